@@ -1,0 +1,170 @@
+/*
+ * base: what every module stands on: allocation, arenas, growing buffers, strict number parsing,
+ * errors by value, diagnostics for user input, time, random ids.
+ *
+ * Two channels carry failure. `struct error` says that an operation failed: a code and fixed text,
+ * passed by value, no heap; each layer that knows more puts one prefix before it. `struct
+ * diagnostics` collects *every* fault of a user's document with its place.
+ *
+ * The agent links base too (all but diagnostics.c and digest.c), so nothing here needs more than
+ * libc. Allocation never returns NULL: out of memory ends the process with a message.
+ */
+#ifndef RHRUN_BASE_H
+#define RHRUN_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define STEAL_FD(fd) base_steal_fd(&(fd))
+#define FORMAT(fmt, args) __attribute__((format(printf, fmt, args)))
+#define CLEANUP(fn) __attribute__((cleanup(fn)))
+
+/* ---- allocation: never NULL ---- */
+void *xmalloc(size_t size);
+void *xcalloc(size_t count, size_t size);
+void *xrealloc(void *ptr, size_t size);
+void *xreallocarray(void *ptr, size_t count, size_t size);
+char *xstrdup(const char *s);
+char *xstrndup(const char *s, size_t len);
+char *xasprintf(const char *fmt, ...) FORMAT(1, 2);
+char *xvasprintf(const char *fmt, va_list ap) FORMAT(1, 0);
+void cleanup_free(void *ptr);  /* for CLEANUP(cleanup_free) char *p = NULL; */
+void cleanup_close(int *fd);   /* for CLEANUP(cleanup_close) int fd = -1; */
+void cleanup_fclose(FILE **f); /* for CLEANUP(cleanup_fclose) FILE *f = NULL; */
+int base_steal_fd(int *fd);    /* returns *fd and leaves -1 there */
+
+/* ---- arena: memory of one lifetime, freed at once; zero-filled, aligned to 16 ---- */
+struct arena;
+struct arena *arena_create(void);
+void arena_destroy(struct arena *a); /* takes NULL */
+void arena_reset(struct arena *a);   /* frees all but the first block */
+void *arena_alloc(struct arena *a, size_t size);
+void *arena_array(struct arena *a, size_t count, size_t size); /* overflow-checked */
+char *arena_strdup(struct arena *a, const char *s);            /* NULL gives NULL */
+char *arena_strndup(struct arena *a, const char *s, size_t len);
+char *arena_printf(struct arena *a, const char *fmt, ...) FORMAT(2, 3);
+size_t arena_used(const struct arena *a); /* bytes handed out */
+
+/* ---- buf: growing bytes; data is NUL-terminated behind len once anything was written ---- */
+struct buf {
+    char *data;
+    size_t len;
+    size_t cap;
+};
+void buf_reserve(struct buf *b, size_t more);
+void buf_append(struct buf *b, const void *data, size_t len);
+void buf_puts(struct buf *b, const char *s);
+void buf_putc(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) FORMAT(2, 3);
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap) FORMAT(2, 0);
+void buf_consume(struct buf *b, size_t n); /* drops the first n bytes */
+void buf_clear(struct buf *b);             /* len = 0, keeps memory */
+void buf_free(struct buf *b);
+char *buf_steal(struct buf *b); /* the text, owned by the caller (free); b is empty again */
+void buf_shell_quote(struct buf *b, const char *s); /* appends s as one POSIX shell word */
+void buf_json_string(struct buf *b, const char *s, size_t len); /* appends "..." with JSON escapes;
+                                                                   invalid UTF-8 becomes U+FFFD */
+
+/* ---- strict parsing: the whole string, no blanks, no sign for unsigned, false on overflow ---- */
+bool parse_u64(const char *s, uint64_t *ret);
+bool parse_i64(const char *s, int64_t *ret);
+bool parse_u32(const char *s, uint32_t *ret);
+bool parse_duration_ms(const char *s, uint64_t *ret_ms); /* "250ms" "30s" "5m" "12h" "2d"; a bare number is seconds */
+bool parse_size(const char *s, uint64_t *ret_bytes);     /* "64k" "10M" "2G" (powers of 1024), a bare number is bytes */
+
+/* ---- strings ---- */
+bool str_eq(const char *a, const char *b); /* NULL equals NULL only */
+bool str_starts(const char *s, const char *prefix);
+bool str_ends(const char *s, const char *suffix);
+/* The candidate nearest to `word` by Damerau-Levenshtein distance (case-insensitive), or NULL when
+ * none is near (distance over a third of the longer length, at least 1). NULL-terminated list. */
+const char *str_nearest(const char *word, const char *const *candidates);
+
+/* ---- error: an operation failed ---- */
+enum error_code {
+    ERROR_NONE = 0,
+    ERROR_USAGE,       /* command line: exit 2 */
+    ERROR_SPEC,        /* invalid spec or document: exit 2 */
+    ERROR_JOB,         /* the job itself failed: exit 1 */
+    ERROR_INFRA,       /* node unreachable or lost, disk full there, provider refused: exit 3 */
+    ERROR_HELD,        /* held by another live run: exit 4 */
+    ERROR_IO,          /* this machine: file, database, descriptor: exit 3 */
+    ERROR_PROTOCOL,    /* what came from outside breaks the protocol: exit 3 */
+    ERROR_TIMEOUT,     /* exit 3 */
+    ERROR_INTERRUPTED, /* exit 130 */
+    ERROR_INTERNAL,    /* a bug: exit 3 */
+};
+struct error {
+    enum error_code code;
+    char text[640]; /* lower-case, no full stop: what failed, quoted value, reason */
+    char hint[320]; /* what to do, "" if nothing; printed on a line of its own */
+};
+#define ERROR_INIT {ERROR_NONE, "", ""}
+/* Both return -1 so that `return error_set(...)` reads well. err may be NULL. */
+int error_set(struct error *err, enum error_code code, const char *fmt, ...) FORMAT(3, 4);
+int error_errno(struct error *err, enum error_code code, int errnum, const char *fmt, ...) FORMAT(4, 5);
+void error_prefix(struct error *err, const char *fmt, ...) FORMAT(2, 3); /* "prefix: text" */
+void error_hint(struct error *err, const char *fmt, ...) FORMAT(2, 3);
+
+/* ---- diagnostics: every fault of a user's document, with its place ---- */
+struct source {      /* a document's text; owned by whoever loaded it, outlives the diagnostics */
+    const char *name; /* as the user wrote it */
+    const char *text;
+    size_t len;
+};
+struct place {                  /* half-open range in a source; lines and columns from 1 */
+    const struct source *source; /* NULL: no place (a command-line override, say) */
+    uint32_t line, column;       /* column counts code points */
+    uint32_t end_line, end_column;
+};
+enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE };
+struct diagnostic {
+    enum severity severity;
+    struct place place;
+    char *message;  /* lower-case, no full stop */
+    char *expected; /* "an integer of at least 1", or NULL */
+    char *hint;     /* "did you mean nproc_per_node?", or NULL */
+    char *path;     /* JSON pointer of the faulty value, or NULL */
+};
+struct diagnostics {
+    struct diagnostic *items;
+    size_t count, cap;
+    size_t errors;  /* how many are SEVERITY_ERROR */
+    size_t dropped; /* past DIAGNOSTICS_MAX */
+};
+#define DIAGNOSTICS_MAX 200
+/* A NOTE belongs to the item before it ("the other form is here"). Returns the item, or NULL when dropped. */
+struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity, struct place place, const char *fmt, ...) FORMAT(4, 5);
+void diagnostic_expected(struct diagnostic *item, const char *fmt, ...) FORMAT(2, 3); /* item may be NULL */
+void diagnostic_hint(struct diagnostic *item, const char *fmt, ...) FORMAT(2, 3);
+void diagnostic_path(struct diagnostic *item, const char *pointer);
+/* All items as text: `file:line:column: error: message`, the source line, carets, expected, hint.
+ * Sorted by place with notes kept behind their item. colour adds ANSI sequences. */
+void diagnostics_format(const struct diagnostics *d, bool colour, struct buf *ret_text);
+/* One JSON array: {severity, file, line, column, end_line, end_column, path, message, expected, hint}. */
+void diagnostics_format_json(const struct diagnostics *d, struct buf *ret_json);
+void diagnostics_free(struct diagnostics *d);
+
+/* ---- time, randomness, files ---- */
+uint64_t mono_ns(void);
+uint64_t wall_ms(void); /* since the epoch; RHRUN_TEST_CLOCK_OFFSET_MS shifts it (test hook) */
+void random_bytes(void *out, size_t len);
+void random_hex(char *out, size_t bytes); /* writes 2*bytes digits and a NUL */
+bool hex_decode(const char *hex, void *out, size_t bytes); /* exactly 2*bytes lower-case digits */
+/* Reads a whole file of at most max bytes. -1 and err on failure ("larger than N bytes" included). */
+int file_read(const char *path, size_t max, struct buf *ret, struct error *err);
+/* Writes by temp file, fsync, rename, fsync of the folder. */
+int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode, struct error *err);
+int mkdir_p(const char *path, mode_t mode, struct error *err);
+int write_all(int fd, const void *data, size_t len); /* 0, or -1 with errno */
+
+/* ---- digest (libcrypto; not in the agent) ---- */
+void digest_sha256(const void *data, size_t len, uint8_t out[32]);
+void digest_sha256_hex(const void *data, size_t len, char out[65]);
+
+#endif

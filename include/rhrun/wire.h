@@ -1,0 +1,241 @@
+/*
+ * wire: the one protocol between controller and agent, and the records both keep.
+ *
+ * Byte stream: the agent first writes WIRE_MAGIC (what precedes it is noise of login files and is
+ * skipped, up to WIRE_NOISE_MAX). After it, both sides send frames: u32 payload length, u16 type,
+ * u16 zero, payload; all integers little-endian. A payload is a fixed sequence of fields: integers,
+ * and strings/bytes as u32 length + data; a list is a u32 count + that many items. Unknown types,
+ * trailing bytes, lengths over a limit or a NUL inside a string are protocol errors: the connection
+ * ends. Both ends ship in one binary, so there is one version and HELLO refuses another; what stays
+ * on a node's disk (status files) carries its own version.
+ *
+ * Conversation: HELLO -> HELLO_OK | HELD. Then in any order LIST -> RECORD* LISTED; RUN -> STARTED |
+ * BUSY | RECORD (same attempt known: its record, then output on ATTACH) | FAULT; ATTACH -> OUTPUT*
+ * and EXIT when there is one; ACK, SIGNAL, FORGET have no answer; PING -> PONG; SETTLE -> SETTLED;
+ * CHECK -> CHECKED. A RUN attaches its attempt from offset 0 by itself. FENCED: a newer controller
+ * took the job; the agent exits after it.
+ *
+ * Output is one spool per attempt: the workers' streams as spool records in the order in which the
+ * supervisor read them. Offsets count spool bytes; OUTPUT frames carry consecutive ranges and may cut
+ * a record anywhere. The controller's log file is the spool, byte for byte, so its size is the offset.
+ */
+#ifndef RHRUN_WIRE_H
+#define RHRUN_WIRE_H
+
+#include "rhrun/base.h"
+
+#define WIRE_VERSION 1u
+#define WIRE_MAGIC "\nRHRUN-AGENT-1\n"
+enum {
+    WIRE_HEADER_SIZE = 8,
+    WIRE_NOISE_MAX = 1 << 20,         /* bytes before the magic */
+    WIRE_PAYLOAD_MAX = 8 << 20,       /* a RUN with many workers is the largest */
+    WIRE_STRING_MAX = 1 << 20,        /* one string */
+    WIRE_LIST_MAX = 65536,            /* items of one list */
+    WIRE_WORKERS_MAX = 4096,          /* workers of one RUN */
+    WIRE_OUTPUT_MAX = 64 << 10,       /* data of one OUTPUT frame */
+    WIRE_TAIL_MAX = 4096,             /* last output kept in a record */
+    WIRE_ID_LEN = 32,                 /* hex digits of an attempt or install id */
+};
+
+enum wire_type {
+    /* controller to agent */
+    WIRE_HELLO = 1,  /* struct wire_hello */
+    WIRE_LIST,       /* u64 token */
+    WIRE_RUN,        /* struct wire_run */
+    WIRE_ATTACH,     /* string attempt, u64 offset */
+    WIRE_ACK,        /* string attempt, u64 offset: bytes below it are durable at the controller */
+    WIRE_SIGNAL,     /* string attempt, u8 wire_signal, u32 grace_ms */
+    WIRE_PING,       /* u64 token */
+    WIRE_SETTLE,     /* u64 token: one syncfs of the ledger's and the working directory's file system */
+    WIRE_CHECK,      /* u64 token, list of paths (relative to the working directory): do they exist? */
+    WIRE_FORGET,     /* list of attempts whose record and output are no longer needed (ended ones only) */
+    /* agent to controller */
+    WIRE_HELLO_OK = 64, /* struct wire_facts */
+    WIRE_HELD,          /* string owner_name, string reason ("connection" or the live attempt's slot), u64 epoch */
+    WIRE_RECORD,        /* struct wire_record: an answer to LIST, or to a RUN of a known attempt */
+    WIRE_LISTED,        /* u64 token */
+    WIRE_STARTED,       /* string attempt: the claim is written and the supervisor lives */
+    WIRE_BUSY,          /* string attempt, string live_attempt, string slot */
+    WIRE_OUTPUT,        /* string attempt, u64 offset, bytes */
+    WIRE_EXIT,          /* struct wire_record: ended or lost; sent after all its output */
+    WIRE_PONG,          /* u64 token, u64 mono_ns of the node, u64 wall_ms of the node */
+    WIRE_SETTLED,       /* u64 token, string error ("" = done) */
+    WIRE_CHECKED,       /* u64 token, list of u8 (1: exists) as bytes */
+    WIRE_FAULT,         /* string attempt ("" = the connection), string text: the request was not done */
+    WIRE_FENCED,        /* u64 epoch, string owner_name */
+};
+
+enum wire_signal { WIRE_STOP = 1 /* TERM, grace, KILL */, WIRE_KILL = 2 /* at once */ };
+
+enum wire_hello_mode {
+    WIRE_OWN = 0,       /* own the job; HELD when another owner holds it */
+    WIRE_TAKE_OVER = 1, /* own it, whoever holds it */
+    WIRE_READ = 2,      /* LIST, ATTACH and CHECK only; bumps no epoch, is never HELD */
+};
+
+struct wire_hello {
+    uint32_t version;
+    uint8_t mode;     /* enum wire_hello_mode */
+    char *job;        /* id of the job: 16 hex digits */
+    char *job_name;   /* for people */
+    char *origin;     /* for people */
+    char *owner;      /* the journal's random id: whose job it is */
+    char *owner_name; /* for people: user@host */
+    char *variant;    /* names the working directory: 16 hex digits */
+    char *work_dir;   /* absolute: use this folder in place; "" = the job's own folder */
+    char *base_dir;   /* absolute; "" = $HOME/.rhrun, or the first usable of the fall-backs */
+    char *host_digest;  /* of the host key (or "local:I"): part of the machine's identity */
+    char *test_boot_id; /* test hook: taken as the boot id; "" = the real one */
+};
+
+struct wire_facts {
+    uint32_t version;
+    uint64_t epoch;      /* of the job on this node, after this HELLO */
+    char *install;       /* install id */
+    char *boot_id;
+    char *machine_id;    /* /etc/machine-id or "" */
+    char *home_id;       /* equal on nodes that share this base folder */
+    char *hostname, *user, *home, *base_dir, *work_dir;
+    char *arch, *kernel, *os; /* uname -m, uname -r, PRETTY_NAME */
+    char *shell;         /* the absolute path of bash, else of sh */
+    char *python;        /* absolute path of python3 or "" */
+    char *python_version; /* "3.11" as far as it is known without running it, or "" */
+    char *gpus;          /* models, one a line; "" = none */
+    char *address;       /* the address that the caller reached (SSH_CONNECTION), or "" */
+    uint32_t cpus, gpu_count;
+    uint64_t memory_bytes, disk_free_bytes;
+    uint64_t mono_ns, wall_ms;
+};
+
+struct wire_strings {
+    char **items;
+    uint32_t count;
+};
+
+struct wire_worker {
+    uint32_t rank, local_rank;
+    uint8_t shell;            /* argv[0] is a script for `bash -e -o pipefail -c` (or `sh -e -c`) */
+    struct wire_strings argv; /* else: program and arguments, looked up in PATH of its environment */
+    struct wire_strings env;  /* "NAME=value", over the run's */
+};
+
+enum wire_kind { WIRE_KIND_STEP = 1, WIRE_KIND_LAUNCH = 2 };
+
+struct wire_run {
+    char *attempt; /* WIRE_ID_LEN hex digits */
+    char *slot;    /* "setup:kernels", "launch": one live attempt per slot of a job on a node */
+    char *key;     /* digest of the step's inputs, 64 hex digits */
+    uint8_t kind;  /* enum wire_kind; LAUNCH: daemons left behind are ended */
+    char *cwd;     /* relative to the working directory ("" = itself) or absolute */
+    char *env_in;  /* name of an environment captured before, used instead of the agent's own; "" = none */
+    char *env_out; /* after success, the shell's environment is captured under this name; "" = no */
+    char *creates; /* must exist after success (relative to the working directory); "" = no check */
+    struct wire_strings unset;   /* names to remove; a trailing * matches a prefix */
+    struct wire_strings env;     /* "NAME=value" */
+    struct wire_strings secrets; /* "NAME=value": environment only, masked in the output, never written */
+    struct wire_worker *workers;
+    uint32_t worker_count;
+    uint64_t timeout_ms;      /* 0 = none; when over: stop, outcome timed out */
+    uint32_t grace_ms;        /* between TERM and KILL when this node stops its own ranks */
+    uint64_t log_limit_bytes; /* cap of the spool on the node; what does not fit is dropped, counted, marked */
+};
+
+enum wire_state {
+    WIRE_STATE_CLAIMED = 1, /* claimed: its supervisor lives */
+    WIRE_STATE_ENDED = 2,   /* outcome known */
+    WIRE_STATE_LOST = 3,    /* the supervisor died without an outcome: unknown */
+};
+enum wire_cause {
+    WIRE_CAUSE_NONE = 0,   /* every worker exited 0 */
+    WIRE_CAUSE_EXIT = 1,   /* value = exit status */
+    WIRE_CAUSE_SIGNAL = 2, /* value = signal number */
+    WIRE_CAUSE_EXEC = 3,   /* value = errno: the program could not be started */
+    WIRE_CAUSE_CREATES = 4, /* it succeeded but `creates` does not exist */
+    WIRE_CAUSE_SETUP = 5,  /* value = errno: its directory, environment or spool could not be prepared */
+};
+
+struct wire_worker_end {
+    uint32_t rank;
+    uint8_t cause; /* enum wire_cause */
+    int32_t value;
+    uint64_t end_mono_ns;
+};
+
+struct wire_record {
+    char *attempt, *slot, *key, *variant, *boot_id;
+    uint8_t state;          /* enum wire_state */
+    uint8_t same_boot;      /* boot_id is the node's current one */
+    uint8_t stop_requested; /* ended by a stop: exit 0 is then no success */
+    uint8_t timed_out;
+    uint64_t claim_wall_ms, start_mono_ns, end_mono_ns, end_wall_ms;
+    uint64_t spool_bytes;   /* size of the spool so far */
+    uint64_t kept_from;     /* smaller offsets were acknowledged and freed */
+    uint64_t dropped_bytes; /* output beyond log_limit */
+    /* the first worker that failed (by end_mono_ns), or cause NONE */
+    uint8_t cause;
+    int32_t value;
+    uint32_t cause_rank;
+    uint64_t cause_mono_ns;
+    char *tail;     /* last output of that worker (of worker 0 when none failed), masked */
+    char *leftover; /* "PID NAME" a line: daemons that it left */
+    struct wire_worker_end *workers;
+    uint32_t worker_count;
+};
+/* Did the attempt do what it was to do? */
+bool wire_record_success(const struct wire_record *r);
+
+/* ---- frames ---- */
+/* Begins a frame in `out` and returns its start; wire_end patches the length. */
+size_t wire_begin(struct buf *out, enum wire_type type);
+void wire_end(struct buf *out, size_t start);
+void wire_put_u8(struct buf *out, uint8_t v);
+void wire_put_u32(struct buf *out, uint32_t v);
+void wire_put_u64(struct buf *out, uint64_t v);
+void wire_put_bytes(struct buf *out, const void *data, size_t len);
+void wire_put_string(struct buf *out, const char *s); /* NULL is "" */
+void wire_put_strings(struct buf *out, const struct wire_strings *list);
+
+/* A complete frame at the head of `in`? 1 and *ret_type, *ret_payload, *ret_len (pointing into in; consume
+ * WIRE_HEADER_SIZE + *ret_len afterwards), 0 when more bytes are needed, -1 when it breaks the protocol. */
+int wire_peek(const struct buf *in, enum wire_type *ret_type, const uint8_t **ret_payload, uint32_t *ret_len);
+
+/* Reading a payload: errors stick (bad = true, zero values follow); wire_in_done tells whether all of it was
+ * read without fault. Strings are copied into the arena. */
+struct wire_in {
+    const uint8_t *p, *end;
+    struct arena *arena;
+    bool bad;
+};
+uint8_t wire_get_u8(struct wire_in *in);
+uint32_t wire_get_u32(struct wire_in *in);
+uint64_t wire_get_u64(struct wire_in *in);
+char *wire_get_string(struct wire_in *in);
+const uint8_t *wire_get_bytes(struct wire_in *in, uint32_t *ret_len); /* points into the payload */
+struct wire_strings wire_get_strings(struct wire_in *in);
+bool wire_in_done(const struct wire_in *in);
+
+/* Whole messages. put appends one frame; get reads a payload, false when it is malformed. */
+void wire_put_hello(struct buf *out, const struct wire_hello *m);
+bool wire_get_hello(struct wire_in *in, struct wire_hello *ret);
+void wire_put_facts(struct buf *out, const struct wire_facts *m);
+bool wire_get_facts(struct wire_in *in, struct wire_facts *ret);
+void wire_put_run(struct buf *out, const struct wire_run *m);
+bool wire_get_run(struct wire_in *in, struct wire_run *ret);
+void wire_put_record(struct buf *out, enum wire_type type, const struct wire_record *m);
+bool wire_get_record(struct wire_in *in, struct wire_record *ret);
+bool wire_id_valid(const char *id); /* exactly WIRE_ID_LEN lower-case hex digits */
+
+/* ---- spool records ---- */
+enum wire_stream { WIRE_STREAM_OUT = 1, WIRE_STREAM_ERR = 2, WIRE_STREAM_NOTE = 3 /* rhrun's own marker */ };
+enum { WIRE_SPOOL_HEADER = 20, WIRE_SPOOL_DATA_MAX = 64 << 10 };
+/* u32 length, u32 rank, u8 stream, u8[3] zero, u64 wall_ms; then length bytes. */
+struct wire_spool {
+    uint32_t len, rank;
+    uint8_t stream;
+    uint64_t wall_ms;
+};
+void wire_spool_put(uint8_t out[WIRE_SPOOL_HEADER], const struct wire_spool *h);
+bool wire_spool_get(const uint8_t in[WIRE_SPOOL_HEADER], struct wire_spool *ret); /* false: malformed */
+
+#endif

@@ -1,0 +1,173 @@
+/* Time, randomness and files. */
+#include "rhrun/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t mono_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t wall_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+    const char *offset = getenv("RHRUN_TEST_CLOCK_OFFSET_MS");
+    int64_t ms;
+    if (offset && parse_i64(offset, &ms))
+        now += (uint64_t)ms;
+    return now;
+}
+
+void random_bytes(void *out, size_t len)
+{
+    char *p = out;
+    while (len) {
+        ssize_t n = getrandom(p, len, 0);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            abort();
+        }
+        p += n;
+        len -= (size_t)n;
+    }
+}
+
+void random_hex(char *out, size_t bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char c;
+        random_bytes(&c, 1);
+        out[2 * i] = digits[c >> 4];
+        out[2 * i + 1] = digits[c & 15];
+    }
+    out[2 * bytes] = 0;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool hex_decode(const char *hex, void *out, size_t bytes)
+{
+    unsigned char *p = out;
+    if (strlen(hex) != 2 * bytes)
+        return false;
+    for (size_t i = 0; i < bytes; i++) {
+        int hi = hex_digit(hex[2 * i]), lo = hex_digit(hex[2 * i + 1]);
+        if (hi < 0 || lo < 0)
+            return false;
+        p[i] = (unsigned char)(hi << 4 | lo);
+    }
+    return true;
+}
+
+int file_read(const char *path, size_t max, struct buf *ret, struct error *err)
+{
+    CLEANUP(cleanup_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_errno(err, ERROR_IO, errno, "cannot read \"%s\"", path);
+    struct buf b = {0};
+    for (;;) {
+        buf_reserve(&b, 65536);
+        ssize_t n = read(fd, b.data + b.len, b.cap - b.len - 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            int errnum = errno;
+            buf_free(&b);
+            return error_errno(err, ERROR_IO, errnum, "cannot read \"%s\"", path);
+        }
+        if (n == 0)
+            break;
+        b.len += (size_t)n;
+        if (b.len > max) {
+            buf_free(&b);
+            return error_set(err, ERROR_IO, "cannot read \"%s\": larger than %zu bytes", path, max);
+        }
+    }
+    b.data[b.len] = 0;
+    *ret = b;
+    return 0;
+}
+
+int write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+    while (len) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return -1;
+        }
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static void sync_parent(const char *path)
+{
+    char *dir = xstrdup(path);
+    char *slash = strrchr(dir, '/');
+    if (slash == dir)
+        slash[1] = 0;
+    else if (slash)
+        *slash = 0;
+    int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    free(dir);
+}
+
+int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode, struct error *err)
+{
+    CLEANUP(cleanup_free) char *tmp = xasprintf("%s.%ld.tmp", path, (long)getpid());
+    unlink(tmp);
+    CLEANUP(cleanup_close) int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0)
+        return error_errno(err, ERROR_IO, errno, "could not create \"%s\"", tmp);
+    if (write_all(fd, data, len) < 0 || fsync(fd) < 0 || rename(tmp, path) < 0) {
+        int errnum = errno;
+        unlink(tmp);
+        return error_errno(err, ERROR_IO, errnum, "could not write \"%s\"", path);
+    }
+    sync_parent(path);
+    return 0;
+}
+
+int mkdir_p(const char *path, mode_t mode, struct error *err)
+{
+    CLEANUP(cleanup_free) char *copy = xstrdup(path);
+    for (char *p = copy + 1;; p++) {
+        if (*p != '/' && *p != 0)
+            continue;
+        char c = *p;
+        *p = 0;
+        if (mkdir(copy, mode) < 0 && errno != EEXIST) {
+            int errnum = errno;
+            struct stat st;
+            if (errnum != EROFS || stat(copy, &st) < 0 || !S_ISDIR(st.st_mode))
+                return error_errno(err, ERROR_IO, errnum, "could not create folder \"%s\"", copy);
+        }
+        *p = c;
+        if (!c)
+            return 0;
+    }
+}
