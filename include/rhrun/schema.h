@@ -1,0 +1,39 @@
+/*
+ * schema: JSON Schema 2020-12 (json-schema.org/draft/2020-12) over doc trees.
+ *
+ * A schema is compiled once: references bound, patterns compiled by PCRE2 (JIT where it works, match
+ * limits set), properties hashed. Validation then walks document and schema together and reports *all*
+ * faults with their place, what was expected, and the nearest key or value. All vocabularies are
+ * implemented; `format` and content* are annotations only, as the specification has it by default.
+ * References stay inside the document, but for the 2020-12 metaschema, which is built in.
+ *
+ * For anyOf and oneOf the branch that fits best is found (its type matches, its `const` keys match, its
+ * required keys are there, fewest faults) and its faults are reported instead of "matches none".
+ * Two keys of our own shape the words: `x-expected` (a string) in a subschema replaces the generated
+ * "expected ..." text for that value; `x-hint` (a string) is given as the hint when that subschema
+ * fails by itself.
+ *
+ * Validation ends on any input: recursion is bounded by SCHEMA_MAX_DEPTH and all work by a step budget; a document
+ * that exceeds either is reported as a fault of its own, never accepted.
+ */
+#ifndef RHRUN_SCHEMA_H
+#define RHRUN_SCHEMA_H
+
+#include "rhrun/base.h"
+#include "rhrun/doc.h"
+
+#define SCHEMA_MAX_DEPTH 512 /* subschemas entered one inside the other */
+
+struct schema; /* a compiled schema; memory in the arena, patterns released by schema_destroy */
+
+/* Compiles root, which must stay alive as long as the schema. 0 and *ret_schema, or -1 with the faults of
+ * the schema itself (unknown reference, bad pattern, wrong type of a keyword) in diagnostics (may be
+ * NULL) and err: the first of them. */
+int schema_compile(const struct doc_node *root, struct arena *arena, struct schema **ret_schema,
+                   struct diagnostics *diagnostics, struct error *err);
+/* True when node is valid. diagnostics may be NULL (then it stops at the first fault). A schema may
+ * be used by several threads only one at a time: match data and scratch memory are its own. */
+bool schema_validate(struct schema *schema, const struct doc_node *node, struct diagnostics *diagnostics);
+void schema_destroy(struct schema *schema); /* takes NULL; the arena's memory stays */
+
+#endif
