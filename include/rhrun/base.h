@@ -136,6 +136,7 @@ struct diagnostics {
     size_t count, cap;
     size_t errors;  /* how many are SEVERITY_ERROR */
     size_t dropped; /* past DIAGNOSTICS_MAX */
+    bool repeated;  /* private: the last item was there already, so its notes are left out too */
 };
 #define DIAGNOSTICS_MAX 200
 /* A NOTE belongs to the item before it ("the other form is here"). Returns the item, or NULL when dropped. */

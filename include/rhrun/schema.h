@@ -31,9 +31,9 @@ struct schema; /* a compiled schema; memory in the arena, patterns released by s
  * NULL) and err: the first of them. */
 int schema_compile(const struct doc_node *root, struct arena *arena, struct schema **ret_schema,
                    struct diagnostics *diagnostics, struct error *err);
-/* True when node is valid. diagnostics may be NULL (then it stops at the first fault). A schema may
- * be used by several threads only one at a time: match data and scratch memory are its own. */
-bool schema_validate(struct schema *schema, const struct doc_node *node, struct diagnostics *diagnostics);
+/* True when node is valid. diagnostics may be NULL (then it stops at the first fault). The schema is
+ * only read, so threads may share it. */
+bool schema_validate(const struct schema *schema, const struct doc_node *node, struct diagnostics *diagnostics);
 void schema_destroy(struct schema *schema); /* takes NULL; the arena's memory stays */
 
 #endif
