@@ -1,0 +1,72 @@
+/*
+ * journal: the durable record of one job, and the state directory it lives in.
+ *
+ *   $RHRUN_HOME | $XDG_STATE_HOME/rhrun | ~/.local/state/rhrun      0700
+ *     jobs/JOB/journal.db     SQLite, WAL, synchronous=FULL: meta (owner id, name, origin), events, requests
+ *     jobs/JOB/lock           flock by the live controller; holds "pid owner_name\n"
+ *     jobs/JOB/runs/RUN/      logs: ATTEMPT.spool (the node's spool, byte for byte), controller.log
+ *
+ * JOB = first 16 hex digits of SHA-256(name NUL origin). Appending never blocks: events are queued to the
+ * journal's own thread, which commits whatever is queued in one transaction (group commit); `done` runs on the loop
+ * once the event is durable, in append order. Effects are released there, never before.
+ *
+ * Test hooks: RHRUN_TEST_KILL_AFTER_EVENT=N raises SIGKILL as soon as N events of this process are durable (before
+ * their callbacks). RHRUN_TEST_CLOCK_OFFSET_MS: see wall_ms.
+ */
+#ifndef RHRUN_JOURNAL_H
+#define RHRUN_JOURNAL_H
+
+#include "rhrun/loop.h"
+#include "rhrun/state.h"
+
+struct journal;
+
+/* Resolves and creates the state directory. Returned path is owned by the caller. */
+char *journal_home(struct error *err);
+void journal_job_id(const char *name, const char *origin, char ret_id[17]);
+
+struct journal_job { /* for listings */
+    char *id, *name, *origin, *path;
+};
+/* All jobs of the state directory, by name; caller frees with journal_jobs_free. */
+int journal_jobs(struct journal_job **ret, size_t *ret_count, struct error *err);
+void journal_jobs_free(struct journal_job *jobs, size_t count);
+
+/* Opens for writing: takes the job's lock. ERROR_HELD with the holder's pid and name when another controller has it.
+ * A database that cannot be read (corrupt, newer version) is an ERROR_IO that names the file; it is never replaced. */
+int journal_open(struct loop *loop, const char *name, const char *origin, const char *owner_name,
+                 struct journal **ret, struct error *err);
+/* Opens for reading only, no lock, no thread (status, logs, runs, plan). state is as of now; journal_refresh rereads. */
+int journal_open_read(const char *job_id, struct journal **ret, struct error *err);
+int journal_refresh(struct journal *j, struct error *err); /* applies events committed since; for followers */
+void journal_close(struct journal *j);                     /* commits what is queued, waits for it, unlocks */
+
+const struct state *journal_state(const struct journal *j); /* includes appended, not yet durable events */
+const char *journal_owner(const struct journal *j);         /* random id of this journal, 32 hex digits */
+const char *journal_job(const struct journal *j);           /* job id */
+const char *journal_path(const struct journal *j);          /* jobs/JOB */
+const char *journal_job_name(const struct journal *j);
+const char *journal_origin(const struct journal *j);
+/* The live controller of this job, if any: true and its pid and name. */
+bool journal_holder(const struct journal *j, pid_t *ret_pid, char **ret_name);
+
+/* Gives the event its seq and time_ms (0 = now), applies it to the state, queues it. done may be NULL. A commit that
+ * fails (disk full) calls `on_failure` (set once) on the loop: the run must stop starting things. */
+void journal_append(struct journal *j, struct event *e, void (*done)(void *arg), void *arg);
+void journal_on_failure(struct journal *j, void (*fn)(void *arg, const struct error *err), void *arg);
+/* Blocks until all appended events are durable (used at the end, by commands that do not run a loop). */
+int journal_sync(struct journal *j, struct error *err);
+
+/* Every event with seq > after, in order, until fn returns false. */
+int journal_each(struct journal *j, uint64_t after, bool (*fn)(void *arg, const struct event *e), void *arg,
+                 struct error *err);
+
+/* Requests to a live controller from other commands ("cancel", "detach"): a row, then SIGUSR1 to the holder. */
+int journal_request(struct journal *j, const char *what, struct error *err);
+/* The controller's side: takes pending requests; each is returned once. NULL = none. Owned by the caller. */
+char *journal_take_request(struct journal *j);
+
+/* jobs/JOB/runs/RUN, created 0700. Owned by the caller. */
+char *journal_run_dir(struct journal *j, const char *run, struct error *err);
+
+#endif

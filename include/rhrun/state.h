@@ -1,0 +1,140 @@
+/*
+ * state: what was decided and what is known of a job, rebuilt by replaying its journal.
+ *
+ * An event is a plain struct with a JSON form (one object; the journal stores it, `--json` prints it).
+ * state_apply is pure: same events in the same order, same state; it never fails on an event that
+ * state_event_from_json accepted. The journal is the authority on what was decided; what happened on a
+ * node is in that node's ledger, and a cell here is only believed where both agree (see run).
+ *
+ * Cells: (scope, step, node). scope is "" for steps that act in a folder that all variants share (this
+ * machine, in place) and the variant's id otherwise. node is the slot number of the plan, 0-based.
+ */
+#ifndef RHRUN_STATE_H
+#define RHRUN_STATE_H
+
+#include "rhrun/base.h"
+
+enum event_type {
+    EVENT_RUN_OPENED = 1, /* run, variant, flags, spec_path, spec_hash, args...: see body fields below */
+    EVENT_NODE_BOUND,     /* node: host, install, boot_id, facts (JSON): slot -> machine; before its first STARTED */
+    EVENT_STARTED,        /* attempts[]: all attempts of one decision (a launch generation has one per node) */
+    EVENT_FINISHED,       /* attempt ended: outcome and cause, or adopted from the node's ledger */
+    EVENT_SETTLED,        /* node: its ledger and files are on disk (boot_id at that time) */
+    EVENT_RESTART,        /* generation, reason: the launch starts again (counted in restarts) */
+    EVENT_REISSUE,        /* generation, reason: the launch starts again, not counted as a restart */
+    EVENT_CANCELLING,     /* reason: the run is being stopped */
+    EVENT_RUN_CLOSED,     /* status, exit_status, message */
+    EVENT_NOTE,           /* message: for people (node lost, reconnected, ...); changes no state */
+};
+
+enum outcome {
+    OUTCOME_NONE = 0,  /* started, no end known yet */
+    OUTCOME_OK,
+    OUTCOME_FAILED,    /* cause tells */
+    OUTCOME_STOPPED,   /* ended by a requested stop */
+    OUTCOME_TIMED_OUT,
+    OUTCOME_UNKNOWN,   /* started and left no outcome */
+    OUTCOME_NOT_STARTED, /* certain that it never started: may be started anew under a new attempt */
+};
+const char *outcome_name(enum outcome o); /* "ok", "failed", ... */
+
+enum run_status { RUN_OPEN = 0, RUN_DONE, RUN_FAILED, RUN_CANCELLED, RUN_INFRA, RUN_SUPERSEDED };
+const char *run_status_name(enum run_status s);
+
+enum run_flag { RUN_FLAG_AGAIN = 1, RUN_FLAG_FRESH = 2, RUN_FLAG_FROM = 4, RUN_FLAG_DETACH = 8, RUN_FLAG_REPLACE = 16 };
+
+struct event_attempt {
+    const char *scope, *step, *attempt, *key;
+    const char *inputs; /* JSON object: name of input -> digest or value; gives the reason when a key changes */
+    uint32_t node;
+};
+
+struct event {
+    enum event_type type;
+    uint64_t seq;     /* given by the journal */
+    uint64_t time_ms; /* wall clock */
+    const char *run;  /* id of the run */
+    /* RUN_OPENED */
+    const char *variant, *spec_path, *spec_hash, *spec_text, *plan_hash, *owner_name, *version, *args_json;
+    const char *params_json, *from_step;
+    uint32_t flags, node_count;
+    const char *const *voids; /* "scope\tstep": cells that this run redoes whatever they hold */
+    uint32_t void_count;
+    /* NODE_BOUND, FINISHED, SETTLED, NOTE */
+    uint32_t node;
+    const char *host, *install, *boot_id, *facts_json;
+    /* STARTED */
+    const struct event_attempt *attempts;
+    uint32_t attempt_count;
+    /* STARTED, RESTART, REISSUE: number of the launch generation, 1-based; 0 = no launch */
+    uint32_t generation;
+    /* FINISHED */
+    const char *scope, *step, *attempt, *key, *inputs;
+    enum outcome outcome;
+    bool adopted;             /* the record was found on the node under `attempt`; this journal never started it */
+    uint32_t cause;           /* enum wire_cause */
+    int32_t cause_value;
+    uint32_t cause_rank;
+    const char *tail;         /* last lines */
+    uint64_t duration_ms, log_bytes;
+    /* RESTART, REISSUE, CANCELLING, RUN_CLOSED, NOTE */
+    const char *reason;
+    enum run_status status;
+    int32_t exit_status;
+};
+
+struct state_cell {
+    const char *scope, *step;
+    uint32_t node;
+    const char *run, *attempt, *key, *inputs, *install, *boot_id;
+    enum outcome outcome;
+    bool settled;     /* on the node's disk: survives a power loss */
+    bool voided;      /* by a flag of the open run: not to be believed */
+    uint32_t generation;
+    uint64_t started_ms, finished_ms, log_bytes;
+    uint32_t cause, cause_rank;
+    int32_t cause_value;
+    const char *tail;
+};
+struct state_node {
+    const char *host, *install, *boot_id, *facts_json; /* as last bound; NULL = never */
+    uint64_t bound_ms;
+};
+struct state_run {
+    const char *id, *variant, *spec_path, *spec_hash, *plan_hash, *params_json, *args_json, *from_step, *message;
+    uint32_t flags, node_count, restarts, generation;
+    enum run_status status;
+    int32_t exit_status;
+    bool cancelling;
+    uint64_t opened_ms, closed_ms;
+};
+struct state {
+    struct arena *arena;
+    struct state_cell *cells;
+    size_t cell_count, cell_cap;
+    struct state_node *nodes;
+    size_t node_count;
+    struct state_run *runs; /* oldest first */
+    size_t run_count, run_cap;
+    uint64_t last_seq;
+    /* private: hash index of cells */
+    void *index;
+};
+
+struct state *state_create(void);
+void state_destroy(struct state *s); /* takes NULL */
+/* Pure: copies what it keeps. Legality of transitions is asserted. */
+void state_apply(struct state *s, const struct event *e);
+const struct state_cell *state_cell_find(const struct state *s, const char *scope, const char *step, uint32_t node);
+const struct state_cell *state_cell_by_attempt(const struct state *s, const char *attempt);
+const struct state_run *state_run_find(const struct state *s, const char *id);
+const struct state_run *state_run_open(const struct state *s);                        /* the unfinished one, or NULL */
+const struct state_run *state_run_latest(const struct state *s, const char *variant); /* NULL variant = any */
+
+/* JSON: one object; keys as the fields above, only those that the type has; "type" is the lower-case name
+ * (run_opened, ...). The same text is an NDJSON line of `rhrun --json` (schema/events.schema.json). */
+const char *event_type_name(enum event_type t);
+void event_to_json(const struct event *e, struct buf *ret);
+int event_from_json(const char *text, size_t len, struct arena *arena, struct event *ret, struct error *err);
+
+#endif
