@@ -1,0 +1,123 @@
+/*
+ * transport: a byte stream to a running agent on a host. It finds the host (ssh_config, DNS, proxies),
+ * connects, verifies the host key, logs in, uploads and starts the agent; what comes after is the
+ * agent's stream in both directions. Login files of the node may print before the agent does: those
+ * bytes are passed on as they are, the reader scans for WIRE_MAGIC.
+ *
+ * Kinds: `local` runs the embedded agent on this machine over a socketpair; `ssh` uses libssh2;
+ * `openssh` a child `ssh` whose stdin and stdout carry the same bytes; `sim` a peer inside this
+ * process, scripted by a test. AUTO takes ssh and turns to openssh by itself where libssh2 cannot:
+ * certificates, FIDO keys, servers without a common algorithm, GSSAPI.
+ *
+ * Everything runs on the loop's thread and nothing blocks. A transport ends exactly once: by its
+ * `closed` callback, after which only transport_close may be called, or by transport_close.
+ * transport_close may be called at any time, also inside a callback; no callback runs after it.
+ */
+#ifndef RHRUN_TRANSPORT_H
+#define RHRUN_TRANSPORT_H
+
+#include "rhrun/base.h"
+#include "rhrun/loop.h"
+
+struct transport;
+struct transport_pool;
+
+enum transport_kind {
+    TRANSPORT_AUTO = 0,
+    TRANSPORT_SSH,
+    TRANSPORT_OPENSSH,
+    TRANSPORT_LOCAL,
+    TRANSPORT_SIM,
+};
+
+/* What a transport is doing now; in `closed`, what failed. */
+enum transport_phase {
+    TRANSPORT_CONFIG = 0, /* reading the user's ssh configuration */
+    TRANSPORT_RESOLVE,    /* DNS */
+    TRANSPORT_QUEUED,     /* waits for a place among the logins to this host:port */
+    TRANSPORT_CONNECT,    /* TCP, or starting the proxy command */
+    TRANSPORT_HOST_KEY,   /* banner, key exchange, host key */
+    TRANSPORT_AUTH,
+    TRANSPORT_AGENT,      /* exec, upload, start; ends with the first byte that the node sends */
+    TRANSPORT_OPEN,
+    TRANSPORT_CLOSED,
+};
+const char *transport_phase_name(enum transport_phase phase); /* "resolve", "connect", "host key", "auth", "agent"... */
+
+/* What the spec says about a host. Strings are copied by transport_open. NULL, 0: not said, so the user's ssh
+ * configuration decides; what is said wins over it. */
+struct transport_host {
+    const char *name;          /* as the user wrote it: an ssh_config alias, a host name or an address */
+    const char *address;       /* connect to this instead (HostName); name still selects the configuration */
+    const char *user;
+    uint32_t port;
+    const char *identity_file; /* the one key to offer; "~/" is expanded */
+    const char *proxy_jump;    /* as ssh -J; "none" = connect directly whatever the configuration says */
+    const char *known_hosts;   /* the one known_hosts file; "~/" is expanded */
+    const char *ssh_config;    /* as ssh -F; "none" = no configuration at all */
+    enum transport_kind kind;
+    uint32_t local_index;      /* local: which of this machine's nodes; only for the digest */
+    uint32_t sim_index;        /* sim: handed to the script */
+    uint32_t timeout_ms;       /* for each phase; default ConnectTimeout, else 10 s */
+    const char *command;       /* run this instead of the agent, as `/bin/sh -c` does; nothing is uploaded */
+};
+
+struct transport_callbacks {
+    void (*opened)(void *arg);  /* the agent was started; what was written before goes out now. May be NULL */
+    void (*data)(void *arg, const uint8_t *data, size_t len); /* len > 0; data is valid during the call */
+    void (*drained)(void *arg); /* after transport_queued was TRANSPORT_QUEUE_HIGH or more: it is below half of it. May be NULL */
+    /* The stream has ended: err says which host, what failed and what to do; code ERROR_INFRA (ERROR_TIMEOUT when a
+     * deadline passed). The agent ending is reported this way too. phase: where it was. */
+    void (*closed)(void *arg, const struct error *err, enum transport_phase phase);
+};
+enum { TRANSPORT_QUEUE_HIGH = 256 << 10 };
+
+/* ---- pool: what the transports of one rhrun share: ssh -G results, addresses, known_hosts files, keys, the
+ * private ssh-agent, the login gates ---- */
+struct transport_pool_options {
+    const char *run_dir;   /* absolute, private folder for sockets; NULL = one below $XDG_RUNTIME_DIR or /tmp, made when needed */
+    bool allow_prompt;     /* ssh-add and ssh may ask for a passphrase on the terminal */
+    uint32_t logins_max;   /* at a time per host:port; 0 = 8 */
+    uint32_t retries;      /* of a connection that the server dropped before its banner; 0 = 6 */
+};
+struct transport_pool *transport_pool_create(struct loop *loop, const struct transport_pool_options *options);
+/* Every transport must be closed. Ends the private ssh-agent, removes what it made. Takes NULL. */
+void transport_pool_destroy(struct transport_pool *pool);
+/* The agent for machines of this `uname -m` ("x86_64", "aarch64"), instead of the embedded one. Not copied. */
+void transport_pool_set_agent(struct transport_pool *pool, const char *arch, const void *data, size_t size);
+
+/* ---- transports ---- */
+/* Never fails at once: faults come through `closed`. */
+struct transport *transport_open(struct transport_pool *pool, const struct transport_host *host,
+                                 const struct transport_callbacks *callbacks, void *arg);
+/* Buffers all of it. May be called before `opened`: it goes out in order behind the upload. After `closed`: dropped. */
+void transport_write(struct transport *t, const void *data, size_t len);
+size_t transport_queued(const struct transport *t); /* bytes written and not yet handed to the kernel or to libssh2 */
+void transport_pause(struct transport *t);          /* no `data` until resume; the peer feels it through its window */
+void transport_resume(struct transport *t);         /* data may come from the next turn on, not inside this call */
+/* Ends at once: what is queued is dropped, the agent sees the end of its stdin. Frees t. Takes NULL. */
+void transport_close(struct transport *t);
+enum transport_phase transport_phase(const struct transport *t);
+/* The verified host key as SHA-256 in hex, "local:I" or "sim:I"; "" before it is known (openssh: the name it was
+ * verified under, "openssh:HOST:PORT"). */
+const char *transport_host_digest(const struct transport *t);
+/* Which kind AUTO has become; TRANSPORT_AUTO while undecided. */
+enum transport_kind transport_kind(const struct transport *t);
+const char *transport_kind_name(enum transport_kind kind);              /* "auto", "ssh", "openssh", "local", "sim" */
+bool transport_kind_parse(const char *name, enum transport_kind *ret);
+
+/* ---- sim: the peer is a script in this process ---- */
+struct transport_sim_script {
+    /* A transport was opened: return the peer's own state, or NULL and err to fail in ret_phase. */
+    void *(*open)(void *script, uint32_t sim_index, const char *name, struct transport *t, struct error *err,
+                  enum transport_phase *ret_phase);
+    void (*received)(void *peer, const uint8_t *data, size_t len); /* what the controller wrote */
+    void (*close)(void *peer); /* the controller closed it, or transport_sim_fail was called */
+    void *script;
+};
+void transport_pool_set_sim(struct transport_pool *pool, const struct transport_sim_script *script); /* copied */
+/* From the peer: bytes to the controller, delivered in a later turn; or the end of the stream. */
+void transport_sim_send(struct transport *t, const void *data, size_t len);
+void transport_sim_fail(struct transport *t, const struct error *err);
+
+#endif
