@@ -1,0 +1,150 @@
+/*
+ * plan: what a spec means, step by step, before anything is touched.
+ *
+ * plan_compile is pure over the spec, the step kinds and the number of nodes: it yields steps in order,
+ * each with its key, over slots (node 0, node 1, ...), never hosts. plan_decide compares it with what is
+ * recorded and says for every (step, node): keep, run, run again and why, or that it depends on the node.
+ * The plan is const from then on; the executor keeps its own state in a parallel array.
+ *
+ * A step's key is the SHA-256 of its kind's name and version and its named inputs in canonical form. The
+ * names give the reason when one changes. A step that depends on earlier steps has their keys among its
+ * inputs ("after NAME"). Not in keys: secret values, timeouts, ports, addresses, restart counts, log
+ * settings, authentication, `entrypoint.env` for set-up, node identity.
+ *
+ * Step kinds are declared one per file in src/step, listed in one table there (step_kinds), and passed in.
+ */
+#ifndef RHRUN_PLAN_H
+#define RHRUN_PLAN_H
+
+#include "rhrun/base.h"
+#include "rhrun/spec.h"
+
+struct plan;
+struct plan_step;
+struct plan_builder; /* while planning */
+struct step_bind;    /* what binds at run time: see step.h */
+struct wire_run;
+
+struct plan_input {
+    const char *name;  /* "run", "inputs data/x.csv", "env PATH_TO", "after kernels" */
+    const char *value; /* short text itself, or sha256 hex of longer text */
+};
+
+enum plan_phase { PHASE_SETUP, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG };
+
+struct step_kind {
+    const char *name;  /* "activate", "run", "prolog", "launch", "epilog" */
+    unsigned version;  /* in the key: raise it when the same inputs mean something else */
+    enum plan_phase phase;
+    bool cached;       /* a recorded success is kept (set-up); prolog and epilog run with every launch */
+    /* Adds this kind's steps for the spec (none is fine) by plan_add and plan_input_*. */
+    int (*plan)(struct plan_builder *b, const struct spec *spec, struct error *err);
+    /* Fills the RUN message for one node: everything but attempt and key. Memory in the arena. */
+    int (*build)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                 struct arena *arena, struct wire_run *ret_run, struct error *err);
+};
+
+struct plan_step {
+    uint32_t id;          /* index in plan->steps */
+    const char *name;     /* unique: the item's name, "activate", "prolog", "launch", "epilog" */
+    const char *slot;     /* on the node: "setup:kernels", "launch" */
+    const char *scope;    /* of its cells: "" or the variant */
+    const struct step_kind *kind;
+    const void *item;     /* kind's own: the struct spec_step, ... */
+    const char *title;    /* one line for people */
+    const char *key;      /* 64 hex */
+    struct plan_input *inputs;
+    size_t input_count;
+    bool *on;             /* on[node]: does it run there? */
+    uint32_t on_count;    /* how many */
+    uint32_t retry_times;
+    uint64_t retry_backoff_ms;
+    bool on_unknown_fail;
+    const char *hint;     /* "narrow it with inputs", or NULL */
+};
+
+struct plan_rank { /* the rank table of the native launch */
+    uint32_t rank, node, local_rank;
+};
+
+struct plan {
+    const struct spec *spec;
+    uint32_t node_count;
+    struct plan_step *steps; /* in order; set-up first, then prolog, launch, epilog */
+    size_t step_count;
+    const char *hash;        /* over all keys: "done" means the latest run of the variant has the same */
+    bool ranks_known;        /* false: nproc is auto/cpu/gpu and facts are not there yet */
+    uint32_t *nproc;         /* per node; 0 = not known yet */
+    uint32_t world_size;
+    struct plan_rank *ranks; /* world_size of them, when known */
+};
+
+/* What plan_compile may use of the nodes; all optional. */
+struct plan_facts {
+    bool known;
+    uint32_t cpus, gpus;
+};
+
+/* 0 and *ret_plan in the arena, or -1 (for instance an input file that cannot be read). facts: node_count of them or NULL. */
+int plan_compile(const struct spec *spec, const struct step_kind *const *kinds /* NULL-terminated */,
+                 const struct plan_facts *facts, struct arena *arena, struct plan **ret_plan, struct error *err);
+/* Binds the rank table once counts are known; false and err when gpu was asked and a node has none. */
+int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct arena *arena, struct error *err);
+
+/* ---- for step kinds, while planning ---- */
+struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind, const char *name, const char *title);
+void plan_on_all(struct plan_builder *b, struct plan_step *s);
+void plan_on_nodes(struct plan_builder *b, struct plan_step *s, const uint32_t *nodes, size_t count);
+void plan_input(struct plan_builder *b, struct plan_step *s, const char *name, const char *value); /* long values are digested */
+/* spec text, expanded with what is known (late names stay); shell or plain */
+int plan_input_text(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_text *text,
+                    enum expr_mode mode, struct error *err);
+/* glob patterns below dir (with ** and dotfiles excluded as in git): one input per file, by content */
+int plan_input_files(struct plan_builder *b, struct plan_step *s, const char *dir, const struct spec_texts *patterns,
+                     struct error *err);
+void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct plan_step *earlier); /* chains keys */
+struct plan_step *plan_last(struct plan_builder *b); /* the step added last, or NULL */
+struct arena *plan_arena(struct plan_builder *b);
+
+/* ---- verdicts ---- */
+enum verdict {
+    VERDICT_KEEP,       /* recorded with this key, and nothing speaks against it */
+    VERDICT_RUN,        /* never ran here */
+    VERDICT_AGAIN,      /* ran, but `reason` */
+    VERDICT_DEPENDS,    /* only the node can tell (offline; or facts are old) */
+    VERDICT_NOT_NEEDED, /* the launch's result is kept, so its set-up need not be there */
+};
+const char *verdict_name(enum verdict v); /* "keep", "run", "run again", "depends on the node", "not needed" */
+
+/* What is recorded of a (step, node), from the journal or from the node's ledger; passed in, so that plan stays pure. */
+struct plan_record {
+    bool present;
+    bool ok;             /* ended well */
+    bool unknown;        /* started and left no outcome */
+    bool voided;         /* by --fresh, --again, --from */
+    bool live;           /* an attempt runs at this moment */
+    const char *key, *inputs; /* inputs: JSON object as stored, for the reason */
+    const char *when;    /* for people: "2026-11-20 14:02" */
+    bool verified;       /* the node's ledger was asked and agrees */
+    bool contradicted;   /* the node's ledger was asked and does not have it (`why_not`) */
+    const char *why_not; /* "the node is a new machine", "kernels/k.so is gone", "the node's ledger does not have it" */
+};
+struct plan_decision {
+    enum verdict verdict;
+    const char *reason; /* "`run` changed", "requirements.txt changed", "ended with exit status 2", ...; NULL for keep and run */
+};
+/* decisions[step * node_count + node]. A step whose earlier input step runs again runs again only where keys chain. */
+void plan_decide(const struct plan *plan, const struct plan_record *records /* same layout */, bool online,
+                 struct arena *arena, struct plan_decision *ret_decisions);
+/* Names of the inputs that differ between a recorded JSON object and the step: "run, env HF_HOME"; NULL when none. */
+const char *plan_changed_inputs(const struct plan_step *step, const char *recorded_json, struct arena *arena);
+/* {"run": "…", ...} as kept in events */
+const char *plan_inputs_json(const struct plan_step *step, struct arena *arena);
+
+/* Text for people (80 columns: steps, verdicts with node sets, rank table, commands) and JSON (schema/plan.schema.json). */
+void plan_format(const struct plan *plan, const struct plan_decision *decisions, bool colour, bool verbose, struct buf *ret);
+void plan_format_json(const struct plan *plan, const struct plan_decision *decisions, struct buf *ret);
+/* "0-3,7" style node sets with the host's name for a single one. */
+void plan_node_set(const struct plan *plan, const bool *on, struct buf *ret);
+
+#endif
