@@ -80,6 +80,7 @@ struct supervise {
     const char *env_dir;     /* absolute folder of the captured environments */
     const char *boot_id;
     const char *shell;       /* absolute path of bash or sh */
+    bool own_dir;            /* work_dir is the job's own folder: it and a missing relative cwd are created (0700) */
 };
 /* Starts the supervisor (double fork, own session, subreaper) and returns in the agent as soon as it is on its
  * way. Both fds stay open in the supervisor only: the caller closes its own copies. */

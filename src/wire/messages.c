@@ -1,0 +1,231 @@
+/*
+ * Whole messages. Each struct has one table of its plain fields, in the order of the wire; the same
+ * table writes and reads, so the two directions cannot drift apart. What is more than a field (lists
+ * of structs, rules between fields) stands in the message's own functions.
+ */
+#include "rhrun/wire.h"
+
+#include <string.h>
+
+enum field_type { FIELD_U8, FIELD_U32, FIELD_U64, FIELD_STRING, FIELD_STRINGS };
+struct field {
+    enum field_type type;
+    size_t offset;
+};
+
+#define U8(s, f) {FIELD_U8, offsetof(struct s, f)}
+#define U32(s, f) {FIELD_U32, offsetof(struct s, f)} /* int32_t too */
+#define U64(s, f) {FIELD_U64, offsetof(struct s, f)}
+#define STRING(s, f) {FIELD_STRING, offsetof(struct s, f)}
+#define STRINGS(s, f) {FIELD_STRINGS, offsetof(struct s, f)}
+
+static const struct field hello_fields[] = {
+    U32(wire_hello, version),       U8(wire_hello, mode),         STRING(wire_hello, job),
+    STRING(wire_hello, job_name),   STRING(wire_hello, origin),   STRING(wire_hello, owner),
+    STRING(wire_hello, owner_name), STRING(wire_hello, variant),  STRING(wire_hello, work_dir),
+    STRING(wire_hello, base_dir),   STRING(wire_hello, host_digest), STRING(wire_hello, test_boot_id),
+};
+
+static const struct field facts_fields[] = {
+    U32(wire_facts, version),        U64(wire_facts, epoch),          STRING(wire_facts, install),
+    STRING(wire_facts, boot_id),     STRING(wire_facts, machine_id),  STRING(wire_facts, home_id),
+    STRING(wire_facts, hostname),    STRING(wire_facts, user),        STRING(wire_facts, home),
+    STRING(wire_facts, base_dir),    STRING(wire_facts, work_dir),    STRING(wire_facts, arch),
+    STRING(wire_facts, kernel),      STRING(wire_facts, os),          STRING(wire_facts, shell),
+    STRING(wire_facts, python),      STRING(wire_facts, python_version), STRING(wire_facts, gpus),
+    STRING(wire_facts, address),     U32(wire_facts, cpus),           U32(wire_facts, gpu_count),
+    U64(wire_facts, memory_bytes),   U64(wire_facts, disk_free_bytes), U64(wire_facts, mono_ns),
+    U64(wire_facts, wall_ms),
+};
+
+static const struct field run_fields[] = {
+    STRING(wire_run, attempt), STRING(wire_run, slot),    STRING(wire_run, key),     U8(wire_run, kind),
+    STRING(wire_run, cwd),     STRING(wire_run, env_in),  STRING(wire_run, env_out), STRING(wire_run, creates),
+    STRINGS(wire_run, unset),  STRINGS(wire_run, env),    STRINGS(wire_run, secrets), U64(wire_run, timeout_ms),
+    U32(wire_run, grace_ms),   U64(wire_run, log_limit_bytes),
+};
+
+static const struct field worker_fields[] = {
+    U32(wire_worker, rank),     U32(wire_worker, local_rank), U8(wire_worker, shell),
+    STRINGS(wire_worker, argv), STRINGS(wire_worker, env),
+};
+
+static const struct field record_fields[] = {
+    STRING(wire_record, attempt),    STRING(wire_record, slot),          STRING(wire_record, key),
+    STRING(wire_record, variant),    STRING(wire_record, boot_id),       U8(wire_record, state),
+    U8(wire_record, same_boot),      U8(wire_record, stop_requested),    U8(wire_record, timed_out),
+    U64(wire_record, claim_wall_ms), U64(wire_record, start_mono_ns),    U64(wire_record, end_mono_ns),
+    U64(wire_record, end_wall_ms),   U64(wire_record, spool_bytes),      U64(wire_record, kept_from),
+    U64(wire_record, dropped_bytes), U8(wire_record, cause),             U32(wire_record, value),
+    U32(wire_record, cause_rank),    U64(wire_record, cause_mono_ns),    STRING(wire_record, tail),
+    STRING(wire_record, leftover),
+};
+
+static const struct field worker_end_fields[] = {
+    U32(wire_worker_end, rank), U8(wire_worker_end, cause), U32(wire_worker_end, value),
+    U64(wire_worker_end, end_mono_ns),
+};
+
+static void put_fields(struct buf *out, const void *message, const struct field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *at = (const char *)message + fields[i].offset;
+        switch (fields[i].type) {
+        case FIELD_U8: wire_put_u8(out, *(const uint8_t *)at); break;
+        case FIELD_U32: wire_put_u32(out, *(const uint32_t *)(const void *)at); break;
+        case FIELD_U64: wire_put_u64(out, *(const uint64_t *)(const void *)at); break;
+        case FIELD_STRING: wire_put_string(out, *(char *const *)(const void *)at); break;
+        case FIELD_STRINGS: wire_put_strings(out, (const struct wire_strings *)(const void *)at); break;
+        }
+    }
+}
+
+static void get_fields(struct wire_in *in, void *message, const struct field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *at = (char *)message + fields[i].offset;
+        switch (fields[i].type) {
+        case FIELD_U8: *(uint8_t *)at = wire_get_u8(in); break;
+        case FIELD_U32: *(uint32_t *)at = wire_get_u32(in); break;
+        case FIELD_U64: *(uint64_t *)at = wire_get_u64(in); break;
+        case FIELD_STRING: *(char **)at = wire_get_string(in); break;
+        case FIELD_STRINGS: *(struct wire_strings *)at = wire_get_strings(in); break;
+        }
+    }
+}
+
+#define PUT(out, m, fields) put_fields(out, m, fields, ARRAY_LEN(fields))
+#define GET(in, m, fields) get_fields(in, m, fields, ARRAY_LEN(fields))
+
+/* A count of structs of at least min_size bytes each; 0 and a fault when there cannot be so many. */
+static uint32_t get_count(struct wire_in *in, uint32_t max, size_t min_size)
+{
+    uint32_t count = wire_get_u32(in);
+    if (!in->bad && count <= max && count <= (size_t)(in->end - in->p) / min_size)
+        return count;
+    in->bad = true;
+    return 0;
+}
+
+/* Names of files on the node come from outside: one path component, not hidden. */
+static bool name_valid(const char *s)
+{
+    return *s && *s != '.' && !strchr(s, '/') && strlen(s) <= 200;
+}
+
+static bool hex16(const char *s)
+{
+    return strlen(s) == 16 && strspn(s, "0123456789abcdef") == 16;
+}
+
+static bool assignments_valid(const struct wire_strings *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const char *equals = strchr(list->items[i], '=');
+        if (!equals || equals == list->items[i])
+            return false;
+    }
+    return true;
+}
+
+void wire_put_hello(struct buf *out, const struct wire_hello *m)
+{
+    size_t start = wire_begin(out, WIRE_HELLO);
+    PUT(out, m, hello_fields);
+    wire_end(out, start);
+}
+
+bool wire_get_hello(struct wire_in *in, struct wire_hello *ret)
+{
+    struct wire_hello m = {0};
+    GET(in, &m, hello_fields);
+    if (!wire_in_done(in))
+        return false;
+    if (m.mode > WIRE_READ || !hex16(m.job) || !name_valid(m.owner) ||
+        !(hex16(m.variant) || (m.mode == WIRE_READ && !*m.variant)) || (*m.work_dir && *m.work_dir != '/') ||
+        (*m.base_dir && *m.base_dir != '/'))
+        return false;
+    *ret = m;
+    return true;
+}
+
+void wire_put_facts(struct buf *out, const struct wire_facts *m)
+{
+    size_t start = wire_begin(out, WIRE_HELLO_OK);
+    PUT(out, m, facts_fields);
+    wire_end(out, start);
+}
+
+bool wire_get_facts(struct wire_in *in, struct wire_facts *ret)
+{
+    struct wire_facts m = {0};
+    GET(in, &m, facts_fields);
+    if (!wire_in_done(in))
+        return false;
+    *ret = m;
+    return true;
+}
+
+void wire_put_run(struct buf *out, const struct wire_run *m)
+{
+    size_t start = wire_begin(out, WIRE_RUN);
+    PUT(out, m, run_fields);
+    wire_put_u32(out, m->worker_count);
+    for (uint32_t i = 0; i < m->worker_count; i++)
+        PUT(out, &m->workers[i], worker_fields);
+    wire_end(out, start);
+}
+
+bool wire_get_run(struct wire_in *in, struct wire_run *ret)
+{
+    struct wire_run m = {0};
+    GET(in, &m, run_fields);
+    uint32_t count = get_count(in, WIRE_WORKERS_MAX, 17);
+    m.workers = arena_array(in->arena, (size_t)count + 1, sizeof *m.workers);
+    for (uint32_t i = 0; i < count && !in->bad; i++) {
+        struct wire_worker *w = &m.workers[i];
+        GET(in, w, worker_fields);
+        if (w->argv.count == 0 || w->shell > 1 || (w->shell && w->argv.count != 1) || !assignments_valid(&w->env))
+            return false;
+    }
+    m.worker_count = count;
+    if (!wire_in_done(in) || count == 0)
+        return false;
+    if (!wire_id_valid(m.attempt) || (m.kind != WIRE_KIND_STEP && m.kind != WIRE_KIND_LAUNCH) || !*m.slot ||
+        strlen(m.slot) > 200 || strlen(m.key) > 64 || (*m.env_in && !name_valid(m.env_in)) ||
+        (*m.env_out && !name_valid(m.env_out)) || !assignments_valid(&m.env) || !assignments_valid(&m.secrets))
+        return false;
+    *ret = m;
+    return true;
+}
+
+void wire_put_record(struct buf *out, enum wire_type type, const struct wire_record *m)
+{
+    size_t start = wire_begin(out, type);
+    PUT(out, m, record_fields);
+    wire_put_u32(out, m->worker_count);
+    for (uint32_t i = 0; i < m->worker_count; i++)
+        PUT(out, &m->workers[i], worker_end_fields);
+    wire_end(out, start);
+}
+
+bool wire_get_record(struct wire_in *in, struct wire_record *ret)
+{
+    struct wire_record m = {0};
+    GET(in, &m, record_fields);
+    uint32_t count = get_count(in, WIRE_WORKERS_MAX, 17);
+    m.workers = arena_array(in->arena, (size_t)count + 1, sizeof *m.workers);
+    for (uint32_t i = 0; i < count; i++)
+        GET(in, &m.workers[i], worker_end_fields);
+    m.worker_count = count;
+    if (!wire_in_done(in) || !wire_id_valid(m.attempt) || m.state < WIRE_STATE_CLAIMED || m.state > WIRE_STATE_LOST ||
+        m.cause > WIRE_CAUSE_SETUP)
+        return false;
+    *ret = m;
+    return true;
+}
+
+bool wire_record_success(const struct wire_record *r)
+{
+    return r->state == WIRE_STATE_ENDED && r->cause == WIRE_CAUSE_NONE && !r->stop_requested && !r->timed_out;
+}
