@@ -342,11 +342,21 @@ void buf_json_string(struct buf *b, const char *s, size_t len)
         } else {
             char c = s[i++];
             switch (c) {
-            case '"': buf_puts(b, "\\\""); break;
-            case '\\': buf_puts(b, "\\\\"); break;
-            case '\n': buf_puts(b, "\\n"); break;
-            case '\r': buf_puts(b, "\\r"); break;
-            case '\t': buf_puts(b, "\\t"); break;
+            case '"':
+                buf_puts(b, "\\\"");
+                break;
+            case '\\':
+                buf_puts(b, "\\\\");
+                break;
+            case '\n':
+                buf_puts(b, "\\n");
+                break;
+            case '\r':
+                buf_puts(b, "\\r");
+                break;
+            case '\t':
+                buf_puts(b, "\\t");
+                break;
             default:
                 if ((unsigned char)c < 0x20 || c == 0x7F)
                     buf_printf(b, "\\u%04x", (unsigned)(unsigned char)c);

@@ -15,13 +15,15 @@ static bool same_place(const struct place *a, const struct place *b)
     return a->source == b->source && a->line == b->line && a->column == b->column;
 }
 
-static bool same_item(const struct diagnostic *item, enum severity severity, const struct place *place, const char *message)
+static bool same_item(const struct diagnostic *item, enum severity severity, const struct place *place,
+                      const char *message)
 {
     return item->severity == severity && same_place(&item->place, place) && strcmp(item->message, message) == 0;
 }
 
 /* Whether the item is there already: an error anywhere, a note behind the same item. */
-static bool is_repeated(const struct diagnostics *d, enum severity severity, const struct place *place, const char *message)
+static bool is_repeated(const struct diagnostics *d, enum severity severity, const struct place *place,
+                        const char *message)
 {
     for (size_t i = d->count; i-- > 0;) {
         if (same_item(&d->items[i], severity, place, message))
@@ -32,7 +34,8 @@ static bool is_repeated(const struct diagnostics *d, enum severity severity, con
     return false;
 }
 
-struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity, struct place place, const char *fmt, ...)
+struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity, struct place place, const char *fmt,
+                                   ...)
 {
     if (severity == SEVERITY_NOTE && d->repeated)
         return NULL;
@@ -163,7 +166,8 @@ struct style {
     const char *place, *severity[3], *gutter, *caret, *off;
 };
 static const struct style plain = {"", {"", "", ""}, "", "", ""};
-static const struct style coloured = {"\033[1m", {"\033[1;31m", "\033[1;35m", "\033[1;36m"}, "\033[34m", "\033[1;31m", "\033[0m"};
+static const struct style coloured = {
+    "\033[1m", {"\033[1;31m", "\033[1;35m", "\033[1;36m"}, "\033[34m", "\033[1;31m", "\033[0m"};
 static const char *const severity_words[] = {"error", "warning", "note"};
 
 /* The length in bytes of the UTF-8 character at s; a stray byte counts as one character. */

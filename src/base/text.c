@@ -81,8 +81,8 @@ static bool parse_scaled(const char *s, const struct unit *units, uint64_t *ret)
 
 bool parse_duration_ms(const char *s, uint64_t *ret_ms)
 {
-    static const struct unit units[] = {{"", 1000},       {"ms", 1},          {"s", 1000}, {"m", 60000},
-                                        {"h", 3600000},   {"d", 86400000},    {NULL, 0}};
+    static const struct unit units[] = {{"", 1000},     {"ms", 1},       {"s", 1000}, {"m", 60000},
+                                        {"h", 3600000}, {"d", 86400000}, {NULL, 0}};
     return parse_scaled(s, units, ret_ms);
 }
 

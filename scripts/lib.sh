@@ -1,0 +1,72 @@
+# shellcheck shell=bash
+# Shared by the scripts in this folder: messages, packages, builds. Sourced, never run.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+jobs=$(nproc 2>/dev/null || echo 2)
+
+say() { printf '==> %s\n' "$*"; }
+die() {
+    printf '%s: %s\n' "$(basename "$0")" "$1" >&2
+    shift
+    for hint in "$@"; do printf '  %s\n' "$hint" >&2; done
+    exit 1
+}
+
+# What the build needs, and what the tests need beyond it (Debian 12+, Ubuntu 22.04+).
+build_packages=(build-essential cmake ninja-build pkg-config musl-tools libyaml-dev libpcre2-dev libssh2-1-dev
+    libuv1-dev libsqlite3-dev libjansson-dev libssl-dev openssh-client)
+# shellcheck disable=SC2034
+test_packages=(libcmocka-dev openssh-server openssh-client python3 procps git)
+
+# The packages of the list that are not installed, one a line.
+missing_packages() {
+    local p
+    for p in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)" = installed ] || echo "$p"
+    done
+}
+
+# need_packages PACKAGE...: installs what is missing, as root or with sudo; says what it does first.
+need_packages() {
+    command -v apt-get >/dev/null && command -v dpkg-query >/dev/null ||
+        die "this script installs its packages with apt-get, which is not here" \
+            "install a C compiler, cmake, ninja, pkg-config, musl-gcc, and the headers of libyaml, pcre2, libssh2," \
+            "libuv, sqlite3, jansson and openssl in your distribution's way; then run:" \
+            "cmake --preset release && cmake --build --preset release"
+    local missing as_root=()
+    mapfile -t missing < <(missing_packages "$@")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || die "these packages are missing, and there is no sudo to install them: ${missing[*]}" \
+            "as root: apt-get install ${missing[*]}"
+        as_root=(sudo)
+    fi
+    say "installing (${as_root[*]:-as} ${as_root[0]:+apt-get}${as_root[0]:-root}): ${missing[*]}"
+    apt_install "${missing[@]}" || die "could not install: ${missing[*]}" "the messages of apt-get are above"
+}
+
+apt_install() {
+    local run=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
+    [ "$(id -u)" = 0 ] || run=(sudo "${run[@]}")
+    # A list that is there but old names packages that are gone: so a failed install refreshes it once.
+    if ! "${run[@]}" install -y --no-install-recommends "$@" </dev/null >"$root/build/apt.log" 2>&1; then
+        "${run[@]}" update </dev/null >"$root/build/apt.log" 2>&1 || { tail -5 "$root/build/apt.log" >&2; return 1; }
+        "${run[@]}" install -y --no-install-recommends "$@" </dev/null >"$root/build/apt.log" 2>&1 ||
+            { tail -15 "$root/build/apt.log" >&2; return 1; }
+    fi
+}
+
+# build_preset PRESET [CMAKE ARG...]: configure and build in build/PRESET; prints the log only when it fails.
+build_preset() {
+    local preset=$1 log=$root/build/$1.log
+    shift
+    mkdir -p "$root/build"
+    if ! (cd "$root" && cmake --preset "$preset" "$@" && cmake --build --preset "$preset" -j "$jobs") >"$log" 2>&1; then
+        grep -E -A6 'error|Error|FAILED' "$log" | head -60 >&2 || true
+        tail -5 "$log" >&2
+        echo "the whole log: $log" >&2
+        return 1
+    fi
+}
+
+mkdir -p "$root/build"
