@@ -59,7 +59,7 @@ enum wire_type {
     WIRE_BUSY,          /* string attempt, string live_attempt, string slot */
     WIRE_OUTPUT,        /* string attempt, u64 offset, bytes */
     WIRE_EXIT,          /* struct wire_record: ended or lost; sent after all its output */
-    WIRE_PONG,          /* u64 token, u64 mono_ns of the node, u64 wall_ms of the node */
+    WIRE_PONG,          /* u64 token, u64 mono_ns, u64 wall_ms of the node, u32 a TCP port that is free there now */
     WIRE_SETTLED,       /* u64 token, string error ("" = done) */
     WIRE_CHECKED,       /* u64 token, list of u8 (1: exists) as bytes */
     WIRE_FAULT,         /* string attempt ("" = the connection), string text: the request was not done */

@@ -1,0 +1,76 @@
+/*
+ * node: one machine of the job: its connection, its agent, and what that agent says.
+ *
+ * A node connects through a transport, skips what login files print, sends HELLO and is ready when the agent
+ * has answered. From then on requests are frames and answers are callbacks. It watches that the agent lives
+ * (PING; anything received counts) and, once it was ready, reconnects by itself with growing pauses until
+ * reconnect_ms have passed; each time it is ready again, `ready` is called with again = true and the owner
+ * re-attaches what it needs (LIST, ATTACH from its file's size). The first connection is not retried.
+ *
+ *   IDLE -> CONNECTING -> GREETING -> READY -> WAITING -> CONNECTING ...
+ *                \___________\___________\________\-> FAILED (said through `failed`, once)
+ */
+#ifndef RHRUN_NODE_H
+#define RHRUN_NODE_H
+
+#include "rhrun/loop.h"
+#include "rhrun/transport.h"
+#include "rhrun/wire.h"
+
+struct node;
+
+enum node_state { NODE_IDLE, NODE_CONNECTING, NODE_GREETING, NODE_READY, NODE_WAITING, NODE_FAILED };
+const char *node_state_name(enum node_state s);
+
+/* All run on the loop. Pointers are valid during the call. Records and facts stay valid until the next callback. */
+struct node_callbacks {
+    void (*ready)(void *arg, struct node *n, bool again);
+    /* lost: the connection ended (err says how); it will be tried again */
+    void (*lost)(void *arg, struct node *n, const struct error *err);
+    /* failed: for good. code ERROR_HELD when another owner holds the job there */
+    void (*failed)(void *arg, struct node *n, const struct error *err);
+    void (*record)(void *arg, struct node *n, const struct wire_record *r); /* of LIST, or answer to RUN */
+    void (*listed)(void *arg, struct node *n, uint64_t token);
+    void (*started)(void *arg, struct node *n, const char *attempt);
+    void (*busy)(void *arg, struct node *n, const char *attempt, const char *live_attempt, const char *slot);
+    void (*output)(void *arg, struct node *n, const char *attempt, uint64_t offset, const uint8_t *data, uint32_t len);
+    void (*ended)(void *arg, struct node *n, const struct wire_record *r);
+    void (*ponged)(void *arg, struct node *n, uint64_t token, uint32_t free_port);
+    void (*settled)(void *arg, struct node *n, uint64_t token, const char *error);
+    void (*checked)(void *arg, struct node *n, uint64_t token, const uint8_t *exists, uint32_t count);
+    void (*fault)(void *arg, struct node *n, const char *attempt, const char *text); /* a request was not done */
+};
+
+struct node_options {
+    uint32_t index;
+    struct transport_host host; /* strings must outlive the node */
+    struct wire_hello hello;    /* host_digest and version are filled in; strings must outlive the node */
+    uint32_t liveness_ms;       /* lost when nothing was heard for so long; 0 = 15 s */
+    uint32_t hello_ms;          /* between the agent's start and its HELLO answer; 0 = 15 s */
+    uint64_t reconnect_ms;      /* how long it tries to come back; 0 = 5 min */
+};
+
+struct node *node_create(struct loop *loop, struct transport_pool *pool, const struct node_options *options,
+                         const struct node_callbacks *callbacks, void *arg);
+void node_destroy(struct node *n); /* closes without a word: the agent sees the end of its input. Takes NULL */
+void node_connect(struct node *n);
+void node_give_up(struct node *n); /* no further reconnects; fails at once when it waits */
+enum node_state node_state(const struct node *n);
+enum transport_phase node_phase(const struct node *n); /* for the live view while CONNECTING */
+uint32_t node_index(const struct node *n);
+const char *node_name(const struct node *n);
+const struct wire_facts *node_facts(const struct node *n); /* NULL before it was ready once */
+uint64_t node_lost_since_ms(const struct node *n);          /* loop time; 0 when READY */
+
+/* Requests; dropped when the node is not READY (the owner repeats what matters after `ready`). */
+void node_list(struct node *n, uint64_t token);
+void node_run(struct node *n, const struct wire_run *run);
+void node_attach(struct node *n, const char *attempt, uint64_t offset);
+void node_ack(struct node *n, const char *attempt, uint64_t offset);
+void node_signal(struct node *n, const char *attempt, enum wire_signal signal, uint32_t grace_ms);
+void node_ping(struct node *n, uint64_t token); /* token > 0; answered through `ponged` */
+void node_settle(struct node *n, uint64_t token);
+void node_check(struct node *n, uint64_t token, const struct wire_strings *paths);
+void node_forget(struct node *n, const struct wire_strings *attempts);
+
+#endif

@@ -1,0 +1,29 @@
+/* node's private parts, shared by node.c (connection) and frames.c (requests and answers). */
+#ifndef RHRUN_NODE_INTERNAL_H
+#define RHRUN_NODE_INTERNAL_H
+
+#include "rhrun/node.h"
+
+struct node {
+    struct loop *loop;
+    struct transport_pool *pool;
+    struct node_options options;
+    struct node_callbacks callbacks;
+    void *arg;
+    enum node_state state;
+    struct transport *transport;
+    struct buf in;
+    bool magic_seen, was_ready, gave_up;
+    uint64_t heard_ms, lost_since_ms, backoff_ms;
+    struct loop_timer *retry, *deadline, *pinger;
+    struct arena *frame_arena; /* strings of the frame at hand */
+    struct arena *facts_arena;
+    struct wire_facts facts;
+};
+
+void node_connection_lost(struct node *n, const struct error *err);
+void node_greeted(struct node *n);
+/* Handles every complete frame in n->in; may end the connection. */
+void node_handle_frames(struct node *n);
+
+#endif
