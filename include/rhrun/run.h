@@ -1,0 +1,111 @@
+/*
+ * run: does a plan. It opens (or resumes) a run in the journal, connects to the nodes, compares what
+ * the journal and each node's ledger hold, runs what is missing, and closes the run.
+ *
+ * Each node has a lane: its set-up steps one after the other, then one settle, then the barrier. When every
+ * lane is there: prolog, launch generations, epilog. What happens is said to an observer as journal events (once
+ * they are durable) and lines of output. Nothing here prints.
+ *
+ * The rules on attempts (design 4) are kept in three places: start_attempts (STARTED durable before RUN), reconcile
+ * (journal against ledger after each HELLO) and finish_attempt (FINISHED durable before what depends on it).
+ */
+#ifndef RHRUN_RUN_H
+#define RHRUN_RUN_H
+
+#include "rhrun/journal.h"
+#include "rhrun/node.h"
+#include "rhrun/plan.h"
+#include "rhrun/watch.h"
+
+struct run;
+
+enum run_mode {
+    RUN_EXECUTE, /* bring the job to done */
+    RUN_VERIFY,  /* the job is done: compare set-up with the nodes' ledgers, start nothing */
+    RUN_CANCEL,  /* stop what an unfinished run left on the nodes, close it as cancelled */
+    RUN_LOOK,    /* read-only HELLO: collect records and facts for `plan` and `doctor` */
+};
+
+/* A line of output of a step or worker. */
+struct run_line {
+    const struct plan_step *step;
+    uint32_t node;
+    const char *node_name;
+    const struct watch_line *line;
+};
+
+struct run_observer {
+    void (*event)(void *arg, const struct event *e);       /* durable */
+    void (*line)(void *arg, const struct run_line *line);
+    void (*changed)(void *arg);                            /* something the live view shows has changed */
+    void *arg;
+};
+
+struct run_options {
+    enum run_mode mode;
+    struct plan *plan;
+    struct journal *journal; /* NULL for RUN_LOOK without history */
+    const char *owner_name;  /* user@host */
+    uint32_t flags;          /* enum run_flag, for a newly opened run */
+    const char *from_step;
+    bool take_over, replace;
+    uint32_t liveness_ms;    /* 0 = default */
+    uint64_t reconnect_ms;   /* 0 = default */
+    const char *test_boot_id; /* test hook */
+    bool allow_prompt;
+    const struct transport_sim_script *sim; /* or NULL */
+    struct run_observer observer;
+};
+
+struct run_result {
+    enum run_status status;  /* RUN_OPEN: interrupted without being closed (detach) */
+    int exit_status;
+    bool nothing_to_do;
+    char run_id[17];
+    struct error error;      /* when exit_status is not 0: what to say */
+    /* the first cause of a failed job */
+    bool has_cause;
+    const char *cause_step;
+    const char *cause_node;
+    uint32_t cause_rank, cause, cause_generation;
+    int32_t cause_value;
+    bool cause_has_rank;
+    const char *cause_tail;
+    uint32_t verified_nodes, unverified_nodes; /* RUN_VERIFY */
+    const char *unverified_reason;
+};
+
+/* Creates everything; starts with run_start; the caller runs the loop; `finished` is called once. */
+struct run *run_create(struct loop *loop, const struct run_options *options, void (*finished)(void *arg), void *arg);
+int run_start(struct run *r, struct error *err);
+const struct run_result *run_result(const struct run *r);
+void run_destroy(struct run *r); /* takes NULL; not inside a callback of its own */
+
+/* Stops in order (TERM, grace, KILL), closes the run as cancelled. Again: KILL at once. signum gives the exit status. */
+void run_interrupt(struct run *r, int signum);
+/* Lets go: journal synced, nothing stopped; finished is called with status RUN_OPEN. */
+void run_detach(struct run *r);
+
+/* ---- for the live view, `plan` and `status` ---- */
+enum task_state { TASK_PENDING, TASK_KEPT, TASK_STARTING, TASK_RUNNING, TASK_STOPPING, TASK_WAITING /* retry pause */, TASK_DONE, TASK_FAILED };
+struct run_counts {
+    uint32_t total, kept, pending, running, done, failed;
+    uint64_t started_ms, ended_ms; /* wall clock of the first start and last end; 0 = none */
+};
+void run_step_counts(const struct run *r, const struct plan_step *step, struct run_counts *ret);
+struct run_node_view {
+    const char *name;
+    enum node_state state;
+    enum transport_phase phase;
+    const struct wire_facts *facts;
+    const char *error; /* last loss, or NULL */
+};
+void run_node(const struct run *r, uint32_t node, struct run_node_view *ret);
+const struct plan *run_plan(const struct run *r);
+/* Records as plan_decide wants them: after `finished` in RUN_LOOK and RUN_VERIFY. */
+const struct plan_record *run_records(const struct run *r);
+const char *run_id(const struct run *r);
+uint32_t run_generation(const struct run *r);
+uint32_t run_restarts(const struct run *r);
+
+#endif

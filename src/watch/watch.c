@@ -1,0 +1,153 @@
+/* Spool bytes to lines. One small buffer per (rank, stream) holds a line that has no end yet. */
+#include "rhrun/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct partial {
+    uint32_t rank;
+    uint8_t stream;
+    bool pending_return; /* the last byte was \r: a line unless \n follows */
+    struct buf text;
+    uint64_t wall_ms;
+};
+
+struct watch {
+    void (*line)(void *arg, const struct watch_line *line);
+    void *arg;
+    uint8_t header[WIRE_SPOOL_HEADER];
+    size_t header_len;
+    struct wire_spool record; /* valid while left > 0 */
+    uint32_t left;
+    bool bad;
+    struct partial *partials;
+    size_t partial_count;
+};
+
+struct watch *watch_create(void (*line)(void *arg, const struct watch_line *line), void *arg)
+{
+    struct watch *w = xcalloc(1, sizeof *w);
+    w->line = line;
+    w->arg = arg;
+    return w;
+}
+
+void watch_destroy(struct watch *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->partial_count; i++)
+        buf_free(&w->partials[i].text);
+    free(w->partials);
+    free(w);
+}
+
+static struct partial *partial_of(struct watch *w, uint32_t rank, uint8_t stream)
+{
+    for (size_t i = 0; i < w->partial_count; i++)
+        if (w->partials[i].rank == rank && w->partials[i].stream == stream)
+            return &w->partials[i];
+    w->partials = xreallocarray(w->partials, w->partial_count + 1, sizeof *w->partials);
+    struct partial *p = &w->partials[w->partial_count++];
+    *p = (struct partial){.rank = rank, .stream = stream};
+    return p;
+}
+
+static void emit(struct watch *w, const struct partial *p, const char *text, size_t len, bool returned, bool open)
+{
+    struct watch_line line = {p->rank, p->stream, text, len, p->wall_ms, returned, open};
+    w->line(w->arg, &line);
+}
+
+static void emit_partial(struct watch *w, struct partial *p, bool returned, bool open)
+{
+    emit(w, p, p->text.data ? p->text.data : "", p->text.len, returned, open);
+    buf_clear(&p->text);
+}
+
+static void feed_text(struct watch *w, struct partial *p, const char *data, size_t len)
+{
+    while (len > 0) {
+        if (p->pending_return) {
+            p->pending_return = false;
+            bool newline = *data == '\n';
+            emit_partial(w, p, !newline, false);
+            if (newline) {
+                data++;
+                len--;
+                continue;
+            }
+        }
+        size_t n = 0;
+        while (n < len && data[n] != '\n' && data[n] != '\r')
+            n++;
+        if (n < len && data[n] == '\n' && p->text.len == 0) {
+            emit(w, p, data, n, false, false); /* the common case copies nothing */
+            data += n + 1;
+            len -= n + 1;
+            continue;
+        }
+        buf_append(&p->text, data, n);
+        if (n < len && data[n] == '\n')
+            emit_partial(w, p, false, false);
+        else if (n < len)
+            p->pending_return = true;
+        else if (p->text.len >= WATCH_LINE_MAX)
+            emit_partial(w, p, false, true);
+        size_t used = n < len ? n + 1 : n;
+        data += used;
+        len -= used;
+    }
+}
+
+static bool feed(struct watch *w, const uint8_t *data, size_t len, bool lines)
+{
+    while (len > 0 && !w->bad) {
+        if (w->left == 0) {
+            size_t want = WIRE_SPOOL_HEADER - w->header_len, n = len < want ? len : want;
+            memcpy(w->header + w->header_len, data, n);
+            w->header_len += n;
+            data += n;
+            len -= n;
+            if (w->header_len < WIRE_SPOOL_HEADER)
+                break;
+            w->header_len = 0;
+            if (!wire_spool_get(w->header, &w->record)) {
+                w->bad = true;
+                break;
+            }
+            w->left = w->record.len;
+            continue;
+        }
+        size_t n = len < w->left ? len : w->left;
+        if (lines) {
+            struct partial *p = partial_of(w, w->record.rank, w->record.stream);
+            p->wall_ms = w->record.wall_ms;
+            feed_text(w, p, (const char *)data, n);
+        }
+        w->left -= (uint32_t)n;
+        data += n;
+        len -= n;
+    }
+    return !w->bad;
+}
+
+bool watch_feed(struct watch *w, const uint8_t *data, size_t len)
+{
+    return feed(w, data, len, true);
+}
+
+bool watch_skip(struct watch *w, const uint8_t *data, size_t len)
+{
+    return feed(w, data, len, false);
+}
+
+void watch_end(struct watch *w)
+{
+    for (size_t i = 0; i < w->partial_count; i++) {
+        struct partial *p = &w->partials[i];
+        if (p->text.len > 0 || p->pending_return)
+            emit_partial(w, p, false, true);
+        p->pending_return = false;
+    }
+}
