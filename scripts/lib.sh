@@ -33,15 +33,15 @@ need_packages() {
             "install a C compiler, cmake, ninja, pkg-config, musl-gcc, and the headers of libyaml, pcre2, libssh2," \
             "libuv, sqlite3, jansson and openssl in your distribution's way; then run:" \
             "cmake --preset release && cmake --build --preset release"
-    local missing as_root=()
+    local missing how="apt-get install"
     mapfile -t missing < <(missing_packages "$@")
     [ ${#missing[@]} -gt 0 ] || return 0
     if [ "$(id -u)" != 0 ]; then
         command -v sudo >/dev/null || die "these packages are missing, and there is no sudo to install them: ${missing[*]}" \
             "as root: apt-get install ${missing[*]}"
-        as_root=(sudo)
+        how="sudo apt-get install"
     fi
-    say "installing (${as_root[*]:-as} ${as_root[0]:+apt-get}${as_root[0]:-root}): ${missing[*]}"
+    say "$how ${missing[*]}"
     apt_install "${missing[@]}" || die "could not install: ${missing[*]}" "the messages of apt-get are above"
 }
 
