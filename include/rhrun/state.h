@@ -14,6 +14,12 @@
 
 #include "rhrun/base.h"
 
+enum {
+    EVENT_NODE_MAX = 65536,      /* slots of a plan, and attempts of one event */
+    EVENT_JSON_MAX = 256 << 20,  /* bytes of one event's JSON */
+};
+#define EVENT_NODE_NONE UINT32_MAX /* a NOTE about no node: the key is left out */
+
 enum event_type {
     EVENT_RUN_OPENED = 1, /* run, variant, flags, spec_path, spec_hash, args...: see body fields below */
     EVENT_NODE_BOUND,     /* node: host, install, boot_id, facts (JSON): slot -> machine; before its first STARTED */
@@ -123,7 +129,9 @@ struct state {
 
 struct state *state_create(void);
 void state_destroy(struct state *s); /* takes NULL */
-/* Pure: copies what it keeps. Legality of transitions is asserted. */
+/* Pure: copies what it keeps. That the event has the fields of its type is asserted; one that does not fit the
+ * state (the end of an attempt that the cell does not hold, a second end of a run) changes nothing but last_seq.
+ * Strings found through the state live as long as it; cells, nodes and runs may move at the next apply. */
 void state_apply(struct state *s, const struct event *e);
 const struct state_cell *state_cell_find(const struct state *s, const char *scope, const char *step, uint32_t node);
 const struct state_cell *state_cell_by_attempt(const struct state *s, const char *attempt);
@@ -132,7 +140,9 @@ const struct state_run *state_run_open(const struct state *s);                  
 const struct state_run *state_run_latest(const struct state *s, const char *variant); /* NULL variant = any */
 
 /* JSON: one object; keys as the fields above, only those that the type has; "type" is the lower-case name
- * (run_opened, ...). The same text is an NDJSON line of `rhrun --json` (schema/events.schema.json). */
+ * (run_opened, ...); NULL strings are left out; outcome, status and flags are written by name; what is JSON in a
+ * field (inputs, params_json, ...) is a string, so that it comes back byte for byte. Reading ignores unknown keys and
+ * refuses unknown types, missing keys, duplicate keys and numbers out of range (ERROR_IO); its strings are in arena. The same text is an NDJSON line of `rhrun --json` (schema/events.schema.json). */
 const char *event_type_name(enum event_type t);
 void event_to_json(const struct event *e, struct buf *ret);
 int event_from_json(const char *text, size_t len, struct arena *arena, struct event *ret, struct error *err);

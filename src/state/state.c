@@ -1,0 +1,454 @@
+/* Replaying events. Beside the arrays of the header there is a private index: interned strings (a job of 1,000 nodes
+ * names the same step, key and inputs 1,000 times), two hash tables over the cells, each node's chain of cells, and
+ * what the open run voids. */
+#include "rhrun/state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Open addressing, linear probing; a power of two slots, at most 3/4 full. Nothing is taken out: an attempt that
+ * was replaced in its cell stays until the table grows, and is told by comparing with the cell. */
+struct slot {
+    uint32_t hash;
+    uint32_t item; /* index + 1; 0 = free */
+};
+struct table {
+    struct slot *slots;
+    size_t size, used;
+};
+struct index {
+    struct table cells, attempts, strings;
+    const char **texts; /* the interned strings, by item */
+    size_t text_count, text_cap;
+    uint32_t *node_first; /* by node: cell + 1, 0 = none */
+    uint32_t *cell_next;  /* by cell: the next cell of its node + 1 */
+    size_t node_cap;
+    const char *const *voids; /* of the open run */
+    uint32_t void_count;
+    size_t voided; /* cells with the mark */
+};
+
+static uint64_t mix(uint64_t h)
+{
+    h ^= h >> 32;
+    h *= 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+static uint64_t hash_text(uint64_t h, const char *s, size_t len)
+{
+    for (; len >= 8; len -= 8, s += 8) {
+        uint64_t w;
+        memcpy(&w, s, 8);
+        h = mix(h ^ w);
+    }
+    uint64_t w = 0;
+    memcpy(&w, s, len);
+    return mix(h ^ w ^ (uint64_t)len << 56);
+}
+
+static uint32_t hash_cell(const char *scope, const char *step, uint32_t node)
+{
+    return (uint32_t)hash_text(hash_text(node, scope, strlen(scope)), step, strlen(step));
+}
+
+static void table_put(struct table *t, uint32_t hash, uint32_t item)
+{
+    size_t i = hash & (t->size - 1);
+    while (t->slots[i].item)
+        i = (i + 1) & (t->size - 1);
+    t->slots[i] = (struct slot){hash, item};
+    t->used++;
+}
+
+static bool table_full(const struct table *t)
+{
+    return t->used >= t->size / 4 * 3;
+}
+
+/* Empties it, with room for twice `live` items. */
+static void table_renew(struct table *t, size_t live)
+{
+    free(t->slots);
+    t->size = 64;
+    while (t->size / 4 * 3 < live * 2)
+        t->size *= 2;
+    t->slots = xcalloc(t->size, sizeof *t->slots);
+    t->used = 0;
+}
+
+static const char *keep(struct state *s, const char *text)
+{
+    if (!text)
+        return NULL;
+    struct index *x = s->index;
+    size_t len = strlen(text);
+    uint32_t hash = (uint32_t)hash_text(0, text, len);
+    for (size_t i = hash & (x->strings.size - 1); x->strings.slots[i].item; i = (i + 1) & (x->strings.size - 1)) {
+        const char *known = x->texts[x->strings.slots[i].item - 1];
+        if (x->strings.slots[i].hash == hash && strcmp(known, text) == 0)
+            return known;
+    }
+    if (x->text_count == x->text_cap) {
+        x->text_cap = x->text_cap ? x->text_cap * 2 : 64;
+        x->texts = xreallocarray(x->texts, x->text_cap, sizeof *x->texts);
+    }
+    x->texts[x->text_count++] = arena_strndup(s->arena, text, len);
+    if (table_full(&x->strings)) {
+        table_renew(&x->strings, x->text_count);
+        for (size_t i = 0; i + 1 < x->text_count; i++)
+            table_put(&x->strings, (uint32_t)hash_text(0, x->texts[i], strlen(x->texts[i])), (uint32_t)i + 1);
+    }
+    table_put(&x->strings, hash, (uint32_t)x->text_count);
+    return x->texts[x->text_count - 1];
+}
+
+struct state *state_create(void)
+{
+    struct state *s = xcalloc(1, sizeof *s);
+    struct index *x = xcalloc(1, sizeof *x);
+    s->arena = arena_create();
+    s->index = x;
+    table_renew(&x->cells, 0);
+    table_renew(&x->attempts, 0);
+    table_renew(&x->strings, 0);
+    return s;
+}
+
+void state_destroy(struct state *s)
+{
+    if (!s)
+        return;
+    struct index *x = s->index;
+    free(x->cells.slots);
+    free(x->attempts.slots);
+    free(x->strings.slots);
+    free(x->texts);
+    free(x->node_first);
+    free(x->cell_next);
+    free(x);
+    free(s->cells);
+    free(s->nodes);
+    free(s->runs);
+    arena_destroy(s->arena);
+    free(s);
+}
+
+/* ---- finding ---- */
+
+static struct state_cell *cell_find(const struct state *s, const char *scope, const char *step, uint32_t node)
+{
+    const struct table *t = &((const struct index *)s->index)->cells;
+    uint32_t hash = hash_cell(scope, step, node);
+    for (size_t i = hash & (t->size - 1); t->slots[i].item; i = (i + 1) & (t->size - 1)) {
+        struct state_cell *c = &s->cells[t->slots[i].item - 1];
+        if (t->slots[i].hash == hash && c->node == node && strcmp(c->step, step) == 0 && strcmp(c->scope, scope) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+const struct state_cell *state_cell_find(const struct state *s, const char *scope, const char *step, uint32_t node)
+{
+    return cell_find(s, scope, step, node);
+}
+
+const struct state_cell *state_cell_by_attempt(const struct state *s, const char *attempt)
+{
+    const struct table *t = &((const struct index *)s->index)->attempts;
+    uint32_t hash = (uint32_t)hash_text(0, attempt, strlen(attempt));
+    for (size_t i = hash & (t->size - 1); t->slots[i].item; i = (i + 1) & (t->size - 1)) {
+        const struct state_cell *c = &s->cells[t->slots[i].item - 1];
+        if (t->slots[i].hash == hash && strcmp(c->attempt, attempt) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+static struct state_run *run_find(const struct state *s, const char *id)
+{
+    for (size_t i = s->run_count; id && i-- > 0;)
+        if (strcmp(s->runs[i].id, id) == 0)
+            return &s->runs[i];
+    return NULL;
+}
+
+const struct state_run *state_run_find(const struct state *s, const char *id)
+{
+    return run_find(s, id);
+}
+
+const struct state_run *state_run_open(const struct state *s)
+{
+    /* A run that opens closes the one before it, so only the last can be open. */
+    return s->run_count && s->runs[s->run_count - 1].status == RUN_OPEN ? &s->runs[s->run_count - 1] : NULL;
+}
+
+const struct state_run *state_run_latest(const struct state *s, const char *variant)
+{
+    for (size_t i = s->run_count; i-- > 0;)
+        if (!variant || str_eq(s->runs[i].variant, variant))
+            return &s->runs[i];
+    return NULL;
+}
+
+/* ---- applying ---- */
+
+static struct state_node *node_at(struct state *s, uint32_t node)
+{
+    struct index *x = s->index;
+    if (node >= x->node_cap) {
+        size_t cap = x->node_cap ? x->node_cap : 8;
+        while (cap <= node)
+            cap *= 2;
+        s->nodes = xreallocarray(s->nodes, cap, sizeof *s->nodes);
+        x->node_first = xreallocarray(x->node_first, cap, sizeof *x->node_first);
+        memset(s->nodes + x->node_cap, 0, (cap - x->node_cap) * sizeof *s->nodes);
+        memset(x->node_first + x->node_cap, 0, (cap - x->node_cap) * sizeof *x->node_first);
+        x->node_cap = cap;
+    }
+    if (node >= s->node_count)
+        s->node_count = (size_t)node + 1;
+    return &s->nodes[node];
+}
+
+static struct state_cell *cell_create(struct state *s, const char *scope, const char *step, uint32_t node)
+{
+    struct index *x = s->index;
+    if (s->cell_count == s->cell_cap) {
+        s->cell_cap = s->cell_cap ? s->cell_cap * 2 : 32;
+        s->cells = xreallocarray(s->cells, s->cell_cap, sizeof *s->cells);
+        x->cell_next = xreallocarray(x->cell_next, s->cell_cap, sizeof *x->cell_next);
+    }
+    struct state_cell *c = &s->cells[s->cell_count++];
+    *c = (struct state_cell){.scope = keep(s, scope), .step = keep(s, step), .node = node};
+    x->cell_next[s->cell_count - 1] = x->node_first[node];
+    x->node_first[node] = (uint32_t)s->cell_count;
+    if (table_full(&x->cells)) {
+        table_renew(&x->cells, s->cell_count);
+        for (size_t i = 0; i + 1 < s->cell_count; i++)
+            table_put(&x->cells, hash_cell(s->cells[i].scope, s->cells[i].step, s->cells[i].node), (uint32_t)i + 1);
+    }
+    table_put(&x->cells, hash_cell(scope, step, node), (uint32_t)s->cell_count);
+    return c;
+}
+
+static void attempt_index(struct state *s, const struct state_cell *c)
+{
+    struct index *x = s->index;
+    if (table_full(&x->attempts)) {
+        table_renew(&x->attempts, s->cell_count);
+        for (size_t i = 0; i < s->cell_count; i++)
+            if (s->cells[i].attempt)
+                table_put(&x->attempts, (uint32_t)hash_text(0, s->cells[i].attempt, strlen(s->cells[i].attempt)),
+                          (uint32_t)i + 1);
+        return; /* c is among them */
+    }
+    table_put(&x->attempts, (uint32_t)hash_text(0, c->attempt, strlen(c->attempt)), (uint32_t)(c - s->cells) + 1);
+}
+
+static void cell_void(struct state *s, struct state_cell *c, bool voided)
+{
+    struct index *x = s->index;
+    if (c->voided != voided)
+        x->voided += voided ? 1 : SIZE_MAX; /* minus one */
+    c->voided = voided;
+}
+
+/* Is (scope, step) one of the open run's "scope\tstep"? */
+static bool is_voided(const struct state *s, const char *scope, const char *step)
+{
+    const struct index *x = s->index;
+    size_t n = strlen(scope);
+    for (uint32_t i = 0; i < x->void_count; i++)
+        if (strncmp(x->voids[i], scope, n) == 0 && x->voids[i][n] == '\t' && strcmp(x->voids[i] + n + 1, step) == 0)
+            return true;
+    return false;
+}
+
+/* A cell as one attempt makes it, bound to the node's machine of now. */
+static struct state_cell *cell_begin(struct state *s, const struct event *e, const struct event_attempt *a)
+{
+    const struct state_node *n = node_at(s, a->node);
+    struct state_cell *c = cell_find(s, a->scope, a->step, a->node);
+    if (!c)
+        c = cell_create(s, a->scope, a->step, a->node);
+    bool voided = c->voided;
+    *c = (struct state_cell){
+        .scope = c->scope,
+        .step = c->step,
+        .node = a->node,
+        .run = keep(s, e->run),
+        .attempt = arena_strdup(s->arena, a->attempt),
+        .key = keep(s, a->key),
+        .inputs = keep(s, a->inputs),
+        .install = n->install,
+        .boot_id = n->boot_id,
+        .voided = voided,
+        .generation = e->generation,
+        .started_ms = e->time_ms,
+    };
+    attempt_index(s, c);
+    return c;
+}
+
+static void apply_run_opened(struct state *s, const struct event *e)
+{
+    struct index *x = s->index;
+    if (state_run_open(s)) {
+        s->runs[s->run_count - 1].status = RUN_SUPERSEDED;
+        s->runs[s->run_count - 1].closed_ms = e->time_ms;
+    }
+    if (s->run_count == s->run_cap) {
+        s->run_cap = s->run_cap ? s->run_cap * 2 : 8;
+        s->runs = xreallocarray(s->runs, s->run_cap, sizeof *s->runs);
+    }
+    s->runs[s->run_count++] = (struct state_run){
+        .id = keep(s, e->run),
+        .variant = keep(s, e->variant),
+        .spec_path = keep(s, e->spec_path),
+        .spec_hash = keep(s, e->spec_hash),
+        .plan_hash = keep(s, e->plan_hash),
+        .params_json = keep(s, e->params_json),
+        .args_json = keep(s, e->args_json),
+        .from_step = keep(s, e->from_step),
+        .flags = e->flags,
+        .node_count = e->node_count,
+        .opened_ms = e->time_ms,
+    };
+    if (e->node_count)
+        node_at(s, e->node_count - 1);
+    for (size_t i = 0; x->voided && i < s->cell_count; i++)
+        cell_void(s, &s->cells[i], false);
+    const char **voids = arena_array(s->arena, e->void_count, sizeof *voids);
+    for (uint32_t i = 0; i < e->void_count; i++)
+        voids[i] = keep(s, e->voids[i]);
+    x->voids = voids;
+    x->void_count = e->void_count;
+    for (size_t i = 0; x->void_count && i < s->cell_count; i++)
+        if (is_voided(s, s->cells[i].scope, s->cells[i].step))
+            cell_void(s, &s->cells[i], true);
+}
+
+static void apply_node_bound(struct state *s, const struct event *e)
+{
+    const struct index *x = s->index;
+    struct state_node *n = node_at(s, e->node);
+    n->host = keep(s, e->host);
+    n->install = keep(s, e->install);
+    n->boot_id = keep(s, e->boot_id);
+    n->facts_json = keep(s, e->facts_json);
+    n->bound_ms = e->time_ms;
+    for (uint32_t i = x->node_first[e->node]; i; i = x->cell_next[i - 1]) {
+        struct state_cell *c = &s->cells[i - 1];
+        if (!c->settled && (c->outcome == OUTCOME_OK || c->outcome == OUTCOME_NONE) && !str_eq(c->boot_id, n->boot_id))
+            c->outcome = OUTCOME_UNKNOWN;
+    }
+}
+
+static void apply_started(struct state *s, const struct event *e)
+{
+    for (uint32_t i = 0; i < e->attempt_count; i++)
+        cell_void(s, cell_begin(s, e, &e->attempts[i]), false);
+    struct state_run *r = run_find(s, e->run);
+    if (r && e->generation > r->generation)
+        r->generation = e->generation;
+}
+
+static void apply_finished(struct state *s, const struct event *e)
+{
+    struct state_cell *c = cell_find(s, e->scope, e->step, e->node);
+    if (e->adopted && !(c && str_eq(c->attempt, e->attempt))) {
+        const struct event_attempt a = {e->scope, e->step, e->attempt, e->key, e->inputs, e->node};
+        bool is_new = !c;
+        c = cell_begin(s, e, &a);
+        c->started_ms = e->time_ms > e->duration_ms ? e->time_ms - e->duration_ms : 0;
+        if (is_new) /* found on the node after the run said that it redoes this step */
+            cell_void(s, c, is_voided(s, e->scope, e->step));
+    }
+    if (!c || !str_eq(c->attempt, e->attempt))
+        return;
+    const struct state_node *n = node_at(s, e->node);
+    if (str_eq(c->install, n->install))
+        c->boot_id = n->boot_id; /* the record was read in this boot, whenever the attempt ran */
+    c->outcome = e->outcome;
+    c->settled = false;
+    c->finished_ms = e->time_ms;
+    c->log_bytes = e->log_bytes;
+    c->cause = e->cause;
+    c->cause_rank = e->cause_rank;
+    c->cause_value = e->cause_value;
+    c->tail = arena_strdup(s->arena, e->tail);
+}
+
+static void apply_settled(struct state *s, const struct event *e)
+{
+    const struct index *x = s->index;
+    const struct state_node *n = node_at(s, e->node);
+    const char *boot_id = e->boot_id ? e->boot_id : n->boot_id;
+    for (uint32_t i = x->node_first[e->node]; i; i = x->cell_next[i - 1]) {
+        struct state_cell *c = &s->cells[i - 1];
+        if (c->outcome == OUTCOME_OK && str_eq(c->install, n->install) && str_eq(c->boot_id, boot_id))
+            c->settled = true;
+    }
+}
+
+static void apply_launch_again(struct state *s, const struct event *e)
+{
+    struct state_run *r = run_find(s, e->run);
+    if (!r || r->status != RUN_OPEN)
+        return;
+    if (e->type == EVENT_RESTART)
+        r->restarts++;
+    if (!e->generation)
+        r->generation++;
+    else if (e->generation > r->generation)
+        r->generation = e->generation;
+}
+
+static void apply_run_end(struct state *s, const struct event *e)
+{
+    struct state_run *r = run_find(s, e->run);
+    if (!r || r->status != RUN_OPEN)
+        return;
+    if (e->type == EVENT_CANCELLING) {
+        r->cancelling = true;
+        return;
+    }
+    r->status = e->status;
+    r->exit_status = e->exit_status;
+    r->message = keep(s, e->reason);
+    r->closed_ms = e->time_ms;
+}
+
+void state_apply(struct state *s, const struct event *e)
+{
+    assert(e->run || e->type == EVENT_NOTE);
+    if (e->seq > s->last_seq)
+        s->last_seq = e->seq;
+    switch (e->type) {
+    case EVENT_RUN_OPENED:
+        assert(e->node_count <= EVENT_NODE_MAX);
+        apply_run_opened(s, e);
+        break;
+    case EVENT_NODE_BOUND:
+        assert(e->node < EVENT_NODE_MAX && e->install && e->boot_id);
+        apply_node_bound(s, e);
+        break;
+    case EVENT_STARTED: apply_started(s, e); break;
+    case EVENT_FINISHED:
+        assert(e->node < EVENT_NODE_MAX && e->scope && e->step && e->attempt && e->outcome != OUTCOME_NONE);
+        apply_finished(s, e);
+        break;
+    case EVENT_SETTLED:
+        assert(e->node < EVENT_NODE_MAX);
+        apply_settled(s, e);
+        break;
+    case EVENT_RESTART:
+    case EVENT_REISSUE: apply_launch_again(s, e); break;
+    case EVENT_CANCELLING:
+    case EVENT_RUN_CLOSED: apply_run_end(s, e); break;
+    case EVENT_NOTE: break;
+    }
+}

@@ -1,0 +1,556 @@
+/* state: events through JSON and back, and what replaying them makes of a job. */
+#include "rhrun/state.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define A1 "a1000000000000000000000000000000"
+#define A2 "a2000000000000000000000000000000"
+
+/* ---- building events ---- */
+
+static void opened(struct state *s, const char *run, const char *const *voids, uint32_t void_count)
+{
+    struct event e = {.type = EVENT_RUN_OPENED, .time_ms = 10, .run = run, .variant = "v", .node_count = 2,
+                      .voids = voids, .void_count = void_count};
+    state_apply(s, &e);
+}
+
+static void bound(struct state *s, uint32_t node, const char *install, const char *boot_id)
+{
+    struct event e = {.type = EVENT_NODE_BOUND, .time_ms = 20, .run = "r1", .node = node, .host = "h",
+                      .install = install, .boot_id = boot_id, .facts_json = "{}"};
+    state_apply(s, &e);
+}
+
+static void started(struct state *s, const char *step, uint32_t node, const char *attempt, uint32_t generation)
+{
+    struct event_attempt a = {"", step, attempt, "key", "{\"a\":\"1\"}", node};
+    struct event e = {.type = EVENT_STARTED, .time_ms = 30, .run = "r1", .attempts = &a, .attempt_count = 1,
+                      .generation = generation};
+    state_apply(s, &e);
+}
+
+static void finished(struct state *s, const char *step, uint32_t node, const char *attempt, enum outcome outcome,
+                     bool adopted)
+{
+    struct event e = {.type = EVENT_FINISHED, .time_ms = 1000, .run = "r1", .node = node, .scope = "", .step = step,
+                      .attempt = attempt, .key = adopted ? "key2" : NULL, .outcome = outcome, .adopted = adopted,
+                      .duration_ms = 400, .tail = "last"};
+    state_apply(s, &e);
+}
+
+static void settled(struct state *s, uint32_t node, const char *boot_id)
+{
+    struct event e = {.type = EVENT_SETTLED, .time_ms = 50, .run = "r1", .node = node, .boot_id = boot_id};
+    state_apply(s, &e);
+}
+
+static enum outcome outcome_of(const struct state *s, const char *step, uint32_t node)
+{
+    const struct state_cell *c = state_cell_find(s, "", step, node);
+    assert_non_null(c);
+    return c->outcome;
+}
+
+/* ---- JSON ---- */
+
+static const char *const voids_sample[] = {"\tsetup:a", "v\tlaunch"};
+static const struct event_attempt attempts_sample[] = {
+    {"", "setup:a", A1, "k1", "{\"x\":\"\\u00e4\"}", 0},
+    {"0123456789abcdef", "launch", A2, NULL, NULL, 65535},
+};
+static const struct event samples[] = {
+    {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1700000000000, .run = "r", .variant = "v", .spec_path = "/a b/\"c\"",
+     .spec_hash = "h", .spec_text = "name: x\n\ttab \\ \"q\" \x01 \xc3\xa4 \xf0\x9f\x98\x80\x7f", .plan_hash = "p",
+     .owner_name = "me@here", .version = "0.1.0", .args_json = "[\"--x\"]", .params_json = "{\"p\":1e-3}",
+     .from_step = "launch", .flags = RUN_FLAG_AGAIN | RUN_FLAG_REPLACE, .node_count = 65536, .voids = voids_sample,
+     .void_count = 2},
+    {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = "", .node = EVENT_NODE_NONE},
+    {.type = EVENT_NODE_BOUND, .seq = 2, .time_ms = 2, .run = "r", .node = 3, .host = "h", .install = "i",
+     .boot_id = "b", .facts_json = "{\"cpus\":4}"},
+    {.type = EVENT_STARTED, .seq = 3, .time_ms = 3, .run = "r", .attempts = attempts_sample, .attempt_count = 2,
+     .generation = 7},
+    {.type = EVENT_FINISHED, .seq = INT64_MAX, .time_ms = INT64_MAX, .run = "r", .scope = "", .step = "s",
+     .attempt = A1, .key = "k", .inputs = "{}", .node = 0, .outcome = OUTCOME_TIMED_OUT, .adopted = true, .cause = 3,
+     .cause_value = INT32_MIN, .cause_rank = UINT32_MAX, .tail = "Traceback\n", .duration_ms = 5, .log_bytes = 6},
+    {.type = EVENT_SETTLED, .seq = 5, .time_ms = 4, .run = "r", .node = 1, .boot_id = "b"},
+    {.type = EVENT_RESTART, .seq = 6, .time_ms = 4, .run = "r", .generation = 2, .reason = "why"},
+    {.type = EVENT_REISSUE, .seq = 7, .time_ms = 4, .run = "r", .generation = 3},
+    {.type = EVENT_CANCELLING, .seq = 8, .time_ms = 4, .run = "r", .reason = "interrupted"},
+    {.type = EVENT_RUN_CLOSED, .seq = 9, .time_ms = 4, .run = "r", .status = RUN_CANCELLED, .exit_status = -1,
+     .reason = "cancelled"},
+    {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .run = "r", .node = EVENT_NODE_NONE, .reason = "hello"},
+    {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .node = 4, .reason = "node lost"},
+};
+
+static void assert_same_string(const char *a, const char *b)
+{
+    if (!str_eq(a, b))
+        fail_msg("\"%s\" is not \"%s\"", a ? a : "(null)", b ? b : "(null)");
+}
+
+static void assert_same_event(const struct event *a, const struct event *b)
+{
+    const char *const *sa[] = {&a->run, &a->variant, &a->spec_path, &a->spec_hash, &a->spec_text, &a->plan_hash,
+                               &a->owner_name, &a->version, &a->args_json, &a->params_json, &a->from_step, &a->host,
+                               &a->install, &a->boot_id, &a->facts_json, &a->scope, &a->step, &a->attempt, &a->key,
+                               &a->inputs, &a->tail, &a->reason};
+    for (size_t i = 0; i < ARRAY_LEN(sa); i++) {
+        size_t offset = (size_t)((const char *)sa[i] - (const char *)a);
+        assert_same_string(*sa[i], *(const char *const *)((const char *)b + offset));
+    }
+    assert_int_equal(a->type, b->type);
+    assert_true(a->seq == b->seq && a->time_ms == b->time_ms);
+    assert_true(a->flags == b->flags && a->node_count == b->node_count && a->generation == b->generation);
+    assert_true(a->outcome == b->outcome && a->adopted == b->adopted && a->cause == b->cause);
+    assert_true(a->cause_value == b->cause_value && a->cause_rank == b->cause_rank);
+    assert_true(a->duration_ms == b->duration_ms && a->log_bytes == b->log_bytes);
+    assert_true(a->status == b->status && a->exit_status == b->exit_status);
+    assert_int_equal(a->void_count, b->void_count);
+    for (uint32_t i = 0; i < a->void_count; i++)
+        assert_same_string(a->voids[i], b->voids[i]);
+    assert_int_equal(a->attempt_count, b->attempt_count);
+    for (uint32_t i = 0; i < a->attempt_count; i++) {
+        const struct event_attempt *x = &a->attempts[i], *y = &b->attempts[i];
+        assert_same_string(x->scope, y->scope);
+        assert_same_string(x->step, y->step);
+        assert_same_string(x->attempt, y->attempt);
+        assert_same_string(x->key, y->key);
+        assert_same_string(x->inputs, y->inputs);
+        assert_int_equal(x->node, y->node);
+    }
+}
+
+static void test_json_round_trip(void **unused)
+{
+    (void)unused;
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
+        struct buf text = {0}, again = {0};
+        struct event e;
+        struct error err = ERROR_INIT;
+        event_to_json(&samples[i], &text);
+        if (event_from_json(text.data, text.len, arena, &e, &err) < 0)
+            fail_msg("%s: %s", err.text, text.data);
+        assert_same_event(&samples[i], &e);
+        event_to_json(&e, &again);
+        assert_string_equal(text.data, again.data);
+        buf_free(&text);
+        buf_free(&again);
+    }
+    arena_destroy(arena);
+}
+
+/* Another implementation reads what we write, and we read what it writes, in another order and with all escapes. */
+static void test_json_against_jansson(void **unused)
+{
+    (void)unused;
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
+        struct buf text = {0};
+        event_to_json(&samples[i], &text);
+        json_t *json = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
+        assert_non_null(json);
+        assert_string_equal(json_string_value(json_object_get(json, "type")), event_type_name(samples[i].type));
+        assert_int_equal(json_integer_value(json_object_get(json, "seq")), samples[i].seq);
+        if (samples[i].spec_text)
+            assert_string_equal(json_string_value(json_object_get(json, "spec_text")), samples[i].spec_text);
+        size_t flags[] = {JSON_COMPACT, JSON_INDENT(2) | JSON_SORT_KEYS, JSON_ENSURE_ASCII | JSON_ESCAPE_SLASH};
+        for (size_t f = 0; f < ARRAY_LEN(flags); f++) {
+            char *theirs = json_dumps(json, flags[f]);
+            struct event e;
+            struct error err = ERROR_INIT;
+            if (event_from_json(theirs, strlen(theirs), arena, &e, &err) < 0)
+                fail_msg("%s: %s", err.text, theirs);
+            assert_same_event(&samples[i], &e);
+            free(theirs);
+        }
+        json_decref(json);
+        buf_free(&text);
+    }
+    arena_destroy(arena);
+}
+
+static void test_json_invalid_utf8_is_replaced(void **unused)
+{
+    (void)unused;
+    struct arena *arena = arena_create();
+    struct event e = {.type = EVENT_NOTE, .time_ms = 1, .node = EVENT_NODE_NONE, .reason = "a\xff" "b"}, back;
+    struct buf text = {0};
+    event_to_json(&e, &text);
+    assert_int_equal(event_from_json(text.data, text.len, arena, &back, NULL), 0);
+    assert_string_equal(back.reason, "a\xEF\xBF\xBD" "b");
+    buf_free(&text);
+    arena_destroy(arena);
+}
+
+static void test_json_refused(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *json, *says;
+    } cases[] = {
+        {"", "expected \"{\""},
+        {"[]", "expected \"{\""},
+        {"{", "expected a key"},
+        {"{}", "\"type\" is missing"},
+        {"{\"type\":\"nonsense\",\"time_ms\":1}", "unknown name \"nonsense\""},
+        {"{\"type\":\"\",\"time_ms\":1}", "unknown name \"\""},
+        {"{\"type\":\"note\"}", "\"time_ms\" is missing"},
+        {"{\"type\":\"restart\",\"time_ms\":1}", "\"run\" is missing"},
+        {"{\"type\":\"note\",\"time_ms\":1}x", "something behind its end"},
+        {"{\"type\":\"note\",\"time_ms\":1,}", "expected a key"},
+        {"{\"type\":\"note\",\"time_ms\":1,\"time_ms\":1}", "twice"},
+        {"{\"type\":\"note\",\"type\":\"note\",\"time_ms\":1}", "twice"},
+        {"{\"type\":\"note\",\"time_ms\":-1}", "out of range"},
+        {"{\"type\":\"note\",\"time_ms\":9223372036854775808}", "out of range"},
+        {"{\"type\":\"note\",\"time_ms\":1.5}", "expected an integer"},
+        {"{\"type\":\"note\",\"time_ms\":01}", "expected an integer"},
+        {"{\"type\":\"note\",\"time_ms\":\"1\"}", "expected an integer"},
+        {"{\"type\":\"note\",\"time_ms\":1,\"reason\":null}", "expected \"\"\""},
+        {"{\"type\":\"note\",\"time_ms\":1,\"reason\":\"a\\u0000b\"}", "bad escape"},
+        {"{\"type\":\"note\",\"time_ms\":1,\"reason\":\"\\ud800\"}", "bad escape"},
+        {"{\"type\":\"note\",\"time_ms\":1,\"reason\":\"\\x\"}", "bad escape"},
+        {"{\"type\":\"note\",\"time_ms\":1,\"reason\":\"a\nb\"}", "control character"},
+        {"{\"type\":\"note\",\"time_ms\":1,\"reason\":\"a", "string without end"},
+        {"{\"type\":\"note\",\"time_ms\":1,\"reason\":\"a\\", "string without end"},
+        {"{\"type\":\"settled\",\"time_ms\":1,\"run\":\"r\",\"node\":65536}", "out of range"},
+        {"{\"type\":\"settled\",\"time_ms\":1,\"run\":\"r\"}", "\"node\" is missing"},
+        {"{\"type\":\"run_opened\",\"time_ms\":1,\"run\":\"r\",\"node_count\":65537}", "more than 65536"},
+        {"{\"type\":\"run_closed\",\"time_ms\":1,\"run\":\"r\",\"status\":\"open\"}", "cannot close"},
+        {"{\"type\":\"started\",\"time_ms\":1,\"run\":\"r\",\"attempts\":[{\"scope\":\"\"}]}", "\"step\" is missing"},
+        {"{\"type\":\"finished\",\"time_ms\":1,\"run\":\"r\",\"node\":0,\"scope\":\"\",\"step\":\"s\",\"attempt\":\"a\","
+         "\"outcome\":\"none\"}", "outcome \"none\""},
+        {"{\"type\":\"note\",\"time_ms\":1,\"x\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[0]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}",
+         "too deep"},
+    };
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct event e = {.seq = 77};
+        struct error err = ERROR_INIT;
+        assert_int_equal(event_from_json(cases[i].json, strlen(cases[i].json), arena, &e, &err), -1);
+        if (!strstr(err.text, cases[i].says))
+            fail_msg("%s: said \"%s\"", cases[i].json, err.text);
+        assert_int_equal(err.code, ERROR_IO);
+        assert_int_equal(e.seq, 77);
+    }
+    arena_destroy(arena);
+}
+
+static void test_json_ignores_what_it_does_not_know(void **unused)
+{
+    (void)unused;
+    static const char json[] = " { \"later\" : {\"a\":[1,-2.5e+3,true,null,\"}\"],\"b\":{}}, \"time_ms\":5,\"tail\":\"not "
+                               "of a note\",\"type\":\"note\", \"reason\":\"x\" } ";
+    struct arena *arena = arena_create();
+    struct event e;
+    struct error err = ERROR_INIT;
+    assert_int_equal(event_from_json(json, strlen(json), arena, &e, &err), 0);
+    assert_int_equal(e.time_ms, 5);
+    assert_null(e.tail);
+    assert_int_equal(e.node, EVENT_NODE_NONE);
+    arena_destroy(arena);
+}
+
+/* Each prefix is refused, and each single-byte change is refused or gives an event that state takes. */
+static void test_json_damaged(void **unused)
+{
+    (void)unused;
+    struct arena *arena = arena_create();
+    struct state *s = state_create();
+    size_t accepted = 0, refused = 0;
+    for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
+        struct buf text = {0};
+        struct event e;
+        event_to_json(&samples[i], &text);
+        for (size_t n = 0; n < text.len; n++) {
+            char *exact = malloc(n ? n : 1); /* a read past the end shows under ASan */
+            memcpy(exact, text.data, n);
+            assert_int_equal(event_from_json(exact, n, arena, &e, NULL), -1);
+            free(exact);
+            static const char changes[] = "\"\\{}[]:,0-x";
+            for (size_t c = 0; changes[c]; c++) {
+                char was = text.data[n];
+                text.data[n] = changes[c];
+                if (event_from_json(text.data, text.len, arena, &e, NULL) == 0) {
+                    accepted++;
+                    state_apply(s, &e);
+                } else {
+                    refused++;
+                }
+                text.data[n] = was;
+            }
+        }
+        buf_free(&text);
+        arena_reset(arena);
+    }
+    assert_true(accepted > 100 && refused > 100);
+    state_destroy(s);
+    arena_destroy(arena);
+}
+
+/* ---- apply ---- */
+
+static void test_step_from_start_to_settled(void **unused)
+{
+    (void)unused;
+    struct state *s = state_create();
+    assert_null(state_cell_find(s, "", "a", 0));
+    opened(s, "r1", NULL, 0);
+    bound(s, 0, "i1", "b1");
+    started(s, "a", 0, A1, 0);
+    const struct state_cell *c = state_cell_by_attempt(s, A1);
+    assert_non_null(c);
+    assert_ptr_equal(c, state_cell_find(s, "", "a", 0));
+    assert_null(state_cell_find(s, "", "a", 1));
+    assert_null(state_cell_find(s, "v", "a", 0));
+    assert_int_equal(c->outcome, OUTCOME_NONE);
+    assert_string_equal(c->install, "i1");
+    assert_string_equal(c->boot_id, "b1");
+    assert_string_equal(c->run, "r1");
+    assert_int_equal(c->started_ms, 30);
+    settled(s, 0, "b1"); /* what has not ended is not settled */
+    assert_false(state_cell_find(s, "", "a", 0)->settled);
+    finished(s, "a", 0, A1, OUTCOME_OK, false);
+    c = state_cell_find(s, "", "a", 0);
+    assert_int_equal(c->outcome, OUTCOME_OK);
+    assert_string_equal(c->tail, "last");
+    assert_string_equal(c->key, "key");
+    assert_false(c->settled);
+    settled(s, 1, "b1"); /* another node */
+    assert_false(state_cell_find(s, "", "a", 0)->settled);
+    settled(s, 0, "b0"); /* another boot */
+    assert_false(state_cell_find(s, "", "a", 0)->settled);
+    settled(s, 0, "b1");
+    assert_true(state_cell_find(s, "", "a", 0)->settled);
+    state_destroy(s);
+}
+
+static void test_new_attempt_replaces(void **unused)
+{
+    (void)unused;
+    struct state *s = state_create();
+    opened(s, "r1", NULL, 0);
+    bound(s, 0, "i1", "b1");
+    started(s, "a", 0, A1, 0);
+    started(s, "a", 0, A2, 3);
+    assert_int_equal(s->cell_count, 1);
+    assert_null(state_cell_by_attempt(s, A1));
+    assert_int_equal(state_cell_by_attempt(s, A2)->generation, 3);
+    assert_int_equal(state_run_open(s)->generation, 3);
+    finished(s, "a", 0, A1, OUTCOME_OK, false); /* an end of what the cell no longer holds */
+    assert_int_equal(outcome_of(s, "a", 0), OUTCOME_NONE);
+    finished(s, "b", 0, A1, OUTCOME_OK, false); /* and of what was never started */
+    assert_null(state_cell_find(s, "", "b", 0));
+    state_destroy(s);
+}
+
+static void test_boot_id_voids_what_is_not_settled(void **unused)
+{
+    (void)unused;
+    struct state *s = state_create();
+    opened(s, "r1", NULL, 0);
+    bound(s, 0, "i1", "b1");
+    bound(s, 1, "i2", "b1");
+    started(s, "settled", 0, "1", 0);
+    finished(s, "settled", 0, "1", OUTCOME_OK, false);
+    settled(s, 0, "b1");
+    started(s, "ok", 0, "2", 0);
+    finished(s, "ok", 0, "2", OUTCOME_OK, false);
+    started(s, "none", 0, "3", 0);
+    started(s, "failed", 0, "4", 0);
+    finished(s, "failed", 0, "4", OUTCOME_FAILED, false);
+    started(s, "ok", 1, "5", 0);
+    finished(s, "ok", 1, "5", OUTCOME_OK, false);
+    bound(s, 0, "i1", "b1"); /* the same boot: nothing */
+    assert_int_equal(outcome_of(s, "ok", 0), OUTCOME_OK);
+    bound(s, 0, "i1", "b2");
+    assert_int_equal(outcome_of(s, "settled", 0), OUTCOME_OK);
+    assert_int_equal(outcome_of(s, "ok", 0), OUTCOME_UNKNOWN);
+    assert_int_equal(outcome_of(s, "none", 0), OUTCOME_UNKNOWN);
+    assert_int_equal(outcome_of(s, "failed", 0), OUTCOME_FAILED);
+    assert_int_equal(outcome_of(s, "ok", 1), OUTCOME_OK);
+    /* Its record did survive: known again, and settled in the new boot. */
+    finished(s, "ok", 0, "2", OUTCOME_OK, false);
+    settled(s, 0, "b2");
+    assert_true(state_cell_find(s, "", "ok", 0)->settled);
+    state_destroy(s);
+}
+
+static void test_another_machine_keeps_the_old_install(void **unused)
+{
+    (void)unused;
+    struct state *s = state_create();
+    opened(s, "r1", NULL, 0);
+    bound(s, 0, "i1", "b1");
+    started(s, "a", 0, A1, 0);
+    finished(s, "a", 0, A1, OUTCOME_OK, false);
+    settled(s, 0, "b1");
+    started(s, "b", 0, A2, 0);
+    bound(s, 0, "i2", "b9");
+    assert_string_equal(s->nodes[0].install, "i2");
+    assert_string_equal(state_cell_find(s, "", "a", 0)->install, "i1");
+    assert_int_equal(outcome_of(s, "a", 0), OUTCOME_OK);
+    assert_int_equal(outcome_of(s, "b", 0), OUTCOME_UNKNOWN);
+    started(s, "a", 0, "3", 0);
+    assert_string_equal(state_cell_find(s, "", "a", 0)->install, "i2");
+    state_destroy(s);
+}
+
+static void test_adopted(void **unused)
+{
+    (void)unused;
+    struct state *s = state_create();
+    opened(s, "r1", NULL, 0);
+    bound(s, 1, "i1", "b1");
+    finished(s, "a", 1, A1, OUTCOME_OK, true);
+    const struct state_cell *c = state_cell_by_attempt(s, A1);
+    assert_non_null(c);
+    assert_int_equal(c->outcome, OUTCOME_OK);
+    assert_string_equal(c->key, "key2");
+    assert_string_equal(c->install, "i1");
+    assert_int_equal(c->started_ms, 600);
+    assert_int_equal(c->finished_ms, 1000);
+    assert_false(c->voided);
+    finished(s, "a", 1, A2, OUTCOME_OK, true); /* the node knows a later one */
+    assert_null(state_cell_by_attempt(s, A1));
+    assert_non_null(state_cell_by_attempt(s, A2));
+    state_destroy(s);
+}
+
+static void test_voids(void **unused)
+{
+    (void)unused;
+    static const char *const voids[] = {"\ta", "v\tlaunch"};
+    struct state *s = state_create();
+    opened(s, "r1", NULL, 0);
+    bound(s, 0, "i1", "b1");
+    started(s, "a", 0, "1", 0);
+    finished(s, "a", 0, "1", OUTCOME_OK, false);
+    started(s, "a", 1, "2", 0);
+    started(s, "b", 0, "3", 0);
+    opened(s, "r2", voids, 2);
+    assert_true(state_cell_find(s, "", "a", 0)->voided);
+    assert_true(state_cell_find(s, "", "a", 1)->voided);
+    assert_false(state_cell_find(s, "", "b", 0)->voided);
+    finished(s, "a", 1, "2", OUTCOME_OK, false); /* its end does not make it believed */
+    assert_true(state_cell_find(s, "", "a", 1)->voided);
+    finished(s, "a", 1, "9", OUTCOME_OK, true);
+    assert_true(state_cell_find(s, "", "a", 1)->voided);
+    finished(s, "a", 5, "8", OUTCOME_OK, true); /* nor does finding it only now */
+    assert_true(state_cell_find(s, "", "a", 5)->voided);
+    started(s, "a", 0, "4", 0);
+    assert_false(state_cell_find(s, "", "a", 0)->voided);
+    opened(s, "r3", NULL, 0);
+    assert_false(state_cell_find(s, "", "a", 1)->voided);
+    state_destroy(s);
+}
+
+static void test_runs(void **unused)
+{
+    (void)unused;
+    struct state *s = state_create();
+    assert_null(state_run_open(s));
+    assert_null(state_run_latest(s, NULL));
+    opened(s, "r1", NULL, 0);
+    assert_string_equal(state_run_open(s)->id, "r1");
+    assert_int_equal(s->node_count, 2);
+    struct event e = {.type = EVENT_RESTART, .run = "r1", .generation = 2, .time_ms = 5, .seq = 9};
+    state_apply(s, &e);
+    e.type = EVENT_REISSUE;
+    e.generation = 0;
+    state_apply(s, &e);
+    assert_int_equal(state_run_open(s)->restarts, 1);
+    assert_int_equal(state_run_open(s)->generation, 3);
+    assert_int_equal(s->last_seq, 9);
+    opened(s, "r2", NULL, 0);
+    assert_int_equal(state_run_find(s, "r1")->status, RUN_SUPERSEDED);
+    e = (struct event){.type = EVENT_CANCELLING, .run = "r2", .time_ms = 5};
+    state_apply(s, &e);
+    assert_true(state_run_open(s)->cancelling);
+    e = (struct event){.type = EVENT_RUN_CLOSED, .run = "r2", .time_ms = 6, .status = RUN_CANCELLED, .exit_status = 130,
+                       .reason = "cancelled"};
+    state_apply(s, &e);
+    assert_null(state_run_open(s));
+    e.status = RUN_DONE; /* a second end says nothing */
+    state_apply(s, &e);
+    const struct state_run *r = state_run_latest(s, "v");
+    assert_string_equal(r->id, "r2");
+    assert_int_equal(r->status, RUN_CANCELLED);
+    assert_int_equal(r->exit_status, 130);
+    assert_string_equal(r->message, "cancelled");
+    assert_int_equal(r->closed_ms, 6);
+    assert_null(state_run_latest(s, "other"));
+    assert_null(state_run_find(s, "r3"));
+    state_destroy(s);
+}
+
+/* 1,000 nodes x 20 steps, twice (every attempt replaced): each cell and attempt is found, memory stays small. */
+static void test_many_cells(void **unused)
+{
+    (void)unused;
+    enum { NODES = 1000, STEPS = 20 };
+    struct state *s = state_create();
+    char inputs[600], attempt[33], step[16];
+    memset(inputs, 'x', sizeof inputs);
+    inputs[sizeof inputs - 1] = 0;
+    opened(s, "r1", NULL, 0);
+    for (uint32_t n = 0; n < NODES; n++)
+        bound(s, n, "i", "b");
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t n = 0; n < NODES; n++) {
+            for (uint32_t k = 0; k < STEPS; k++) {
+                snprintf(step, sizeof step, "step:%u", k);
+                snprintf(attempt, sizeof attempt, "%032u", round * NODES * STEPS + n * STEPS + k);
+                struct event_attempt a = {"", step, attempt, "key", inputs, n};
+                struct event e = {.type = EVENT_STARTED, .run = "r1", .attempts = &a, .attempt_count = 1};
+                state_apply(s, &e);
+                finished(s, step, n, attempt, OUTCOME_OK, false);
+            }
+            settled(s, n, "b");
+        }
+    }
+    assert_int_equal(s->cell_count, NODES * STEPS);
+    for (uint32_t i = 0; i < 2 * NODES * STEPS; i++) {
+        snprintf(attempt, sizeof attempt, "%032u", i);
+        const struct state_cell *c = state_cell_by_attempt(s, attempt);
+        if (i < NODES * STEPS) {
+            assert_null(c);
+            continue;
+        }
+        uint32_t k = i - NODES * STEPS;
+        snprintf(step, sizeof step, "step:%u", k % STEPS);
+        assert_non_null(c);
+        assert_ptr_equal(c, state_cell_find(s, "", step, k / STEPS));
+        assert_true(c->settled);
+    }
+    assert_true(arena_used(s->arena) < 8u << 20);
+    state_destroy(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json_round_trip),
+        cmocka_unit_test(test_json_against_jansson),
+        cmocka_unit_test(test_json_invalid_utf8_is_replaced),
+        cmocka_unit_test(test_json_refused),
+        cmocka_unit_test(test_json_ignores_what_it_does_not_know),
+        cmocka_unit_test(test_json_damaged),
+        cmocka_unit_test(test_step_from_start_to_settled),
+        cmocka_unit_test(test_new_attempt_replaces),
+        cmocka_unit_test(test_boot_id_voids_what_is_not_settled),
+        cmocka_unit_test(test_another_machine_keeps_the_old_install),
+        cmocka_unit_test(test_adopted),
+        cmocka_unit_test(test_voids),
+        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_many_cells),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
