@@ -86,6 +86,94 @@ struct supervise {
  * way. Both fds stay open in the supervisor only: the caller closes its own copies. */
 int supervise_start(const struct supervise *s, struct error *err);
 
-/* ---- serve.c / hello.c: see there ---- */
+/* ---- facts.c: what this node is ---- */
+/* All of it but version, epoch, install, home_id, base_dir and work_dir. base_dir is where free space counts. */
+void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *ret);
+char *facts_line(const char *path, struct arena *arena); /* a file's first line, "" when there is none */
+char *facts_boot_id(struct arena *arena);
+
+/* ---- base_dir.c ---- */
+/* Finds or makes the base folder (named = HELLO's, "" = look for one); an open folder, or -1 naming all that was
+ * tried and why not. */
+int base_dir_open(const char *named, struct arena *arena, char **ret_path, struct error *err);
+
+/* ---- ledger.c: the folders, identities, lock, epoch and owner of one job on this machine ---- */
+struct ledger {
+    char *base, *work_dir, *env_dir; /* absolute */
+    char *install, *home_id;         /* random ids */
+    char *job, *variant, *owner, *boot_id, *shell;
+    bool read_only;   /* WIRE_READ: claims, signals and frees nothing */
+    bool in_place;    /* work_dir was named by HELLO: it is not created */
+    uint64_t epoch;   /* ours; another one in the file = fenced */
+    int base_fd, job_fd, a_fd, lock_fd, epoch_fd, conn_fd;
+};
+/* Finds or makes the folders and identities that HELLO asks for. The strings live in the arena. On failure the
+ * ledger is closed and the error says which folder and why. */
+int ledger_open(struct ledger *l, const struct wire_hello *hello, struct arena *arena, struct error *err);
+void ledger_close(struct ledger *l); /* takes a zeroed or half-open one */
+int ledger_lock(struct ledger *l, struct error *err); /* waits a bounded time */
+void ledger_unlock(struct ledger *l);
+int ledger_epoch(const struct ledger *l, uint64_t *ret, struct error *err); /* as the file says now; 0 = none yet */
+int ledger_epoch_set(struct ledger *l, uint64_t epoch, struct error *err);  /* durable on return */
+/* Owner and owner's name, "" when nobody owned the job yet. */
+void ledger_owner(const struct ledger *l, struct arena *arena, char **ret_owner, char **ret_name);
+int ledger_owner_set(struct ledger *l, const char *owner, const char *name, struct error *err);
+bool ledger_connected(const struct ledger *l, const char *owner); /* a serving agent of that owner lives */
+int ledger_connect(struct ledger *l, struct error *err);          /* this agent serves l->owner from now on */
+int ledger_work_dir(struct ledger *l, struct error *err);         /* the working directory exists afterwards */
+int ledger_attempt(const struct ledger *l, const char *attempt);  /* its folder opened, or -1 */
+/* Removes the folder of an attempt that is not live: renamed first, so that it vanishes at once. */
+int ledger_forget(struct ledger *l, const char *attempt, struct error *err);
+/* Calls fn with the id and open folder of each attempt; fn returns false to end the walk. Also removes what an
+ * interrupted ledger_forget left, unless the ledger is read-only. */
+void ledger_each(struct ledger *l, bool (*fn)(void *context, const char *attempt, int dir_fd), void *context);
+/* The status file's fixed part; false when there is none or its claim is not complete. */
+bool ledger_status(int dir_fd, struct status *ret);
+bool name_valid(const char *name); /* one safe file name: 1-64 of A-Z a-z 0-9 . _ -, no leading dot */
+
+/* ---- hello.c ---- */
+/* Answers HELLO in `out`: 1 = HELLO_OK, the ledger is open; 0 = HELD; -1 = failed (no answer written). */
+int hello_answer(struct ledger *l, const struct wire_hello *hello, struct arena *arena, struct buf *out,
+                 struct error *err);
+
+/* ---- out.c: frames on their way; control frames overtake output at frame boundaries, so PONG never waits long ---- */
+enum { OUT_QUEUE_MAX = 256 << 10, OUT_CONTROL_MAX = 1 << 20 };
+struct out {
+    struct buf control, output;
+    size_t control_sent, output_sent;
+    size_t frame_left; /* of the output frame that is partly written */
+};
+bool out_pending(const struct out *o);
+bool out_full(const struct out *o); /* OUT_QUEUE_MAX bytes of output wait */
+int out_write(struct out *o, int fd); /* what fd takes now; -1: the peer is gone */
+void out_fault(struct out *o, const char *attempt, const char *fmt, ...) FORMAT(3, 4);
+
+/* ---- stream.c: attached attempts ---- */
+struct stream {
+    char attempt[WIRE_ID_LEN + 1];
+    int dir_fd, status_fd, bell_fd;
+    uint64_t offset;
+    bool ready; /* may have output or an end */
+    bool check; /* look whether its supervisor lives */
+    bool hung;  /* the bell's last writer is gone */
+};
+struct streams {
+    struct stream *items;
+    size_t count, cap, next; /* next: whose turn it is */
+};
+int stream_attach(struct streams *all, struct ledger *l, const char *attempt, uint64_t offset, struct error *err);
+struct stream *stream_find(struct streams *all, const char *attempt); /* or NULL */
+void stream_detach(struct streams *all, struct stream *s);
+void stream_bell(struct stream *s, short revents); /* poll said this about bell_fd */
+/* Queues output of all attached attempts in turn, and EXIT of those that are over, until `out` is full. */
+void stream_fill(struct streams *all, struct ledger *l, struct out *out);
+/* How long poll may wait for them; -1 = for ever. */
+int stream_wait_ms(const struct streams *all, const struct ledger *l, const struct out *out);
+/* Reads an attempt's record; one whose supervisor died is recorded LOST first (read-only: only told so). */
+int stream_record(struct ledger *l, const char *attempt, int dir_fd, struct arena *arena, struct wire_record *ret,
+                  struct error *err);
+
+/* ---- serve.c ---- */
+int serve(int in_fd, int out_fd); /* until the peer goes or the job is fenced; the exit status */
 
 #endif

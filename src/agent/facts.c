@@ -1,0 +1,286 @@
+/*
+ * What this node is: read from /proc, /sys and a few files, nothing is executed. HELLO waits for it, so each fact
+ * costs a few system calls.
+ */
+#include "internal.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum { TEXT_MAX = 8192, CPUS_MAX = 8192, GPUS_MAX = 256 };
+
+/* Up to TEXT_MAX bytes of a file, NUL-terminated; false when it cannot be read. */
+static bool read_text(const char *path, char text[TEXT_MAX + 1])
+{
+    CLEANUP(cleanup_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t len = 0;
+    while (len < TEXT_MAX) {
+        ssize_t n = read(fd, text + len, TEXT_MAX - len);
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    text[len] = 0;
+    return true;
+}
+
+char *facts_line(const char *path, struct arena *arena)
+{
+    char text[TEXT_MAX + 1];
+    if (!read_text(path, text))
+        return arena_strdup(arena, "");
+    return arena_strndup(arena, text, strcspn(text, "\n"));
+}
+
+char *facts_boot_id(struct arena *arena)
+{
+    return facts_line("/proc/sys/kernel/random/boot_id", arena);
+}
+
+/* ---- control groups ---- */
+
+static bool first_number(const char **text, uint64_t *ret)
+{
+    size_t n = strspn(*text, "0123456789");
+    char digits[24];
+    if (n == 0 || n >= sizeof digits)
+        return false;
+    memcpy(digits, *text, n);
+    digits[n] = 0;
+    *text += n;
+    while (**text == ' ')
+        (*text)++;
+    return parse_u64(digits, ret);
+}
+
+static void lower(uint64_t *value, uint64_t limit)
+{
+    if (limit && limit < *value)
+        *value = limit;
+}
+
+/* One folder of the unified hierarchy ("QUOTA PERIOD" or "max PERIOD"), or of the old ones. */
+static void cgroup_folder(const char *folder, uint64_t *cpus, uint64_t *memory)
+{
+    char path[PATH_MAX + 64], text[TEXT_MAX + 1];
+    uint64_t quota, period, bytes;
+    const char *p = text;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (read_text(path, text) && first_number(&p, &quota) && first_number(&p, &period) && period)
+        lower(cpus, (quota + period - 1) / period);
+    snprintf(path, sizeof path, "%s/memory.max", folder);
+    p = text;
+    if (read_text(path, text) && first_number(&p, &bytes))
+        lower(memory, bytes);
+}
+
+static void cgroup_limits(uint64_t *cpus, uint64_t *memory)
+{
+    char text[TEXT_MAX + 1], folder[PATH_MAX];
+    if (read_text("/proc/self/cgroup", text)) {
+        char *line = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/");
+        if (line) {
+            line += *line == '\n';
+            line[strcspn(line, "\n")] = 0;
+            snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", line + 3);
+            while (strlen(folder) > strlen("/sys/fs/cgroup")) {
+                cgroup_folder(folder, cpus, memory);
+                *strrchr(folder, '/') = 0;
+            }
+        }
+    }
+    /* In a container this is its own group, whatever /proc/self/cgroup calls it. */
+    cgroup_folder("/sys/fs/cgroup", cpus, memory);
+    uint64_t quota, period;
+    const char *p = text;
+    if (read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text) && first_number(&p, &quota)) {
+        p = text;
+        if (read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", text) && first_number(&p, &period) && period)
+            lower(cpus, (quota + period - 1) / period);
+    }
+    p = text;
+    uint64_t bytes;
+    if (read_text("/sys/fs/cgroup/memory/memory.limit_in_bytes", text) && first_number(&p, &bytes))
+        lower(memory, bytes);
+}
+
+static void read_size(struct wire_facts *f)
+{
+    uint64_t cpus = 0, memory = 0;
+    static unsigned long set[CPUS_MAX / (8 * sizeof(unsigned long))];
+    if (sched_getaffinity(0, sizeof set, (cpu_set_t *)set) == 0)
+        for (size_t i = 0; i < ARRAY_LEN(set); i++)
+            for (unsigned long bits = set[i]; bits; bits &= bits - 1)
+                cpus++;
+    if (cpus == 0)
+        cpus = 1;
+    struct sysinfo info;
+    if (sysinfo(&info) == 0)
+        memory = (uint64_t)info.totalram * info.mem_unit;
+    cgroup_limits(&cpus, &memory);
+    f->cpus = (uint32_t)cpus;
+    f->memory_bytes = memory;
+}
+
+/* ---- GPUs ---- */
+
+static bool is_gpu(const char *name)
+{
+    return strncmp(name, "nvidia", 6) == 0 && name[6] && strspn(name + 6, "0123456789") == strlen(name + 6);
+}
+
+/* "Model: \t\t NVIDIA H200" -> the value behind the label, or NULL. */
+static char *labelled(char *text, const char *label)
+{
+    char *p = strstr(text, label);
+    if (!p)
+        return NULL;
+    p += strlen(label);
+    p += strspn(p, " \t");
+    return p;
+}
+
+static void read_gpus(struct arena *arena, struct wire_facts *f)
+{
+    struct buf models = {0};
+    /* The control device tells at the price of one call that there is nothing to look for. */
+    DIR *dev = access("/dev/nvidiactl", F_OK) == 0 ? opendir("/dev") : NULL;
+    if (dev) {
+        for (struct dirent *e; f->gpu_count < GPUS_MAX && (e = readdir(dev));)
+            f->gpu_count += is_gpu(e->d_name);
+        closedir(dev);
+    }
+    DIR *cards = f->gpu_count ? opendir("/proc/driver/nvidia/gpus") : NULL;
+    if (cards) {
+        for (struct dirent *e; (e = readdir(cards));) {
+            char path[PATH_MAX], text[TEXT_MAX + 1];
+            snprintf(path, sizeof path, "/proc/driver/nvidia/gpus/%s/information", e->d_name);
+            if (e->d_name[0] == '.' || !read_text(path, text))
+                continue;
+            /* In a container the folder may list cards whose device is not there. */
+            char *minor = labelled(text, "Device Minor:"), *model = labelled(text, "Model:");
+            if (minor) {
+                snprintf(path, sizeof path, "/dev/nvidia%.*s", (int)strspn(minor, "0123456789"), minor);
+                if (access(path, F_OK) < 0)
+                    continue;
+            }
+            if (model)
+                buf_printf(&models, "%s%.*s", models.len ? "\n" : "", (int)strcspn(model, "\n"), model);
+        }
+        closedir(cards);
+    }
+    f->gpus = arena_strdup(arena, models.data ? models.data : "");
+    buf_free(&models);
+}
+
+/* ---- programs and names ---- */
+
+static char *find_program(const char *name, struct arena *arena)
+{
+    const char *path = getenv("PATH");
+    if (!path || !*path)
+        path = "/usr/local/bin:/usr/bin:/bin";
+    for (const char *p = path;; p++) {
+        size_t n = strcspn(p, ":");
+        char full[PATH_MAX];
+        int len = snprintf(full, sizeof full, "%.*s/%s", (int)n, p, name);
+        if (*p == '/' && len > 0 && (size_t)len < sizeof full && access(full, X_OK) == 0)
+            return arena_strdup(arena, full);
+        p += n;
+        if (!*p)
+            return arena_strdup(arena, "");
+    }
+}
+
+/* A version is in the name that the link chain ends in: python3 -> python3.11. */
+static char *python_version(const char *python, struct arena *arena)
+{
+    char resolved[PATH_MAX];
+    if (*python && realpath(python, resolved)) {
+        const char *name = strrchr(resolved, '/') + 1;
+        if (strncmp(name, "python3.", 8) == 0 && name[8] && strspn(name + 8, "0123456789") == strlen(name + 8))
+            return arena_strdup(arena, name + 6);
+    }
+    return arena_strdup(arena, "");
+}
+
+static char *find_shell(struct arena *arena)
+{
+    if (access("/bin/bash", X_OK) == 0)
+        return arena_strdup(arena, "/bin/bash");
+    char *bash = find_program("bash", arena);
+    return *bash ? bash : arena_strdup(arena, "/bin/sh");
+}
+
+static char *os_name(struct arena *arena)
+{
+    char text[TEXT_MAX + 1];
+    if (!read_text("/etc/os-release", text) && !read_text("/usr/lib/os-release", text))
+        return arena_strdup(arena, "");
+    static const char key[] = "PRETTY_NAME=";
+    char *p = strncmp(text, key, sizeof key - 1) == 0 ? text : strstr(text, "\nPRETTY_NAME=");
+    if (!p)
+        return arena_strdup(arena, "");
+    p = strchr(p, '=') + 1;
+    p += *p == '"' || *p == '\'';
+    return arena_strndup(arena, p, strcspn(p, "\"'\n"));
+}
+
+/* The third of "CLIENT PORT SERVER PORT". */
+static char *reached_address(struct arena *arena)
+{
+    const char *p = getenv("SSH_CONNECTION");
+    for (int i = 0; p && i < 2; i++) {
+        p = strchr(p, ' ');
+        p = p ? p + 1 : NULL;
+    }
+    return p ? arena_strndup(arena, p, strcspn(p, " ")) : arena_strdup(arena, "");
+}
+
+static void read_user(struct arena *arena, struct wire_facts *f)
+{
+    const char *user = getenv("USER"), *home = getenv("HOME");
+    struct passwd *entry = (user && *user) && (home && *home) ? NULL : getpwuid(getuid());
+    if (!user || !*user)
+        user = entry ? entry->pw_name : "";
+    if (!home || !*home)
+        home = entry ? entry->pw_dir : "";
+    f->user = arena_strdup(arena, user);
+    f->home = arena_strdup(arena, home);
+}
+
+void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *f)
+{
+    struct utsname u;
+    memset(&u, 0, sizeof u);
+    uname(&u);
+    f->hostname = arena_strdup(arena, u.nodename);
+    f->arch = arena_strdup(arena, u.machine);
+    f->kernel = arena_strdup(arena, u.release);
+    f->os = os_name(arena);
+    f->boot_id = facts_boot_id(arena);
+    f->machine_id = facts_line("/etc/machine-id", arena);
+    f->shell = find_shell(arena);
+    f->python = find_program("python3", arena);
+    f->python_version = python_version(f->python, arena);
+    f->address = reached_address(arena);
+    read_user(arena, f);
+    read_size(f);
+    read_gpus(arena, f);
+    struct statvfs fs;
+    if (statvfs(base_dir, &fs) == 0)
+        f->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    f->mono_ns = mono_ns();
+    f->wall_ms = wall_ms();
+}

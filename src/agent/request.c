@@ -1,0 +1,419 @@
+/*
+ * What the agent does on request. Whatever changes the job on this node is checked against the epoch under the
+ * job's lock, in the same critical section as the change: an outdated controller's agent does nothing any more.
+ */
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+bool server_fenced(struct server *s)
+{
+    struct error err = ERROR_INIT;
+    uint64_t epoch;
+    if (s->closing)
+        return true;
+    if (ledger_epoch(&s->ledger, &epoch, &err) < 0) {
+        out_fault(&s->out, "", "%s", err.text);
+        s->closing = true;
+        s->exit_status = 1;
+        return true;
+    }
+    if (epoch == s->ledger.epoch)
+        return false;
+    char *owner, *name;
+    ledger_owner(&s->ledger, s->arena, &owner, &name);
+    size_t frame = wire_begin(&s->out.control, WIRE_FENCED);
+    wire_put_u64(&s->out.control, epoch);
+    wire_put_string(&s->out.control, name);
+    wire_end(&s->out.control, frame);
+    s->closing = true;
+    return true;
+}
+
+const char *server_reason(struct server *s, const struct error *err, struct arena *scratch)
+{
+    struct statvfs fs;
+    const char *base = s->ledger.base;
+    bool full = strstr(err->text, strerror(ENOSPC)) || strstr(err->text, strerror(EDQUOT));
+    if (!full && base && statvfs(base, &fs) == 0)
+        full = fs.f_bavail == 0 && fs.f_blocks > 0;
+    return full ? arena_printf(scratch, "no space left on the node (%s): %s", base ? base : "?", err->text) : err->text;
+}
+
+/* The lock, if our epoch still counts: true. Else the answer is queued. */
+static bool begin(struct server *s, const char *attempt)
+{
+    struct error err = ERROR_INIT;
+    if (ledger_lock(&s->ledger, &err) < 0) {
+        out_fault(&s->out, attempt, "%s", err.text);
+        return false;
+    }
+    if (!server_fenced(s))
+        return true;
+    ledger_unlock(&s->ledger);
+    return false;
+}
+
+/* ---- which attempts may be live ---- */
+
+static void live_add(struct server *s, const char *attempt, const char *slot)
+{
+    if (s->live_count == s->live_cap) {
+        s->live_cap = s->live_cap ? 2 * s->live_cap : 8;
+        s->live = xreallocarray(s->live, s->live_cap, sizeof *s->live);
+    }
+    struct live *l = &s->live[s->live_count++];
+    snprintf(l->attempt, sizeof l->attempt, "%s", attempt);
+    snprintf(l->slot, sizeof l->slot, "%s", slot);
+}
+
+static bool live_scan(void *context, const char *attempt, int dir_fd)
+{
+    static struct status status;
+    if (ledger_status(dir_fd, &status) && status.state == WIRE_STATE_CLAIMED) {
+        status.slot[sizeof status.slot - 1] = 0;
+        live_add(context, attempt, status.slot);
+    }
+    return true;
+}
+
+/* Is it live? One that died without an outcome is recorded lost, its workload ended, before the slot is free. */
+static bool live_check(struct server *s, const char *attempt)
+{
+    static struct status status;
+    struct error err = ERROR_INIT;
+    CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
+    if (dir_fd < 0 || !ledger_status(dir_fd, &status) || status.state != WIRE_STATE_CLAIMED)
+        return false;
+    if (status_alive(dir_fd))
+        return true;
+    if (status_mark_lost(dir_fd, attempt, &err) < 0)
+        out_fault(&s->out, attempt, "%s", err.text);
+    return false;
+}
+
+/* The live attempt in a slot, or NULL. Under the lock. */
+static const struct live *live_in_slot(struct server *s, const char *slot)
+{
+    if (!s->live_known)
+        ledger_each(&s->ledger, live_scan, s);
+    s->live_known = true;
+    for (size_t i = 0; i < s->live_count;) {
+        if (strcmp(s->live[i].slot, slot) != 0) {
+            i++;
+        } else if (live_check(s, s->live[i].attempt)) {
+            return &s->live[i];
+        } else {
+            s->live[i] = s->live[--s->live_count];
+        }
+    }
+    return NULL;
+}
+
+/* ---- RUN ---- */
+
+static const char *run_fault(const struct wire_run *r)
+{
+    if (!wire_id_valid(r->attempt))
+        return "invalid attempt id";
+    if (!*r->slot || strlen(r->slot) >= sizeof((struct status *)0)->slot)
+        return "invalid slot";
+    if (strlen(r->key) >= sizeof((struct status *)0)->key)
+        return "invalid key";
+    if (r->kind != WIRE_KIND_STEP && r->kind != WIRE_KIND_LAUNCH)
+        return "unknown kind of run";
+    if ((*r->env_in && !name_valid(r->env_in)) || (*r->env_out && !name_valid(r->env_out)))
+        return "invalid name of an environment";
+    if (r->worker_count == 0 || r->worker_count > WIRE_WORKERS_MAX)
+        return "invalid number of workers";
+    for (uint32_t i = 0; i < r->worker_count; i++)
+        if (r->workers[i].argv.count == 0 || !*r->workers[i].argv.items[0])
+            return "a worker without a command";
+    return NULL;
+}
+
+/* The attempt's folder is there: its record goes out and it is attached. False: it is only the rest of a claim that
+ * was never completed (so nothing was started) and has been removed. */
+static bool run_known(struct server *s, const char *attempt, struct arena *scratch)
+{
+    static struct status status;
+    struct error err = ERROR_INIT;
+    struct wire_record record;
+    CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
+    if (dir_fd < 0)
+        return false;
+    if (!ledger_status(dir_fd, &status) && !status_alive(dir_fd)) {
+        if (ledger_forget(&s->ledger, attempt, &err) == 0)
+            return false;
+        out_fault(&s->out, attempt, "%s", err.text);
+        return true;
+    }
+    if (stream_record(&s->ledger, attempt, dir_fd, scratch, &record, &err) < 0 ||
+        (!stream_find(&s->streams, attempt) && stream_attach(&s->streams, &s->ledger, attempt, 0, &err) < 0))
+        out_fault(&s->out, attempt, "%s", err.text);
+    else
+        wire_put_record(&s->out.control, WIRE_RECORD, &record);
+    return true;
+}
+
+/* Claims and starts. Under the lock, the attempt is new and its slot is free. */
+static int run_start(struct server *s, const struct wire_run *run, struct error *err)
+{
+    struct ledger *l = &s->ledger;
+    CLEANUP(cleanup_close) int dir_fd = -1;
+    CLEANUP(cleanup_close) int status_fd = -1;
+    if (ledger_work_dir(l, err) < 0)
+        return -1;
+    int rc = status_create(l->a_fd, run, l->variant, l->boot_id, &dir_fd, &status_fd, err);
+    if (rc == 0) {
+        struct supervise supervise = {.run = run,
+                                      .dir_fd = dir_fd,
+                                      .status_fd = status_fd,
+                                      .work_dir = l->work_dir,
+                                      .env_dir = l->env_dir,
+                                      .boot_id = l->boot_id,
+                                      .shell = l->shell};
+        rc = supervise_start(&supervise, err);
+    }
+    if (rc < 0) {
+        struct error ignored;
+        ledger_forget(l, run->attempt, &ignored); /* nothing was started under it */
+        return -1;
+    }
+    live_add(s, run->attempt, run->slot);
+    return stream_attach(&s->streams, l, run->attempt, 0, err);
+}
+
+static void run(struct server *s, const struct wire_run *r, struct arena *scratch)
+{
+    struct error err = ERROR_INIT;
+    const char *fault = run_fault(r);
+    if (fault) {
+        out_fault(&s->out, r->attempt, "RUN: %s", fault);
+        return;
+    }
+    if (!begin(s, r->attempt))
+        return;
+    const struct live *other;
+    if (run_known(s, r->attempt, scratch)) {
+        /* answered */
+    } else if ((other = live_in_slot(s, r->slot))) {
+        size_t frame = wire_begin(&s->out.control, WIRE_BUSY);
+        wire_put_string(&s->out.control, r->attempt);
+        wire_put_string(&s->out.control, other->attempt);
+        wire_put_string(&s->out.control, r->slot);
+        wire_end(&s->out.control, frame);
+    } else if (run_start(s, r, &err) < 0) {
+        out_fault(&s->out, r->attempt, "%s", server_reason(s, &err, scratch));
+    } else {
+        size_t frame = wire_begin(&s->out.control, WIRE_STARTED);
+        wire_put_string(&s->out.control, r->attempt);
+        wire_end(&s->out.control, frame);
+    }
+    ledger_unlock(&s->ledger);
+}
+
+/* ---- LIST, ACK, SIGNAL, FORGET, CHECK ---- */
+
+static bool list_one(void *context, const char *attempt, int dir_fd)
+{
+    static struct status status;
+    struct server *s = context;
+    struct error err = ERROR_INIT;
+    struct wire_record record;
+    if (!ledger_status(dir_fd, &status)) /* a claim that is not complete: nothing ran under it */
+        return true;
+    struct arena *arena = arena_create();
+    if (stream_record(&s->ledger, attempt, dir_fd, arena, &record, &err) < 0)
+        out_fault(&s->out, attempt, "%s", err.text);
+    else
+        wire_put_record(&s->out.control, WIRE_RECORD, &record);
+    arena_destroy(arena);
+    return true;
+}
+
+static void list(struct server *s, uint64_t token)
+{
+    ledger_each(&s->ledger, list_one, s);
+    size_t frame = wire_begin(&s->out.control, WIRE_LISTED);
+    wire_put_u64(&s->out.control, token);
+    wire_end(&s->out.control, frame);
+}
+
+static void acknowledge(struct server *s, const char *attempt, uint64_t offset)
+{
+    static struct status status;
+    CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
+    if (dir_fd < 0 || server_fenced(s) || !ledger_status(dir_fd, &status))
+        return;
+    if (offset > status.spool_bytes)
+        offset = status.spool_bytes;
+    CLEANUP(cleanup_close) int fd = openat(dir_fd, "status", O_RDWR | O_CLOEXEC);
+    if (fd < 0 || offset <= status.acked)
+        return;
+    if (pwrite(fd, &offset, sizeof offset, offsetof(struct status, acked)) == (ssize_t)sizeof offset)
+        spool_ack(dir_fd, offset);
+}
+
+static void send_signal(struct server *s, const char *attempt, uint8_t signal, uint32_t grace_ms)
+{
+    struct error err = ERROR_INIT;
+    if (!begin(s, attempt))
+        return;
+    CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
+    if (dir_fd < 0)
+        out_fault(&s->out, attempt, "attempt %s is not known on this node", attempt);
+    else if (status_alive(dir_fd) && status_signal(dir_fd, (enum wire_signal)signal, grace_ms, &err) < 0 &&
+             status_alive(dir_fd)) /* one that ended meanwhile needs no signal */
+        out_fault(&s->out, attempt, "%s", err.text);
+    ledger_unlock(&s->ledger);
+}
+
+static void forget(struct server *s, const struct wire_strings *attempts)
+{
+    struct error err = ERROR_INIT;
+    if (!begin(s, ""))
+        return;
+    for (uint32_t i = 0; i < attempts->count; i++) {
+        const char *attempt = attempts->items[i];
+        CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
+        if (dir_fd < 0)
+            continue;
+        if (live_check(s, attempt) || status_alive(dir_fd)) {
+            out_fault(&s->out, attempt, "attempt %s is live and cannot be forgotten", attempt);
+            continue;
+        }
+        struct stream *stream = stream_find(&s->streams, attempt);
+        if (stream)
+            stream_detach(&s->streams, stream);
+        if (ledger_forget(&s->ledger, attempt, &err) < 0)
+            out_fault(&s->out, attempt, "%s", err.text);
+    }
+    ledger_unlock(&s->ledger);
+}
+
+static void check(struct server *s, uint64_t token, const struct wire_strings *paths)
+{
+    CLEANUP(cleanup_close) int dir_fd = open(s->ledger.work_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP(cleanup_free) uint8_t *found = xcalloc(paths->count, 1);
+    for (uint32_t i = 0; i < paths->count; i++)
+        found[i] = (dir_fd >= 0 || paths->items[i][0] == '/') && faccessat(dir_fd, paths->items[i], F_OK, 0) == 0;
+    size_t frame = wire_begin(&s->out.control, WIRE_CHECKED);
+    wire_put_u64(&s->out.control, token);
+    wire_put_bytes(&s->out.control, found, paths->count);
+    wire_end(&s->out.control, frame);
+}
+
+static void pong(struct server *s, uint64_t token)
+{
+    size_t frame = wire_begin(&s->out.control, WIRE_PONG);
+    wire_put_u64(&s->out.control, token);
+    wire_put_u64(&s->out.control, mono_ns());
+    wire_put_u64(&s->out.control, wall_ms());
+    wire_end(&s->out.control, frame);
+}
+
+/* ---- which request ---- */
+
+static bool request_run(struct server *s, struct wire_in *in, struct arena *scratch)
+{
+    struct wire_run r;
+    if (!wire_get_run(in, &r) || !wire_in_done(in))
+        return false;
+    if (s->ledger.read_only)
+        out_fault(&s->out, r.attempt, "this connection only reads: RUN is refused");
+    else
+        run(s, &r, scratch);
+    return true;
+}
+
+static bool request_attempt(struct server *s, enum wire_type type, struct wire_in *in)
+{
+    struct error err = ERROR_INIT;
+    const char *attempt = wire_get_string(in);
+    uint8_t signal = type == WIRE_SIGNAL ? wire_get_u8(in) : 0;
+    uint32_t grace_ms = type == WIRE_SIGNAL ? wire_get_u32(in) : 0;
+    uint64_t offset = type == WIRE_SIGNAL ? 0 : wire_get_u64(in);
+    if (!wire_in_done(in) || !wire_id_valid(attempt) ||
+        (type == WIRE_SIGNAL && signal != WIRE_STOP && signal != WIRE_KILL))
+        return false;
+    if (type == WIRE_ATTACH) {
+        if (stream_attach(&s->streams, &s->ledger, attempt, offset, &err) < 0)
+            out_fault(&s->out, attempt, "%s", err.text);
+    } else if (s->ledger.read_only) {
+        out_fault(&s->out, attempt, "this connection only reads: %s is refused", type == WIRE_ACK ? "ACK" : "SIGNAL");
+    } else if (type == WIRE_ACK) {
+        acknowledge(s, attempt, offset);
+    } else {
+        send_signal(s, attempt, signal, grace_ms);
+    }
+    return true;
+}
+
+static bool request_token(struct server *s, enum wire_type type, struct wire_in *in)
+{
+    uint64_t token = wire_get_u64(in);
+    struct wire_strings paths = {0};
+    if (type == WIRE_CHECK)
+        paths = wire_get_strings(in);
+    if (!wire_in_done(in))
+        return false;
+    if (type == WIRE_LIST)
+        list(s, token);
+    else if (type == WIRE_PING)
+        pong(s, token);
+    else if (type == WIRE_CHECK)
+        check(s, token, &paths);
+    else if (s->ledger.read_only)
+        out_fault(&s->out, "", "this connection only reads: SETTLE is refused");
+    else
+        server_settle(s, token);
+    return true;
+}
+
+static bool request_forget(struct server *s, struct wire_in *in)
+{
+    struct wire_strings attempts = wire_get_strings(in);
+    if (!wire_in_done(in))
+        return false;
+    if (s->ledger.read_only)
+        out_fault(&s->out, "", "this connection only reads: FORGET is refused");
+    else
+        forget(s, &attempts);
+    return true;
+}
+
+bool server_request(struct server *s, enum wire_type type, struct wire_in *in, struct arena *scratch)
+{
+    switch (type) {
+    case WIRE_RUN: return request_run(s, in, scratch);
+    case WIRE_ATTACH:
+    case WIRE_ACK:
+    case WIRE_SIGNAL: return request_attempt(s, type, in);
+    case WIRE_LIST:
+    case WIRE_PING:
+    case WIRE_SETTLE:
+    case WIRE_CHECK: return request_token(s, type, in);
+    case WIRE_FORGET: return request_forget(s, in);
+    case WIRE_HELLO:
+    case WIRE_HELLO_OK:
+    case WIRE_HELD:
+    case WIRE_RECORD:
+    case WIRE_LISTED:
+    case WIRE_STARTED:
+    case WIRE_BUSY:
+    case WIRE_OUTPUT:
+    case WIRE_EXIT:
+    case WIRE_PONG:
+    case WIRE_SETTLED:
+    case WIRE_CHECKED:
+    case WIRE_FAULT:
+    case WIRE_FENCED: break;
+    }
+    return false;
+}
