@@ -27,7 +27,7 @@ struct wire_run;
 
 struct plan_input {
     const char *name;  /* "run", "inputs data/x.csv", "env PATH_TO", "after kernels" */
-    const char *value; /* short text itself, or sha256 hex of longer text */
+    const char *value; /* short text itself, or "sha256:HEX" of longer text */
 };
 
 enum plan_phase { PHASE_SETUP, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG };
@@ -52,6 +52,7 @@ struct plan_step {
     const struct step_kind *kind;
     const void *item;     /* kind's own: the struct spec_step, ... */
     const char *title;    /* one line for people */
+    const char *command;  /* what starts, in full, late names as written; NULL = nothing to show */
     const char *key;      /* 64 hex */
     struct plan_input *inputs;
     size_t input_count;
@@ -104,6 +105,11 @@ int plan_input_files(struct plan_builder *b, struct plan_step *s, const char *di
                      struct error *err);
 void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct plan_step *earlier); /* chains keys */
 struct plan_step *plan_last(struct plan_builder *b); /* the step added last, or NULL */
+/* The step added as number i, in order; NULL past the end. For kinds that look back. */
+struct plan_step *plan_at(struct plan_builder *b, size_t i);
+/* text with what is known when planning, late names as written; -1 and err with the place. */
+int plan_expand(struct plan_builder *b, const struct spec_text *text, enum expr_mode mode, const char **ret,
+                struct error *err);
 struct arena *plan_arena(struct plan_builder *b);
 
 /* ---- verdicts ---- */
@@ -123,11 +129,13 @@ struct plan_record {
     bool unknown;        /* started and left no outcome */
     bool voided;         /* by --fresh, --again, --from */
     bool live;           /* an attempt runs at this moment */
+    const char *ended;   /* how, when not ok: "exit status 2", "signal 9", "a timeout"; NULL = not known */
     const char *key, *inputs; /* inputs: JSON object as stored, for the reason */
     const char *when;    /* for people: "2026-11-20 14:02" */
     bool verified;       /* the node's ledger was asked and agrees */
     bool contradicted;   /* the node's ledger was asked and does not have it (`why_not`) */
-    const char *why_not; /* "the node is a new machine", "kernels/k.so is gone", "the node's ledger does not have it" */
+    const char *why_not; /* "the node is a new machine", "kernels/k.so is gone", "the node's ledger does not have it";
+                            for voided: "voided by --fresh" */
 };
 struct plan_decision {
     enum verdict verdict;

@@ -1,0 +1,65 @@
+/*
+ * step: the kinds of step there are, one file each, in one table.
+ *
+ * A kind does two things and holds no state: `plan` adds its steps with their named inputs, `build` turns
+ * one step on one node into the RUN message, when all is bound that only the start knows (addresses, the
+ * port, the launch generation). Nothing else in rhrun names a kind: to add one, write kind_NAME.c with a
+ * `const struct step_kind` and put it into kinds.c; the table's order is the order of the steps.
+ *
+ * The environment of what starts, later over earlier: the agent's own or, when there is `activate`, what
+ * activate left (env_in) < spec.env < entrypoint.env (launch, prolog and epilog only) < rhrun's own
+ * variables (ranks, RHRUN_*). Names of env_default are set only where nothing of all this set them.
+ * Secrets go to run items, prolog, launch and epilog; never to activate, whose environment is written to
+ * the node's disk.
+ *
+ * A shell worker's argv is the script, then its positional parameters: the agent starts
+ * `bash -e -o pipefail -c argv[0] rhrun argv[1] ...`, so pass-through ARGs are "$1", "$2", ... of an
+ * entrypoint `run`.
+ */
+#ifndef RHRUN_STEP_H
+#define RHRUN_STEP_H
+
+#include "rhrun/base.h"
+#include "rhrun/plan.h"
+#include "rhrun/spec.h"
+#include "rhrun/wire.h"
+
+enum {
+    STEP_GRACE_MS = 3000,      /* between TERM and KILL when a node stops its own ranks */
+    STEP_ADDRS_MAX = 96 << 10, /* RHRUN_NODE_ADDRS is left out when longer: Linux ends a variable at 128 KiB */
+};
+#define STEP_LOG_LIMIT_BYTES (UINT64_C(1) << 30)
+
+struct step_node {
+    const struct wire_facts *facts; /* NULL = not asked: nothing of it is used then */
+    const char *host;               /* what messages call it; NULL = the spec's name for it */
+    const char *address;            /* what the other nodes call it; NULL = not known */
+};
+
+/* What binds at run time. All pointers outlive the built message's arena. */
+struct step_bind {
+    const struct spec *spec;
+    uint32_t node;                  /* the node to build for */
+    const struct step_node *nodes;  /* plan->node_count of them, or NULL */
+    const char *run_id;             /* RHRUN_RUN_ID, run.id */
+    const char *job_id;             /* RHRUN_JOB_ID; NULL = left out */
+    uint32_t generation;            /* of the launch, 1-based; 0 = no launch */
+    uint32_t restart_count;         /* restarts so far that count against max_restarts */
+    const char *master_address;     /* launch of `distributed` only: reachable from every node */
+    uint32_t master_port;
+    const struct spec_secret *secrets; /* resolved (spec_resolve_secrets); those with value NULL are skipped */
+    size_t secret_count;
+    uint64_t log_limit_bytes;       /* 0 = STEP_LOG_LIMIT_BYTES */
+};
+
+/* NULL-terminated, in the order of the steps: activate, run, prolog, launch, epilog. */
+extern const struct step_kind *const step_kinds[];
+
+/* kind->build of the step: everything of the RUN message but attempt and key, which the caller puts in. The message and
+ * its strings are in the arena, or belong to the plan, the spec or the secrets. A launch needs plan->ranks_known. -1
+ * (ERROR_SPEC) when an expression cannot be expanded, with the step's name and the place; (ERROR_INTERNAL) when the bind
+ * lacks what the step needs. */
+int step_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind, struct arena *arena,
+               struct wire_run *ret_run, struct error *err);
+
+#endif
