@@ -115,7 +115,8 @@ struct wire_strings {
 
 struct wire_worker {
     uint32_t rank, local_rank;
-    uint8_t shell;            /* argv[0] is a script for `bash -e -o pipefail -c` (or `sh -e -c`) */
+    uint8_t shell;            /* argv[0] is a script for `bash -e -o pipefail -c` (or `sh -e -c`), argv[1..] its
+                                 positional parameters, $0 is "rhrun" */
     struct wire_strings argv; /* else: program and arguments, looked up in PATH of its environment */
     struct wire_strings env;  /* "NAME=value", over the run's */
 };
@@ -133,6 +134,7 @@ struct wire_run {
     char *creates; /* must exist after success (relative to the working directory); "" = no check */
     struct wire_strings unset;   /* names to remove; a trailing * matches a prefix */
     struct wire_strings env;     /* "NAME=value" */
+    struct wire_strings env_default; /* "NAME=value", set only where nothing else set the name */
     struct wire_strings secrets; /* "NAME=value": environment only, masked in the output, never written */
     struct wire_worker *workers;
     uint32_t worker_count;

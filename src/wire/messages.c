@@ -41,8 +41,8 @@ static const struct field facts_fields[] = {
 static const struct field run_fields[] = {
     STRING(wire_run, attempt), STRING(wire_run, slot),    STRING(wire_run, key),     U8(wire_run, kind),
     STRING(wire_run, cwd),     STRING(wire_run, env_in),  STRING(wire_run, env_out), STRING(wire_run, creates),
-    STRINGS(wire_run, unset),  STRINGS(wire_run, env),    STRINGS(wire_run, secrets), U64(wire_run, timeout_ms),
-    U32(wire_run, grace_ms),   U64(wire_run, log_limit_bytes),
+    STRINGS(wire_run, unset),  STRINGS(wire_run, env),    STRINGS(wire_run, env_default), STRINGS(wire_run, secrets),
+    U64(wire_run, timeout_ms), U32(wire_run, grace_ms),   U64(wire_run, log_limit_bytes),
 };
 
 static const struct field worker_fields[] = {
@@ -185,7 +185,7 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
     for (uint32_t i = 0; i < count && !in->bad; i++) {
         struct wire_worker *w = &m.workers[i];
         GET(in, w, worker_fields);
-        if (w->argv.count == 0 || w->shell > 1 || (w->shell && w->argv.count != 1) || !assignments_valid(&w->env))
+        if (w->argv.count == 0 || w->shell > 1 || !assignments_valid(&w->env))
             return false;
     }
     m.worker_count = count;
@@ -193,7 +193,8 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
         return false;
     if (!wire_id_valid(m.attempt) || (m.kind != WIRE_KIND_STEP && m.kind != WIRE_KIND_LAUNCH) || !*m.slot ||
         strlen(m.slot) > 200 || strlen(m.key) > 64 || (*m.env_in && !name_valid(m.env_in)) ||
-        (*m.env_out && !name_valid(m.env_out)) || !assignments_valid(&m.env) || !assignments_valid(&m.secrets))
+        (*m.env_out && !name_valid(m.env_out)) || !assignments_valid(&m.env) || !assignments_valid(&m.env_default) ||
+        !assignments_valid(&m.secrets))
         return false;
     *ret = m;
     return true;
