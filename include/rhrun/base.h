@@ -167,5 +167,6 @@ int write_all(int fd, const void *data, size_t len); /* 0, or -1 with errno */
 /* ---- digest (libcrypto; not in the agent) ---- */
 void digest_sha256(const void *data, size_t len, uint8_t out[32]);
 void digest_sha256_hex(const void *data, size_t len, char out[65]);
+int digest_sha256_file(const char *path, char out[65], struct error *err); /* of a file's bytes, read in pieces */
 
 #endif
