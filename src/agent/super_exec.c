@@ -1,0 +1,146 @@
+/*
+ * One worker's process, from fork to exec. Whatever fails in the child travels with its errno through a
+ * close-on-exec pipe, so "could not be started" is never mistaken for an exit status.
+ */
+#include "super.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Runs the user's script ($1) in this very shell, then writes its environment. Both on the way out of
+ * the last line and in an EXIT trap: the script may `exit 0` early, or set a trap of its own. */
+static const char capture_script[] =
+    "__rhrun_s=$1 __rhrun_e=$2 __rhrun_o=$3\n"
+    "shift 3\n"
+    "trap '[ \"$?\" = 0 ] && \"$__rhrun_e\" -0 >|\"$__rhrun_o\"' EXIT\n"
+    "eval \"$__rhrun_s\"\n"
+    "__rhrun_r=$?\n"
+    "[ \"$__rhrun_r\" = 0 ] && \"$__rhrun_e\" -0 >|\"$__rhrun_o\"\n"
+    "exit \"$__rhrun_r\"\n";
+
+int exec_open_cwd(const struct supervise *s)
+{
+    const char *cwd = s->run->cwd ? s->run->cwd : "";
+    bool absolute = *cwd == '/';
+    CLEANUP(cleanup_free) char *path = absolute ? xstrdup(cwd) : *cwd ? xasprintf("%s/%s", s->work_dir, cwd) : xstrdup(s->work_dir);
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT && !absolute && s->own_dir && mkdir_p(path, 0700, NULL) == 0)
+        fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd;
+}
+
+static _Noreturn void fault(const struct exec_plan *plan, uint32_t index, enum wire_cause cause, int errnum)
+{
+    struct exec_fault f;
+    memset(&f, 0, sizeof f);
+    f.index = index;
+    f.cause = (uint8_t)cause;
+    f.errnum = errnum;
+    ssize_t n = write(plan->fault_fd, &f, sizeof f); /* less than PIPE_BUF: whole or not at all */
+    (void)n;
+    _exit(127);
+}
+
+/* As execvp does, but with the PATH of the worker's environment. */
+static int exec_lookup(char **argv, char **envp, const char *path)
+{
+    if (strchr(argv[0], '/')) {
+        execve(argv[0], argv, envp);
+        return errno;
+    }
+    int errnum = ENOENT;
+    char file[PATH_MAX];
+    for (const char *p = path;; p++) {
+        size_t len = strcspn(p, ":");
+        int n = len ? snprintf(file, sizeof file, "%.*s/%s", (int)len, p, argv[0])
+                    : snprintf(file, sizeof file, "%s", argv[0]);
+        if (*argv[0] && n > 0 && (size_t)n < sizeof file) {
+            execve(file, argv, envp);
+            if (errno == EACCES || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG && errno != ELOOP))
+                errnum = errno;
+            if (errno != EACCES && errnum != ENOENT && errnum != EACCES)
+                return errnum;
+        }
+        p += len;
+        if (!*p)
+            return errnum;
+    }
+}
+
+static void default_signals(void)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    for (int i = 1; i < 65; i++)
+        if (i != SIGKILL && i != SIGSTOP)
+            sigaction(i, &action, NULL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int out_fd, int err_fd)
+{
+    const struct supervise *s = plan->s;
+    const struct wire_worker *w = &s->run->workers[index];
+    struct rlimit files = {(rlim_t)plan->nofile_soft, (rlim_t)plan->nofile_hard};
+    setrlimit(RLIMIT_NOFILE, &files);
+    setsid(); /* `kill 0` in a worker must reach its own processes only */
+    if (dup2(plan->null_fd, 0) < 0 || dup2(out_fd, 1) < 0 || dup2(err_fd, 2) < 0 || fchdir(plan->cwd_fd) < 0)
+        fault(plan, index, WIRE_CAUSE_SETUP, errno);
+    struct environment env;
+    environment_copy(&env, plan->env);
+    for (uint32_t i = 0; i < w->env.count; i++)
+        environment_set(&env, w->env.items[i]);
+    char cwd[PATH_MAX];
+    if (getcwd(cwd, sizeof cwd))
+        environment_set(&env, xasprintf("PWD=%s", cwd));
+    struct wire_strings argv = {xcalloc((size_t)w->argv.count + 16, sizeof *argv.items), 0};
+    if (w->shell) {
+        const char *base = strrchr(s->shell, '/');
+        base = base ? base + 1 : s->shell;
+        argv.items[argv.count++] = xstrdup(base);
+        argv.items[argv.count++] = xstrdup("-e");
+        if (str_eq(base, "bash")) {
+            argv.items[argv.count++] = xstrdup("-o");
+            argv.items[argv.count++] = xstrdup("pipefail");
+        }
+        argv.items[argv.count++] = xstrdup("-c");
+        if (plan->capture_fd >= 0 && index == 0) {
+            argv.items[argv.count++] = xstrdup(capture_script);
+            argv.items[argv.count++] = xstrdup(base);
+            argv.items[argv.count++] = w->argv.items[0];
+            argv.items[argv.count++] = xstrdup(access("/usr/bin/env", X_OK) == 0 ? "/usr/bin/env" : "env");
+            /* by path, not by an inherited descriptor: the script's daemons must not hold it, and the
+             * script may use any number itself */
+            argv.items[argv.count++] = xasprintf("/proc/%ld/fd/%d", (long)getppid(), plan->capture_fd);
+        } else {
+            argv.items[argv.count++] = w->argv.items[0];
+        }
+    } else {
+        for (uint32_t i = 0; i < w->argv.count; i++)
+            argv.items[argv.count++] = w->argv.items[i];
+    }
+    default_signals();
+    if (w->shell) {
+        execve(s->shell, argv.items, env.items);
+        fault(plan, index, WIRE_CAUSE_EXEC, errno);
+    }
+    const char *path = environment_get(&env, "PATH");
+    fault(plan, index, WIRE_CAUSE_EXEC,
+          exec_lookup(argv.items, env.items, path ? path : "/usr/local/bin:/usr/bin:/bin"));
+}
+
+pid_t exec_worker(const struct exec_plan *plan, uint32_t index, int out_fd, int err_fd)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        child(plan, index, out_fd, err_fd);
+    return pid;
+}
