@@ -1,0 +1,191 @@
+"""kill -9 at any instant, and run again: each line there exactly once, same final state.
+
+RHRUN_TEST_KILL_AFTER_EVENT=N is the journal's own hook: SIGKILL as soon as N events of the process are durable.
+RHRUN_TEST_CRASHES: how many random instants (40).
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness import wait_for, workers_of
+
+CRASHES = int(os.environ.get("RHRUN_TEST_CRASHES", "40"))
+WANTED = ["one", "two", "launch"]
+
+
+def spec_of(cluster, nodes):
+    """Each step appends a line on each node, and takes long enough to be hit in the middle."""
+    return json.dumps({
+        "name": "crash",
+        "cluster": cluster,
+        "setup": [{"name": n, "run": f"sleep 0.02; echo {n} >>$RHRUN_LINES/lines.$RHRUN_NODE_RANK; sleep 0.02"} for n in ("one", "two")],
+        "distributed": {"nnodes": nodes, "nproc_per_node": 1},
+        "entrypoint": {"run": "sleep 0.02; echo launch >>$RHRUN_LINES/lines.$RHRUN_NODE_RANK; sleep 0.02"},
+        "env": {"RHRUN_LINES": "${{ params.lines }}"},
+        "params": {"lines": {"type": "string", "default": "/nonexistent"}},
+    })
+
+
+class World:
+    """A cluster, a spec, and the file that each node's steps write to; reset() makes all of it new."""
+
+    def __init__(self, box, fleet, nodes, where):
+        self.box, self.nodes = box, nodes
+        self.fleet = fleet(nodes) if where == "ssh" else None
+        self.folder = box.dir / "marks"
+        cluster = self.fleet.cluster() if self.fleet else "local"
+        spec = json.loads(spec_of(cluster, nodes))
+        spec["params"]["lines"]["default"] = str(self.folder)
+        if not self.fleet:
+            del spec["cluster"]
+        self.spec = box.spec(spec)
+        self.reset()
+
+    def reset(self):
+        wait_for(lambda: not workers_of(self.box.dir), 20, "the workers of the round before to end")
+        for p in (self.folder, self.box.state, self.box.home / ".rhrun"):
+            shutil.rmtree(p, ignore_errors=True)
+        if self.fleet:
+            self.fleet.wipe()
+        self.folder.mkdir()
+
+    def lines(self):
+        files = [self.folder / f"lines.{i}" for i in range(self.nodes)]
+        return [p.read_text().split() if p.exists() else [] for p in files]
+
+    def recover(self, **options):
+        """Runs again until it is not held by what still lives; the last result."""
+        def attempt():
+            r = self.box.run(self.spec, **options)
+            return r if r.rc != 4 else None
+        return wait_for(attempt, 60, "the job to be free")
+
+    def check(self, story):
+        assert self.lines() == [WANTED] * self.nodes, f"{story}: {self.lines()}"
+        final = self.box.run(self.spec)
+        assert final.rc == 0 and "nothing to do" in final.err, f"{story}\n{final}"
+        assert self.lines() == [WANTED] * self.nodes, story
+        runs = self.box.run("status", "--json", self.spec).ok().json()
+        assert "unknown" not in json.dumps(runs), f"{story}: {runs}"
+
+
+@pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.slow)])
+def world(request, box, fleet):
+    return World(box, fleet, 2 if request.param == "local" else 4, request.param)
+
+
+def test_after_every_event(world):
+    killed = 0
+    for n in range(1, 500):
+        world.reset()
+        r = world.box.run(world.spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": n})
+        if r.rc == 0:
+            break
+        assert r.rc == -signal.SIGKILL, r
+        killed += 1
+        recovered = world.recover()
+        assert recovered.rc == 0, f"killed after event {n}\n{recovered}"
+        world.check(f"killed after event {n}")
+    else:
+        pytest.fail("500 events, and it still was killed")
+    # run opened, nodes bound, started and finished of each step: a hook that never fires proves nothing.
+    assert killed >= 8, f"killed only {killed} times"
+
+
+def test_at_random_instants(world):
+    began = time.monotonic()
+    world.box.run(world.spec).ok()
+    whole = time.monotonic() - began
+    seed = int(os.environ.get("RHRUN_TEST_SEED") or random.randrange(1 << 30))
+    chance = random.Random(seed)
+    killed = 0
+    for i in range(CRASHES):
+        world.reset()
+        story = f"seed {seed}, round {i}"
+        # Sometimes the recovery is killed too.
+        for _ in range(chance.choice([1, 1, 2, 3])):
+            r = world.box.start(world.spec)
+            time.sleep(chance.uniform(0, whole * 1.1))
+            killed += r.alive
+            r.kill9()
+        recovered = world.recover()
+        assert recovered.rc == 0, f"{story}\n{recovered}"
+        world.check(story)
+    assert killed >= CRASHES // 3, f"only {killed} of {CRASHES} were alive when killed"
+
+
+def test_the_state_directory_is_lost(world):
+    chance = random.Random(7)
+    for n in sorted(chance.sample(range(2, 16), 5)):
+        world.reset()
+        world.box.run(world.spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": n})
+        shutil.rmtree(world.box.state)
+        r = world.recover()
+        assert r.rc == 0, f"lost after event {n}\n{r}"
+        world.check(f"lost after event {n}")
+
+
+def test_the_state_directory_of_a_finished_job_is_lost(world):
+    world.box.run(world.spec).ok()
+    shutil.rmtree(world.box.state)
+    world.box.run(world.spec).ok()
+    world.check("lost when it was done")
+
+
+@pytest.mark.parametrize("same_state", [True, False], ids=["one-state-directory", "two-state-directories"])
+def test_two_controllers_at_once(world, same_state):
+    for round_ in range(3):
+        world.reset()
+        other = {} if same_state else {"RHRUN_HOME": str(world.box.dir / "state2")}
+        shutil.rmtree(world.box.dir / "state2", ignore_errors=True)
+        pair = [world.box.start(world.spec), world.box.start(world.spec, env=other)]
+        results = [p.wait() for p in pair]
+        assert {r.rc for r in results} <= {0, 4} and 0 in {r.rc for r in results}, results
+        r = world.recover()
+        assert r.rc == 0, r
+        world.check(f"round {round_}: {[r.rc for r in results]}")
+
+
+def test_killed_while_output_flows(box):
+    """The log after the crash is what the worker wrote, byte for byte."""
+    spec = box.spec("entrypoint:\n  run: |\n    i=0\n    while [ $i -lt 3000 ]; do echo \"line $i of the output\"; i=$((i+1)); done\n"
+                    "    sleep 0.3\n    while [ $i -lt 6000 ]; do echo \"line $i of the output\"; i=$((i+1)); done\n")
+    r = box.start(spec)
+    r.wait_text(r"line 100 of")
+    r.kill9()
+    box.run(spec).ok()
+    log = box.run("logs", "--no-prefix", spec).ok()
+    assert log.out.splitlines() == [f"line {i} of the output" for i in range(6000)]
+
+
+def test_an_edit_while_the_launch_lives(box, job):
+    spec = job("entrypoint: {run: 'echo ready; while [ ! -e $HOME/stop ]; do sleep 0.05; done'}\n")
+    r = box.start(spec)
+    r.wait_text("ready")
+    r.kill9()
+    job("entrypoint: {run: 'echo other >>$HOME/lines'}\n")
+    held = box.run(spec).expect(4)
+    assert "run" in held.err and "--replace" in held.err
+    assert workers_of(box.dir)
+    box.run("--replace", spec).ok()
+    assert box.lines() == ["other"] and not workers_of(box.dir)
+
+
+def test_flags_of_a_killed_run_are_resumed_first(box, job):
+    spec = job("setup: [{name: s, run: 'echo s >>$HOME/lines'}]\nentrypoint: {run: 'echo launch >>$HOME/lines; test ! -e $HOME/wait || sleep 600'}\n")
+    box.run(spec).ok()
+    (box.home / "wait").touch()
+    r = box.start("--again", spec)
+    wait_for(lambda: box.lines().count("launch") == 2, what="the second launch")
+    r.kill9()
+    for p in workers_of(box.dir):
+        if "sleep" in p.comm:
+            os.kill(p.pid, signal.SIGTERM)
+    box.run(spec)
+    assert box.lines().count("launch") == 2 and box.lines().count("s") == 1
