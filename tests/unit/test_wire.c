@@ -1,0 +1,321 @@
+/* wire: every message there and back, and refused when anything about its bytes is wrong. */
+#include "rhrun/wire.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ID "0123456789abcdef0123456789abcdef"
+
+static char *strings_a[] = {(char *)"A=1", (char *)"B=two\nlines", (char *)"C="};
+static char *strings_b[] = {(char *)"echo hi"};
+static struct wire_worker workers[] = {
+    {.rank = 3, .local_rank = 1, .shell = 1, .argv = {strings_b, 1}, .env = {strings_a, 3}},
+    {.rank = 4, .local_rank = 2, .shell = 0, .argv = {strings_b, 1}, .env = {NULL, 0}},
+};
+static struct wire_worker_end ends[] = {{3, WIRE_CAUSE_EXIT, 7, 123}, {4, WIRE_CAUSE_SIGNAL, 9, 456}};
+static const struct wire_hello hello = {
+    .version = WIRE_VERSION, .mode = WIRE_TAKE_OVER, .job = (char *)"00112233aabbccdd", .job_name = (char *)"n",
+    .origin = (char *)"/x/job.yaml", .owner = (char *)"owner1", .owner_name = (char *)"me@here",
+    .variant = (char *)"ffeeddccbbaa9988", .work_dir = (char *)"/w", .base_dir = (char *)"", .host_digest = (char *)"local:0",
+    .test_boot_id = (char *)"b"};
+static const struct wire_facts facts = {
+    .version = 1, .epoch = 1ull << 40, .install = (char *)"i", .boot_id = (char *)"b", .machine_id = (char *)"m",
+    .home_id = (char *)"h", .hostname = (char *)"host", .user = (char *)"u", .home = (char *)"/home/u",
+    .base_dir = (char *)"/home/u/.rhrun", .work_dir = (char *)"/w", .arch = (char *)"x86_64", .kernel = (char *)"6",
+    .os = (char *)"Debian", .shell = (char *)"/bin/bash", .python = (char *)"/usr/bin/python3",
+    .python_version = (char *)"3.11", .gpus = (char *)"H\nH", .address = (char *)"10.0.0.1", .cpus = 8, .gpu_count = 2,
+    .memory_bytes = 1ull << 35, .disk_free_bytes = 77, .mono_ns = 5, .wall_ms = 6};
+static const struct wire_run run = {
+    .attempt = (char *)ID, .slot = (char *)"setup:k", .key = (char *)"k", .kind = WIRE_KIND_STEP, .cwd = (char *)"sub",
+    .env_in = (char *)"in", .env_out = (char *)"out", .creates = (char *)"f", .unset = {strings_b, 1}, .env = {strings_a, 3},
+    .secrets = {strings_a, 1}, .workers = workers, .worker_count = 2, .timeout_ms = 9, .grace_ms = 8, .log_limit_bytes = 7};
+static const struct wire_record record = {
+    .attempt = (char *)ID, .slot = (char *)"launch", .key = (char *)"k", .variant = (char *)"v", .boot_id = (char *)"b",
+    .state = WIRE_STATE_ENDED, .same_boot = 1, .stop_requested = 0, .timed_out = 1, .claim_wall_ms = 1,
+    .start_mono_ns = 2, .end_mono_ns = 3, .end_wall_ms = 4, .spool_bytes = 5, .kept_from = 6, .dropped_bytes = 7,
+    .cause = WIRE_CAUSE_EXIT, .value = -8, .cause_rank = 9, .cause_mono_ns = 10, .tail = (char *)"tail\n",
+    .leftover = (char *)"1 x\n", .workers = ends, .worker_count = 2};
+
+/* Reads and writes again with the message's own functions: equal bytes mean that nothing was lost. */
+static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
+{
+    struct wire_hello h;
+    struct wire_facts f;
+    struct wire_run r;
+    struct wire_record rec;
+    switch ((int)type) {
+    case WIRE_HELLO: return wire_get_hello(in, &h) && (wire_put_hello(out, &h), true);
+    case WIRE_HELLO_OK: return wire_get_facts(in, &f) && (wire_put_facts(out, &f), true);
+    case WIRE_RUN: return wire_get_run(in, &r) && (wire_put_run(out, &r), true);
+    case WIRE_RECORD:
+    case WIRE_EXIT: return wire_get_record(in, &rec) && (wire_put_record(out, type, &rec), true);
+    default: return false;
+    }
+}
+
+static bool parse(enum wire_type type, const void *payload, size_t len, struct buf *out)
+{
+    struct arena *arena = arena_create();
+    uint8_t *copy = malloc(len ? len : 1); /* exact size, so that ASan sees any read past it */
+    assert_non_null(copy);
+    memcpy(copy, payload, len);
+    struct wire_in in = {copy, copy + len, arena, false};
+    bool ok = again(type, &in, out);
+    free(copy);
+    arena_destroy(arena);
+    return ok;
+}
+
+static void check_message(const struct buf *frame)
+{
+    enum wire_type type;
+    const uint8_t *payload;
+    uint32_t len;
+    assert_int_equal(wire_peek(frame, &type, &payload, &len), 1);
+    assert_int_equal(len + WIRE_HEADER_SIZE, frame->len);
+    struct buf out = {0};
+    assert_true(parse(type, payload, len, &out));
+    assert_int_equal(out.len, frame->len);
+    assert_memory_equal(out.data, frame->data, out.len);
+    for (uint32_t cut = 0; cut < len; cut++)
+        assert_false(parse(type, payload, cut, &out));
+    struct buf longer = {0};
+    buf_append(&longer, payload, len);
+    buf_putc(&longer, 0);
+    assert_false(parse(type, longer.data, longer.len, &out));
+    /* every byte changed in turn: accepted or refused, never read out of bounds */
+    for (size_t i = 0; i < len; i++) {
+        longer.data[i] ^= (char)0x80;
+        buf_clear(&out);
+        parse(type, longer.data, len, &out);
+        longer.data[i] ^= (char)0x80;
+    }
+    buf_free(&longer);
+    buf_free(&out);
+}
+
+static void test_messages(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    wire_put_hello(&b, &hello);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_facts(&b, &facts);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_run(&b, &run);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_record(&b, WIRE_RECORD, &record);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_record(&b, WIRE_EXIT, &record);
+    check_message(&b);
+    buf_free(&b);
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    struct arena *arena = arena_create();
+    struct buf b = {0};
+    struct wire_run r;
+    struct wire_record rec;
+    wire_put_run(&b, &run);
+    wire_put_record(&b, WIRE_EXIT, &record);
+    enum wire_type type;
+    const uint8_t *p;
+    uint32_t len;
+    assert_int_equal(wire_peek(&b, &type, &p, &len), 1);
+    struct wire_in in = {p, p + len, arena, false};
+    assert_true(wire_get_run(&in, &r));
+    assert_string_equal(r.workers[0].env.items[1], "B=two\nlines");
+    assert_int_equal(r.workers[1].rank, 4);
+    assert_int_equal(r.log_limit_bytes, 7);
+    buf_consume(&b, WIRE_HEADER_SIZE + len);
+    assert_int_equal(wire_peek(&b, &type, &p, &len), 1);
+    assert_int_equal(type, WIRE_EXIT);
+    in = (struct wire_in){p, p + len, arena, false};
+    assert_true(wire_get_record(&in, &rec));
+    assert_int_equal(rec.value, -8);
+    assert_int_equal(rec.workers[1].value, 9);
+    assert_string_equal(rec.tail, "tail\n");
+    buf_free(&b);
+    arena_destroy(arena);
+}
+
+static bool run_refused(struct wire_run changed)
+{
+    struct buf b = {0}, out = {0};
+    wire_put_run(&b, &changed);
+    bool ok = parse(WIRE_RUN, b.data + WIRE_HEADER_SIZE, b.len - WIRE_HEADER_SIZE, &out);
+    buf_free(&b);
+    buf_free(&out);
+    return !ok;
+}
+
+static bool hello_refused(struct wire_hello changed)
+{
+    struct buf b = {0}, out = {0};
+    wire_put_hello(&b, &changed);
+    bool ok = parse(WIRE_HELLO, b.data + WIRE_HEADER_SIZE, b.len - WIRE_HEADER_SIZE, &out);
+    buf_free(&b);
+    buf_free(&out);
+    return !ok;
+}
+
+static void test_rules(void **state)
+{
+    (void)state;
+    static char *no_equals[] = {(char *)"NAME"}, *no_name[] = {(char *)"=x"};
+    struct wire_run r = run;
+    assert_false(run_refused(r));
+#define REFUSED(field, v) r = run; r.field = v; assert_true(run_refused(r))
+    REFUSED(attempt, (char *)"0123456789ABCDEF0123456789abcdef");
+    REFUSED(attempt, (char *)"../x");
+    REFUSED(kind, 0);
+    REFUSED(kind, 3);
+    REFUSED(slot, (char *)"");
+    REFUSED(env_in, (char *)"../x");
+    REFUSED(env_out, (char *)".x");
+    REFUSED(env, ((struct wire_strings){no_equals, 1}));
+    REFUSED(secrets, ((struct wire_strings){no_name, 1}));
+    REFUSED(worker_count, 0);
+#undef REFUSED
+    struct wire_worker w = workers[0];
+    r = run;
+    r.workers = &w;
+    r.worker_count = 1;
+    assert_false(run_refused(r));
+    w.argv.count = 0;
+    assert_true(run_refused(r));
+    w.argv = (struct wire_strings){strings_a, 2}; /* a script and something more */
+    assert_true(run_refused(r));
+    struct wire_hello h = hello;
+    assert_false(hello_refused(h));
+    h.job = (char *)"../../../../x";
+    assert_true(hello_refused(h));
+    h = hello;
+    h.owner = (char *)"a/b";
+    assert_true(hello_refused(h));
+    h = hello;
+    h.work_dir = (char *)"relative";
+    assert_true(hello_refused(h));
+    h = hello;
+    h.mode = 3;
+    assert_true(hello_refused(h));
+}
+
+static void test_frames(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    enum wire_type type;
+    const uint8_t *p;
+    uint32_t len;
+    size_t start = wire_begin(&b, WIRE_PING);
+    wire_put_u64(&b, 0x1122334455667788u);
+    wire_end(&b, start);
+    for (size_t n = 0; n < b.len; n++) {
+        struct buf part = {b.data, n, b.cap};
+        assert_int_equal(wire_peek(&part, &type, &p, &len), 0);
+    }
+    assert_int_equal(wire_peek(&b, &type, &p, &len), 1);
+    struct wire_in in = {p, p + len, NULL, false};
+    assert_true(wire_get_u64(&in) == 0x1122334455667788u);
+    assert_true(wire_in_done(&in));
+    assert_int_equal(wire_get_u32(&in), 0);
+    assert_true(in.bad);
+    static const uint8_t bad[][8] = {
+        {0, 0, 0, 0, 0, 0, 0, 0},    /* type 0 */
+        {0, 0, 0, 0, 63, 0, 0, 0},   /* between the two ranges */
+        {0, 0, 0, 0, 77, 0, 0, 0},   /* past the last */
+        {0, 0, 0, 0, 1, 1, 0, 0},    /* high byte of the type */
+        {0, 0, 0, 0, 1, 0, 1, 0},    /* reserved */
+        {1, 0, 0x80, 0, 1, 0, 0, 0}, /* larger than the limit */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct buf frame = {(char *)(uintptr_t)bad[i], 8, 8};
+        assert_int_equal(wire_peek(&frame, &type, &p, &len), -1);
+    }
+    buf_free(&b);
+}
+
+static void test_strings(void **state)
+{
+    (void)state;
+    struct arena *arena = arena_create();
+    static const uint8_t with_nul[] = {3, 0, 0, 0, 'a', 0, 'b'};
+    struct wire_in in = {with_nul, with_nul + sizeof with_nul, arena, false};
+    assert_string_equal(wire_get_string(&in), "");
+    assert_true(in.bad);
+    static const uint8_t lying[] = {0xFF, 0xFF, 0, 0, 0, 0, 0, 0}; /* 65535 items in 4 bytes */
+    in = (struct wire_in){lying, lying + sizeof lying, arena, false};
+    size_t before = arena_used(arena);
+    assert_int_equal(wire_get_strings(&in).count, 0);
+    assert_true(in.bad);
+    assert_int_equal(arena_used(arena), before);
+    struct buf b = {0}, text = {0};
+    while (text.len <= WIRE_STRING_MAX)
+        buf_append(&text, "0123456789abcdef0123456789abcdef", 32);
+    wire_put_string(&b, text.data);
+    in = (struct wire_in){(uint8_t *)b.data, (uint8_t *)b.data + b.len, arena, false};
+    wire_get_string(&in);
+    assert_true(in.bad);
+    buf_free(&b);
+    buf_free(&text);
+    arena_destroy(arena);
+}
+
+static void test_spool_records(void **state)
+{
+    (void)state;
+    uint8_t raw[WIRE_SPOOL_HEADER];
+    struct wire_spool h = {65536, 0xAABBCCDD, WIRE_STREAM_ERR, 1ull << 41}, back;
+    wire_spool_put(raw, &h);
+    assert_true(wire_spool_get(raw, &back));
+    assert_true(back.len == h.len && back.rank == h.rank && back.stream == h.stream && back.wall_ms == h.wall_ms);
+    for (size_t i = 9; i < 12; i++) {
+        raw[i] = 1;
+        assert_false(wire_spool_get(raw, &back));
+        raw[i] = 0;
+    }
+    raw[8] = 0;
+    assert_false(wire_spool_get(raw, &back));
+    raw[8] = 4;
+    assert_false(wire_spool_get(raw, &back));
+    raw[8] = 1;
+    raw[0] = 1; /* 65537 bytes */
+    assert_false(wire_spool_get(raw, &back));
+}
+
+static void test_success(void **state)
+{
+    (void)state;
+    struct wire_record r = {.state = WIRE_STATE_ENDED};
+    assert_true(wire_record_success(&r));
+    r.stop_requested = 1;
+    assert_false(wire_record_success(&r));
+    r = (struct wire_record){.state = WIRE_STATE_ENDED, .timed_out = 1};
+    assert_false(wire_record_success(&r));
+    r = (struct wire_record){.state = WIRE_STATE_ENDED, .cause = WIRE_CAUSE_CREATES};
+    assert_false(wire_record_success(&r));
+    r = (struct wire_record){.state = WIRE_STATE_LOST};
+    assert_false(wire_record_success(&r));
+    r = (struct wire_record){.state = WIRE_STATE_CLAIMED};
+    assert_false(wire_record_success(&r));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_messages), cmocka_unit_test(test_values),  cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_frames),   cmocka_unit_test(test_strings), cmocka_unit_test(test_spool_records),
+        cmocka_unit_test(test_success),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
