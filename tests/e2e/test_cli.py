@@ -1,0 +1,252 @@
+"""The commands around a run: what they print, what they mean by their exit status, and their JSON."""
+import json
+import re
+import subprocess
+
+import pytest
+
+from harness import RHRUN, ROOT, require
+
+SPEC = """
+name: job-of-tests
+params: {p: {type: string, default: a}}
+setup: [{name: one, run: 'echo step-one-says; echo one >>$HOME/lines'}]
+distributed: {nnodes: 2, nproc_per_node: 2}
+entrypoint: {run: 'echo out-of-rank $RANK; echo err-of-rank $RANK >&2'}
+"""
+COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach", "cancel", "doctor", "schema", "completion"]
+
+
+def check_schema(document, name):
+    """Against the schema that is published in schema/NAME, by another implementation than ours."""
+    jsonschema = require("jsonschema")
+    schema = json.loads((ROOT / "schema" / name).read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(document)
+
+
+def test_version_and_help(rhrun):
+    assert re.search(r"rhrun \d+\.\d+", rhrun("--version").ok().out)
+    text = rhrun("--help").ok().out
+    for name in COMMANDS:
+        assert name in text, f"no {name} in the help"
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(rhrun, command):
+    text = rhrun(command, "--help").ok().out
+    assert command in text and "--" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("args, words", [
+    ([], ["usage"]),
+    (["--no-such-option"], ["--no-such-option"]),
+    (["validat", "x.yaml"], ["validat", "validate"]),
+    (["validate"], ["usage"]),
+    (["run"], ["usage"]),
+    (["no-such-file.yaml"], ["no-such-file.yaml"]),
+    (["status", "no-such-run"], ["no-such-run"]),
+    (["completion", "tcsh"], ["tcsh"]),
+    (["-p", "x", "job.yaml"], ["x"]),
+], ids=lambda a: "-".join(a) if a else "nothing")
+def test_usage_errors(rhrun, args, words):
+    r = rhrun(*args).expect(2)
+    for word in words:
+        assert word in r.err, r
+    assert not r.out
+
+
+def test_errors_are_one_line_each(rhrun):
+    r = rhrun("no-such-file.yaml").expect(2)
+    first = r.err.splitlines()[0]
+    assert first.startswith("rhrun: ") and not first.endswith(".")
+
+
+@pytest.fixture
+def done(box, rhrun):
+    spec = box.spec(SPEC)
+    rhrun(spec).ok()
+    return spec
+
+
+def test_plan(box, rhrun):
+    spec = box.spec(SPEC)
+    r = rhrun("plan", spec).ok()
+    assert re.search(r"one\b.*\brun\b|\brun\b.*one\b", r.out) and "launch" in r.out
+    assert max(map(len, r.out.splitlines())) <= 80
+    assert box.lines() == []
+    rhrun("plan", "--exit-code", spec).expect(10)
+    rhrun(spec).ok()
+    kept = rhrun("plan", "--exit-code", spec).ok()
+    assert "keep" in kept.out or "nothing to do" in kept.text
+    assert box.lines() in (["one", "one"], ["one"])
+
+
+def test_plan_says_which_input_changed(box, rhrun):
+    spec = box.spec(SPEC.replace("entrypoint:", "env: {A: one}\nentrypoint:"))
+    rhrun(spec).ok()
+    box.spec(SPEC.replace("entrypoint:", "env: {A: two}\nentrypoint:"))
+    r = rhrun("plan", spec).ok()
+    assert "run again" in r.out and re.search(r"env A\b.*changed|changed.*env A\b", r.out), r
+
+
+def test_plan_json(box, rhrun):
+    spec = box.spec(SPEC)
+    check_schema(rhrun("plan", "--json", spec).ok().json(), "plan.schema.json")
+    rhrun(spec).ok()
+    plan = rhrun("plan", "--json", spec).ok().json()
+    check_schema(plan, "plan.schema.json")
+    assert {s["name"] for s in plan["steps"]} >= {"one", "launch"}
+
+
+def test_plan_offline_asks_no_node(box, rhrun):
+    spec = box.spec("cluster: {hosts: [no-such-host.invalid]}\nsetup: [{name: s, run: a}]\nentrypoint: {run: echo}\n")
+    r = rhrun("plan", "--offline", spec, timeout=15).ok()
+    assert "s" in r.out
+
+
+def test_runs(done, rhrun, box):
+    rhrun("--again", done).ok()
+    listed = rhrun("runs", "--json").ok().json()
+    listed = listed if isinstance(listed, list) else listed["runs"]
+    assert len(listed) == 2
+    assert "job-of-tests" in rhrun("runs").ok().out
+
+
+def test_runs_of_an_empty_state(rhrun):
+    rhrun("runs").ok()
+    listed = rhrun("runs", "--json").ok().json()
+    assert not (listed if isinstance(listed, list) else listed["runs"])
+
+
+@pytest.mark.parametrize("name", ["spec", "last", "id", "prefix"])
+def test_status(done, rhrun, name):
+    listed = rhrun("runs", "--json").ok().json()
+    run = (listed if isinstance(listed, list) else listed["runs"])[0]
+    ident = run.get("id") or run.get("run")
+    which = {"spec": done, "last": "last", "id": ident, "prefix": ident[:8]}[name]
+    r = rhrun("status", which).ok()
+    assert "job-of-tests" in r.out and "done" in r.out
+    assert "done" in json.dumps(rhrun("status", "--json", which).ok().json())
+
+
+def test_logs(done, rhrun):
+    text = rhrun("logs", done).ok().text
+    for rank in range(4):
+        assert f"out-of-rank {rank}" in text and f"err-of-rank {rank}" in text
+    only = rhrun("logs", "--rank", "2", done).ok().text
+    assert "out-of-rank 2" in only and "out-of-rank 1" not in only
+    step = rhrun("logs", "--step", "one", done).ok().text
+    assert "step-one-says" in step and "out-of-rank" not in step
+    r = rhrun("logs", "--step", "onne", done).expect(2)
+    assert "onne" in r.err and "one" in r.err
+
+
+def test_logs_follow_ends_with_the_run(box, rhrun):
+    spec = box.spec("entrypoint: {run: 'echo begin; while [ ! -e $HOME/stop ]; do sleep 0.05; done; echo the-end'}\n")
+    r = box.start(spec)
+    r.wait_text("begin")
+    follower = box.start("logs", "-f", spec)
+    follower.wait_text("begin")
+    (box.home / "stop").touch()
+    assert "the-end" in follower.wait().ok().out
+    r.wait().ok()
+
+
+def test_show_fills_in_defaults(box, rhrun):
+    yaml = require("yaml")
+    shown = rhrun("show", box.spec(SPEC)).ok().out
+    document = yaml.safe_load(shown)
+    assert document["name"] == "job-of-tests"
+    assert document["distributed"]["launcher"] == "native"
+    again = box.spec(shown, "shown.yaml")
+    rhrun("validate", again).ok()
+
+
+def test_schema_is_json_schema(rhrun):
+    jsonschema = require("jsonschema")
+    jsonschema.Draft202012Validator.check_schema(json.loads(rhrun("schema").ok().out))
+
+
+def test_every_key_of_the_schema_is_described(rhrun):
+    def walk(node, path):
+        if isinstance(node, dict):
+            for key, value in node.get("properties", {}).items():
+                if isinstance(value, dict):
+                    assert "description" in value or "$ref" in value, f"{path}/{key} has no description"
+            for key, value in node.items():
+                walk(value, f"{path}/{key}")
+        elif isinstance(node, list):
+            for i, value in enumerate(node):
+                walk(value, f"{path}/{i}")
+    walk(json.loads(rhrun("schema").ok().out), "")
+
+
+def test_doctor(rhrun, box):
+    r = rhrun("doctor").ok()
+    assert "rhrun" in r.text
+    rhrun("doctor", "--json").ok().json()
+    rhrun("doctor", box.spec(SPEC)).ok()
+
+
+def test_doctor_names_the_host_that_fails(rhrun, box, fleet):
+    f = fleet(2)
+    f.stop(2)
+    spec = box.spec({"cluster": f.cluster(), "entrypoint": {"run": "echo"}})
+    r = rhrun("doctor", spec).expect(3)
+    assert "node1" in r.text and "node2" in r.text and "refused" in r.text.lower()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(rhrun, box, shell):
+    script = rhrun("completion", shell).ok().out
+    for name in COMMANDS:
+        assert name in script
+    if shell == "bash":
+        path = box.spec(script, "completion.bash")
+        done = subprocess.run(["bash", "-c", f'. {path}; complete -p rhrun >/dev/null && COMP_WORDS=(rhrun val) COMP_CWORD=1; '
+                               f'fn=$(complete -p rhrun | sed "s/.*-F \\([^ ]*\\).*/\\1/"); $fn rhrun val rhrun; echo "${{COMPREPLY[@]}}"'],
+                              capture_output=True, text=True, timeout=20)
+        assert "validate" in done.stdout, done
+
+
+def test_events_follow_the_published_schema(box, rhrun):
+    for event in rhrun("--json", box.spec(SPEC)).ok().events():
+        check_schema(event, "events.schema.json")
+
+
+def test_json_of_a_failing_job(box, rhrun):
+    r = rhrun("--json", box.spec("entrypoint: {run: exit 3}\n")).expect(1)
+    closed = [e for e in r.events() if e["type"] == "run_closed"]
+    assert len(closed) == 1 and closed[0]["exit_status"] == 1
+
+
+def test_quiet_and_verbose(box, rhrun):
+    spec = box.spec("entrypoint: {run: echo out}\n")
+    quiet = rhrun("--quiet", spec).ok()
+    assert "out" in quiet.out and not quiet.err.strip()
+    verbose = rhrun("--verbose", "--again", spec).ok()
+    assert len(verbose.err) > len(quiet.err)
+
+
+def test_no_colour_without_a_terminal(box, rhrun):
+    r = rhrun(box.spec("entrypoint: {rum: x}\n"), env={"NO_COLOR": None, "TERM": "xterm-256color"}).expect(2)
+    assert "\x1b" not in r.text
+
+
+def test_users_read_of_steps_never_of_checkpoints(done, rhrun):
+    for args in (["--help"], ["status", done], ["plan", done], ["runs"], [done]):
+        assert "checkpoint" not in rhrun(*args).text.lower()
+
+
+def test_a_broken_pipe_is_no_error_message(done, box):
+    p = subprocess.run(["bash", "-c", f"{RHRUN} logs {done} | head -1"], env=box.env, capture_output=True, text=True, timeout=30)
+    assert "rhrun:" not in p.stderr
+
+
+def test_the_man_page_names_every_command():
+    page = (ROOT / "docs/rhrun.1").read_text()
+    for name in COMMANDS:
+        assert name in page
