@@ -5,7 +5,7 @@
  * limits set), properties hashed. Validation then walks document and schema together and reports *all*
  * faults with their place, what was expected, and the nearest key or value. All vocabularies are
  * implemented; `format` and content* are annotations only, as the specification has it by default.
- * References stay inside the document, but for the 2020-12 metaschema, which is built in.
+ * References stay inside the documents given and the 2020-12 metaschema, which is built in: nothing is fetched.
  *
  * For anyOf and oneOf the branch that fits best is found (its type matches, its `const` keys match, its
  * required keys are there, fewest faults) and its faults are reported instead of "matches none".
@@ -31,6 +31,13 @@ struct schema; /* a compiled schema; memory in the arena, patterns released by s
  * NULL) and err: the first of them. */
 int schema_compile(const struct doc_node *root, struct arena *arena, struct schema **ret_schema,
                    struct diagnostics *diagnostics, struct error *err);
+/* The same with further documents that references may name by their URI. */
+struct schema_document {
+    const char *uri;
+    const struct doc_node *root;
+};
+int schema_compile_with(const struct doc_node *root, const struct schema_document *documents, size_t count,
+                        struct arena *arena, struct schema **ret_schema, struct diagnostics *diagnostics, struct error *err);
 /* True when node is valid. diagnostics may be NULL (then it stops at the first fault). The schema is
  * only read, so threads may share it. */
 bool schema_validate(const struct schema *schema, const struct doc_node *node, struct diagnostics *diagnostics);
