@@ -43,6 +43,7 @@ struct node_callbacks {
 
 struct node_options {
     uint32_t index;
+    const char *label;          /* what messages call it; NULL = host.name */
     struct transport_host host; /* strings must outlive the node */
     struct wire_hello hello;    /* host_digest and version are filled in; strings must outlive the node */
     uint32_t liveness_ms;       /* lost when nothing was heard for so long; 0 = 15 s */

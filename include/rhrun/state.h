@@ -74,6 +74,7 @@ struct event {
     uint32_t attempt_count;
     /* STARTED, RESTART, REISSUE: number of the launch generation, 1-based; 0 = no launch */
     uint32_t generation;
+    const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port"}, for RUNs that are sent again */
     /* FINISHED */
     const char *scope, *step, *attempt, *key, *inputs;
     enum outcome outcome;
@@ -108,6 +109,7 @@ struct state_node {
 };
 struct state_run {
     const char *id, *variant, *spec_path, *spec_hash, *plan_hash, *params_json, *args_json, *from_step, *message;
+    const char *bind_json; /* of the latest launch generation */
     uint32_t flags, node_count, restarts, generation;
     enum run_status status;
     int32_t exit_status;

@@ -260,7 +260,7 @@ uint32_t node_index(const struct node *n)
 
 const char *node_name(const struct node *n)
 {
-    return n->options.host.name;
+    return n->options.label ? n->options.label : n->options.host.name;
 }
 
 const struct wire_facts *node_facts(const struct node *n)

@@ -35,6 +35,7 @@ const struct field event_fields[] = {
     EVENT(boot_id, FIELD_STRING, T(NODE_BOUND) | T(SETTLED), T(NODE_BOUND)),
     EVENT(facts_json, FIELD_STRING, T(NODE_BOUND), 0),
     EVENT(generation, FIELD_U32, T(STARTED) | T(RESTART) | T(REISSUE), 0),
+    EVENT(bind_json, FIELD_STRING, T(STARTED), 0),
     EVENT(attempts, FIELD_ATTEMPTS, T(STARTED), T(STARTED)),
     EVENT(scope, FIELD_STRING, T(FINISHED), T(FINISHED)),
     EVENT(step, FIELD_STRING, T(FINISHED), T(FINISHED)),

@@ -1,0 +1,327 @@
+/* Attempts: STARTED is durable before the first RUN byte, FINISHED before what depends on it. A task's attempt id is
+ * drawn once; a RUN may be sent again under it, the node starts it at most once. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum outcome record_outcome(const struct wire_record *record)
+{
+    if (record->state == WIRE_STATE_LOST)
+        return OUTCOME_UNKNOWN;
+    if (record->state != WIRE_STATE_ENDED)
+        return OUTCOME_NONE;
+    if (record->timed_out)
+        return OUTCOME_TIMED_OUT;
+    if (record->stop_requested)
+        return OUTCOME_STOPPED;
+    return wire_record_success(record) ? OUTCOME_OK : OUTCOME_FAILED;
+}
+
+/* ---- starting ---- */
+
+struct start_ctx {
+    struct run *run;
+    const struct plan_step *step;
+    uint32_t count;
+    struct start_one {
+        uint32_t node;
+        char attempt[WIRE_ID_LEN + 1];
+    } items[];
+};
+
+static void on_started_durable(void *arg)
+{
+    struct start_ctx *ctx = arg;
+    struct run *r = ctx->run;
+    for (uint32_t i = 0; i < ctx->count; i++) {
+        struct run_task *t = run_task(r, ctx->step, ctx->items[i].node);
+        if (t->state != TASK_STARTING || strcmp(t->attempt, ctx->items[i].attempt) != 0 || r->detached)
+            continue;
+        if ((r->cancelling && ctx->step->kind->phase != PHASE_EPILOG) || t->stop_wanted) { /* its RUN never left: certain that it did not start */
+            task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, "stopped before it began");
+            continue;
+        }
+        t->state = TASK_RUNNING;
+        task_send(r, ctx->step, ctx->items[i].node);
+    }
+    free(ctx);
+    run_check_end(r);
+}
+
+void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation)
+{
+    struct event_attempt *attempts = xcalloc(count, sizeof *attempts);
+    struct start_ctx *ctx = xcalloc(1, sizeof *ctx + count * sizeof ctx->items[0]);
+    CLEANUP(cleanup_free) char *bind = xasprintf("{\"master_addr\":\"%s\",\"master_port\":%u}", r->master_addr ? r->master_addr : "", r->master_port);
+    struct arena *arena = arena_create();
+    const char *inputs = plan_inputs_json(step, arena);
+    ctx->run = r;
+    ctx->step = step;
+    ctx->count = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        struct run_task *t = run_task(r, step, nodes[i]);
+        random_hex(t->attempt, WIRE_ID_LEN / 2);
+        t->state = TASK_STARTING;
+        t->sent = t->stop_wanted = false;
+        t->started_ms = wall_ms();
+        t->ended_ms = 0;
+        log_close(t->log);
+        t->log = NULL;
+        ctx->items[i].node = nodes[i];
+        memcpy(ctx->items[i].attempt, t->attempt, sizeof t->attempt);
+        attempts[i] = (struct event_attempt){step->scope, step->name, t->attempt, step->key, inputs, nodes[i]};
+        if (step->kind->cached)
+            r->lanes[nodes[i]].dirty = true;
+    }
+    struct event e = {.type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
+    if (generation)
+        e.bind_json = bind;
+    run_append(r, &e, on_started_durable, ctx);
+    free(attempts);
+    arena_destroy(arena);
+    run_changed(r);
+}
+
+void task_start(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    task_start_many(r, step, &node, 1, 0);
+}
+
+static struct step_bind bind_of(struct run *r, uint32_t node)
+{
+    struct step_bind bind = {0};
+    bind.spec = r->plan->spec;
+    bind.node = node;
+    bind.run_id = r->id;
+    bind.job_id = journal_job(r->journal);
+    bind.generation = r->generation;
+    bind.restart_count = r->restarts;
+    bind.master_address = r->master_addr ? r->master_addr : "127.0.0.1";
+    bind.master_port = r->master_port;
+    bind.secrets = r->plan->spec->secrets;
+    bind.secret_count = r->plan->spec->secret_count;
+    return bind;
+}
+
+void task_send(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    struct run_task *t = run_task(r, step, node);
+    struct lane *lane = &r->lanes[node];
+    if (node_state(lane->node) != NODE_READY)
+        return; /* sent again when it is back */
+    struct arena *arena = arena_create();
+    struct error err = ERROR_INIT;
+    struct step_node *nodes = arena_array(arena, r->plan->node_count, sizeof *nodes);
+    for (uint32_t i = 0; i < r->plan->node_count; i++) {
+        const struct wire_facts *facts = node_facts(r->lanes[i].node);
+        const char *address = r->plan->spec->hosts[i].address;
+        if (!address)
+            address = facts && facts->address && facts->address[0] ? facts->address : r->plan->spec->local ? "127.0.0.1" : r->plan->spec->hosts[i].host;
+        nodes[i] = (struct step_node){facts, node_name(r->lanes[i].node), address};
+    }
+    struct step_bind bind = bind_of(r, node);
+    bind.nodes = nodes;
+    struct wire_run run = {0};
+    if (step_build(r->plan, step, &bind, arena, &run, &err) < 0) {
+        task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
+        error_prefix(&err, "step \"%s\"", step->name);
+        run_fail(r, RUN_FAILED, &err);
+    } else {
+        run.attempt = t->attempt;
+        run.slot = arena_strdup(arena, step->slot);
+        run.key = arena_strdup(arena, step->key);
+        if (!t->log)
+            t->log = log_open(r, step, node, t->attempt);
+        t->sent = true;
+        node_run(lane->node, &run);
+    }
+    arena_destroy(arena);
+}
+
+/* ---- stopping ---- */
+
+void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms)
+{
+    struct run_task *t = run_task(r, step, node);
+    t->stop_wanted = true;
+    if (t->state != TASK_RUNNING && t->state != TASK_STOPPING)
+        return;
+    t->state = TASK_STOPPING;
+    node_signal(r->lanes[node].node, t->attempt, signal, grace_ms);
+    run_changed(r);
+}
+
+/* ---- ending ---- */
+
+struct finish_ctx {
+    struct run *run;
+    const struct plan_step *step;
+    uint32_t node;
+    enum outcome outcome;
+};
+
+static void on_finished_durable(void *arg)
+{
+    struct finish_ctx *ctx = arg;
+    struct run *r = ctx->run;
+    if (!r->detached) {
+        if (!ctx->step->kind->cached)
+            launch_task_ended(r, ctx->step, ctx->node, ctx->outcome);
+        run_check_end(r);
+    }
+    free(ctx);
+}
+
+/* The first cause: the earliest failure, on the controller's clock. */
+static void note_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record)
+{
+    struct run_result *res = &r->result;
+    uint64_t when = (uint64_t)((int64_t)(record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns) + r->lanes[node].clock_ns);
+    if (res->has_cause && when >= r->cause_ns)
+        return;
+    r->cause_ns = when;
+    r->cause_outcome = record_outcome(record);
+    res->has_cause = true;
+    res->cause_step = step->name;
+    res->cause_node = arena_strdup(r->arena, node_name(r->lanes[node].node));
+    res->cause = record->cause;
+    res->cause_value = record->value;
+    res->cause_rank = record->cause_rank;
+    res->cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present;
+    res->cause_generation = r->generation;
+    res->cause_tail = arena_strdup(r->arena, record->tail);
+}
+
+static void append_finished(struct run *r, const struct plan_step *step, uint32_t node, struct event *e)
+{
+    struct arena *arena = arena_create();
+    struct run_task *t = run_task(r, step, node);
+    struct finish_ctx *ctx = xmalloc(sizeof *ctx);
+    *ctx = (struct finish_ctx){r, step, node, e->outcome};
+    e->type = EVENT_FINISHED;
+    e->scope = step->scope;
+    e->step = step->name;
+    e->attempt = t->attempt;
+    e->key = step->key;
+    e->inputs = plan_inputs_json(step, arena);
+    e->node = node;
+    run_append(r, e, on_finished_durable, ctx);
+    arena_destroy(arena);
+}
+
+static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e);
+
+/* Where a task goes once its outcome is in the journal's queue. */
+static void after_end(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+{
+    struct run_task *t = run_task(r, step, node);
+    t->ended_ms = wall_ms();
+    t->state = e->outcome == OUTCOME_OK ? TASK_DONE : TASK_FAILED;
+    run_changed(r);
+    if (step->kind->cached) {
+        if (e->outcome == OUTCOME_OK)
+            lane_advance(&r->lanes[node]);
+        else
+            setup_failed(r, step, node, e);
+    }
+}
+
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted)
+{
+    struct run_task *t = run_task(r, step, node);
+    memcpy(t->attempt, record->attempt, WIRE_ID_LEN + 1);
+    log_end(t->log);
+    struct event e = {.outcome = record_outcome(record), .adopted = adopted, .cause = record->cause, .cause_value = record->value,
+                      .cause_rank = record->cause_rank, .tail = record->tail, .log_bytes = record->spool_bytes};
+    if (record->end_wall_ms > record->claim_wall_ms)
+        e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
+    if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED)
+        note_cause(r, step, node, record);
+    append_finished(r, step, node, &e);
+    after_end(r, step, node, &e);
+}
+
+void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why)
+{
+    struct event e = {.outcome = outcome, .reason = why, .tail = why};
+    log_end(run_task(r, step, node)->log);
+    append_finished(r, step, node, &e);
+    after_end(r, step, node, &e);
+}
+
+/* ---- a set-up step that did not end well: again, or the run fails ---- */
+
+struct retry_ctx {
+    struct run *run;
+    const struct plan_step *step;
+    uint32_t node;
+};
+
+static void on_retry(void *arg)
+{
+    struct retry_ctx *ctx = arg;
+    struct run *r = ctx->run;
+    struct run_task *t = run_task(r, ctx->step, ctx->node);
+    loop_timer_destroy(t->retry);
+    t->retry = NULL;
+    if (!r->failing && !r->cancelling) {
+        t->state = TASK_PENDING;
+        lane_advance(&r->lanes[ctx->node]);
+    } else {
+        t->state = TASK_FAILED;
+        run_check_end(r);
+    }
+    free(ctx);
+}
+
+static void retry_later(struct run *r, const struct plan_step *step, uint32_t node, uint64_t after_ms)
+{
+    struct run_task *t = run_task(r, step, node);
+    struct retry_ctx *ctx = xmalloc(sizeof *ctx);
+    *ctx = (struct retry_ctx){r, step, node};
+    t->state = TASK_WAITING;
+    t->retry = loop_timer_create(r->loop, on_retry, ctx);
+    loop_timer_start(t->retry, after_ms);
+}
+
+static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+{
+    struct run_task *t = run_task(r, step, node);
+    struct error err = ERROR_INIT;
+    const char *name = node_name(r->lanes[node].node);
+    if (r->cancelling || r->failing)
+        return;
+    if (e->outcome == OUTCOME_UNKNOWN) {
+        if (step->on_unknown_fail) {
+            error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": its outcome is unknown", name, step->name);
+            error_hint(&err, "look what it did there, then run with --from %s to do it again", step->name);
+            run_fail(r, RUN_FAILED, &err);
+            return;
+        }
+        run_note(r, node, "step \"%s\": its outcome is unknown; it is done again", step->name);
+        t->state = TASK_PENDING;
+        t->reason = "its outcome is unknown";
+        lane_advance(&r->lanes[node]);
+        return;
+    }
+    if (e->outcome == OUTCOME_NOT_STARTED) {
+        if (!e->reason) {
+            t->state = TASK_PENDING;
+            lane_advance(&r->lanes[node]);
+        }
+        return;
+    }
+    if (t->tries < step->retry_times) {
+        t->tries++;
+        uint64_t pause = step->retry_backoff_ms << (t->tries - 1 < 10 ? t->tries - 1 : 10);
+        run_note(r, node, "step \"%s\" failed; attempt %u of %u in %.1f s", step->name, t->tries + 1, step->retry_times + 1, (double)pause / 1000);
+        retry_later(r, step, node, pause);
+        return;
+    }
+    char what[96];
+    run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
+    error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": %s", name, step->name, what);
+    error_hint(&err, "its output: rhrun logs %s --step %s", r->id, step->name);
+    run_fail(r, RUN_FAILED, &err);
+}

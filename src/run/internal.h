@@ -1,0 +1,148 @@
+/* run's private parts: one struct per run, lane (node) and task (step on a node). */
+#ifndef RHRUN_RUN_INTERNAL_H
+#define RHRUN_RUN_INTERNAL_H
+
+#include "rhrun/run.h"
+#include "rhrun/step.h"
+
+enum {
+    STOP_GRACE_MS = 3000,    /* when a worker failed: TERM, this long, KILL; all stopped within 5 s */
+    CANCEL_GRACE_MS = 10000, /* when the user asked */
+    STOP_REACH_MS = 20000,   /* how long a stop waits for nodes that are away */
+    ACK_BYTES = 1 << 20,     /* output is made durable and acknowledged in such portions */
+};
+
+/* The controller's file of one attempt's spool; its size is the offset. */
+struct run_log {
+    struct run *run;
+    const struct plan_step *step;
+    uint32_t node;
+    char attempt[WIRE_ID_LEN + 1];
+    char *path;
+    int fd;          /* -1 until the first byte */
+    uint64_t base;   /* offset of the file's first byte: 0 but where the node had freed what this file never got */
+    uint64_t size;   /* offset reached */
+    uint64_t acked;
+    bool syncing;
+    struct watch *watch;
+};
+
+struct run_task {
+    enum task_state state;
+    bool decided;      /* set-up: reconciled with the node's ledger in this process */
+    bool sent;         /* RUN or ATTACH went out on the present connection */
+    bool stop_wanted;
+    uint32_t tries;    /* attempts that failed in this run */
+    char attempt[WIRE_ID_LEN + 1];
+    struct run_log *log;
+    struct loop_timer *retry;
+    uint64_t started_ms, ended_ms;
+    const char *reason; /* why it runs (again); NULL = never ran */
+};
+
+enum lane_state { LANE_CONNECTING, LANE_LISTED, LANE_SETUP, LANE_SETTLING, LANE_BARRIER, LANE_FAILED };
+
+struct lane_orphan { /* a live attempt on the node that is none of ours: stopped before the lane goes on */
+    char attempt[WIRE_ID_LEN + 1];
+};
+
+struct lane {
+    struct run *run;
+    uint32_t index;
+    enum lane_state state;
+    struct node *node;
+    char *base_dir;
+    struct arena *arena; /* records of the last LIST */
+    struct wire_record *records;
+    size_t record_count, record_cap;
+    uint8_t *creates;    /* per step: 0 = not asked, 1 = exists, 2 = gone */
+    struct lane_orphan *orphans;
+    size_t orphan_count;
+    bool dirty;          /* something ran since the last settle */
+    bool closed_node;    /* failed for good */
+    int64_t clock_ns;    /* controller's monotonic clock minus the node's */
+    struct error error;
+};
+
+enum stage { STAGE_SETUP, STAGE_PORT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_CLOSING, STAGE_CLOSED };
+
+struct run {
+    struct loop *loop;
+    struct run_options options;
+    struct plan *plan;
+    struct journal *journal;
+    const struct state *state;
+    struct arena *arena;
+    struct transport_pool *pool;
+    struct lane *lanes;
+    struct run_task *tasks; /* [step * node_count + node] */
+    bool *voids;            /* per step: redone whatever is recorded, by this run's flags */
+    char id[17];
+    const char *work;       /* names the working directory on the nodes */
+    enum stage stage;
+    bool opened;            /* RUN_OPENED is in the journal (now or before) */
+    bool probing;           /* an unfinished run with another plan: nodes are asked before anything is opened */
+    bool failing, cancelling, killing, detached;
+    int interrupt_signal;
+    enum run_status fail_status;
+    uint32_t generation, restarts;
+    bool generation_failed;
+    uint32_t master_port;
+    const char *master_addr;
+    struct loop_timer *stop_deadline;
+    struct loop_timer *finisher;
+    struct run_result result;
+    uint64_t cause_ns;
+    enum outcome cause_outcome;
+    uint32_t failed_nodes;
+    struct plan_record *records; /* for run_records */
+    struct state *own_state;     /* RUN_LOOK without a journal */
+    void (*finished)(void *arg);
+    void *arg;
+};
+
+/* run.c */
+struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t node);
+bool task_in_flight(const struct run_task *t);
+/* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
+void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
+void run_fail(struct run *r, enum run_status status, const struct error *err); /* no new starts; closes when nothing is in flight */
+void run_check_end(struct run *r);
+void run_changed(struct run *r);
+void run_close(struct run *r, enum run_status status, int exit_status);
+void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
+void run_lane_listed(struct run *r, struct lane *lane);
+void run_node_failed(struct run *r, uint32_t node, const struct error *err);
+void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record *rec);
+void run_facts_json(const struct wire_facts *facts, struct buf *ret);
+/* "exit status 3", "killed by signal 9 (Killed)", "timed out", ... */
+void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
+/* attempts.c */
+void task_start(struct run *r, const struct plan_step *step, uint32_t node);
+void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation);
+void task_send(struct run *r, const struct plan_step *step, uint32_t node);
+void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);
+void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
+enum outcome record_outcome(const struct wire_record *record);
+/* lane.c */
+extern const struct node_callbacks lane_callbacks;
+void lane_reconcile(struct lane *lane);
+void lane_advance(struct lane *lane);
+const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
+const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
+void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
+/* launch.c */
+void launch_check_barrier(struct run *r);
+void launch_task_ended(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome);
+void launch_port(struct run *r, uint32_t free_port);
+void launch_resume(struct run *r);          /* after a restart of the controller: where was it? */
+bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
+void launch_failure_text(struct run *r);    /* result.error from the first cause */
+/* log.c */
+struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt);
+void log_close(struct run_log *log); /* takes NULL */
+void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len);
+void log_end(struct run_log *log);
+
+#endif

@@ -1,0 +1,500 @@
+/* Lanes: what each node says, and what follows for its set-up. reconcile() compares journal and ledger after every
+ * HELLO; advance() starts the next step that is missing. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- records of the node's ledger ---- */
+
+static void copy_record(struct lane *lane, const struct wire_record *r)
+{
+    if (lane->record_count == lane->record_cap) {
+        lane->record_cap = lane->record_cap ? lane->record_cap * 2 : 16;
+        lane->records = xreallocarray(lane->records, lane->record_cap, sizeof *lane->records);
+    }
+    struct wire_record *c = &lane->records[lane->record_count++];
+    *c = *r;
+    c->attempt = arena_strdup(lane->arena, r->attempt);
+    c->slot = arena_strdup(lane->arena, r->slot);
+    c->key = arena_strdup(lane->arena, r->key);
+    c->variant = arena_strdup(lane->arena, r->variant);
+    c->boot_id = arena_strdup(lane->arena, r->boot_id);
+    c->tail = arena_strdup(lane->arena, r->tail);
+    c->leftover = NULL;
+    c->workers = NULL;
+    c->worker_count = 0;
+}
+
+const struct wire_record *lane_record(const struct lane *lane, const char *attempt)
+{
+    for (size_t i = 0; i < lane->record_count; i++)
+        if (strcmp(lane->records[i].attempt, attempt) == 0)
+            return &lane->records[i];
+    return NULL;
+}
+
+const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step)
+{
+    const struct wire_record *best = NULL;
+    for (size_t i = 0; i < lane->record_count; i++) {
+        const struct wire_record *r = &lane->records[i];
+        if (strcmp(r->slot, step->slot) != 0 || (step->scope[0] && strcmp(r->variant, lane->run->work) != 0))
+            continue;
+        if (!best || r->claim_wall_ms > best->claim_wall_ms ||
+            (r->claim_wall_ms == best->claim_wall_ms && r->start_mono_ns > best->start_mono_ns))
+            best = r;
+    }
+    return best;
+}
+
+/* ---- belief: journal and ledger must agree ---- */
+
+static bool creates_gone(const struct lane *lane, const struct plan_step *step)
+{
+    return lane->creates[step->id] == 2;
+}
+
+/* Why a recorded success is not believed on this node, or NULL. */
+static const char *contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
+{
+    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_record *latest = lane_latest(lane, step);
+    if (facts && cell->install && !str_eq(cell->install, facts->install))
+        return "the node is another machine now";
+    if (!latest || strcmp(latest->attempt, cell->attempt) != 0)
+        return "the node's ledger does not have it";
+    if (!wire_record_success(latest))
+        return "the node's ledger does not say that it ended well";
+    if (creates_gone(lane, step))
+        return "what it creates is gone";
+    return NULL;
+}
+
+static bool is_voided(const struct run *r, const struct plan_step *step, const struct state_cell *cell)
+{
+    return r->voids[step->id] && !(cell && str_eq(cell->run, r->id));
+}
+
+void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret)
+{
+    struct run *r = lane->run;
+    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+    *ret = (struct plan_record){0};
+    bool listed = lane->state != LANE_CONNECTING && lane->state != LANE_FAILED;
+    if (cell) {
+        ret->present = true;
+        ret->ok = cell->outcome == OUTCOME_OK;
+        ret->unknown = cell->outcome == OUTCOME_UNKNOWN;
+        ret->live = cell->outcome == OUTCOME_NONE;
+        ret->voided = is_voided(r, step, cell) || cell->voided;
+        ret->key = cell->key;
+        ret->inputs = cell->inputs;
+    }
+    if (!listed || !step->kind->cached)
+        return;
+    const struct wire_record *latest = lane_latest(lane, step);
+    if (cell && ret->ok) {
+        ret->why_not = contradiction(lane, step, cell);
+        ret->contradicted = ret->why_not != NULL;
+        ret->verified = !ret->contradicted;
+    } else if (!cell && latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key)) {
+        ret->present = ret->ok = ret->verified = true;
+        ret->key = step->key;
+    }
+}
+
+/* ---- set-up ---- */
+
+/* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
+static void decide(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    struct run_task *t = run_task(r, step, lane->index);
+    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+    const struct wire_record *latest = lane_latest(lane, step);
+    t->decided = true;
+    if (is_voided(r, step, cell)) {
+        t->reason = "asked for";
+        return;
+    }
+    if (cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key)) {
+        t->reason = contradiction(lane, step, cell);
+        if (!t->reason) {
+            t->state = TASK_KEPT;
+            if (!cell->settled)
+                lane->dirty = true;
+            return;
+        }
+    } else if (latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key) && !creates_gone(lane, step) &&
+               (!cell || strcmp(cell->attempt, latest->attempt) != 0 || cell->outcome == OUTCOME_NONE)) {
+        lane->dirty = true;
+        task_finish(r, step, lane->index, latest, true);
+        return;
+    } else if (cell && cell->outcome == OUTCOME_UNKNOWN) {
+        t->reason = "its outcome is unknown";
+    } else if (cell && !str_eq(cell->key, step->key)) {
+        const char *changed = plan_changed_inputs(step, cell->inputs, r->arena);
+        t->reason = changed ? arena_printf(r->arena, "%s changed", changed) : "its inputs changed";
+    } else if (cell && cell->outcome == OUTCOME_FAILED) {
+        t->reason = "it failed before";
+    }
+}
+
+static void start_settling(struct lane *lane)
+{
+    lane->state = LANE_SETTLING;
+    node_settle(lane->node, lane->index + 1);
+}
+
+void lane_advance(struct lane *lane)
+{
+    struct run *r = lane->run;
+    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->options.mode != RUN_EXECUTE || lane->orphan_count > 0) {
+        run_check_end(r);
+        return;
+    }
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        if (step->kind->phase != PHASE_SETUP || !step->on[lane->index])
+            continue;
+        struct run_task *t = run_task(r, step, lane->index);
+        if (t->state == TASK_PENDING && !t->decided) {
+            decide(lane, step);
+            if (lane->state != LANE_SETUP) /* adopting went on by itself */
+                return;
+        }
+        if (t->state == TASK_KEPT || t->state == TASK_DONE)
+            continue;
+        if (t->state == TASK_PENDING) {
+            if (node_state(lane->node) != NODE_READY)
+                return; /* goes on when it is back */
+            if (t->reason)
+                run_note(r, lane->index, "step \"%s\" runs again: %s", step->name, t->reason);
+            task_start(r, step, lane->index);
+        }
+        return;
+    }
+    if (lane->dirty && node_state(lane->node) == NODE_READY)
+        start_settling(lane);
+    else if (!lane->dirty)
+        lane->state = LANE_BARRIER;
+    run_changed(r);
+    launch_check_barrier(r);
+}
+
+/* ---- after LIST ---- */
+
+static bool is_orphan(const struct lane *lane, const char *attempt)
+{
+    for (size_t i = 0; i < lane->orphan_count; i++)
+        if (strcmp(lane->orphans[i].attempt, attempt) == 0)
+            return true;
+    return false;
+}
+
+static void add_orphan(struct lane *lane, const char *attempt)
+{
+    if (!is_orphan(lane, attempt)) {
+        lane->orphans = xreallocarray(lane->orphans, lane->orphan_count + 1, sizeof *lane->orphans);
+        memcpy(lane->orphans[lane->orphan_count++].attempt, attempt, WIRE_ID_LEN + 1);
+    }
+    node_attach(lane->node, attempt, UINT64_MAX); /* only its end is of interest */
+    node_signal(lane->node, attempt, WIRE_STOP, STOP_GRACE_MS);
+}
+
+/* The task whose attempt this is, or that would adopt it: same slot, same key, nothing of its own under way. */
+static const struct plan_step *owner_of(struct lane *lane, const struct wire_record *rec)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        if (!step->on[lane->index] || strcmp(step->slot, rec->slot) != 0)
+            continue;
+        struct run_task *t = run_task(r, step, lane->index);
+        if (task_in_flight(t))
+            return strcmp(t->attempt, rec->attempt) == 0 ? step : NULL;
+        const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+        if (t->state == TASK_PENDING && step->kind->cached && str_eq(step->key, rec->key) && !is_voided(r, step, cell)) {
+            t->decided = true;
+            t->state = TASK_RUNNING;
+            memcpy(t->attempt, rec->attempt, sizeof t->attempt);
+            t->started_ms = rec->claim_wall_ms;
+            lane->dirty = true;
+            return step;
+        }
+        return NULL;
+    }
+    return NULL;
+}
+
+static void attach_task(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    struct run_task *t = run_task(r, step, lane->index);
+    if (!t->log)
+        t->log = log_open(r, step, lane->index, t->attempt);
+    t->sent = true;
+    node_attach(lane->node, t->attempt, t->log->size);
+    if (t->stop_wanted || r->cancelling)
+        node_signal(lane->node, t->attempt, r->killing ? WIRE_KILL : WIRE_STOP, CANCEL_GRACE_MS);
+}
+
+/* An attempt of ours that the ledger does not have: on the same boot it never started, so its RUN is sent again;
+ * otherwise a power cut may have taken the claim with it. */
+static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    struct run_task *t = run_task(r, step, lane->index);
+    const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
+    const struct wire_facts *facts = node_facts(lane->node);
+    bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) && str_eq(cell->install, facts->install);
+    if (same && (t->stop_wanted || r->cancelling))
+        task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
+    else if (same)
+        task_send(r, step, lane->index);
+    else
+        task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
+}
+
+void lane_reconcile(struct lane *lane)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < lane->record_count; i++) {
+        const struct wire_record *rec = &lane->records[i];
+        if (rec->state == WIRE_STATE_CLAIMED && !owner_of(lane, rec) && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY) {
+            run_note(r, lane->index, "stopping an attempt of \"%s\" that an earlier run left", rec->slot);
+            add_orphan(lane, rec->attempt);
+        }
+    }
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        struct run_task *t = run_task(r, step, lane->index);
+        if (!step->on[lane->index] || (t->state != TASK_RUNNING && t->state != TASK_STOPPING))
+            continue;
+        const struct wire_record *rec = lane_record(lane, t->attempt);
+        if (rec && rec->same_boot)
+            attach_task(lane, step);
+        else if (rec) /* it ended, or died with the power: either way not all of it may be on the disk */
+            task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted meanwhile");
+        else
+            resend_or_unknown(lane, step);
+    }
+    if (lane->state == LANE_SETTLING)
+        start_settling(lane);
+    if (lane->state == LANE_LISTED)
+        lane->state = LANE_SETUP;
+    lane_advance(lane);
+}
+
+/* ---- what the node says ---- */
+
+static struct lane *lane_of(void *arg, struct node *n)
+{
+    struct run *r = arg;
+    return &r->lanes[node_index(n)];
+}
+
+/* The paths that kept steps must have created are asked for in one CHECK, answered before LISTED. */
+static void ask_creates(struct lane *lane)
+{
+    struct run *r = lane->run;
+    struct arena *arena = arena_create();
+    struct wire_strings paths = {arena_array(arena, r->plan->step_count + 1, sizeof(char *)), 0};
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const char *path = r->plan->steps[i].creates;
+        if (path && r->plan->steps[i].on[lane->index])
+            paths.items[paths.count++] = arena_strdup(arena, path);
+    }
+    if (paths.count > 0)
+        node_check(lane->node, 1, &paths);
+    arena_destroy(arena);
+}
+
+static void on_ready(void *arg, struct node *n, bool again)
+{
+    struct lane *lane = lane_of(arg, n);
+    struct run *r = lane->run;
+    const struct wire_facts *facts = node_facts(n);
+    lane->clock_ns = (int64_t)(mono_ns() - facts->mono_ns);
+    arena_reset(lane->arena);
+    lane->record_count = 0;
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        run_task(r, &r->plan->steps[i], lane->index)->sent = false;
+    if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY && !r->probing) {
+        struct buf json = {0};
+        run_facts_json(facts, &json);
+        struct event e = {.type = EVENT_NODE_BOUND, .node = lane->index, .host = node_name(n), .install = facts->install,
+                          .boot_id = facts->boot_id, .facts_json = json.data};
+        run_append(r, &e, NULL, NULL);
+        buf_free(&json);
+    }
+    if (again)
+        run_note(r, lane->index, "the node is back");
+    ask_creates(lane);
+    node_list(n, 1);
+    run_changed(r);
+}
+
+static void on_lost(void *arg, struct node *n, const struct error *err)
+{
+    struct lane *lane = lane_of(arg, n);
+    lane->error = *err;
+    run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
+    run_changed(lane->run);
+}
+
+static void on_failed(void *arg, struct node *n, const struct error *err)
+{
+    struct lane *lane = lane_of(arg, n);
+    struct run *r = lane->run;
+    lane->error = *err;
+    lane->closed_node = true;
+    lane->state = LANE_FAILED;
+    run_node_failed(r, lane->index, err);
+}
+
+static void on_record(void *arg, struct node *n, const struct wire_record *rec)
+{
+    struct lane *lane = lane_of(arg, n);
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) { /* the answer to a RUN of a known attempt: its output and end */
+        const struct plan_step *step = &r->plan->steps[i];
+        struct run_task *t = run_task(r, step, lane->index);
+        if (task_in_flight(t) && t->sent && strcmp(t->attempt, rec->attempt) == 0) {
+            node_attach(n, rec->attempt, t->log ? t->log->size : 0);
+            return;
+        }
+    }
+    copy_record(lane, rec);
+}
+
+static void on_listed(void *arg, struct node *n, uint64_t token)
+{
+    struct lane *lane = lane_of(arg, n);
+    (void)token;
+    if (lane->state == LANE_CONNECTING)
+        lane->state = LANE_LISTED;
+    run_lane_listed(lane->run, lane);
+}
+
+static void on_checked(void *arg, struct node *n, uint64_t token, const uint8_t *exists, uint32_t count)
+{
+    struct lane *lane = lane_of(arg, n);
+    struct run *r = lane->run;
+    uint32_t k = 0;
+    (void)token;
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].creates && r->plan->steps[i].on[lane->index] && k < count)
+            lane->creates[i] = exists[k++] ? 1 : 2;
+}
+
+static const struct plan_step *in_flight_step(struct lane *lane, const char *attempt)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        struct run_task *t = run_task(r, &r->plan->steps[i], lane->index);
+        if (task_in_flight(t) && strcmp(t->attempt, attempt) == 0)
+            return &r->plan->steps[i];
+    }
+    return NULL;
+}
+
+static void on_started(void *arg, struct node *n, const char *attempt)
+{
+    (void)attempt;
+    run_changed(lane_of(arg, n)->run);
+}
+
+static void on_busy(void *arg, struct node *n, const char *attempt, const char *live, const char *slot)
+{
+    struct lane *lane = lane_of(arg, n);
+    const struct plan_step *step = in_flight_step(lane, attempt);
+    if (!step)
+        return;
+    struct error err = ERROR_INIT;
+    error_set(&err, ERROR_INFRA, "node \"%s\": \"%s\" is busy with attempt %.8s", node_name(n), slot, live);
+    task_finish_as(lane->run, step, lane->index, OUTCOME_NOT_STARTED, "the slot was busy");
+    run_fail(lane->run, RUN_INFRA, &err);
+}
+
+static void on_output(void *arg, struct node *n, const char *attempt, uint64_t offset, const uint8_t *data, uint32_t len)
+{
+    struct lane *lane = lane_of(arg, n);
+    const struct plan_step *step = in_flight_step(lane, attempt);
+    struct run_task *t = step ? run_task(lane->run, step, lane->index) : NULL;
+    if (t && t->log)
+        log_output(t->log, offset, data, len);
+}
+
+static void drop_orphan(struct lane *lane, const char *attempt)
+{
+    for (size_t i = 0; i < lane->orphan_count; i++)
+        if (strcmp(lane->orphans[i].attempt, attempt) == 0) {
+            lane->orphans[i] = lane->orphans[--lane->orphan_count];
+            break;
+        }
+    if (lane->orphan_count == 0) {
+        lane_advance(lane);
+        launch_check_barrier(lane->run);
+    }
+}
+
+static void on_ended(void *arg, struct node *n, const struct wire_record *rec)
+{
+    struct lane *lane = lane_of(arg, n);
+    struct run *r = lane->run;
+    const struct plan_step *step = in_flight_step(lane, rec->attempt);
+    if (step) {
+        task_finish(r, step, lane->index, rec, false);
+    } else if (is_orphan(lane, rec->attempt)) {
+        run_orphan_ended(r, lane, rec);
+        drop_orphan(lane, rec->attempt);
+    }
+    run_check_end(r);
+}
+
+static void on_ponged(void *arg, struct node *n, uint64_t token, uint32_t free_port)
+{
+    (void)token;
+    launch_port(lane_of(arg, n)->run, free_port);
+}
+
+static void on_settled(void *arg, struct node *n, uint64_t token, const char *error)
+{
+    struct lane *lane = lane_of(arg, n);
+    struct run *r = lane->run;
+    (void)token;
+    if (lane->state != LANE_SETTLING)
+        return;
+    if (error[0]) {
+        struct error err = ERROR_INIT;
+        error_set(&err, ERROR_INFRA, "node \"%s\": could not bring the set-up to its disk: %s", node_name(n), error);
+        run_fail(r, RUN_INFRA, &err);
+        return;
+    }
+    lane->dirty = false;
+    lane->state = LANE_BARRIER;
+    struct event e = {.type = EVENT_SETTLED, .node = lane->index, .boot_id = node_facts(n)->boot_id};
+    run_append(r, &e, NULL, NULL);
+    launch_check_barrier(r);
+}
+
+static void on_fault(void *arg, struct node *n, const char *attempt, const char *text)
+{
+    struct lane *lane = lane_of(arg, n);
+    struct run *r = lane->run;
+    const struct plan_step *step = in_flight_step(lane, attempt);
+    struct error err = ERROR_INIT;
+    if (step) {
+        error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
+        run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
+        task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, text);
+        return;
+    }
+    run_note(r, lane->index, "%s", text);
+}
+
+const struct node_callbacks lane_callbacks = {
+    on_ready, on_lost, on_failed, on_record, on_listed, on_started, on_busy, on_output, on_ended, on_ponged, on_settled, on_checked, on_fault,
+};

@@ -1,0 +1,338 @@
+/* The barrier and what is behind it: prolog, launch generations, restarts, epilog. A generation is committed with
+ * all its attempts before any of them is sent; the first failure stops all, and when all have ended they start
+ * again together, max_restarts times at most. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct plan_step *phase_step(const struct run *r, enum plan_phase phase)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == phase)
+            return &r->plan->steps[i];
+    return NULL;
+}
+
+/* Starts a step on all its nodes that have not done it. False: there is none. */
+static bool start_phase(struct run *r, const struct plan_step *step, uint32_t generation)
+{
+    size_t count = 0;
+    uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
+    for (uint32_t n = 0; step && n < r->plan->node_count; n++)
+        if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING)
+            nodes[count++] = n;
+    if (count > 0)
+        task_start_many(r, step, nodes, count, generation);
+    free(nodes);
+    return count > 0;
+}
+
+static bool all_ended(const struct run *r, const struct plan_step *step)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct run_task *t = run_task((struct run *)(uintptr_t)r, step, n);
+        if (step->on[n] && t->state != TASK_DONE && t->state != TASK_FAILED)
+            return false;
+    }
+    return true;
+}
+
+static bool all_done(struct run *r, const struct plan_step *step)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n] && run_task(r, step, n)->state != TASK_DONE)
+            return false;
+    return true;
+}
+
+static void stop_others(struct run *r, const struct plan_step *step, uint32_t grace_ms)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n])
+            task_stop(r, step, n, WIRE_STOP, grace_ms);
+}
+
+/* ---- generations ---- */
+
+static bool bind_ranks(struct run *r)
+{
+    struct error err = ERROR_INIT;
+    struct plan_facts *facts = arena_array(r->arena, r->plan->node_count, sizeof *facts);
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct wire_facts *f = node_facts(r->lanes[n].node);
+        if (f)
+            facts[n] = (struct plan_facts){true, f->cpus, f->gpu_count};
+    }
+    if (plan_bind_ranks(r->plan, facts, r->arena, &err))
+        return true;
+    run_fail(r, RUN_FAILED, &err);
+    return false;
+}
+
+static void bind_address(struct run *r)
+{
+    const struct spec_host *host = &r->plan->spec->hosts[0];
+    const struct wire_facts *facts = node_facts(r->lanes[0].node);
+    if (r->master_addr)
+        return;
+    if (host->address)
+        r->master_addr = host->address;
+    else if (r->plan->spec->local || r->plan->node_count == 1)
+        r->master_addr = "127.0.0.1";
+    else
+        r->master_addr = arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
+}
+
+static void start_generation(struct run *r)
+{
+    const struct plan_step *step = phase_step(r, PHASE_LAUNCH);
+    r->stage = STAGE_LAUNCH;
+    r->generation_failed = false;
+    r->generation++;
+    r->result.has_cause = false;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n])
+            run_task(r, step, n)->state = TASK_PENDING;
+    start_phase(r, step, r->generation);
+}
+
+static void start_prolog(struct run *r)
+{
+    r->stage = STAGE_PROLOG;
+    const struct plan_step *step = phase_step(r, PHASE_PROLOG);
+    if (step && start_phase(r, step, 0))
+        return;
+    if (!step || all_done(r, step))
+        start_generation(r);
+}
+
+static void after_port(struct run *r)
+{
+    if (r->generation == 0)
+        start_prolog(r);
+    else
+        start_generation(r);
+}
+
+/* A free port is asked for right before each generation: the one of the last may still be in TIME_WAIT. */
+static void ask_port(struct run *r)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    bind_address(r);
+    r->stage = STAGE_PORT;
+    if (d->present && d->master_port == 0) {
+        node_ping(r->lanes[0].node, 1);
+        return;
+    }
+    r->master_port = d->master_port;
+    after_port(r);
+}
+
+void launch_port(struct run *r, uint32_t free_port)
+{
+    if (r->stage != STAGE_PORT || r->failing || r->cancelling)
+        return;
+    r->master_port = free_port;
+    after_port(r);
+}
+
+void launch_check_barrier(struct run *r)
+{
+    if (r->options.mode != RUN_EXECUTE || r->failing || r->cancelling)
+        return;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)
+            return;
+    if (r->stage == STAGE_PORT && node_state(r->lanes[0].node) == NODE_READY) {
+        node_ping(r->lanes[0].node, 1); /* the question was lost with its connection */
+        return;
+    }
+    if (r->stage != STAGE_SETUP)
+        return;
+    if (!bind_ranks(r))
+        return;
+    if (r->generation > 0 || r->result.has_cause)
+        launch_resume(r);
+    else
+        ask_port(r);
+}
+
+/* ---- ends ---- */
+
+static void on_restart_durable(void *arg)
+{
+    struct run *r = arg;
+    if (!r->failing && !r->cancelling && !r->detached)
+        ask_port(r);
+    run_check_end(r);
+}
+
+void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size)
+{
+    if (outcome == OUTCOME_UNKNOWN)
+        snprintf(ret, size, "its outcome is unknown (its supervisor or its node died)");
+    else if (outcome == OUTCOME_TIMED_OUT)
+        snprintf(ret, size, "timed out");
+    else if (cause == WIRE_CAUSE_EXIT)
+        snprintf(ret, size, "exit status %d", value);
+    else if (cause == WIRE_CAUSE_SIGNAL)
+        snprintf(ret, size, "killed by signal %d (%s)", value, strsignal(value));
+    else if (cause == WIRE_CAUSE_EXEC)
+        snprintf(ret, size, "could not be started: %s", strerror(value));
+    else if (cause == WIRE_CAUSE_CREATES)
+        snprintf(ret, size, "ended well, but what it `creates` does not exist");
+    else if (cause == WIRE_CAUSE_SETUP)
+        snprintf(ret, size, "its directory or environment could not be prepared: %s", strerror(value));
+    else if (outcome == OUTCOME_STOPPED)
+        snprintf(ret, size, "stopped");
+    else
+        snprintf(ret, size, "failed");
+}
+
+void launch_failure_text(struct run *r)
+{
+    struct run_result *res = &r->result;
+    char what[160];
+    if (!res->has_cause) {
+        error_set(&res->error, ERROR_JOB, "the job failed");
+        return;
+    }
+    enum outcome outcome = res->cause == WIRE_CAUSE_NONE ? r->cause_outcome : OUTCOME_FAILED;
+    run_cause_text(outcome, res->cause, res->cause_value, what, sizeof what);
+    if (res->cause_has_rank)
+        error_set(&res->error, ERROR_JOB, "rank %u on node \"%s\": %s", res->cause_rank, res->cause_node, what);
+    else
+        error_set(&res->error, ERROR_JOB, "%s on node \"%s\": %s", res->cause_step, res->cause_node, what);
+    if (r->restarts > 0)
+        error_prefix(&res->error, "after %u restart%s", r->restarts, r->restarts == 1 ? "" : "s");
+    error_hint(&res->error, "its output: rhrun logs %s%s", r->id, res->cause_has_rank ? " --rank R" : "");
+    if (res->cause_has_rank)
+        error_hint(&res->error, "its output: rhrun logs %s --rank %u", r->id, res->cause_rank);
+}
+
+static void finish_launch(struct run *r, bool good)
+{
+    if (!good) {
+        launch_failure_text(r);
+        r->fail_status = RUN_FAILED;
+    }
+    if (!launch_epilog(r))
+        run_close(r, good ? RUN_DONE : RUN_FAILED, good ? 0 : 1);
+}
+
+static void generation_ended(struct run *r)
+{
+    if (!r->generation_failed) {
+        finish_launch(r, true);
+        return;
+    }
+    uint32_t max = r->plan->spec->distributed.present ? r->plan->spec->distributed.max_restarts : 0;
+    if (r->restarts >= max || r->cause_outcome == OUTCOME_TIMED_OUT) {
+        finish_launch(r, false);
+        return;
+    }
+    char what[160];
+    CLEANUP(cleanup_free) char *reason = NULL;
+    run_cause_text(r->cause_outcome, r->result.cause, r->result.cause_value, what, sizeof what);
+    reason = r->result.has_cause ? xasprintf("rank %u on node \"%s\": %s", r->result.cause_rank, r->result.cause_node, what) : xstrdup("a worker failed");
+    r->restarts++;
+    r->stage = STAGE_PORT;
+    struct event e = {.type = EVENT_RESTART, .generation = r->generation + 1, .reason = reason};
+    run_append(r, &e, on_restart_durable, r);
+}
+
+bool launch_epilog(struct run *r)
+{
+    const struct plan_step *step = phase_step(r, PHASE_EPILOG);
+    if (!step || r->killing || r->stage == STAGE_EPILOG || (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT))
+        return false;
+    r->stage = STAGE_EPILOG;
+    return start_phase(r, step, 0);
+}
+
+static void epilog_ended(struct run *r, const struct plan_step *step)
+{
+    bool good = all_done(r, step);
+    if (r->cancelling) {
+        run_check_end(r);
+        return;
+    }
+    if (!good && r->fail_status == RUN_OPEN) {
+        launch_failure_text(r);
+        r->fail_status = RUN_FAILED;
+    }
+    run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, r->fail_status == RUN_OPEN ? 0 : 1);
+}
+
+void launch_task_ended(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome)
+{
+    (void)node;
+    if (step->kind->phase == PHASE_EPILOG) {
+        if (all_ended(r, step))
+            epilog_ended(r, step);
+        return;
+    }
+    if (r->failing || r->cancelling)
+        return; /* run_check_end sees to it */
+    if (step->kind->phase == PHASE_PROLOG) {
+        if (outcome != OUTCOME_OK && !r->generation_failed) {
+            r->generation_failed = true;
+            stop_others(r, step, STOP_GRACE_MS);
+        }
+        if (all_ended(r, step)) {
+            if (r->generation_failed)
+                finish_launch(r, false);
+            else
+                start_generation(r);
+        }
+        return;
+    }
+    if (r->stage != STAGE_LAUNCH)
+        return;
+    if (outcome != OUTCOME_OK && !r->generation_failed) {
+        r->generation_failed = true;
+        stop_others(r, step, STOP_GRACE_MS);
+    }
+    if (all_ended(r, step))
+        generation_ended(r);
+}
+
+/* The controller was restarted behind the barrier: the tasks' states (from the journal) tell where it was. */
+void launch_resume(struct run *r)
+{
+    const struct plan_step *prolog = phase_step(r, PHASE_PROLOG), *launch = phase_step(r, PHASE_LAUNCH);
+    const struct plan_step *epilog = phase_step(r, PHASE_EPILOG);
+    bool begun = false, failed = false, pending = false;
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        enum task_state s = run_task(r, launch, n)->state;
+        if (!launch->on[n])
+            continue;
+        begun = begun || s != TASK_PENDING;
+        pending = pending || s == TASK_PENDING;
+        failed = failed || s == TASK_FAILED;
+    }
+    bind_address(r);
+    if (prolog && !all_done(r, prolog) && !begun) {
+        r->stage = STAGE_PROLOG;
+        if (!start_phase(r, prolog, 0) && all_ended(r, prolog))
+            finish_launch(r, false);
+        return;
+    }
+    if (!begun) {
+        ask_port(r);
+        return;
+    }
+    r->stage = STAGE_LAUNCH;
+    r->generation_failed = failed;
+    if (pending && !failed) /* only a lost journal can leave this: the others' results were adopted */
+        start_phase(r, launch, r->generation ? r->generation : 1);
+    else if (failed)
+        stop_others(r, launch, STOP_GRACE_MS);
+    if (!all_ended(r, launch))
+        return;
+    if (epilog && !failed && all_ended(r, epilog))
+        epilog_ended(r, epilog);
+    else
+        generation_ended(r);
+}

@@ -1,0 +1,133 @@
+/* The controller's copy of an attempt's spool. Bytes are written as they come; whole portions are synced on the
+ * pool and only then acknowledged, so the node frees nothing that a power cut here could lose. */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void on_line(void *arg, const struct watch_line *line)
+{
+    struct run_log *log = arg;
+    struct run *r = log->run;
+    struct run_line out = {log->step, log->node, node_name(r->lanes[log->node].node), line};
+    if (r->options.observer.line)
+        r->options.observer.line(r->options.observer.arg, &out);
+}
+
+/* After a restart of the controller: the file's bytes were shown before, so only the record boundaries matter. */
+static void catch_up(struct run_log *log)
+{
+    uint8_t chunk[65536];
+    for (uint64_t at = 0; at < log->size;) {
+        ssize_t n = pread(log->fd, chunk, sizeof chunk, (off_t)at);
+        if (n <= 0)
+            break;
+        watch_skip(log->watch, chunk, (size_t)n);
+        at += (uint64_t)n;
+    }
+}
+
+struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt)
+{
+    struct run_log *log = xcalloc(1, sizeof *log);
+    log->run = r;
+    log->step = step;
+    log->node = node;
+    memcpy(log->attempt, attempt, sizeof log->attempt);
+    log->fd = -1;
+    log->watch = watch_create(on_line, log);
+    struct error err = ERROR_INIT;
+    const struct state_cell *cell = state_cell_by_attempt(r->state, attempt);
+    CLEANUP(cleanup_free) char *dir = journal_run_dir(r->journal, cell && cell->run ? cell->run : r->id, &err);
+    if (!dir)
+        return log;
+    log->path = xasprintf("%s/%s.spool", dir, attempt);
+    int fd = open(log->path, O_RDWR | O_CLOEXEC);
+    struct stat st;
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        log->fd = fd;
+        log->size = (uint64_t)st.st_size;
+        catch_up(log);
+    }
+    return log;
+}
+
+void log_close(struct run_log *log)
+{
+    if (!log)
+        return;
+    if (log->syncing) { /* the pool still uses it: the sync's end frees it */
+        log->run = NULL;
+        return;
+    }
+    if (log->fd >= 0)
+        close(log->fd);
+    watch_destroy(log->watch);
+    free(log->path);
+    free(log);
+}
+
+static void sync_work(void *arg)
+{
+    struct run_log *log = arg;
+    fdatasync(log->fd);
+}
+
+static void sync_done(void *arg)
+{
+    struct run_log *log = arg;
+    log->syncing = false;
+    if (!log->run) {
+        log_close(log);
+        return;
+    }
+    node_ack(log->run->lanes[log->node].node, log->attempt, log->acked);
+}
+
+static void acknowledge(struct run_log *log)
+{
+    if (log->syncing || log->size - log->acked < ACK_BYTES)
+        return;
+    log->acked = log->size;
+    log->syncing = true;
+    loop_work(log->run->loop, sync_work, sync_done, log);
+}
+
+void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len)
+{
+    struct run *r = log->run;
+    if (offset + len <= log->size)
+        return;
+    if (offset < log->size) {
+        data += log->size - offset;
+        len -= (uint32_t)(log->size - offset);
+        offset = log->size;
+    }
+    if (log->fd < 0 && log->path)
+        log->fd = open(log->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (offset > log->size) { /* the node freed what we no longer have (a lost state directory) */
+        run_note(r, log->node, "%s: %llu bytes of earlier output are gone", log->step->name, (unsigned long long)(offset - log->size));
+        log->base += offset - log->size;
+        log->size = offset;
+    }
+    if (log->fd < 0 || pwrite(log->fd, data, len, (off_t)(offset - log->base)) != (ssize_t)len) {
+        struct error err = ERROR_INIT;
+        error_errno(&err, ERROR_IO, errno ? errno : EIO, "could not write the log \"%s\"", log->path ? log->path : "?");
+        error_hint(&err, "what is missing stays on the node: make room and run the same command again");
+        run_fail(r, RUN_INFRA, &err);
+        return;
+    }
+    log->size += len;
+    watch_feed(log->watch, data, len);
+    acknowledge(log);
+}
+
+void log_end(struct run_log *log)
+{
+    if (log)
+        watch_end(log->watch);
+}

@@ -1,0 +1,91 @@
+/* What others may see of a run: counts per step, nodes, facts as JSON. */
+#include "internal.h"
+
+#include <string.h>
+
+void run_step_counts(const struct run *r, const struct plan_step *step, struct run_counts *ret)
+{
+    *ret = (struct run_counts){0};
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct run_task *t = &r->tasks[(size_t)step->id * r->plan->node_count + n];
+        if (!step->on[n])
+            continue;
+        ret->total++;
+        switch (t->state) {
+        case TASK_PENDING:
+        case TASK_WAITING: ret->pending++; break;
+        case TASK_KEPT: ret->kept++; break;
+        case TASK_STARTING:
+        case TASK_RUNNING:
+        case TASK_STOPPING: ret->running++; break;
+        case TASK_DONE: ret->done++; break;
+        case TASK_FAILED: ret->failed++; break;
+        }
+        if (t->started_ms && (!ret->started_ms || t->started_ms < ret->started_ms))
+            ret->started_ms = t->started_ms;
+        if (t->ended_ms > ret->ended_ms)
+            ret->ended_ms = t->ended_ms;
+    }
+}
+
+void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
+{
+    const struct lane *lane = &r->lanes[node];
+    ret->name = r->plan->spec->hosts[node].name;
+    ret->state = lane->node ? node_state(lane->node) : NODE_IDLE;
+    ret->phase = lane->node ? node_phase(lane->node) : TRANSPORT_CONFIG;
+    ret->facts = lane->node ? node_facts(lane->node) : NULL;
+    ret->error = lane->error.code != ERROR_NONE ? lane->error.text : NULL;
+}
+
+const struct plan *run_plan(const struct run *r)
+{
+    return r->plan;
+}
+
+const struct plan_record *run_records(const struct run *r)
+{
+    return r->records;
+}
+
+const char *run_id(const struct run *r)
+{
+    return r->id;
+}
+
+uint32_t run_generation(const struct run *r)
+{
+    return r->generation;
+}
+
+uint32_t run_restarts(const struct run *r)
+{
+    return r->restarts;
+}
+
+const struct run_result *run_result(const struct run *r)
+{
+    return &r->result;
+}
+
+static void put_string(struct buf *b, const char *key, const char *value)
+{
+    buf_printf(b, ",\"%s\":", key);
+    buf_json_string(b, value ? value : "", value ? strlen(value) : 0);
+}
+
+void run_facts_json(const struct wire_facts *f, struct buf *b)
+{
+    buf_printf(b, "{\"cpus\":%u,\"gpu_count\":%u,\"memory_bytes\":%llu,\"disk_free_bytes\":%llu", f->cpus, f->gpu_count,
+               (unsigned long long)f->memory_bytes, (unsigned long long)f->disk_free_bytes);
+    put_string(b, "hostname", f->hostname);
+    put_string(b, "user", f->user);
+    put_string(b, "arch", f->arch);
+    put_string(b, "kernel", f->kernel);
+    put_string(b, "os", f->os);
+    put_string(b, "python", f->python);
+    put_string(b, "python_version", f->python_version);
+    put_string(b, "gpus", f->gpus);
+    put_string(b, "work_dir", f->work_dir);
+    buf_putc(b, '}');
+}
