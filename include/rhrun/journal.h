@@ -33,13 +33,17 @@ int journal_jobs(struct journal_job **ret, size_t *ret_count, struct error *err)
 void journal_jobs_free(struct journal_job *jobs, size_t count);
 
 /* Opens for writing: takes the job's lock. ERROR_HELD with the holder's pid and name when another controller has it.
- * A database that cannot be read (corrupt, newer version) is an ERROR_IO that names the file; it is never replaced. */
+ * A database that cannot be read (corrupt, newer version) is an ERROR_IO that names the file; it is never replaced.
+ * loop may be NULL: then no callback runs (journal_sync). From the moment the lock is held SIGUSR1 may come (see
+ * journal_request): watch or block it before. */
 int journal_open(struct loop *loop, const char *name, const char *origin, const char *owner_name,
                  struct journal **ret, struct error *err);
-/* Opens for reading only, no lock, no thread (status, logs, runs, plan). state is as of now; journal_refresh rereads. */
+/* Opens for reading only, no lock, no thread (status, logs, runs, plan). state is as of now; journal_refresh rereads.
+ * ERROR_USAGE when there is no such job. Works where the state directory cannot be written. */
 int journal_open_read(const char *job_id, struct journal **ret, struct error *err);
 int journal_refresh(struct journal *j, struct error *err); /* applies events committed since; for followers */
-void journal_close(struct journal *j);                     /* commits what is queued, waits for it, unlocks */
+/* Commits what is queued, waits for it, unlocks. No callback runs from here on. Not from inside a callback. Takes NULL. */
+void journal_close(struct journal *j);
 
 const struct state *journal_state(const struct journal *j); /* includes appended, not yet durable events */
 const char *journal_owner(const struct journal *j);         /* random id of this journal, 32 hex digits */
@@ -51,17 +55,20 @@ const char *journal_origin(const struct journal *j);
 bool journal_holder(const struct journal *j, pid_t *ret_pid, char **ret_name);
 
 /* Gives the event its seq and time_ms (0 = now), applies it to the state, queues it. done may be NULL. A commit that
- * fails (disk full) calls `on_failure` (set once) on the loop: the run must stop starting things. */
+ * fails (disk full) calls `on_failure` (set once) on the loop, once: the run must stop starting things. After that no
+ * `done` runs any more; what is queued is tried again, in order, with each append, sync and the close, so that ends
+ * are still recorded if there is room again. The loop is kept running while callbacks are due. */
 void journal_append(struct journal *j, struct event *e, void (*done)(void *arg), void *arg);
 void journal_on_failure(struct journal *j, void (*fn)(void *arg, const struct error *err), void *arg);
 /* Blocks until all appended events are durable (used at the end, by commands that do not run a loop). */
 int journal_sync(struct journal *j, struct error *err);
 
-/* Every event with seq > after, in order, until fn returns false. */
+/* Every event with seq > after, in order, until fn returns false. Of a writer: after journal_sync. */
 int journal_each(struct journal *j, uint64_t after, bool (*fn)(void *arg, const struct event *e), void *arg,
                  struct error *err);
 
-/* Requests to a live controller from other commands ("cancel", "detach"): a row, then SIGUSR1 to the holder. */
+/* Requests to a live controller from other commands ("cancel", "detach"): a row, then SIGUSR1 to the holder.
+ * ERROR_USAGE when there is no live controller. What an earlier controller left untaken is dropped. */
 int journal_request(struct journal *j, const char *what, struct error *err);
 /* The controller's side: takes pending requests; each is returned once. NULL = none. Owned by the caller. */
 char *journal_take_request(struct journal *j);
