@@ -1,0 +1,265 @@
+/*
+ * From a spec to steps with keys. The kinds say what the steps are; here names are made unique, inputs
+ * brought into canonical form, keys and the plan's hash computed. A step's key is computed when a later
+ * step chains to it, so its inputs are complete by then.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- canonical text ---- */
+
+static void put_counted(struct buf *b, const char *s)
+{
+    buf_printf(b, "%zu:", strlen(s));
+    buf_puts(b, s);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct plan_input *x = *(const struct plan_input *const *)a, *y = *(const struct plan_input *const *)b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : strcmp(x->value, y->value);
+}
+
+/* Which step an edge leads to is told by its key; its name only serves the reason, so renaming a step makes no other
+ * step stale. */
+static const char *name_in_key(const char *name)
+{
+    return str_starts(name, "after ") ? "after" : name;
+}
+
+static void seal(struct plan_builder *b, struct plan_step *s)
+{
+    if (s->key)
+        return;
+    const struct plan_input **sorted = xcalloc(s->input_count + 1, sizeof *sorted);
+    for (size_t i = 0; i < s->input_count; i++)
+        sorted[i] = &s->inputs[i];
+    qsort(sorted, s->input_count, sizeof *sorted, by_name);
+    struct buf text = {0};
+    buf_printf(&text, "rhrun step 1\n%s %u\n", s->kind->name, s->kind->version);
+    for (size_t i = 0; i < s->input_count; i++) {
+        put_counted(&text, name_in_key(sorted[i]->name));
+        put_counted(&text, sorted[i]->value);
+    }
+    char *key = arena_alloc(b->arena, 65);
+    digest_sha256_hex(text.data, text.len, key);
+    s->key = key;
+    buf_free(&text);
+    free(sorted);
+}
+
+/* ---- for step kinds ---- */
+
+struct arena *plan_arena(struct plan_builder *b)
+{
+    return b->arena;
+}
+
+struct plan_step *plan_at(struct plan_builder *b, size_t i)
+{
+    return i < b->count ? b->steps[i] : NULL;
+}
+
+struct plan_step *plan_last(struct plan_builder *b)
+{
+    return b->count ? b->steps[b->count - 1] : NULL;
+}
+
+static void check_name(struct plan_builder *b, const char *name)
+{
+    if (b->failed.code)
+        return;
+    if (!*name || strlen(name) > PLAN_NAME_MAX) {
+        error_set(&b->failed, ERROR_SPEC, "the name of step \"%.40s\" has more than %d bytes", name, PLAN_NAME_MAX);
+        return;
+    }
+    for (size_t i = 0; i < b->count; i++)
+        if (str_eq(b->steps[i]->name, name)) {
+            error_set(&b->failed, ERROR_SPEC, "two steps are named \"%s\"", name);
+            error_hint(&b->failed, "give the item of `setup` another name; activate, prolog, launch and epilog "
+                                   "are names of rhrun's own steps");
+            return;
+        }
+}
+
+struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind, const char *name, const char *title)
+{
+    if (b->count >= PLAN_STEPS_MAX && !b->failed.code)
+        error_set(&b->failed, ERROR_SPEC, "more than %d steps", PLAN_STEPS_MAX);
+    check_name(b, name);
+    if (b->count == b->cap) {
+        b->cap = b->cap ? 2 * b->cap : 16;
+        b->steps = xreallocarray(b->steps, b->cap, sizeof *b->steps);
+        b->input_caps = xreallocarray(b->input_caps, b->cap, sizeof *b->input_caps);
+    }
+    const struct spec *spec = b->plan->spec;
+    bool setup = kind->phase == PHASE_SETUP;
+    struct plan_step *s = arena_alloc(b->arena, sizeof *s);
+    s->id = (uint32_t)b->count;
+    s->kind = kind;
+    s->name = arena_strdup(b->arena, name);
+    s->title = arena_strdup(b->arena, title ? title : "");
+    s->slot = setup ? arena_printf(b->arena, "setup:%s", name) : s->name;
+    s->scope = setup && spec->local ? "" : spec->variant;
+    b->input_caps[b->count] = 0;
+    b->steps[b->count++] = s;
+    return s;
+}
+
+void plan_on_all(struct plan_builder *b, struct plan_step *s)
+{
+    s->on = b->all;
+    s->on_count = b->plan->node_count;
+}
+
+void plan_on_nodes(struct plan_builder *b, struct plan_step *s, const uint32_t *nodes, size_t count)
+{
+    uint32_t n = b->plan->node_count;
+    bool *on = arena_array(b->arena, (size_t)n + 1, sizeof *on);
+    s->on_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i] >= n && !b->failed.code)
+            error_set(&b->failed, ERROR_SPEC, "step \"%s\" is to run on node %u, but there are only %u", s->name,
+                      nodes[i], n);
+        if (nodes[i] < n && !on[nodes[i]]) {
+            on[nodes[i]] = true;
+            s->on_count++;
+        }
+    }
+    s->on = on;
+}
+
+void plan_input(struct plan_builder *b, struct plan_step *s, const char *name, const char *value)
+{
+    size_t *cap = &b->input_caps[s->id];
+    if (s->input_count == *cap) { /* what it leaves in the arena is less than what it takes */
+        size_t wider = *cap ? 2 * *cap : 8;
+        struct plan_input *inputs = arena_array(b->arena, wider, sizeof *inputs);
+        if (s->input_count)
+            memcpy(inputs, s->inputs, s->input_count * sizeof *inputs);
+        s->inputs = inputs;
+        *cap = wider;
+    }
+    const char *kept;
+    if (strlen(value) > PLAN_VALUE_MAX && !(str_starts(value, "sha256:") && strlen(value) == 71)) {
+        char hex[65];
+        digest_sha256_hex(value, strlen(value), hex);
+        kept = arena_printf(b->arena, "sha256:%s", hex);
+    } else {
+        kept = arena_strdup(b->arena, value);
+    }
+    s->inputs[s->input_count++] = (struct plan_input){arena_strdup(b->arena, name), kept};
+}
+
+int plan_expand(struct plan_builder *b, const struct spec_text *text, enum expr_mode mode, const char **ret,
+                struct error *err)
+{
+    if (!text->text || !text->has_expr) {
+        *ret = text->text ? text->text : "";
+        return 0;
+    }
+    struct expr_context ctx = {.spec = b->plan->spec};
+    if (expr_expand(text, mode, &ctx, true, b->arena, ret, err) == EXPR_OK)
+        return 0;
+    const struct place *p = &text->place;
+    if (p->source)
+        error_prefix(err, "%s:%u:%u", p->source->name, p->line, p->column);
+    return -1;
+}
+
+int plan_input_text(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_text *text,
+                    enum expr_mode mode, struct error *err)
+{
+    const char *value;
+    if (plan_expand(b, text, mode, &value, err) < 0)
+        return -1;
+    plan_input(b, s, name, value);
+    return 0;
+}
+
+void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct plan_step *earlier)
+{
+    struct plan_step *e = b->steps[earlier->id];
+    seal(b, e);
+    const char *value = arena_printf(b->arena, "sha256:%s", e->key);
+    plan_input(b, s, arena_printf(b->arena, "after %s", e->name), value);
+}
+
+/* ---- the whole ---- */
+
+/* Everything that decides what the launch's result is: keys, and where the steps run. */
+static void hash_plan(struct plan *plan, struct arena *arena)
+{
+    struct buf text = {0};
+    buf_printf(&text, "rhrun plan 1\n%u\n", plan->node_count);
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *s = &plan->steps[i];
+        buf_printf(&text, "%s ", s->key);
+        if (s->on_count == plan->node_count)
+            buf_puts(&text, "all");
+        else
+            for (uint32_t n = 0; n < plan->node_count; n++)
+                if (s->on[n])
+                    buf_printf(&text, "%u,", n);
+        buf_putc(&text, '\n');
+    }
+    char *hash = arena_alloc(arena, 65);
+    digest_sha256_hex(text.data, text.len, hash);
+    plan->hash = hash;
+    buf_free(&text);
+}
+
+static int ask_kinds(struct plan_builder *b, const struct step_kind *const *kinds, struct error *err)
+{
+    for (; *kinds; kinds++) {
+        if ((*kinds)->plan(b, b->plan->spec, err) < 0)
+            return -1;
+        if (b->failed.code) {
+            if (err)
+                *err = b->failed;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int plan_compile(const struct spec *spec, const struct step_kind *const *kinds, const struct plan_facts *facts,
+                 struct arena *arena, struct plan **ret_plan, struct error *err)
+{
+    if (spec->nnodes == 0 || spec->nnodes > spec->host_count)
+        return error_set(err, ERROR_SPEC, "%u nodes are wanted and %zu hosts are given", spec->nnodes,
+                         spec->host_count);
+    struct plan *plan = arena_alloc(arena, sizeof *plan);
+    plan->spec = spec;
+    plan->node_count = spec->nnodes;
+    plan->nproc = arena_array(arena, plan->node_count, sizeof *plan->nproc);
+    struct plan_builder b = {.plan = plan, .arena = arena};
+    b.all = arena_array(arena, plan->node_count, sizeof *b.all);
+    memset(b.all, true, plan->node_count);
+
+    /* 1. the kinds add their steps, in the table's order */
+    int rc = ask_kinds(&b, kinds, err);
+    /* 2. the steps move to their final place, phase by phase in that order, and get their keys */
+    if (rc == 0) {
+        plan->step_count = b.count;
+        plan->steps = arena_array(arena, b.count + 1, sizeof *plan->steps);
+        for (size_t i = 0; i < b.count; i++) {
+            if (!b.steps[i]->on)
+                plan_on_all(&b, b.steps[i]);
+            seal(&b, b.steps[i]);
+            plan->steps[i] = *b.steps[i];
+        }
+        /* 3. the identity of the whole */
+        hash_plan(plan, arena);
+    }
+    free(b.steps);
+    free(b.input_caps);
+    /* 4. the rank table, as far as counts are known */
+    if (rc < 0 || plan_bind_ranks(plan, facts, arena, err) < 0)
+        return -1;
+    *ret_plan = plan;
+    return 0;
+}

@@ -1,0 +1,36 @@
+/* What the files of plan share: the builder, and the file patterns. */
+#ifndef RHRUN_PLAN_INTERNAL_H
+#define RHRUN_PLAN_INTERNAL_H
+
+#include "rhrun/plan.h"
+
+enum {
+    PLAN_STEPS_MAX = 4096,
+    PLAN_NAME_MAX = 100,          /* bytes of a step's name; it is part of the slot on the node */
+    PLAN_VALUE_MAX = 64,          /* longer values are digested */
+    PLAN_FILES_MAX = 100000,      /* files that the patterns of one step match */
+    PLAN_FILES_NAMED = 256,       /* with more, one input per pattern: recorded inputs stay small */
+    PLAN_VISITS_MAX = 1000000,    /* directory entries looked at for one step */
+    PLAN_DEPTH_MAX = 64,          /* of folders */
+    PLAN_NPROC_MAX = 4096,        /* workers of a node (WIRE_WORKERS_MAX) */
+    PLAN_RANKS_MAX = 4 << 20,     /* workers of a launch */
+};
+
+struct plan_builder {
+    struct plan *plan;
+    struct arena *arena;
+    struct plan_step **steps; /* so that kinds may hold pointers while more are added */
+    size_t *input_caps;
+    size_t count, cap;
+    bool *all;                /* shared by all steps that run everywhere */
+    struct error failed;      /* the first fault of a call that returns none; plan_compile hands it on */
+};
+
+/* Does a pattern match a path? Components are matched by fnmatch, `**` stands for any number of
+ * them. Both relative, without "." and "..". */
+bool glob_match(const char *pattern, const char *path);
+/* May something below the folder path match? Tells whether to look into it; ret_by_star: only because of a `**`. */
+bool glob_may_enter(const char *pattern, const char *path, bool *ret_by_star);
+bool glob_has_wildcards(const char *pattern);
+
+#endif

@@ -1,0 +1,69 @@
+/* The rank table of the native launch: node by node in the order of the slots. */
+#include "internal.h"
+
+static int count_of(const struct plan *plan, uint32_t node, const struct plan_facts *f, uint32_t *ret,
+                    struct error *err)
+{
+    const struct spec_host *host = &plan->spec->hosts[node];
+    const struct spec_nproc *np = host->has_nproc ? &host->nproc : &plan->spec->distributed.nproc;
+    uint32_t n = np->count;
+    if (np->kind != NPROC_COUNT && (!f || !f->known)) {
+        *ret = 0;
+        return 0;
+    }
+    switch (np->kind) {
+    case NPROC_COUNT:
+        break;
+    case NPROC_CPU:
+        n = f->cpus;
+        break;
+    case NPROC_GPU:
+        n = f->gpus;
+        if (n == 0) {
+            error_set(err, ERROR_SPEC, "node \"%s\": nproc_per_node is gpu, and no GPU was found there", host->name);
+            error_hint(err, "nproc_per_node: auto takes GPUs where there are some and CPUs elsewhere");
+            return -1;
+        }
+        break;
+    case NPROC_AUTO:
+        n = f->gpus ? f->gpus : f->cpus;
+        break;
+    }
+    if (n == 0 || n > PLAN_NPROC_MAX)
+        return error_set(err, ERROR_SPEC, "node \"%s\": %u workers, but 1 to %d are possible on a node", host->name, n,
+                         PLAN_NPROC_MAX);
+    *ret = n;
+    return 0;
+}
+
+int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct arena *arena, struct error *err)
+{
+    if (!plan->spec->distributed.present) { /* one plain process on the first node */
+        plan->nproc[0] = 1;
+        plan->world_size = 1;
+        plan->ranks_known = true;
+        return 0;
+    }
+    uint64_t total = 0;
+    bool known = true;
+    for (uint32_t i = 0; i < plan->node_count; i++) {
+        if (count_of(plan, i, facts ? &facts[i] : NULL, &plan->nproc[i], err) < 0)
+            return -1;
+        total += plan->nproc[i];
+        known = known && plan->nproc[i];
+    }
+    if (total > PLAN_RANKS_MAX)
+        return error_set(err, ERROR_SPEC, "%llu workers, but at most %d are possible in a launch",
+                         (unsigned long long)total, PLAN_RANKS_MAX);
+    plan->ranks_known = known;
+    plan->world_size = known ? (uint32_t)total : 0;
+    plan->ranks = NULL;
+    if (!known)
+        return 0;
+    plan->ranks = arena_array(arena, total, sizeof *plan->ranks);
+    uint32_t rank = 0;
+    for (uint32_t node = 0; node < plan->node_count; node++)
+        for (uint32_t local = 0; local < plan->nproc[node]; local++, rank++)
+            plan->ranks[rank] = (struct plan_rank){rank, node, local};
+    return 0;
+}

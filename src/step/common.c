@@ -1,0 +1,271 @@
+/* What the kinds share: inputs and titles while planning; environments and expressions while building. */
+#include "internal.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- planning ---- */
+
+int step_input_env(struct plan_builder *b, struct plan_step *s, const char *prefix, const struct spec_env *env,
+                   size_t count, struct error *err)
+{
+    struct arena *arena = plan_arena(b);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = arena_printf(arena, "%s %s", prefix, env[i].name);
+        const char *value = env[i].value.text ? env[i].value.text : "";
+        if (env[i].from_caller) {
+            char hex[65];
+            digest_sha256_hex(value, strlen(value), hex);
+            plan_input(b, s, name, arena_printf(arena, "sha256:%s", hex));
+        } else if (plan_input_text(b, s, name, &env[i].value, EXPR_PLAIN, err) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_texts *texts,
+                     struct error *err)
+{
+    struct buf json = {0};
+    int rc = 0;
+    buf_putc(&json, '[');
+    for (size_t i = 0; i < texts->count && rc == 0; i++) {
+        const char *value;
+        rc = plan_expand(b, &texts->items[i], EXPR_PLAIN, &value, err);
+        if (i)
+            buf_putc(&json, ',');
+        if (rc == 0)
+            buf_json_string(&json, value, strlen(value));
+    }
+    buf_putc(&json, ']');
+    if (rc == 0)
+        plan_input(b, s, name, json.data);
+    buf_free(&json);
+    return rc;
+}
+
+/* An item that names its inputs does not chain to what comes before it. */
+static bool chains(const struct plan_step *s)
+{
+    for (size_t i = 0; i < s->input_count; i++)
+        if (str_starts(s->inputs[i].name, "inputs "))
+            return false;
+    return true;
+}
+
+void step_input_after_all(struct plan_builder *b, struct plan_step *s)
+{
+    size_t first = s->id;
+    while (first > 0) {
+        first--;
+        if (chains(plan_at(b, first)))
+            break;
+    }
+    for (size_t i = first; i < s->id; i++)
+        plan_input_after(b, s, plan_at(b, i));
+}
+
+const char *step_title(struct arena *arena, const char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t len = strcspn(text, "\n"), rest = len + strspn(text + len, " \t\r\n");
+    while (len && isspace((unsigned char)text[len - 1]))
+        len--;
+    return arena_printf(arena, "%.*s%s", (int)(len > 400 ? 400 : len), text, text[rest] || len > 400 ? " ..." : "");
+}
+
+void step_on_launch_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s)
+{
+    static const uint32_t first = 0;
+    if (spec->distributed.present)
+        plan_on_all(b, s);
+    else
+        plan_on_nodes(b, s, &first, 1);
+}
+
+/* ---- environments ---- */
+
+static bool names(const char *assignment, const char *name, size_t len)
+{
+    return strncmp(assignment, name, len) == 0 && assignment[len] == '=';
+}
+
+bool step_env_has(const struct step_env *e, const char *name)
+{
+    for (uint32_t i = 0; i < e->list.count; i++)
+        if (names(e->list.items[i], name, strlen(name)))
+            return true;
+    return false;
+}
+
+void step_env_set(struct step_env *e, const char *name, const char *value)
+{
+    char *assignment = arena_printf(e->arena, "%s=%s", name, value);
+    size_t len = strlen(name);
+    for (uint32_t i = 0; i < e->list.count; i++)
+        if (names(e->list.items[i], name, len)) {
+            e->list.items[i] = assignment;
+            return;
+        }
+    if (e->list.count == e->cap) {
+        uint32_t wider = e->cap ? 2 * e->cap : 16;
+        char **items = arena_array(e->arena, wider, sizeof *items);
+        if (e->list.count)
+            memcpy(items, e->list.items, e->list.count * sizeof *items);
+        e->list.items = items;
+        e->cap = wider;
+    }
+    e->list.items[e->list.count++] = assignment;
+}
+
+/* ---- expressions ---- */
+
+enum expr_status step_expand(const struct plan *plan, const struct step_bind *bind, const struct step_worker *worker,
+                             const struct spec_text *text, enum expr_mode mode, struct arena *arena, const char **ret,
+                             struct error *err)
+{
+    if (!text->text || !text->has_expr) {
+        *ret = text->text ? text->text : "";
+        return EXPR_OK;
+    }
+    const struct step_node *n = bind->nodes ? &bind->nodes[bind->node] : NULL;
+    const char *name = n && n->host ? n->host : plan->spec->hosts[bind->node].name;
+    struct expr_context ctx = {.spec = plan->spec,
+                               .has_node = true,
+                               .node_rank = bind->node,
+                               .node_name = name,
+                               .node_address = n && n->address ? n->address : name,
+                               .run = bind->run_id};
+    if (worker) {
+        ctx.has_rank = true;
+        ctx.rank = worker->rank;
+        ctx.local_rank = worker->local_rank;
+        ctx.world_size = worker->world_size;
+        ctx.local_world_size = worker->local_world_size;
+    }
+    enum expr_status status = expr_expand(text, mode, &ctx, false, arena, ret, err);
+    if (status == EXPR_FAILED && text->place.source)
+        error_prefix(err, "%s:%u:%u", text->place.source->name, text->place.line, text->place.column);
+    return status;
+}
+
+int step_expand_node(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,
+                     enum expr_mode mode, struct arena *arena, const char **ret, struct error *err)
+{
+    switch (step_expand(plan, bind, NULL, text, mode, arena, ret, err)) {
+    case EXPR_OK:
+        return 0;
+    case EXPR_FAILED:
+        return -1;
+    case EXPR_LATE:
+        break;
+    }
+    return error_set(err, ERROR_SPEC, "line %u: \"%.80s\" speaks of a rank, and there is none here", text->place.line,
+                     text->text);
+}
+
+/* ---- RUN messages ---- */
+
+void step_run_init(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                   struct arena *arena, struct wire_run *ret_run)
+{
+    bool activated = plan->spec->activate.text && *plan->spec->activate.text;
+    *ret_run = (struct wire_run){
+        .slot = arena_strdup(arena, step->slot),
+        .attempt = arena_strdup(arena, ""),
+        .key = arena_strdup(arena, step->key),
+        .kind = WIRE_KIND_STEP,
+        .cwd = arena_strdup(arena, ""),
+        .env_in = arena_strdup(arena, activated ? STEP_ENVIRONMENT : ""),
+        .env_out = arena_strdup(arena, ""),
+        .creates = arena_strdup(arena, ""),
+        .grace_ms = STEP_GRACE_MS,
+        .log_limit_bytes = bind->log_limit_bytes ? bind->log_limit_bytes : STEP_LOG_LIMIT_BYTES,
+    };
+}
+
+void step_run_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run)
+{
+    struct step_env env = {.arena = arena};
+    for (size_t i = 0; i < bind->secret_count; i++) {
+        const struct spec_secret *s = &bind->secrets[i];
+        if (s->value)
+            step_env_set(&env, s->to ? s->to : s->name, s->value);
+    }
+    run->secrets = env.list;
+}
+
+static int put_env(const struct plan *plan, const struct step_bind *bind, const struct spec_env *e,
+                   struct step_env *env, bool *ret_late, struct error *err)
+{
+    const char *value = e->value.text ? e->value.text : "";
+    enum expr_status status = EXPR_OK;
+    if (!e->from_caller) /* what the caller's environment holds is data */
+        status = step_expand(plan, bind, NULL, &e->value, EXPR_PLAIN, env->arena, &value, err);
+    *ret_late = status == EXPR_LATE;
+    if (status == EXPR_FAILED) {
+        error_prefix(err, "env %s", e->name);
+        return -1;
+    }
+    if (status == EXPR_OK)
+        step_env_set(env, e->name, value);
+    return 0;
+}
+
+static bool overridden(const struct spec_entrypoint *entry, const char *name)
+{
+    for (size_t i = 0; i < entry->env_count; i++)
+        if (str_eq(entry->env[i].name, name))
+            return true;
+    return false;
+}
+
+int step_run_env(const struct plan *plan, const struct step_bind *bind, bool entrypoint, struct step_env *env,
+                 const struct spec_env ***ret_late, struct error *err)
+{
+    const struct spec *spec = plan->spec;
+    const struct spec_entrypoint *entry = &spec->entrypoint;
+    size_t own = entrypoint ? entry->env_count : 0, late_count = 0;
+    const struct spec_env **late = arena_array(env->arena, spec->env_count + own + 1, sizeof *late);
+    for (size_t i = 0; i < spec->env_count + own; i++) {
+        const struct spec_env *e = i < spec->env_count ? &spec->env[i] : &entry->env[i - spec->env_count];
+        bool is_late;
+        if (i < spec->env_count && entrypoint && overridden(entry, e->name))
+            continue;
+        if (put_env(plan, bind, e, env, &is_late, err) < 0)
+            return -1;
+        if (is_late && !ret_late)
+            return error_set(err, ERROR_SPEC, "env %s speaks of a rank, and there is none here", e->name);
+        if (is_late)
+            late[late_count++] = e;
+    }
+    if (ret_late)
+        *ret_late = late;
+    return 0;
+}
+
+void step_run_own_env(const struct step_bind *bind, struct step_env *env)
+{
+    if (bind->run_id)
+        step_env_set(env, "RHRUN_RUN_ID", bind->run_id);
+    if (bind->job_id)
+        step_env_set(env, "RHRUN_JOB_ID", bind->job_id);
+}
+
+int step_run_shell(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,
+                   struct arena *arena, struct wire_run *run, struct error *err)
+{
+    const char *script;
+    if (step_expand_node(plan, bind, text, EXPR_SHELL, arena, &script, err) < 0)
+        return -1;
+    struct wire_worker *worker = arena_alloc(arena, sizeof *worker);
+    worker->shell = 1;
+    worker->argv.items = arena_array(arena, 1, sizeof *worker->argv.items);
+    worker->argv.items[0] = arena_strdup(arena, script);
+    worker->argv.count = 1;
+    run->workers = worker;
+    run->worker_count = 1;
+    return 0;
+}

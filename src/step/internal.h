@@ -1,0 +1,62 @@
+/* What the kinds share: environments, shell runs, titles. */
+#ifndef RHRUN_STEP_INTERNAL_H
+#define RHRUN_STEP_INTERNAL_H
+
+#include "rhrun/step.h"
+
+extern const struct step_kind step_kind_activate, step_kind_run, step_kind_prolog, step_kind_launch, step_kind_epilog;
+
+#define STEP_ENVIRONMENT "activate" /* name of the environment that activate leaves on a node */
+
+/* ---- planning ---- */
+
+/* One input per variable: "env NAME" or "entrypoint.env NAME". Values that come from the caller are digested: what is
+ * recorded must not show them. */
+int step_input_env(struct plan_builder *b, struct plan_step *s, const char *prefix, const struct spec_env *env,
+                   size_t count, struct error *err);
+/* The texts as one input: a JSON array. */
+int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_texts *texts,
+                     struct error *err);
+/* Chains to all that was added before s: edges to the latest steps are enough, they chain to the rest. */
+void step_input_after_all(struct plan_builder *b, struct plan_step *s);
+/* The first line that has something in it, and " ..." when there is more. */
+const char *step_title(struct arena *arena, const char *text);
+
+/* ---- building ---- */
+
+struct step_env { /* assignments, each name once; later ones replace earlier ones */
+    struct wire_strings list;
+    uint32_t cap;
+    struct arena *arena;
+};
+void step_env_set(struct step_env *e, const char *name, const char *value);
+bool step_env_has(const struct step_env *e, const char *name);
+
+struct step_worker { /* of which worker an expression speaks; NULL: of none */
+    uint32_t rank, local_rank, world_size, local_world_size;
+};
+/* EXPR_OK, EXPR_LATE (worker is NULL and one is spoken of) or EXPR_FAILED; err has the place. */
+enum expr_status step_expand(const struct plan *plan, const struct step_bind *bind, const struct step_worker *worker,
+                             const struct spec_text *text, enum expr_mode mode, struct arena *arena, const char **ret,
+                             struct error *err);
+/* The same where a worker's names make no sense: EXPR_LATE is an error. 0 or -1. */
+int step_expand_node(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,
+                     enum expr_mode mode, struct arena *arena, const char **ret, struct error *err);
+/* All fields that every RUN has: slot, secrets, limits, environment names; env is the caller's to fill. */
+void step_run_init(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                   struct arena *arena, struct wire_run *ret_run);
+void step_run_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run);
+/* spec.env, with entrypoint.env over it when asked, expanded for the node. What speaks of a worker goes into ret_late
+ * (terminated by NULL), or is an error when ret_late is NULL. */
+int step_run_env(const struct plan *plan, const struct step_bind *bind, bool entrypoint, struct step_env *env,
+                 const struct spec_env ***ret_late, struct error *err);
+/* RHRUN_RUN_ID and RHRUN_JOB_ID */
+void step_run_own_env(const struct step_bind *bind, struct step_env *env);
+/* One shell worker that runs the text. */
+int step_run_shell(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,
+                   struct arena *arena, struct wire_run *run, struct error *err);
+
+/* The nodes that launch: all with `distributed`, else the first. */
+void step_on_launch_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s);
+
+#endif
