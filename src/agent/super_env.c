@@ -116,6 +116,11 @@ int environment_base(struct environment *e, const struct supervise *s)
     for (uint32_t i = 0; i < run->secrets.count; i++)
         environment_set(e, run->secrets.items[i]);
     environment_set(e, xasprintf("RHRUN_ATTEMPT=%s", run->attempt));
+    for (uint32_t i = 0; i < run->env_default.count; i++) { /* a worker's own environment goes over these */
+        CLEANUP(cleanup_free) char *name = xstrndup(run->env_default.items[i], name_len(run->env_default.items[i]));
+        if (!environment_get(e, name))
+            environment_set(e, run->env_default.items[i]);
+    }
     return 0;
 }
 
@@ -135,6 +140,9 @@ static bool is_kept(const struct wire_run *run, const struct mask *mask, const c
     for (size_t i = 0; i < ARRAY_LEN(own); i++)
         if (pattern_matches(own[i], assignment))
             return false;
+    for (uint32_t i = 0; i < run->env_default.count; i++)
+        if (str_eq(run->env_default.items[i], assignment))
+            return false; /* a default must not look like somebody's choice later */
     return strchr(assignment, '=') && !named_in(&run->secrets, assignment) &&
            !named_in(&run->workers[0].env, assignment) && !mask_contains(mask, assignment);
 }

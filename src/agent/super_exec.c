@@ -114,7 +114,7 @@ static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int ou
         argv.items[argv.count++] = xstrdup("-c");
         if (plan->capture_fd >= 0 && index == 0) {
             argv.items[argv.count++] = xstrdup(capture_script);
-            argv.items[argv.count++] = xstrdup(base);
+            argv.items[argv.count++] = xstrdup("rhrun"); /* $0 */
             argv.items[argv.count++] = w->argv.items[0];
             argv.items[argv.count++] = xstrdup(access("/usr/bin/env", X_OK) == 0 ? "/usr/bin/env" : "env");
             /* by path, not by an inherited descriptor: the script's daemons must not hold it, and the
@@ -122,7 +122,10 @@ static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int ou
             argv.items[argv.count++] = xasprintf("/proc/%ld/fd/%d", (long)getppid(), plan->capture_fd);
         } else {
             argv.items[argv.count++] = w->argv.items[0];
+            argv.items[argv.count++] = xstrdup("rhrun");
         }
+        for (uint32_t i = 1; i < w->argv.count; i++)
+            argv.items[argv.count++] = w->argv.items[i];
     } else {
         for (uint32_t i = 0; i < w->argv.count; i++)
             argv.items[argv.count++] = w->argv.items[i];

@@ -31,7 +31,7 @@ static const struct wire_facts facts = {
 static const struct wire_run run = {
     .attempt = (char *)ID, .slot = (char *)"setup:k", .key = (char *)"k", .kind = WIRE_KIND_STEP, .cwd = (char *)"sub",
     .env_in = (char *)"in", .env_out = (char *)"out", .creates = (char *)"f", .unset = {strings_b, 1}, .env = {strings_a, 3},
-    .secrets = {strings_a, 1}, .workers = workers, .worker_count = 2, .timeout_ms = 9, .grace_ms = 8, .log_limit_bytes = 7};
+    .env_default = {strings_a, 2}, .secrets = {strings_a, 1}, .workers = workers, .worker_count = 2, .timeout_ms = 9, .grace_ms = 8, .log_limit_bytes = 7};
 static const struct wire_record record = {
     .attempt = (char *)ID, .slot = (char *)"launch", .key = (char *)"k", .variant = (char *)"v", .boot_id = (char *)"b",
     .state = WIRE_STATE_ENDED, .same_boot = 1, .stop_requested = 0, .timed_out = 1, .claim_wall_ms = 1,
@@ -183,6 +183,7 @@ static void test_rules(void **state)
     REFUSED(env_in, (char *)"../x");
     REFUSED(env_out, (char *)".x");
     REFUSED(env, ((struct wire_strings){no_equals, 1}));
+    REFUSED(env_default, ((struct wire_strings){no_name, 1}));
     REFUSED(secrets, ((struct wire_strings){no_name, 1}));
     REFUSED(worker_count, 0);
 #undef REFUSED
@@ -193,7 +194,8 @@ static void test_rules(void **state)
     assert_false(run_refused(r));
     w.argv.count = 0;
     assert_true(run_refused(r));
-    w.argv = (struct wire_strings){strings_a, 2}; /* a script and something more */
+    w = workers[0];
+    w.shell = 2;
     assert_true(run_refused(r));
     struct wire_hello h = hello;
     assert_false(hello_refused(h));
