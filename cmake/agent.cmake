@@ -1,9 +1,61 @@
 # The agent: a small static program of its own (base, wire and libc only), embedded in rhrun.
 # musl-gcc gives under 100 KB; without it a static glibc build works too, only larger.
+#
+# rhrun refers to rhrun_agent_x86_64 and rhrun_agent_aarch64 (and _size of each); an agent that was
+# not built has size 0.
+option(RHRUN_AGENT_AARCH64 "also build and embed the agent for aarch64 (needs a cross compiler)" OFF)
+
 file(GLOB agent_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/agent/*.c
      ${CMAKE_SOURCE_DIR}/src/wire/*.c ${CMAKE_SOURCE_DIR}/src/base/*.c)
 list(FILTER agent_sources EXCLUDE REGEX "/src/base/(digest|diagnostics)\\.c$")
 file(GLOB agent_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/rhrun/*.h ${CMAKE_SOURCE_DIR}/src/agent/*.h)
+
+set(agent_flags -std=c17 -flto=auto -static -no-pie -fno-pie -ffunction-sections -fdata-sections
+  -fno-asynchronous-unwind-tables -fno-unwind-tables -fstack-protector-strong
+  -D_GNU_SOURCE -DRHRUN_AGENT -DRHRUN_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR}/include
+  -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings
+  -Wundef -Wvla -Wconversion -Wformat=2 -Wimplicit-fallthrough -Wswitch-enum
+  -Wl,--gc-sections -Wl,-z,noseparate-code -s)
+if(RHRUN_WERROR)
+  list(APPEND agent_flags -Werror)
+endif()
+
+# rhrun_build_agent(TARGET COMPILER FILE): one agent.
+function(rhrun_build_agent target compiler out)
+  execute_process(COMMAND ${compiler} -Oz -E -x c /dev/null RESULT_VARIABLE oz OUTPUT_QUIET ERROR_QUIET)
+  set(small $<IF:$<EQUAL:${oz},0>,-Oz,-Os>) # gcc has -Oz from 12 on
+  get_filename_component(folder ${out} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${compiler} ${small} ${agent_flags} -o ${out} ${agent_sources}
+    DEPENDS ${agent_sources} ${agent_headers} COMMENT "Building the agent ${target}" VERBATIM)
+  add_custom_target(${target} ALL DEPENDS ${out})
+endfunction()
+
+# The unit tests come after this file: what concerns them waits until they are known.
+function(rhrun_agent_tests)
+  if(NOT RHRUN_TESTS)
+    return()
+  endif()
+  if(TARGET test_wire_agent)
+    add_dependencies(test_wire_agent rhrun_agent)
+  endif()
+  if(MUSL_GCC)
+    add_test(NAME agent_size COMMAND ${CMAKE_COMMAND} -DFILE=${CMAKE_BINARY_DIR}/agent/rhrun-agent -DMAX=102400
+      -P ${CMAKE_SOURCE_DIR}/cmake/check-size.cmake)
+  endif()
+  find_program(QEMU_AARCH64 NAMES qemu-aarch64-static qemu-aarch64)
+  if(QEMU_AARCH64 AND TARGET rhrun_agent_aarch64 AND TARGET test_wire_agent)
+    # the same conversations as with the native agent
+    add_dependencies(test_wire_agent rhrun_agent_aarch64)
+    file(WRITE ${CMAKE_BINARY_DIR}/agent-aarch64/run "#!/bin/sh\nexec '${QEMU_AARCH64}' '${CMAKE_BINARY_DIR}/agent-aarch64/rhrun-agent' \"$@\"\n")
+    file(CHMOD ${CMAKE_BINARY_DIR}/agent-aarch64/run PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+    add_test(NAME test_wire_agent_aarch64 COMMAND test_wire_agent)
+    set_tests_properties(test_wire_agent_aarch64 PROPERTIES
+      ENVIRONMENT "RHRUN_TEST_AGENT=${CMAKE_BINARY_DIR}/agent-aarch64/run")
+  endif()
+endfunction()
+
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/agent/main.c)
   find_program(MUSL_GCC musl-gcc)
   if(MUSL_GCC)
@@ -12,25 +64,36 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/src/agent/main.c)
     set(agent_cc ${CMAKE_C_COMPILER})
     message(WARNING "no musl-gcc (Debian: musl-tools): the agent is built with ${agent_cc} and is larger")
   endif()
-  set(agent_flags -std=c17 -Os -static -no-pie -fno-pie -ffunction-sections -fdata-sections
-    -fno-asynchronous-unwind-tables -fno-unwind-tables -fstack-protector-strong
-    -D_GNU_SOURCE -DRHRUN_AGENT -DRHRUN_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR}/include
-    -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
-    -Wl,--gc-sections -Wl,-z,noseparate-code -s)
-  if(RHRUN_WERROR)
-    list(APPEND agent_flags -Werror)
+  rhrun_build_agent(rhrun_agent ${agent_cc} ${CMAKE_BINARY_DIR}/agent/rhrun-agent)
+
+  set(agent_none ${CMAKE_BINARY_DIR}/agent-none)
+  file(WRITE ${agent_none} "")
+  set(agent_aarch64 ${agent_none})
+  if(RHRUN_AGENT_AARCH64)
+    find_program(AARCH64_GCC NAMES aarch64-linux-musl-gcc aarch64-linux-gnu-gcc)
+    if(NOT AARCH64_GCC)
+      message(FATAL_ERROR "RHRUN_AGENT_AARCH64: no aarch64-linux-musl-gcc and no aarch64-linux-gnu-gcc "
+        "(Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross)")
+    endif()
+    set(agent_aarch64 ${CMAKE_BINARY_DIR}/agent-aarch64/rhrun-agent)
+    rhrun_build_agent(rhrun_agent_aarch64 ${AARCH64_GCC} ${agent_aarch64})
   endif()
-  set(agent_out ${CMAKE_BINARY_DIR}/agent/rhrun-agent)
-  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/agent)
-  add_custom_command(OUTPUT ${agent_out}
-    COMMAND ${agent_cc} ${agent_flags} -o ${agent_out} ${agent_sources}
-    DEPENDS ${agent_sources} ${agent_headers} COMMENT "Building the agent" VERBATIM)
-  add_custom_target(rhrun_agent ALL DEPENDS ${agent_out})
+
   if(TARGET rhrun_transport)
     get_target_property(kind rhrun_transport TYPE)
     if(NOT kind STREQUAL "INTERFACE_LIBRARY")
-      rhrun_embed(rhrun_transport rhrun_agent_x86_64 ${agent_out})
+      if(CMAKE_HOST_SYSTEM_PROCESSOR STREQUAL "aarch64")
+        rhrun_embed(rhrun_transport rhrun_agent_x86_64 ${agent_none})
+        rhrun_embed(rhrun_transport rhrun_agent_aarch64 ${CMAKE_BINARY_DIR}/agent/rhrun-agent)
+      else()
+        rhrun_embed(rhrun_transport rhrun_agent_x86_64 ${CMAKE_BINARY_DIR}/agent/rhrun-agent)
+        rhrun_embed(rhrun_transport rhrun_agent_aarch64 ${agent_aarch64})
+      endif()
       add_dependencies(rhrun_transport rhrun_agent)
+      if(TARGET rhrun_agent_aarch64)
+        add_dependencies(rhrun_transport rhrun_agent_aarch64)
+      endif()
     endif()
   endif()
+  cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL rhrun_agent_tests)
 endif()

@@ -7,8 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,18 +35,9 @@ static int open_candidate(const char *path, enum trust trust, struct error *err)
         return error_set(err, ERROR_INFRA, "cannot use folder \"%s\": others have access to it", path);
     if (trust == TRUST_HOME && (st.st_mode & 077) && fchmod(fd, 0700) < 0)
         return error_errno(err, ERROR_INFRA, errno, "cannot close folder \"%s\" to others", path);
-    if (faccessat(fd, ".", R_OK | W_OK | X_OK, 0) < 0)
+    if (access(path, R_OK | W_OK | X_OK) < 0)
         return error_errno(err, ERROR_INFRA, errno, "cannot write to folder \"%s\"", path);
     return STEAL_FD(fd);
-}
-
-static const char *home_dir(void)
-{
-    const char *home = getenv("HOME");
-    if (home && *home)
-        return home;
-    struct passwd *entry = getpwuid(getuid());
-    return entry ? entry->pw_dir : "";
 }
 
 int base_dir_open(const char *named, struct arena *arena, char **ret_path, struct error *err)
@@ -61,7 +50,7 @@ int base_dir_open(const char *named, struct arena *arena, char **ret_path, struc
         *ret_path = arena_strdup(arena, named);
         return open_candidate(named, TRUST_NAMED, err);
     }
-    const char *home = home_dir();
+    const char *home = facts_home(arena);
     if (*home == '/') {
         char *path = arena_printf(arena, "%s/.rhrun", strcmp(home, "/") == 0 ? "" : home);
         int fd = open_candidate(path, TRUST_HOME, &why);

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 8192, CPUS_MAX = 8192, GPUS_MAX = 256 };
+enum { TEXT_MAX = 8192, CPUS_MAX = 8192, GPUS_MAX = 256, PASSWD_MAX = 4 << 20 };
 
 /* Up to TEXT_MAX bytes of a file, NUL-terminated; false when it cannot be read. */
 static bool read_text(const char *path, char text[TEXT_MAX + 1])
@@ -206,8 +205,12 @@ static char *find_program(const char *name, struct arena *arena)
 /* A version is in the name that the link chain ends in: python3 -> python3.11. */
 static char *python_version(const char *python, struct arena *arena)
 {
-    char resolved[PATH_MAX];
-    if (*python && realpath(python, resolved)) {
+    char link[64], resolved[PATH_MAX];
+    CLEANUP(cleanup_close) int fd = *python ? open(python, O_PATH | O_CLOEXEC) : -1;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = fd < 0 ? -1 : readlink(link, resolved, sizeof resolved - 1);
+    if (n > 0 && resolved[0] == '/') {
+        resolved[n] = 0;
         const char *name = strrchr(resolved, '/') + 1;
         if (strncmp(name, "python3.", 8) == 0 && name[8] && strspn(name + 8, "0123456789") == strlen(name + 8))
             return arena_strdup(arena, name + 6);
@@ -248,16 +251,42 @@ static char *reached_address(struct arena *arena)
     return p ? arena_strndup(arena, p, strcspn(p, " ")) : arena_strdup(arena, "");
 }
 
+/* A field of our line in /etc/passwd, or "". (getpwuid would also ask nscd, and is as large as all of this file.) */
+static char *passwd_field(int field, struct arena *arena)
+{
+    struct buf text = {0};
+    char *found = arena_strdup(arena, ""), uid[24];
+    snprintf(uid, sizeof uid, "%lu:", (unsigned long)getuid());
+    if (file_read("/etc/passwd", PASSWD_MAX, &text, NULL) < 0)
+        return found;
+    for (char *line = text.data, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = 0;
+        char *at[6] = {line}; /* name, password, uid, gid, comment, home */
+        size_t n = 1;
+        for (char *p = line; n < ARRAY_LEN(at) && (p = strchr(p, ':')); n++)
+            at[n] = ++p;
+        if (n == ARRAY_LEN(at) && str_starts(at[2], uid)) {
+            found = arena_strndup(arena, at[field], strcspn(at[field], ":"));
+            break;
+        }
+    }
+    buf_free(&text);
+    return found;
+}
+
+char *facts_home(struct arena *arena)
+{
+    const char *home = getenv("HOME");
+    return home && *home ? arena_strdup(arena, home) : passwd_field(5, arena);
+}
+
 static void read_user(struct arena *arena, struct wire_facts *f)
 {
-    const char *user = getenv("USER"), *home = getenv("HOME");
-    struct passwd *entry = (user && *user) && (home && *home) ? NULL : getpwuid(getuid());
-    if (!user || !*user)
-        user = entry ? entry->pw_name : "";
-    if (!home || !*home)
-        home = entry ? entry->pw_dir : "";
-    f->user = arena_strdup(arena, user);
-    f->home = arena_strdup(arena, home);
+    const char *user = getenv("USER");
+    f->user = user && *user ? arena_strdup(arena, user) : passwd_field(0, arena);
+    f->home = facts_home(arena);
 }
 
 void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *f)

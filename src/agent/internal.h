@@ -91,6 +91,7 @@ int supervise_start(const struct supervise *s, struct error *err);
 void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *ret);
 char *facts_line(const char *path, struct arena *arena); /* a file's first line, "" when there is none */
 char *facts_boot_id(struct arena *arena);
+char *facts_home(struct arena *arena); /* HOME, else what /etc/passwd says; "" = none */
 
 /* ---- base_dir.c ---- */
 /* Finds or makes the base folder (named = HELLO's, "" = look for one); an open folder, or -1 naming all that was
@@ -156,6 +157,7 @@ struct stream {
     bool ready; /* may have output or an end */
     bool check; /* look whether its supervisor lives */
     bool hung;  /* the bell's last writer is gone */
+    bool broken; /* its spool cannot be read: only its end is waited for */
 };
 struct streams {
     struct stream *items;

@@ -161,19 +161,6 @@ static int read_install(struct ledger *l, int machine_fd, const char *const part
 
 /* ---- opening ---- */
 
-static int check_names(const struct wire_hello *h, struct error *err)
-{
-    const char *const names[] = {h->job, h->variant, h->owner};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (!name_valid(names[i]))
-            return error_set(err, ERROR_PROTOCOL, "HELLO: invalid name \"%.80s\"", names[i]);
-    if (strlen(h->variant) >= sizeof((struct status *)0)->variant)
-        return error_set(err, ERROR_PROTOCOL, "HELLO: variant \"%s\" is too long", h->variant);
-    if (*h->work_dir && *h->work_dir != '/')
-        return error_set(err, ERROR_PROTOCOL, "HELLO: working directory \"%.200s\" is not absolute", h->work_dir);
-    return 0;
-}
-
 static int open_job(struct ledger *l, const struct wire_hello *h, struct arena *arena, struct error *err)
 {
     struct utsname u;
@@ -204,8 +191,8 @@ static int open_job(struct ledger *l, const struct wire_hello *h, struct arena *
 int ledger_open(struct ledger *l, const struct wire_hello *h, struct arena *arena, struct error *err)
 {
     *l = (struct ledger){.base_fd = -1, .job_fd = -1, .a_fd = -1, .lock_fd = -1, .epoch_fd = -1, .conn_fd = -1};
-    if (check_names(h, err) < 0)
-        return -1;
+    if (!name_valid(h->owner)) /* the other names were checked as the frame was read */
+        return error_set(err, ERROR_PROTOCOL, "HELLO: invalid owner \"%.80s\"", h->owner);
     l->read_only = h->mode == WIRE_READ;
     l->in_place = *h->work_dir;
     l->job = arena_strdup(arena, h->job);
@@ -218,7 +205,7 @@ int ledger_open(struct ledger *l, const struct wire_hello *h, struct arena *aren
         return -1;
     }
     l->work_dir = l->in_place ? arena_strdup(arena, h->work_dir)
-                              : arena_printf(arena, "%s/work/%s/%s", l->base, l->job, l->variant);
+                              : arena_printf(arena, "%s/work/%s%s%s", l->base, l->job, *l->variant ? "/" : "", l->variant);
     return 0;
 }
 

@@ -8,8 +8,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { SIGNAL_ROUNDS = 200, SIGNAL_PAUSE_NS = 2000000 };
 
 bool server_fenced(struct server *s)
 {
@@ -117,26 +121,6 @@ static const struct live *live_in_slot(struct server *s, const char *slot)
 
 /* ---- RUN ---- */
 
-static const char *run_fault(const struct wire_run *r)
-{
-    if (!wire_id_valid(r->attempt))
-        return "invalid attempt id";
-    if (!*r->slot || strlen(r->slot) >= sizeof((struct status *)0)->slot)
-        return "invalid slot";
-    if (strlen(r->key) >= sizeof((struct status *)0)->key)
-        return "invalid key";
-    if (r->kind != WIRE_KIND_STEP && r->kind != WIRE_KIND_LAUNCH)
-        return "unknown kind of run";
-    if ((*r->env_in && !name_valid(r->env_in)) || (*r->env_out && !name_valid(r->env_out)))
-        return "invalid name of an environment";
-    if (r->worker_count == 0 || r->worker_count > WIRE_WORKERS_MAX)
-        return "invalid number of workers";
-    for (uint32_t i = 0; i < r->worker_count; i++)
-        if (r->workers[i].argv.count == 0 || !*r->workers[i].argv.items[0])
-            return "a worker without a command";
-    return NULL;
-}
-
 /* The attempt's folder is there: its record goes out and it is attached. False: it is only the rest of a claim that
  * was never completed (so nothing was started) and has been removed. */
 static bool run_known(struct server *s, const char *attempt, struct arena *scratch)
@@ -175,6 +159,7 @@ static int run_start(struct server *s, const struct wire_run *run, struct error 
                                       .dir_fd = dir_fd,
                                       .status_fd = status_fd,
                                       .work_dir = l->work_dir,
+                                      .own_dir = !l->in_place,
                                       .env_dir = l->env_dir,
                                       .boot_id = l->boot_id,
                                       .shell = l->shell};
@@ -192,11 +177,6 @@ static int run_start(struct server *s, const struct wire_run *run, struct error 
 static void run(struct server *s, const struct wire_run *r, struct arena *scratch)
 {
     struct error err = ERROR_INIT;
-    const char *fault = run_fault(r);
-    if (fault) {
-        out_fault(&s->out, r->attempt, "RUN: %s", fault);
-        return;
-    }
     if (!begin(s, r->attempt))
         return;
     const struct live *other;
@@ -247,16 +227,8 @@ static void list(struct server *s, uint64_t token)
 
 static void acknowledge(struct server *s, const char *attempt, uint64_t offset)
 {
-    static struct status status;
     CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
-    if (dir_fd < 0 || server_fenced(s) || !ledger_status(dir_fd, &status))
-        return;
-    if (offset > status.spool_bytes)
-        offset = status.spool_bytes;
-    CLEANUP(cleanup_close) int fd = openat(dir_fd, "status", O_RDWR | O_CLOEXEC);
-    if (fd < 0 || offset <= status.acked)
-        return;
-    if (pwrite(fd, &offset, sizeof offset, offsetof(struct status, acked)) == (ssize_t)sizeof offset)
+    if (dir_fd >= 0 && !server_fenced(s))
         spool_ack(dir_fd, offset);
 }
 
@@ -268,8 +240,15 @@ static void send_signal(struct server *s, const char *attempt, uint8_t signal, u
     CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
     if (dir_fd < 0)
         out_fault(&s->out, attempt, "attempt %s is not known on this node", attempt);
-    else if (status_alive(dir_fd) && status_signal(dir_fd, (enum wire_signal)signal, grace_ms, &err) < 0 &&
-             status_alive(dir_fd)) /* one that ended meanwhile needs no signal */
+    /* A supervisor that has just begun to live has not said yet which process it is; one that ended meanwhile
+     * needs no signal. */
+    int rc = dir_fd < 0 ? 0 : -1;
+    for (int i = 0; rc < 0 && i < SIGNAL_ROUNDS && status_alive(dir_fd); i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = SIGNAL_PAUSE_NS}, NULL);
+        rc = status_signal(dir_fd, (enum wire_signal)signal, grace_ms, &err);
+    }
+    if (rc < 0 && status_alive(dir_fd))
         out_fault(&s->out, attempt, "%s", err.text);
     ledger_unlock(&s->ledger);
 }
@@ -301,8 +280,9 @@ static void check(struct server *s, uint64_t token, const struct wire_strings *p
 {
     CLEANUP(cleanup_close) int dir_fd = open(s->ledger.work_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CLEANUP(cleanup_free) uint8_t *found = xcalloc(paths->count, 1);
+    struct stat st;
     for (uint32_t i = 0; i < paths->count; i++)
-        found[i] = (dir_fd >= 0 || paths->items[i][0] == '/') && faccessat(dir_fd, paths->items[i], F_OK, 0) == 0;
+        found[i] = (dir_fd >= 0 || paths->items[i][0] == '/') && fstatat(dir_fd, paths->items[i], &st, 0) == 0;
     size_t frame = wire_begin(&s->out.control, WIRE_CHECKED);
     wire_put_u64(&s->out.control, token);
     wire_put_bytes(&s->out.control, found, paths->count);

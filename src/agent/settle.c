@@ -10,13 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FD_MAX = 65536, TEXT_MAX = 1024 };
+enum { FD_MAX = 1024, TEXT_MAX = 1024 };
 
-/* The child must not keep the connection's lock or the peer's streams alive should the agent die. */
+/* The child must not keep the connection's lock or the peer's streams alive should the agent die: those were opened
+ * early and have small numbers. */
 static void close_all_but(int keep)
 {
-    long max = sysconf(_SC_OPEN_MAX);
-    for (int fd = 0; fd < (max < 0 || max > FD_MAX ? FD_MAX : max); fd++)
+    for (int fd = 0; fd < FD_MAX; fd++)
         if (fd != keep)
             close(fd);
 }

@@ -93,11 +93,16 @@ int stream_record(struct ledger *l, const char *attempt, int dir_fd, struct aren
     return 0;
 }
 
-static uint32_t state_of(const struct stream *s)
+/* State and published size; the state first: what it promises to be complete is read after it. */
+static uint32_t look(const struct stream *s, uint64_t *ret_size)
 {
     uint32_t state = 0;
-    ssize_t n = pread(s->status_fd, &state, sizeof state, offsetof(struct status, state));
-    return n == (ssize_t)sizeof state ? state : 0;
+    uint64_t size = 0;
+    if (pread(s->status_fd, &state, sizeof state, offsetof(struct status, state)) != (ssize_t)sizeof state ||
+        pread(s->status_fd, &size, sizeof size, offsetof(struct status, spool_bytes)) != (ssize_t)sizeof size)
+        state = 0;
+    *ret_size = size;
+    return state;
 }
 
 /* All output is queued: is it over? Queues EXIT and returns true then. */
@@ -110,10 +115,8 @@ static bool finish(struct stream *s, struct ledger *l, uint32_t state, struct ou
         if (status_alive(s->dir_fd))
             return false;
         /* The last bytes and the outcome may have come since this turn began: take another one first. */
-        uint64_t offset = s->offset;
-        struct error err = ERROR_INIT;
-        uint8_t byte;
-        if (state_of(s) != WIRE_STATE_CLAIMED || spool_read(s->dir_fd, offset, &byte, 1, &err) > 0) {
+        uint64_t size;
+        if (look(s, &size) != WIRE_STATE_CLAIMED || (size > s->offset && !s->broken)) {
             s->ready = s->check = true;
             return false;
         }
@@ -134,21 +137,27 @@ static void step(struct streams *all, struct stream *s, struct ledger *l, struct
 {
     static uint8_t data[WIRE_OUTPUT_MAX];
     struct error err = ERROR_INIT;
-    /* The state first: what it promises to be complete is read after it. */
-    uint32_t state = state_of(s);
-    ssize_t n = spool_read(s->dir_fd, s->offset, data, sizeof data, &err);
-    if (n < 0) {
-        out_fault(out, s->attempt, "%s", err.text);
-        stream_detach(all, s);
+    uint64_t size;
+    uint32_t state = look(s, &size);
+    /* The controller may have more than the spool: a node that lost power loses what was not synced. */
+    ssize_t n = s->broken || s->offset >= size ? 0 : spool_read(s->dir_fd, s->offset, data, sizeof data, &err);
+    uint64_t kept_from = n < 0 ? spool_kept_from(s->dir_fd) : 0;
+    if (n < 0 && kept_from > s->offset) { /* acknowledged by another connection meanwhile: the offsets show the gap */
+        s->offset = kept_from;
+        s->ready = true;
         return;
     }
-    if (n > 0) {
+    if (n < 0) { /* the outcome is still worth waiting for */
+        out_fault(out, s->attempt, "%s", err.text);
+        s->broken = true;
+    } else if (n > 0) {
         size_t frame = wire_begin(&out->output, WIRE_OUTPUT);
         wire_put_string(&out->output, s->attempt);
         wire_put_u64(&out->output, s->offset);
         wire_put_bytes(&out->output, data, (size_t)n);
         wire_end(&out->output, frame);
         s->offset += (uint64_t)n;
+        s->ready = true;
         return;
     }
     s->ready = false;

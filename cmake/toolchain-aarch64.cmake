@@ -1,0 +1,15 @@
+# Cross-building everything for aarch64 Linux: cmake --toolchain cmake/toolchain-aarch64.cmake ...
+# (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross, and the libraries of CMakeLists.txt for arm64.)
+# For the agent alone, -DRHRUN_AGENT_AARCH64=ON in a native build is enough.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_ASM_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_FIND_ROOT_PATH /usr/aarch64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+find_program(QEMU_AARCH64_STATIC qemu-aarch64-static)
+if(QEMU_AARCH64_STATIC)
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${QEMU_AARCH64_STATIC})
+endif()
