@@ -33,4 +33,9 @@ bool glob_match(const char *pattern, const char *path);
 bool glob_may_enter(const char *pattern, const char *path, bool *ret_by_star);
 bool glob_has_wildcards(const char *pattern);
 
+/* Why the recorded inputs give another key: "`run` and env X changed". *ret_after is the name of an earlier step when
+ * nothing but edges changed, else NULL. Never NULL. */
+const char *plan_change_reason(const struct plan_step *step, const char *recorded_json, const char **ret_after,
+                               struct arena *arena);
+
 #endif

@@ -1,0 +1,198 @@
+/*
+ * What each (step, node) needs, out of what is recorded of it. Pure. Reasons are made once per recorded key
+ * of a step, not once per node: a record's key stands for its inputs.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+enum { REASONS_MAX = 16 }; /* distinct recorded keys of a step that are remembered */
+
+struct reason {
+    const char *key, *text;
+    const char *again;             /* instead, where the earlier step runs again */
+    const struct plan_step *after; /* that step, or NULL */
+};
+struct decider {
+    const struct plan *plan;
+    const struct plan_record *records;
+    struct plan_decision *out;
+    bool online;
+    struct arena *arena;
+    struct reason reasons[REASONS_MAX]; /* of the step at hand */
+    size_t reason_count;
+};
+
+static size_t cell(const struct decider *d, size_t step, uint32_t node)
+{
+    return step * d->plan->node_count + node;
+}
+
+/* ---- reasons ---- */
+
+static const char *with_time(struct decider *d, const char *text, const char *when)
+{
+    return when && *when ? arena_printf(d->arena, "%s (%s)", text, when) : text;
+}
+
+static const struct plan_step *find_step(const struct plan *plan, const char *name)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (str_eq(plan->steps[i].name, name))
+            return &plan->steps[i];
+    return NULL;
+}
+
+static const struct reason *change(struct decider *d, const struct plan_step *s, const struct plan_record *r)
+{
+    const char *after;
+    for (size_t i = 0; i < d->reason_count; i++)
+        if (str_eq(d->reasons[i].key, r->key))
+            return &d->reasons[i];
+    struct reason *slot = &d->reasons[d->reason_count < REASONS_MAX ? d->reason_count++ : REASONS_MAX - 1];
+    *slot = (struct reason){.key = r->key, .text = plan_change_reason(s, r->inputs, &after, d->arena)};
+    if (after) {
+        slot->after = find_step(d->plan, after);
+        slot->text = arena_printf(d->arena, "after %s, which changed", after);
+        slot->again = arena_printf(d->arena, "after %s (which runs again)", after);
+    }
+    return slot;
+}
+
+static const char *change_reason(struct decider *d, const struct plan_step *s, const struct plan_record *r,
+                                 uint32_t node)
+{
+    const struct reason *reason = change(d, s, r);
+    if (!reason->after)
+        return reason->text;
+    enum verdict v = d->out[cell(d, reason->after->id, node)].verdict; /* it comes before s: decided already */
+    return v == VERDICT_RUN || v == VERDICT_AGAIN ? reason->again : reason->text;
+}
+
+static const char *end_reason(struct decider *d, const struct plan_step *s, const struct plan_record *r)
+{
+    if (r->unknown)
+        return with_time(
+            d, s->on_unknown_fail ? "its outcome is unknown, and `on_unknown` is fail" : "its outcome is unknown",
+            r->when);
+    return with_time(d, r->ended ? arena_printf(d->arena, "ended with %s", r->ended) : "did not end well", r->when);
+}
+
+/* ---- passes ---- */
+
+static struct plan_decision decide_one(struct decider *d, const struct plan_step *s, const struct plan_record *r,
+                                       uint32_t node)
+{
+    bool launch = s->kind->phase == PHASE_LAUNCH;
+    if (r->voided)
+        return (struct plan_decision){VERDICT_AGAIN,
+                                      r->why_not ? r->why_not : "asked for by --again, --fresh or --from"};
+    if (!r->present)
+        return (struct plan_decision){VERDICT_RUN, NULL};
+    if (!str_eq(r->key, s->key) && (r->ok || r->live))
+        return (struct plan_decision){VERDICT_AGAIN, change_reason(d, s, r, node)};
+    if (r->live)
+        return (struct plan_decision){VERDICT_KEEP, "it runs at this moment"};
+    if (r->unknown || !r->ok)
+        return (struct plan_decision){VERDICT_AGAIN, end_reason(d, s, r)};
+    if (r->contradicted)
+        return (struct plan_decision){VERDICT_AGAIN, r->why_not ? r->why_not : "the node's ledger does not have it"};
+    if (r->verified || launch) /* a launch's result counts even when its node is gone */
+        return (struct plan_decision){VERDICT_KEEP, NULL};
+    return (struct plan_decision){VERDICT_DEPENDS,
+                                  d->online ? "the node could not be asked" : "the node was not asked"};
+}
+
+static void pass_records(struct decider *d)
+{
+    static const struct plan_record nothing = {0};
+    for (size_t i = 0; i < d->plan->step_count; i++) {
+        const struct plan_step *s = &d->plan->steps[i];
+        bool kept = s->kind->phase == PHASE_SETUP || s->kind->phase == PHASE_LAUNCH;
+        d->reason_count = 0;
+        for (uint32_t n = 0; n < d->plan->node_count; n++) {
+            size_t at = cell(d, i, n);
+            if (!s->on[n])
+                d->out[at] = (struct plan_decision){VERDICT_NOT_NEEDED, NULL};
+            else
+                d->out[at] = decide_one(d, s, kept && d->records ? &d->records[at] : &nothing, n);
+        }
+    }
+}
+
+static bool is_live(const struct decider *d, size_t at)
+{
+    return d->records && d->records[at].live;
+}
+
+enum launch_is { LAUNCH_TO_RUN, LAUNCH_LIVE, LAUNCH_KEPT };
+
+/* A launch starts on all of its nodes or on none. */
+static enum launch_is pass_launch(struct decider *d, const struct plan_step *s)
+{
+    uint32_t first = UINT32_MAX;
+    bool live = false;
+    for (uint32_t n = 0; n < d->plan->node_count; n++) {
+        size_t at = cell(d, s->id, n);
+        live = live || (s->on[n] && is_live(d, at));
+        if (s->on[n] && d->out[at].verdict != VERDICT_KEEP && first == UINT32_MAX)
+            first = n;
+    }
+    if (first == UINT32_MAX)
+        return live ? LAUNCH_LIVE : LAUNCH_KEPT;
+    const char *reason = arena_printf(d->arena, "it runs again on \"%s\"", d->plan->spec->hosts[first].name);
+    for (uint32_t n = 0; n < d->plan->node_count; n++)
+        if (s->on[n] && d->out[cell(d, s->id, n)].verdict == VERDICT_KEEP)
+            d->out[cell(d, s->id, n)] = (struct plan_decision){VERDICT_AGAIN, reason};
+    return LAUNCH_TO_RUN;
+}
+
+/* With the launch's result kept, what surrounds it need not run, nor what leads to it be there. While it runs, its
+ * prolog is over. */
+static void pass_not_needed(struct decider *d, enum launch_is launch)
+{
+    for (size_t i = 0; i < d->plan->step_count; i++) {
+        enum plan_phase phase = d->plan->steps[i].kind->phase;
+        if (phase == PHASE_LAUNCH || (launch == LAUNCH_LIVE && phase != PHASE_PROLOG))
+            continue;
+        for (uint32_t n = 0; n < d->plan->node_count; n++) {
+            size_t at = cell(d, i, n);
+            bool asked_for = d->records && d->records[at].voided;
+            if (d->out[at].verdict != VERDICT_KEEP && !asked_for)
+                d->out[at] = (struct plan_decision){VERDICT_NOT_NEEDED, NULL};
+        }
+    }
+}
+
+void plan_decide(const struct plan *plan, const struct plan_record *records, bool online, struct arena *arena,
+                 struct plan_decision *ret_decisions)
+{
+    struct decider d = {.plan = plan, .records = records, .out = ret_decisions, .online = online, .arena = arena};
+    /* 1. every (step, node) by its own record */
+    pass_records(&d);
+    /* 2. a launch runs again everywhere when it does anywhere */
+    enum launch_is launch = LAUNCH_TO_RUN;
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind->phase == PHASE_LAUNCH)
+            launch = pass_launch(&d, &plan->steps[i]);
+    /* 3. a kept launch makes the rest unnecessary */
+    if (launch != LAUNCH_TO_RUN)
+        pass_not_needed(&d, launch);
+}
+
+const char *verdict_name(enum verdict v)
+{
+    switch (v) {
+    case VERDICT_KEEP:
+        return "keep";
+    case VERDICT_RUN:
+        return "run";
+    case VERDICT_AGAIN:
+        return "run again";
+    case VERDICT_DEPENDS:
+        return "depends on the node";
+    case VERDICT_NOT_NEEDED:
+        break;
+    }
+    return "not needed";
+}

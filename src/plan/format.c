@@ -1,0 +1,307 @@
+/*
+ * A plan as text for people: a line per step and verdict, reasons below it, then ranks, the command and
+ * hints. At most WIDTH columns where names allow it. What comes from the spec is shown without control
+ * characters, so that a plan cannot write to the terminal what it likes.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+enum { WIDTH = 80, NAME_WIDTH = 20, NODES_WIDTH = 14, VERDICT_WIDTH = 10, GROUPS_MAX = 8, RANK_LINES = 16 };
+
+struct group { /* nodes of one step with the same verdict for the same reason */
+    struct plan_decision decision;
+    uint32_t count;
+    bool *on;
+};
+
+/* ---- pieces ---- */
+
+static bool is_start(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+static size_t columns(const char *s)
+{
+    size_t n = 0;
+    for (; *s; s++)
+        n += is_start(*s);
+    return n;
+}
+
+/* s in at most `width` columns, cut with "..."; returns the columns it took. */
+static size_t put_clean(struct buf *b, const char *s, size_t width)
+{
+    bool cut = columns(s) > width;
+    size_t room = cut && width > 3 ? width - 3 : width, n = 0;
+    for (; *s; s++) {
+        if (is_start(*s) && n++ == room) {
+            n--;
+            break;
+        }
+        unsigned char c = (unsigned char)*s;
+        buf_putc(b, c < 32 || c == 127 ? ' ' : *s);
+    }
+    if (cut && width > 3) {
+        buf_puts(b, "...");
+        n += 3;
+    }
+    return n;
+}
+
+static void put_column(struct buf *b, const char *s, size_t width)
+{
+    size_t n = columns(s);
+    put_clean(b, s, n > width ? SIZE_MAX : width);
+    buf_printf(b, "%*s", (int)(n < width ? width - n : 0), "");
+    buf_puts(b, "  ");
+}
+
+/* Text of several lines, each indented. */
+static void put_block(struct buf *b, const char *s, const char *indent)
+{
+    while (*s) {
+        size_t len = strcspn(s, "\n");
+        CLEANUP(cleanup_free) char *line = xstrndup(s, len);
+        buf_puts(b, indent);
+        put_clean(b, line, SIZE_MAX);
+        buf_putc(b, '\n');
+        s += len + (s[len] == '\n');
+    }
+}
+
+void plan_node_set(const struct plan *plan, const bool *on, struct buf *ret)
+{
+    uint32_t count = 0, last = 0;
+    for (uint32_t i = 0; i < plan->node_count; i++)
+        if (on[i]) {
+            count++;
+            last = i;
+        }
+    if (count == 1) {
+        buf_puts(ret, plan->spec->hosts[last].name);
+        return;
+    }
+    const char *comma = "";
+    for (uint32_t i = 0; i < plan->node_count; i++) {
+        if (!on[i])
+            continue;
+        uint32_t from = i;
+        while (i + 1 < plan->node_count && on[i + 1])
+            i++;
+        buf_printf(ret, i > from ? "%s%u-%u" : "%s%u", comma, from, i);
+        comma = ",";
+    }
+}
+
+/* ---- steps ---- */
+
+static const char *verdict_colour(enum verdict v)
+{
+    switch (v) {
+    case VERDICT_KEEP:
+        return "32";
+    case VERDICT_RUN:
+    case VERDICT_AGAIN:
+        return "33";
+    case VERDICT_DEPENDS:
+        return "36";
+    case VERDICT_NOT_NEEDED:
+        break;
+    }
+    return "2";
+}
+
+static void put_verdict(struct buf *b, enum verdict v, bool colour)
+{
+    const char *name = v == VERDICT_DEPENDS ? "depends" : verdict_name(v);
+    buf_puts(b, "  ");
+    if (colour)
+        buf_printf(b, "\033[%sm", verdict_colour(v));
+    buf_printf(b, "%-*s", VERDICT_WIDTH, name);
+    if (colour)
+        buf_puts(b, "\033[0m");
+    buf_puts(b, "  ");
+}
+
+static size_t group_nodes(const struct plan *plan, const struct plan_step *s, const struct plan_decision *row,
+                          struct group *groups, struct arena *arena, uint32_t *ret_rest)
+{
+    size_t count = 0;
+    *ret_rest = 0;
+    for (uint32_t n = 0; n < plan->node_count; n++) {
+        if (!s->on[n])
+            continue;
+        struct plan_decision d = row ? row[n] : (struct plan_decision){VERDICT_RUN, NULL};
+        size_t g = 0;
+        while (g < count && (groups[g].decision.verdict != d.verdict || !str_eq(groups[g].decision.reason, d.reason)))
+            g++;
+        if (g == GROUPS_MAX) {
+            ++*ret_rest;
+            continue;
+        }
+        if (g == count) {
+            groups[count++] = (struct group){.decision = d, .on = arena_array(arena, plan->node_count, sizeof(bool))};
+        }
+        groups[g].on[n] = true;
+        groups[g].count++;
+    }
+    return count;
+}
+
+static void put_reason(struct buf *b, const struct plan_decision *d)
+{
+    const char *also = d->verdict == VERDICT_DEPENDS ? "only the node can tell: " : "";
+    if (d->reason) {
+        buf_printf(b, "%*s%s", VERDICT_WIDTH + 6, "", also);
+        put_clean(b, d->reason, SIZE_MAX);
+        buf_putc(b, '\n');
+    }
+}
+
+static void put_step(const struct plan *plan, const struct plan_step *s, const struct plan_decision *row, bool colour,
+                     bool verbose, size_t name_width, struct arena *arena, struct buf *b)
+{
+    struct group groups[GROUPS_MAX];
+    uint32_t rest;
+    size_t count = group_nodes(plan, s, row, groups, arena, &rest);
+    for (size_t g = 0; g < count; g++) {
+        struct buf nodes = {0};
+        plan_node_set(plan, groups[g].on, &nodes);
+        put_verdict(b, groups[g].decision.verdict, colour);
+        put_column(b, s->name, name_width);
+        if (columns(nodes.data) > NODES_WIDTH) {
+            buf_clear(&nodes);
+            buf_printf(&nodes, "%u nodes", groups[g].count);
+        }
+        put_column(b, nodes.data, NODES_WIDTH);
+        put_clean(b, s->title, WIDTH - (VERDICT_WIDTH + 8 + name_width + NODES_WIDTH));
+        while (b->len && b->data[b->len - 1] == ' ')
+            b->data[--b->len] = 0;
+        buf_putc(b, '\n');
+        put_reason(b, &groups[g].decision);
+        buf_free(&nodes);
+    }
+    if (rest)
+        buf_printf(b, "%*sand %u more nodes for other reasons\n", VERDICT_WIDTH + 6, "", rest);
+    if (!verbose)
+        return;
+    buf_printf(b, "%*skey %s\n", VERDICT_WIDTH + 6, "", s->key);
+    for (size_t i = 0; i < s->input_count; i++) {
+        buf_printf(b, "%*s", VERDICT_WIDTH + 8, "");
+        put_clean(b, s->inputs[i].name, SIZE_MAX);
+        buf_puts(b, " = ");
+        put_clean(b, s->inputs[i].value, SIZE_MAX);
+        buf_putc(b, '\n');
+    }
+}
+
+/* ---- what follows the steps ---- */
+
+static void put_ranks(const struct plan *plan, bool verbose, struct buf *b)
+{
+    if (!plan->spec->distributed.present)
+        return;
+    if (!plan->ranks_known) {
+        buf_puts(b, "\n  ranks: known once the nodes have told their CPUs and GPUs\n");
+        return;
+    }
+    buf_printf(b, "\n  %u ranks\n", plan->world_size);
+    uint32_t rank = 0;
+    for (uint32_t n = 0; n < plan->node_count; n++) {
+        if (n == RANK_LINES && !verbose && plan->node_count > RANK_LINES + 1) {
+            buf_printf(b, "    rank %u-%u on %u more nodes\n", rank, plan->world_size - 1, plan->node_count - n);
+            return;
+        }
+        uint32_t last = rank + plan->nproc[n] - 1;
+        buf_printf(b, last > rank ? "    rank %u-%u" : "    rank %u", rank, last);
+        buf_printf(b, " on node %u (", n);
+        put_clean(b, plan->spec->hosts[n].name, SIZE_MAX);
+        buf_puts(b, ")\n");
+        rank = last + 1;
+    }
+}
+
+static bool starts(const struct plan *plan, const struct plan_step *s, const struct plan_decision *row)
+{
+    for (uint32_t n = 0; n < plan->node_count; n++)
+        if (s->on[n] && (!row || row[n].verdict == VERDICT_RUN || row[n].verdict == VERDICT_AGAIN ||
+                         row[n].verdict == VERDICT_DEPENDS))
+            return true;
+    return false;
+}
+
+/* The launch's command always, those of other steps when asked for or when the title does not show all. */
+static void put_commands(const struct plan *plan, const struct plan_decision *decisions, bool verbose, struct buf *b)
+{
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *s = &plan->steps[i];
+        const struct plan_decision *row = decisions ? decisions + i * plan->node_count : NULL;
+        if (!s->command || !starts(plan, s, row) || (!verbose && s->kind->phase != PHASE_LAUNCH))
+            continue;
+        buf_putc(b, '\n');
+        buf_puts(b, "  ");
+        put_clean(b, s->name, SIZE_MAX);
+        buf_puts(b, " starts\n");
+        put_block(b, s->command, "    ");
+    }
+}
+
+static void put_hints(const struct plan *plan, struct buf *b)
+{
+    bool any = false;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *s = &plan->steps[i];
+        if (!s->hint)
+            continue;
+        buf_puts(b, any ? "  hint: " : "\n  hint: ");
+        put_clean(b, s->name, SIZE_MAX);
+        buf_puts(b, ": ");
+        put_clean(b, s->hint, SIZE_MAX);
+        buf_putc(b, '\n');
+        any = true;
+    }
+}
+
+static void put_header(const struct plan *plan, const struct plan_decision *decisions, struct buf *b)
+{
+    const struct spec *spec = plan->spec;
+    size_t todo = 0;
+    for (size_t i = 0; i < plan->step_count; i++)
+        todo += starts(plan, &plan->steps[i], decisions ? decisions + i * plan->node_count : NULL);
+    put_clean(b, spec->name, SIZE_MAX);
+    if (spec->path) {
+        buf_puts(b, " (");
+        put_clean(b, spec->path, SIZE_MAX);
+        buf_puts(b, ")");
+    }
+    buf_printf(b, ": %zu step%s", plan->step_count, plan->step_count == 1 ? "" : "s");
+    buf_printf(b, " on %u node%s, ", plan->node_count, plan->node_count == 1 ? "" : "s");
+    if (todo)
+        buf_printf(b, "%zu to do\n\n", todo);
+    else
+        buf_puts(b, "nothing to do\n\n");
+}
+
+void plan_format(const struct plan *plan, const struct plan_decision *decisions, bool colour, bool verbose,
+                 struct buf *ret)
+{
+    size_t name_width = 6;
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < plan->step_count; i++) {
+        size_t n = columns(plan->steps[i].name);
+        if (n > name_width)
+            name_width = n < NAME_WIDTH ? n : NAME_WIDTH;
+    }
+    put_header(plan, decisions, ret);
+    for (size_t i = 0; i < plan->step_count; i++) {
+        put_step(plan, &plan->steps[i], decisions ? decisions + i * plan->node_count : NULL, colour, verbose,
+                 name_width, arena, ret);
+        arena_reset(arena);
+    }
+    put_ranks(plan, verbose, ret);
+    put_commands(plan, decisions, verbose, ret);
+    put_hints(plan, ret);
+    arena_destroy(arena);
+}
