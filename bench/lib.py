@@ -4,6 +4,7 @@ Times of one machine drift by half within minutes, so A and B run in turn inside
 median of the ratios A/B, with the medians of both beside it.
 """
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -12,7 +13,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -94,6 +94,19 @@ class Bench:
         return min(medians, key=medians.get), medians
 
     # -- specs --
+
+    def check_launch(self, spec, nodes, workers):
+        """One unmeasured run that is looked at: each node's launch ended well, with as many workers as asked for."""
+        with_json = subprocess.run([self.rhrun, "--json", str(spec)], env=self.env, cwd=self.dir, stdin=subprocess.DEVNULL,
+                                   capture_output=True, text=True, timeout=TIMEOUT)
+        events = [json.loads(line) for line in with_json.stdout.splitlines() if line.startswith("{")]
+        ended = {e["node"] for e in events if e.get("type") == "finished" and e.get("step") == "launch" and e.get("outcome") == "ok"}
+        if with_json.returncode != 0 or len(ended) != nodes:
+            raise RuntimeError(f"the launch ended well on {len(ended)} of {nodes} nodes: {with_json.stderr[-500:]}")
+        plan = json.loads(subprocess.run([self.rhrun, "plan", "--json", "--offline", str(spec)], env=self.env, cwd=self.dir,
+                                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT, check=True).stdout)
+        if plan.get("world_size") != workers:
+            raise RuntimeError(f"{plan.get('world_size')} workers are planned, not {workers}")
 
     def spec(self, name, text):
         path = self.dir / name

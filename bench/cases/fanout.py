@@ -27,6 +27,7 @@ def peers(bench, fleet, kex):
 
 def against(bench, fleet, work, limits):
     spec = bench.spec("fanout.yaml", SPEC % fleet.cluster(HOSTS))
+    bench.check_launch(spec, HOSTS, HOSTS)
     for kex, limit in limits.items():
         candidates = peers(bench, fleet, kex)
         name, _ = bench.fastest(candidates)

@@ -8,6 +8,9 @@ SPEC = "name: launch%d\ndistributed: {nproc_per_node: %d}\nentrypoint: {command:
 def rows(bench):
     specs = {n: bench.spec(f"launch{n}.yaml", SPEC % (n, n)) for n in (2, 64)}
 
+    for n, spec in specs.items():
+        bench.check_launch(spec, 1, n)
+
     def ours(n):
         return lambda: bench.seconds([bench.rhrun, "--quiet", specs[n]])
 
