@@ -44,6 +44,8 @@ int loop_watch(struct super *su, struct worker *w, int which, int fd)
 static void show(struct super *su, struct worker *w, struct output *st, const uint8_t *data, size_t len, bool flush)
 {
     mask_feed(&su->mask, &st->mask, data, len, flush, &su->shown);
+    if (!su->shown.len)
+        return;
     sink_put(&su->sink, w->status->rank, st->id, su->shown.data, su->shown.len);
     tail_add(&w->tail, (const uint8_t *)su->shown.data, su->shown.len);
 }

@@ -172,18 +172,31 @@ static char *out0(struct fixture *f)
     return output(f, 0, WIRE_STREAM_OUT, NULL);
 }
 
+/* A supervisor that died in the middle would never ring again. */
+static void assert_alive(struct fixture *f)
+{
+    if (f->record.state == WIRE_STATE_CLAIMED && !status_alive(f->dir_fd)) {
+        look(f);
+        if (f->record.state == WIRE_STATE_CLAIMED)
+            fail_msg("the supervisor died");
+    }
+}
+
 static void wait_output(struct fixture *f, const char *wanted)
 {
     for (look(f); !strstr(out0(f), wanted); look(f)) {
         assert_int_equal(f->record.state, WIRE_STATE_CLAIMED);
         wait_bell(f);
+        assert_alive(f);
     }
 }
 
 static void wait_end(struct fixture *f)
 {
-    for (look(f); f->record.state == WIRE_STATE_CLAIMED; look(f))
+    for (look(f); f->record.state == WIRE_STATE_CLAIMED; look(f)) {
         wait_bell(f);
+        assert_alive(f);
+    }
     look(f); /* output published just before the end */
 }
 
