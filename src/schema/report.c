@@ -129,9 +129,16 @@ bool fault_value(const struct eval *e, enum fault_kind kind, const struct sub_li
     if (!note_fault(e, kind))
         return false;
     struct buf message = {0}, expected = {0};
-    put_subject(e, &message);
-    buf_puts(&message, " cannot be ");
-    doc_describe(e->node, &message);
+    const struct doc_member *member = e->run->frame->member;
+    if (member && member->key == e->node->text) { /* propertyNames: the key is the value */
+        buf_puts(&message, "key ");
+        put_subject(e, &message);
+        buf_puts(&message, " cannot be used here");
+    } else {
+        put_subject(e, &message);
+        buf_puts(&message, " cannot be ");
+        doc_describe(e->node, &message);
+    }
     bool container = e->node->type == DOC_ARRAY || e->node->type == DOC_OBJECT;
     struct diagnostic *item = report(e, container ? key_or_value_place(e) : e->node->place, "%s", message.data);
     if (e->run->wording && e->run->wording_node == e->node)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MAX = 20000000 };
+enum { STEPS_MAX = 10000000 };
 
 /* ---- limits ---- */
 
