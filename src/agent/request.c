@@ -76,6 +76,17 @@ static void live_add(struct server *s, const char *attempt, const char *slot)
     snprintf(l->slot, sizeof l->slot, "%s", slot);
 }
 
+/* Claimed, but its agent or supervisor died before any worker was started: as good as no claim at all, where another
+ * boot's claim is not (what its page cache held is gone). */
+static bool never_started(const struct ledger *l, int dir_fd, struct status *status)
+{
+    if (status->state != WIRE_STATE_CLAIMED || status->start_mono_ns || status_alive(dir_fd))
+        return false;
+    /* the lock first, then the word that nobody can write any more */
+    return ledger_status(dir_fd, status) && status->state == WIRE_STATE_CLAIMED && !status->start_mono_ns &&
+           strncmp(status->boot_id, l->boot_id, sizeof status->boot_id) == 0;
+}
+
 static bool live_scan(void *context, const char *attempt, int dir_fd)
 {
     static struct status status;
@@ -96,6 +107,8 @@ static bool live_check(struct server *s, const char *attempt)
         return false;
     if (status_alive(dir_fd))
         return true;
+    if (never_started(&s->ledger, dir_fd, &status))
+        return false;
     if (status_mark_lost(dir_fd, attempt, &err) < 0)
         out_fault(&s->out, attempt, "%s", err.text);
     return false;
@@ -121,8 +134,8 @@ static const struct live *live_in_slot(struct server *s, const char *slot)
 
 /* ---- RUN ---- */
 
-/* The attempt's folder is there: its record goes out and it is attached. False: it is only the rest of a claim that
- * was never completed (so nothing was started) and has been removed. */
+/* The attempt's folder is there: its record goes out and it is attached. False: it is only the rest of a claim under
+ * which nothing was started, and has been removed. */
 static bool run_known(struct server *s, const char *attempt, struct arena *scratch)
 {
     static struct status status;
@@ -131,7 +144,11 @@ static bool run_known(struct server *s, const char *attempt, struct arena *scrat
     CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
     if (dir_fd < 0)
         return false;
-    if (!ledger_status(dir_fd, &status) && !status_alive(dir_fd)) {
+    bool claimed = ledger_status(dir_fd, &status);
+    if (claimed ? never_started(&s->ledger, dir_fd, &status) : !status_alive(dir_fd)) {
+        struct stream *stream = stream_find(&s->streams, attempt);
+        if (stream)
+            stream_detach(&s->streams, stream);
         if (ledger_forget(&s->ledger, attempt, &err) == 0)
             return false;
         out_fault(&s->out, attempt, "%s", err.text);
@@ -206,8 +223,8 @@ static bool list_one(void *context, const char *attempt, int dir_fd)
     struct server *s = context;
     struct error err = ERROR_INIT;
     struct wire_record record;
-    if (!ledger_status(dir_fd, &status)) /* a claim that is not complete: nothing ran under it */
-        return true;
+    if (!ledger_status(dir_fd, &status) || never_started(&s->ledger, dir_fd, &status))
+        return true; /* nothing ran under it */
     struct arena *arena = arena_create();
     if (stream_record(&s->ledger, attempt, dir_fd, arena, &record, &err) < 0)
         out_fault(&s->out, attempt, "%s", err.text);

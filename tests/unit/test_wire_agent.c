@@ -534,29 +534,48 @@ static void test_read_mode_refusals(void **state)
     peer_close(&a);
 }
 
-/* An agent that died within the claim started nothing: the attempt may still run, once. */
+/* An agent that died within the claim, or before its supervisor began, started nothing: the attempt may still run. */
 static void test_half_made_claim(void **state)
 {
     (void)state;
+    static struct status status;
     struct peer p;
-    peer_open(&p, WIRE_OWN, OWNER_A);
-    char *a = xasprintf("%s/m", p.facts.base_dir);
     glob_t found;
-    assert_int_equal(glob(arena_printf(p.arena, "%s/*/jobs/" JOB "/a", a), 0, NULL, &found), 0);
-    char *dir = arena_printf(p.arena, "%s/" ID("1"), found.gl_pathv[0]);
-    assert_int_equal(mkdir(dir, 0700), 0);
-    char zeros[100] = {0};
-    int fd = open(arena_printf(p.arena, "%s/status", dir), O_WRONLY | O_CREAT, 0600);
-    assert_int_equal(write(fd, zeros, sizeof zeros), sizeof zeros);
-    close(fd);
+    peer_open(&p, WIRE_OWN, OWNER_A);
+    assert_int_equal(glob(arena_printf(p.arena, "%s/m/*/jobs/" JOB "/a", p.facts.base_dir), 0, NULL, &found), 0);
+    for (int claimed = 0; claimed < 3; claimed++) {
+        const char *attempt = claimed == 0 ? ID("1") : claimed == 1 ? ID("2") : ID("3");
+        char *dir = arena_printf(p.arena, "%s/%s", found.gl_pathv[0], attempt);
+        memset(&status, 0, sizeof status);
+        if (claimed) {
+            status.version = STATUS_VERSION;
+            status.state = WIRE_STATE_CLAIMED;
+            snprintf(status.attempt, sizeof status.attempt, "%s", attempt);
+            snprintf(status.slot, sizeof status.slot, "x");
+            /* another boot's claim says less: it may have run, and is lost */
+            snprintf(status.boot_id, sizeof status.boot_id, "%.36s", claimed == 1 ? p.facts.boot_id : "other");
+        }
+        assert_int_equal(mkdir(dir, 0700), 0);
+        int fd = open(arena_printf(p.arena, "%s/status", dir), O_WRONLY | O_CREAT, 0600);
+        assert_int_equal(write(fd, &status, sizeof status), sizeof status);
+        close(fd);
+        send_token(&p, WIRE_LIST, 1);
+        if (claimed == 2) {
+            struct wire_record r = expect_record(&p, WIRE_RECORD);
+            assert_int_equal(r.state, WIRE_STATE_LOST);
+            assert_false(r.same_boot);
+        }
+        expect(&p, WIRE_LISTED);
+        if (claimed == 2)
+            continue;
+        buf_clear(&p.output);
+        send_run(&p, attempt, "x", "echo yes");
+        expect_started(&p, attempt);
+        struct wire_record r = expect_record(&p, WIRE_EXIT);
+        assert_true(wire_record_success(&r));
+        send_strings(&p, WIRE_FORGET, NULL, 1, attempt);
+    }
     globfree(&found);
-    free(a);
-    send_token(&p, WIRE_LIST, 1);
-    expect(&p, WIRE_LISTED);
-    send_run(&p, ID("1"), "x", "echo yes");
-    expect_started(&p, ID("1"));
-    struct wire_record r = expect_record(&p, WIRE_EXIT);
-    assert_true(wire_record_success(&r));
     peer_close(&p);
 }
 
