@@ -38,7 +38,7 @@ enum transport_phase {
     TRANSPORT_CONNECT,    /* TCP, or starting the proxy command */
     TRANSPORT_HOST_KEY,   /* banner, key exchange, host key */
     TRANSPORT_AUTH,
-    TRANSPORT_AGENT,      /* exec, upload, start; ends with the first byte that the node sends */
+    TRANSPORT_AGENT,      /* exec, upload, start; ends with the agent's magic */
     TRANSPORT_OPEN,
     TRANSPORT_CLOSED,
 };
@@ -63,7 +63,8 @@ struct transport_host {
 };
 
 struct transport_callbacks {
-    void (*opened)(void *arg);  /* the agent was started; what was written before goes out now. May be NULL */
+    void (*opened)(void *arg);  /* the agent runs (its magic was seen, `data` follows); what was written before goes out
+                                 * now. With `command`: it was started. May be NULL */
     void (*data)(void *arg, const uint8_t *data, size_t len); /* len > 0; data is valid during the call */
     void (*drained)(void *arg); /* after transport_queued was TRANSPORT_QUEUE_HIGH or more: it is below half of it. May be NULL */
     /* The stream has ended: err says which host, what failed and what to do; code ERROR_INFRA (ERROR_TIMEOUT when a

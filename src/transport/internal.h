@@ -1,0 +1,174 @@
+/*
+ * The parts of transport: the common half (transport.c), what starts the agent (start.c), one file per kind, and
+ * what the ssh kinds need: config.c (ssh_config), known_hosts.c, keys.c, agent_client.c, pool.c.
+ */
+#ifndef RHRUN_TRANSPORT_INTERNAL_H
+#define RHRUN_TRANSPORT_INTERNAL_H
+
+#include "rhrun/transport.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+enum {
+    DEFAULT_TIMEOUT_MS = 10000,
+    ERROR_TAIL_MAX = 4096, /* of a child's or the node's stderr */
+    READ_SIZE = 64 << 10,
+};
+
+/* ---- kinds ---- */
+struct transport_ops {
+    enum transport_kind kind;
+    const char *name;
+    void (*open)(struct transport *t);  /* begins; faults by transport_fail */
+    void (*flush)(struct transport *t); /* there is something to write, or it was resumed: pump in a later turn */
+    void (*close)(struct transport *t); /* frees t->impl; may be half made */
+    bool (*again)(struct transport *t); /* the node's start script wants another attempt: begin it; false: cannot */
+};
+extern const struct transport_ops transport_ssh_ops, transport_openssh_ops, transport_local_ops, transport_sim_ops;
+
+/* ---- start.c: the script that receives and starts the agent, and its answers ---- */
+enum start_event {
+    START_NONE,   /* nothing known yet */
+    START_OPENED, /* the agent speaks */
+    START_SEND,   /* the node wants the agent of start->arch (its own script waits for it on stdin) */
+    START_AGAIN,  /* this folder did not do; the script has ended, run one for the next */
+    START_FAILED, /* err says why */
+};
+struct start {
+    char arch[24];          /* what is sent: "x86_64" first */
+    char tag[17];           /* random: tells the script's lines from a login file's */
+    uint32_t skip;          /* folders not to try again */
+    struct buf seen;        /* what the node has sent before the magic */
+    size_t scanned;         /* of it, looked at: up to the start of the last unfinished line */
+    struct buf tried;       /* for people: "/tmp: no space left, ..." */
+    const uint8_t *data;    /* still to be uploaded */
+    size_t left;
+};
+/* The shell script for the remote command, wrapped so that any login shell can run it. */
+void start_command(struct transport *t, struct buf *ret);
+enum start_event start_feed(struct transport *t, const uint8_t *data, size_t len, struct error *err);
+
+/* ---- the common half ---- */
+struct transport {
+    struct transport_pool *pool;
+    const struct transport_ops *ops, *next_ops; /* next_ops: to be opened in the next turn */
+    struct transport_callbacks callbacks;
+    void *arg;
+    struct transport_host host; /* own copies, in arena */
+    struct arena *arena;
+    enum transport_phase phase;
+    char digest[400];
+    void *impl;
+    struct loop_timer *later;    /* delivers `error`, opens next_ops */
+    struct loop_timer *deadline; /* of the phase */
+    struct buf out;              /* written, from out_at on not yet sent */
+    size_t out_at;
+    bool paused, high;
+    bool failing; /* error is set, `closed` comes in the next turn */
+    bool gone;    /* transport_close was called inside one of its callbacks */
+    unsigned busy;
+    enum transport_phase failed_in;
+    struct error error;
+    struct start start;
+};
+/* Event handlers of a kind run between enter and leave: transport_close inside them only marks t. */
+void transport_enter(struct transport *t);
+bool transport_leave(struct transport *t); /* false: t is gone, do not touch it */
+bool transport_stopped(const struct transport *t); /* gone or failing: touch nothing more */
+void transport_fail(struct transport *t, const struct error *err);
+void transport_failf(struct transport *t, enum error_code code, const char *hint, const char *fmt, ...) FORMAT(4, 5);
+void transport_set_phase(struct transport *t, enum transport_phase phase); /* starts its deadline */
+void transport_switch(struct transport *t, const struct transport_ops *ops); /* give up this kind for another */
+void transport_opened(struct transport *t); /* called by transport_received; by a kind only for `command` */
+void transport_received(struct transport *t, const uint8_t *data, size_t len);
+/* The stream has ended; text is what is known of the reason ("" = nothing), from the node's stderr say. */
+void transport_ended(struct transport *t, const char *text);
+/* What to send now: first the upload, then (once open) what was written. 0 = nothing. */
+size_t transport_outgoing(struct transport *t, const uint8_t **ret);
+void transport_sent(struct transport *t, size_t len);
+const char *transport_target(const struct transport *t); /* `host "gpu1"` for messages: the name as the user wrote it */
+
+/* ---- child_stream.c: a child process whose stdin and stdout are the stream ---- */
+struct child_stream;
+/* argv and env as in loop_child_options; file may be NULL. NULL after transport_fail. */
+struct child_stream *child_stream_start(struct transport *t, const char *file, const char *const *argv,
+                                        const char *const *env, void (*ended)(struct transport *t, int status, int signal, const char *error_text));
+void child_stream_flush(struct child_stream *c);
+void child_stream_destroy(struct child_stream *c); /* closes the stream; the child sees the end of its stdin */
+
+/* ---- pool.c ---- */
+struct agent_binary {
+    char arch[24];
+    const uint8_t *data;
+    size_t size;
+};
+struct known_hosts_file; /* known_hosts.c */
+struct pool_config;      /* config.c: a parsed configuration and who waits for it */
+struct pool_address;     /* resolve.c: a resolved name and who waits for it */
+struct pool_gate;        /* pool.c */
+struct key;              /* keys.c */
+struct agent_client;     /* agent_client.c */
+struct private_agent;
+struct transport_pool {
+    struct loop *loop;
+    char *run_dir;       /* NULL until made */
+    bool run_dir_made;
+    bool allow_prompt;
+    uint32_t logins_max, retries;
+    struct agent_binary agents[4];
+    size_t agent_count;
+    struct transport_sim_script sim;
+    int local_memfd;     /* the agent for this machine; -1 until needed */
+    char *local_file;    /* instead of it, a temporary file */
+    struct pool_config *configs;
+    struct pool_address *addresses;
+    struct pool_gate *gates;
+    struct known_hosts_file *known_hosts;
+    struct key *keys;              /* loaded identity files */
+    struct agent_client *agents_of_user; /* by socket path; the private one among them */
+    struct private_agent *private_agent;
+    bool ssh2_ready;
+    bool no_ssh;         /* there is no `ssh` program */
+};
+const struct agent_binary *pool_agent(const struct transport_pool *pool, const char *arch); /* NULL: none */
+int pool_run_dir(struct transport_pool *pool, struct error *err); /* makes pool->run_dir */
+
+/* A place among the logins that run at a time to one host:port. Zero-filled at first. */
+struct gate_ticket {
+    struct gate_ticket *next;
+    struct pool_gate *gate;
+    bool inside;
+    void (*granted)(void *arg);
+    void *arg;
+};
+/* True: inside at once. Else granted(arg) is called later, from another transport's event. */
+bool gate_enter(struct transport_pool *pool, struct gate_ticket *ticket, const char *host, uint32_t port,
+                void (*granted)(void *arg), void *arg);
+void gate_leave(struct gate_ticket *ticket); /* also when still waiting, or never entered */
+void gates_destroy(struct transport_pool *pool);
+
+/* ---- resolve.c ---- */
+struct address {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } addr;
+    socklen_t len;
+};
+struct resolve_waiter {
+    struct resolve_waiter *next;
+    struct pool_address *of; /* NULL: not waiting */
+    /* count > 0: all addresses in the order of trial, valid during the call; else why not */
+    void (*done)(void *arg, const struct address *addresses, size_t count, const char *reason);
+    void *arg;
+};
+enum { RESOLVE_ANY, RESOLVE_V4, RESOLVE_V6 };
+/* done may be called inside this call (a numeric address, a cached name). */
+void resolve(struct transport_pool *pool, struct resolve_waiter *waiter, const char *host, int family,
+             void (*done)(void *arg, const struct address *addresses, size_t count, const char *reason), void *arg);
+void resolve_cancel(struct resolve_waiter *waiter);
+void addresses_destroy(struct transport_pool *pool);
+
+#endif

@@ -1,0 +1,159 @@
+/*
+ * How the agent gets on a node: a short script is run there by sshd, reads the agent from its stdin
+ * into a fresh private file and execs it, so the channel becomes the agent's. The script needs a POSIX
+ * shell, head, chmod, rm and uname. It answers by lines that carry a random tag, which no login file
+ * can print: WANTED ARCH, or FAILED WHY INDEX FOLDER: TEXT, after which the next folder is tried by a
+ * new script (the rest of a half-read upload cannot be told apart from what follows it).
+ */
+#include "internal.h"
+
+#include "rhrun/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* In the order of trial; the script expands them. Only those that exist and are writable count. */
+static const char *const folders[] = {"$XDG_RUNTIME_DIR", "/tmp", "$HOME", "/var/tmp", "/dev/shm", "."};
+
+#define MARK "RHRUN-AGENT-"
+
+/* One line, no `!` and no single quote: csh and fish hand it on unharmed. */
+static void append_script(struct transport *t, struct buf *s)
+{
+    const struct start *start = &t->start;
+    const struct agent_binary *first = pool_agent(t->pool, start->arch);
+    buf_printf(s, "umask 077;n=%zu;m=$(uname -m);case $m in amd64)m=x86_64;;arm64)m=aarch64;;esac;case $m in %s);;",
+               first ? first->size : 0, start->arch);
+    for (size_t i = 0; i < t->pool->agent_count; i++) {
+        const struct agent_binary *other = &t->pool->agents[i];
+        /* It is sent only after the first one was read to its end, so nothing is read too far. */
+        if (other->size && strcmp(other->arch, start->arch) != 0)
+            buf_printf(s, "%s)head -c $n>/dev/null;n=%zu;echo;echo " MARK "WANTED %s $m;;", other->arch, other->size,
+                       start->tag);
+    }
+    buf_printf(s, "*)echo;echo " MARK "FAILED %s arch 0 $m;exit 1;;esac;f=;for p in", start->tag);
+    for (size_t i = start->skip; i < ARRAY_LEN(folders); i++)
+        buf_printf(s, " \"%zu:%s\"", i, folders[i]);
+    char name[33];
+    random_hex(name, 16);
+    buf_printf(s, ";do i=${p%%%%:*};d=${p#*:};[ -n \"$d\" ]&&[ -d \"$d\" ]&&[ -w \"$d\" ]||continue;f=$d/.rhrun-%s;break;"
+                  "done;[ -n \"$f\" ]||{ echo;echo " MARK "FAILED %s none 0;exit 1;};",
+               name, start->tag);
+    /* Any end but a successful exec says why. `command` keeps a failed redirection from ending the shell; with
+     * noclobber it neither follows nor reuses what is there. */
+    buf_printf(s, "e=;trap \"rm -f \\\"\\$f\\\";echo;echo \\\"" MARK "FAILED %s folder \\$i \\$d: \\$e\\\"\" 0;set -C;"
+                  "e=$( (command :>\"$f\") 2>&1)||exit 1;set +C;e=$(head -c $n 2>&1 >\"$f\")||exit 1;"
+                  "e=$(chmod 700 \"$f\" 2>&1)||exit 1;e=\"programs cannot be run there\";[ -x \"$f\" ]||exit 1;"
+                  "exec \"$f\" --unlink",
+               start->tag);
+}
+
+void start_command(struct transport *t, struct buf *ret)
+{
+    struct buf script = {0};
+    t->start.data = NULL;
+    t->start.left = 0;
+    buf_clear(&t->start.seen);
+    t->start.scanned = 0;
+    if (t->host.command) {
+        buf_puts(&script, t->host.command);
+    } else {
+        if (!t->start.arch[0] || !pool_agent(t->pool, t->start.arch))
+            snprintf(t->start.arch, sizeof(t->start.arch), "%s", pool_agent(t->pool, "x86_64") ? "x86_64" : "aarch64");
+        random_hex(t->start.tag, 8);
+        append_script(t, &script);
+        const struct agent_binary *agent = pool_agent(t->pool, t->start.arch);
+        if (agent) {
+            t->start.data = agent->data;
+            t->start.left = agent->size;
+        }
+    }
+    buf_puts(ret, "exec /bin/sh -c ");
+    buf_shell_quote(ret, script.data);
+    buf_free(&script);
+}
+
+static enum start_event wanted(struct transport *t, const char *arch, struct error *err)
+{
+    const struct agent_binary *agent = pool_agent(t->pool, arch);
+    if (!agent || t->start.left) {
+        error_set(err, ERROR_PROTOCOL, "host \"%s\": agent: the node asks for an agent that was not offered",
+                  transport_target(t));
+        return START_FAILED;
+    }
+    snprintf(t->start.arch, sizeof(t->start.arch), "%s", arch);
+    t->start.data = agent->data;
+    t->start.left = agent->size;
+    return START_SEND;
+}
+
+/* line: "WHY INDEX REST" */
+static enum start_event failed(struct transport *t, char *line, struct error *err)
+{
+    char *index = strchr(line, ' ');
+    if (index)
+        *index++ = '\0';
+    char *rest = index ? strchr(index, ' ') : NULL;
+    if (rest)
+        *rest++ = '\0';
+    for (char *p = rest; p && *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = '?';
+    if (strcmp(line, "arch") == 0) {
+        error_set(err, ERROR_INFRA, "host \"%s\": agent: there is no agent for its machine type \"%s\"",
+                  transport_target(t), rest ? rest : "");
+        error_hint(err, "this rhrun brings agents for Linux on x86_64, and on aarch64 when built with it");
+        return START_FAILED;
+    }
+    uint32_t i;
+    if (strcmp(line, "folder") == 0 && index && parse_u32(index, &i) && i >= t->start.skip && i < ARRAY_LEN(folders)) {
+        buf_printf(&t->start.tried, "%s%s", t->start.tried.len ? "; " : "", rest ? rest : folders[i]);
+        t->start.skip = i + 1;
+        if (t->start.skip < ARRAY_LEN(folders))
+            return START_AGAIN;
+    }
+    error_set(err, ERROR_INFRA, "host \"%s\": agent: no folder on the node can hold and run the agent: %s",
+              transport_target(t),
+              t->start.tried.len ? t->start.tried.data : "none of $XDG_RUNTIME_DIR, /tmp, $HOME, /var/tmp, /dev/shm is writable");
+    error_hint(err, "it needs %zu KiB in one of $XDG_RUNTIME_DIR, /tmp, $HOME, /var/tmp, /dev/shm, not mounted noexec",
+               (pool_agent(t->pool, t->start.arch) ? pool_agent(t->pool, t->start.arch)->size : 0) / 1024 + 1);
+    return START_FAILED;
+}
+
+enum start_event start_feed(struct transport *t, const uint8_t *data, size_t len, struct error *err)
+{
+    static const char magic[] = WIRE_MAGIC; /* "\n...\n" */
+    struct start *s = &t->start;
+    if (s->seen.len + len > WIRE_NOISE_MAX) {
+        error_set(err, ERROR_PROTOCOL, "host \"%s\": agent: the node printed over %d KiB before the agent did",
+                  transport_target(t), WIRE_NOISE_MAX / 1024);
+        error_hint(err, "login files there (.bashrc, /etc/profile) should print nothing when not interactive");
+        return START_FAILED;
+    }
+    buf_append(&s->seen, data, len);
+    for (;;) {
+        char *line = s->seen.data + s->scanned;
+        char *end = memchr(line, '\n', s->seen.len - s->scanned);
+        if (!end)
+            return START_NONE;
+        size_t size = (size_t)(end - line);
+        s->scanned += size + 1;
+        if (size == sizeof(magic) - 3 && memcmp(line, magic + 1, size) == 0)
+            return START_OPENED;
+        char mark[64];
+        int n = snprintf(mark, sizeof(mark), MARK "WANTED %s ", s->tag);
+        if (size > (size_t)n && memcmp(line, mark, (size_t)n) == 0) {
+            char *arch = xstrndup(line + n, size - (size_t)n);
+            enum start_event event = wanted(t, arch, err);
+            free(arch);
+            return event;
+        }
+        n = snprintf(mark, sizeof(mark), MARK "FAILED %s ", s->tag);
+        if (size > (size_t)n && memcmp(line, mark, (size_t)n) == 0) {
+            char *rest = xstrndup(line + n, size - (size_t)n);
+            enum start_event event = failed(t, rest, err);
+            free(rest);
+            return event;
+        }
+    }
+}

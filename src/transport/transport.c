@@ -1,0 +1,382 @@
+/*
+ * The common half of every transport: phases and their deadlines, the write queue, the way from the
+ * node's first bytes to `opened`, and the rule that callbacks never run inside a call: a failure is
+ * remembered and delivered in the next turn.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct transport_ops *const kinds[] = {
+    &transport_ssh_ops,
+    &transport_openssh_ops,
+    &transport_local_ops,
+    &transport_sim_ops,
+};
+
+static const char *const phase_names[] = {
+    [TRANSPORT_CONFIG] = "config",     [TRANSPORT_RESOLVE] = "resolve", [TRANSPORT_QUEUED] = "queued",
+    [TRANSPORT_CONNECT] = "connect",   [TRANSPORT_HOST_KEY] = "host key", [TRANSPORT_AUTH] = "auth",
+    [TRANSPORT_AGENT] = "agent",       [TRANSPORT_OPEN] = "open",       [TRANSPORT_CLOSED] = "closed",
+};
+
+const char *transport_phase_name(enum transport_phase phase)
+{
+    return phase_names[phase];
+}
+
+const char *transport_kind_name(enum transport_kind kind)
+{
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (kinds[i]->kind == kind)
+            return kinds[i]->name;
+    return "auto";
+}
+
+bool transport_kind_parse(const char *name, enum transport_kind *ret)
+{
+    if (strcmp(name, "auto") == 0) {
+        *ret = TRANSPORT_AUTO;
+        return true;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (strcmp(kinds[i]->name, name) == 0) {
+            *ret = kinds[i]->kind;
+            return true;
+        }
+    return false;
+}
+
+static const struct transport_ops *ops_of(enum transport_kind kind)
+{
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (kinds[i]->kind == kind)
+            return kinds[i];
+    return &transport_ssh_ops; /* AUTO begins with it */
+}
+
+const char *transport_target(const struct transport *t)
+{
+    return t->host.name ? t->host.name : "this machine";
+}
+
+/* ---- life ---- */
+
+static void later(void *arg);
+static void deadline_passed(void *arg);
+
+struct transport *transport_open(struct transport_pool *pool, const struct transport_host *host,
+                                 const struct transport_callbacks *callbacks, void *arg)
+{
+    struct transport *t = xcalloc(1, sizeof(*t));
+    t->pool = pool;
+    t->callbacks = *callbacks;
+    t->arg = arg;
+    t->arena = arena_create();
+    t->host = *host;
+    t->host.name = arena_strdup(t->arena, host->name);
+    t->host.address = arena_strdup(t->arena, host->address);
+    t->host.user = arena_strdup(t->arena, host->user);
+    t->host.identity_file = arena_strdup(t->arena, host->identity_file);
+    t->host.proxy_jump = arena_strdup(t->arena, host->proxy_jump);
+    t->host.known_hosts = arena_strdup(t->arena, host->known_hosts);
+    t->host.ssh_config = arena_strdup(t->arena, host->ssh_config);
+    t->host.command = arena_strdup(t->arena, host->command);
+    snprintf(t->start.arch, sizeof(t->start.arch), "x86_64");
+    t->later = loop_timer_create(pool->loop, later, t);
+    t->deadline = loop_timer_create(pool->loop, deadline_passed, t);
+    t->next_ops = ops_of(host->kind);
+    loop_timer_start(t->later, 0);
+    return t;
+}
+
+static void release(struct transport *t)
+{
+    if (t->ops)
+        t->ops->close(t);
+    loop_timer_destroy(t->later);
+    loop_timer_destroy(t->deadline);
+    buf_free(&t->out);
+    buf_free(&t->start.seen);
+    buf_free(&t->start.tried);
+    arena_destroy(t->arena);
+    free(t);
+}
+
+void transport_close(struct transport *t)
+{
+    if (!t)
+        return;
+    t->gone = true;
+    if (!t->busy)
+        release(t);
+}
+
+void transport_enter(struct transport *t)
+{
+    t->busy++;
+}
+
+bool transport_leave(struct transport *t)
+{
+    t->busy--;
+    if (!t->gone || t->busy)
+        return !t->gone;
+    release(t);
+    return false;
+}
+
+bool transport_stopped(const struct transport *t)
+{
+    return t->gone || t->failing || t->next_ops != NULL;
+}
+
+static void later(void *arg)
+{
+    struct transport *t = arg;
+    transport_enter(t);
+    if (t->failing) {
+        if (t->ops)
+            t->ops->close(t);
+        t->ops = NULL;
+        loop_timer_stop(t->deadline);
+        t->phase = TRANSPORT_CLOSED;
+        t->callbacks.closed(t->arg, &t->error, t->failed_in);
+    } else if (t->next_ops) {
+        if (t->ops)
+            t->ops->close(t);
+        t->ops = t->next_ops;
+        t->next_ops = NULL;
+        t->ops->open(t);
+    }
+    transport_leave(t);
+}
+
+void transport_switch(struct transport *t, const struct transport_ops *ops)
+{
+    if (transport_stopped(t))
+        return;
+    loop_timer_stop(t->deadline);
+    t->next_ops = ops;
+    t->start.seen.len = t->start.scanned = 0;
+    loop_timer_start(t->later, 0);
+}
+
+void transport_fail(struct transport *t, const struct error *err)
+{
+    if (t->gone || t->failing || t->phase == TRANSPORT_CLOSED)
+        return;
+    t->failing = true;
+    t->error = *err;
+    t->failed_in = t->phase;
+    loop_timer_start(t->later, 0);
+}
+
+void transport_failf(struct transport *t, enum error_code code, const char *hint, const char *fmt, ...)
+{
+    struct error err = ERROR_INIT;
+    char text[sizeof(err.text)];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (t->phase == TRANSPORT_OPEN)
+        error_set(&err, code, "host \"%s\": %s", transport_target(t), text);
+    else
+        error_set(&err, code, "host \"%s\": %s: %s", transport_target(t), transport_phase_name(t->phase), text);
+    if (hint && *hint)
+        error_hint(&err, "%s", hint);
+    transport_fail(t, &err);
+}
+
+/* ---- phases ---- */
+
+static uint32_t timeout_of(const struct transport *t)
+{
+    return t->host.timeout_ms ? t->host.timeout_ms : DEFAULT_TIMEOUT_MS;
+}
+
+void transport_set_phase(struct transport *t, enum transport_phase phase)
+{
+    t->phase = phase;
+    if (phase == TRANSPORT_QUEUED || phase == TRANSPORT_OPEN)
+        loop_timer_stop(t->deadline);
+    else
+        loop_timer_start(t->deadline, timeout_of(t));
+}
+
+static void deadline_passed(void *arg)
+{
+    static const char *const hints[] = {
+        [TRANSPORT_CONFIG] = "a Match exec or ProxyCommand of your ssh_config may hang: try ssh -G",
+        [TRANSPORT_RESOLVE] = "is the name server reachable?",
+        [TRANSPORT_QUEUED] = "",
+        [TRANSPORT_CONNECT] = "is the host up, and does a firewall let this port through?",
+        [TRANSPORT_HOST_KEY] = "something accepts connections there but does not answer as an SSH server",
+        [TRANSPORT_AUTH] = "the server takes long to log in: look at its DNS and PAM settings",
+        [TRANSPORT_AGENT] = "the login works but the agent does not start: do login files wait for input?",
+        [TRANSPORT_OPEN] = "",
+        [TRANSPORT_CLOSED] = "",
+    };
+    struct transport *t = arg;
+    const char *hint = hints[t->phase];
+    transport_failf(t, ERROR_TIMEOUT, hint, "no answer within %.3g s", timeout_of(t) / 1000.0);
+}
+
+enum transport_phase transport_phase(const struct transport *t)
+{
+    return t->phase;
+}
+
+const char *transport_host_digest(const struct transport *t)
+{
+    return t->digest;
+}
+
+enum transport_kind transport_kind(const struct transport *t)
+{
+    if (t->host.kind == TRANSPORT_AUTO && t->phase < TRANSPORT_AGENT)
+        return TRANSPORT_AUTO;
+    const struct transport_ops *ops = t->next_ops ? t->next_ops : t->ops;
+    return ops ? ops->kind : t->host.kind;
+}
+
+/* ---- writing ---- */
+
+size_t transport_queued(const struct transport *t)
+{
+    return t->out.len - t->out_at;
+}
+
+void transport_write(struct transport *t, const void *data, size_t len)
+{
+    if (!len || t->gone || t->failing || t->phase == TRANSPORT_CLOSED)
+        return;
+    /* Consumed bytes are dropped once they are the larger part, so each byte moves at most once. */
+    if (t->out_at > t->out.len / 2) {
+        buf_consume(&t->out, t->out_at);
+        t->out_at = 0;
+    }
+    buf_append(&t->out, data, len);
+    if (transport_queued(t) >= TRANSPORT_QUEUE_HIGH)
+        t->high = true;
+    if (t->ops && t->phase == TRANSPORT_OPEN)
+        t->ops->flush(t);
+}
+
+size_t transport_outgoing(struct transport *t, const uint8_t **ret)
+{
+    if (t->start.left) {
+        *ret = t->start.data;
+        return t->start.left;
+    }
+    if (t->phase != TRANSPORT_OPEN)
+        return 0; /* the node's head may read beyond the agent: nothing may follow before the agent speaks */
+    *ret = (const uint8_t *)t->out.data + t->out_at;
+    return transport_queued(t);
+}
+
+void transport_sent(struct transport *t, size_t len)
+{
+    if (t->start.left) {
+        t->start.data += len;
+        t->start.left -= len;
+        return;
+    }
+    t->out_at += len;
+    if (t->out_at == t->out.len) {
+        buf_clear(&t->out);
+        t->out_at = 0;
+    }
+    if (t->high && transport_queued(t) < TRANSPORT_QUEUE_HIGH / 2) {
+        t->high = false;
+        if (t->callbacks.drained && !transport_stopped(t))
+            t->callbacks.drained(t->arg);
+    }
+}
+
+/* ---- reading ---- */
+
+void transport_pause(struct transport *t)
+{
+    t->paused = true;
+}
+
+void transport_resume(struct transport *t)
+{
+    if (!t->paused)
+        return;
+    t->paused = false;
+    if (t->ops && !transport_stopped(t))
+        t->ops->flush(t);
+}
+
+void transport_opened(struct transport *t)
+{
+    transport_set_phase(t, TRANSPORT_OPEN);
+    if (t->callbacks.opened)
+        t->callbacks.opened(t->arg);
+    struct buf seen = t->start.seen;
+    t->start.seen = (struct buf){0};
+    if (seen.len && !transport_stopped(t))
+        t->callbacks.data(t->arg, (const uint8_t *)seen.data, seen.len);
+    buf_free(&seen);
+    if (!transport_stopped(t))
+        t->ops->flush(t);
+}
+
+void transport_received(struct transport *t, const uint8_t *data, size_t len)
+{
+    if (!len || transport_stopped(t))
+        return;
+    if (t->phase == TRANSPORT_OPEN) {
+        t->callbacks.data(t->arg, data, len);
+        return;
+    }
+    struct error err = ERROR_INIT;
+    switch (start_feed(t, data, len, &err)) {
+    case START_NONE:
+        break;
+    case START_OPENED:
+        transport_opened(t);
+        break;
+    case START_SEND:
+        t->ops->flush(t);
+        break;
+    case START_AGAIN:
+        if (!t->ops->again(t))
+            transport_failf(t, ERROR_INFRA, "", "the node could not keep the agent: tried %s", t->start.tried.data);
+        break;
+    case START_FAILED:
+        transport_fail(t, &err);
+        break;
+    }
+}
+
+/* The last line of a text that says something, without control characters. */
+static void last_line(const char *text, char *out, size_t size)
+{
+    size_t end = strlen(text);
+    while (end && (unsigned char)text[end - 1] <= ' ')
+        end--;
+    size_t start = end;
+    while (start && text[start - 1] != '\n' && text[start - 1] != '\r')
+        start--;
+    size_t n = 0;
+    for (size_t i = start; i < end && n + 1 < size; i++)
+        out[n++] = (char)((unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i]);
+    out[n] = '\0';
+}
+
+void transport_ended(struct transport *t, const char *text)
+{
+    char line[400];
+    last_line(text, line, sizeof(line));
+    if (!line[0] && t->phase == TRANSPORT_AGENT && t->start.seen.len)
+        last_line(t->start.seen.data, line, sizeof(line));
+    if (t->phase == TRANSPORT_OPEN)
+        transport_failf(t, ERROR_INFRA, "", "connection lost: %s", line[0] ? line : "the agent has ended");
+    else
+        transport_failf(t, ERROR_INFRA, "", "it ended before it spoke%s%s", line[0] ? ": " : "", line);
+}
