@@ -81,7 +81,7 @@ static const struct event samples[] = {
      .cause_value = INT32_MIN, .cause_rank = UINT32_MAX, .tail = "Traceback\n", .duration_ms = 5, .log_bytes = 6},
     {.type = EVENT_SETTLED, .seq = 5, .time_ms = 4, .run = "r", .node = 1, .boot_id = "b"},
     {.type = EVENT_RESTART, .seq = 6, .time_ms = 4, .run = "r", .generation = 2, .reason = "why"},
-    {.type = EVENT_REISSUE, .seq = 7, .time_ms = 4, .run = "r", .generation = 3},
+    {.type = EVENT_REISSUE, .seq = 7, .time_ms = 4, .run = "r", .generation = 3, .reason = "why"},
     {.type = EVENT_CANCELLING, .seq = 8, .time_ms = 4, .run = "r", .reason = "interrupted"},
     {.type = EVENT_RUN_CLOSED, .seq = 9, .time_ms = 4, .run = "r", .status = RUN_CANCELLED, .exit_status = -1,
      .reason = "cancelled"},
@@ -175,6 +175,48 @@ static void test_json_against_jansson(void **unused)
         buf_free(&text);
     }
     arena_destroy(arena);
+}
+
+/* schema/events.schema.json names the keys that are written: each key of a sample is among the type's properties, each
+ * required one is in each sample, and no property is one that nothing writes. */
+static void test_json_against_schema(void **unused)
+{
+    (void)unused;
+    json_t *schema = json_load_file(SOURCE_ROOT "/schema/events.schema.json", JSON_REJECT_DUPLICATES, NULL);
+    json_t *defs = json_object_get(schema, "$defs");
+    assert_non_null(defs);
+    assert_int_equal(json_array_size(json_object_get(schema, "oneOf")), json_object_size(defs));
+    for (enum event_type t = EVENT_RUN_OPENED; t <= EVENT_NOTE; t++) {
+        json_t *def = json_object_get(defs, event_type_name(t)), *written = json_object(), *value;
+        json_t *properties = json_object_get(def, "properties");
+        const char *key;
+        size_t n;
+        assert_non_null(properties);
+        for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
+            struct buf text = {0};
+            if (samples[i].type != t)
+                continue;
+            event_to_json(&samples[i], &text);
+            json_t *json = json_loadb(text.data, text.len, 0, NULL);
+            json_array_foreach(json_object_get(def, "required"), n, value) {
+                if (!json_object_get(json, json_string_value(value)))
+                    fail_msg("%s: \"%s\" is required", text.data, json_string_value(value));
+            }
+            json_object_update(written, json);
+            json_decref(json);
+            buf_free(&text);
+        }
+        json_object_foreach(written, key, value) {
+            if (!json_string_value(json_object_get(json_object_get(properties, key), "description")))
+                fail_msg("%s: \"%s\" has no description in the schema", event_type_name(t), key);
+        }
+        json_object_foreach(properties, key, value) {
+            if (!json_object_get(written, key))
+                fail_msg("%s: nothing writes \"%s\"", event_type_name(t), key);
+        }
+        json_decref(written);
+    }
+    json_decref(schema);
 }
 
 static void test_json_invalid_utf8_is_replaced(void **unused)
@@ -539,6 +581,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_round_trip),
         cmocka_unit_test(test_json_against_jansson),
+        cmocka_unit_test(test_json_against_schema),
         cmocka_unit_test(test_json_invalid_utf8_is_replaced),
         cmocka_unit_test(test_json_refused),
         cmocka_unit_test(test_json_ignores_what_it_does_not_know),
