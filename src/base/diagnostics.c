@@ -68,7 +68,7 @@ struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity
     return item;
 }
 
-static void replace_text(char **text, const char *fmt, va_list ap)
+FORMAT(2, 0) static void replace_text(char **text, const char *fmt, va_list ap)
 {
     free(*text);
     *text = xvasprintf(fmt, ap);

@@ -160,10 +160,10 @@ int mkdir_p(const char *path, mode_t mode, struct error *err)
             continue;
         char c = *p;
         *p = 0;
-        if (mkdir(copy, mode) < 0 && errno != EEXIST) {
+        if (mkdir(copy, mode) < 0) { /* an existing folder gives EEXIST, or EROFS on a read-only file system */
             int errnum = errno;
             struct stat st;
-            if (errnum != EROFS || stat(copy, &st) < 0 || !S_ISDIR(st.st_mode))
+            if ((errnum != EROFS && errnum != EEXIST) || stat(copy, &st) < 0 || !S_ISDIR(st.st_mode))
                 return error_errno(err, ERROR_IO, errnum, "could not create folder \"%s\"", copy);
         }
         *p = c;

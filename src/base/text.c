@@ -162,7 +162,7 @@ const char *str_nearest(const char *word, const char *const *candidates)
     return best;
 }
 
-static int error_vset(struct error *err, enum error_code code, const char *fmt, va_list ap)
+FORMAT(3, 0) static int error_vset(struct error *err, enum error_code code, const char *fmt, va_list ap)
 {
     if (err) {
         err->code = code;
