@@ -1,0 +1,87 @@
+/*
+ * The embedded schema against the document. Where a rule in C tells a fault better (both places of two
+ * forms that exclude each other), the schema's own keyword for it, there for editors, is taken out first.
+ */
+#include "internal.h"
+#include "rhrun/schema.h"
+
+#include <string.h>
+
+extern const char rhrun_job_schema[];
+extern const uint64_t rhrun_job_schema_size;
+
+const char *spec_schema_text(void)
+{
+    return rhrun_job_schema;
+}
+
+/* Keys of later versions that people will try: told apart from typing errors. * is one part of a path. */
+static const char *const later_keys[] = {
+    "/workdir", "/packages", "/requirements", "/python", "/outputs", "/roles", "/metrics", "/failure_rules", "/files",
+    "/function", "/slurm", "/resources", "/cluster/instance", "/cluster/provider", "/cluster/use_spot", "/cluster/regions",
+    "/cluster/max_price", "/cluster/any_of", "/cluster/down", "/cluster/slurm", "/cluster/cpus", "/cluster/memory",
+    "/cluster/disk", "/cluster/image", "/cluster/hosts/*/devices", "/setup/*/pip", "/setup/*/apt", "/setup/*/conda",
+    "/setup/*/git", "/setup/*/copy", "/setup/*/requirements", "/distributed/rdzv_backend", "/distributed/launcher_args",
+    "/distributed/rdzv_endpoint", "/entrypoint/function", "/entrypoint/kwargs", "/entrypoint/outputs", NULL,
+};
+
+static bool matches(const char *pattern, const char *path)
+{
+    while (*pattern && *path) {
+        if (*pattern == '*') {
+            pattern++;
+            path += strcspn(path, "/");
+        } else if (*pattern++ != *path++) {
+            return false;
+        }
+    }
+    return !*pattern && !*path;
+}
+
+static void hint_later(struct diagnostics *diagnostics, size_t first)
+{
+    for (size_t i = first; i < diagnostics->count; i++) {
+        struct diagnostic *d = &diagnostics->items[i];
+        if (d->severity != SEVERITY_ERROR || !d->path || !strstr(d->message, "unknown key"))
+            continue;
+        for (const char *const *key = later_keys; *key; key++)
+            if (matches(*key, d->path))
+                diagnostic_hint(d, "%s is not in this version of rhrun", strrchr(d->path, '/') + 1);
+    }
+}
+
+static void check(struct load *l, const struct doc_node *node, const char *definition)
+{
+    struct doc *doc;
+    struct schema *schema;
+    struct error err = ERROR_INIT;
+    if (doc_load_text("job.schema.json", rhrun_job_schema, (size_t)rhrun_job_schema_size, DOC_FORMAT_JSON, l->arena, &doc,
+                      l->diagnostics, &err) != 0)
+        return;
+    struct doc_node *defs = doc_get(doc->root, "$defs");
+    doc_remove(doc_get_path(doc->root, "/properties/entrypoint"), "oneOf");
+    doc_remove(doc_get(defs, "cluster_object"), "oneOf");
+    doc_remove(doc_get(defs, "secret"), "not");
+    struct doc_node *root = doc->root;
+    if (definition) {
+        root = doc_new_object(l->arena);
+        doc_set(l->arena, root, "$ref", doc_new_string(l->arena, definition));
+        doc_set(l->arena, root, "$defs", defs);
+    }
+    size_t first = l->diagnostics->count;
+    if (schema_compile(root, l->arena, &schema, l->diagnostics, &err) != 0)
+        return;
+    schema_validate(schema, node, l->diagnostics);
+    schema_destroy(schema);
+    hint_later(l->diagnostics, first);
+}
+
+void schema_check(struct load *l)
+{
+    check(l, l->root, NULL);
+}
+
+void schema_check_cluster(struct load *l, const struct doc_node *node)
+{
+    check(l, node, "#/$defs/cluster_object");
+}

@@ -1,0 +1,290 @@
+/*
+ * Checking expressions when the spec is loaded: syntax, names, types as far as they can be told, and
+ * that shell text can take a value where it stands. Faults point into the text: the place of an
+ * expression is found again in the source by counting "${{" from the value's beginning, and falls back
+ * to the whole value where escapes or folding make the two differ.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+struct check {
+    const struct spec_text *text;
+    const struct spec *spec;
+    const struct expr_rules *rules;
+    struct diagnostics *diagnostics;
+    struct arena *arena;
+    size_t index;       /* which "${{" of the text */
+    const char *source; /* the text behind it */
+};
+
+/* ---- places ---- */
+
+/* The byte where line:column of a source begins, or NULL. */
+static const char *byte_of(const struct source *source, uint32_t line, uint32_t column)
+{
+    const char *p = source->text, *end = p + source->len;
+    for (uint32_t n = 1; n < line && p; n++) {
+        p = memchr(p, '\n', (size_t)(end - p));
+        p = p ? p + 1 : NULL;
+    }
+    for (uint32_t n = 1; n < column && p && p < end; n++)
+        do
+            p++;
+        while (p < end && ((unsigned char)*p & 0xc0) == 0x80);
+    return p && p < end ? p : NULL;
+}
+
+static void advance(struct place *place, const char *from, const char *to)
+{
+    for (const char *p = from; p < to; p++) {
+        if (*p == '\n') {
+            place->line++;
+            place->column = 1;
+        } else if (((unsigned char)*p & 0xc0) != 0x80) {
+            place->column++;
+        }
+    }
+}
+
+/* The place of bytes [at, end) behind the index-th "${{" of the text. */
+static struct place place_in(const struct check *c, size_t at, size_t end)
+{
+    struct place place = c->text->place;
+    if (!place.source || place.line == 0)
+        return place;
+    const char *first = byte_of(place.source, place.line, place.column);
+    const char *last = byte_of(place.source, place.end_line, place.end_column);
+    if (!first)
+        return place;
+    if (!last)
+        last = place.source->text + place.source->len;
+    const char *hit = first;
+    for (size_t i = 0;; i++) {
+        hit = memmem(hit, (size_t)(last - hit), "${{", 3);
+        if (!hit)
+            return place;
+        hit += 3;
+        if (i == c->index)
+            break;
+    }
+    if (end > (size_t)(last - hit) || memcmp(hit, c->source, end) != 0) {
+        at = 0;
+        end = 0;
+    }
+    struct place found = place;
+    const char *from = end > 0 ? hit + at : hit - 3, *to = end > 0 ? hit + end : hit;
+    advance(&found, first, from);
+    found.end_line = found.line;
+    found.end_column = found.column;
+    struct place stop = found;
+    advance(&stop, from, to);
+    found.end_line = stop.line;
+    found.end_column = stop.column;
+    return found;
+}
+
+static struct diagnostic *report(struct check *c, size_t at, size_t end, const char *fmt, ...) FORMAT(4, 5);
+static struct diagnostic *report(struct check *c, size_t at, size_t end, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    CLEANUP(cleanup_free) char *message = xvasprintf(fmt, ap);
+    va_end(ap);
+    return diagnostics_add(c->diagnostics, SEVERITY_ERROR, place_in(c, at, end), "%s", message);
+}
+
+/* ---- names ---- */
+
+/* The declared params or env names, NULL-terminated. */
+static const char *const *declared(struct check *c, bool params)
+{
+    size_t count = params ? c->spec->param_count : c->spec->env_count;
+    const char **list = arena_array(c->arena, count + 1, sizeof *list);
+    for (size_t i = 0; i < count; i++)
+        list[i] = params ? c->spec->params[i].name : c->spec->env[i].name;
+    return list;
+}
+
+static bool contains(const char *const *list, const char *word)
+{
+    for (; *list; list++)
+        if (strcmp(*list, word) == 0)
+            return true;
+    return false;
+}
+
+static void report_unknown(struct check *c, const struct expr *e)
+{
+    static const char *const known[] = {"params",       "env",    "args", "job.name",   "run.id",     "node.rank",        "node.name",
+                                        "node.address", "nnodes", "rank", "local_rank", "world_size", "local_world_size", "dirname",
+                                        "basename",     NULL};
+    struct diagnostic *d = report(c, e->at, e->end, "unknown name \"%s\" in an expression", e->whole);
+    if (str_starts(e->whole, "secrets")) {
+        diagnostic_hint(d, "a secret cannot be put into text; it reaches the job as an environment variable only");
+        return;
+    }
+    size_t context_len = strcspn(e->whole, ".");
+    const char *near = str_nearest(e->whole, known);
+    const char *context = str_nearest(arena_strndup(c->arena, e->whole, context_len), known);
+    if (contains(declared(c, true), e->whole))
+        diagnostic_hint(d, "did you mean params.%s?", e->whole);
+    else if (e->member && context && (strcmp(context, "params") == 0 || strcmp(context, "env") == 0))
+        diagnostic_hint(d, "did you mean %s.%s?", context, e->member);
+    else if (near && strcmp(near, "params") != 0 && strcmp(near, "env") != 0)
+        diagnostic_hint(d, "did you mean %s?", near);
+    else
+        diagnostic_expected(d, "params.NAME, env.NAME, args, job.name, run.id, node.rank, node.name, node.address, nnodes, "
+                               "rank, local_rank, world_size or local_world_size");
+}
+
+static void check_name(struct check *c, const struct expr *e)
+{
+    if (e->name == NAME_UNKNOWN) {
+        report_unknown(c, e);
+    } else if (e->name == NAME_PARAM || e->name == NAME_ENV) {
+        bool param = e->name == NAME_PARAM;
+        if (!param && c->rules->no_env) {
+            report(c, e->at, e->end, "a value of env cannot use env");
+            return;
+        }
+        const char *const *names = declared(c, param);
+        if (contains(names, e->member))
+            return;
+        struct diagnostic *d = report(c, e->at, e->end, param ? "no param \"%s\"" : "no \"%s\" in env", e->member);
+        const char *near = str_nearest(e->member, names);
+        if (near)
+            diagnostic_hint(d, "did you mean %s.%s?", param ? "params" : "env", near);
+        else if (!param)
+            diagnostic_hint(d, "env has the names that the spec lists under env; in shell text $%s is the node's own", e->member);
+    } else if (expr_name_scope(e->name) > c->rules->scope) {
+        bool rank = expr_name_scope(e->name) == SCOPE_RANK;
+        struct diagnostic *d = report(c, e->at, e->end, "\"%s\" is not known here", e->whole);
+        diagnostic_hint(d, rank ? "it is known to the workers of entrypoint only" : "it is known on the nodes only: in set-up and entrypoint");
+    }
+}
+
+static void check_names(struct check *c, const struct expr *e)
+{
+    if (!e)
+        return;
+    if (e->op == OP_NAME)
+        check_name(c, e);
+    check_names(c, e->a);
+    check_names(c, e->b);
+    check_names(c, e->c);
+}
+
+/* ---- one expression ---- */
+
+static void check_args(struct check *c, const struct expr *e, const struct shell_tracker *shell, size_t used)
+{
+    bool alone = c->rules->args && strncmp(c->text->text, "${{", 3) == 0 && c->source == c->text->text + 3 && !c->source[used];
+    bool in_shell = c->rules->args_in_shell && shell && shell->stack[shell->depth] <= SHELL_PAREN && !shell_refuses(shell, "x");
+    if (alone || in_shell)
+        return;
+    struct diagnostic *d = report(c, e->at, e->end, "args is a list, which cannot stand here");
+    diagnostic_hint(d, shell ? "in shell text write it unquoted: cmd ${{ args }}" : "write it as an item of its own: [..., \"${{ args }}\"]");
+}
+
+/* Evaluates with stand-ins for what is late; returns the value's text for the shell check, or NULL. */
+static const char *try_value(struct check *c, const struct expr *e)
+{
+    struct expr_context now = {.spec = c->spec};
+    struct expr_context later = {.spec = c->spec, .has_node = true, .node_name = "x", .node_address = "x",
+                                 .has_rank = true, .world_size = 1, .local_world_size = 1, .run = "x"};
+    struct expr_fault fault = {0};
+    struct expr_value value;
+    enum expr_status status = expr_eval(e, &now, c->rules->no_env, c->arena, &value, &fault);
+    bool late = status == EXPR_LATE;
+    if (late)
+        status = expr_eval(e, &later, c->rules->no_env, c->arena, &value, &fault);
+    if (status == EXPR_OK)
+        return expr_value_text(&value, c->arena);
+    if (status == EXPR_FAILED && !(late && fault.arithmetic)) {
+        struct diagnostic *d = report(c, fault.at, fault.end, "%s", fault.text);
+        if (fault.hint[0])
+            diagnostic_hint(d, "%s", fault.hint);
+    }
+    return NULL;
+}
+
+/* Returns the length to behind "}}", or 0 when it cannot be told. */
+static size_t check_one(struct check *c, const struct shell_tracker *shell)
+{
+    struct expr_fault fault = {0};
+    size_t used = 0, errors = c->diagnostics->errors;
+    const struct expr *e = expr_parse(c->source, c->arena, &used, &fault);
+    if (!e) {
+        struct diagnostic *d = report(c, fault.at, fault.end, "%s", fault.text);
+        if (fault.hint[0])
+            diagnostic_hint(d, "%s", fault.hint);
+        size_t span = expr_span(c->source - 3);
+        return span > 3 ? span - 3 : 0;
+    }
+    if (e->op == OP_NAME && e->name == NAME_ARGS) {
+        check_args(c, e, shell, used);
+        return used;
+    }
+    check_names(c, e);
+    if (c->diagnostics->errors > errors)
+        return used;
+    const char *value = try_value(c, e);
+    const char *why = shell && c->diagnostics->errors == errors ? shell_refuses(shell, value ? value : "x") : NULL;
+    if (why) {
+        struct diagnostic *d = report(c, 0, used, "a value cannot stand %s", why);
+        diagnostic_hint(d, "put it in a variable first: x=${{ ... }}, then use \"$x\"");
+    }
+    return used;
+}
+
+void expr_check_rules(const struct spec_text *text, const struct spec *spec, const struct expr_rules *rules, bool shell,
+                      struct diagnostics *diagnostics)
+{
+    if (!text->text || !text->has_expr)
+        return;
+    struct check c = {.text = text, .spec = spec, .rules = rules, .diagnostics = diagnostics, .arena = arena_create(),
+                      .index = rules->first};
+    struct shell_tracker tracker;
+    shell_begin(&tracker);
+    const char *p = text->text;
+    for (const char *open = strstr(p, "${{"); open; open = strstr(p, "${{")) {
+        if (shell)
+            shell_feed(&tracker, p, (size_t)(open - p));
+        c.source = open + 3;
+        size_t used = check_one(&c, shell ? &tracker : NULL);
+        if (used == 0)
+            break;
+        if (shell) {
+            struct buf scratch = {0};
+            shell_insert(&tracker, "x", 0, &scratch);
+            buf_free(&scratch);
+        }
+        for (const char *inner = c.source; (inner = strstr(inner, "${{")) && inner < c.source + used; inner += 3)
+            c.index++; /* in a quoted literal */
+        p = c.source + used;
+        c.index++;
+    }
+    arena_destroy(c.arena);
+}
+
+void expr_check(const struct spec_text *text, const struct spec *spec, bool late_node, bool late_rank,
+                struct diagnostics *diagnostics)
+{
+    struct expr_rules rules = {.scope = late_rank ? SCOPE_RANK : late_node ? SCOPE_NODE : SCOPE_LOAD};
+    expr_check_rules(text, spec, &rules, false, diagnostics);
+}
+
+const char *expand_now(struct load *l, const struct spec_text *text)
+{
+    static const struct expr_rules rules = {.scope = SCOPE_LOAD};
+    size_t errors = l->diagnostics->errors;
+    struct expr_context ctx = {.spec = l->spec};
+    const char *value = NULL;
+    struct error err = ERROR_INIT;
+    expr_check_rules(text, l->spec, &rules, false, l->diagnostics);
+    if (l->diagnostics->errors > errors ||
+        expr_expand(text, EXPR_PLAIN, &ctx, false, l->arena, &value, &err) != EXPR_OK)
+        return NULL;
+    return value;
+}

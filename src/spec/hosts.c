@@ -1,0 +1,365 @@
+/*
+ * The cluster: this machine, or hosts over SSH from the spec, from clusters/NAME.yaml or from a
+ * hostfile. Each host gets the cluster's values where it has none of its own; paths become absolute.
+ */
+#include "internal.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cluster {
+    struct load *l;
+    const struct doc_node *node; /* the object */
+    const char *dir;             /* relative paths of this machine start here */
+    struct spec_host defaults;
+    size_t cap;
+};
+
+/* A string member with its expressions expanded, or NULL. */
+static const char *string_of(struct load *l, const struct doc_node *object, const char *key)
+{
+    struct spec_text text = text_of(doc_get(object, key));
+    return text.text ? expand_now(l, &text) : NULL;
+}
+
+static enum spec_transport transport_of(const struct doc_node *object, enum spec_transport otherwise)
+{
+    const char *word = doc_get_string(object, "transport", NULL);
+    if (!word)
+        return otherwise;
+    return strcmp(word, "ssh") == 0       ? SPEC_TRANSPORT_SSH
+           : strcmp(word, "openssh") == 0 ? SPEC_TRANSPORT_OPENSSH
+                                          : SPEC_TRANSPORT_AUTO;
+}
+
+/* The keys that a cluster and a host share: the host's own win. */
+static void read_common(struct cluster *c, const struct doc_node *object, struct spec_host *h)
+{
+    const char *own;
+    int64_t port = doc_get_int(object, "port", 0);
+    if (port > 0 && port <= UINT16_MAX)
+        h->port = (uint32_t)port;
+    if ((own = string_of(c->l, object, "user")))
+        h->user = own;
+    if ((own = string_of(c->l, object, "proxy_jump")))
+        h->proxy_jump = own;
+    if ((own = string_of(c->l, object, "identity_file")))
+        h->identity_file = path_here(c->l, c->dir, own);
+    if ((own = string_of(c->l, object, "known_hosts")))
+        h->known_hosts = path_here(c->l, c->dir, own);
+    if ((own = string_of(c->l, object, "ssh_config")))
+        h->ssh_config = path_here(c->l, c->dir, own);
+    h->transport = transport_of(object, h->transport);
+}
+
+/* ---- one host ---- */
+
+/* A word that may go on a command line of ssh: no blank, no control, not taken for an option. */
+static bool is_word(const char *s)
+{
+    if (!*s || *s == '-')
+        return false;
+    for (; *s; s++)
+        if ((unsigned char)*s <= ' ' || *s == 0x7f || strchr("'\"\\`$;&|<>(){}*?!,", *s))
+            return false;
+    return true;
+}
+
+/* "host", "user@host", "user@host:port", "[address]:port" into h; what is not there stays. */
+static bool parse_host(struct load *l, const char *text, struct spec_host *h)
+{
+    const char *at = strrchr(text, '@');
+    if (at) {
+        h->user = arena_strndup(l->arena, text, (size_t)(at - text));
+        text = at + 1;
+    }
+    const char *colon = strchr(text, ':'), *port = NULL;
+    if (*text == '[') {
+        const char *close = strchr(text, ']');
+        if (!close || (close[1] && close[1] != ':'))
+            return false;
+        h->host = arena_strndup(l->arena, text + 1, (size_t)(close - text - 1));
+        port = close[1] ? close + 2 : NULL;
+    } else if (colon && !strchr(colon + 1, ':')) {
+        h->host = arena_strndup(l->arena, text, (size_t)(colon - text));
+        port = colon + 1;
+    } else {
+        h->host = arena_strdup(l->arena, text); /* a name, or a bare IPv6 address */
+    }
+    if (port && (!parse_u32(port, &h->port) || h->port == 0 || h->port > UINT16_MAX))
+        return false;
+    return is_word(h->host) && (!at || is_word(h->user));
+}
+
+static void add_host(struct cluster *c, const struct spec_host *h)
+{
+    struct spec *spec = c->l->spec;
+    if (spec->host_count == c->cap) {
+        size_t cap = c->cap ? c->cap * 2 : 16;
+        struct spec_host *hosts = arena_array(c->l->arena, cap, sizeof *hosts);
+        if (spec->host_count > 0)
+            memcpy(hosts, spec->hosts, spec->host_count * sizeof *hosts);
+        spec->hosts = hosts;
+        c->cap = cap;
+    }
+    spec->hosts[spec->host_count++] = *h;
+}
+
+static void add_text(struct cluster *c, const char *text, struct place place)
+{
+    struct spec_host h = c->defaults;
+    h.place = place;
+    h.name = arena_strdup(c->l->arena, text);
+    if (!parse_host(c->l, text, &h)) {
+        diagnostic_expected(fault(c->l, place, "\"%s\" is not a host", text),
+                            "host, user@host or user@host:port");
+        c->l->hosts_failed = true;
+    } else if (strcmp(h.host, "local") == 0) {
+        diagnostic_hint(fault(c->l, place, "\"local\" is not a host"),
+                        "for this machine write cluster: local; for SSH to it, localhost");
+        c->l->hosts_failed = true;
+    } else {
+        add_host(c, &h);
+    }
+}
+
+static void add_object(struct cluster *c, const struct doc_node *item)
+{
+    struct load *l = c->l;
+    struct spec_host h = c->defaults;
+    struct spec_text text = text_of(doc_get(item, "host"));
+    const char *host = text.text ? expand_now(l, &text) : NULL;
+    if (!host) {
+        l->hosts_failed = true;
+        return;
+    }
+    h.place = place_of(item);
+    if (!parse_host(l, host, &h) || strcmp(h.host, "local") == 0) {
+        diagnostic_expected(fault(l, text.place, "\"%s\" is not a host", host), "a name or an address");
+        l->hosts_failed = true;
+        return;
+    }
+    read_common(c, item, &h);
+    if (h.user && !is_word(h.user))
+        fault(l, place_of(doc_get(item, "user") ? doc_get(item, "user") : item), "\"%s\" is not a user name", h.user);
+    h.address = string_of(l, item, "address");
+    h.has_nproc = nproc_of(doc_get(item, "nproc_per_node"), &h.nproc);
+    const char *user = doc_get_text(item, "user", NULL), *port = doc_get_text(item, "port", NULL);
+    const char *written = arena_printf(l->arena, "%s%s%s%s%s", user ? user : "", user ? "@" : "", host, port ? ":" : "",
+                                       port ? port : "");
+    h.name = doc_get_text(item, "name", written);
+    add_host(c, &h);
+}
+
+static void read_hostfile(struct cluster *c, const char *written, struct place place)
+{
+    struct load *l = c->l;
+    struct buf text = {0};
+    struct error err = ERROR_INIT;
+    const char *path = path_here(l, c->dir, written);
+    l->hosts_failed = true;
+    if (file_read(path, SPEC_FILE_MAX_BYTES, &text, &err) != 0) {
+        fault(l, place, "%s", err.text);
+        return;
+    }
+    struct source *source = arena_alloc(l->arena, sizeof *source);
+    *source = (struct source){.name = written, .text = arena_strndup(l->arena, text.len > 0 ? text.data : "", text.len),
+                              .len = text.len};
+    buf_free(&text);
+    size_t errors = l->diagnostics->errors;
+    const char *p = source->text;
+    for (uint32_t line = 1; *p && l->spec->host_count <= SPEC_HOSTS_MAX; line++) {
+        size_t len = strcspn(p, "\n"), from = strspn(p, " \t\r"), to = strcspn(p, "#\n");
+        while (to > from && isspace((unsigned char)p[to - 1]))
+            to--;
+        struct place at = {.source = source, .line = line, .column = (uint32_t)from + 1, .end_line = line, .end_column = (uint32_t)to + 1};
+        if (to > from)
+            add_text(c, arena_strndup(l->arena, p + from, to - from), at);
+        p += len + (p[len] == '\n');
+    }
+    l->hosts_failed = l->diagnostics->errors > errors;
+    if (l->spec->host_count == 0 && !l->hosts_failed) {
+        l->hosts_failed = true;
+        fault(l, place, "\"%s\" lists no host", written);
+    }
+}
+
+/* ---- all hosts ---- */
+
+static int compare_hosts(const void *left, const void *right)
+{
+    const struct spec_host *const *pa = left, *const *pb = right;
+    const struct spec_host *a = *pa, *b = *pb;
+    int d = strcmp(a->host, b->host);
+    if (d == 0)
+        d = strcmp(a->user ? a->user : "", b->user ? b->user : "");
+    if (d == 0)
+        d = (a->port > b->port) - (a->port < b->port);
+    return d;
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct spec_host *const *a = left, *const *b = right;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+static int by_address(const void *left, const void *right)
+{
+    const struct spec_host *const *a = left, *const *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+static void check_twice(struct load *l, int (*compare)(const void *, const void *), const char *fmt_words)
+{
+    struct spec *spec = l->spec;
+    const struct spec_host **sorted = xcalloc(spec->host_count, sizeof *sorted);
+    for (size_t i = 0; i < spec->host_count; i++)
+        sorted[i] = &spec->hosts[i];
+    qsort(sorted, spec->host_count, sizeof *sorted, compare);
+    for (size_t i = 0, end; i < spec->host_count; i = end) {
+        for (end = i + 1; end < spec->host_count && compare(&sorted[i], &sorted[end]) == 0; end++)
+            ;
+        qsort(sorted + i, end - i, sizeof *sorted, by_address);
+        for (size_t j = i + 1; j < end; j++) {
+            fault(l, sorted[j]->place, "host \"%s\" %s", sorted[j]->name, fmt_words);
+            note(l, sorted[i]->place, "it is here too");
+            l->hosts_failed = true;
+        }
+    }
+    free(sorted);
+}
+
+static void bind_object(struct load *l, const struct doc_node *node, const char *dir)
+{
+    static const char *const rented[] = {"instance", "provider", "slurm", "any_of", NULL};
+    struct cluster c = {.l = l, .node = node, .dir = dir};
+    read_common(&c, node, &c.defaults);
+    const struct doc_node *hosts = doc_get(node, "hosts");
+    struct doc_member *file = doc_get_member(node, "hostfile", 8), *list = doc_get_member(node, "hosts", 5);
+    if (file && list) {
+        struct diagnostic *d = fault(l, file->key_place, "cluster has both hosts and hostfile");
+        diagnostic_expected(d, "one of them");
+        note(l, list->key_place, "hosts is here");
+        l->hosts_failed = true;
+    }
+    if (!file && !list) {
+        l->hosts_failed = true;
+        for (const char *const *key = rented; *key; key++)
+            if (doc_get(node, *key))
+                return; /* reported as a key of a later version */
+        diagnostic_hint(fault(l, place_of(node), "cluster has no hosts"), "list them in hosts or hostfile, or give --on user@host,...");
+        return;
+    }
+    if (is_array(hosts)) {
+        for (size_t i = 0; i < hosts->count && i < SPEC_HOSTS_MAX; i++) {
+            struct spec_text text = text_of(hosts->items[i]);
+            const char *expanded = text.text ? expand_now(l, &text) : NULL;
+            if (is_object(hosts->items[i]))
+                add_object(&c, hosts->items[i]);
+            else if (expanded)
+                add_text(&c, expanded, place_of(hosts->items[i]));
+            else
+                l->hosts_failed = true;
+        }
+    } else if (file && is_scalar(file->value)) {
+        const char *path = string_of(l, node, "hostfile");
+        l->hosts_failed = true;
+        if (path)
+            read_hostfile(&c, path, place_of(file->value));
+    } else {
+        l->hosts_failed = true;
+    }
+    if (l->spec->host_count > SPEC_HOSTS_MAX) {
+        fault(l, place_of(file ? file->value : node), "more than %d hosts", SPEC_HOSTS_MAX);
+        l->hosts_failed = true;
+    }
+    check_twice(l, compare_hosts, "is listed twice");
+    if (!l->hosts_failed)
+        check_twice(l, compare_names, "has a name that another one has");
+}
+
+/* ---- clusters/NAME.yaml ---- */
+
+static void hint_clusters(struct load *l, struct diagnostic *d, const char *name)
+{
+    const char *names[257] = {NULL};
+    size_t n = 0;
+    DIR *dir = opendir(arena_printf(l->arena, "%s/clusters", l->spec->dir));
+    for (struct dirent *e; dir && n < 256 && (e = readdir(dir));)
+        if (str_ends(e->d_name, ".yaml"))
+            names[n++] = arena_strndup(l->arena, e->d_name, strlen(e->d_name) - 5);
+    if (dir)
+        closedir(dir);
+    names[n++] = "local";
+    const char *near = str_nearest(name, names);
+    if (near)
+        diagnostic_hint(d, "did you mean %s?", near);
+    else
+        diagnostic_hint(d, "a host on its own is given as hosts: [%s], or --on %s,", name, name);
+}
+
+static void bind_named(struct load *l, const struct doc_node *node)
+{
+    l->hosts_failed = true;
+    if (!name_is_valid(node->text)) {
+        diagnostic_expected(fault(l, place_of(node), "\"%s\" is not the name of a cluster", node->text),
+                            "local, the name of a file in clusters/, or a mapping with hosts");
+        return;
+    }
+    struct doc *doc;
+    struct error err = ERROR_INIT;
+    const char *path = arena_printf(l->arena, "%s/clusters/%s.yaml", l->spec->dir, node->text);
+    size_t errors = l->diagnostics->errors;
+    if (doc_load_file(path, DOC_FORMAT_YAML, l->arena, &doc, l->diagnostics, &err) != 0) {
+        if (l->diagnostics->errors == errors)
+            hint_clusters(l, fault(l, place_of(node), "no cluster \"%s\": %s", node->text, err.text), node->text);
+        return;
+    }
+    doc_refuse_nul(doc->root, l->diagnostics);
+    schema_check_cluster(l, doc->root);
+    if (!is_object(doc->root))
+        return;
+    l->hosts_failed = false;
+    bind_object(l, doc->root, arena_printf(l->arena, "%s/clusters", l->spec->dir));
+}
+
+static void bind_local(struct load *l)
+{
+    struct spec *spec = l->spec;
+    uint32_t n = spec->distributed.present && spec->distributed.nnodes > 0 ? spec->distributed.nnodes : 1;
+    spec->local = true;
+    spec->hosts = arena_array(l->arena, n, sizeof *spec->hosts);
+    spec->host_count = n;
+    for (uint32_t i = 0; i < n; i++)
+        spec->hosts[i] = (struct spec_host){.name = n == 1 ? "local" : arena_printf(l->arena, "local-%u", i),
+                                            .host = "localhost",
+                                            .work_dir = spec->dir,
+                                            .transport = SPEC_TRANSPORT_LOCAL};
+}
+
+void cluster_bind(struct load *l)
+{
+    struct spec *spec = l->spec;
+    struct doc_node *node = doc_get(l->root, "cluster");
+    if (!node || (node->type == DOC_STRING && strcmp(node->text, "local") == 0))
+        bind_local(l);
+    else if (node->type == DOC_STRING)
+        bind_named(l, node);
+    else if (is_object(node))
+        bind_object(l, node, spec->dir);
+    else
+        l->hosts_failed = true;
+    uint32_t hosts = (uint32_t)spec->host_count, wanted = spec->distributed.nnodes;
+    if (!l->hosts_failed && wanted > hosts) {
+        struct diagnostic *d = fault(l, place_of(l->nnodes), "nnodes is %u, but the cluster has %u host%s", wanted, hosts,
+                                     hosts == 1 ? "" : "s");
+        diagnostic_hint(d, "every node needs a host of its own; nproc_per_node is the number of workers on each");
+        note(l, place_of(node), "the cluster is here");
+    }
+    if (wanted == 0)
+        spec->distributed.nnodes = hosts;
+    spec->nnodes = spec->distributed.present && wanted > 0 ? wanted : hosts;
+}

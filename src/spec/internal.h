@@ -1,0 +1,159 @@
+/*
+ * Private to spec: what the stages of spec_load share, and the parts of the expression language.
+ *
+ * Each stage reads the document tolerantly: what has the wrong type was reported by the schema, so a
+ * stage skips it in silence and goes on. That is how one run reports the faults of all stages.
+ */
+#ifndef RHRUN_SPEC_INTERNAL_H
+#define RHRUN_SPEC_INTERNAL_H
+
+#include "rhrun/spec.h"
+
+enum {
+    SPEC_HOSTS_MAX = 100000,
+    SPEC_NPROC_MAX = 4096,
+    SPEC_STEPS_MAX = 10000,
+    SPEC_ARGS_MAX_BYTES = 1 << 20,
+    SPEC_FILE_MAX_BYTES = 16 << 20, /* hostfile: 100,000 hosts of 160 bytes */
+    SPEC_SECRET_MAX_BYTES = 1 << 20,
+};
+
+struct load {
+    struct arena *arena;
+    struct spec *spec;
+    const struct spec_overrides *over;
+    struct doc_node *root; /* of the document, overrides applied; may be of any type */
+    struct diagnostics *diagnostics;
+    struct error *err;
+    const struct doc_node *nnodes; /* distributed.nnodes where it is an integer, or NULL */
+    bool hosts_failed;             /* no use in checking counts against hosts */
+};
+
+/* ---- stages, in the order of spec_load ---- */
+void overrides_apply(struct load *l);    /* --set, then --on, into the tree */
+void schema_check(struct load *l);       /* against the embedded schema */
+void schema_check_cluster(struct load *l, const struct doc_node *node); /* a cluster file's root */
+void params_bind(struct load *l);
+void env_bind(struct load *l);           /* spec.env, entrypoint.env */
+void secrets_bind(struct load *l);
+void distributed_bind(struct load *l);
+void cluster_bind(struct load *l);       /* hosts and nnodes */
+void setup_bind(struct load *l);
+void entrypoint_bind(struct load *l);
+void rules_check(struct load *l);        /* what crosses keys */
+const struct doc_node *spec_normalise(const struct load *l);
+/* The git remote and the path in the repository ("https://host/x.git#jobs/a.yaml"), else real_path itself. */
+const char *origin_find(const char *real_path, struct arena *arena);
+
+/* ---- small readers ---- */
+struct diagnostic *fault(struct load *l, struct place place, const char *fmt, ...) FORMAT(3, 4);
+void note(struct load *l, struct place place, const char *fmt, ...) FORMAT(3, 4);
+struct place place_of(const struct doc_node *node); /* where written; an alias counts as where it stands */
+bool is_scalar(const struct doc_node *node);        /* string, number or boolean */
+bool is_object(const struct doc_node *node);
+bool is_array(const struct doc_node *node);
+bool duration_of(const struct doc_node *object, const char *key, uint64_t *ret_ms);
+struct spec_text text_of(const struct doc_node *node); /* {NULL} unless a scalar */
+bool nproc_of(const struct doc_node *node, struct spec_nproc *ret);
+/* A path on this machine: "~/" is HOME, else relative to dir. */
+const char *path_here(const struct load *l, const char *dir, const char *path);
+bool name_is_valid(const char *name); /* as $defs/name of the schema */
+struct spec_env *env_list(struct load *l, const struct doc_node *object, size_t *ret_count);
+
+/* Which names an expression at some place may use. */
+enum expr_scope { SCOPE_LOAD, SCOPE_NODE, SCOPE_RANK };
+struct expr_rules {
+    enum expr_scope scope;
+    bool no_env;   /* values of `env` themselves */
+    bool args;     /* `args` may stand alone in an item */
+    bool args_in_shell; /* `args` may stand in shell text */
+    size_t first;  /* how many "${{" of the same value stand before this text */
+};
+/* As expr_check, with the rules told apart. shell: also that every value can be inserted safely. */
+void expr_check_rules(const struct spec_text *text, const struct spec *spec, const struct expr_rules *rules, bool shell,
+                      struct diagnostics *diagnostics);
+/* Expands at load time; NULL after a fault was added. */
+const char *expand_now(struct load *l, const struct spec_text *text);
+
+/* ---- shlex ---- */
+/* Splits as Python's shlex.split does; a ${{ }} is copied as it stands and never split. -1 and err. */
+int shlex_split(const char *text, struct arena *arena, const char ***ret_words, size_t *ret_count, struct error *err);
+/* The length of the expression that begins at text ("${{"), to behind its "}}"; 0 when nothing closes it. */
+size_t expr_span(const char *text);
+
+/* ---- expressions ---- */
+enum expr_op {
+    OP_LITERAL, OP_NAME, OP_NOT, OP_NEGATE, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MOD, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT,
+    OP_GE, OP_AND, OP_OR, OP_IF, OP_DIRNAME, OP_BASENAME,
+};
+enum value_type { VALUE_INTEGER, VALUE_BOOLEAN, VALUE_STRING, VALUE_NUMBER };
+struct expr_value {
+    enum value_type type;
+    int64_t integer;  /* VALUE_INTEGER, VALUE_BOOLEAN */
+    const char *text; /* VALUE_STRING, VALUE_NUMBER */
+};
+enum expr_name {
+    NAME_PARAM, NAME_ENV, NAME_ARGS, NAME_JOB_NAME, NAME_RUN_ID, NAME_NODE_RANK, NAME_NODE_NAME, NAME_NODE_ADDRESS,
+    NAME_NNODES, NAME_RANK, NAME_LOCAL_RANK, NAME_WORLD_SIZE, NAME_LOCAL_WORLD_SIZE, NAME_UNKNOWN,
+};
+struct expr {
+    enum expr_op op;
+    const struct expr *a, *b, *c;
+    struct expr_value literal;
+    enum expr_name name;
+    const char *whole;  /* OP_NAME: "params.x" */
+    const char *member; /* OP_NAME: "x", or NULL */
+    size_t at, end;     /* bytes from the beginning of the parsed text */
+};
+struct expr_fault {
+    size_t at, end; /* bytes from the beginning of the parsed text */
+    bool arithmetic; /* depends on the values, not on the types */
+    char text[256];
+    char hint[256];
+};
+/* text begins behind "${{"; *ret_used is the length to behind "}}". NULL and fault. */
+const struct expr *expr_parse(const char *text, struct arena *arena, size_t *ret_used, struct expr_fault *fault);
+const char *expr_name_text(enum expr_name name);
+enum expr_name expr_name_find(const char *whole, const char *member);
+enum expr_scope expr_name_scope(enum expr_name name);
+/* in_env: below an env value, where env itself is not known. */
+enum expr_status expr_eval(const struct expr *e, const struct expr_context *ctx, bool in_env, struct arena *arena,
+                           struct expr_value *ret, struct expr_fault *fault);
+const char *expr_value_text(const struct expr_value *value, struct arena *arena);
+/* The value of a name, with env values expanded. */
+enum expr_status expr_lookup(const struct expr *e, const struct expr_context *ctx, bool in_env, struct arena *arena,
+                             struct expr_value *ret, struct expr_fault *fault);
+
+/* ---- the shell text around an expression ---- */
+enum { SHELL_DEPTH_MAX = 64, SHELL_HEREDOCS_MAX = 8, SHELL_DELIMITER_MAX = 64 };
+enum shell_state { SHELL_TOP, SHELL_PAREN, SHELL_ARITHMETIC, SHELL_BRACE, SHELL_BACKTICK, SHELL_SINGLE, SHELL_DOUBLE,
+                   SHELL_DOLLAR_SINGLE };
+struct shell_heredoc {
+    char delimiter[SHELL_DELIMITER_MAX];
+    bool strip_tabs;
+};
+struct shell_tracker {
+    enum shell_state stack[SHELL_DEPTH_MAX];
+    unsigned parens[SHELL_DEPTH_MAX]; /* SHELL_ARITHMETIC: open "(" inside */
+    unsigned depth;
+    bool comment;
+    bool escaped;   /* a backslash stands right before */
+    bool dollar;    /* a $ stands right before */
+    bool word_start;
+    bool unsure;    /* the quoting cannot be told for certain from here on */
+    char word[8];   /* the unquoted word so far, to see `case` */
+    unsigned word_len;
+    struct shell_heredoc heredocs[SHELL_HEREDOCS_MAX];
+    unsigned heredoc_count;
+    bool in_heredoc;
+    char line[SHELL_DELIMITER_MAX]; /* of the here-document, so far; cut */
+    size_t line_len;
+};
+void shell_begin(struct shell_tracker *t);
+void shell_feed(struct shell_tracker *t, const char *text, size_t len);
+/* NULL when any value can stand here as data; else why not. A value of digits can stand more often. */
+const char *shell_refuses(const struct shell_tracker *t, const char *value);
+/* Appends value so that the shell reads it as data; next is the character behind the expression. */
+void shell_insert(struct shell_tracker *t, const char *value, char next, struct buf *out);
+
+#endif

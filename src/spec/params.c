@@ -1,0 +1,182 @@
+/* Binding params: each declared one gets the value of -p or its default, checked against its type. */
+#include "internal.h"
+
+#include <string.h>
+
+static const char *const type_names[] = {"string", "integer", "number", "boolean", NULL};
+
+static enum spec_type type_of_default(const struct doc_node *node)
+{
+    if (node->type == DOC_INT)
+        return SPEC_INTEGER;
+    if (node->type == DOC_FLOAT)
+        return SPEC_NUMBER;
+    return node->type == DOC_BOOL ? SPEC_BOOLEAN : SPEC_STRING;
+}
+
+static enum spec_type declared_type(const struct doc_node *decl, const struct doc_node *otherwise)
+{
+    const char *name = is_object(decl) ? doc_get_string(decl, "type", NULL) : NULL;
+    for (size_t i = 0; name && type_names[i]; i++)
+        if (strcmp(name, type_names[i]) == 0)
+            return (enum spec_type)i;
+    return is_scalar(otherwise) ? type_of_default(otherwise) : SPEC_STRING;
+}
+
+static bool fits(const struct doc_node *value, enum spec_type type)
+{
+    int64_t n;
+    switch (type) {
+    case SPEC_STRING:
+        return true;
+    case SPEC_INTEGER:
+        return value->type == DOC_INT && doc_is_integer(value, &n);
+    case SPEC_NUMBER:
+        return value->type == DOC_INT || value->type == DOC_FLOAT;
+    case SPEC_BOOLEAN:
+        return value->type == DOC_BOOL;
+    }
+    return false;
+}
+
+static const char *type_words(enum spec_type type)
+{
+    static const char *const words[] = {"text", "an integer", "a number", "true or false"};
+    return words[type];
+}
+
+static bool same_value(const struct doc_node *a, const struct doc_node *b, enum spec_type type)
+{
+    return type == SPEC_STRING ? strcmp(a->text, b->text) == 0 : doc_equal(a, b);
+}
+
+static bool is_allowed(struct load *l, const struct doc_node *decl, const struct doc_node *value, enum spec_type type,
+                       struct buf *ret_list, const char **ret_near)
+{
+    const struct doc_node *list = is_object(decl) ? doc_get(decl, "enum") : NULL;
+    if (!is_array(list))
+        return true;
+    const char **candidates = arena_array(l->arena, list->count + 1, sizeof *candidates);
+    size_t n = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (!is_scalar(list->items[i]))
+            continue;
+        if (same_value(list->items[i], value, type))
+            return true;
+        candidates[n++] = list->items[i]->text;
+        if (n <= 10)
+            buf_printf(ret_list, "%s%s", n > 1 ? ", " : "one of ", list->items[i]->text);
+    }
+    *ret_near = str_nearest(value->text, candidates);
+    return false;
+}
+
+/* Checks one value, by -p or by default; the parameter keeps its source text. */
+static void set_value(struct load *l, struct spec_param *p, const struct doc_node *decl, const struct doc_node *value)
+{
+    struct buf list = {0};
+    const char *near = NULL;
+    if (!fits(value, p->type)) {
+        struct diagnostic *d = fault(l, place_of(value), "param \"%s\" is \"%s\", not %s", p->name, value->text,
+                                     type_words(p->type));
+        diagnostic_expected(d, "%s", type_words(p->type));
+    } else if (!is_allowed(l, decl, value, p->type, &list, &near)) {
+        struct diagnostic *d = fault(l, place_of(value), "param \"%s\" cannot be \"%s\"", p->name, value->text);
+        if (list.len > 0)
+            diagnostic_expected(d, "%s", list.data);
+        if (near)
+            diagnostic_hint(d, "did you mean %s?", near);
+    } else {
+        p->value = value->text;
+    }
+    buf_free(&list);
+}
+
+static void check_enum(struct load *l, const struct spec_param *p, const struct doc_node *decl)
+{
+    const struct doc_node *list = is_object(decl) ? doc_get(decl, "enum") : NULL;
+    for (size_t i = 0; is_array(list) && i < list->count; i++)
+        if (is_scalar(list->items[i]) && !fits(list->items[i], p->type))
+            fault(l, place_of(list->items[i]), "\"%s\" is not %s, the type of param \"%s\"", list->items[i]->text,
+                  type_words(p->type), p->name);
+}
+
+/* ---- -p NAME=VALUE ---- */
+
+static struct spec_param *find(struct spec *spec, const char *name)
+{
+    for (size_t i = 0; i < spec->param_count; i++)
+        if (strcmp(spec->params[i].name, name) == 0)
+            return &spec->params[i];
+    return NULL;
+}
+
+static struct doc_node *given_value(struct load *l, const char *text, const struct place *place, enum spec_type type)
+{
+    struct doc_node *node = type == SPEC_STRING ? doc_new_string(l->arena, text) : doc_new_plain(l->arena, text);
+    node->place = *place;
+    return node;
+}
+
+static void apply_given(struct load *l, const struct doc_node *decls, const char *text)
+{
+    struct source *source = arena_alloc(l->arena, sizeof *source);
+    *source = (struct source){.name = "-p", .text = text, .len = strlen(text)};
+    struct place place = {.source = source, .line = 1, .column = 1, .end_line = 1, .end_column = (uint32_t)source->len + 1};
+    const char *equals = strchr(text, '=');
+    if (!equals) {
+        diagnostic_expected(fault(l, place, "no value for param \"%s\"", text), "-p NAME=VALUE");
+        return;
+    }
+    size_t len = (size_t)(equals - text);
+    const char *name = arena_strndup(l->arena, text, len);
+    struct spec_param *p = find(l->spec, name);
+    if (!p) {
+        place.end_column = (uint32_t)len + 1;
+        const char **names = arena_array(l->arena, l->spec->param_count + 1, sizeof *names);
+        for (size_t i = 0; i < l->spec->param_count; i++)
+            names[i] = l->spec->params[i].name;
+        const char *near = str_nearest(name, names);
+        struct diagnostic *d = fault(l, place, "no param \"%s\"", name);
+        if (near)
+            diagnostic_hint(d, "did you mean %s?", near);
+        else if (l->spec->param_count == 0)
+            diagnostic_hint(d, "the spec has no params; --set changes any other key");
+        return;
+    }
+    place.column = (uint32_t)len + 2;
+    p->given = true;
+    p->value = NULL;
+    p->place = place;
+    set_value(l, p, doc_get(decls, name), given_value(l, equals + 1, &place, p->type));
+}
+
+void params_bind(struct load *l)
+{
+    const struct doc_node *decls = doc_get(l->root, "params");
+    struct spec *spec = l->spec;
+    if (is_object(decls)) {
+        spec->params = arena_array(l->arena, decls->count, sizeof *spec->params);
+        for (size_t i = 0; i < decls->count; i++) {
+            const struct doc_node *decl = decls->members[i].value;
+            const struct doc_node *value = is_object(decl) ? doc_get(decl, "default") : decl;
+            struct spec_param *p = &spec->params[spec->param_count++];
+            *p = (struct spec_param){.name = decls->members[i].key, .place = decls->members[i].key_place};
+            p->type = declared_type(decl, value);
+            check_enum(l, p, decl);
+        }
+    }
+    for (size_t i = 0; i < l->over->param_count; i++)
+        apply_given(l, decls, l->over->params[i]);
+    for (size_t i = 0; i < spec->param_count; i++) {
+        struct spec_param *p = &spec->params[i];
+        const struct doc_node *decl = decls->members[i].value;
+        const struct doc_node *value = is_object(decl) ? doc_get(decl, "default") : decl;
+        if (p->given)
+            continue;
+        if (is_scalar(value))
+            set_value(l, p, decl, value);
+        else if (is_object(decl) && !value)
+            diagnostic_hint(fault(l, p->place, "param \"%s\" has no default and must be given", p->name), "-p %s=VALUE", p->name);
+    }
+}
