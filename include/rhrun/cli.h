@@ -1,0 +1,18 @@
+/*
+ * cli: the command `rhrun`: subcommands, options, what is printed, the exit status.
+ *
+ * One table (cli_commands) lists the subcommands; each is one file that exports a const struct cli_command
+ * with its options. Help, completion and the parser read nothing else. rhrun's own text goes to stderr;
+ * results and the workers' stdout to stdout.
+ */
+#ifndef RHRUN_CLI_H
+#define RHRUN_CLI_H
+
+#include "rhrun/base.h"
+
+/* Runs the command line and returns the exit status of the contract (0, 1, 2, 3, 4, 10, 130, 143). */
+int cli_main(int argc, char **argv);
+/* The one map from errors to exit status. */
+int cli_exit_status(const struct error *err);
+
+#endif

@@ -1,0 +1,225 @@
+/* rhrun logs, attach, cancel: what concerns a run that is or was under way. */
+#include "internal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int fail(struct cli *c, const struct error *err)
+{
+    cli_print_error(c, err);
+    return cli_exit_status(err);
+}
+
+static int number(struct cli *c, enum cli_option_id id, uint32_t *ret, struct error *err)
+{
+    if (c->given[id] && !parse_u32(c->value[id], ret))
+        return error_set(err, ERROR_USAGE, "--%s: \"%s\" is no number", cli_option_find(id)->name, c->value[id]);
+    return 0;
+}
+
+static int cmd_logs(struct cli *c)
+{
+    struct journal *j;
+    const struct state_run *run;
+    struct error err = ERROR_INIT;
+    struct cli_logs what = {.step = c->value[OPT_STEP], .follow = c->given[OPT_FOLLOW], .json = c->given[OPT_JSON], .all = c->given[OPT_VERBOSE],
+                            .has_rank = c->given[OPT_RANK], .has_node = c->given[OPT_NODE]};
+    if (number(c, OPT_RANK, &what.rank, &err) < 0 || number(c, OPT_NODE, &what.node, &err) < 0)
+        return fail(c, &err);
+    what.raw = what.has_rank && !what.json;
+    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
+        return fail(c, &err);
+    CLEANUP(cleanup_free) char *id = xstrdup(run->id);
+    int rc = cli_logs_print(c, j, id, &what, NULL, &err);
+    journal_close(j);
+    return rc < 0 ? fail(c, &err) : 0;
+}
+
+static const enum cli_option_id logs_options[] = {OPT_FOLLOW, OPT_RANK, OPT_STEP, OPT_NODE, OPT_NO_PREFIX, OPT_SET, OPT_PARAM, OPT_COUNT};
+const struct cli_command cmd_logs_command = {
+    "logs", "[RUN]", "Print the workers' output of a run",
+    "RUN is an id, a unique prefix, last (the default), or a spec file. --rank R gives that rank's bytes exactly,\n"
+    "--step NAME the output of a set-up step, --verbose that of every step. With -f, Ctrl-C only detaches.",
+    logs_options, 0, 1, false, cmd_logs};
+
+/* ---- attach ---- */
+
+static int cmd_attach(struct cli *c)
+{
+    struct journal *j;
+    const struct state_run *run;
+    struct error err = ERROR_INIT;
+    int status = 0;
+    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
+        return fail(c, &err);
+    CLEANUP(cleanup_free) char *id = xstrdup(run->id);
+    if (!c->given[OPT_QUIET] && !c->given[OPT_JSON])
+        fprintf(stderr, "rhrun: attached to run %s; Ctrl-C detaches, the job goes on\n", id);
+    struct cli_logs what = {.follow = true, .json = c->given[OPT_JSON], .all = c->given[OPT_VERBOSE]};
+    int rc = cli_logs_print(c, j, id, &what, &status, &err);
+    const struct state_run *now = state_run_find(journal_state(j), id);
+    if (rc == 0 && now && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
+        fprintf(stderr, "rhrun: run %s: %s%s%s\n", id, run_status_name(now->status), now->message ? ": " : "", now->message ? now->message : "");
+    journal_close(j);
+    return rc < 0 ? fail(c, &err) : status;
+}
+
+static const enum cli_option_id attach_options[] = {OPT_NO_PREFIX, OPT_SET, OPT_PARAM, OPT_COUNT};
+const struct cli_command cmd_attach_command = {"attach", "[RUN]", "Follow a run to its end; Ctrl-C only detaches",
+                                               "Prints the output so far and what comes, and exits with the job's status.", attach_options, 0, 1, false, cmd_attach};
+
+/* ---- cancel ---- */
+
+/* With a live controller: ask it, and wait until it has closed the run. */
+static int ask_controller(struct cli *c, struct journal *j, const char *id)
+{
+    struct error err = ERROR_INIT;
+    if (journal_request(j, "cancel", &err) < 0)
+        return fail(c, &err);
+    for (;;) {
+        const struct state_run *run = state_run_find(journal_state(j), id);
+        if (!run || run->status != RUN_OPEN || !journal_holder(j, NULL, NULL)) {
+            if (!c->given[OPT_QUIET])
+                fprintf(stderr, "rhrun: run %s: %s\n", id, run && run->message ? run->message : run ? run_status_name(run->status) : "gone");
+            return 0;
+        }
+        struct timespec pause = {0, 50000000};
+        nanosleep(&pause, NULL);
+        if (journal_refresh(j, &err) < 0)
+            return fail(c, &err);
+    }
+}
+
+static void on_finished(void *arg)
+{
+    loop_stop(arg);
+}
+
+/* Without one: become the controller for as long as it takes to stop what is left on the nodes. */
+static int cancel_alone(struct cli *c, const char *spec_path)
+{
+    struct spec *spec;
+    struct plan *plan;
+    struct error err = ERROR_INIT;
+    struct journal *journal;
+    int rc = cli_load_spec(c, spec_path, &spec);
+    if (rc == 0)
+        rc = cli_plan(c, spec, &plan);
+    if (rc)
+        return rc;
+    struct loop *loop = loop_create();
+    signal(SIGUSR1, SIG_IGN);
+    if (journal_open(loop, spec->name, spec->origin, cli_owner_name(c->arena), &journal, &err) < 0)
+        return fail(c, &err);
+    struct run_options o = {.mode = RUN_CANCEL, .plan = plan, .journal = journal};
+    cli_run_options(c, &o);
+    struct run *r = run_create(loop, &o, on_finished, loop);
+    if (run_start(r, &err) < 0) {
+        rc = fail(c, &err);
+    } else {
+        loop_run(loop);
+        fprintf(stderr, "rhrun: run %s: %s\n", run_id(r), run_result(r)->error.text);
+    }
+    run_destroy(r);
+    journal_close(journal);
+    loop_destroy(loop);
+    return rc;
+}
+
+static int cmd_cancel(struct cli *c)
+{
+    struct journal *j;
+    const struct state_run *run;
+    struct error err = ERROR_INIT;
+    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
+        return fail(c, &err);
+    CLEANUP(cleanup_free) char *id = xstrdup(run->id);
+    CLEANUP(cleanup_free) char *path = run->spec_path ? xstrdup(run->spec_path) : NULL;
+    if (run->status != RUN_OPEN) {
+        if (!c->given[OPT_QUIET])
+            fprintf(stderr, "rhrun: run %s has ended already (%s)\n", id, run_status_name(run->status));
+        journal_close(j);
+        return 0;
+    }
+    int rc;
+    if (journal_holder(j, NULL, NULL)) {
+        rc = ask_controller(c, j, id);
+        journal_close(j);
+        return rc;
+    }
+    /* its params and arguments, as when it was opened */
+    struct doc *doc;
+    struct diagnostics d = {0};
+    if (run->params_json && doc_load_text("params", run->params_json, strlen(run->params_json), DOC_FORMAT_JSON, c->arena, &doc, &d, NULL) == 0)
+        for (size_t i = 0; i < doc->root->count; i++) {
+            c->values[OPT_PARAM] = xreallocarray(c->values[OPT_PARAM], c->value_count[OPT_PARAM] + 1, sizeof(char *));
+            c->values[OPT_PARAM][c->value_count[OPT_PARAM]++] = arena_printf(c->arena, "%s=%s", doc->root->members[i].key, doc->root->members[i].value->text);
+        }
+    if (run->args_json && doc_load_text("args", run->args_json, strlen(run->args_json), DOC_FORMAT_JSON, c->arena, &doc, &d, NULL) == 0) {
+        const char **args = arena_array(c->arena, doc->root->count + 1, sizeof *args);
+        for (size_t i = 0; i < doc->root->count; i++)
+            args[i] = doc->root->items[i]->text;
+        c->args = args;
+        c->arg_count = doc->root->count;
+    }
+    diagnostics_free(&d);
+    journal_close(j);
+    return cancel_alone(c, path ? path : "");
+}
+
+static const enum cli_option_id cancel_options[] = {OPT_TAKE_OVER, OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
+const struct cli_command cmd_cancel_command = {"cancel", "[RUN]", "Stop a run: every process of every rank on every node",
+                                               "TERM, a grace time, KILL. With no live controller, it goes to the nodes itself.", cancel_options, 0, 1, false, cmd_cancel};
+
+/* ---- completion ---- */
+
+static void words_of(const struct cli_command *cmd, FILE *to)
+{
+    for (size_t i = 0; i < cli_option_count; i++)
+        if (cli_command_has(cmd, cli_options[i].id) && !cli_options[i].hidden)
+            fprintf(to, " --%s", cli_options[i].name);
+}
+
+static int cmd_completion(struct cli *c)
+{
+    const char *shell = c->words[0];
+    if (strcmp(shell, "bash") == 0 || strcmp(shell, "zsh") == 0) {
+        if (strcmp(shell, "zsh") == 0)
+            printf("#compdef rhrun\nautoload -U +X bashcompinit && bashcompinit\n");
+        printf("_rhrun() {\n  local cur=${COMP_WORDS[COMP_CWORD]} words\n  COMPREPLY=()\n  if [ \"$COMP_CWORD\" = 1 ] && [ \"${cur#-}\" = \"$cur\" ]; then\n"
+               "    COMPREPLY=($(compgen -W \"");
+        for (size_t i = 0; cli_commands[i]; i++)
+            printf("%s%s", i ? " " : "", cli_commands[i]->name);
+        printf("\" -- \"$cur\") $(compgen -f -X '!*.y*ml' -- \"$cur\") $(compgen -d -- \"$cur\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n");
+        for (size_t i = 0; cli_commands[i]; i++) {
+            printf("    %s) words='", cli_commands[i]->name);
+            words_of(cli_commands[i], stdout);
+            printf("' ;;\n");
+        }
+        printf("    *) words='");
+        words_of(cli_commands[0], stdout);
+        printf("' ;;\n  esac\n  if [ \"${cur#-}\" != \"$cur\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"));\n"
+               "  else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n}\ncomplete -o filenames -F _rhrun rhrun\n");
+        return 0;
+    }
+    if (strcmp(shell, "fish") == 0) {
+        for (size_t i = 0; cli_commands[i]; i++) {
+            printf("complete -c rhrun -n __fish_use_subcommand -a %s -d '%s'\n", cli_commands[i]->name, cli_commands[i]->summary);
+            for (size_t k = 0; k < cli_option_count; k++)
+                if (cli_command_has(cli_commands[i], cli_options[k].id) && !cli_options[k].hidden)
+                    printf("complete -c rhrun -n '__fish_seen_subcommand_from %s' -l %s%s -d '%s'\n", cli_commands[i]->name, cli_options[k].name,
+                           cli_options[k].value ? " -r" : "", cli_options[k].help);
+        }
+        return 0;
+    }
+    struct error err = ERROR_INIT;
+    error_set(&err, ERROR_USAGE, "there is no completion for \"%s\"", shell);
+    error_hint(&err, "bash, zsh or fish");
+    return fail(c, &err);
+}
+
+static const enum cli_option_id completion_options[] = {OPT_COUNT};
+const struct cli_command cmd_completion_command = {"completion", "SHELL", "Print a completion script for bash, zsh or fish",
+                                                   "For bash: source <(rhrun completion bash)", completion_options, 1, 1, false, cmd_completion};

@@ -1,0 +1,172 @@
+/* rhrun plan SPEC: what would be done, and why. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+static const char *cell_when(struct cli *c, const struct state_cell *cell)
+{
+    char when[32];
+    cli_time(cell->finished_ms ? cell->finished_ms : cell->started_ms, when);
+    return arena_strdup(c->arena, when);
+}
+
+/* From the journal alone. */
+static void offline_records(struct cli *c, const struct plan *plan, const struct state *state, struct plan_record *records)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        for (uint32_t n = 0; n < plan->node_count; n++) {
+            const struct plan_step *step = &plan->steps[i];
+            const struct state_cell *cell = step->on[n] ? state_cell_find(state, step->scope, step->name, n) : NULL;
+            struct plan_record *r = &records[i * plan->node_count + n];
+            if (!cell)
+                continue;
+            r->present = true;
+            r->ok = cell->outcome == OUTCOME_OK;
+            r->unknown = cell->outcome == OUTCOME_UNKNOWN;
+            r->live = cell->outcome == OUTCOME_NONE;
+            r->key = cell->key;
+            r->inputs = cell->inputs;
+            r->when = cell_when(c, cell);
+        }
+}
+
+static void flags_void(struct cli *c, const struct plan *plan, struct plan_record *records)
+{
+    bool behind = false;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        behind = behind || (c->given[OPT_FROM] && str_eq(step->name, c->value[OPT_FROM]));
+        if (!c->given[OPT_FRESH] && !behind)
+            continue;
+        for (uint32_t n = 0; n < plan->node_count; n++) {
+            records[i * plan->node_count + n].voided = true;
+            records[i * plan->node_count + n].why_not = c->given[OPT_FRESH] ? "voided by --fresh" : "voided by --from";
+        }
+    }
+}
+
+/* What is not cached is kept only where the whole job is done. */
+static void launch_records(struct cli *c, const struct plan *plan, const struct state *state, struct plan_record *records)
+{
+    bool anew = c->given[OPT_AGAIN] || c->given[OPT_FRESH] || c->given[OPT_FROM];
+    const struct state_run *done = state && !anew ? cli_done_run(state, plan) : NULL;
+    for (size_t i = 0; i < plan->step_count; i++)
+        for (uint32_t n = 0; n < plan->node_count; n++) {
+            struct plan_record *r = &records[i * plan->node_count + n];
+            if (plan->steps[i].kind->cached)
+                continue;
+            *r = (struct plan_record){0};
+            if (done && plan->steps[i].on[n])
+                *r = (struct plan_record){.present = true, .ok = true, .verified = true, .key = plan->steps[i].key};
+        }
+}
+
+static void on_finished(void *arg)
+{
+    loop_stop(arg);
+}
+
+static int online(struct cli *c, struct plan *plan, struct journal *journal, struct plan_record *records)
+{
+    struct loop *loop = loop_create();
+    struct run_options o = {.mode = RUN_LOOK, .plan = plan, .journal = journal};
+    struct error err = ERROR_INIT;
+    int rc = 0;
+    cli_run_options(c, &o);
+    o.flags = 0;
+    o.from_step = NULL;
+    struct run *r = run_create(loop, &o, on_finished, loop);
+    if (run_start(r, &err) < 0) {
+        cli_print_error(c, &err);
+        rc = cli_exit_status(&err);
+    } else {
+        loop_run(loop);
+        struct plan_facts *facts = arena_array(c->arena, plan->node_count, sizeof *facts);
+        for (uint32_t n = 0; n < plan->node_count; n++) {
+            struct run_node_view v;
+            run_node(r, n, &v);
+            if (v.facts)
+                facts[n] = (struct plan_facts){true, v.facts->cpus, v.facts->gpu_count};
+            else if (v.error)
+                fprintf(stderr, "rhrun: warning: %s\n", v.error);
+        }
+        if (!plan_bind_ranks(plan, facts, c->arena, &err) && err.code != ERROR_NONE)
+            fprintf(stderr, "rhrun: warning: %s\n", err.text);
+        for (size_t i = 0; i < plan->step_count * plan->node_count; i++) {
+            const char *when = records[i].when;
+            records[i] = run_records(r)[i];
+            records[i].when = when;
+        }
+    }
+    /* strings of the records live in the run: kept until the process ends */
+    (void)r;
+    return rc;
+}
+
+static int write_out(struct cli *c, const struct buf *text)
+{
+    struct error err = ERROR_INIT;
+    if (!c->given[OPT_OUTPUT]) {
+        fwrite(text->data, 1, text->len, stdout);
+        return 0;
+    }
+    if (file_write_atomic(c->value[OPT_OUTPUT], text->data, text->len, 0644, &err) == 0)
+        return 0;
+    cli_print_error(c, &err);
+    return 3;
+}
+
+static int cmd_plan(struct cli *c)
+{
+    struct spec *spec;
+    struct plan *plan;
+    struct journal *journal = NULL;
+    struct error err = ERROR_INIT;
+    char id[17];
+    int rc = cli_load_spec(c, c->words[0], &spec);
+    if (rc == 0)
+        rc = cli_plan(c, spec, &plan);
+    if (rc)
+        return rc;
+    journal_job_id(spec->name, spec->origin, id);
+    if (journal_open_read(id, &journal, &err) < 0 && err.code != ERROR_USAGE) {
+        cli_print_error(c, &err);
+        return cli_exit_status(&err);
+    }
+    const struct state *state = journal ? journal_state(journal) : NULL;
+    size_t cells = plan->step_count * plan->node_count;
+    struct plan_record *records = xcalloc(cells + 1, sizeof *records);
+    struct plan_decision *decisions = xcalloc(cells + 1, sizeof *decisions);
+    if (state)
+        offline_records(c, plan, state, records);
+    if (!c->given[OPT_OFFLINE])
+        rc = online(c, plan, journal, records);
+    flags_void(c, plan, records);
+    launch_records(c, plan, state, records);
+    plan_decide(plan, records, !c->given[OPT_OFFLINE], c->arena, decisions);
+    struct buf text = {0};
+    if (c->given[OPT_JSON]) {
+        plan_format_json(plan, decisions, &text);
+        if (!str_ends(text.data ? text.data : "", "\n"))
+            buf_putc(&text, '\n');
+    } else {
+        plan_format(plan, decisions, c->color_out && !c->given[OPT_OUTPUT], c->given[OPT_VERBOSE], &text);
+    }
+    if (rc == 0)
+        rc = write_out(c, &text);
+    for (size_t i = 0; i < cells && rc == 0 && c->given[OPT_EXIT_CODE]; i++)
+        if (plan->steps[i / plan->node_count].on[i % plan->node_count] && decisions[i].verdict != VERDICT_KEEP && decisions[i].verdict != VERDICT_NOT_NEEDED)
+            rc = 10;
+    buf_free(&text);
+    journal_close(journal);
+    free(records);
+    free(decisions);
+    return rc;
+}
+
+static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_SET, OPT_PARAM, OPT_ON, OPT_AGAIN, OPT_FRESH, OPT_FROM, OPT_COUNT};
+const struct cli_command cmd_plan_command = {
+    "plan", "SPEC", "Show what would be done on which node, and why",
+    "Per step: keep, run, or run again and why by the name of the input that changed. Asks the nodes what they hold;\n"
+    "--offline uses the journal alone. --exit-code: 0 nothing to do, 10 there is work to do.",
+    options, 1, 1, true, cmd_plan};

@@ -1,0 +1,304 @@
+/* rhrun [run] SPEC: brings the job to done. */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct session {
+    struct cli *c;
+    struct loop *loop;
+    struct spec *spec;
+    struct plan *plan;
+    struct journal *journal;
+    struct run *run;
+    struct cli_printer *printer;
+    struct loop_signal *signals[4];
+    bool detach_wanted;
+    int detached_fd; /* of a background controller: where it says that it has begun */
+};
+
+static void on_finished(void *arg)
+{
+    struct session *s = arg;
+    loop_stop(s->loop);
+}
+
+/* From the outside: Ctrl-C, kill, the terminal's end, requests of other commands. */
+static void on_signal(void *arg, int signum)
+{
+    struct session *s = arg;
+    if (!s->run)
+        return;
+    if (signum == SIGHUP) {
+        cli_printer_mute(s->printer);
+        return;
+    }
+    if (signum != SIGUSR1) {
+        run_interrupt(s->run, signum);
+        return;
+    }
+    for (char *what; (what = journal_take_request(s->journal)) != NULL; free(what))
+        if (strcmp(what, "cancel") == 0)
+            run_interrupt(s->run, SIGTERM);
+}
+
+static void watch_signals(struct session *s)
+{
+    static const int list[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    for (size_t i = 0; i < ARRAY_LEN(list); i++)
+        s->signals[i] = loop_signal_create(s->loop, list[i], on_signal, s, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void say_nothing_to_do(struct session *s, const struct state_run *done, const struct run_result *res)
+{
+    char when[32];
+    struct cli *c = s->c;
+    cli_time(done->closed_ms, when);
+    if (c->given[OPT_JSON]) {
+        printf("{\"type\":\"nothing_to_do\",\"run\":\"%s\",\"since_ms\":%llu,\"verified_nodes\":%u,\"unverified_nodes\":%u}\n", done->id,
+               (unsigned long long)done->closed_ms, res->verified_nodes, res->unverified_nodes);
+        return;
+    }
+    if (res->unverified_nodes > 0 && !c->given[OPT_QUIET])
+        fprintf(stderr, "rhrun: warning: the set-up could not be verified on %u of %u nodes: %s\n", res->unverified_nodes,
+                res->unverified_nodes + res->verified_nodes, res->unverified_reason ? res->unverified_reason : "?");
+    if (!c->given[OPT_QUIET])
+        fprintf(stderr, "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: rhrun %s --again; everything anew: --fresh\n", when, done->id,
+                res->unverified_nodes ? "" : ", set-up verified on every node", s->spec->path);
+}
+
+/* What went wrong, with the last lines of the worker that failed first. */
+static void say_result(struct session *s)
+{
+    const struct run_result *res = run_result(s->run);
+    struct cli *c = s->c;
+    if (res->error.code != ERROR_NONE && !c->given[OPT_JSON]) {
+        struct error err = res->error;
+        if (res->has_cause && res->status == RUN_FAILED && res->cause_tail && res->cause_tail[0] && !c->given[OPT_QUIET])
+            fprintf(stderr, "rhrun: last lines of %s%s on %s:\n%s%s", res->cause_step, "", res->cause_node, res->cause_tail,
+                    str_ends(res->cause_tail, "\n") ? "" : "\n");
+        cli_print_error(c, &err);
+    }
+}
+
+static int execute(struct session *s, enum run_mode mode, uint32_t flags)
+{
+    struct cli *c = s->c;
+    struct run_options o = {.mode = mode, .plan = s->plan, .journal = s->journal};
+    struct error err = ERROR_INIT;
+    cli_run_options(c, &o);
+    o.flags = flags | (o.flags & RUN_FLAG_DETACH);
+    if (!(flags & RUN_FLAG_FROM))
+        o.from_step = NULL;
+    if (s->printer && mode == RUN_EXECUTE)
+        o.observer = cli_printer_observer(s->printer);
+    s->run = run_create(s->loop, &o, on_finished, s);
+    if (s->printer && mode == RUN_EXECUTE)
+        cli_printer_set_run(s->printer, s->run);
+    if (run_start(s->run, &err) < 0) {
+        cli_print_error(c, &err);
+        return cli_exit_status(&err);
+    }
+    if (s->detached_fd >= 0 && mode == RUN_EXECUTE) {
+        struct error sync_err = ERROR_INIT;
+        journal_sync(s->journal, &sync_err);
+        CLEANUP(cleanup_free) char *line = xasprintf("%s\n", run_id(s->run));
+        write_all(s->detached_fd, line, strlen(line));
+        close(base_steal_fd(&s->detached_fd));
+    }
+    loop_run(s->loop);
+    return run_result(s->run)->exit_status;
+}
+
+static void end_run(struct session *s)
+{
+    if (s->printer)
+        cli_printer_set_run(s->printer, NULL);
+    run_destroy(s->run);
+    s->run = NULL;
+}
+
+/* Verifies a job that is done; what the nodes say changes nothing but the words. */
+static int verify(struct session *s, const struct state_run *done)
+{
+    int rc = execute(s, RUN_VERIFY, 0);
+    if (rc == 0)
+        say_nothing_to_do(s, done, run_result(s->run));
+    end_run(s);
+    return rc;
+}
+
+static int do_job(struct session *s)
+{
+    struct cli *c = s->c;
+    uint32_t flags = (c->given[OPT_AGAIN] ? RUN_FLAG_AGAIN : 0u) | (c->given[OPT_FRESH] ? RUN_FLAG_FRESH : 0u) |
+                     (c->given[OPT_FROM] ? RUN_FLAG_FROM : 0u) | (c->given[OPT_REPLACE] ? RUN_FLAG_REPLACE : 0u);
+    const struct state *state = journal_state(s->journal);
+    const struct state_run *done = cli_done_run(state, s->plan);
+    const struct state_run *open = state_run_open(state);
+    bool wants_new = flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM);
+    if (done && !wants_new)
+        return verify(s, done);
+    bool resume = open && str_eq(open->plan_hash, s->plan->hash) && str_eq(open->variant, s->spec->variant);
+    if (resume && wants_new && (open->flags & flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) == (flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)))
+        wants_new = false; /* the unfinished run was opened by the same flags */
+    if (resume && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
+        fprintf(stderr, "rhrun: resuming run %s%s\n", open->id, wants_new ? "; the options apply to the run after it" : "");
+    int rc = execute(s, RUN_EXECUTE, flags);
+    if (s->printer)
+        cli_printer_end(s->printer);
+    say_result(s);
+    if (resume && wants_new && rc == 0 && run_result(s->run)->status == RUN_DONE) {
+        end_run(s);
+        rc = execute(s, RUN_EXECUTE, flags);
+        if (s->printer)
+            cli_printer_end(s->printer);
+        say_result(s);
+    }
+    return rc;
+}
+
+/* --detach: a second rhrun in its own session becomes the controller; this one waits until it has begun. */
+static int spawn_detached(struct cli *c)
+{
+    int fds[2];
+    if (pipe(fds) < 0)
+        return 3;
+    const char **argv = xcalloc((size_t)c->argc + 4, sizeof *argv);
+    size_t n = 0;
+    argv[n++] = "rhrun";
+    argv[n++] = "--detached-fd";
+    argv[n++] = "3";
+    for (int i = 1; i < c->argc; i++) {
+        if (strcmp(c->argv[i], "--") == 0) {
+            while (i < c->argc)
+                argv[n++] = c->argv[i++];
+            break;
+        }
+        if (strcmp(c->argv[i], "--detach") != 0 && strcmp(c->argv[i], "-d") != 0)
+            argv[n++] = c->argv[i];
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        setsid();
+        int null = open("/dev/null", O_RDWR);
+        int out = dup(fds[1]);
+        dup2(null, 0);
+        dup2(null, 1);
+        if (out != 3)
+            dup2(out, 3);
+        for (int fd = 4; fd < 64; fd++)
+            close(fd);
+        execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+    close(fds[1]);
+    free(argv);
+    char id[64];
+    ssize_t len = pid > 0 ? read(fds[0], id, sizeof id - 1) : -1;
+    close(fds[0]);
+    if (len <= 0) {
+        int status = 0;
+        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+    }
+    id[len] = 0;
+    id[strcspn(id, "\n")] = 0;
+    if (c->given[OPT_JSON])
+        printf("{\"type\":\"detached\",\"run\":\"%s\",\"pid\":%d}\n", id, (int)pid);
+    else if (!c->given[OPT_QUIET])
+        fprintf(stderr, "rhrun: run %s goes on in the background (controller pid %d)\n"
+                        "  follow it: rhrun attach %s; stop it: rhrun cancel %s\n  if this machine dies, what runs on the nodes runs on to its end and nothing new is started\n",
+                id, (int)pid, id, id);
+    return 0;
+}
+
+static enum cli_printer_kind printer_kind(const struct cli *c)
+{
+    if (c->given[OPT_JSON])
+        return PRINTER_JSON;
+    const char *term = getenv("TERM");
+    bool terminal = isatty(2) && isatty(1) && term && strcmp(term, "dumb") != 0;
+    return terminal && !c->given[OPT_QUIET] ? PRINTER_LIVE : PRINTER_PLAIN;
+}
+
+/* Stderr of a background controller: the run's folder keeps it. */
+static void redirect_detached(struct session *s)
+{
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/controller.log", journal_path(s->journal));
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    dup2(fd, 1);
+    dup2(fd, 2);
+    close(fd);
+}
+
+static int open_session(struct session *s, struct error *err)
+{
+    struct cli *c = s->c;
+    s->loop = loop_create();
+    watch_signals(s);
+    if (journal_open(s->loop, s->spec->name, s->spec->origin, cli_owner_name(c->arena), &s->journal, err) < 0)
+        return -1;
+    if (s->detached_fd >= 0)
+        redirect_detached(s);
+    return 0;
+}
+
+static void close_session(struct session *s)
+{
+    run_destroy(s->run);
+    cli_printer_destroy(s->printer);
+    journal_close(s->journal);
+    for (size_t i = 0; i < ARRAY_LEN(s->signals); i++)
+        loop_signal_destroy(s->signals[i]);
+    loop_destroy(s->loop);
+}
+
+static int cmd_run(struct cli *c)
+{
+    struct session s = {.c = c, .detached_fd = -1};
+    struct error err = ERROR_INIT;
+    uint32_t fd;
+    int rc = cli_load_spec(c, c->words[0], &s.spec);
+    if (rc == 0)
+        rc = cli_plan(c, s.spec, &s.plan);
+    if (rc)
+        return rc;
+    if (spec_resolve_secrets(s.spec, c->arena, &err) < 0) {
+        cli_print_error(c, &err);
+        return 2;
+    }
+    if (c->given[OPT_DETACH])
+        return spawn_detached(c);
+    if (c->given[OPT_DETACHED_FD] && parse_u32(c->value[OPT_DETACHED_FD], &fd)) {
+        s.detached_fd = (int)fd;
+        fcntl(s.detached_fd, F_SETFD, FD_CLOEXEC);
+    }
+    if (open_session(&s, &err) < 0) {
+        cli_print_error(c, &err);
+        rc = cli_exit_status(&err);
+    } else {
+        s.printer = cli_printer_create(c, printer_kind(c), s.loop, s.plan);
+        rc = do_job(&s);
+    }
+    close_session(&s);
+    return rc;
+}
+
+static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_AGAIN, OPT_FRESH, OPT_FROM, OPT_DETACH, OPT_DETACHED_FD,
+                                             OPT_TAKE_OVER, OPT_REPLACE, OPT_NO_PREFIX, OPT_YES, OPT_COUNT};
+const struct cli_command cmd_run_command = {
+    "run", "SPEC [-- ARG...]", "Bring the job to done: check, plan, do what is missing",
+    "What is finished is kept: run it again after a crash or an edit and only what is missing or changed is\n"
+    "done. An unfinished run is resumed. ARGs behind -- are appended to the entrypoint's arguments.\n"
+    "Ctrl-C stops the job in order; a second one kills at once.",
+    options, 1, 1, true, cmd_run};

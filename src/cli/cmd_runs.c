@@ -1,0 +1,269 @@
+/* rhrun runs: the runs of all jobs, or of one spec; rhrun status: one run in detail; rhrun show: a spec as rhrun reads it, or a run. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct row {
+    char *job, *id, *variant, *spec;
+    enum run_status status;
+    bool live;
+    int32_t exit_status;
+    uint64_t opened_ms, closed_ms;
+    uint32_t nodes, restarts;
+};
+
+static void add_rows(struct cli *c, struct journal *j, struct row **rows, size_t *count)
+{
+    const struct state *s = journal_state(j);
+    pid_t pid;
+    bool held = journal_holder(j, &pid, NULL);
+    *rows = xreallocarray(*rows, *count + s->run_count + 1, sizeof **rows);
+    for (size_t i = 0; i < s->run_count; i++) {
+        const struct state_run *r = &s->runs[i];
+        (*rows)[(*count)++] = (struct row){arena_strdup(c->arena, journal_job_name(j)), arena_strdup(c->arena, r->id), arena_strdup(c->arena, r->variant),
+                                           arena_strdup(c->arena, r->spec_path), r->status, held && r->status == RUN_OPEN, r->exit_status,
+                                           r->opened_ms, r->closed_ms, r->node_count, r->restarts};
+    }
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    return x->opened_ms < y->opened_ms ? 1 : x->opened_ms > y->opened_ms ? -1 : 0;
+}
+
+static const char *status_word(const struct row *r)
+{
+    return r->status == RUN_OPEN ? r->live ? "running" : "unfinished" : run_status_name(r->status);
+}
+
+static void json_field(struct buf *b, const char *key, const char *value)
+{
+    buf_printf(b, "%s\"%s\":", b->data[b->len - 1] == '{' ? "" : ",", key);
+    if (value)
+        buf_json_string(b, value, strlen(value));
+    else
+        buf_puts(b, "null");
+}
+
+static void print_rows(struct cli *c, const struct row *rows, size_t count)
+{
+    struct buf b = {0};
+    if (c->given[OPT_JSON]) {
+        buf_putc(&b, '[');
+        for (size_t i = 0; i < count; i++) {
+            buf_puts(&b, i ? ",{" : "{");
+            json_field(&b, "run", rows[i].id);
+            json_field(&b, "job", rows[i].job);
+            json_field(&b, "status", status_word(&rows[i]));
+            json_field(&b, "variant", rows[i].variant);
+            json_field(&b, "spec", rows[i].spec);
+            buf_printf(&b, ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u}", rows[i].exit_status,
+                       (unsigned long long)rows[i].opened_ms, (unsigned long long)rows[i].closed_ms, rows[i].nodes, rows[i].restarts);
+        }
+        buf_puts(&b, "]\n");
+    } else if (count == 0) {
+        fprintf(stderr, "rhrun: nothing was run yet\n");
+    } else {
+        buf_printf(&b, "%-16s  %-20s  %-10s  %-19s  %9s  %5s\n", "RUN", "JOB", "STATUS", "STARTED", "TOOK", "NODES");
+        for (size_t i = 0; i < count; i++) {
+            char when[32], took[32] = "-";
+            cli_time(rows[i].opened_ms, when);
+            if (rows[i].closed_ms)
+                cli_duration(rows[i].closed_ms - rows[i].opened_ms, took);
+            buf_printf(&b, "%-16s  %-20.20s  %-10s  %-19s  %9s  %5u\n", rows[i].id, rows[i].job, status_word(&rows[i]), when, took, rows[i].nodes);
+        }
+    }
+    fwrite(b.data ? b.data : "", 1, b.len, stdout);
+    buf_free(&b);
+}
+
+static int cmd_runs(struct cli *c)
+{
+    struct error err = ERROR_INIT;
+    struct row *rows = NULL;
+    size_t count = 0, job_count = 0;
+    struct journal *j = NULL;
+    uint64_t limit = SIZE_MAX;
+    if (c->given[OPT_LIMIT] && !parse_u64(c->value[OPT_LIMIT], &limit)) {
+        error_set(&err, ERROR_USAGE, "--limit: \"%s\" is no number", c->value[OPT_LIMIT]);
+        cli_print_error(c, &err);
+        return 2;
+    }
+    if (c->word_count > 0) {
+        if (cli_find_job(c, c->words[0], &j, &err) < 0) {
+            cli_print_error(c, &err);
+            return cli_exit_status(&err);
+        }
+        add_rows(c, j, &rows, &count);
+        journal_close(j);
+    } else {
+        struct journal_job *jobs;
+        if (journal_jobs(&jobs, &job_count, &err) < 0) {
+            cli_print_error(c, &err);
+            return cli_exit_status(&err);
+        }
+        for (size_t i = 0; i < job_count; i++) {
+            if (journal_open_read(jobs[i].id, &j, &err) < 0) {
+                fprintf(stderr, "rhrun: warning: %s\n", err.text);
+                continue;
+            }
+            add_rows(c, j, &rows, &count);
+            journal_close(j);
+        }
+        journal_jobs_free(jobs, job_count);
+    }
+    if (count)
+        qsort(rows, count, sizeof *rows, newest_first);
+    print_rows(c, rows, count < limit ? count : (size_t)limit);
+    free(rows);
+    return 0;
+}
+
+static const enum cli_option_id runs_options[] = {OPT_LIMIT, OPT_SET, OPT_PARAM, OPT_COUNT};
+const struct cli_command cmd_runs_command = {"runs", "[SPEC]", "List the runs, newest first", NULL, runs_options, 0, 1, false, cmd_runs};
+
+/* ---- status ---- */
+
+static void status_cells(const struct state *s, const struct state_run *run, struct buf *b, bool json)
+{
+    bool first = true;
+    for (size_t i = 0; i < s->cell_count; i++) {
+        const struct state_cell *cell = &s->cells[i];
+        bool ours = str_eq(cell->run, run->id);
+        if (json) {
+            buf_puts(b, first ? "{" : ",{");
+            json_field(b, "step", cell->step);
+            json_field(b, "outcome", cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome));
+            json_field(b, "run", cell->run);
+            json_field(b, "attempt", cell->attempt);
+            json_field(b, "key", cell->key);
+            json_field(b, "host", cell->node < s->node_count ? s->nodes[cell->node].host : NULL);
+            buf_printf(b, ",\"node\":%u,\"generation\":%u,\"settled\":%s,\"started_ms\":%llu,\"finished_ms\":%llu,\"log_bytes\":%llu}", cell->node,
+                       cell->generation, cell->settled ? "true" : "false", (unsigned long long)cell->started_ms,
+                       (unsigned long long)cell->finished_ms, (unsigned long long)cell->log_bytes);
+        } else {
+            char took[32] = "";
+            if (cell->finished_ms)
+                cli_duration(cell->finished_ms - cell->started_ms, took);
+            const char *host = cell->node < s->node_count ? s->nodes[cell->node].host : NULL;
+            buf_printf(b, "  %-20.20s  %-20.20s  %-11s  %9s%s\n", cell->step, host ? host : "-",
+                       cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome), took, ours ? "" : "  (earlier run)");
+        }
+        first = false;
+    }
+}
+
+static int cmd_status(struct cli *c)
+{
+    struct journal *j;
+    const struct state_run *run;
+    struct error err = ERROR_INIT;
+    char when[32], took[32];
+    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0) {
+        cli_print_error(c, &err);
+        return cli_exit_status(&err);
+    }
+    pid_t pid = 0;
+    char *holder = NULL;
+    bool live = run->status == RUN_OPEN && journal_holder(j, &pid, &holder);
+    const char *word = run->status == RUN_OPEN ? live ? "running" : "unfinished" : run_status_name(run->status);
+    struct buf b = {0};
+    cli_time(run->opened_ms, when);
+    cli_duration((run->closed_ms ? run->closed_ms : wall_ms()) - run->opened_ms, took);
+    if (c->given[OPT_JSON]) {
+        buf_putc(&b, '{');
+        json_field(&b, "run", run->id);
+        json_field(&b, "job", journal_job_name(j));
+        json_field(&b, "origin", journal_origin(j));
+        json_field(&b, "status", word);
+        json_field(&b, "message", run->message);
+        json_field(&b, "variant", run->variant);
+        json_field(&b, "spec", run->spec_path);
+        buf_printf(&b, ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u,\"generation\":%u,\"controller_pid\":%d,\"steps\":[",
+                   run->exit_status, (unsigned long long)run->opened_ms, (unsigned long long)run->closed_ms, run->node_count, run->restarts,
+                   run->generation, live ? (int)pid : 0);
+        status_cells(journal_state(j), run, &b, true);
+        buf_puts(&b, "]}\n");
+    } else {
+        buf_printf(&b, "run %s of %s: %s%s%s\n", run->id, journal_job_name(j), word, run->message ? ": " : "", run->message ? run->message : "");
+        buf_printf(&b, "  started %s, %s %s, %u node%s", when, run->closed_ms ? "took" : "for", took, run->node_count, run->node_count == 1 ? "" : "s");
+        if (run->restarts)
+            buf_printf(&b, ", %u restart%s", run->restarts, run->restarts == 1 ? "" : "s");
+        buf_putc(&b, '\n');
+        if (live)
+            buf_printf(&b, "  controller: pid %d (%s)\n", (int)pid, holder ? holder : "?");
+        else if (run->status == RUN_OPEN)
+            buf_printf(&b, "  no controller: run \"rhrun %s\" again to go on\n", run->spec_path ? run->spec_path : "SPEC");
+        status_cells(journal_state(j), run, &b, false);
+    }
+    fwrite(b.data, 1, b.len, stdout);
+    buf_free(&b);
+    free(holder);
+    journal_close(j);
+    return 0;
+}
+
+static const enum cli_option_id status_options[] = {OPT_SET, OPT_PARAM, OPT_COUNT};
+const struct cli_command cmd_status_command = {"status", "[RUN]", "Show one run: its steps on its nodes",
+                                               "RUN is an id, a unique prefix, last (the default), or a spec file.", status_options, 0, 1, false, cmd_status};
+
+/* ---- show ---- */
+
+static bool print_event(void *arg, const struct event *e)
+{
+    const char *run = arg;
+    if (!str_eq(e->run, run))
+        return true;
+    struct buf b = {0};
+    event_to_json(e, &b);
+    printf("%s\n", b.data);
+    buf_free(&b);
+    return true;
+}
+
+static int show_run(struct cli *c)
+{
+    struct journal *j;
+    const struct state_run *run;
+    struct error err = ERROR_INIT;
+    if (cli_find_run(c, c->words[0], &j, &run, &err) < 0) {
+        cli_print_error(c, &err);
+        return cli_exit_status(&err);
+    }
+    CLEANUP(cleanup_free) char *id = xstrdup(run->id);
+    int rc = journal_each(j, 0, print_event, id, &err);
+    if (rc < 0)
+        cli_print_error(c, &err);
+    journal_close(j);
+    return rc < 0 ? 3 : 0;
+}
+
+static int cmd_show(struct cli *c)
+{
+    const char *w = c->words[0];
+    struct spec *spec;
+    bool file = strchr(w, '/') || str_ends(w, ".yaml") || str_ends(w, ".yml") || str_ends(w, ".json");
+    if (!file || c->given[OPT_EVENTS])
+        return show_run(c);
+    int rc = cli_load_spec(c, w, &spec);
+    if (rc)
+        return rc;
+    struct buf b = {0};
+    if (c->given[OPT_JSON]) {
+        doc_to_json(spec->resolved, DOC_JSON_PRETTY, &b);
+        buf_putc(&b, '\n');
+    } else {
+        doc_to_yaml(spec->resolved, &b);
+    }
+    fwrite(b.data, 1, b.len, stdout);
+    buf_free(&b);
+    return 0;
+}
+
+static const enum cli_option_id show_options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_EVENTS, OPT_COUNT};
+const struct cli_command cmd_show_command = {"show", "SPEC|RUN", "Show a spec with everything filled in, or a run's events",
+                                             "A spec is printed as rhrun understands it: overrides applied, defaults filled in. Of a run, its journal's\n"
+                                             "events are printed as NDJSON.",
+                                             show_options, 1, 1, true, cmd_show};

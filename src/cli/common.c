@@ -1,0 +1,217 @@
+/* What several commands share: errors, specs, runs found by a word. */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+int cli_exit_status(const struct error *err)
+{
+    switch (err->code) {
+    case ERROR_NONE: return 0;
+    case ERROR_JOB: return 1;
+    case ERROR_USAGE:
+    case ERROR_SPEC: return 2;
+    case ERROR_HELD: return 4;
+    case ERROR_INTERRUPTED: return 130;
+    case ERROR_INFRA:
+    case ERROR_IO:
+    case ERROR_PROTOCOL:
+    case ERROR_TIMEOUT:
+    case ERROR_INTERNAL: return 3;
+    }
+    return 3;
+}
+
+void cli_print_error(const struct cli *c, const struct error *err)
+{
+    const char *red = c->color_err ? "\033[31m" : "", *off = c->color_err ? "\033[0m" : "";
+    fprintf(stderr, "rhrun: %serror:%s %s\n", red, off, err->text);
+    if (err->hint[0])
+        fprintf(stderr, "  hint: %s\n", err->hint);
+}
+
+void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d)
+{
+    struct buf text = {0};
+    if (c->given[OPT_JSON]) {
+        diagnostics_format_json(d, &text);
+        buf_putc(&text, '\n');
+        fwrite(text.data, 1, text.len, stdout);
+    } else {
+        diagnostics_format(d, c->color_err, &text);
+        if (text.len)
+            fwrite(text.data, 1, text.len, stderr);
+    }
+    buf_free(&text);
+}
+
+int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
+{
+    struct spec_overrides o = {.sets = c->values[OPT_SET], .set_count = c->value_count[OPT_SET], .params = c->values[OPT_PARAM],
+                               .param_count = c->value_count[OPT_PARAM], .on = c->value[OPT_ON], .args = c->args, .arg_count = c->arg_count};
+    struct diagnostics d = {0};
+    struct error err = ERROR_INIT;
+    int rc = spec_load(path, &o, c->arena, ret, &d, &err);
+    if (rc < 0) {
+        if (d.count > 0)
+            cli_print_diagnostics(c, &d);
+        else if (c->given[OPT_JSON])
+            printf("[]\n");
+        cli_print_error(c, &err);
+    } else if (d.count > 0 && !c->given[OPT_QUIET] && !c->given[OPT_JSON]) {
+        cli_print_diagnostics(c, &d); /* warnings */
+    }
+    diagnostics_free(&d);
+    return rc < 0 ? 2 : 0;
+}
+
+int cli_plan(struct cli *c, struct spec *spec, struct plan **ret)
+{
+    struct error err = ERROR_INIT;
+    if (plan_compile(spec, step_kinds, NULL, c->arena, ret, &err) == 0)
+        return 0;
+    cli_print_error(c, &err);
+    return err.code == ERROR_SPEC || err.code == ERROR_USAGE ? 2 : cli_exit_status(&err);
+}
+
+char *cli_owner_name(struct arena *arena)
+{
+    char host[256] = "?";
+    gethostname(host, sizeof host - 1);
+    const char *user = getenv("USER");
+    if (!user || !*user)
+        user = getenv("LOGNAME");
+    if (user && *user)
+        return arena_printf(arena, "%s@%s", user, host);
+    return arena_printf(arena, "uid%u@%s", (unsigned)getuid(), host);
+}
+
+void cli_time(uint64_t wall, char ret[32])
+{
+    time_t t = (time_t)(wall / 1000);
+    struct tm tm;
+    if (!wall || !localtime_r(&t, &tm) || !strftime(ret, 32, "%Y-%m-%d %H:%M:%S", &tm))
+        snprintf(ret, 32, "-");
+}
+
+void cli_duration(uint64_t ms, char ret[32])
+{
+    if (ms < 1000)
+        snprintf(ret, 32, "%u ms", (unsigned)ms);
+    else if (ms < 60000)
+        snprintf(ret, 32, "%.1f s", (double)ms / 1000);
+    else if (ms < 3600000)
+        snprintf(ret, 32, "%u m %02u s", (unsigned)(ms / 60000), (unsigned)(ms / 1000 % 60));
+    else
+        snprintf(ret, 32, "%u h %02u m", (unsigned)(ms / 3600000), (unsigned)(ms / 60000 % 60));
+}
+
+int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct error *err)
+{
+    struct spec_overrides o = {.sets = c->values[OPT_SET], .set_count = c->value_count[OPT_SET], .params = c->values[OPT_PARAM],
+                               .param_count = c->value_count[OPT_PARAM], .on = c->value[OPT_ON]};
+    struct diagnostics d = {0};
+    struct spec *spec;
+    char id[17];
+    int rc = spec_load(spec_path, &o, c->arena, &spec, &d, err);
+    if (rc < 0 && d.count > 0)
+        cli_print_diagnostics(c, &d);
+    diagnostics_free(&d);
+    if (rc < 0)
+        return -1;
+    journal_job_id(spec->name, spec->origin, id);
+    if (journal_open_read(id, ret_journal, err) < 0) {
+        if (err->code == ERROR_USAGE)
+            error_set(err, ERROR_USAGE, "\"%s\" was never run", spec_path);
+        return -1;
+    }
+    return 0;
+}
+
+/* Looks for the run in one job; keeps the journal in *best when it has a better match. */
+static void match_runs(struct journal *j, const char *word, struct journal **best, const struct state_run **ret_run, unsigned *matches)
+{
+    const struct state *s = journal_state(j);
+    bool last = strcmp(word, "last") == 0, kept = false;
+    for (size_t i = 0; i < s->run_count; i++) {
+        const struct state_run *r = &s->runs[i];
+        bool hit = last ? !*ret_run || r->opened_ms >= (*ret_run)->opened_ms : str_starts(r->id, word);
+        if (!hit)
+            continue;
+        *matches += last ? 0 : 1;
+        *ret_run = r;
+        kept = true;
+    }
+    if (!kept) {
+        journal_close(j);
+        return;
+    }
+    journal_close(*best);
+    *best = j;
+}
+
+int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run, struct error *err)
+{
+    struct journal_job *jobs = NULL;
+    size_t count = 0;
+    unsigned matches = 0;
+    *ret_journal = NULL;
+    *ret_run = NULL;
+    if (strchr(word, '/') || str_ends(word, ".yaml") || str_ends(word, ".yml") || str_ends(word, ".json") || access(word, F_OK) == 0) {
+        if (cli_find_job(c, word, ret_journal, err) < 0)
+            return -1;
+        *ret_run = state_run_latest(journal_state(*ret_journal), NULL);
+        return *ret_run ? 0 : error_set(err, ERROR_USAGE, "\"%s\" was never run", word);
+    }
+    if (journal_jobs(&jobs, &count, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        struct journal *j;
+        if (journal_open_read(jobs[i].id, &j, NULL) == 0)
+            match_runs(j, word, ret_journal, ret_run, &matches);
+    }
+    journal_jobs_free(jobs, count);
+    if (matches > 1) {
+        journal_close(*ret_journal);
+        return error_set(err, ERROR_USAGE, "\"%s\" fits %u runs: give more of the id", word, matches);
+    }
+    if (!*ret_run) {
+        error_set(err, ERROR_USAGE, strcmp(word, "last") == 0 ? "nothing was run yet" : "there is no run \"%s\"", word);
+        error_hint(err, "rhrun runs lists them");
+        return -1;
+    }
+    return 0;
+}
+
+const struct state_run *cli_done_run(const struct state *state, const struct plan *plan)
+{
+    const struct state_run *latest = state_run_latest(state, plan->spec->variant);
+    if (plan->spec->entrypoint.always || state_run_open(state) || !latest || latest->status != RUN_DONE || !str_eq(latest->plan_hash, plan->hash))
+        return NULL;
+    return latest;
+}
+
+static uint64_t env_u64(const char *name)
+{
+    uint64_t v = 0;
+    const char *text = getenv(name);
+    return text && parse_u64(text, &v) ? v : 0;
+}
+
+void cli_run_options(struct cli *c, struct run_options *o)
+{
+    o->owner_name = cli_owner_name(c->arena);
+    o->flags = (c->given[OPT_AGAIN] ? RUN_FLAG_AGAIN : 0u) | (c->given[OPT_FRESH] ? RUN_FLAG_FRESH : 0u) |
+               (c->given[OPT_FROM] ? RUN_FLAG_FROM : 0u) | (c->given[OPT_DETACH] || c->given[OPT_DETACHED_FD] ? RUN_FLAG_DETACH : 0u) |
+               (c->given[OPT_REPLACE] ? RUN_FLAG_REPLACE : 0u);
+    o->from_step = c->value[OPT_FROM];
+    o->take_over = c->given[OPT_TAKE_OVER];
+    o->replace = c->given[OPT_REPLACE];
+    o->allow_prompt = isatty(0) && !c->given[OPT_DETACHED_FD];
+    o->liveness_ms = (uint32_t)env_u64("RHRUN_LIVENESS_MS");
+    o->reconnect_ms = env_u64("RHRUN_RECONNECT_MS");
+    o->test_boot_id = getenv("RHRUN_TEST_BOOT_ID");
+}

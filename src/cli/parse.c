@@ -1,0 +1,257 @@
+/* The command line by the tables: options anywhere, `--` ends them, unknown words get the nearest name. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct cli_option cli_options[] = {
+    {OPT_HELP, 'h', "help", NULL, "this text", false, false},
+    {OPT_VERSION, 0, "version", NULL, "the version", false, false},
+    {OPT_JSON, 0, "json", NULL, "machine-readable output on stdout", false, false},
+    {OPT_QUIET, 'q', "quiet", NULL, "only errors and the workers' output", false, false},
+    {OPT_VERBOSE, 'v', "verbose", NULL, "also the output of set-up steps, and more detail", false, false},
+    {OPT_NO_COLOR, 0, "no-color", NULL, "no colours (NO_COLOR does the same)", false, false},
+    {OPT_NO_PREFIX, 0, "no-prefix", NULL, "workers' output without role[rank]@node", false, false},
+    {OPT_YES, 'y', "yes", NULL, "answer yes to every question", false, false},
+    {OPT_SET, 0, "set", "PATH=VALUE", "override a value of the spec (a.b=VALUE)", true, false},
+    {OPT_PARAM, 'p', "param", "NAME=VALUE", "set a param", true, false},
+    {OPT_ON, 0, "on", "WHERE", "run on local, a cluster NAME, or user@host,...", false, false},
+    {OPT_AGAIN, 0, "again", NULL, "launch again, keep the set-up", false, false},
+    {OPT_FRESH, 0, "fresh", NULL, "a new working directory, everything again", false, false},
+    {OPT_FROM, 0, "from", "STEP", "do this step and its dependents again", false, false},
+    {OPT_DETACH, 'd', "detach", NULL, "go on in the background", false, false},
+    {OPT_DETACHED_FD, 0, "detached-fd", "FD", "", false, true},
+    {OPT_TAKE_OVER, 0, "take-over", NULL, "take the job over from another controller", false, false},
+    {OPT_REPLACE, 0, "replace", NULL, "stop a live run of an older spec and start this one", false, false},
+    {OPT_SCHEMA, 0, "schema", "FILE", "check against this schema instead of the job schema", false, false},
+    {OPT_EXIT_CODE, 0, "exit-code", NULL, "exit 10 when there is work to do", false, false},
+    {OPT_OFFLINE, 0, "offline", NULL, "do not ask the nodes", false, false},
+    {OPT_OUTPUT, 'o', "output", "FILE", "write there instead of stdout", false, false},
+    {OPT_FOLLOW, 'f', "follow", NULL, "go on until the run ends", false, false},
+    {OPT_RANK, 0, "rank", "R", "only this rank, byte for byte", false, false},
+    {OPT_STEP, 0, "step", "NAME", "only this step", false, false},
+    {OPT_NODE, 0, "node", "N", "only this node (its number)", false, false},
+    {OPT_RUN, 0, "run", "RUN", "of this run", false, false},
+    {OPT_LIMIT, 'n', "limit", "N", "at most so many", false, false},
+    {OPT_EVENTS, 0, "events", NULL, "its events as NDJSON", false, false},
+};
+const size_t cli_option_count = ARRAY_LEN(cli_options);
+
+static const enum cli_option_id common[] = {OPT_HELP, OPT_JSON, OPT_QUIET, OPT_VERBOSE, OPT_NO_COLOR, OPT_COUNT};
+
+const struct cli_option *cli_option_find(enum cli_option_id id)
+{
+    for (size_t i = 0; i < cli_option_count; i++)
+        if (cli_options[i].id == id)
+            return &cli_options[i];
+    return NULL;
+}
+
+static bool in_list(const enum cli_option_id *list, enum cli_option_id id)
+{
+    for (; list && *list != OPT_COUNT; list++)
+        if (*list == id)
+            return true;
+    return false;
+}
+
+bool cli_command_has(const struct cli_command *cmd, enum cli_option_id id)
+{
+    return in_list(common, id) || in_list(cmd->options, id);
+}
+
+static const struct cli_command *find_command(const char *name)
+{
+    for (size_t i = 0; cli_commands[i]; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
+    return NULL;
+}
+
+static int unknown_option(const struct cli_command *cmd, const char *word, struct error *err)
+{
+    const char *names[OPT_COUNT + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < cli_option_count; i++)
+        if (cli_command_has(cmd, cli_options[i].id) && !cli_options[i].hidden)
+            names[n++] = cli_options[i].name;
+    names[n] = NULL;
+    CLEANUP(cleanup_free) char *bare = xstrdup(word + strspn(word, "-"));
+    bare[strcspn(bare, "=")] = 0;
+    const char *near = str_nearest(bare, names);
+    error_set(err, ERROR_USAGE, "unknown option \"%s\" of %s", word, cmd->name);
+    if (near)
+        error_hint(err, "did you mean --%s?", near);
+    else if (cmd->takes_args)
+        error_hint(err, "arguments of the program go behind --: rhrun %s SPEC -- %s", cmd->name, word);
+    else
+        error_hint(err, "rhrun %s --help lists the options", cmd->name);
+    return -1;
+}
+
+static void set_value(struct cli *c, const struct cli_option *o, const char *value)
+{
+    c->given[o->id] = true;
+    c->value[o->id] = value;
+    if (!o->many)
+        return;
+    c->values[o->id] = xreallocarray(c->values[o->id], c->value_count[o->id] + 1, sizeof(char *));
+    c->values[o->id][c->value_count[o->id]++] = value;
+}
+
+static const struct cli_option *by_name(const struct cli_command *cmd, const char *name, size_t len)
+{
+    for (size_t i = 0; i < cli_option_count; i++)
+        if (strlen(cli_options[i].name) == len && memcmp(cli_options[i].name, name, len) == 0 && cli_command_has(cmd, cli_options[i].id))
+            return &cli_options[i];
+    return NULL;
+}
+
+static const struct cli_option *by_letter(const struct cli_command *cmd, char letter)
+{
+    for (size_t i = 0; i < cli_option_count; i++)
+        if (cli_options[i].letter == letter && letter && cli_command_has(cmd, cli_options[i].id))
+            return &cli_options[i];
+    return NULL;
+}
+
+/* One option word at argv[*i]; may take the next word as its value. */
+static int parse_option(struct cli *c, int argc, char **argv, int *i, struct error *err)
+{
+    const char *word = argv[*i];
+    const struct cli_option *o;
+    const char *value = NULL;
+    if (word[1] == '-') {
+        size_t len = strcspn(word + 2, "=");
+        o = by_name(c->command, word + 2, len);
+        if (o && word[2 + len] == '=')
+            value = word + 3 + len;
+        if (o && value && !o->value)
+            return error_set(err, ERROR_USAGE, "--%s takes no value", o->name);
+    } else {
+        o = by_letter(c->command, word[1]);
+        if (o && o->value && word[2])
+            value = word + 2 + (word[2] == '=');
+        else if (o && word[2]) { /* -qv: each letter a switch */
+            for (const char *p = word + 1; *p; p++) {
+                const struct cli_option *one = by_letter(c->command, *p);
+                if (!one || one->value)
+                    return unknown_option(c->command, word, err);
+                set_value(c, one, NULL);
+            }
+            return 0;
+        }
+    }
+    if (!o)
+        return unknown_option(c->command, word, err);
+    if (o->value && !value) {
+        if (*i + 1 >= argc)
+            return error_set(err, ERROR_USAGE, "%s needs a value (%s)", word, o->value);
+        value = argv[++*i];
+    }
+    set_value(c, o, value);
+    return 0;
+}
+
+static int pick_command(struct cli *c, int argc, char **argv, int *ret_first, struct error *err)
+{
+    int first = 1;
+    const char *word = NULL;
+    for (; first < argc; first++) /* rhrun --json job.yaml: the command is the first word */
+        if (argv[first][0] != '-') {
+            word = argv[first];
+            break;
+        }
+    c->command = word ? find_command(word) : NULL;
+    *ret_first = first;
+    if (c->command || !word)
+        return 0;
+    c->command = find_command("run");
+    *ret_first = -1; /* the word is a SPEC */
+    if (strchr(word, '.') || strchr(word, '/') || access(word, F_OK) == 0)
+        return 0;
+    const char *names[64];
+    size_t n = 0;
+    for (size_t i = 0; cli_commands[i] && n < 63; i++)
+        names[n++] = cli_commands[i]->name;
+    names[n] = NULL;
+    const char *near = str_nearest(word, names);
+    error_set(err, ERROR_USAGE, "\"%s\" is neither a command nor a spec file", word);
+    if (near)
+        error_hint(err, "did you mean rhrun %s?", near);
+    else
+        error_hint(err, "rhrun --help lists the commands");
+    return -1;
+}
+
+int cli_parse(struct cli *c, int argc, char **argv, struct error *err)
+{
+    int command_at = -1;
+    c->argc = argc;
+    c->argv = argv;
+    c->words = xcalloc((size_t)argc + 1, sizeof *c->words);
+    if (pick_command(c, argc, argv, &command_at, err) < 0)
+        return -1;
+    if (!c->command) {
+        c->command = find_command("help");
+        command_at = -1;
+    }
+    for (int i = 1; i < argc; i++) {
+        if (i == command_at)
+            continue;
+        if (strcmp(argv[i], "--") == 0) {
+            c->has_args = true;
+            c->args = (const char *const *)&argv[i + 1];
+            c->arg_count = (size_t)(argc - i - 1);
+            break;
+        }
+        if (argv[i][0] != '-' || argv[i][1] == 0)
+            c->words[c->word_count++] = argv[i];
+        else if (strcmp(argv[i], "--version") == 0)
+            c->given[OPT_VERSION] = true;
+        else if (parse_option(c, argc, argv, &i, err) < 0)
+            return -1;
+    }
+    if (c->given[OPT_HELP] || c->given[OPT_VERSION])
+        return 0;
+    if (c->has_args && !c->command->takes_args)
+        return error_set(err, ERROR_USAGE, "rhrun %s takes no arguments behind --", c->command->name);
+    if (c->word_count < c->command->words_min || c->word_count > c->command->words_max) {
+        error_set(err, ERROR_USAGE, c->word_count < c->command->words_min ? "rhrun %s: too few words" : "rhrun %s: too many words", c->command->name);
+        error_hint(err, "usage: rhrun %s %s", c->command->name, c->command->usage);
+        return -1;
+    }
+    return 0;
+}
+
+static void help_option(const struct cli_option *o, FILE *to)
+{
+    char left[64];
+    if (o->letter)
+        snprintf(left, sizeof left, "-%c, --%s%s%s", o->letter, o->name, o->value ? " " : "", o->value ? o->value : "");
+    else
+        snprintf(left, sizeof left, "    --%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    fprintf(to, "  %-28s %s\n", left, o->help);
+}
+
+void cli_help(const struct cli *c, const struct cli_command *cmd, FILE *to)
+{
+    (void)c;
+    if (strcmp(cmd->name, "help") != 0) {
+        fprintf(to, "usage: rhrun %s %s\n\n%s.\n", cmd->name, cmd->usage, cmd->summary);
+        if (cmd->detail)
+            fprintf(to, "\n%s\n", cmd->detail);
+        fprintf(to, "\noptions:\n");
+        for (size_t i = 0; i < cli_option_count; i++)
+            if (cli_command_has(cmd, cli_options[i].id) && !cli_options[i].hidden)
+                help_option(&cli_options[i], to);
+        return;
+    }
+    fprintf(to, "usage: rhrun SPEC [OPTIONS] [-- ARG...]\n       rhrun COMMAND ...\n\n"
+                "Runs the job that a YAML file describes, step by step; every finished step is kept.\n\ncommands:\n");
+    for (size_t i = 0; cli_commands[i]; i++)
+        fprintf(to, "  %-12s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    fprintf(to, "\nrhrun COMMAND --help tells more. Exit status: 0 done, 1 the job failed, 2 usage or invalid spec,\n"
+                "3 infrastructure, 4 held by another run, 10 plan --exit-code: work to do, 130/143 interrupted.\n");
+}
