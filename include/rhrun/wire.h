@@ -10,10 +10,11 @@
  * on a node's disk (status files) carries its own version.
  *
  * Conversation: HELLO -> HELLO_OK | HELD. Then in any order LIST -> RECORD* LISTED; RUN -> STARTED |
- * BUSY | RECORD (same attempt known: its record, then output on ATTACH) | FAULT; ATTACH -> OUTPUT*
- * and EXIT when there is one; ACK, SIGNAL, FORGET have no answer; PING -> PONG; SETTLE -> SETTLED;
- * CHECK -> CHECKED. A RUN attaches its attempt from offset 0 by itself. FENCED: a newer controller
- * took the job; the agent exits after it.
+ * BUSY | RECORD (same attempt known: its record as it stands) | FAULT; ATTACH -> OUTPUT* and EXIT when
+ * there is one; ACK, SIGNAL, FORGET have no answer; PING -> PONG; SETTLE -> SETTLED; CHECK -> CHECKED.
+ * A RUN attaches its attempt by itself, from offset 0 (of a known one: from what is kept), unless this
+ * connection did already; output that the controller has is to be ignored by its offset. FENCED: a newer
+ * controller took the job; the agent exits after it. After HELD another HELLO may follow.
  *
  * Output is one spool per attempt: the workers' streams as spool records in the order in which the
  * supervisor read them. Offsets count spool bytes; OUTPUT frames carry consecutive ranges and may cut

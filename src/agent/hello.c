@@ -54,7 +54,8 @@ static int own(struct ledger *l, const struct wire_hello *h, struct arena *arena
             return 0;
         }
     }
-    if (ledger_epoch_set(l, epoch + 1, err) < 0 || (!same && ledger_owner_set(l, l->owner, h->owner_name, err) < 0) ||
+    /* The owner first: on a full disk it fails, and then nobody is fenced. */
+    if ((!same && ledger_owner_set(l, l->owner, h->owner_name, err) < 0) || ledger_epoch_set(l, epoch + 1, err) < 0 ||
         ledger_connect(l, err) < 0)
         return -1;
     return 1;

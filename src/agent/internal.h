@@ -7,7 +7,7 @@
  *   m/MACHINE/jobs/JOB/lock          flock: HELLO and claims happen under it
  *   m/MACHINE/jobs/JOB/epoch         decimal text, durable before HELLO_OK
  *   m/MACHINE/jobs/JOB/owner         owner id, newline, owner_name
- *   m/MACHINE/jobs/JOB/conns/OWNER   flock LOCK_SH by each serving agent of that owner
+ *   m/MACHINE/jobs/JOB/conns/OWNER   read-locked (fcntl) by each serving agent of that owner
  *   m/MACHINE/jobs/JOB/env/NAME      captured environments, NUL-separated
  *   m/MACHINE/jobs/JOB/a/ATTEMPT/status      struct status, preallocated; flock = the supervisor lives
  *   m/MACHINE/jobs/JOB/a/ATTEMPT/spool.N     segment N: spool bytes [N, N+1) * SEGMENT_SIZE

@@ -287,6 +287,8 @@ int ledger_owner_set(struct ledger *l, const char *owner, const char *name, stru
     return write_small(l->job_fd, "owner", text, false, err);
 }
 
+/* A record lock, unlike the others: it belongs to this process alone, so a supervisor that was just forked off does
+ * not keep a dead agent's connection alive. */
 bool ledger_connected(const struct ledger *l, const char *owner)
 {
     char path[80];
@@ -294,7 +296,8 @@ bool ledger_connected(const struct ledger *l, const char *owner)
         return false;
     snprintf(path, sizeof path, "conns/%s", owner);
     CLEANUP(cleanup_close) int fd = openat(l->job_fd, path, O_RDWR | O_CLOEXEC);
-    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 int ledger_connect(struct ledger *l, struct error *err)
@@ -304,7 +307,8 @@ int ledger_connect(struct ledger *l, struct error *err)
     l->conn_fd = open_file(l->job_fd, path, err);
     if (l->conn_fd < 0)
         return -1;
-    if (flock(l->conn_fd, LOCK_SH | LOCK_NB) < 0)
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    if (fcntl(l->conn_fd, F_SETLK, &lock) < 0)
         return error_errno(err, ERROR_INFRA, errno, "cannot mark the connection on the node");
     return 0;
 }

@@ -6,8 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -306,12 +308,30 @@ static void check(struct server *s, uint64_t token, const struct wire_strings *p
     wire_end(&s->out.control, frame);
 }
 
+/* A TCP port that nobody listens on, on either protocol; 0 = could not tell. */
+static uint32_t free_port(void)
+{
+    for (int v6 = 1; v6 >= 0; v6--) {
+        CLEANUP(cleanup_close) int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct sockaddr_in6 address = {.sin6_family = v6 ? AF_INET6 : AF_INET}; /* any address, any port */
+        socklen_t len = v6 ? sizeof address : sizeof(struct sockaddr_in);
+        int off = 0;
+        if (fd >= 0 && v6)
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+        if (fd >= 0 && bind(fd, (struct sockaddr *)&address, len) == 0 &&
+            getsockname(fd, (struct sockaddr *)&address, &len) == 0)
+            return ntohs(address.sin6_port); /* at the same place in both */
+    }
+    return 0;
+}
+
 static void pong(struct server *s, uint64_t token)
 {
     size_t frame = wire_begin(&s->out.control, WIRE_PONG);
     wire_put_u64(&s->out.control, token);
     wire_put_u64(&s->out.control, mono_ns());
     wire_put_u64(&s->out.control, wall_ms());
+    wire_put_u32(&s->out.control, free_port());
     wire_end(&s->out.control, frame);
 }
 

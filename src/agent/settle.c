@@ -12,8 +12,8 @@
 
 enum { FD_MAX = 1024, TEXT_MAX = 1024 };
 
-/* The child must not keep the connection's lock or the peer's streams alive should the agent die: those were opened
- * early and have small numbers. */
+/* The child must not keep the peer's streams or the job's lock open should the agent die: those were opened early
+ * and have small numbers. */
 static void close_all_but(int keep)
 {
     for (int fd = 0; fd < FD_MAX; fd++)

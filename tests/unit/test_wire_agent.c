@@ -410,6 +410,10 @@ static void test_ping_during_output(void **state)
         struct wire_in in = expect(&p, WIRE_PONG);
         assert_int_equal(wire_get_u64(&in), token);
         assert_true(wire_get_u64(&in) > 0);
+        assert_true(wire_get_u64(&in) > 0);
+        uint32_t port = wire_get_u32(&in);
+        assert_true(port > 0 && port < 65536);
+        assert_true(wire_in_done(&in));
         assert_true(p.output.len - before < AHEAD_MAX); /* it overtook what was queued */
     }
     struct wire_record r = expect_record(&p, WIRE_EXIT);
