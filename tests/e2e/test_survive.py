@@ -12,8 +12,8 @@ import pytest
 
 from harness import RHRUN, agent_processes, require, wait_for, workers_of
 
-# The bound within which a silent host is found; the hook makes it short. (The default is 15 s.)
-LIVENESS = {"RHRUN_TEST_LIVENESS_MS": "2000"}
+# The bound within which a silent host is found, made short. (The default is 15 s.)
+LIVENESS = {"RHRUN_LIVENESS_MS": "2000"}
 
 
 def waiting_job(cluster=None, launch="echo ready; while [ ! -e $STOP ]; do sleep 0.05; done; echo done >>$HOME/lines", stop="/nonexistent"):
