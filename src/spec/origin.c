@@ -136,8 +136,8 @@ const char *origin_find(const char *real_path, struct arena *arena)
             url = remote_url(config.data, arena);
         buf_free(&config);
         if (!url || !*url)
-            return real_path;
+            return arena_strdup(arena, real_path);
         return arena_printf(arena, "%s#%s", without_credentials(url, arena), real_path + strlen(top) + 1);
     }
-    return real_path;
+    return arena_strdup(arena, real_path);
 }
