@@ -90,7 +90,7 @@ static int online(struct cli *c, struct plan *plan, struct journal *journal, str
             else if (v.error)
                 fprintf(stderr, "rhrun: warning: %s\n", v.error);
         }
-        if (!plan_bind_ranks(plan, facts, c->arena, &err) && err.code != ERROR_NONE)
+        if (plan_bind_ranks(plan, facts, c->arena, &err) < 0)
             fprintf(stderr, "rhrun: warning: %s\n", err.text);
         for (size_t i = 0; i < plan->step_count * plan->node_count; i++) {
             const char *when = records[i].when;

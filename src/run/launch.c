@@ -64,7 +64,7 @@ static bool bind_ranks(struct run *r)
         if (f)
             facts[n] = (struct plan_facts){true, f->cpus, f->gpu_count};
     }
-    if (plan_bind_ranks(r->plan, facts, r->arena, &err))
+    if (plan_bind_ranks(r->plan, facts, r->arena, &err) == 0)
         return true;
     run_fail(r, RUN_FAILED, &err);
     return false;
