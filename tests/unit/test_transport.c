@@ -163,6 +163,7 @@ static void test_local_faults(void **state)
     struct peer killed = {.stop_at = 0};
     host.timeout_ms = 0;
     run_script("#!/bin/sh\nprintf '\\nRHRUN-AGENT-1\\n'; kill -9 $$\n", &killed, &host);
+    buf_free(&killed.in);
     assert_string_equal(killed.err.text, "host \"this machine\": the agent was killed by signal 9");
 
     struct peer endless = {.stop_at = 0};
