@@ -70,8 +70,10 @@ static bool hex4(struct json *j, uint32_t *ret)
     uint32_t value = 0;
     for (size_t i = 0; i < 4; i++) {
         char c = (size_t)(j->end - j->p) > i ? j->p[i] : ' ';
-        uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0') : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a') + 10
-                       : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A') + 10 : 16;
+        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a') + 10
+                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A') + 10
+                                                : 16;
         if (digit == 16) {
             fault(j, "four hexadecimal digits after \\u");
             return false;
@@ -144,7 +146,8 @@ static const char *read_text(struct json *j, size_t *ret_len, struct place *ret_
     advance(j, 1);
     while (!at(j, '"')) {
         if (j->p >= j->end || (unsigned char)*j->p < 0x20) {
-            struct diagnostic *item = diagnostics_add(j->loader->diagnostics, SEVERITY_ERROR, place, "the string is not closed on its line");
+            struct diagnostic *item =
+                diagnostics_add(j->loader->diagnostics, SEVERITY_ERROR, place, "the string is not closed on its line");
             diagnostic_hint(item, "write \\n for a line break and \\t for a tab");
             return NULL;
         }
@@ -203,7 +206,8 @@ static bool enter(struct json *j)
 {
     if (++j->depth <= DOC_MAX_DEPTH)
         return true;
-    diagnostics_add(j->loader->diagnostics, SEVERITY_ERROR, place_here(j), "values are nested deeper than %d levels", DOC_MAX_DEPTH);
+    diagnostics_add(j->loader->diagnostics, SEVERITY_ERROR, place_here(j), "values are nested deeper than %d levels",
+                    DOC_MAX_DEPTH);
     return false;
 }
 

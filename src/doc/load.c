@@ -9,7 +9,8 @@
 struct doc_node *doc_loader_node(struct loader *loader, enum doc_type type, struct place place)
 {
     if (++loader->nodes > DOC_MAX_NODES) {
-        diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, "the document has more than %u values", DOC_MAX_NODES);
+        diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, "the document has more than %u values",
+                        DOC_MAX_NODES);
         return NULL;
     }
     struct doc_node *node = arena_alloc(loader->arena, sizeof *node);
@@ -39,14 +40,14 @@ static bool check_text(struct loader *loader, bool yaml)
         place.end_column = place.column + 1;
         if (n == 0) {
             struct diagnostic *item = diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place,
-                "byte 0x%02x is not valid UTF-8", (unsigned char)source->text[i]);
+                                                      "byte 0x%02x is not valid UTF-8", (unsigned char)source->text[i]);
             diagnostic_hint(item, "save the file in the encoding UTF-8");
             return false;
         }
         bool lone_return = yaml && c == '\r' && (i + 1 >= source->len || source->text[i + 1] != '\n');
         if (forbidden(c, yaml) || lone_return) {
             struct diagnostic *item = diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place,
-                "character U+%04X cannot be used in a document", (unsigned)c);
+                                                      "character U+%04X cannot be used in a document", (unsigned)c);
             if (c != 0)
                 diagnostic_hint(item, "write it as \"\\u%04x\" in double quotes, or remove it", (unsigned)c);
             return false;

@@ -170,7 +170,8 @@ bool doc_get_bool(const struct doc_node *node, const char *key, bool otherwise)
 
 const char *doc_type_words(enum doc_type type)
 {
-    static const char *const words[] = {"null", "true or false", "an integer", "a number", "a string", "a list", "a mapping"};
+    static const char *const words[] = {"null",     "true or false", "an integer", "a number",
+                                        "a string", "a list",        "a mapping"};
     return words[type];
 }
 

@@ -123,7 +123,8 @@ void doc_to_json(const struct doc_node *node, enum doc_json style, struct buf *r
 /* Whether a character may stand in a plain scalar or a literal block as it is. */
 static bool is_printable(uint32_t c)
 {
-    return (c >= 0x20 && c < 0x7f) || (c >= 0xa0 && c != 0x2028 && c != 0x2029 && c != 0xfeff && c != 0xfffe && c != 0xffff);
+    return (c >= 0x20 && c < 0x7f) ||
+           (c >= 0xa0 && c != 0x2028 && c != 0x2029 && c != 0xfeff && c != 0xfffe && c != 0xffff);
 }
 
 static bool all_printable(const char *text, size_t len, bool newlines)
@@ -154,9 +155,11 @@ static bool stays_plain(const char *text, size_t len)
     if (probe.type != DOC_STRING || strlen(text) != len || is_old_word(text) || strcmp(text, "<<") == 0)
         return false;
     if (strchr("-?:,[]{}#&*!|>'\"%@`=. +~", *text) || (*text >= '0' && *text <= '9' && strpbrk(text, ":_")))
-        return *text == '.' && len > 1 && (text[1] == '/' || (text[1] == '.' && text[2] == '/')) && all_printable(text, len, false) &&
-               text[len - 1] != ' ' && text[len - 1] != ':' && !strstr(text, ": ") && !strstr(text, " #");
-    return text[len - 1] != ' ' && text[len - 1] != ':' && !strstr(text, ": ") && !strstr(text, " #") && all_printable(text, len, false);
+        return *text == '.' && len > 1 && (text[1] == '/' || (text[1] == '.' && text[2] == '/')) &&
+               all_printable(text, len, false) && text[len - 1] != ' ' && text[len - 1] != ':' && !strstr(text, ": ") &&
+               !strstr(text, " #");
+    return text[len - 1] != ' ' && text[len - 1] != ':' && !strstr(text, ": ") && !strstr(text, " #") &&
+           all_printable(text, len, false);
 }
 
 static void put_quoted(const char *text, size_t len, struct buf *out)

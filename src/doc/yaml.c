@@ -62,7 +62,7 @@ static struct doc_node *read_alias(struct yaml *y)
     const struct doc_node *target = doc_get(y->anchors, name);
     if (!target) {
         struct diagnostic *item = diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place,
-            "no anchor \"%s\" stands above this alias", name);
+                                                  "no anchor \"%s\" stands above this alias", name);
         if (item)
             diagnostic_hint(item, "a string that begins with * needs quotes");
         return NULL;
@@ -74,8 +74,10 @@ static struct doc_node *read_alias(struct yaml *y)
     loader->expanded += target->expanded;
     if (loader->expanded > DOC_MAX_ALIAS_NODES || y->depth + target->height > DOC_MAX_DEPTH) {
         bool deep = loader->expanded <= DOC_MAX_ALIAS_NODES;
-        diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, deep ? "values are nested deeper than %u levels"
-                        : "aliases add more than %u values when they are written out", deep ? DOC_MAX_DEPTH : DOC_MAX_ALIAS_NODES);
+        diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place,
+                        deep ? "values are nested deeper than %u levels"
+                             : "aliases add more than %u values when they are written out",
+                        deep ? DOC_MAX_DEPTH : DOC_MAX_ALIAS_NODES);
         return NULL;
     }
     struct doc_node *node = doc_loader_node(loader, target->type, place);
@@ -95,8 +97,8 @@ static bool apply_tag(struct yaml *y, struct doc_node *node, const char *tag)
     static const struct {
         const char *name;
         enum doc_type type;
-    } tags[] = {{"str", DOC_STRING}, {"int", DOC_INT}, {"float", DOC_FLOAT}, {"bool", DOC_BOOL}, {"null", DOC_NULL},
-                {"seq", DOC_ARRAY}, {"map", DOC_OBJECT}};
+    } tags[] = {{"str", DOC_STRING}, {"int", DOC_INT},   {"float", DOC_FLOAT}, {"bool", DOC_BOOL},
+                {"null", DOC_NULL},  {"seq", DOC_ARRAY}, {"map", DOC_OBJECT}};
     if (strcmp(tag, "!") == 0) {
         if (node->count == 0 && node->type != DOC_ARRAY && node->type != DOC_OBJECT)
             node->type = DOC_STRING;
@@ -112,11 +114,12 @@ static bool apply_tag(struct yaml *y, struct doc_node *node, const char *tag)
             return true;
         }
         struct diagnostic *item = diagnostics_add(y->loader->diagnostics, SEVERITY_ERROR, node->place,
-            "this is not what its tag !!%s says", tags[i].name);
+                                                  "this is not what its tag !!%s says", tags[i].name);
         diagnostic_expected(item, "%s", doc_type_words(tags[i].type));
         return false;
     }
-    struct diagnostic *item = diagnostics_add(y->loader->diagnostics, SEVERITY_ERROR, node->place, "tag \"%s\" is not known", tag);
+    struct diagnostic *item =
+        diagnostics_add(y->loader->diagnostics, SEVERITY_ERROR, node->place, "tag \"%s\" is not known", tag);
     diagnostic_hint(item, "a string that begins with ! needs quotes");
     return false;
 }
@@ -150,13 +153,15 @@ static void grow(struct doc_node *node, const struct doc_node *child)
         node->height = child->height + 1;
 }
 
-static struct doc_node *open_collection(struct yaml *y, enum doc_type type, const yaml_char_t *anchor, const yaml_char_t *tag)
+static struct doc_node *open_collection(struct yaml *y, enum doc_type type, const yaml_char_t *anchor,
+                                        const yaml_char_t *tag)
 {
     struct doc_node *node = doc_loader_node(y->loader, type, event_place(y));
     if (!node)
         return NULL;
     if (++y->depth > DOC_MAX_DEPTH) {
-        diagnostics_add(y->loader->diagnostics, SEVERITY_ERROR, node->place, "values are nested deeper than %d levels", DOC_MAX_DEPTH);
+        diagnostics_add(y->loader->diagnostics, SEVERITY_ERROR, node->place, "values are nested deeper than %d levels",
+                        DOC_MAX_DEPTH);
         return NULL;
     }
     if (tag)
@@ -171,7 +176,8 @@ static void close_collection(struct yaml *y, struct doc_node *node, bool flow)
 {
     if (flow)
         y->last = y->event.end_mark;
-    if (y->last.line + 1 > node->place.line || (y->last.line + 1 == node->place.line && y->last.column + 1 > node->place.column)) {
+    if (y->last.line + 1 > node->place.line ||
+        (y->last.line + 1 == node->place.line && y->last.column + 1 > node->place.column)) {
         node->place.end_line = (uint32_t)y->last.line + 1;
         node->place.end_column = (uint32_t)y->last.column + 1;
     }
@@ -181,7 +187,8 @@ static void close_collection(struct yaml *y, struct doc_node *node, bool flow)
 static struct doc_node *read_sequence(struct yaml *y)
 {
     bool flow = y->event.data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
-    struct doc_node *node = open_collection(y, DOC_ARRAY, y->event.data.sequence_start.anchor, y->event.data.sequence_start.tag);
+    struct doc_node *node =
+        open_collection(y, DOC_ARRAY, y->event.data.sequence_start.anchor, y->event.data.sequence_start.tag);
     if (!node)
         return NULL;
     uint32_t expanded = 1; /* set when complete; an alias to an unfinished node is a cycle */
@@ -264,7 +271,8 @@ static struct doc_node *read_mapping(struct yaml *y)
 {
     struct loader *loader = y->loader;
     bool flow = y->event.data.mapping_start.style == YAML_FLOW_MAPPING_STYLE;
-    struct doc_node *node = open_collection(y, DOC_OBJECT, y->event.data.mapping_start.anchor, y->event.data.mapping_start.tag);
+    struct doc_node *node =
+        open_collection(y, DOC_OBJECT, y->event.data.mapping_start.anchor, y->event.data.mapping_start.tag);
     const struct doc_node *merged = NULL;
     uint32_t expanded = 1;
     struct place merge_place = {0};
@@ -286,10 +294,12 @@ static struct doc_node *read_mapping(struct yaml *y)
         expanded += value->expanded;
         const struct doc_member *first = key.merge ? NULL : doc_get_member(node, key.text, key.len);
         if (first || (key.merge && merged)) {
-            struct diagnostic *item = diagnostics_add(loader->diagnostics, SEVERITY_ERROR, key.place, "key \"%s\" is given twice", key.text);
+            struct diagnostic *item =
+                diagnostics_add(loader->diagnostics, SEVERITY_ERROR, key.place, "key \"%s\" is given twice", key.text);
             if (key.merge)
                 diagnostic_hint(item, "merge several mappings as <<: [*one, *two]");
-            diagnostics_add(loader->diagnostics, SEVERITY_NOTE, first ? first->key_place : merge_place, "it was given here first");
+            diagnostics_add(loader->diagnostics, SEVERITY_NOTE, first ? first->key_place : merge_place,
+                            "it was given here first");
         } else if (key.merge) {
             merged = value;
             merge_place = key.place;

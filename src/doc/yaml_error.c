@@ -60,8 +60,8 @@ bool doc_yaml_expression_error(struct loader *loader, uint32_t first_line, uint3
             const char *stop = close ? close + 2 : at + (*at == '$' ? 3 : 2);
             uint32_t column = count_chars(p, at) + 1;
             struct place place = {source, line, column, line, column + count_chars(at, stop)};
-            struct diagnostic *item = diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place,
-                "an expression needs quotes here");
+            struct diagnostic *item =
+                diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, "an expression needs quotes here");
             if (close && stop - at <= EXPRESSION_MAX)
                 diagnostic_hint(item, "write \"%.*s\"", (int)(stop - at), at);
             else
@@ -80,22 +80,29 @@ bool doc_yaml_expression_error(struct loader *loader, uint32_t first_line, uint3
 static const struct {
     const char *theirs, *ours, *hint;
 } problems[] = {
-    {"did not find expected ',' or ']'", "the list is not closed", "expected \",\" or \"]\"; text with , [ ] { } needs quotes"},
-    {"did not find expected ',' or '}'", "the mapping is not closed", "expected \",\" or \"}\"; text with , [ ] { } needs quotes"},
+    {"did not find expected ',' or ']'", "the list is not closed",
+     "expected \",\" or \"]\"; text with , [ ] { } needs quotes"},
+    {"did not find expected ',' or '}'", "the mapping is not closed",
+     "expected \",\" or \"}\"; text with , [ ] { } needs quotes"},
     {"did not find expected key", "expected a key here", "check the indentation, and quotes that end too early"},
     {"did not find expected '-' indicator", "expected \"- \" here", "items of one list start in the same column"},
-    {"could not find expected ':'", "a \":\" is missing behind this key", "a key and its value are written as \"key: value\""},
-    {"mapping values are not allowed in this context", "\": \" cannot stand here", "text that holds \": \" needs quotes; keys of one mapping start in the same column"},
-    {"block sequence entries are not allowed in this context", "a list cannot start here", "put \"- \" on a line of its own"},
+    {"could not find expected ':'", "a \":\" is missing behind this key",
+     "a key and its value are written as \"key: value\""},
+    {"mapping values are not allowed in this context", "\": \" cannot stand here",
+     "text that holds \": \" needs quotes; keys of one mapping start in the same column"},
+    {"block sequence entries are not allowed in this context", "a list cannot start here",
+     "put \"- \" on a line of its own"},
     {"block mapping keys are not allowed in this context", "a mapping cannot start here", NULL},
     {"mapping keys are not allowed in this context", "a key cannot stand here", NULL},
     {"found unexpected end of stream", "the quotes are not closed", "add the missing quote character"},
     {"found unexpected document indicator", "the quotes are not closed", "add the missing quote character"},
-    {"found unknown escape character", "the escape sequence is not known", "write \\\\ for a backslash, or use single quotes"},
+    {"found unknown escape character", "the escape sequence is not known",
+     "write \\\\ for a backslash, or use single quotes"},
     {"did not find expected hexdecimal number", "expected hexadecimal digits", NULL},
     {"found invalid Unicode character escape code", "this is no Unicode character", NULL},
     {"found undefined tag handle", "the tag is not known", "a string that begins with ! needs quotes"},
-    {"did not find expected alphabetic or numeric character", "a name of letters and digits must follow * or &", "a string that begins with * or & needs quotes"},
+    {"did not find expected alphabetic or numeric character", "a name of letters and digits must follow * or &",
+     "a string that begins with * or & needs quotes"},
     {"did not find expected <document start>", "the document ends before this line", "check the indentation"},
     {"did not find expected node content", "a value is missing here", NULL},
     {"found incompatible YAML document", "this version of YAML is not supported", "leave the %YAML line out"},
@@ -108,9 +115,12 @@ static void add_context(struct loader *loader, const yaml_parser_t *parser)
     static const struct {
         const char *theirs, *ours;
     } contexts[] = {
-        {"while parsing a block mapping", "the mapping starts here"}, {"while parsing a flow mapping", "the mapping starts here"},
-        {"while parsing a block collection", "the list starts here"}, {"while parsing a flow sequence", "the list starts here"},
-        {"while scanning a quoted scalar", "the string starts here"}, {"while scanning a simple key", "the key starts here"},
+        {"while parsing a block mapping", "the mapping starts here"},
+        {"while parsing a flow mapping", "the mapping starts here"},
+        {"while parsing a block collection", "the list starts here"},
+        {"while parsing a flow sequence", "the list starts here"},
+        {"while scanning a quoted scalar", "the string starts here"},
+        {"while scanning a simple key", "the key starts here"},
     };
     if (!parser->context || parser->context_mark.line == parser->problem_mark.line)
         return;
@@ -118,21 +128,23 @@ static void add_context(struct loader *loader, const yaml_parser_t *parser)
         if (strcmp(parser->context, contexts[i].theirs) != 0)
             continue;
         uint32_t line = (uint32_t)parser->context_mark.line + 1, column = (uint32_t)parser->context_mark.column + 1;
-        diagnostics_add(loader->diagnostics, SEVERITY_NOTE, (struct place){&loader->doc->source, line, column, line, column + 1},
-                        "%s", contexts[i].ours);
+        diagnostics_add(loader->diagnostics, SEVERITY_NOTE,
+                        (struct place){&loader->doc->source, line, column, line, column + 1}, "%s", contexts[i].ours);
     }
 }
 
 static bool tab_error(struct loader *loader, struct place place, const char *problem)
 {
-    const char *p = line_start(&loader->doc->source, place.line), *end = loader->doc->source.text + loader->doc->source.len;
+    const char *p = line_start(&loader->doc->source, place.line),
+               *end = loader->doc->source.text + loader->doc->source.len;
     bool only_blanks = true;
     for (uint32_t column = 1; p && p < end && column < place.column; column++, p++)
         only_blanks = only_blanks && (*p == ' ' || *p == '\t');
     bool tab = p && p < end && *p == '\t' && only_blanks;
     if (!tab && !strstr(problem, "tab character"))
         return false;
-    struct diagnostic *item = diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, "a tab cannot be used as indentation");
+    struct diagnostic *item =
+        diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, "a tab cannot be used as indentation");
     diagnostic_hint(item, "use blanks");
     return true;
 }
@@ -154,7 +166,8 @@ void doc_yaml_syntax_error(struct loader *loader, const yaml_parser_t *parser)
         at += n ? n : 1;
     }
     if (strcmp(problem, "found character that cannot start any token") == 0 && at && at < source->text + source->len) {
-        struct diagnostic *item = diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, "a value cannot start with \"%c\"", *at);
+        struct diagnostic *item =
+            diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, "a value cannot start with \"%c\"", *at);
         diagnostic_hint(item, "put the value in quotes");
         return;
     }

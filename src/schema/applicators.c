@@ -166,7 +166,8 @@ bool check_not(struct eval *e)
     put_subject(e, &subject);
     doc_describe(e->node, &value);
     bool container = e->node->type == DOC_ARRAY || e->node->type == DOC_OBJECT;
-    struct diagnostic *item = report(e, container ? key_or_value_place(e) : e->node->place, "%s cannot be %s", subject.data, container ? "as it is" : value.data);
+    struct diagnostic *item = report(e, container ? key_or_value_place(e) : e->node->place, "%s cannot be %s",
+                                     subject.data, container ? "as it is" : value.data);
     if (e->run->wording && e->run->wording_node == e->node)
         diagnostic_expected(item, "%s", e->run->wording->expected);
     buf_free(&subject);
@@ -179,7 +180,8 @@ bool check_condition(struct eval *e)
     const struct subschema *s = e->sub;
     if (!s->condition)
         return true;
-    const struct subschema *then = evaluate(e->run, s->condition, e->node, e->marks, MODE_CHECK) ? s->consequence : s->alternative;
+    const struct subschema *then =
+        evaluate(e->run, s->condition, e->node, e->marks, MODE_CHECK) ? s->consequence : s->alternative;
     return !then || evaluate(e->run, then, e->node, e->marks, e->mode);
 }
 

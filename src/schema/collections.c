@@ -12,11 +12,13 @@ static bool fault_count(const struct eval *e, const char *what, uint64_t count, 
         return false;
     struct buf subject = {0};
     put_subject(e, &subject);
-    struct diagnostic *item = report(e, key_or_value_place(e), "%s has %llu %s%s", subject.data, (unsigned long long)count, what, count == 1 ? "" : "s");
+    struct diagnostic *item = report(e, key_or_value_place(e), "%s has %llu %s%s", subject.data,
+                                     (unsigned long long)count, what, count == 1 ? "" : "s");
     if (e->run->wording && e->run->wording_node == e->node)
         diagnostic_expected(item, "%s", e->run->wording->expected);
     else
-        diagnostic_expected(item, "at %s %llu", count < least ? "least" : "most", (unsigned long long)(count < least ? least : most));
+        diagnostic_expected(item, "at %s %llu", count < least ? "least" : "most",
+                            (unsigned long long)(count < least ? least : most));
     buf_free(&subject);
     return false;
 }
@@ -48,7 +50,8 @@ static bool check_unique(struct eval *e)
                 continue;
             good = false;
             if (note_fault(e, FAULT_OTHER)) {
-                report(e, second->place, "items %llu and %llu are equal", (unsigned long long)hashes[j][1] + 1, (unsigned long long)hashes[i][1] + 1);
+                report(e, second->place, "items %llu and %llu are equal", (unsigned long long)hashes[j][1] + 1,
+                       (unsigned long long)hashes[i][1] + 1);
                 diagnostics_add(e->run->diagnostics, SEVERITY_NOTE, first->place, "it was given here first");
             }
         }
@@ -130,7 +133,8 @@ static bool check_required(struct eval *e)
             good = fault_missing(e, key, NULL);
     }
     for (size_t i = 0; s->dependent_required && i < s->dependent_required->count; i++) {
-        const struct doc_member *m = &s->dependent_required->members[i], *own = doc_get_member(e->node, m->key, m->key_len);
+        const struct doc_member *m = &s->dependent_required->members[i],
+                                *own = doc_get_member(e->node, m->key, m->key_len);
         for (size_t j = 0; own && j < m->value->count; j++) {
             const struct doc_node *key = m->value->items[j];
             if (!doc_get_member(e->node, key->text, key->text_len))
@@ -143,7 +147,11 @@ static bool check_required(struct eval *e)
 /* A key as a value of its own, for propertyNames. */
 static bool check_name(struct eval *e, const struct doc_member *member)
 {
-    struct doc_node name = {.type = DOC_STRING, .place = member->key_place, .text = member->key, .text_len = member->key_len, .expanded = 1};
+    struct doc_node name = {.type = DOC_STRING,
+                            .place = member->key_place,
+                            .text = member->key,
+                            .text_len = member->key_len,
+                            .expanded = 1};
     return evaluate_child(e, e->sub->property_names, &name, member, 0);
 }
 
@@ -160,7 +168,8 @@ static bool check_member(struct eval *e, size_t index)
     for (size_t i = 0; s->pattern_properties.node && i < s->pattern_properties.node->count; i++) {
         if (!charge(e->run, 4 + m->key_len / 64))
             return false;
-        enum pattern_result result = pattern_match(s->pattern_properties.patterns[i], m->key, m->key_len, &e->run->match_data);
+        enum pattern_result result =
+            pattern_match(s->pattern_properties.patterns[i], m->key, m->key_len, &e->run->match_data);
         if (result == PATTERN_LIMIT)
             charge(e->run, 200000);
         if (result != PATTERN_YES)

@@ -9,8 +9,22 @@
 #include <string.h>
 
 enum form {
-    FORM_SCHEMA, FORM_SCHEMAS, FORM_SCHEMA_MAP, FORM_PATTERN_MAP, FORM_COUNT, FORM_NUMBER, FORM_POSITIVE, FORM_PATTERN,
-    FORM_BOOL, FORM_TEXT, FORM_TYPES, FORM_VALUES, FORM_ANY, FORM_KEYS, FORM_KEY_MAP, FORM_ANCHOR,
+    FORM_SCHEMA,
+    FORM_SCHEMAS,
+    FORM_SCHEMA_MAP,
+    FORM_PATTERN_MAP,
+    FORM_COUNT,
+    FORM_NUMBER,
+    FORM_POSITIVE,
+    FORM_PATTERN,
+    FORM_BOOL,
+    FORM_TEXT,
+    FORM_TYPES,
+    FORM_VALUES,
+    FORM_ANY,
+    FORM_KEYS,
+    FORM_KEY_MAP,
+    FORM_ANCHOR,
 };
 
 struct keyword {
@@ -74,9 +88,9 @@ struct compiler {
     struct diagnostics *diagnostics;
     const struct schema_document *documents;
     size_t document_count;
-    struct map keywords;  /* name to struct keyword */
-    struct map subs;      /* doc_node pointer to subschema */
-    struct map resources; /* URI to resource */
+    struct map keywords;        /* name to struct keyword */
+    struct map subs;            /* doc_node pointer to subschema */
+    struct map resources;       /* URI to resource */
     struct subschema **pending; /* to be bound; malloc */
     size_t pending_count, pending_cap;
 };
@@ -100,8 +114,8 @@ static unsigned type_named(const char *name)
     static const struct {
         const char *name;
         unsigned bit;
-    } types[] = {{"null", TYPE_NULL}, {"boolean", TYPE_BOOLEAN}, {"integer", TYPE_INTEGER}, {"number", TYPE_NUMBER},
-                 {"string", TYPE_STRING}, {"array", TYPE_ARRAY}, {"object", TYPE_OBJECT}};
+    } types[] = {{"null", TYPE_NULL},     {"boolean", TYPE_BOOLEAN}, {"integer", TYPE_INTEGER}, {"number", TYPE_NUMBER},
+                 {"string", TYPE_STRING}, {"array", TYPE_ARRAY},     {"object", TYPE_OBJECT}};
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         if (strcmp(types[i].name, name) == 0)
             return types[i].bit;
@@ -112,7 +126,8 @@ static unsigned read_types(struct compiler *c, const struct doc_node *value)
 {
     static const char *const names[] = {"null", "boolean", "integer", "number", "string", "array", "object", NULL};
     const struct doc_node *single[] = {value};
-    const struct doc_node *const *list = value->type == DOC_ARRAY ? (const struct doc_node *const *)value->items : single;
+    const struct doc_node *const *list =
+        value->type == DOC_ARRAY ? (const struct doc_node *const *)value->items : single;
     size_t count = value->type == DOC_ARRAY ? value->count : 1;
     unsigned types = 0;
     for (size_t i = 0; i < count; i++) {
@@ -138,7 +153,8 @@ static struct pattern *read_pattern(struct compiler *c, struct place place, cons
     return pattern;
 }
 
-static void read_list(struct compiler *c, const struct keyword *k, const struct doc_node *value, struct sub_list *ret, struct resource *resource)
+static void read_list(struct compiler *c, const struct keyword *k, const struct doc_node *value, struct sub_list *ret,
+                      struct resource *resource)
 {
     if (value->type != DOC_ARRAY || value->count == 0) {
         fault(c, value, k->name, "a list of schemas that is not empty");
@@ -150,7 +166,8 @@ static void read_list(struct compiler *c, const struct keyword *k, const struct 
     ret->count = value->count;
 }
 
-static void read_map(struct compiler *c, const struct keyword *k, const struct doc_node *value, struct sub_map *ret, struct resource *resource)
+static void read_map(struct compiler *c, const struct keyword *k, const struct doc_node *value, struct sub_map *ret,
+                     struct resource *resource)
 {
     if (value->type != DOC_OBJECT) {
         fault(c, value, k->name, "a mapping of schemas");
@@ -184,7 +201,8 @@ static bool is_key_map(const struct doc_node *value)
     return good;
 }
 
-static void read_anchor(struct compiler *c, const struct keyword *k, const struct doc_node *value, struct subschema *sub)
+static void read_anchor(struct compiler *c, const struct keyword *k, const struct doc_node *value,
+                        struct subschema *sub)
 {
     if (value->type != DOC_STRING || value->text_len == 0) {
         fault(c, value, k->name, "a name");
@@ -229,7 +247,8 @@ static void read_scalar_keyword(struct compiler *c, const struct keyword *k, con
     }
 }
 
-static void read_keyword(struct compiler *c, const struct keyword *k, const struct doc_node *value, struct subschema *sub)
+static void read_keyword(struct compiler *c, const struct keyword *k, const struct doc_node *value,
+                         struct subschema *sub)
 {
     void *field = (char *)sub + k->offset;
     switch (k->form) {
@@ -390,7 +409,8 @@ static struct subschema *at_pointer(struct compiler *c, struct resource *resourc
     return compile_sub(c, node, nearest);
 }
 
-static struct subschema *resolve(struct compiler *c, const struct subschema *from, const char *reference, const char **ret_fragment)
+static struct subschema *resolve(struct compiler *c, const struct subschema *from, const char *reference,
+                                 const char **ret_fragment)
 {
     char *uri = uri_resolve(c->arena, from->resource->uri, reference);
     size_t len = strcspn(uri, "#");
@@ -417,8 +437,9 @@ static void bind(struct compiler *c, struct subschema *sub)
         struct subschema *target = resolve(c, sub, references[i], &fragment);
         *targets[i] = target;
         if (!target) {
-            struct diagnostic *item = diagnostics_add(c->diagnostics, SEVERITY_ERROR, doc_get(sub->node, names[i])->place,
-                "no schema is known as \"%s\"", references[i]);
+            struct diagnostic *item =
+                diagnostics_add(c->diagnostics, SEVERITY_ERROR, doc_get(sub->node, names[i])->place,
+                                "no schema is known as \"%s\"", references[i]);
             if (*references[i] != '#')
                 diagnostic_hint(item, "references are not fetched; put the schema under $defs with its $id");
         } else if (i == 1 && map_get(&target->resource->dynamic, fragment, strlen(fragment)) == target) {
@@ -433,15 +454,20 @@ static void check_dialect(struct compiler *c, const struct doc_node *root)
     const struct doc_node *dialect = doc_get(root, "$schema");
     if (!dialect || (dialect->type == DOC_STRING && strncmp(dialect->text, known, sizeof known - 1) == 0))
         return;
-    struct diagnostic *item = diagnostics_add(c->diagnostics, SEVERITY_WARNING, dialect->place, "the schema is read as draft 2020-12");
+    struct diagnostic *item =
+        diagnostics_add(c->diagnostics, SEVERITY_WARNING, dialect->place, "the schema is read as draft 2020-12");
     diagnostic_hint(item, "older drafts differ in items, definitions and $ref");
 }
 
 int schema_compile_with(const struct doc_node *root, const struct schema_document *documents, size_t count,
-                        struct arena *arena, struct schema **ret_schema, struct diagnostics *diagnostics, struct error *err)
+                        struct arena *arena, struct schema **ret_schema, struct diagnostics *diagnostics,
+                        struct error *err)
 {
     struct diagnostics own = {0};
-    struct compiler c = {.arena = arena, .diagnostics = diagnostics ? diagnostics : &own, .documents = documents, .document_count = count};
+    struct compiler c = {.arena = arena,
+                         .diagnostics = diagnostics ? diagnostics : &own,
+                         .documents = documents,
+                         .document_count = count};
     size_t before = c.diagnostics->errors;
     c.schema = arena_alloc(arena, sizeof *c.schema);
     c.schema->arena = arena;

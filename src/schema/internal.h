@@ -69,7 +69,7 @@ struct subschema {
     struct subschema *additional_properties, *property_names, *unevaluated_items, *unevaluated_properties, *content;
     const char *ref, *dynamic_ref;
     struct subschema *ref_target, *dynamic_target;
-    const char *dynamic_name; /* set when the dynamic reference is to be looked up in the dynamic scope */
+    const char *dynamic_name;    /* set when the dynamic reference is to be looked up in the dynamic scope */
     const char *expected, *hint; /* x-expected, x-hint */
 };
 
@@ -87,7 +87,8 @@ char *uri_percent_decode(struct arena *arena, const char *text);
 
 /* ---- pattern.c ---- */
 enum pattern_result { PATTERN_NO, PATTERN_YES, PATTERN_LIMIT };
-struct pattern *pattern_compile(struct schema *schema, const char *text, size_t len, char *ret_problem, size_t problem_size);
+struct pattern *pattern_compile(struct schema *schema, const char *text, size_t len, char *ret_problem,
+                                size_t problem_size);
 /* *match_data is made at the first call and released by pattern_release. */
 enum pattern_result pattern_match(const struct pattern *pattern, const char *text, size_t len, void **match_data);
 void pattern_release(void *match_data);

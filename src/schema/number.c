@@ -1,5 +1,7 @@
-/* Numbers as JSON Schema compares them: by value. multipleOf works on decimal digits, since 0.0075 / 0.0001 in doubles is no
- * whole number. */
+/*
+ * Numbers as JSON Schema compares them: by value. multipleOf works on decimal digits, since 0.0075 / 0.0001
+ * in doubles is no whole number.
+ */
 #include "internal.h"
 
 #include <math.h>
@@ -71,7 +73,8 @@ bool number_is_multiple(const struct doc_node *value, const struct doc_node *of)
     struct decimal v, m;
     if (!to_decimal(value, &v) || !to_decimal(of, &m)) {
         double quotient = value->number / of->number;
-        return isfinite(quotient) && (quotient >= 0x1p53 || quotient <= -0x1p53 || !((double)(int64_t)quotient < quotient || (double)(int64_t)quotient > quotient));
+        return isfinite(quotient) && (quotient >= 0x1p53 || quotient <= -0x1p53 ||
+                                      !((double)(int64_t)quotient < quotient || (double)(int64_t)quotient > quotient));
     }
     if (m.digits == 0)
         return false;

@@ -11,7 +11,8 @@
 
 enum { MATCH_LIMIT = 200000, DEPTH_LIMIT = 2000, HEAP_LIMIT_KIB = 16384, PATTERN_MAX = 16384 };
 
-struct pattern *pattern_compile(struct schema *schema, const char *text, size_t len, char *ret_problem, size_t problem_size)
+struct pattern *pattern_compile(struct schema *schema, const char *text, size_t len, char *ret_problem,
+                                size_t problem_size)
 {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     int code = 0;

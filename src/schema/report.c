@@ -10,9 +10,10 @@
 
 bool note_fault(const struct eval *e, enum fault_kind kind)
 {
-    /* at the value itself / at its members: a branch of another type is far off, one whose tag differs is the wrong one */
+    /* at the value itself / at its members: a branch of another type is far off, one whose tag differs
+     * is the wrong one */
     static const uint64_t weights[][2] = {
-        [FAULT_TYPE] = {1000, 3}, [FAULT_CONST] = {200, 40}, [FAULT_VALUE] = {200, 3},
+        [FAULT_TYPE] = {1000, 3},   [FAULT_CONST] = {200, 40}, [FAULT_VALUE] = {200, 3},
         [FAULT_REQUIRED] = {20, 2}, [FAULT_UNKNOWN] = {10, 2}, [FAULT_OTHER] = {3, 1},
     };
     struct run *run = e->run;
@@ -161,7 +162,8 @@ bool fault_unknown_key(const struct eval *e, const struct doc_member *member)
         return false;
     struct buf name = {0}, keys = {0};
     buf_json_string(&name, member->key, member->key_len);
-    struct diagnostic *item = report(e, member->key_place.source ? member->key_place : e->node->place, "unknown key %s", name.data);
+    struct diagnostic *item =
+        report(e, member->key_place.source ? member->key_place : e->node->place, "unknown key %s", name.data);
     const char *near = words_nearest_key(e->sub, e->node, member->key);
     if (near)
         diagnostic_hint(item, "did you mean %s?", near);

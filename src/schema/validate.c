@@ -93,7 +93,8 @@ static bool check_number(struct eval *e)
     const struct doc_node *n = e->node;
     if (n->type != DOC_INT && n->type != DOC_FLOAT)
         return true;
-    bool good = (!s->maximum || number_compare(n, s->maximum) <= 0) && (!s->minimum || number_compare(n, s->minimum) >= 0) &&
+    bool good = (!s->maximum || number_compare(n, s->maximum) <= 0) &&
+                (!s->minimum || number_compare(n, s->minimum) >= 0) &&
                 (!s->exclusive_maximum || number_compare(n, s->exclusive_maximum) < 0) &&
                 (!s->exclusive_minimum || number_compare(n, s->exclusive_minimum) > 0) &&
                 (!s->multiple_of || number_is_multiple(n, s->multiple_of));
@@ -156,8 +157,14 @@ static bool check_dynamic_ref(struct eval *e)
 static bool check_keywords(struct eval *e)
 {
     static bool (*const checks[])(struct eval *) = {
-        check_type, check_values, check_number, check_string, check_array, check_object, check_ref, check_dynamic_ref,
-        check_all_of, check_any_of, check_one_of, check_not, check_condition, check_dependent_schemas, check_unevaluated,
+        check_type,        check_values,
+        check_number,      check_string,
+        check_array,       check_object,
+        check_ref,         check_dynamic_ref,
+        check_all_of,      check_any_of,
+        check_one_of,      check_not,
+        check_condition,   check_dependent_schemas,
+        check_unevaluated,
     };
     bool good = true;
     for (size_t i = 0; i < ARRAY_LEN(checks) && !e->run->stopped; i++) {
@@ -181,7 +188,8 @@ static bool fault_false(const struct eval *e)
     return false;
 }
 
-bool evaluate(struct run *run, const struct subschema *sub, const struct doc_node *node, struct marks *out, enum mode mode)
+bool evaluate(struct run *run, const struct subschema *sub, const struct doc_node *node, struct marks *out,
+              enum mode mode)
 {
     if (run->stopped || !charge(run, 1))
         return false;
@@ -191,7 +199,8 @@ bool evaluate(struct run *run, const struct subschema *sub, const struct doc_nod
     if (run->depth >= SCHEMA_MAX_DEPTH)
         return give_up(run, "the schema refers to itself without end");
     run->depth++;
-    struct scope scope = {run->scope, sub->resource}, *entered = run->scope && run->scope->resource == sub->resource ? NULL : &scope;
+    struct scope scope = {run->scope, sub->resource},
+                 *entered = run->scope && run->scope->resource == sub->resource ? NULL : &scope;
     if (entered)
         run->scope = entered;
     bool worded = sub->expected && !(run->wording && run->wording_node == node);

@@ -51,7 +51,8 @@ struct eval { /* one subschema against one value */
     enum mode mode;
 };
 
-bool evaluate(struct run *run, const struct subschema *sub, const struct doc_node *node, struct marks *out, enum mode mode);
+bool evaluate(struct run *run, const struct subschema *sub, const struct doc_node *node, struct marks *out,
+              enum mode mode);
 /* The same for a member or item of e's value. */
 bool evaluate_child(const struct eval *e, const struct subschema *sub, const struct doc_node *child,
                     const struct doc_member *member, size_t index);

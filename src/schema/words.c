@@ -97,7 +97,11 @@ static void put_range(const struct subschema *sub, struct buf *out)
     else if (low)
         buf_printf(out, sub->minimum ? " of at least %s" : " above %s", low->text);
     if (high && !(sub->minimum && sub->maximum))
-        buf_printf(out, "%s %s", !sub->maximum ? low ? " and below" : " below" : low ? " and at most" : " of at most", high->text);
+        buf_printf(out, "%s %s",
+                   !sub->maximum ? low ? " and below" : " below"
+                   : low         ? " and at most"
+                                 : " of at most",
+                   high->text);
     if (sub->multiple_of)
         buf_printf(out, " that is a multiple of %s", sub->multiple_of->text);
 }
@@ -109,7 +113,8 @@ static void put_length(const struct subschema *sub, struct buf *out)
     else if (sub->min_length == 1 && sub->max_length == UINT64_MAX)
         buf_puts(out, " that is not empty");
     else if (sub->min_length > 0 && sub->max_length < UINT64_MAX)
-        buf_printf(out, " of %llu to %llu characters", (unsigned long long)sub->min_length, (unsigned long long)sub->max_length);
+        buf_printf(out, " of %llu to %llu characters", (unsigned long long)sub->min_length,
+                   (unsigned long long)sub->max_length);
     else if (sub->min_length > 0)
         buf_printf(out, " of at least %llu characters", (unsigned long long)sub->min_length);
     else if (sub->max_length < UINT64_MAX)
@@ -121,8 +126,10 @@ static void put_types(const struct subschema *sub, struct buf *out)
     static const struct {
         unsigned bit;
         const char *words;
-    } types[] = {{TYPE_NUMBER, "a number"}, {TYPE_INTEGER, "an integer"}, {TYPE_STRING, "a string"}, {TYPE_BOOLEAN, "true or false"},
-                 {TYPE_ARRAY, "a list"}, {TYPE_OBJECT, "a mapping"}, {TYPE_NULL, "null"}};
+    } types[] = {{TYPE_NUMBER, "a number"}, {TYPE_INTEGER, "an integer"},
+                 {TYPE_STRING, "a string"}, {TYPE_BOOLEAN, "true or false"},
+                 {TYPE_ARRAY, "a list"},    {TYPE_OBJECT, "a mapping"},
+                 {TYPE_NULL, "null"}};
     unsigned left = sub->types;
     if (left & TYPE_NUMBER)
         left &= ~(unsigned)TYPE_INTEGER;

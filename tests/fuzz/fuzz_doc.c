@@ -24,7 +24,8 @@ static void read_back(const struct doc_node *root, struct arena *arena, const st
     struct doc *doc = NULL;
     if (text->len > DOC_MAX_BYTES)
         return;
-    if (doc_load_text("back", text->data, text->len, format, arena, &doc, &d, NULL) < 0 || (format == DOC_FORMAT_YAML && !doc_equal(root, doc->root)))
+    if (doc_load_text("back", text->data, text->len, format, arena, &doc, &d, NULL) < 0 ||
+        (format == DOC_FORMAT_YAML && !doc_equal(root, doc->root)))
         abort();
     diagnostics_free(&d);
 }

@@ -22,8 +22,8 @@ static void print_faults(const struct diagnostics *d)
     buf_free(&text);
 }
 
-static void run_group(const char *file, const struct doc_node *group, const struct schema_document *remotes, size_t remote_count,
-                      struct arena *arena, struct totals *totals)
+static void run_group(const char *file, const struct doc_node *group, const struct schema_document *remotes,
+                      size_t remote_count, struct arena *arena, struct totals *totals)
 {
     const struct doc_node *tests = doc_get(group, "tests");
     const char *title = doc_get_string(group, "description", "?");
@@ -52,7 +52,8 @@ static void run_group(const char *file, const struct doc_node *group, const stru
             totals->passed++;
         } else {
             printf("%s: %s: %s: %s\n", file, title, doc_get_string(test, "description", "?"),
-                   consistent ? got ? "is accepted" : "is refused" : "is judged differently with and without diagnostics");
+                   consistent ? got ? "is accepted" : "is refused"
+                              : "is judged differently with and without diagnostics");
             print_faults(&d);
             totals->failed++;
         }

@@ -14,7 +14,8 @@
 static void test_parse_integers(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", " 1", "1 ", "+1", "-1", "0x1", "1.0", "18446744073709551616", "99999999999999999999999", "1e3", NULL};
+    static const char *const bad[] = {
+        "", " 1", "1 ", "+1", "-1", "0x1", "1.0", "18446744073709551616", "99999999999999999999999", "1e3", NULL};
     uint64_t u = 7;
     int64_t i = 7;
     uint32_t w = 7;
@@ -45,8 +46,10 @@ static void test_parse_durations(void **state)
     static const struct {
         const char *text;
         uint64_t ms;
-    } good[] = {{"250ms", 250}, {"30s", 30000}, {"30", 30000}, {"5m", 300000}, {"12h", 43200000}, {"2d", 172800000}, {"1.5h", 5400000}, {"0", 0}, {"0.25s", 250}};
-    static const char *const bad[] = {"", "s", "5 m", "5M", "-5s", "5mm", "1.s", ".5s", "5w", "99999999999999999999d", "18446744073709551615d", NULL};
+    } good[] = {{"250ms", 250},    {"30s", 30000},    {"30", 30000}, {"5m", 300000}, {"12h", 43200000},
+                {"2d", 172800000}, {"1.5h", 5400000}, {"0", 0},      {"0.25s", 250}};
+    static const char *const bad[] = {
+        "", "s", "5 m", "5M", "-5s", "5mm", "1.s", ".5s", "5w", "99999999999999999999d", "18446744073709551615d", NULL};
     uint64_t ms = 7;
     for (size_t n = 0; n < ARRAY_LEN(good); n++) {
         assert_true(parse_duration_ms(good[n].text, &ms));
@@ -274,7 +277,8 @@ static void test_diagnostics_text(void **state)
     (void)state;
     struct diagnostics d = {0};
     struct source source = source_of("name: x\n\tnproc_per_nod: 4\nlast: 1");
-    struct diagnostic *item = diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 2, 2, 2, 15}, "unknown key \"%s\"", "nproc_per_nod");
+    struct diagnostic *item = diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 2, 2, 2, 15},
+                                              "unknown key \"%s\"", "nproc_per_nod");
     diagnostic_expected(item, "one of %s", "a, b");
     diagnostic_hint(item, "did you mean nproc_per_node?");
     diagnostic_path(item, "/nproc_per_nod");
@@ -284,19 +288,19 @@ static void test_diagnostics_text(void **state)
     diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 0, 0, 0, 0}, "the whole file");
     assert_int_equal(d.errors, 3);
     check_text(&d, false,
-        "job.yaml: error: the whole file\n"
-        "job.yaml:1:7: warning: to the end of the line\n"
-        "    1 | name: x\n"
-        "      |       ^\n"
-        "job.yaml:2:2: error: unknown key \"nproc_per_nod\"\n"
-        "    2 | \tnproc_per_nod: 4\n"
-        "      | \t^^^^^^^^^^^^^\n"
-        "        expected one of a, b\n"
-        "        hint: did you mean nproc_per_node?\n"
-        "job.yaml:1:1: note: the mapping starts here\n"
-        "    1 | name: x\n"
-        "      | ^^^^\n"
-        "error: no place\n");
+               "job.yaml: error: the whole file\n"
+               "job.yaml:1:7: warning: to the end of the line\n"
+               "    1 | name: x\n"
+               "      |       ^\n"
+               "job.yaml:2:2: error: unknown key \"nproc_per_nod\"\n"
+               "    2 | \tnproc_per_nod: 4\n"
+               "      | \t^^^^^^^^^^^^^\n"
+               "        expected one of a, b\n"
+               "        hint: did you mean nproc_per_node?\n"
+               "job.yaml:1:1: note: the mapping starts here\n"
+               "    1 | name: x\n"
+               "      | ^^^^\n"
+               "error: no place\n");
 }
 
 static void test_diagnostics_utf8_and_control(void **state)
@@ -306,9 +310,10 @@ static void test_diagnostics_utf8_and_control(void **state)
     struct source source = source_of("ключ: \x1b[31m\xff\xc2\x9b!\r\n");
     diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 1, 7, 1, 8}, "escape \x1b[0m\nhere");
     check_text(&d, false,
-        "job.yaml:1:7: error: escape ?[0m here\n"
-        "    1 | ключ: ?[31m?" "?!\n"
-        "      |       ^\n");
+               "job.yaml:1:7: error: escape ?[0m here\n"
+               "    1 | ключ: ?[31m?"
+               "?!\n"
+               "      |       ^\n");
 }
 
 static void test_diagnostics_long_line(void **state)
@@ -321,7 +326,8 @@ static void test_diagnostics_long_line(void **state)
     text[400] = 0;
     struct source source = source_of(text);
     diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 1, 201, 1, 204}, "here");
-    snprintf(expected, sizeof expected, "job.yaml:1:201: error: here\n    1 | ...%.100s...\n      | %43s^^^\n", text + 160, "");
+    snprintf(expected, sizeof expected, "job.yaml:1:201: error: here\n    1 | ...%.100s...\n      | %43s^^^\n",
+             text + 160, "");
     check_text(&d, false, expected);
     diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 1, 398, 1, 401}, "end");
     snprintf(expected, sizeof expected, "job.yaml:1:398: error: end\n    1 | ...%s\n      | %43s^^^\n", text + 357, "");
@@ -337,9 +343,9 @@ static void test_diagnostics_odd_places(void **state)
     diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 1, 50, 1, 60}, "past the line");
     diagnostics_add(&d, SEVERITY_ERROR, (struct place){&empty, 1, 1, 1, 1}, "nothing there");
     check_text(&d, false,
-        "job.yaml:1:50: error: past the line\n    1 | a\n      |  ^\n"
-        "job.yaml:9:9: error: past the end\n"
-        "empty:1:1: error: nothing there\n    1 | \n      | ^\n");
+               "job.yaml:1:50: error: past the line\n    1 | a\n      |  ^\n"
+               "job.yaml:9:9: error: past the end\n"
+               "empty:1:1: error: nothing there\n    1 | \n      | ^\n");
     check_text(&d, false, "");
 }
 
@@ -391,11 +397,12 @@ static void test_diagnostics_json(void **state)
     diagnostic_path(item, "/a");
     diagnostics_add(&d, SEVERITY_NOTE, (struct place){NULL, 0, 0, 0, 0}, "n");
     diagnostics_format_json(&d, &out);
-    assert_string_equal(out.data,
-        "[{\"severity\":\"error\",\"file\":\"job.yaml\",\"line\":1,\"column\":4,\"end_line\":1,\"end_column\":5,\"path\":\"/a\","
-        "\"message\":\"say \\\"x\\\"\",\"expected\":\"a string\",\"hint\":null},"
-        "{\"severity\":\"note\",\"file\":null,\"line\":null,\"column\":null,\"end_line\":null,\"end_column\":null,\"path\":null,"
-        "\"message\":\"n\",\"expected\":null,\"hint\":null}]");
+    assert_string_equal(out.data, "[{\"severity\":\"error\",\"file\":\"job.yaml\",\"line\":1,\"column\":4,\"end_line\":"
+                                  "1,\"end_column\":5,\"path\":\"/a\","
+                                  "\"message\":\"say \\\"x\\\"\",\"expected\":\"a string\",\"hint\":null},"
+                                  "{\"severity\":\"note\",\"file\":null,\"line\":null,\"column\":null,\"end_line\":"
+                                  "null,\"end_column\":null,\"path\":null,"
+                                  "\"message\":\"n\",\"expected\":null,\"hint\":null}]");
     buf_free(&out);
     diagnostics_free(&d);
 }
@@ -406,17 +413,35 @@ static void test_diagnostics_colour(void **state)
     struct diagnostics d = {0};
     struct source source = source_of("a\n");
     diagnostics_add(&d, SEVERITY_WARNING, (struct place){&source, 1, 1, 1, 2}, "x");
-    check_text(&d, true, "\033[1mjob.yaml:1:1:\033[0m \033[1;35mwarning:\033[0m x\n\033[34m    1 |\033[0m a\n\033[34m      |\033[0m \033[1;31m^\033[0m\n");
+    check_text(&d, true,
+               "\033[1mjob.yaml:1:1:\033[0m \033[1;35mwarning:\033[0m x\n\033[34m    1 |\033[0m a\n\033[34m      "
+               "|\033[0m \033[1;31m^\033[0m\n");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test(name)
-        TEST(test_parse_integers), TEST(test_parse_durations), TEST(test_parse_sizes), TEST(test_strings), TEST(test_nearest), TEST(test_buf),
-        TEST(test_shell_quote), TEST(test_json_string), TEST(test_arena), TEST(test_errors), TEST(test_files), TEST(test_hex), TEST(test_diagnostics_text),
-        TEST(test_diagnostics_utf8_and_control), TEST(test_diagnostics_long_line), TEST(test_diagnostics_odd_places), TEST(test_diagnostics_repeats),
-        TEST(test_diagnostics_cap), TEST(test_diagnostics_json), TEST(test_diagnostics_colour),
+        TEST(test_parse_integers),
+        TEST(test_parse_durations),
+        TEST(test_parse_sizes),
+        TEST(test_strings),
+        TEST(test_nearest),
+        TEST(test_buf),
+        TEST(test_shell_quote),
+        TEST(test_json_string),
+        TEST(test_arena),
+        TEST(test_errors),
+        TEST(test_files),
+        TEST(test_hex),
+        TEST(test_diagnostics_text),
+        TEST(test_diagnostics_utf8_and_control),
+        TEST(test_diagnostics_long_line),
+        TEST(test_diagnostics_odd_places),
+        TEST(test_diagnostics_repeats),
+        TEST(test_diagnostics_cap),
+        TEST(test_diagnostics_json),
+        TEST(test_diagnostics_colour),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

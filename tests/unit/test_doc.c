@@ -122,13 +122,23 @@ static void test_core_scalars(void **state)
         enum doc_type type;
         double number;
     } cases[] = {
-        {"", DOC_NULL, 0}, {"~", DOC_NULL, 0}, {"NULL", DOC_NULL, 0}, {"nUll", DOC_STRING, 0},
-        {"true", DOC_BOOL, 0}, {"TRUE", DOC_BOOL, 0}, {"tRue", DOC_STRING, 0}, {"no", DOC_STRING, 0}, {"on", DOC_STRING, 0},
-        {"yes", DOC_STRING, 0}, {"12", DOC_INT, 12}, {"-12", DOC_INT, -12}, {"+3", DOC_INT, 3}, {"010", DOC_INT, 10},
-        {"0o17", DOC_INT, 15}, {"0x1F", DOC_INT, 31}, {"0o8", DOC_STRING, 0}, {"0x", DOC_STRING, 0}, {"-0x1", DOC_STRING, 0},
-        {"1_000", DOC_STRING, 0}, {"0b1", DOC_STRING, 0}, {"1:30", DOC_STRING, 0}, {".5", DOC_FLOAT, 0.5}, {"1.", DOC_FLOAT, 1},
-        {"1e-3", DOC_FLOAT, 0.001}, {"-1.5E+2", DOC_FLOAT, -150}, {".", DOC_STRING, 0}, {"e3", DOC_STRING, 0}, {"1e", DOC_STRING, 0},
-        {"-", DOC_STRING, 0}, {"+.", DOC_STRING, 0}, {"2001-01-01", DOC_STRING, 0}, {"1.2.3", DOC_STRING, 0},
+        {"", DOC_NULL, 0},          {"~", DOC_NULL, 0},
+        {"NULL", DOC_NULL, 0},      {"nUll", DOC_STRING, 0},
+        {"true", DOC_BOOL, 0},      {"TRUE", DOC_BOOL, 0},
+        {"tRue", DOC_STRING, 0},    {"no", DOC_STRING, 0},
+        {"on", DOC_STRING, 0},      {"yes", DOC_STRING, 0},
+        {"12", DOC_INT, 12},        {"-12", DOC_INT, -12},
+        {"+3", DOC_INT, 3},         {"010", DOC_INT, 10},
+        {"0o17", DOC_INT, 15},      {"0x1F", DOC_INT, 31},
+        {"0o8", DOC_STRING, 0},     {"0x", DOC_STRING, 0},
+        {"-0x1", DOC_STRING, 0},    {"1_000", DOC_STRING, 0},
+        {"0b1", DOC_STRING, 0},     {"1:30", DOC_STRING, 0},
+        {".5", DOC_FLOAT, 0.5},     {"1.", DOC_FLOAT, 1},
+        {"1e-3", DOC_FLOAT, 0.001}, {"-1.5E+2", DOC_FLOAT, -150},
+        {".", DOC_STRING, 0},       {"e3", DOC_STRING, 0},
+        {"1e", DOC_STRING, 0},      {"-", DOC_STRING, 0},
+        {"+.", DOC_STRING, 0},      {"2001-01-01", DOC_STRING, 0},
+        {"1.2.3", DOC_STRING, 0},
     };
     struct fixture *f = *state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -148,7 +158,8 @@ static void test_core_scalars(void **state)
 static void test_big_integers(void **state)
 {
     struct fixture *f = *state;
-    const struct doc_node *max = doc_new_plain(f->arena, "9223372036854775807"), *over = doc_new_plain(f->arena, "9223372036854775808");
+    const struct doc_node *max = doc_new_plain(f->arena, "9223372036854775807"),
+                          *over = doc_new_plain(f->arena, "9223372036854775808");
     const struct doc_node *min = doc_new_plain(f->arena, "-9223372036854775808");
     assert_false(max->big);
     assert_true(over->big);
@@ -163,7 +174,8 @@ static void test_big_integers(void **state)
 static void test_equal_and_hash_agree(void **state)
 {
     struct fixture *f = *state;
-    const struct doc_node *a = yaml(f, "{a: 1, b: [1.0, x], c: {d: -0.0}}"), *b = yaml(f, "{c: {d: 0}, b: [1, 'x'], a: 1.0}");
+    const struct doc_node *a = yaml(f, "{a: 1, b: [1.0, x], c: {d: -0.0}}"),
+                          *b = yaml(f, "{c: {d: 0}, b: [1, 'x'], a: 1.0}");
     assert_true(doc_equal(a, b));
     assert_true(doc_hash(a) == doc_hash(b));
     const struct doc_node *c = yaml(f, "{a: 1, b: [x, 1.0], c: {d: 0}}");
@@ -284,7 +296,8 @@ static void test_billion_laughs(void **state)
             buf_printf(&text, "%s*a%d", j ? ", " : "", i - 1);
         buf_puts(&text, "]\n");
     }
-    assert_string_equal(fault(f, text.data, text.len, DOC_FORMAT_YAML), "aliases add more than 100000 values when they are written out");
+    assert_string_equal(fault(f, text.data, text.len, DOC_FORMAT_YAML),
+                        "aliases add more than 100000 values when they are written out");
     assert_int_equal(f->diagnostics.items[0].place.line, 5);
     assert_true(arena_used(f->arena) < 1 << 20);
     buf_free(&text);
@@ -300,7 +313,8 @@ static void test_merge_bomb(void **state)
     buf_puts(&text, "}\n");
     for (int i = 0; i < 2000; i++)
         buf_printf(&text, "m%d: {<<: *a}\n", i);
-    assert_string_equal(fault(f, text.data, text.len, DOC_FORMAT_YAML), "aliases add more than 100000 values when they are written out");
+    assert_string_equal(fault(f, text.data, text.len, DOC_FORMAT_YAML),
+                        "aliases add more than 100000 values when they are written out");
     buf_free(&text);
 }
 
@@ -327,7 +341,8 @@ static void test_size_and_encoding(void **state)
     char *large = xcalloc(1, DOC_MAX_BYTES + 1);
     struct doc *doc;
     memset(large, ' ', DOC_MAX_BYTES + 1);
-    assert_int_equal(doc_load_text("t", large, DOC_MAX_BYTES + 1, DOC_FORMAT_YAML, f->arena, &doc, &f->diagnostics, &f->err), -1);
+    assert_int_equal(
+        doc_load_text("t", large, DOC_MAX_BYTES + 1, DOC_FORMAT_YAML, f->arena, &doc, &f->diagnostics, &f->err), -1);
     assert_non_null(strstr(f->err.text, "larger than"));
     free(large);
     assert_string_equal(fault(f, "a: \xff", 4, DOC_FORMAT_YAML), "byte 0xff is not valid UTF-8");
@@ -335,8 +350,14 @@ static void test_size_and_encoding(void **state)
     assert_string_equal(fault(f, "a:\n \0", 5, DOC_FORMAT_YAML), "character U+0000 cannot be used in a document");
     assert_int_equal(f->diagnostics.items[0].place.line, 2);
     assert_string_equal(fault(f, "[\xed\xa0\x80]", 5, DOC_FORMAT_JSON), "byte 0xed is not valid UTF-8");
-    assert_int_equal(load(f, "\xef\xbb\xbf" "5", DOC_FORMAT_JSON)->integer, 5);
-    assert_int_equal(doc_load_file("/nonexistent/x.yaml", DOC_FORMAT_AUTO, f->arena, &doc, &f->diagnostics, &f->err), -1);
+    assert_int_equal(load(f,
+                          "\xef\xbb\xbf"
+                          "5",
+                          DOC_FORMAT_JSON)
+                         ->integer,
+                     5);
+    assert_int_equal(doc_load_file("/nonexistent/x.yaml", DOC_FORMAT_AUTO, f->arena, &doc, &f->diagnostics, &f->err),
+                     -1);
     assert_int_equal(f->err.code, ERROR_SPEC);
 }
 
@@ -350,10 +371,43 @@ static void test_refuse_nul(void **state)
 
 static void test_json_is_strict(void **state)
 {
-    static const char *const bad[] = {"", "[1,]", "{\"a\":1,}", "[1 2]", "{a:1}", "{'a':1}", "01", "+1", ".5", "1.", "1e", "0x1", "NaN", "nul",
-        "True", "\"a", "\"\t\"", "\"\\x\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "[1]x", "// c\n1", "1 # c", "[", "{\"a\"",
-        "{\"a\":", "{\"a\" 1}", "{\"a\":1,\"a\":2}", ",", "-", "[,1]", "/* */ 1", "tru e"};
-    static const char *const good[] = {"0", "-0", "1.5e+3", "\"\\ud83d\\ude00\\u0000\"", " [ ] ", "{\"\":{}}", "\"\\/\"", "[true,false,null]"};
+    static const char *const bad[] = {"",
+                                      "[1,]",
+                                      "{\"a\":1,}",
+                                      "[1 2]",
+                                      "{a:1}",
+                                      "{'a':1}",
+                                      "01",
+                                      "+1",
+                                      ".5",
+                                      "1.",
+                                      "1e",
+                                      "0x1",
+                                      "NaN",
+                                      "nul",
+                                      "True",
+                                      "\"a",
+                                      "\"\t\"",
+                                      "\"\\x\"",
+                                      "\"\\u12g4\"",
+                                      "\"\\ud800\"",
+                                      "\"\\ud800\\u0041\"",
+                                      "\"\\udc00\"",
+                                      "[1]x",
+                                      "// c\n1",
+                                      "1 # c",
+                                      "[",
+                                      "{\"a\"",
+                                      "{\"a\":",
+                                      "{\"a\" 1}",
+                                      "{\"a\":1,\"a\":2}",
+                                      ",",
+                                      "-",
+                                      "[,1]",
+                                      "/* */ 1",
+                                      "tru e"};
+    static const char *const good[] = {"0",     "-0",        "1.5e+3",  "\"\\ud83d\\ude00\\u0000\"",
+                                       " [ ] ", "{\"\":{}}", "\"\\/\"", "[true,false,null]"};
     struct fixture *f = *state;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         fault(f, bad[i], strlen(bad[i]), DOC_FORMAT_JSON);
@@ -377,22 +431,95 @@ static void check_json(struct fixture *f, const char *text, enum doc_json style,
 static void test_to_json(void **state)
 {
     struct fixture *f = *state;
-    check_json(f, "{b: 1.50, a: [0x1f, 1e3, .5, ~, +7], z: .inf}", DOC_JSON_PLAIN, "{\"b\":1.50,\"a\":[31,1e3,0.5,null,7],\"z\":\".inf\"}");
-    check_json(f, "{b: 1.50, a: [0x1f, 1e3, .5, 2.0, 1e400]}", DOC_JSON_CANONICAL, "{\"a\":[31,1000,0.5,2,\".inf\"],\"b\":1.5}");
+    check_json(f, "{b: 1.50, a: [0x1f, 1e3, .5, ~, +7], z: .inf}", DOC_JSON_PLAIN,
+               "{\"b\":1.50,\"a\":[31,1e3,0.5,null,7],\"z\":\".inf\"}");
+    check_json(f, "{b: 1.50, a: [0x1f, 1e3, .5, 2.0, 1e400]}", DOC_JSON_CANONICAL,
+               "{\"a\":[31,1000,0.5,2,\".inf\"],\"b\":1.5}");
     check_json(f, "{ab: 1, a: 2, b: 3}", DOC_JSON_CANONICAL, "{\"a\":2,\"ab\":1,\"b\":3}");
     check_json(f, "+00100000000000000000000", DOC_JSON_CANONICAL, "100000000000000000000");
     check_json(f, "{a: [1], b: {}}", DOC_JSON_PRETTY, "{\n  \"a\": [\n    1\n  ],\n  \"b\": {}\n}");
 }
 
+/* Strings that must come back as they were, as keys and as values. */
+static const char *const texts[] = {"",
+                                    "x",
+                                    "no",
+                                    "yes",
+                                    "null",
+                                    "~",
+                                    "12",
+                                    "1e3",
+                                    "0x1f",
+                                    "- a",
+                                    "a: b",
+                                    "a #b",
+                                    "#a",
+                                    "a#b",
+                                    " a",
+                                    "a ",
+                                    "a\nb",
+                                    "a\nb\n",
+                                    "a\n\nb\n",
+                                    "a\n\n",
+                                    "\na",
+                                    " a\nb",
+                                    "\ta",
+                                    "a\tb",
+                                    "a\tb\nc",
+                                    "'",
+                                    "\"",
+                                    "\\",
+                                    "*a",
+                                    "&a",
+                                    "!a",
+                                    "%a",
+                                    "@a",
+                                    "`a",
+                                    "[a]",
+                                    "{a}",
+                                    "a,b",
+                                    "?",
+                                    "-",
+                                    "--- a",
+                                    "...",
+                                    "a:",
+                                    ":a",
+                                    "<<",
+                                    "=",
+                                    "\x01",
+                                    "\x7f",
+                                    "\xc2\x85",
+                                    "\xe2\x80\xa8",
+                                    "\xef\xbb\xbf",
+                                    "\xf0\x9f\x98\x80",
+                                    "é",
+                                    "${{ params.x }}",
+                                    "./run.sh",
+                                    "../x",
+                                    "1:30",
+                                    "1_0",
+                                    "key: |",
+                                    "a\r\nb",
+                                    "\r",
+                                    ".5",
+                                    "-1",
+                                    "true",
+                                    "on",
+                                    "a\n  indented\nb",
+                                    "x\n \n",
+                                    "trailing \nline",
+                                    "C:\\x",
+                                    "2001-01-01",
+                                    "..",
+                                    ".",
+                                    "a: b\nc",
+                                    "--flag=x"};
+
 static void test_yaml_round_trip(void **state)
 {
-    static const char *const texts[] = {
-        "", "x", "no", "yes", "null", "~", "12", "1e3", "0x1f", "- a", "a: b", "a #b", "#a", "a#b", " a", "a ", "a\nb", "a\nb\n", "a\n\nb\n", "a\n\n",
-        "\na", " a\nb", "\ta", "a\tb", "a\tb\nc", "'", "\"", "\\", "*a", "&a", "!a", "%a", "@a", "`a", "[a]", "{a}", "a,b", "?", "-", "--- a", "...", "a:", ":a",
-        "<<", "=", "\x01", "\x7f", "\xc2\x85", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xf0\x9f\x98\x80", "é", "${{ params.x }}", "./run.sh", "../x", "1:30", "1_0", "key: |",
-        "a\r\nb", "\r", ".5", "-1", "true", "on", "a\n  indented\nb", "x\n \n", "trailing \nline", "C:\\x", "2001-01-01", "..", ".", "a: b\nc", "--flag=x"};
     struct fixture *f = *state;
-    struct doc_node *root = doc_new_object(f->arena), *list = doc_new_array(f->arena), *nested = doc_new_array(f->arena);
+    struct doc_node *root = doc_new_object(f->arena), *list = doc_new_array(f->arena),
+                    *nested = doc_new_array(f->arena);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct doc_node *one = doc_new_object(f->arena);
         doc_set(f->arena, one, texts[i], doc_new_string(f->arena, texts[i]));
@@ -430,7 +557,8 @@ static void test_to_yaml_reads_well(void **state)
     struct fixture *f = *state;
     struct buf out = {0};
     doc_to_yaml(yaml(f, "{name: hello, list: [{a: 1, b: [x, 'no']}, []], run: \"a\\nb\\n\", lr: 1e-3, n: ''}"), &out);
-    assert_string_equal(out.data, "name: hello\nlist:\n  - a: 1\n    b:\n      - x\n      - \"no\"\n  - []\nrun: |\n  a\n  b\nlr: 1e-3\nn: \"\"\n");
+    assert_string_equal(out.data, "name: hello\nlist:\n  - a: 1\n    b:\n      - x\n      - \"no\"\n  - []\nrun: |\n  "
+                                  "a\n  b\nlr: 1e-3\nn: \"\"\n");
     buf_free(&out);
 }
 
@@ -451,10 +579,26 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(test_fixtures), TEST(test_core_scalars), TEST(test_big_integers), TEST(test_equal_and_hash_agree), TEST(test_places),
-        TEST(test_pointer), TEST(test_alias_keeps_both_places), TEST(test_large_objects), TEST(test_clone_shares_nothing), TEST(test_accessors),
-        TEST(test_billion_laughs), TEST(test_merge_bomb), TEST(test_depth), TEST(test_size_and_encoding), TEST(test_refuse_nul),
-        TEST(test_json_is_strict), TEST(test_to_json), TEST(test_yaml_round_trip), TEST(test_to_yaml_reads_well), TEST(test_describe),
+        TEST(test_fixtures),
+        TEST(test_core_scalars),
+        TEST(test_big_integers),
+        TEST(test_equal_and_hash_agree),
+        TEST(test_places),
+        TEST(test_pointer),
+        TEST(test_alias_keeps_both_places),
+        TEST(test_large_objects),
+        TEST(test_clone_shares_nothing),
+        TEST(test_accessors),
+        TEST(test_billion_laughs),
+        TEST(test_merge_bomb),
+        TEST(test_depth),
+        TEST(test_size_and_encoding),
+        TEST(test_refuse_nul),
+        TEST(test_json_is_strict),
+        TEST(test_to_json),
+        TEST(test_yaml_round_trip),
+        TEST(test_to_yaml_reads_well),
+        TEST(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,8 @@ static int teardown(void **state)
 static struct doc_node *load(struct fixture *f, const char *name, const char *text)
 {
     struct doc *doc = NULL;
-    assert_int_equal(doc_load_text(name, text, strlen(text), DOC_FORMAT_AUTO, f->arena, &doc, &f->diagnostics, &f->err), 0);
+    assert_int_equal(doc_load_text(name, text, strlen(text), DOC_FORMAT_AUTO, f->arena, &doc, &f->diagnostics, &f->err),
+                     0);
     return doc->root;
 }
 
@@ -65,7 +66,8 @@ static struct doc_node *load_case(struct fixture *f, const char *dir, const char
     struct buf text = {0};
     assert_int_equal(file_read(path, 1 << 20, &text, &f->err), 0);
     struct doc *doc = NULL;
-    assert_int_equal(doc_load_text(file, text.data, text.len, DOC_FORMAT_AUTO, f->arena, &doc, &f->diagnostics, &f->err), 0);
+    assert_int_equal(
+        doc_load_text(file, text.data, text.len, DOC_FORMAT_AUTO, f->arena, &doc, &f->diagnostics, &f->err), 0);
     buf_free(&text);
     free(path);
     return doc->root;
@@ -145,7 +147,8 @@ static void test_yaml_numbers(void **state)
 static void test_references(void **state)
 {
     struct fixture *f = *state;
-    struct schema_document remote = {"https://example.com/lib.json", load(f, "r.yaml", "{$defs: {n: {$anchor: n, type: integer}}}")};
+    struct schema_document remote = {"https://example.com/lib.json",
+                                     load(f, "r.yaml", "{$defs: {n: {$anchor: n, type: integer}}}")};
     struct doc_node *root = load(f, "s.yaml", "{items: {$ref: 'https://example.com/lib.json#n'}}");
     assert_int_equal(schema_compile(root, f->arena, &f->schema, &f->diagnostics, &f->err), -1);
     assert_int_equal(f->err.code, ERROR_SPEC);
@@ -178,7 +181,8 @@ static void test_hostile_patterns(void **state)
 static void test_work_is_bounded(void **state)
 {
     struct fixture *f = *state;
-    compile(f, "{$defs: {a: {anyOf: [{$ref: '#/$defs/b'}, {$ref: '#/$defs/b'}, {$ref: '#/$defs/b'}]}, b: {allOf: [{$ref: '#/$defs/a'}, {type: 'null'}]}}, $ref: '#/$defs/a'}");
+    compile(f, "{$defs: {a: {anyOf: [{$ref: '#/$defs/b'}, {$ref: '#/$defs/b'}, {$ref: '#/$defs/b'}]}, b: {allOf: "
+               "[{$ref: '#/$defs/a'}, {type: 'null'}]}}, $ref: '#/$defs/a'}");
     assert_false(valid(f, "1"));
     assert_string_equal(f->diagnostics.items[0].message, "the schema refers to itself without end");
     struct buf text = {0};
@@ -197,7 +201,8 @@ static void test_deep_recursion_over_a_document(void **state)
 {
     struct fixture *f = *state;
     struct buf text = {0};
-    compile(f, "{type: [array, integer], items: {allOf: [{$ref: '#'}, {$ref: '#/$defs/x'}]}, $defs: {x: {not: {type: string}}}}");
+    compile(f, "{type: [array, integer], items: {allOf: [{$ref: '#'}, {$ref: '#/$defs/x'}]}, $defs: {x: {not: {type: "
+               "string}}}}");
     for (int i = 0; i < 60; i++)
         buf_putc(&text, '[');
     buf_puts(&text, "1");
@@ -234,8 +239,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(test_fixtures), TEST(test_pointers), TEST(test_yaml_numbers), TEST(test_references), TEST(test_hostile_patterns),
-        TEST(test_work_is_bounded), TEST(test_deep_recursion_over_a_document), TEST(test_many_faults_are_capped), TEST(test_unique_items_with_equal_hashes),
+        TEST(test_fixtures),
+        TEST(test_pointers),
+        TEST(test_yaml_numbers),
+        TEST(test_references),
+        TEST(test_hostile_patterns),
+        TEST(test_work_is_bounded),
+        TEST(test_deep_recursion_over_a_document),
+        TEST(test_many_faults_are_capped),
+        TEST(test_unique_items_with_equal_hashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
