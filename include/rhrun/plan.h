@@ -61,6 +61,7 @@ struct plan_step {
     uint32_t retry_times;
     uint64_t retry_backoff_ms;
     bool on_unknown_fail;
+    const char *creates;  /* path below the working directory that exists while the step's result does, or NULL */
     const char *hint;     /* "narrow it with inputs", or NULL */
 };
 

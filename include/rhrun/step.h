@@ -41,6 +41,7 @@ struct step_bind {
     const struct spec *spec;
     uint32_t node;                  /* the node to build for */
     const struct step_node *nodes;  /* plan->node_count of them, or NULL */
+    const char *node_addrs;         /* step_node_addrs, made once for all nodes; NULL = made for each message */
     const char *run_id;             /* RHRUN_RUN_ID, run.id */
     const char *job_id;             /* RHRUN_JOB_ID; NULL = left out */
     uint32_t generation;            /* of the launch, 1-based; 0 = no launch */
@@ -55,6 +56,8 @@ struct step_bind {
 /* NULL-terminated, in the order of the steps: activate, run, prolog, launch, epilog. */
 extern const struct step_kind *const step_kinds[];
 
+/* "10.0.0.1,10.0.0.2,...": RHRUN_NODE_ADDRS; "" when it would be longer than STEP_ADDRS_MAX or nodes is NULL. */
+const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struct arena *arena);
 /* kind->build of the step: everything of the RUN message but attempt and key, which the caller puts in. The message and
  * its strings are in the arena, or belong to the plan, the spec or the secrets. A launch needs plan->ranks_known. -1
  * (ERROR_SPEC) when an expression cannot be expanded, with the step's name and the place; (ERROR_INTERNAL) when the bind

@@ -92,10 +92,7 @@ static int put_words(struct plan_builder *b, const struct spec_texts *texts, str
             return -1;
         if (ret->len)
             buf_putc(ret, ' ');
-        if (strstr(value, "${{"))
-            buf_puts(ret, value);
-        else
-            buf_shell_quote(ret, value);
+        buf_shell_quote(ret, value);
     }
     return 0;
 }
@@ -240,16 +237,25 @@ static void set_number(struct step_env *env, const char *name, uint32_t n)
     step_env_set(env, name, text);
 }
 
-static void set_addresses(const struct launch *l, struct step_env *env)
+const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struct arena *arena)
 {
     struct buf list = {0};
-    for (uint32_t i = 0; i < l->plan->node_count && l->bind->nodes; i++)
-        buf_printf(&list, "%s%s", i ? "," : "", l->bind->nodes[i].address ? l->bind->nodes[i].address : "");
-    if (list.len && list.len <= STEP_ADDRS_MAX) {
-        step_env_set(env, "RHRUN_NODE_ADDRS", list.data);
-        step_env_set(env, "RHRUN_ROLE_DEFAULT_ADDRS", list.data);
-    }
+    for (uint32_t i = 0; i < count && nodes && list.len <= STEP_ADDRS_MAX; i++)
+        buf_printf(&list, "%s%s", i ? "," : "", nodes[i].address ? nodes[i].address : "");
+    const char *ret = arena_strdup(arena, list.len && list.len <= STEP_ADDRS_MAX ? list.data : "");
     buf_free(&list);
+    return ret;
+}
+
+static void set_addresses(const struct launch *l, struct step_env *env)
+{
+    const char *list = l->bind->node_addrs;
+    if (!list)
+        list = step_node_addrs(l->bind->nodes, l->plan->node_count, l->arena);
+    if (*list) {
+        step_env_set(env, "RHRUN_NODE_ADDRS", list);
+        step_env_set(env, "RHRUN_ROLE_DEFAULT_ADDRS", list);
+    }
 }
 
 /* What is the same for all workers of a node. */

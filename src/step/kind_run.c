@@ -11,8 +11,13 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
 {
     if (step_input_env(b, s, "env", spec->env, spec->env_count, err) < 0)
         return -1;
-    if (item->creates.text && plan_input_text(b, s, "creates", &item->creates, EXPR_PLAIN, err) < 0)
-        return -1;
+    if (item->creates.text) {
+        const char *creates;
+        if (plan_expand(b, &item->creates, EXPR_PLAIN, &creates, err) < 0)
+            return -1;
+        plan_input(b, s, "creates", creates);
+        s->creates = strstr(creates, "${{") ? NULL : creates; /* with a node's name in it, only its RUN knows */
+    }
     if (item->inputs.count == 0) {
         step_input_after_all(b, s);
         return 0;
@@ -24,7 +29,7 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
         return plan_input_files(b, s, spec->dir, &item->inputs, err);
     for (size_t i = 0; i < item->inputs.count; i++)
         plan_input(b, s, arena_printf(plan_arena(b), "inputs %s", item->inputs.items[i].text), "on the node");
-    s->hint = "its `inputs` are files on the node: a change of them is not seen when planning";
+    s->hint = "a change of its `inputs` on the node is not noticed";
     return 0;
 }
 

@@ -55,7 +55,8 @@ static int launch_plan(struct plan_builder *b, const struct spec *spec, struct e
 
 static const struct step_kind test_setup = {
     .name = "test", .version = 1, .phase = PHASE_SETUP, .cached = true, .plan = setup_plan};
-static const struct step_kind test_launch = {.name = "launch", .version = 1, .phase = PHASE_LAUNCH, .plan = launch_plan};
+static const struct step_kind test_launch = {
+    .name = "launch", .version = 1, .phase = PHASE_LAUNCH, .plan = launch_plan};
 static const struct step_kind *const kinds[] = {&test_setup, &test_launch, NULL};
 
 static int begin(void **state)
@@ -115,18 +116,30 @@ static void test_glob(void **state)
         const char *pattern, *path;
         bool match;
     } cases[] = {
-        {"a.c", "a.c", true},           {"*.c", "a.c", true},
-        {"*.c", "src/a.c", false},      {"src/*.c", "src/a.c", true},
-        {"src/**", "src/a/b.c", true},  {"src/**", "src", false},
-        {"**", "x", true},              {"**/a.c", "a.c", true},
-        {"**/a.c", "x/y/a.c", true},    {"**/a.c", "x/y/b.c", false},
-        {"a/**/z", "a/z", true},        {"a/**/z", "a/b/c/z", true},
-        {"a/**/z", "a/b/c/zz", false},  {"**/x/**/y", "1/x/2/x/3/y", true},
-        {"**/x/y", "x/x/y", true},      {"**/x/y", "x/y/x", false},
-        {"[ab].c", "b.c", true},        {"?.c", "bb.c", false},
-        {"**/**/a", "a", true},         {"a/*/c", "a/b/c", true},
-        {"a/*/c", "a/b/b/c", false},    {".*", ".env", true},
-        {"*", ".env", true},            {"a/**/b/**/c", "a/b/b/c/b/c", true},
+        {"a.c", "a.c", true},
+        {"*.c", "a.c", true},
+        {"*.c", "src/a.c", false},
+        {"src/*.c", "src/a.c", true},
+        {"src/**", "src/a/b.c", true},
+        {"src/**", "src", false},
+        {"**", "x", true},
+        {"**/a.c", "a.c", true},
+        {"**/a.c", "x/y/a.c", true},
+        {"**/a.c", "x/y/b.c", false},
+        {"a/**/z", "a/z", true},
+        {"a/**/z", "a/b/c/z", true},
+        {"a/**/z", "a/b/c/zz", false},
+        {"**/x/**/y", "1/x/2/x/3/y", true},
+        {"**/x/y", "x/x/y", true},
+        {"**/x/y", "x/y/x", false},
+        {"[ab].c", "b.c", true},
+        {"?.c", "bb.c", false},
+        {"**/**/a", "a", true},
+        {"a/*/c", "a/b/c", true},
+        {"a/*/c", "a/b/b/c", false},
+        {".*", ".env", true},
+        {"*", ".env", true},
+        {"a/**/b/**/c", "a/b/b/c/b/c", true},
         {"a/**/b/c", "a/b/b/c/b", false},
     };
     (void)state;
@@ -496,7 +509,8 @@ static void test_node_set(void **state)
     struct plan *plan = compile(NULL);
     static const struct {
         const char *bits, *want;
-    } cases[] = {{"11111111", "0-7"}, {"11110001", "0-3,7"}, {"00100000", "h2"}, {"10101000", "0,2,4"}, {"00000000", ""}};
+    } cases[] = {
+        {"11111111", "0-7"}, {"11110001", "0-3,7"}, {"00100000", "h2"}, {"10101000", "0,2,4"}, {"00000000", ""}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         bool on[8];
         struct buf b = {0};
