@@ -196,7 +196,8 @@ static int add_inputs(struct walk *w, struct plan_step *s, const struct spec_tex
     bool named = w->count <= PLAN_FILES_NAMED;
     struct buf *lists = xcalloc(w->pattern_count + 1, sizeof *lists); /* per pattern: path and digest of each file */
     int rc = 0;
-    qsort(w->matches, w->count, sizeof *w->matches, by_path);
+    if (w->count)
+        qsort(w->matches, w->count, sizeof *w->matches, by_path);
     for (size_t i = 0; i < w->count && rc == 0; i++) {
         char hex[65];
         const char *path = w->matches[i].path;

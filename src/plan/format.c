@@ -7,7 +7,15 @@
 
 #include <string.h>
 
-enum { WIDTH = 80, NAME_WIDTH = 20, NODES_WIDTH = 14, VERDICT_WIDTH = 10, GROUPS_MAX = 8, RANK_LINES = 16 };
+enum {
+    WIDTH = 80,
+    NAME_WIDTH = 20,
+    NODES_WIDTH = 14,
+    VERDICT_WIDTH = 10,
+    GROUPS_MAX = 8,
+    RANK_LINES = 16,
+    HINT_NAMES = 3
+};
 
 struct group { /* nodes of one step with the same verdict for the same reason */
     struct plan_decision decision;
@@ -248,19 +256,36 @@ static void put_commands(const struct plan *plan, const struct plan_decision *de
     }
 }
 
+static bool hint_said_before(const struct plan *plan, size_t step)
+{
+    for (size_t i = 0; i < step; i++)
+        if (str_eq(plan->steps[i].hint, plan->steps[step].hint))
+            return true;
+    return false;
+}
+
+/* A hint once, with the steps it is for. */
 static void put_hints(const struct plan *plan, struct buf *b)
 {
-    bool any = false;
+    const char *before = "\n";
     for (size_t i = 0; i < plan->step_count; i++) {
-        const struct plan_step *s = &plan->steps[i];
-        if (!s->hint)
+        const char *hint = plan->steps[i].hint;
+        size_t count = 0;
+        if (!hint || hint_said_before(plan, i))
             continue;
-        buf_puts(b, any ? "  hint: " : "\n  hint: ");
-        put_clean(b, s->name, SIZE_MAX);
+        buf_printf(b, "%s  hint: ", before);
+        for (size_t k = i; k < plan->step_count; k++) {
+            if (!str_eq(plan->steps[k].hint, hint) || count++ >= HINT_NAMES)
+                continue;
+            buf_puts(b, count > 1 ? ", " : "");
+            put_clean(b, plan->steps[k].name, SIZE_MAX);
+        }
+        if (count > HINT_NAMES)
+            buf_printf(b, " and %zu more", count - HINT_NAMES);
         buf_puts(b, ": ");
-        put_clean(b, s->hint, SIZE_MAX);
+        put_clean(b, hint, SIZE_MAX);
         buf_putc(b, '\n');
-        any = true;
+        before = "";
     }
 }
 

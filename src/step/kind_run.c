@@ -20,6 +20,8 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
     }
     if (item->inputs.count == 0) {
         step_input_after_all(b, s);
+        if (spec->local)
+            s->hint = "names no `inputs`: a change of the files it reads is not noticed";
         return 0;
     }
     struct plan_step *first = plan_at(b, 0);

@@ -378,8 +378,8 @@ static void test_caller_values_are_digested(void **state)
 /* The JSON form keeps to its schema. */
 static void check_schema(const char *json)
 {
-    struct doc *schema_doc, *doc;
-    struct schema *schema;
+    struct doc *schema_doc, *doc = NULL;
+    struct schema *schema = NULL;
     struct error err = ERROR_INIT;
     struct diagnostics faults = {0};
     struct buf said = {0};
@@ -436,8 +436,8 @@ static void from_file(const char *name)
     struct error err = ERROR_INIT;
     struct diagnostics faults = {0};
     struct spec_overrides overrides = {0};
-    struct spec *spec;
-    struct plan *plan;
+    struct spec *spec = NULL;
+    struct plan *plan = NULL;
     struct buf b = {0};
     snprintf(folder, sizeof folder, "%s/plan/%s", FIXTURES, name);
     assert_non_null(getcwd(before, sizeof before));
