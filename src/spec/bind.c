@@ -57,8 +57,8 @@ static void bind_on(struct load *l, struct spec_step *s, const struct doc_node *
             continue;
         uint32_t nodes = l->spec->nnodes;
         if (nodes > 0 && !l->hosts_failed && (uint64_t)n >= nodes) {
-            struct diagnostic *d = fault(l, place_of(on->items[i]), "no node %u: the job has %u node%s", (uint32_t)n, nodes,
-                                         nodes == 1 ? "" : "s");
+            struct diagnostic *d = fault(l, place_of(on->items[i]), "no node %u: the job has %u node%s", (uint32_t)n,
+                                         nodes, nodes == 1 ? "" : "s");
             diagnostic_expected(d, nodes == 1 ? "node 0" : "a node from 0 to %u", nodes - 1);
         }
         s->on_nodes[s->on_count++] = (uint32_t)n;
@@ -134,7 +134,8 @@ static void name_steps(struct load *l, const struct doc_node *list)
         const struct doc_node *own = doc_get(list->items[sorted[i] - spec->setup], "name");
         const struct doc_node *other = doc_get(list->items[sorted[first] - spec->setup], "name");
         fault(l, own ? place_of(own) : sorted[i]->place, "two set-up steps are named \"%s\"", sorted[i]->name);
-        note(l, other ? place_of(other) : sorted[first]->place, other ? "the first one is here" : "the step that has this name by its position is here");
+        note(l, other ? place_of(other) : sorted[first]->place,
+             other ? "the first one is here" : "the step that has this name by its position is here");
     }
     free(sorted);
 }
@@ -159,7 +160,8 @@ void setup_bind(struct load *l)
 static bool is_args_item(const char *text)
 {
     return strncmp(text, "${{", 3) == 0 && expr_span(text) == strlen(text) &&
-           strspn(text + 3 + strspn(text + 3, " \t\n"), "args") == 4 && strncmp(text + 3 + strspn(text + 3, " \t\n"), "args", 4) == 0 &&
+           strspn(text + 3 + strspn(text + 3, " \t\n"), "args") == 4 &&
+           strncmp(text + 3 + strspn(text + 3, " \t\n"), "args", 4) == 0 &&
            strspn(text + 7 + strspn(text + 3, " \t\n"), " \t\n}") == strlen(text + 7 + strspn(text + 3, " \t\n"));
 }
 

@@ -17,12 +17,44 @@ const char *spec_schema_text(void)
 
 /* Keys of later versions that people will try: told apart from typing errors. * is one part of a path. */
 static const char *const later_keys[] = {
-    "/workdir", "/packages", "/requirements", "/python", "/outputs", "/roles", "/metrics", "/failure_rules", "/files",
-    "/function", "/slurm", "/resources", "/cluster/instance", "/cluster/provider", "/cluster/use_spot", "/cluster/regions",
-    "/cluster/max_price", "/cluster/any_of", "/cluster/down", "/cluster/slurm", "/cluster/cpus", "/cluster/memory",
-    "/cluster/disk", "/cluster/image", "/cluster/hosts/*/devices", "/setup/*/pip", "/setup/*/apt", "/setup/*/conda",
-    "/setup/*/git", "/setup/*/copy", "/setup/*/requirements", "/distributed/rdzv_backend", "/distributed/launcher_args",
-    "/distributed/rdzv_endpoint", "/entrypoint/function", "/entrypoint/kwargs", "/entrypoint/outputs", NULL,
+    "/workdir",
+    "/packages",
+    "/requirements",
+    "/python",
+    "/outputs",
+    "/roles",
+    "/metrics",
+    "/failure_rules",
+    "/files",
+    "/function",
+    "/slurm",
+    "/resources",
+    "/cluster/instance",
+    "/cluster/provider",
+    "/cluster/use_spot",
+    "/cluster/regions",
+    "/cluster/max_price",
+    "/cluster/any_of",
+    "/cluster/down",
+    "/cluster/slurm",
+    "/cluster/cpus",
+    "/cluster/memory",
+    "/cluster/disk",
+    "/cluster/image",
+    "/cluster/hosts/*/devices",
+    "/setup/*/pip",
+    "/setup/*/apt",
+    "/setup/*/conda",
+    "/setup/*/git",
+    "/setup/*/copy",
+    "/setup/*/requirements",
+    "/distributed/rdzv_backend",
+    "/distributed/launcher_args",
+    "/distributed/rdzv_endpoint",
+    "/entrypoint/function",
+    "/entrypoint/kwargs",
+    "/entrypoint/outputs",
+    NULL,
 };
 
 static bool matches(const char *pattern, const char *path)
@@ -55,8 +87,8 @@ static void check(struct load *l, const struct doc_node *node, const char *defin
     struct doc *doc;
     struct schema *schema;
     struct error err = ERROR_INIT;
-    if (doc_load_text("job.schema.json", rhrun_job_schema, (size_t)rhrun_job_schema_size, DOC_FORMAT_JSON, l->arena, &doc,
-                      l->diagnostics, &err) != 0)
+    if (doc_load_text("job.schema.json", rhrun_job_schema, (size_t)rhrun_job_schema_size, DOC_FORMAT_JSON, l->arena,
+                      &doc, l->diagnostics, &err) != 0)
         return;
     struct doc_node *defs = doc_get(doc->root, "$defs");
     doc_remove(doc_get_path(doc->root, "/properties/entrypoint"), "oneOf");

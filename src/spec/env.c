@@ -8,9 +8,9 @@
 #include <string.h>
 
 /* What a worker of `distributed` finds set; torch.distributed.run's contract. */
-static const char *const worker_names[] = {"RANK",       "LOCAL_RANK",       "WORLD_SIZE", "LOCAL_WORLD_SIZE",
-                                           "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_NAME",  "ROLE_RANK",
-                                           "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", NULL};
+static const char *const worker_names[] = {
+    "RANK",      "LOCAL_RANK", "WORLD_SIZE",      "LOCAL_WORLD_SIZE", "GROUP_RANK",  "GROUP_WORLD_SIZE",
+    "ROLE_NAME", "ROLE_RANK",  "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", NULL};
 
 static bool is_worker_name(const char *name)
 {
@@ -130,7 +130,9 @@ void secrets_bind(struct load *l)
     l->spec->secrets = arena_array(l->arena, list->count, sizeof *l->spec->secrets);
     for (size_t i = 0; i < list->count; i++) {
         const struct doc_node *item = list->items[i];
-        const char *name = is_object(item) ? doc_get_string(item, "name", NULL) : item->type == DOC_STRING ? item->text : NULL;
+        const char *name = is_object(item)            ? doc_get_string(item, "name", NULL)
+                           : item->type == DOC_STRING ? item->text
+                                                      : NULL;
         if (!name || !*name)
             continue;
         struct spec_secret *s = &l->spec->secrets[l->spec->secret_count];

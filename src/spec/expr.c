@@ -140,8 +140,8 @@ static void read_name(struct parser *p)
 
 static void read_sign(struct parser *p)
 {
-    static const char *const signs[] = {"}}", "==", "!=", "<=", ">=", "&&", "||", "+", "-", "*", "/", "%",
-                                        "<",  ">",  "!",  "?",  ":",  "(",  ")",  NULL};
+    static const char *const signs[] = {"}}", "==", "!=", "<=", ">=", "&&", "||", "+", "-", "*",
+                                        "/",  "%",  "<",  ">",  "!",  "?",  ":",  "(", ")", NULL};
     for (const char *const *s = signs; *s; s++)
         if (strncmp(p->text + p->pos, *s, strlen(*s)) == 0) {
             p->token.type = TOKEN_SIGN;
@@ -286,9 +286,9 @@ static const struct {
     enum expr_op op;
     int level;
 } binaries[] = {
-    {"||", OP_OR, 1}, {"&&", OP_AND, 2}, {"==", OP_EQ, 3}, {"!=", OP_NE, 3},  {"<", OP_LT, 4},  {"<=", OP_LE, 4},
-    {">", OP_GT, 4},  {">=", OP_GE, 4},  {"+", OP_ADD, 5}, {"-", OP_SUB, 5}, {"*", OP_MUL, 6}, {"/", OP_DIV, 6},
-    {"%", OP_MOD, 6},
+    {"||", OP_OR, 1}, {"&&", OP_AND, 2}, {"==", OP_EQ, 3}, {"!=", OP_NE, 3}, {"<", OP_LT, 4},
+    {"<=", OP_LE, 4}, {">", OP_GT, 4},   {">=", OP_GE, 4}, {"+", OP_ADD, 5}, {"-", OP_SUB, 5},
+    {"*", OP_MUL, 6}, {"/", OP_DIV, 6},  {"%", OP_MOD, 6},
 };
 
 static const struct expr *parse_binary(struct parser *p, int level)

@@ -116,9 +116,9 @@ static bool contains(const char *const *list, const char *word)
 
 static void report_unknown(struct check *c, const struct expr *e)
 {
-    static const char *const known[] = {"params",       "env",    "args", "job.name",   "run.id",     "node.rank",        "node.name",
-                                        "node.address", "nnodes", "rank", "local_rank", "world_size", "local_world_size", "dirname",
-                                        "basename",     NULL};
+    static const char *const known[] = {
+        "params", "env",  "args",       "job.name",   "run.id",           "node.rank", "node.name", "node.address",
+        "nnodes", "rank", "local_rank", "world_size", "local_world_size", "dirname",   "basename",  NULL};
     struct diagnostic *d = report(c, e->at, e->end, "unknown name \"%s\" in an expression", e->whole);
     if (str_starts(e->whole, "secrets")) {
         diagnostic_hint(d, "a secret cannot be put into text; it reaches the job as an environment variable only");
@@ -134,8 +134,9 @@ static void report_unknown(struct check *c, const struct expr *e)
     else if (near && strcmp(near, "params") != 0 && strcmp(near, "env") != 0)
         diagnostic_hint(d, "did you mean %s?", near);
     else
-        diagnostic_expected(d, "params.NAME, env.NAME, args, job.name, run.id, node.rank, node.name, node.address, nnodes, "
-                               "rank, local_rank, world_size or local_world_size");
+        diagnostic_expected(
+            d, "params.NAME, env.NAME, args, job.name, run.id, node.rank, node.name, node.address, nnodes, "
+               "rank, local_rank, world_size or local_world_size");
 }
 
 static void check_name(struct check *c, const struct expr *e)
@@ -156,11 +157,13 @@ static void check_name(struct check *c, const struct expr *e)
         if (near)
             diagnostic_hint(d, "did you mean %s.%s?", param ? "params" : "env", near);
         else if (!param)
-            diagnostic_hint(d, "env has the names that the spec lists under env; in shell text $%s is the node's own", e->member);
+            diagnostic_hint(d, "env has the names that the spec lists under env; in shell text $%s is the node's own",
+                            e->member);
     } else if (expr_name_scope(e->name) > c->rules->scope) {
         bool rank = expr_name_scope(e->name) == SCOPE_RANK;
         struct diagnostic *d = report(c, e->at, e->end, "\"%s\" is not known here", e->whole);
-        diagnostic_hint(d, rank ? "it is known to the workers of entrypoint only" : "it is known on the nodes only: in set-up and entrypoint");
+        diagnostic_hint(d, rank ? "it is known to the workers of entrypoint only"
+                                : "it is known on the nodes only: in set-up and entrypoint");
     }
 }
 
@@ -179,20 +182,29 @@ static void check_names(struct check *c, const struct expr *e)
 
 static void check_args(struct check *c, const struct expr *e, const struct shell_tracker *shell, size_t used)
 {
-    bool alone = c->rules->args && strncmp(c->text->text, "${{", 3) == 0 && c->source == c->text->text + 3 && !c->source[used];
-    bool in_shell = c->rules->args_in_shell && shell && shell->stack[shell->depth] <= SHELL_PAREN && !shell_refuses(shell, "x");
+    bool alone =
+        c->rules->args && strncmp(c->text->text, "${{", 3) == 0 && c->source == c->text->text + 3 && !c->source[used];
+    bool in_shell =
+        c->rules->args_in_shell && shell && shell->stack[shell->depth] <= SHELL_PAREN && !shell_refuses(shell, "x");
     if (alone || in_shell)
         return;
     struct diagnostic *d = report(c, e->at, e->end, "args is a list, which cannot stand here");
-    diagnostic_hint(d, shell ? "in shell text write it unquoted: cmd ${{ args }}" : "write it as an item of its own: [..., \"${{ args }}\"]");
+    diagnostic_hint(d, shell ? "in shell text write it unquoted: cmd ${{ args }}"
+                             : "write it as an item of its own: [..., \"${{ args }}\"]");
 }
 
 /* Evaluates with stand-ins for what is late; returns the value's text for the shell check, or NULL. */
 static const char *try_value(struct check *c, const struct expr *e)
 {
     struct expr_context now = {.spec = c->spec};
-    struct expr_context later = {.spec = c->spec, .has_node = true, .node_name = "x", .node_address = "x",
-                                 .has_rank = true, .world_size = 1, .local_world_size = 1, .run = "x"};
+    struct expr_context later = {.spec = c->spec,
+                                 .has_node = true,
+                                 .node_name = "x",
+                                 .node_address = "x",
+                                 .has_rank = true,
+                                 .world_size = 1,
+                                 .local_world_size = 1,
+                                 .run = "x"};
     struct expr_fault fault = {0};
     struct expr_value value;
     enum expr_status status = expr_eval(e, &now, c->rules->no_env, c->arena, &value, &fault);
@@ -243,7 +255,11 @@ void expr_check_rules(const struct spec_text *text, const struct spec *spec, con
 {
     if (!text->text || !text->has_expr)
         return;
-    struct check c = {.text = text, .spec = spec, .rules = rules, .diagnostics = diagnostics, .arena = arena_create(),
+    struct check c = {.text = text,
+                      .spec = spec,
+                      .rules = rules,
+                      .diagnostics = diagnostics,
+                      .arena = arena_create(),
                       .index = rules->first};
     struct shell_tracker tracker;
     shell_begin(&tracker);

@@ -242,8 +242,12 @@ static enum expr_status compare(struct eval *v, const struct expr *e, struct exp
     if (a.type == VALUE_BOOLEAN && !equality)
         return failed(v, e, "true and false have no order");
     int d = order(&a, &b);
-    bool yes = e->op == OP_EQ ? d == 0 : e->op == OP_NE ? d != 0 : e->op == OP_LT ? d < 0 : e->op == OP_LE ? d <= 0
-             : e->op == OP_GT ? d > 0 : d >= 0;
+    bool yes = e->op == OP_EQ   ? d == 0
+               : e->op == OP_NE ? d != 0
+               : e->op == OP_LT ? d < 0
+               : e->op == OP_LE ? d <= 0
+               : e->op == OP_GT ? d > 0
+                                : d >= 0;
     *ret = (struct expr_value){.type = VALUE_BOOLEAN, .integer = yes};
     return EXPR_OK;
 }

@@ -113,8 +113,7 @@ static void add_text(struct cluster *c, const char *text, struct place place)
     h.place = place;
     h.name = arena_strdup(c->l->arena, text);
     if (!parse_host(c->l, text, &h)) {
-        diagnostic_expected(fault(c->l, place, "\"%s\" is not a host", text),
-                            "host, user@host or user@host:port");
+        diagnostic_expected(fault(c->l, place, "\"%s\" is not a host", text), "host, user@host or user@host:port");
         c->l->hosts_failed = true;
     } else if (strcmp(h.host, "local") == 0) {
         diagnostic_hint(fault(c->l, place, "\"local\" is not a host"),
@@ -165,8 +164,8 @@ static void read_hostfile(struct cluster *c, const char *written, struct place p
         return;
     }
     struct source *source = arena_alloc(l->arena, sizeof *source);
-    *source = (struct source){.name = written, .text = arena_strndup(l->arena, text.len > 0 ? text.data : "", text.len),
-                              .len = text.len};
+    *source = (struct source){
+        .name = written, .text = arena_strndup(l->arena, text.len > 0 ? text.data : "", text.len), .len = text.len};
     buf_free(&text);
     size_t errors = l->diagnostics->errors;
     const char *p = source->text;
@@ -174,7 +173,11 @@ static void read_hostfile(struct cluster *c, const char *written, struct place p
         size_t len = strcspn(p, "\n"), from = strspn(p, " \t\r"), to = strcspn(p, "#\n");
         while (to > from && isspace((unsigned char)p[to - 1]))
             to--;
-        struct place at = {.source = source, .line = line, .column = (uint32_t)from + 1, .end_line = line, .end_column = (uint32_t)to + 1};
+        struct place at = {.source = source,
+                           .line = line,
+                           .column = (uint32_t)from + 1,
+                           .end_line = line,
+                           .end_column = (uint32_t)to + 1};
         if (to > from)
             add_text(c, arena_strndup(l->arena, p + from, to - from), at);
         p += len + (p[len] == '\n');
@@ -250,7 +253,8 @@ static void bind_object(struct load *l, const struct doc_node *node, const char 
         for (const char *const *key = rented; *key; key++)
             if (doc_get(node, *key))
                 return; /* reported as a key of a later version */
-        diagnostic_hint(fault(l, place_of(node), "cluster has no hosts"), "list them in hosts or hostfile, or give --on user@host,...");
+        diagnostic_hint(fault(l, place_of(node), "cluster has no hosts"),
+                        "list them in hosts or hostfile, or give --on user@host,...");
         return;
     }
     if (is_array(hosts)) {
@@ -354,8 +358,8 @@ void cluster_bind(struct load *l)
         l->hosts_failed = true;
     uint32_t hosts = (uint32_t)spec->host_count, wanted = spec->distributed.nnodes;
     if (!l->hosts_failed && wanted > hosts) {
-        struct diagnostic *d = fault(l, place_of(l->nnodes), "nnodes is %u, but the cluster has %u host%s", wanted, hosts,
-                                     hosts == 1 ? "" : "s");
+        struct diagnostic *d = fault(l, place_of(l->nnodes), "nnodes is %u, but the cluster has %u host%s", wanted,
+                                     hosts, hosts == 1 ? "" : "s");
         diagnostic_hint(d, "every node needs a host of its own; nproc_per_node is the number of workers on each");
         note(l, place_of(node), "the cluster is here");
     }

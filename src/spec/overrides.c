@@ -78,9 +78,11 @@ static struct doc_node *step_into(struct setting *s, struct doc_node *node, cons
     if (is_array(node) && parse_u64(word, &i) && i < node->count)
         return node->items[i];
     if (is_array(node))
-        set_failed(s, at, end, arena_printf(arena, "no item \"%s\" in a list of %zu", word, node->count), "items count from 0");
+        set_failed(s, at, end, arena_printf(arena, "no item \"%s\" in a list of %zu", word, node->count),
+                   "items count from 0");
     else
-        set_failed(s, at, end, arena_printf(arena, "\"%s\" cannot be set below %s", word, doc_type_words(node->type)), NULL);
+        set_failed(s, at, end, arena_printf(arena, "\"%s\" cannot be set below %s", word, doc_type_words(node->type)),
+                   NULL);
     return NULL;
 }
 
@@ -99,7 +101,8 @@ static void set_last(struct setting *s, struct doc_node *node, const char *word,
         set_failed(s, at, end, arena_printf(arena, "no item \"%s\" in a list of %zu", word, node->count),
                    "items count from 0; the number of items appends one");
     else
-        set_failed(s, at, end, arena_printf(arena, "\"%s\" cannot be set below %s", word, doc_type_words(node->type)), NULL);
+        set_failed(s, at, end, arena_printf(arena, "\"%s\" cannot be set below %s", word, doc_type_words(node->type)),
+                   NULL);
 }
 
 static void apply_set(struct load *l, const char *text)

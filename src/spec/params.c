@@ -77,8 +77,8 @@ static void set_value(struct load *l, struct spec_param *p, const struct doc_nod
     struct buf list = {0};
     const char *near = NULL;
     if (!fits(value, p->type)) {
-        struct diagnostic *d = fault(l, place_of(value), "param \"%s\" is \"%s\", not %s", p->name, value->text,
-                                     type_words(p->type));
+        struct diagnostic *d =
+            fault(l, place_of(value), "param \"%s\" is \"%s\", not %s", p->name, value->text, type_words(p->type));
         diagnostic_expected(d, "%s", type_words(p->type));
     } else if (!is_allowed(l, decl, value, p->type, &list, &near)) {
         struct diagnostic *d = fault(l, place_of(value), "param \"%s\" cannot be \"%s\"", p->name, value->text);
@@ -122,7 +122,8 @@ static void apply_given(struct load *l, const struct doc_node *decls, const char
 {
     struct source *source = arena_alloc(l->arena, sizeof *source);
     *source = (struct source){.name = "-p", .text = text, .len = strlen(text)};
-    struct place place = {.source = source, .line = 1, .column = 1, .end_line = 1, .end_column = (uint32_t)source->len + 1};
+    struct place place = {
+        .source = source, .line = 1, .column = 1, .end_line = 1, .end_column = (uint32_t)source->len + 1};
     const char *equals = strchr(text, '=');
     if (!equals) {
         diagnostic_expected(fault(l, place, "no value for param \"%s\"", text), "-p NAME=VALUE");
@@ -177,6 +178,7 @@ void params_bind(struct load *l)
         if (is_scalar(value))
             set_value(l, p, decl, value);
         else if (is_object(decl) && !value)
-            diagnostic_hint(fault(l, p->place, "param \"%s\" has no default and must be given", p->name), "-p %s=VALUE", p->name);
+            diagnostic_hint(fault(l, p->place, "param \"%s\" has no default and must be given", p->name), "-p %s=VALUE",
+                            p->name);
     }
 }

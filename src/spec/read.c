@@ -30,7 +30,8 @@ struct place place_of(const struct doc_node *node)
 
 bool is_scalar(const struct doc_node *node)
 {
-    return node && (node->type == DOC_STRING || node->type == DOC_INT || node->type == DOC_FLOAT || node->type == DOC_BOOL);
+    return node &&
+           (node->type == DOC_STRING || node->type == DOC_INT || node->type == DOC_FLOAT || node->type == DOC_BOOL);
 }
 
 bool is_object(const struct doc_node *node)

@@ -18,8 +18,10 @@ static void check_script(struct load *l)
         return;
     struct diagnostic *d = fault(l, e->target.place, "the script \"%s\" is not on the hosts", path);
     diagnostic_expected(d, "an absolute path, the same on every host");
-    diagnostic_hint(d, "this version sends no files: use an absolute path, or let a set-up step put the script there "
-                       "and start it with command: [python3, %s]", path);
+    diagnostic_hint(d,
+                    "this version sends no files: use an absolute path, or let a set-up step put the script there "
+                    "and start it with command: [python3, %s]",
+                    path);
 }
 
 static void check_inputs(struct load *l, const struct doc_node *item)
@@ -34,7 +36,7 @@ static void check_inputs(struct load *l, const struct doc_node *item)
 void rules_check(struct load *l)
 {
     const struct doc_node *setup = doc_get(l->root, "setup");
-    if (l->spec->local || !doc_get(l->root, "cluster"))
+    if (l->spec->local || l->spec->host_count == 0)
         return;
     check_script(l);
     for (size_t i = 0; is_array(setup) && i < setup->count; i++)
