@@ -25,8 +25,8 @@ enum {
     KILL_EVERY_MS = 20,
     KILL_MAX_MS = 10000,      /* what does not die by then (disk sleep, another user's) is left over */
     KILL_ROUNDS = 100,
-    PACE_AFTER = 32,          /* so many small turns in a row ... */
-    PACE_BYTES = 16 << 10,
+    PACE_AFTER = 32,          /* so many turns in a row without a large read ... */
+    PACE_BYTES = 16 << 10,    /* (a pipe holds 64 KiB: a fast writer must not wait) */
     PACE_MS = 2,              /* ... and output is collected this long before the next */
 };
 
@@ -347,12 +347,12 @@ static int wait_ms(const struct super *su)
     return ms > 60000 ? 60000 : (int)ms;
 }
 
-/* Waits for events and handles them; how many bytes of output came. */
+/* Waits for events and handles them; the size of the largest read. */
 static size_t turn(struct super *su)
 {
     struct epoll_event events[EVENTS];
     int n = epoll_wait(su->epoll_fd, events, EVENTS, wait_ms(su));
-    size_t bytes = 0;
+    size_t largest = 0;
     su->sink.now_ms = wall_ms();
     for (int i = 0; i < n; i++) {
         if (events[i].data.u64 == TICK_SIGNAL) {
@@ -362,13 +362,14 @@ static size_t turn(struct super *su)
         uint64_t tag = events[i].data.u64 >> 16;
         struct worker *w = &su->workers[tag / 2];
         struct output *st = &w->streams[tag % 2];
-        if (st->fd >= 0)
-            bytes += stream_read(su, w, st);
+        size_t bytes = st->fd >= 0 ? stream_read(su, w, st) : 0;
+        if (bytes > largest)
+            largest = bytes;
     }
-    if (bytes)
+    if (largest)
         su->output_ns = mono_ns();
     sink_flush(&su->sink);
-    return bytes;
+    return largest;
 }
 
 void loop_run(struct super *su)
@@ -388,8 +389,8 @@ void loop_run(struct super *su)
             nanosleep(&pace, NULL);
         }
         uint64_t before = su->output_ns;
-        size_t bytes = turn(su);
-        bool busy = bytes && bytes < PACE_BYTES && su->output_ns - before < 2 * PACE_MS * MS;
+        size_t largest = turn(su);
+        bool busy = largest && largest < PACE_BYTES && su->output_ns - before < 2 * PACE_MS * MS;
         small = busy ? small + 1 : 0;
     }
     su->sink.now_ms = wall_ms();
