@@ -203,6 +203,34 @@ static void add_orphan(struct lane *lane, const char *attempt)
     node_signal(lane->node, attempt, WIRE_STOP, STOP_GRACE_MS);
 }
 
+/* May what the ledger has of this step stand for it? Set-up: unless a flag voids it. Of a launch only where this journal
+ * never knew of one (a lost state directory), and nothing asks for a new one. */
+static bool may_adopt(const struct lane *lane, const struct plan_step *step)
+{
+    const struct run *r = lane->run;
+    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+    if (step->kind->cached)
+        return !is_voided(r, step, cell);
+    return !cell && !(r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) && !r->plan->spec->entrypoint.always;
+}
+
+/* A lost state directory: what the ledger says of prolog, launch and epilog is taken over. */
+static void adopt_launch(struct lane *lane)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        if (step->kind->cached || !step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_PENDING || !may_adopt(lane, step))
+            continue;
+        const struct wire_record *latest = lane_latest(lane, step);
+        if (!latest || !wire_record_success(latest) || !str_eq(latest->key, step->key))
+            continue;
+        if (step->kind->phase == PHASE_LAUNCH)
+            r->generation = r->generation ? r->generation : 1;
+        task_finish(r, step, lane->index, latest, true);
+    }
+}
+
 /* The task whose attempt this is, or that would adopt it: same slot, same key, nothing of its own under way. */
 static const struct plan_step *owner_of(struct lane *lane, const struct wire_record *rec)
 {
@@ -214,13 +242,14 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
         struct run_task *t = run_task(r, step, lane->index);
         if (task_in_flight(t))
             return strcmp(t->attempt, rec->attempt) == 0 ? step : NULL;
-        const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
-        if (t->state == TASK_PENDING && step->kind->cached && str_eq(step->key, rec->key) && !is_voided(r, step, cell)) {
+        if (t->state == TASK_PENDING && str_eq(step->key, rec->key) && may_adopt(lane, step)) {
             t->decided = true;
+            if (!step->kind->cached)
+                r->generation = r->generation ? r->generation : 1;
             t->state = TASK_RUNNING;
             memcpy(t->attempt, rec->attempt, sizeof t->attempt);
             t->started_ms = rec->claim_wall_ms;
-            lane->dirty = true;
+            lane->dirty = lane->dirty || step->kind->cached;
             return step;
         }
         return NULL;
@@ -282,6 +311,8 @@ void lane_reconcile(struct lane *lane)
     }
     if (lane->state == LANE_SETTLING)
         start_settling(lane);
+    if (lane->state == LANE_LISTED && r->options.mode == RUN_EXECUTE)
+        adopt_launch(lane);
     if (lane->state == LANE_LISTED)
         lane->state = LANE_SETUP;
     lane_advance(lane);

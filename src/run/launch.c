@@ -269,7 +269,7 @@ void launch_task_ended(struct run *r, const struct plan_step *step, uint32_t nod
 {
     (void)node;
     if (step->kind->phase == PHASE_EPILOG) {
-        if (all_ended(r, step))
+        if (r->stage == STAGE_EPILOG && all_ended(r, step))
             epilog_ended(r, step);
         return;
     }

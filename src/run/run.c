@@ -469,7 +469,8 @@ void run_close(struct run *r, enum run_status status, int exit_status)
     }
     r->result.status = status;
     r->result.exit_status = exit_status;
-    forget_old(r);
+    if (status == RUN_DONE) /* only then does every slot have an attempt that is believed */
+        forget_old(r);
     struct event e = {.type = EVENT_RUN_CLOSED, .status = status, .exit_status = exit_status,
                       .reason = r->result.error.code != ERROR_NONE ? r->result.error.text : NULL};
     run_append(r, &e, on_closed_durable, r);
