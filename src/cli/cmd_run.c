@@ -134,6 +134,16 @@ static int verify(struct session *s, const struct state_run *done)
     return rc;
 }
 
+/* Read only when something will be started: a job that is done needs none. */
+static int need_secrets(struct session *s)
+{
+    struct error err = ERROR_INIT;
+    if (spec_resolve_secrets(s->spec, s->c->arena, &err) == 0)
+        return 0;
+    cli_print_error(s->c, &err);
+    return -1;
+}
+
 static int do_job(struct session *s)
 {
     struct cli *c = s->c;
@@ -145,6 +155,8 @@ static int do_job(struct session *s)
     bool wants_new = flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM);
     if (done && !wants_new)
         return verify(s, done);
+    if (need_secrets(s) < 0)
+        return 2;
     bool resume = open && str_eq(open->plan_hash, s->plan->hash) && str_eq(open->variant, s->spec->variant);
     if (resume && wants_new && (open->flags & flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) == (flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)))
         wants_new = false; /* the unfinished run was opened by the same flags */
@@ -273,12 +285,11 @@ static int cmd_run(struct cli *c)
         rc = cli_plan(c, s.spec, &s.plan);
     if (rc)
         return rc;
-    if (spec_resolve_secrets(s.spec, c->arena, &err) < 0) {
-        cli_print_error(c, &err);
-        return 2;
-    }
-    if (c->given[OPT_DETACH])
+    if (c->given[OPT_DETACH]) {
+        if (need_secrets(&s) < 0)
+            return 2;
         return spawn_detached(c);
+    }
     if (c->given[OPT_DETACHED_FD] && parse_u32(c->value[OPT_DETACHED_FD], &fd)) {
         s.detached_fd = (int)fd;
         fcntl(s.detached_fd, F_SETFD, FD_CLOEXEC);

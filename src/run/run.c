@@ -584,11 +584,13 @@ static void create_lane(struct run *r, uint32_t i)
                                      .kind = r->options.sim ? TRANSPORT_SIM : kind_of(h->transport), .local_index = i, .sim_index = i};
     o.host.name = h->host && h->transport != SPEC_TRANSPORT_LOCAL ? h->host : h->name;
     bool look = r->options.mode == RUN_LOOK || r->options.mode == RUN_VERIFY;
+    char job[17];
+    journal_job_id(spec->name, spec->origin, job);
     o.hello = (struct wire_hello){.mode = look ? WIRE_READ : r->options.take_over ? WIRE_TAKE_OVER : WIRE_OWN,
-                                  .job = arena_strdup(r->arena, r->journal ? journal_job(r->journal) : "0000000000000000"),
+                                  .job = arena_strdup(r->arena, job),
                                   .job_name = arena_strdup(r->arena, spec->name),
                                   .origin = arena_strdup(r->arena, spec->origin),
-                                  .owner = arena_strdup(r->arena, r->journal ? journal_owner(r->journal) : ""),
+                                  .owner = arena_strdup(r->arena, r->journal ? journal_owner(r->journal) : "00000000000000000000000000000000") /* only to read */,
                                   .owner_name = arena_strdup(r->arena, r->options.owner_name),
                                   .variant = arena_strdup(r->arena, r->work),
                                   .work_dir = arena_strdup(r->arena, h->work_dir ? h->work_dir : ""),
