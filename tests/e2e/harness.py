@@ -119,22 +119,16 @@ def workers_of(folder):
 
 
 def agent_processes(folder):
-    """(serving agents, supervisors). Both run the agent's program; a supervisor has left for a session of its own."""
-    mine = [p for p in processes_of(folder) if p.pid > 1 and is_agent(p)]
-    serving = [p for p in mine if p.session != p.pid or p.ppid != 1 and not _is_reaped_by_init(p)]
-    return serving, [p for p in mine if p not in serving]
+    """(serving agents, supervisors). Both run the agent's program; a supervisor has given itself a name."""
+    mine = [p for p in processes_of(folder) if is_agent(p)]
+    supervisors = [p for p in mine if p.comm.startswith("rhrun-supervis")]
+    return [p for p in mine if p not in supervisors], supervisors
 
 
 def is_agent(p):
-    return "rhrun" in os.path.basename(p.exe.replace(" (deleted)", "")) and p.exe != str(RHRUN) or \
-        "memfd:" in p.exe and "rhrun" in p.exe
-
-
-def _is_reaped_by_init(p):
-    """The supervisor's parent has gone: it hangs on init or on the nearest subreaper, never on an agent."""
-    parent = Process(p.ppid)
-    return not is_agent(parent) and parent.comm not in ("sh", "bash", "sshd", "sshd-session", "dash") and \
-        parent.exe != str(RHRUN)
+    """Started from a memory file on this machine, from an uploaded and removed file on others."""
+    return p.argv[:1] == ["rhrun-agent"] or "rhrun-agent" in p.exe or p.comm.startswith("rhrun-supervis") or \
+        any("rhrun" in a and "agent" in a for a in p.argv[:1])
 
 
 def wait_for(condition, timeout=TIMEOUT, what="the condition"):

@@ -44,7 +44,7 @@ def test_several_files(rhrun, job):
     bad = job("entrypoint: {rum: echo}\n", "bad.yaml")
     worse = job("a: [\n", "worse.yaml")
     r = rhrun("validate", good, bad, worse).expect(2)
-    assert "bad.yaml:1:" in r.err and "worse.yaml:" in r.err and "good.yaml:" not in r.err
+    assert "bad.yaml:1:" in r.err and "worse.yaml:" in r.err and "good.yaml:1" not in r.err
 
 
 def test_json(rhrun, job):
