@@ -5,9 +5,6 @@
 #include <string.h>
 
 static const struct expr_rules on_node = {.scope = SCOPE_NODE};
-static const struct expr_rules on_rank = {.scope = SCOPE_RANK};
-static const struct expr_rules in_list = {.scope = SCOPE_RANK, .args = true};
-static const struct expr_rules in_run = {.scope = SCOPE_RANK, .args_in_shell = true};
 static const struct expr_rules at_load = {.scope = SCOPE_LOAD};
 
 static struct spec_text checked(struct load *l, const struct doc_node *node, const struct expr_rules *rules, bool shell)
@@ -15,6 +12,12 @@ static struct spec_text checked(struct load *l, const struct doc_node *node, con
     struct spec_text text = text_of(node);
     expr_check_rules(&text, l->spec, rules, shell, l->diagnostics);
     return text;
+}
+
+/* What the entrypoint's texts may name: without `distributed` its process has no rank. */
+static struct expr_rules of_launch(const struct load *l)
+{
+    return (struct expr_rules){.scope = l->spec->distributed.present ? SCOPE_RANK : SCOPE_NODE};
 }
 
 static uint32_t bounded(const struct doc_node *object, const char *key, int64_t otherwise, int64_t max)
@@ -206,7 +209,8 @@ static void add_pass_through(struct list *list)
 
 static void add_item(struct list *list, struct spec_text text, size_t first)
 {
-    struct expr_rules rules = in_list;
+    struct expr_rules rules = of_launch(list->l);
+    rules.args = true;
     rules.first = first;
     expr_check_rules(&text, list->l->spec, &rules, false, list->l->diagnostics);
     if (text.has_expr && is_args_item(text.text))
@@ -286,13 +290,16 @@ void entrypoint_bind(struct load *l)
     if (!is_object(node))
         return;
     e->place = place_of(node);
+    const struct expr_rules rules = of_launch(l);
+    struct expr_rules in_run = rules;
+    in_run.args_in_shell = true;
     bool has_form = bind_form(l, e, node);
     const struct doc_node *target = has_form ? doc_get(node, keys[e->kind]) : NULL;
     struct list command = {.l = l}, args = {.l = l};
     if (e->kind == ENTRY_COMMAND && is_array(target))
         add_all(&command, target);
     else if (e->kind != ENTRY_COMMAND)
-        e->target = checked(l, target, e->kind == ENTRY_RUN ? &in_run : &on_rank, e->kind == ENTRY_RUN);
+        e->target = checked(l, target, e->kind == ENTRY_RUN ? &in_run : &rules, e->kind == ENTRY_RUN);
     add_all(&args, doc_get(node, "args"));
     bool spliced = command.spliced || args.spliced || (e->kind == ENTRY_RUN && mentions_args(e->target.text));
     if (!spliced)
@@ -302,8 +309,8 @@ void entrypoint_bind(struct load *l)
     check_size(l, e);
     e->env = env_list(l, doc_get(node, "env"), &e->env_count);
     for (size_t i = 0; i < e->env_count; i++)
-        expr_check_rules(&e->env[i].value, l->spec, &on_rank, false, l->diagnostics);
-    e->cwd = checked(l, doc_get(node, "cwd"), &on_rank, false);
+        expr_check_rules(&e->env[i].value, l->spec, &rules, false, l->diagnostics);
+    e->cwd = checked(l, doc_get(node, "cwd"), &on_node, false);
     e->prolog = checked(l, doc_get(node, "prolog"), &on_node, true);
     e->epilog = checked(l, doc_get(node, "epilog"), &on_node, true);
     duration_of(node, "timeout", &e->timeout_ms);

@@ -162,8 +162,12 @@ static void check_name(struct check *c, const struct expr *e)
     } else if (expr_name_scope(e->name) > c->rules->scope) {
         bool rank = expr_name_scope(e->name) == SCOPE_RANK;
         struct diagnostic *d = report(c, e->at, e->end, "\"%s\" is not known here", e->whole);
-        diagnostic_hint(d, rank ? "it is known to the workers of entrypoint only"
-                                : "it is known on the nodes only: in set-up and entrypoint");
+        if (!rank)
+            diagnostic_hint(d, "it is known on the nodes only: in set-up and entrypoint");
+        else if (c->spec->distributed.present)
+            diagnostic_hint(d, "it is known to workers only: in script, module, command, run, args and entrypoint.env");
+        else
+            diagnostic_hint(d, "without distributed there is one plain process, which has no rank");
     }
 }
 

@@ -78,10 +78,10 @@ static void bind_all(struct load *l)
     if (!is_object(l->root))
         return;
     bind_name(l);
+    distributed_bind(l);
     params_bind(l);
     env_bind(l);
     secrets_bind(l);
-    distributed_bind(l);
     cluster_bind(l);
     setup_bind(l);
     entrypoint_bind(l);
