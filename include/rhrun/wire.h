@@ -141,7 +141,8 @@ struct wire_run {
     uint32_t worker_count;
     uint64_t timeout_ms;      /* 0 = none; when over: stop, outcome timed out */
     uint32_t grace_ms;        /* between TERM and KILL when this node stops its own ranks */
-    uint64_t log_limit_bytes; /* cap of the spool on the node; what does not fit is dropped, counted, marked */
+    uint64_t log_limit_bytes; /* cap of the output that is not acknowledged yet; 0 = none. What does not fit is
+                                 dropped, counted, marked (acknowledged output is freed by whole segments) */
 };
 
 enum wire_state {

@@ -55,14 +55,14 @@ struct status {
 /* ---- status.c: the status file ---- */
 /* Creates ATTEMPT's folder below a/ (a_fd), its status file preallocated for run's workers, takes the lock and
  * fills in the claim (state CLAIMED). On success *ret_dir and *ret_status are open (CLOEXEC), the latter holding
- * the lock. EEXIST-like failure means that the attempt is known. */
+ * the lock. A failure with errno EEXIST means that the attempt is known; a half-made claim is replaced. */
 int status_create(int a_fd, const struct wire_run *run, const char *variant, const char *boot_id, int *ret_dir,
                   int *ret_status, struct error *err);
 /* Reads a record (strings into the arena). boot_id: the node's current one, for same_boot. */
 int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wire_record *ret, struct error *err);
 bool status_alive(int dir_fd); /* somebody holds the lock */
 /* Lock free and no outcome: kills what carries RHRUN_ATTEMPT=attempt in its environment, then records LOST.
- * An attempt of another boot is recorded LOST without killing. */
+ * Looks whatever boot the claim names: the id is random, so what carries it is the attempt's. */
 int status_mark_lost(int dir_fd, const char *attempt, struct error *err);
 int status_signal(int dir_fd, enum wire_signal signal, uint32_t grace_ms, struct error *err); /* to the live supervisor */
 
