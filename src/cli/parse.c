@@ -154,15 +154,30 @@ static int parse_option(struct cli *c, int argc, char **argv, int *i, struct err
     return 0;
 }
 
+/* Before the command is known: does this option word take the next word as its value? */
+static bool takes_next(const char *word)
+{
+    for (size_t i = 0; i < cli_option_count; i++) {
+        const struct cli_option *o = &cli_options[i];
+        bool is_long = word[1] == '-' && strcmp(word + 2, o->name) == 0;
+        bool is_short = word[1] != '-' && o->letter && word[1] == o->letter && !word[2];
+        if (is_long || is_short)
+            return o->value != NULL;
+    }
+    return false;
+}
+
 static int pick_command(struct cli *c, int argc, char **argv, int *ret_first, struct error *err)
 {
     int first = 1;
     const char *word = NULL;
-    for (; first < argc; first++) /* rhrun --json job.yaml: the command is the first word */
+    for (; first < argc && strcmp(argv[first], "--") != 0; first++) { /* rhrun --json job.yaml: the command is the first word */
         if (argv[first][0] != '-') {
             word = argv[first];
             break;
         }
+        first += takes_next(argv[first]) ? 1 : 0;
+    }
     c->command = word ? find_command(word) : NULL;
     *ret_first = first;
     if (c->command || !word)
