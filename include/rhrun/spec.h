@@ -132,7 +132,7 @@ struct spec {
     size_t setup_count;
     struct spec_text activate;
     struct spec_distributed distributed;
-    uint32_t nnodes;       /* nodes that take part: distributed.nnodes, else all hosts with set-up on them... see spec.c */
+    uint32_t nnodes;       /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0) */
     struct spec_entrypoint entrypoint;
     const char *const *args; /* pass-through ARGs, as given */
     size_t arg_count;
@@ -145,7 +145,7 @@ struct spec_overrides {
     size_t set_count;
     const char *const *params; /* "name=value" */
     size_t param_count;
-    const char *on;            /* --on local | NAME | user@host,... or NULL: replaces cluster */
+    const char *on;            /* --on local | NAME | user@host,... or NULL: replaces cluster; hosts keep its user, identity_file, ... */
     const char *const *args;   /* behind `--` */
     size_t arg_count;
 };
@@ -156,14 +156,14 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
               struct diagnostics *diagnostics, struct error *err);
 /* Reads the secrets' values (environment, file, command). -1 names the first that is missing and how to give it. */
 int spec_resolve_secrets(struct spec *spec, struct arena *arena, struct error *err);
-/* The embedded schema's text (NUL-terminated) and its compiled form (compiled once). */
+/* The embedded schema's text (NUL-terminated). */
 const char *spec_schema_text(void);
 
 /* ---- expressions ---- */
 enum expr_status { EXPR_OK, EXPR_LATE /* needs a name that is not known yet */, EXPR_FAILED };
 struct expr_context {
     const struct spec *spec;  /* params, env, job.name, args */
-    bool has_node;            /* node.rank, node.name, node.address, nnodes */
+    bool has_node;            /* node.rank, node.name, node.address, nnodes; a name or address that is NULL is late */
     uint32_t node_rank;
     const char *node_name, *node_address;
     bool has_rank;            /* rank, local_rank, world_size, local_world_size */
@@ -174,8 +174,9 @@ enum expr_mode {
     EXPR_PLAIN, /* values as they are: one argv element or env value */
     EXPR_SHELL, /* the text is shell: a value is escaped for the quotes in which it stands, so it is always data */
 };
-/* Expands all ${{ }} of text. EXPR_LATE: with keep_late the late ones stay as written and EXPR_OK is returned. err has
- * what is wrong; the caller adds the place. *ret is allocated in the arena. */
+/* Expands all ${{ }} of text. EXPR_LATE: with keep_late the late ones stay, with the params, env and job that they name
+ * filled in (so that a changed param changes the text), and EXPR_OK is returned. EXPR_SHELL fails where a value cannot be
+ * inserted as data. err has what is wrong; the caller adds the place. *ret is allocated in the arena. */
 enum expr_status expr_expand(const struct spec_text *text, enum expr_mode mode, const struct expr_context *ctx,
                              bool keep_late, struct arena *arena, const char **ret, struct error *err);
 /* Checks all expressions of text at load time: syntax, unknown names, with places. late_ok: names of node and worker may

@@ -68,7 +68,7 @@ static void bind_on(struct load *l, struct spec_step *s, const struct doc_node *
     }
 }
 
-static void bind_retry(struct spec_step *s, const struct doc_node *retry)
+static void bind_retry(struct load *l, struct spec_step *s, const struct doc_node *retry)
 {
     int64_t n;
     s->retry_backoff_ms = 1000;
@@ -77,7 +77,7 @@ static void bind_retry(struct spec_step *s, const struct doc_node *retry)
     if (!is_object(retry))
         return;
     s->retry_times = bounded(retry, "times", 0, 100);
-    duration_of(retry, "backoff", &s->retry_backoff_ms);
+    duration_of(l, retry, "backoff", &s->retry_backoff_ms);
 }
 
 static void bind_step(struct load *l, struct spec_step *s, const struct doc_node *item)
@@ -93,9 +93,9 @@ static void bind_step(struct load *l, struct spec_step *s, const struct doc_node
                 s->inputs.items[s->inputs.count++] = checked(l, inputs->items[i], &at_load, false);
     }
     bind_on(l, s, doc_get(item, "on"));
-    bind_retry(s, doc_get(item, "retry"));
+    bind_retry(l, s, doc_get(item, "retry"));
     s->on_unknown_fail = str_eq(doc_get_string(item, "on_unknown", NULL), "fail");
-    duration_of(item, "timeout", &s->timeout_ms);
+    duration_of(l, item, "timeout", &s->timeout_ms);
 }
 
 static int by_name(const void *left, const void *right)
@@ -162,10 +162,12 @@ void setup_bind(struct load *l)
 /* Whether the text is one expression, `args`, and nothing else. */
 static bool is_args_item(const char *text)
 {
-    return strncmp(text, "${{", 3) == 0 && expr_span(text) == strlen(text) &&
-           strspn(text + 3 + strspn(text + 3, " \t\n"), "args") == 4 &&
-           strncmp(text + 3 + strspn(text + 3, " \t\n"), "args", 4) == 0 &&
-           strspn(text + 7 + strspn(text + 3, " \t\n"), " \t\n}") == strlen(text + 7 + strspn(text + 3, " \t\n"));
+    if (!str_starts(text, "${{"))
+        return false;
+    const char *p = text + 3 + strspn(text + 3, " \t\n");
+    if (!str_starts(p, "args"))
+        return false;
+    return strcmp(p + 4 + strspn(p + 4, " \t\n"), "}}") == 0;
 }
 
 static bool mentions_args(const char *text)
@@ -313,6 +315,6 @@ void entrypoint_bind(struct load *l)
     e->cwd = checked(l, doc_get(node, "cwd"), &on_node, false);
     e->prolog = checked(l, doc_get(node, "prolog"), &on_node, true);
     e->epilog = checked(l, doc_get(node, "epilog"), &on_node, true);
-    duration_of(node, "timeout", &e->timeout_ms);
+    duration_of(l, node, "timeout", &e->timeout_ms);
     e->always = doc_get_bool(node, "always", false);
 }

@@ -52,7 +52,9 @@ struct place place_of(const struct doc_node *node); /* where written; an alias c
 bool is_scalar(const struct doc_node *node);        /* string, number or boolean */
 bool is_object(const struct doc_node *node);
 bool is_array(const struct doc_node *node);
-bool duration_of(const struct doc_node *object, const char *key, uint64_t *ret_ms);
+void duration_of(struct load *l, const struct doc_node *object, const char *key, uint64_t *ret_ms); /* unchanged when not given */
+/* Bytes [at, end) of an option's text, which becomes a source of that name. */
+struct place option_place(struct load *l, const char *name, const char *text, size_t at, size_t end);
 struct spec_text text_of(const struct doc_node *node); /* {NULL} unless a scalar */
 bool nproc_of(const struct doc_node *node, struct spec_nproc *ret);
 /* A path on this machine: "~/" is HOME, else relative to dir. */

@@ -9,19 +9,6 @@
 
 enum { SET_DEPTH_MAX = 16 };
 
-static struct place option_place(struct load *l, const char *name, const char *text, size_t at, size_t end)
-{
-    struct source *source = arena_alloc(l->arena, sizeof *source);
-    *source = (struct source){.name = name, .text = text, .len = strlen(text)};
-    uint32_t from = 1, to = 1;
-    for (size_t i = 0; i < end && text[i]; i++)
-        if (((unsigned char)text[i] & 0xc0) != 0x80) {
-            from += i < at;
-            to++;
-        }
-    return (struct place){.source = source, .line = 1, .column = from, .end_line = 1, .end_column = to};
-}
-
 /* ---- --set a.b=VALUE ---- */
 
 /* An unquoted scalar as a whole ("echo # hi" has no comment), or a flow or quoted value. */

@@ -120,10 +120,7 @@ static struct doc_node *given_value(struct load *l, const char *text, const stru
 
 static void apply_given(struct load *l, const struct doc_node *decls, const char *text)
 {
-    struct source *source = arena_alloc(l->arena, sizeof *source);
-    *source = (struct source){.name = "-p", .text = text, .len = strlen(text)};
-    struct place place = {
-        .source = source, .line = 1, .column = 1, .end_line = 1, .end_column = (uint32_t)source->len + 1};
+    struct place place = option_place(l, "-p", text, 0, strlen(text));
     const char *equals = strchr(text, '=');
     if (!equals) {
         diagnostic_expected(fault(l, place, "no value for param \"%s\"", text), "-p NAME=VALUE");
@@ -133,7 +130,7 @@ static void apply_given(struct load *l, const struct doc_node *decls, const char
     const char *name = arena_strndup(l->arena, text, len);
     struct spec_param *p = find(l->spec, name);
     if (!p) {
-        place.end_column = (uint32_t)len + 1;
+        place = option_place(l, "-p", text, 0, len);
         const char **names = arena_array(l->arena, l->spec->param_count + 1, sizeof *names);
         for (size_t i = 0; i < l->spec->param_count; i++)
             names[i] = l->spec->params[i].name;
@@ -145,7 +142,7 @@ static void apply_given(struct load *l, const struct doc_node *decls, const char
             diagnostic_hint(d, "the spec has no params; --set changes any other key");
         return;
     }
-    place.column = (uint32_t)len + 2;
+    place = option_place(l, "-p", text, len + 1, strlen(text));
     p->given = true;
     p->value = NULL;
     p->place = place;

@@ -44,9 +44,43 @@ bool is_array(const struct doc_node *node)
     return node && node->type == DOC_ARRAY;
 }
 
-bool duration_of(const struct doc_node *object, const char *key, uint64_t *ret_ms)
+/* As the schema's pattern has it; what fails behind it is beyond 64 bits. */
+static bool looks_like_duration(const char *text)
 {
-    return parse_duration_ms(doc_get_text(object, key, NULL), ret_ms);
+    static const char *const units[] = {"", "ms", "s", "m", "h", "d"};
+    size_t n = strspn(text, "0123456789");
+    if (n > 0 && text[n] == '.' && isdigit((unsigned char)text[n + 1]))
+        n += 1 + strspn(text + n + 1, "0123456789");
+    for (size_t i = 0; n > 0 && i < ARRAY_LEN(units); i++)
+        if (strcmp(text + n, units[i]) == 0)
+            return true;
+    return false;
+}
+
+void duration_of(struct load *l, const struct doc_node *object, const char *key, uint64_t *ret_ms)
+{
+    const struct doc_node *node = doc_get(object, key);
+    if (!is_scalar(node) || parse_duration_ms(node->text, ret_ms))
+        return;
+    bool number = (node->type == DOC_INT || node->type == DOC_FLOAT) && node->number >= 0;
+    if (looks_like_duration(node->text))
+        fault(l, place_of(node), "%s is too long", key);
+    else if (number) /* 1e3, which the schema takes for a number */
+        diagnostic_expected(fault(l, place_of(node), "\"%s\" cannot be %s", key, node->text),
+                            "a duration such as 30s, 5m or 12h; a bare number is seconds");
+}
+
+struct place option_place(struct load *l, const char *name, const char *text, size_t at, size_t end)
+{
+    struct source *source = arena_alloc(l->arena, sizeof *source);
+    *source = (struct source){.name = name, .text = text, .len = strlen(text)};
+    uint32_t from = 1, to = 1;
+    for (size_t i = 0; i < end && text[i]; i++)
+        if (((unsigned char)text[i] & 0xc0) != 0x80) {
+            from += i < at;
+            to++;
+        }
+    return (struct place){.source = source, .line = 1, .column = from, .end_line = 1, .end_column = to};
 }
 
 struct spec_text text_of(const struct doc_node *node)

@@ -80,9 +80,10 @@ static bool run_case(const char *name)
     assert_int_equal(chdir(FIXTURES "/spec"), 0);
     assert_int_equal(chdir(name), 0);
     assert_non_null(getcwd(here, sizeof here));
-    buf_puts(&options_text, "");
     if (access("options", F_OK) == 0)
         assert_int_equal(file_read("options", 1 << 16, &options_text, &err), 0);
+    else
+        buf_puts(&options_text, "");
     read_options(&options, options_text.data);
     char *got = outcome(&options.over, here);
     bool same = true;
