@@ -167,6 +167,7 @@ static int cmd_plan(struct cli *c)
 static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_SET, OPT_PARAM, OPT_ON, OPT_AGAIN, OPT_FRESH, OPT_FROM, OPT_COUNT};
 const struct cli_command cmd_plan_command = {
     "plan", "SPEC", "Show what would be done on which node, and why",
-    "Per step: keep, run, or run again and why by the name of the input that changed. Asks the nodes what they hold;\n"
-    "--offline uses the journal alone. --exit-code: 0 nothing to do, 10 there is work to do.",
+    "Per step: keep, run, or run again and why by the name of the input that changed.\n"
+    "Asks the nodes what they hold; --offline uses the journal alone. --exit-code: 0\n"
+    "nothing to do, 10 there is work to do.",
     options, 1, 1, true, cmd_plan};

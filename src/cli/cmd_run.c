@@ -309,7 +309,8 @@ static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_AGA
                                              OPT_TAKE_OVER, OPT_REPLACE, OPT_NO_PREFIX, OPT_YES, OPT_COUNT};
 const struct cli_command cmd_run_command = {
     "run", "SPEC [-- ARG...]", "Bring the job to done: check, plan, do what is missing",
-    "What is finished is kept: run it again after a crash or an edit and only what is missing or changed is\n"
-    "done. An unfinished run is resumed. ARGs behind -- are appended to the entrypoint's arguments.\n"
-    "Ctrl-C stops the job in order; a second one kills at once.",
+    "What is finished is kept: run it again after a crash or an edit and only what is\n"
+    "missing or changed is done. An unfinished run is resumed. ARGs behind -- are\n"
+    "appended to the entrypoint's arguments. Ctrl-C stops the job in order; a second\n"
+    "one kills at once.",
     options, 1, 1, true, cmd_run};

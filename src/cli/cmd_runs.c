@@ -264,6 +264,6 @@ static int cmd_show(struct cli *c)
 
 static const enum cli_option_id show_options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_EVENTS, OPT_COUNT};
 const struct cli_command cmd_show_command = {"show", "SPEC|RUN", "Show a spec with everything filled in, or a run's events",
-                                             "A spec is printed as rhrun understands it: overrides applied, defaults filled in. Of a run, its journal's\n"
-                                             "events are printed as NDJSON.",
+                                             "A spec is printed as rhrun understands it: overrides applied, defaults filled\n"
+                                             "in. Of a run, its journal's events are printed as NDJSON.",
                                              show_options, 1, 1, true, cmd_show};

@@ -78,5 +78,6 @@ static int cmd_validate(struct cli *c)
 static const enum cli_option_id options[] = {OPT_SCHEMA, OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
 const struct cli_command cmd_validate_command = {
     "validate", "SPEC... | --schema FILE DOC...", "Check specs, or any YAML or JSON against a schema",
-    "Reports every fault at once with its place. Nothing is touched, no host is asked. Exit status 0 valid, 2 not.",
+    "Reports every fault at once with its place. Nothing is touched, no host is\n"
+    "asked. Exit status 0 valid, 2 not.",
     options, 1, 10000, true, cmd_validate};

@@ -150,6 +150,8 @@ static int parse_option(struct cli *c, int argc, char **argv, int *i, struct err
             return error_set(err, ERROR_USAGE, "%s needs a value (%s)", word, o->value);
         value = argv[++*i];
     }
+    if (value && strchr(o->value, '=') && !strchr(value, '='))
+        return error_set(err, ERROR_USAGE, "--%s: \"%s\" is not of the form %s", o->name, value, o->value);
     set_value(c, o, value);
     return 0;
 }
@@ -267,6 +269,7 @@ void cli_help(const struct cli *c, const struct cli_command *cmd, FILE *to)
                 "Runs the job that a YAML file describes, step by step; every finished step is kept.\n\ncommands:\n");
     for (size_t i = 0; cli_commands[i]; i++)
         fprintf(to, "  %-12s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-    fprintf(to, "\nrhrun COMMAND --help tells more. Exit status: 0 done, 1 the job failed, 2 usage or invalid spec,\n"
-                "3 infrastructure, 4 held by another run, 10 plan --exit-code: work to do, 130/143 interrupted.\n");
+    fprintf(to, "\nrhrun COMMAND --help tells more. Exit status: 0 done, 1 the job failed, 2 usage\n"
+                "or invalid spec, 3 infrastructure, 4 held by another run, 10 plan --exit-code:\n"
+                "work to do, 130/143 interrupted.\n");
 }

@@ -319,8 +319,10 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         retry_later(r, step, node, pause);
         return;
     }
-    char what[96];
+    char what[160];
     run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
+    if (e->cause == WIRE_CAUSE_CREATES && step->creates)
+        snprintf(what, sizeof what, "it ended well, but \"%.60s\" does not exist", step->creates);
     error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": %s", name, step->name, what);
     error_hint(&err, "its output: rhrun logs %s --step %s", r->id, step->name);
     run_fail(r, RUN_FAILED, &err);

@@ -181,7 +181,7 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
     else if (cause == WIRE_CAUSE_EXEC)
         snprintf(ret, size, "could not be started: %s", strerror(value));
     else if (cause == WIRE_CAUSE_CREATES)
-        snprintf(ret, size, "ended well, but what it `creates` does not exist");
+        snprintf(ret, size, "it ended well, but what it `creates` does not exist");
     else if (cause == WIRE_CAUSE_SETUP)
         snprintf(ret, size, "its directory or environment could not be prepared: %s", strerror(value));
     else if (outcome == OUTCOME_STOPPED)
@@ -198,8 +198,7 @@ void launch_failure_text(struct run *r)
         error_set(&res->error, ERROR_JOB, "the job failed");
         return;
     }
-    enum outcome outcome = res->cause == WIRE_CAUSE_NONE ? r->cause_outcome : OUTCOME_FAILED;
-    run_cause_text(outcome, res->cause, res->cause_value, what, sizeof what);
+    run_cause_text(r->cause_outcome, res->cause, res->cause_value, what, sizeof what);
     if (res->cause_has_rank)
         error_set(&res->error, ERROR_JOB, "rank %u on node \"%s\": %s", res->cause_rank, res->cause_node, what);
     else
