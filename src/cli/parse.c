@@ -10,7 +10,7 @@ const struct cli_option cli_options[] = {
     {OPT_VERSION, 0, "version", NULL, "the version", false, false},
     {OPT_JSON, 0, "json", NULL, "machine-readable output on stdout", false, false},
     {OPT_QUIET, 'q', "quiet", NULL, "only errors and the workers' output", false, false},
-    {OPT_VERBOSE, 'v', "verbose", NULL, "also the output of set-up steps, and more detail", false, false},
+    {OPT_VERBOSE, 'v', "verbose", NULL, "also the output of set-up steps, more detail", false, false},
     {OPT_NO_COLOR, 0, "no-color", NULL, "no colours (NO_COLOR does the same)", false, false},
     {OPT_NO_PREFIX, 0, "no-prefix", NULL, "workers' output without role[rank]@node", false, false},
     {OPT_YES, 'y', "yes", NULL, "answer yes to every question", false, false},
@@ -23,8 +23,8 @@ const struct cli_option cli_options[] = {
     {OPT_DETACH, 'd', "detach", NULL, "go on in the background", false, false},
     {OPT_DETACHED_FD, 0, "detached-fd", "FD", "", false, true},
     {OPT_TAKE_OVER, 0, "take-over", NULL, "take the job over from another controller", false, false},
-    {OPT_REPLACE, 0, "replace", NULL, "stop a live run of an older spec and start this one", false, false},
-    {OPT_SCHEMA, 0, "schema", "FILE", "check against this schema instead of the job schema", false, false},
+    {OPT_REPLACE, 0, "replace", NULL, "stop a live run of an older spec, start this one", false, false},
+    {OPT_SCHEMA, 0, "schema", "FILE", "check against this schema, not the job schema", false, false},
     {OPT_EXIT_CODE, 0, "exit-code", NULL, "exit 10 when there is work to do", false, false},
     {OPT_OFFLINE, 0, "offline", NULL, "do not ask the nodes", false, false},
     {OPT_OUTPUT, 'o', "output", "FILE", "write there instead of stdout", false, false},
@@ -266,7 +266,7 @@ void cli_help(const struct cli *c, const struct cli_command *cmd, FILE *to)
         return;
     }
     fprintf(to, "usage: rhrun SPEC [OPTIONS] [-- ARG...]\n       rhrun COMMAND ...\n\n"
-                "Runs the job that a YAML file describes, step by step; every finished step is kept.\n\ncommands:\n");
+                "Runs the job that a YAML file describes, step by step; what is done is kept.\n\ncommands:\n");
     for (size_t i = 0; cli_commands[i]; i++)
         fprintf(to, "  %-12s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
     fprintf(to, "\nrhrun COMMAND --help tells more. Exit status: 0 done, 1 the job failed, 2 usage\n"
