@@ -60,6 +60,8 @@ apt_install() {
 build_preset() {
     local preset=$1 log=$root/build/$1.log
     shift
+    # CI builds once for all its stages, so the flags are the same in each.
+    [ "${RHRUN_TEST_REQUIRE:-}" != all ] || set -- -DRHRUN_WERROR=ON "$@"
     mkdir -p "$root/build"
     if ! (cd "$root" && cmake --preset "$preset" "$@" && cmake --build --preset "$preset" -j "$jobs") >"$log" 2>&1; then
         grep -E -A6 'error|Error|FAILED' "$log" | head -60 >&2 || true
