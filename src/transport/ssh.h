@@ -26,7 +26,6 @@ struct ssh_config {
     char *proxy_jump, *proxy_command; /* NULL = none; the command not yet expanded */
     int family; /* RESOLVE_* */
     char *bind_address;
-    bool pubkey_only; /* nothing that libssh2 lacks is asked for */
     bool from_ssh;    /* the program ssh was asked */
 };
 struct config_waiter {
@@ -136,12 +135,10 @@ struct agent_identity {
     uint8_t *blob;
     size_t len;
 };
-struct agent_request {
-    struct agent_request *next;
-    struct agent_client *client;
-    struct buf message;
-    bool sent;
-    /* answer without its length; NULL when the agent could not be reached */
+struct agent_slot;
+struct agent_request { /* zero-filled at first */
+    struct agent_slot *slot; /* waiting for an answer */
+    /* answer without its length; NULL when the agent could not be reached. May be called inside the call that asks. */
     void (*done)(void *arg, const uint8_t *answer, size_t len);
     void *arg;
 };
@@ -160,8 +157,7 @@ void agents_destroy(struct transport_pool *pool);
 /* Loads path into the pool's private ssh-agent (started when needed). done(arg, client, NULL) or (arg, NULL, why). */
 struct private_waiter {
     struct private_waiter *next;
-    char *path;
-    bool waiting;
+    char *path;   /* owned while waiting; NULL: not waiting */
     void (*done)(void *arg, struct agent_client *client, const char *reason);
     void *arg;
 };

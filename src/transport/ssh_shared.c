@@ -1,4 +1,4 @@
-/* Temporary until ssh.c and openssh.c are in: their place in the table. */
+/* Temporary until openssh.c is in. */
 #include "ssh.h"
 
 static void not_yet(struct transport *t)
@@ -14,10 +14,4 @@ static bool never(struct transport *t)
     (void)t;
     return false;
 }
-const struct transport_ops transport_ssh_ops = {TRANSPORT_SSH, "ssh", not_yet, nothing, nothing, never};
-const struct transport_ops transport_openssh_ops = {TRANSPORT_OPENSSH, "openssh", not_yet, nothing, nothing, never};
-
-void ssh_shared_destroy(struct transport_pool *pool)
-{
-    (void)pool;
-}
+const struct transport_ops transport_openssh_ops = {TRANSPORT_OPENSSH, "openssh", not_yet, nothing, nothing, never, never};

@@ -221,6 +221,12 @@ static void deadline_passed(void *arg)
     };
     struct transport *t = arg;
     const char *hint = hints[t->phase];
+    if (transport_stopped(t))
+        return;
+    transport_enter(t);
+    bool goes_on = t->ops && t->ops->timed_out && t->ops->timed_out(t);
+    if (!transport_leave(t) || goes_on)
+        return;
     transport_failf(t, ERROR_TIMEOUT, hint, "no answer within %.3g s", timeout_of(t) / 1000.0);
 }
 

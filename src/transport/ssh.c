@@ -1,0 +1,826 @@
+/*
+ * ssh: libssh2 on a socket of ours. What keeps it sound (measured on 1.10 to 1.11.1): the send callback
+ * takes every byte into our own buffer, so libssh2 never sees a partial send; POLLIN is always watched,
+ * POLLOUT while that buffer is not empty, whatever libssh2 says of its directions; the end is always
+ * shutdown, session_free, close. TCP_QUICKACK until the agent speaks: sshd sets TCP_NODELAY only at the
+ * exec request, so its small packets before wait 40 ms for a delayed ACK.
+ */
+#include "ssh_session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <openssl/evp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    ALLOC_MAX = 1 << 20,       /* a hostile server can make libssh2 1.10 ask for 4 GiB */
+    WINDOW = 1 << 20,
+    PACKET = 32768,
+    WRITE_CHUNK = 32000,
+    OUT_HIGH = 256 << 10,
+    READS_PER_TURN = 32,
+    KEEPALIVE_S = 30,
+    USER_TIMEOUT_MS = 60000,
+};
+
+static void *ssh_alloc(size_t size, void **abstract)
+{
+    (void)abstract;
+    return size > ALLOC_MAX ? NULL : calloc(1, size ? size : 1);
+}
+
+static void ssh_free(void *ptr, void **abstract)
+{
+    (void)abstract;
+    free(ptr);
+}
+
+static void *ssh_realloc(void *ptr, size_t size, void **abstract)
+{
+    (void)abstract;
+    return size > ALLOC_MAX ? NULL : realloc(ptr, size ? size : 1);
+}
+
+/* ---- the socket ---- */
+
+static int flush_out(struct ssh *s)
+{
+    while (s->out_at < s->out.len) {
+        ssize_t n = send(s->fd, s->out.data + s->out_at, s->out.len - s->out_at, MSG_NOSIGNAL);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            if (errno == EAGAIN)
+                return 0;
+            s->io_errno = errno;
+            return -1;
+        }
+        s->out_at += (size_t)n;
+    }
+    buf_clear(&s->out);
+    s->out_at = 0;
+    return 0;
+}
+
+static ssize_t tx(libssh2_socket_t fd, const void *data, size_t len, int flags, void **abstract)
+{
+    struct ssh *s = *abstract;
+    (void)fd, (void)flags;
+    if (s->closing)
+        return (ssize_t)len;
+    if (s->io_errno)
+        return -EPIPE;
+    if (s->out_at > s->out.len / 2) {
+        buf_consume(&s->out, s->out_at);
+        s->out_at = 0;
+    }
+    buf_append(&s->out, data, len);
+    return flush_out(s) < 0 ? -EPIPE : (ssize_t)len;
+}
+
+static ssize_t rx(libssh2_socket_t fd, void *data, size_t len, int flags, void **abstract)
+{
+    struct ssh *s = *abstract;
+    (void)fd, (void)flags;
+    if (s->closing)
+        return 0;
+    for (;;) {
+        ssize_t n = recv(s->fd, data, len, 0);
+        if (n > 0)
+            return n;
+        if (n == 0) {
+            s->eof = true;
+            return 0;
+        }
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN)
+            s->io_errno = errno;
+        return -errno;
+    }
+}
+
+static void quick_ack(struct ssh *s)
+{
+    int on = 1;
+    if (!s->proxy)
+        setsockopt(s->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
+}
+
+/* ---- session ---- */
+
+union callback {
+    ssize_t (*tx)(libssh2_socket_t, const void *, size_t, int, void **);
+    ssize_t (*rx)(libssh2_socket_t, void *, size_t, int, void **);
+    void *object;
+    void (*function)(void);
+};
+
+static void set_callback(LIBSSH2_SESSION *session, int which, union callback callback)
+{
+#if LIBSSH2_VERSION_NUM >= 0x010b01
+    libssh2_session_callback_set2(session, which, callback.function);
+#else
+    libssh2_session_callback_set(session, which, callback.object);
+#endif
+}
+
+static bool rsa_host_keys(void) /* rsa-sha2: from 1.11 on */
+{
+    return libssh2_version(0x010b00) != NULL;
+}
+
+/* Known types first: a server that has one of them then proves itself by it. */
+static void set_host_key_types(struct ssh *s, unsigned known)
+{
+    static const struct {
+        unsigned type;
+        const char *names;
+    } types[] = {
+        {KEY_ED25519, "ssh-ed25519"},
+        {KEY_ECDSA_256, "ecdsa-sha2-nistp256"},
+        {KEY_ECDSA_384, "ecdsa-sha2-nistp384"},
+        {KEY_ECDSA_521, "ecdsa-sha2-nistp521"},
+        {KEY_RSA, "rsa-sha2-512,rsa-sha2-256"},
+    };
+    struct buf list = {0};
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < ARRAY_LEN(types); i++)
+            if (((known & types[i].type) != 0) == (round == 0) && (types[i].type != KEY_RSA || rsa_host_keys()))
+                buf_printf(&list, "%s%s", list.len ? "," : "", types[i].names);
+    libssh2_session_method_pref(s->session, LIBSSH2_METHOD_HOSTKEY, list.data);
+    buf_free(&list);
+}
+
+static void session_start(struct ssh *s)
+{
+    static const char kex[] = "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,"
+                              "ecdh-sha2-nistp521";
+    s->session = libssh2_session_init_ex(ssh_alloc, ssh_free, ssh_realloc, s);
+    if (!s->session) {
+        transport_failf(s->t, ERROR_INTERNAL, "", "libssh2 could not be started");
+        return;
+    }
+    libssh2_session_set_blocking(s->session, 0);
+    set_callback(s->session, LIBSSH2_CALLBACK_SEND, (union callback){.tx = tx});
+    set_callback(s->session, LIBSSH2_CALLBACK_RECV, (union callback){.rx = rx});
+    libssh2_session_method_pref(s->session, LIBSSH2_METHOD_KEX, kex);
+    libssh2_session_method_pref(s->session, LIBSSH2_METHOD_CRYPT_CS, "aes128-ctr,aes256-ctr");
+    libssh2_session_method_pref(s->session, LIBSSH2_METHOD_CRYPT_SC, "aes128-ctr,aes256-ctr");
+    libssh2_session_method_pref(s->session, LIBSSH2_METHOD_MAC_CS, "hmac-sha2-256,hmac-sha2-512");
+    libssh2_session_method_pref(s->session, LIBSSH2_METHOD_MAC_SC, "hmac-sha2-256,hmac-sha2-512");
+    set_host_key_types(s, known_hosts_types(s->t->pool, &s->config, s->known_name));
+    s->step = STEP_HANDSHAKE;
+    transport_set_phase(s->t, TRANSPORT_HOST_KEY);
+}
+
+static void disconnect(struct ssh *s)
+{
+    ssh_auth_free(s);
+    loop_fd_destroy(s->watch);
+    s->watch = NULL;
+    if (s->session) {
+        if (s->fd >= 0) {
+            flush_out(s);
+            shutdown(s->fd, SHUT_RDWR);
+        }
+        s->closing = true;
+        libssh2_session_free(s->session);
+        s->closing = false;
+    }
+    s->session = NULL;
+    s->channel = NULL;
+    if (s->fd >= 0)
+        close(base_steal_fd(&s->fd));
+    ssh_proxy_free(s);
+    buf_free(&s->out);
+    s->out_at = 0;
+    s->io_errno = 0;
+    s->eof = false;
+}
+
+/* ---- from the name to a connection ---- */
+
+static void timer_fired(void *arg);
+static void connect_next(struct ssh *s);
+static void socket_ready(void *arg, unsigned events);
+
+static void enter_gate(struct ssh *s);
+
+static void granted(void *arg)
+{
+    struct ssh *s = arg;
+    s->address = 0;
+    loop_timer_start(s->timer, 0);
+    s->step = STEP_CONNECT;
+}
+
+static void enter_gate(struct ssh *s)
+{
+    struct buf name = {0};
+    bool proxy = ssh_has_proxy(s);
+    if (proxy) {
+        buf_puts(&name, "proxy ");
+        ssh_proxy_name(s, &name);
+    } else {
+        buf_puts(&name, s->config.hostname);
+    }
+    s->step = STEP_GATE;
+    transport_set_phase(s->t, TRANSPORT_QUEUED);
+    if (gate_enter(s->t->pool, &s->ticket, name.data, proxy ? 0 : s->config.port, granted, s)) {
+        s->address = 0;
+        s->step = STEP_CONNECT;
+        connect_next(s);
+    }
+    buf_free(&name);
+}
+
+static void address_text(const struct address *a, char *out, size_t size)
+{
+    char ip[64] = "";
+    if (a->addr.any.sa_family == AF_INET)
+        inet_ntop(AF_INET, &a->addr.v4.sin_addr, ip, sizeof(ip));
+    else
+        inet_ntop(AF_INET6, &a->addr.v6.sin6_addr, ip, sizeof(ip));
+    snprintf(out, size, "%s", ip);
+}
+
+static void connect_failed(struct ssh *s, int errnum)
+{
+    char text[64];
+    address_text(&s->addresses[s->address], text, sizeof(text));
+    loop_fd_destroy(s->watch);
+    s->watch = NULL;
+    if (s->fd >= 0)
+        close(base_steal_fd(&s->fd));
+    if (++s->address < s->address_count) {
+        connect_next(s);
+        return;
+    }
+    const char *hint = errnum == ECONNREFUSED ? "is sshd running there, and is the port right?"
+                                              : "is the host up, and does a firewall let this port through?";
+    if (errnum == ETIMEDOUT)
+        transport_failf(s->t, ERROR_TIMEOUT, hint, "no answer from %s port %u", text, s->config.port);
+    else
+        transport_failf(s->t, ERROR_INFRA, hint, "%s port %u: %s", text, s->config.port, strerror(errnum));
+}
+
+static void connected(struct ssh *s)
+{
+    int on = 1, idle = KEEPALIVE_S, timeout = USER_TIMEOUT_MS;
+    if (!s->proxy) {
+        setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        setsockopt(s->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+        setsockopt(s->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+        setsockopt(s->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+        quick_ack(s);
+    }
+    session_start(s);
+}
+
+static void connect_next(struct ssh *s)
+{
+    struct error err = ERROR_INIT;
+    transport_set_phase(s->t, TRANSPORT_CONNECT);
+    if (ssh_has_proxy(s)) {
+        if (ssh_proxy_start(s, &err) != 0) {
+            transport_failf(s->t, ERROR_INFRA, err.hint, "%s", err.text);
+            return;
+        }
+    } else {
+        struct address *a = &s->addresses[s->address];
+        if (a->addr.any.sa_family == AF_INET)
+            a->addr.v4.sin_port = htons((uint16_t)s->config.port);
+        else
+            a->addr.v6.sin6_port = htons((uint16_t)s->config.port);
+        s->fd = socket(a->addr.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (s->fd < 0 || (connect(s->fd, &a->addr.any, a->len) != 0 && errno != EINPROGRESS)) {
+            connect_failed(s, errno);
+            return;
+        }
+    }
+    s->watch = loop_fd_create(s->t->pool->loop, s->fd, socket_ready, s, &err);
+    if (!s->watch) {
+        transport_failf(s->t, ERROR_IO, "", "%s", err.text);
+        return;
+    }
+    if (s->proxy)
+        connected(s);
+    loop_fd_set(s->watch, s->proxy ? LOOP_READ : LOOP_WRITE);
+    if (s->proxy) /* the banner is ours to send first or theirs: begin */
+        loop_timer_start(s->timer, 0);
+}
+
+static void resolved(void *arg, const struct address *addresses, size_t count, const char *reason)
+{
+    struct ssh *s = arg;
+    transport_enter(s->t);
+    if (!count) {
+        transport_failf(s->t, ERROR_INFRA, "check the name, or give an address: {host: NAME, address: IP}",
+                        "\"%s\": %s", s->config.hostname, reason);
+    } else {
+        s->address_count = count < ADDRESS_LIST_MAX ? count : ADDRESS_LIST_MAX;
+        memcpy(s->addresses, addresses, s->address_count * sizeof(*addresses));
+        enter_gate(s);
+    }
+    transport_leave(s->t);
+}
+
+/* What the spec says wins over ssh_config. */
+static void apply_explicit(struct ssh *s, const struct ssh_config *config)
+{
+    struct transport *t = s->t;
+    const struct transport_host *h = &t->host;
+    s->config = *config;
+    if (h->address)
+        s->config.hostname = arena_strdup(t->arena, h->address);
+    if (h->user)
+        s->config.user = arena_strdup(t->arena, h->user);
+    if (h->port)
+        s->config.port = h->port;
+    s->explicit_paths[0] = h->identity_file ? expand_home(h->identity_file) : NULL;
+    s->explicit_paths[1] = h->known_hosts ? expand_home(h->known_hosts) : NULL;
+    s->explicit_paths[2] = h->ssh_config ? expand_home(h->ssh_config) : NULL;
+    if (h->identity_file) {
+        string_list_add(&s->one_identity, s->explicit_paths[0]);
+        s->config.identity_files = s->one_identity;
+        s->config.certificate_files = (struct string_list){0};
+        s->config.identities_only = true;
+    }
+    if (h->known_hosts) {
+        string_list_add(&s->one_known_hosts, s->explicit_paths[1]);
+        s->config.user_known_hosts = s->one_known_hosts;
+        s->config.global_known_hosts = (struct string_list){0};
+    }
+    if (!h->timeout_ms && config->connect_timeout_ms)
+        t->host.timeout_ms = config->connect_timeout_ms;
+    s->known_name = known_hosts_name(&s->config, s->config.hostname, s->config.port);
+}
+
+static bool can_switch(const struct ssh *s)
+{
+    return s->t->host.kind == TRANSPORT_AUTO && !s->t->pool->no_ssh;
+}
+
+static void configured(void *arg, const struct ssh_config *config, const struct error *err)
+{
+    struct ssh *s = arg;
+    transport_enter(s->t);
+    if (!config) {
+        transport_failf(s->t, err->code, err->hint, "%s", err->text);
+        transport_leave(s->t);
+        return;
+    }
+    apply_explicit(s, config);
+    unsigned known = known_hosts_types(s->t->pool, &s->config, s->known_name);
+    unsigned can = KEY_ED25519 | KEY_ECDSA_256 | KEY_ECDSA_384 | KEY_ECDSA_521 | (rsa_host_keys() ? KEY_RSA : 0u);
+    if (can_switch(s) && ((known && !(known & can)) || ssh_wants_openssh(s))) {
+        transport_switch(s->t, &transport_openssh_ops);
+    } else if (ssh_has_proxy(s)) {
+        enter_gate(s);
+    } else {
+        s->step = STEP_RESOLVE;
+        transport_set_phase(s->t, TRANSPORT_RESOLVE);
+        resolve(s->t->pool, &s->resolver, s->config.hostname, s->config.family, resolved, s);
+    }
+    transport_leave(s->t);
+}
+
+/* ---- key exchange ---- */
+
+/* sshd drops connections before its banner when too many are not logged in yet (MaxStartups). */
+static bool retry(struct ssh *s)
+{
+    if (s->tries >= s->t->pool->retries || libssh2_session_banner_get(s->session) || s->proxy)
+        return false;
+    s->tries++;
+    disconnect(s);
+    gate_leave(&s->ticket);
+    uint16_t jitter;
+    random_bytes(&jitter, sizeof(jitter));
+    uint64_t base = 50u << (s->tries < 5 ? s->tries : 5u);
+    s->step = STEP_RETRY;
+    transport_set_phase(s->t, TRANSPORT_QUEUED);
+    loop_timer_start(s->timer, base / 2 + jitter % base);
+    return true;
+}
+
+static void last_error_line(const char *text, char *out, size_t size)
+{
+    size_t end = strlen(text);
+    while (end && (unsigned char)text[end - 1] <= ' ')
+        end--;
+    size_t start = end;
+    while (start && text[start - 1] != '\n')
+        start--;
+    snprintf(out, size, "%.*s", (int)(end - start), text + start);
+}
+
+static void handshake_failed(struct ssh *s, int rc)
+{
+    char *message = NULL, line[300];
+    libssh2_session_last_error(s->session, &message, NULL, 0);
+    last_error_line(ssh_proxy_text(s), line, sizeof(line));
+    if (s->proxy && (s->eof || s->io_errno)) {
+        s->t->phase = TRANSPORT_CONNECT;
+        struct buf name = {0};
+        ssh_proxy_name(s, &name);
+        transport_failf(s->t, ERROR_INFRA, "try the same with: ssh HOST", "through the proxy \"%s\": %s", name.data,
+                        line[0] ? line : "it closed the connection");
+        buf_free(&name);
+    } else if (s->eof || s->io_errno) {
+        if (retry(s))
+            return;
+        transport_failf(s->t, ERROR_INFRA, "is it an SSH server, and does it accept connections from here (MaxStartups, fail2ban)?",
+                        "the server closed the connection%s%s", s->io_errno ? ": " : "",
+                        s->io_errno ? strerror(s->io_errno) : " before the key exchange was done");
+    } else if ((rc == LIBSSH2_ERROR_KEX_FAILURE || rc == LIBSSH2_ERROR_KEY_EXCHANGE_FAILURE) && can_switch(s)) {
+        transport_switch(s->t, &transport_openssh_ops);
+    } else {
+        transport_failf(s->t, ERROR_INFRA, "libssh2 may lack what the server insists on (RSA host key, -etm MACs): set transport: openssh",
+                        "%s", message && *message ? message : "the key exchange failed");
+    }
+}
+
+static void fingerprint(const uint8_t *blob, size_t len, char out[64])
+{
+    uint8_t digest[32];
+    digest_sha256(blob, len, digest);
+    memcpy(out, "SHA256:", 7);
+    EVP_EncodeBlock((unsigned char *)out + 7, digest, 32);
+    out[7 + 43] = '\0'; /* without the padding */
+}
+
+/* True: go on. */
+static bool host_key_ok(struct ssh *s)
+{
+    size_t len = 0;
+    int libssh2_type;
+    const uint8_t *blob = (const uint8_t *)libssh2_session_hostkey(s->session, &len, &libssh2_type);
+    const char *type;
+    size_t type_len;
+    if (!blob || !blob_type(blob, len, &type, &type_len)) {
+        transport_failf(s->t, ERROR_PROTOCOL, "", "the server sent no host key");
+        return false;
+    }
+    char print[64], hint[300] = "";
+    const char *name = s->known_name;
+    fingerprint(blob, len, print);
+    digest_sha256_hex(blob, len, s->t->digest);
+    const struct known_hosts_line *line;
+    enum known_result result =
+        known_hosts_check(s->t->pool, &s->config, name, key_type_of(type, type_len), blob, len, &line);
+    const char *file = line ? line->file->path : "";
+    unsigned number = line ? line->number : 0;
+    switch (result) {
+    case KNOWN_OK:
+        return true;
+    case KNOWN_REVOKED:
+        transport_failf(s->t, ERROR_INFRA, "its owner declared this key stolen: do not connect", "the key %s is revoked by %s:%u",
+                        print, file, number);
+        break;
+    case KNOWN_CHANGED:
+        snprintf(hint, sizeof(hint),
+                 "somebody may be between you and the host; if the change is expected: ssh-keygen -R '%s' -f '%s', "
+                 "then connect once with ssh",
+                 name, file);
+        transport_failf(s->t, ERROR_INFRA, hint, "the host key has changed: %s:%u lists another %.*s key than %s", file,
+                        number, (int)type_len, type, print);
+        break;
+    case KNOWN_OTHER_TYPES:
+        snprintf(hint, sizeof(hint), "compare the fingerprint with the owner's, then add the key: ssh-keyscan -t %.*s",
+                 (int)type_len, type);
+        transport_failf(s->t, ERROR_INFRA, hint, "the %.*s key %s is not known; %s:%u lists a key of another type",
+                        (int)type_len, type, print, file, number);
+        break;
+    case KNOWN_BY_CA:
+        transport_failf(s->t, ERROR_INFRA, "set transport: openssh", "only a host certificate is trusted (%s:%u), and libssh2 has none",
+                        file, number);
+        break;
+    case KNOWN_UNKNOWN: {
+        struct error err = ERROR_INIT;
+        if (s->config.strict == STRICT_ACCEPT_NEW && s->config.user_known_hosts.count) {
+            if (known_hosts_append(s->config.user_known_hosts.items[0], name, s->config.hash_known_hosts, blob, len,
+                                   &err) == 0)
+                return true;
+            transport_failf(s->t, ERROR_IO, err.hint, "%s", err.text);
+            break;
+        }
+        snprintf(hint, sizeof(hint),
+                 "connect once with `ssh %s` and compare the fingerprint, or set StrictHostKeyChecking accept-new in ssh_config",
+                 s->t->host.name);
+        transport_failf(s->t, ERROR_INFRA, hint, "the host is not in %s (%.*s %s)",
+                        s->config.user_known_hosts.count ? s->config.user_known_hosts.items[0] : "known_hosts", (int)type_len,
+                        type, print);
+        break;
+    }
+    }
+    s->t->digest[0] = '\0';
+    return false;
+}
+
+/* ---- the stream ---- */
+
+static void lost(struct ssh *s)
+{
+    struct transport *t = s->t;
+    char line[300];
+    last_error_line(ssh_proxy_text(s), line, sizeof(line));
+    if (s->io_errno)
+        snprintf(line, sizeof(line), "%s", strerror(s->io_errno));
+    transport_failf(t, ERROR_INFRA, "", t->phase == TRANSPORT_OPEN ? "connection lost: %s" : "%s",
+                    line[0] ? line : "the server closed the connection");
+}
+
+static bool broken(const struct ssh *s, ssize_t rc)
+{
+    return (rc < 0 && rc != LIBSSH2_ERROR_EAGAIN) || s->io_errno;
+}
+
+/* Both streams until nothing is left. True: there may be more. */
+static bool stream_read(struct ssh *s)
+{
+    static uint8_t data[READ_SIZE]; /* used only within one iteration, on the loop's one thread */
+    struct transport *t = s->t;
+    for (int i = 0; i < READS_PER_TURN; i++) {
+        ssize_t n = 0, e = libssh2_channel_read_stderr(s->channel, (char *)data, sizeof(data));
+        if (e > 0) {
+            buf_append(&s->errors, data, (size_t)e);
+            if (s->errors.len > ERROR_TAIL_MAX)
+                buf_consume(&s->errors, s->errors.len - ERROR_TAIL_MAX);
+        }
+        if (!t->paused) {
+            n = libssh2_channel_read(s->channel, (char *)data, sizeof(data));
+            if (n > 0)
+                transport_received(t, data, (size_t)n);
+        }
+        if (transport_stopped(t) || s->step != STEP_STREAM)
+            return false;
+        if (e > 0 || n > 0)
+            continue;
+        if (libssh2_channel_eof(s->channel) == 1 && !t->paused) {
+            transport_ended(t, s->errors.data ? s->errors.data : "");
+            return false;
+        }
+        if (broken(s, n) || broken(s, e) || (s->eof && !t->paused))
+            lost(s);
+        return false;
+    }
+    return true;
+}
+
+static void stream_write(struct ssh *s)
+{
+    struct transport *t = s->t;
+    const uint8_t *data;
+    size_t len;
+    while (!transport_stopped(t) && s->out.len - s->out_at < OUT_HIGH && (len = transport_outgoing(t, &data)) > 0) {
+        ssize_t n = libssh2_channel_write(s->channel, (const char *)data, len < WRITE_CHUNK ? len : WRITE_CHUNK);
+        if (n == LIBSSH2_ERROR_EAGAIN || n == 0)
+            return;
+        if (n < 0) {
+            /* The node's script may have ended and said why: that is read first. */
+            if (libssh2_channel_eof(s->channel) != 1 && n != LIBSSH2_ERROR_CHANNEL_CLOSED &&
+                n != LIBSSH2_ERROR_CHANNEL_EOF_SENT)
+                lost(s);
+            return;
+        }
+        transport_sent(t, (size_t)n);
+    }
+}
+
+static void update_watch(struct ssh *s)
+{
+    const uint8_t *data;
+    unsigned events = LOOP_READ;
+    /* Paused, the socket is read only while a write may wait for the peer's window. */
+    if (s->step == STEP_STREAM && s->t->paused && !transport_outgoing(s->t, &data))
+        events = 0;
+    if (s->out.len > s->out_at)
+        events |= LOOP_WRITE;
+    if (s->watch)
+        loop_fd_set(s->watch, events);
+}
+
+/* One step. True: the next can be taken at once. */
+static bool step(struct ssh *s)
+{
+    struct transport *t = s->t;
+    bool done = false, blocked = false;
+    int rc;
+    switch (s->step) {
+    case STEP_CONFIG:
+    case STEP_RESOLVE:
+    case STEP_GATE:
+    case STEP_RETRY:
+    case STEP_CONNECT:
+    case STEP_AGENTS:
+    case STEP_LOAD:
+        return false;
+    case STEP_HANDSHAKE:
+        rc = libssh2_session_handshake(s->session, s->fd);
+        if (rc == LIBSSH2_ERROR_EAGAIN)
+            return false;
+        if (rc != 0)
+            handshake_failed(s, rc);
+        else if (host_key_ok(s))
+            ssh_auth_begin(s);
+        return rc == 0;
+    case STEP_AUTH:
+        ssh_auth_step(s, &done, &blocked);
+        if (done) {
+            gate_leave(&s->ticket);
+            transport_set_phase(t, TRANSPORT_AGENT);
+            s->step = STEP_CHANNEL;
+        }
+        return !blocked;
+    case STEP_CHANNEL:
+        s->channel = libssh2_channel_open_ex(s->session, "session", 7, WINDOW, PACKET, NULL, 0);
+        if (s->channel) {
+            buf_clear(&s->command);
+            start_command(t, &s->command);
+            s->step = STEP_EXEC;
+            return true;
+        }
+        if (libssh2_session_last_errno(s->session) == LIBSSH2_ERROR_EAGAIN)
+            return false;
+        if (s->eof || s->io_errno)
+            lost(s);
+        else
+            transport_failf(t, ERROR_INFRA, "does its sshd_config forbid sessions (MaxSessions, ForceCommand)?",
+                            "the server opened no session");
+        return false;
+    case STEP_EXEC:
+        rc = libssh2_channel_process_startup(s->channel, "exec", 4, s->command.data, (unsigned)s->command.len);
+        if (rc == LIBSSH2_ERROR_EAGAIN)
+            return false;
+        if (rc == 0) {
+            s->step = STEP_STREAM;
+            if (t->host.command)
+                transport_opened(t);
+            return true;
+        }
+        if (s->eof || s->io_errno)
+            lost(s);
+        else
+            transport_failf(t, ERROR_INFRA, "", "the server refused to run a command");
+        return false;
+    case STEP_STREAM:
+        if (stream_read(s))
+            loop_timer_start(s->timer, 0);
+        if (!transport_stopped(t) && s->step == STEP_STREAM)
+            stream_write(s);
+        /* Writing reads too: what came with it must not wait for the next packet. */
+        if (!transport_stopped(t) && s->step == STEP_STREAM && stream_read(s))
+            loop_timer_start(s->timer, 0);
+        return s->step != STEP_STREAM;
+    }
+    return false;
+}
+
+void ssh_pump(struct ssh *s)
+{
+    while (!transport_stopped(s->t) && step(s))
+        ;
+    if (transport_stopped(s->t)) {
+        if (s->watch)
+            loop_fd_set(s->watch, 0);
+        return;
+    }
+    if (s->step >= STEP_HANDSHAKE)
+        update_watch(s);
+}
+
+/* ---- events ---- */
+
+static void socket_ready(void *arg, unsigned events)
+{
+    struct ssh *s = arg;
+    struct transport *t = s->t;
+    transport_enter(t);
+    if (transport_stopped(t)) {
+        loop_fd_set(s->watch, 0);
+        transport_leave(t);
+        return;
+    }
+    if (s->step == STEP_CONNECT) {
+        int errnum = 0;
+        socklen_t size = sizeof(errnum);
+        getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &errnum, &size);
+        if (errnum)
+            connect_failed(s, errnum);
+        else
+            connected(s);
+    } else if ((events & LOOP_WRITE) && s->out_at < s->out.len) {
+        flush_out(s);
+    }
+    if (s->step >= STEP_HANDSHAKE)
+        ssh_pump(s);
+    if ((events & LOOP_READ) && s->fd >= 0 && t->phase < TRANSPORT_OPEN)
+        quick_ack(s);
+    transport_leave(t);
+}
+
+static void timer_fired(void *arg)
+{
+    struct ssh *s = arg;
+    struct transport *t = s->t;
+    transport_enter(t);
+    if (!transport_stopped(t)) {
+        if (s->step == STEP_RETRY)
+            enter_gate(s);
+        else if (s->step == STEP_CONNECT && s->fd < 0)
+            connect_next(s);
+        else if (s->step >= STEP_HANDSHAKE)
+            ssh_pump(s);
+    }
+    transport_leave(t);
+}
+
+static void ssh_open(struct transport *t)
+{
+    if (!t->pool->ssh2_ready)
+        t->pool->ssh2_ready = libssh2_init(0) == 0;
+    struct ssh *s = xcalloc(1, sizeof(*s));
+    s->t = t;
+    s->fd = s->proxy_err = -1;
+    s->timer = loop_timer_create(t->pool->loop, timer_fired, s);
+    t->impl = s;
+    transport_set_phase(t, TRANSPORT_CONFIG);
+    loop_timer_stop(t->deadline); /* ssh -G has its own; a queue of them may be long */
+    config_get(t, &s->config_waiter, configured, s);
+}
+
+static void ssh_flush(struct transport *t)
+{
+    struct ssh *s = t->impl;
+    if (s && s->step == STEP_STREAM)
+        loop_timer_start(s->timer, 0);
+}
+
+static void ssh_close(struct transport *t)
+{
+    struct ssh *s = t->impl;
+    if (!s)
+        return;
+    t->impl = NULL;
+    config_cancel(&s->config_waiter);
+    resolve_cancel(&s->resolver);
+    disconnect(s);
+    gate_leave(&s->ticket);
+    loop_timer_destroy(s->timer);
+    string_list_free(&s->one_identity);
+    string_list_free(&s->one_known_hosts);
+    for (size_t i = 0; i < ARRAY_LEN(s->explicit_paths); i++)
+        free(s->explicit_paths[i]);
+    free(s->known_name);
+    buf_free(&s->command);
+    buf_free(&s->errors);
+    free(s);
+}
+
+static bool ssh_timed_out(struct transport *t)
+{
+    struct ssh *s = t->impl;
+    if (!s || s->step != STEP_CONNECT || s->proxy || s->address + 1 >= s->address_count)
+        return false;
+    connect_failed(s, ETIMEDOUT);
+    return true;
+}
+
+static bool ssh_again(struct transport *t)
+{
+    struct ssh *s = t->impl;
+    /* The old channel is left to session_free: closing it here would wait for the peer. */
+    s->channel = NULL;
+    s->step = STEP_CHANNEL;
+    buf_clear(&s->errors);
+    transport_set_phase(t, TRANSPORT_AGENT);
+    return true;
+}
+
+const struct transport_ops transport_ssh_ops = {
+    .kind = TRANSPORT_SSH,
+    .name = "ssh",
+    .open = ssh_open,
+    .flush = ssh_flush,
+    .close = ssh_close,
+    .timed_out = ssh_timed_out,
+    .again = ssh_again,
+};
+
+void ssh_shared_destroy(struct transport_pool *pool)
+{
+    private_agent_destroy(pool);
+    agents_destroy(pool);
+    configs_destroy(pool);
+    keys_destroy(pool);
+    known_hosts_destroy(pool);
+    if (pool->ssh2_ready)
+        libssh2_exit();
+}
