@@ -1,0 +1,232 @@
+/* The tables of commands and options are what the parser, the help, the man page and the README say. */
+#include "../../src/cli/internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char *load(const char *path)
+{
+    struct buf text = {0};
+    struct error err = ERROR_INIT;
+    if (file_read(path, 1 << 20, &text, &err) < 0)
+        fail_msg("%s", err.text);
+    return buf_steal(&text);
+}
+
+/* The man page's part on one command, or on the options: from `head` to the next line that begins with `end`. */
+static char *section(const char *page, const char *head, const char *end)
+{
+    CLEANUP(cleanup_free) char *line = xasprintf("\n%s", head);
+    const char *at = page;
+    do {
+        at = strstr(at, line);
+        if (!at)
+            fail_msg("the man page has no line \"%s\"", head);
+        at += strlen(line);
+    } while (*at != '\n' && *at != ' '); /* "run" is not "runs" */
+    CLEANUP(cleanup_free) char *stop = xasprintf("\n%s", end);
+    const char *next = strstr(at, stop);
+    return next ? xstrndup(at, (size_t)(next - at)) : xstrdup(at);
+}
+
+/* Does `text` hold the macro ".Fl -NAME" as a whole word? */
+static bool names_option(const char *text, const char *name)
+{
+    CLEANUP(cleanup_free) char *macro = xasprintf("Fl -%s", name);
+    for (const char *p = text; (p = strstr(p, macro)); p++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyz-", p[strlen(macro)]) || p[strlen(macro)] == 0)
+            return true;
+    return false;
+}
+
+static bool is_common(enum cli_option_id id)
+{
+    return id == OPT_HELP || id == OPT_JSON || id == OPT_QUIET || id == OPT_VERBOSE || id == OPT_NO_COLOR;
+}
+
+static void test_tables(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < cli_option_count; i++) {
+        const struct cli_option *o = &cli_options[i];
+        assert_ptr_equal(cli_option_find(o->id), o); /* each id once */
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(cli_options[k].name, o->name);
+    }
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const struct cli_command *cmd = cli_commands[i];
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(cli_commands[k]->name, cmd->name);
+        bool letters[128] = {false};
+        for (size_t k = 0; k < cli_option_count; k++) {
+            unsigned char letter = (unsigned char)cli_options[k].letter;
+            if (!letter || !cli_command_has(cmd, cli_options[k].id))
+                continue;
+            assert_false(letters[letter]);
+            letters[letter] = true;
+        }
+        assert_true(cmd->words_min <= cmd->words_max);
+    }
+}
+
+/* Every option that the man page's text on a command names is one of that command, and the other way round. */
+static void test_man_page_commands(void **state)
+{
+    (void)state;
+    CLEANUP(cleanup_free) char *page = load(SOURCE_ROOT "/docs/rhrun.1");
+    CLEANUP(cleanup_free) char *commands = section(page, ".Sh COMMANDS", ".Sh ");
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const struct cli_command *cmd = cli_commands[i];
+        CLEANUP(cleanup_free) char *head = xasprintf(".It Cm %s", cmd->name);
+        CLEANUP(cleanup_free) char *text = section(commands, head, ".It Cm ");
+        for (size_t k = 0; k < cli_option_count; k++) {
+            const struct cli_option *o = &cli_options[k];
+            if (is_common(o->id))
+                continue;
+            bool has = cli_command_has(cmd, o->id) && !o->hidden;
+            if (has != names_option(text, o->name))
+                fail_msg("%s: --%s is %s", cmd->name, o->name,
+                         has ? "not in the man page" : "in the man page, but not an option of it");
+        }
+    }
+}
+
+static void test_man_page_options(void **state)
+{
+    (void)state;
+    CLEANUP(cleanup_free) char *page = load(SOURCE_ROOT "/docs/rhrun.1");
+    CLEANUP(cleanup_free) char *options = section(page, ".Sh OPTIONS", ".Sh ");
+    size_t described = 0, used = 0;
+    for (const char *p = options; (p = strstr(p, "\n.It Fl")); p++)
+        described++;
+    for (size_t k = 0; k < cli_option_count; k++) {
+        const struct cli_option *o = &cli_options[k];
+        bool any = o->id == OPT_VERSION;
+        for (size_t i = 0; cli_commands[i]; i++)
+            any = any || cli_command_has(cli_commands[i], o->id);
+        if (!any || o->hidden)
+            continue;
+        used++;
+        CLEANUP(cleanup_free)
+        char *item = o->letter ? xasprintf(".It Fl %c , Fl -%s", o->letter, o->name) : xasprintf(".It Fl -%s", o->name);
+        CLEANUP(cleanup_free) char *text = section(options, item, ".It ");
+        CLEANUP(cleanup_free) char *value = xstrndup(text, strcspn(text, "\n"));
+        if ((o->value != NULL) != (strstr(value, "Ar") != NULL))
+            fail_msg("--%s: the man page and the table differ on whether it takes a value", o->name);
+    }
+    assert_int_equal(described, used);
+}
+
+/* The README's table of commands: a line "| `NAME ..." each, no other. */
+static void test_readme(void **state)
+{
+    (void)state;
+    CLEANUP(cleanup_free) char *readme = load(SOURCE_ROOT "/README.md");
+    size_t lines = 0, count = 0;
+    for (const char *p = readme; (p = strstr(p, "\n| `rhrun ")); p++)
+        lines++;
+    for (; cli_commands[count]; count++) {
+        CLEANUP(cleanup_free) char *line = xasprintf("\n| `rhrun %s", cli_commands[count]->name);
+        const char *at = strstr(readme, line);
+        while (at && at[strlen(line)] != ' ' && at[strlen(line)] != '`')
+            at = strstr(at + 1, line);
+        if (!at)
+            fail_msg("README.md has no line on rhrun %s", cli_commands[count]->name);
+    }
+    assert_int_equal(lines, count);
+}
+
+static void parse(struct cli *c, const char *line, int ret_expected, struct error *err)
+{
+    static char words[512];
+    static char *argv[32];
+    int argc = 0;
+    snprintf(words, sizeof words, "%s", line);
+    for (char *p = strtok(words, " "); p; p = strtok(NULL, " "))
+        argv[argc++] = p;
+    argv[argc] = NULL;
+    *c = (struct cli){.program = "rhrun"};
+    *err = (struct error)ERROR_INIT;
+    if (cli_parse(c, argc, argv, err) != ret_expected)
+        fail_msg("%s: %s", line, err->text);
+}
+
+static void release(struct cli *c)
+{
+    for (size_t i = 0; i < OPT_COUNT; i++)
+        free(c->values[i]);
+    free(c->words);
+}
+
+static void test_parse(void **state)
+{
+    (void)state;
+    struct cli c;
+    struct error err;
+    parse(&c, "rhrun x.yaml -qv -p a=1 --param=b=2 -pc=3 --on local -- -p --no-such", 0, &err);
+    assert_string_equal(c.command->name, "run");
+    assert_true(c.given[OPT_QUIET] && c.given[OPT_VERBOSE]);
+    assert_int_equal(c.value_count[OPT_PARAM], 3);
+    assert_string_equal(c.values[OPT_PARAM][1], "b=2");
+    assert_string_equal(c.values[OPT_PARAM][2], "c=3");
+    assert_string_equal(c.value[OPT_ON], "local");
+    assert_int_equal(c.word_count, 1);
+    assert_int_equal(c.arg_count, 2);
+    assert_string_equal(c.args[0], "-p");
+    release(&c);
+
+    parse(&c, "rhrun --json plan x.yaml --exit-code", 0, &err);
+    assert_string_equal(c.command->name, "plan");
+    assert_true(c.given[OPT_JSON] && c.given[OPT_EXIT_CODE]);
+    release(&c);
+
+    static const char *const wrong[][2] = {
+        {"rhrun plan x.yaml --exitcode", "exit-code"},
+        {"rhrun logs --rank", "needs a value"},
+        {"rhrun run x.yaml --again=1", "takes no value"},
+        {"rhrun runs --detach", "unknown option"},
+        {"rhrun valdate x", "validate"},
+        {"rhrun runs a.yaml b.yaml", "too many words"},
+        {"rhrun plan", "too few words"},
+        {"rhrun runs -- x", "takes no arguments"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        parse(&c, wrong[i][0], -1, &err);
+        assert_int_equal(err.code, ERROR_USAGE);
+        if (!strstr(err.text, wrong[i][1]) && !strstr(err.hint, wrong[i][1]))
+            fail_msg("%s: \"%s\" (%s)", wrong[i][0], err.text, err.hint);
+        release(&c);
+    }
+}
+
+static void test_exit_status(void **state)
+{
+    (void)state;
+    static const struct {
+        enum error_code code;
+        int status;
+    } map[] = {{ERROR_NONE, 0},     {ERROR_JOB, 1},  {ERROR_USAGE, 2},        {ERROR_SPEC, 2},
+               {ERROR_INFRA, 3},    {ERROR_IO, 3},   {ERROR_PROTOCOL, 3},     {ERROR_TIMEOUT, 3},
+               {ERROR_INTERNAL, 3}, {ERROR_HELD, 4}, {ERROR_INTERRUPTED, 130}};
+    for (size_t i = 0; i < ARRAY_LEN(map); i++) {
+        struct error err = {.code = map[i].code};
+        assert_int_equal(cli_exit_status(&err), map[i].status);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_man_page_commands),
+        cmocka_unit_test(test_man_page_options),
+        cmocka_unit_test(test_readme),
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_exit_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
