@@ -321,7 +321,7 @@ static void add_done(void *arg, const struct loop_capture_result *r)
     } else {
         const char *line = strrchr(r->error_text, '\n');
         line = line ? line + 1 : r->error_text;
-        tell(a, path, *line ? line : "ssh-add failed: is it encrypted, and nobody to ask for the passphrase?");
+        tell(a, path, *line ? line : "encrypted, and its passphrase cannot be asked for here (load it into your ssh-agent: ssh-add)");
     }
     free(path);
     add_next(a);

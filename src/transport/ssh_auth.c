@@ -6,7 +6,6 @@
  */
 #include "ssh_session.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,13 +160,11 @@ static void exhausted(struct ssh *s)
         transport_switch(t, &transport_openssh_ops);
         return;
     }
-    if (s->candidate_count) {
-        buf_puts(&text, "the server accepted none of: ");
-        for (size_t i = 0; i < s->candidate_count; i++)
-            buf_printf(&text, "%s%s (publickey)", i ? ", " : "", s->candidates[i].name);
-    } else {
+    for (size_t i = 0; i < s->candidate_count; i++)
+        if (s->candidates[i].offered)
+            buf_printf(&text, "%s%s (publickey)", text.len ? ", " : "the server accepted none of: ", s->candidates[i].name);
+    if (!text.len)
         buf_puts(&text, "there is no key to offer");
-    }
     if (s->problems.len)
         buf_printf(&text, "; not offered: %s", s->problems.data);
     char hint[300];
@@ -258,6 +255,7 @@ void ssh_auth_step(struct ssh *s, bool *ret_done, bool *ret_blocked)
         *ret_blocked = true;
         return;
     }
+    c->offered = true;
     int rc = libssh2_userauth_publickey(s->session, s->config.user, c->login_blob, c->login_len, sign, &s->t->impl);
     if (rc == LIBSSH2_ERROR_EAGAIN) {
         *ret_blocked = true;

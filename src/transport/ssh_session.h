@@ -15,6 +15,7 @@ struct candidate {
     const char *load_path; /* not NULL: to be loaded into the private agent first */
     uint8_t *blob, *login_blob;
     size_t blob_len, login_len;
+    bool offered; /* the server was asked */
     char name[256];
 };
 

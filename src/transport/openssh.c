@@ -1,0 +1,212 @@
+/*
+ * openssh: a child `ssh` whose stdin and stdout carry the upload and then the agent's stream. It does
+ * what libssh2 cannot: certificates, hardware keys, GSSAPI, -etm and RSA host keys on old libssh2, and a
+ * ControlMaster of the user's. It reads the user's configuration itself; only what the spec says is
+ * passed on, as arguments, never through a shell.
+ */
+#include "ssh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOGIN_PHASES = 3 /* its connect, key exchange and login are one phase to us: so many deadlines */ };
+
+struct openssh {
+    struct transport *t;
+    struct child_stream *stream;
+    struct gate_ticket ticket;
+};
+
+static void option(struct transport *t, const char **argv, size_t *n, const char *text)
+{
+    argv[(*n)++] = "-o";
+    argv[(*n)++] = arena_strdup(t->arena, text);
+}
+
+static const char *path_option(struct transport *t, const char *path)
+{
+    char *expanded = expand_home(path);
+    const char *kept = arena_strdup(t->arena, expanded);
+    free(expanded);
+    return kept;
+}
+
+static const char *const *arguments(struct transport *t)
+{
+    const struct transport_host *h = &t->host;
+    const char **argv = arena_array(t->arena, 64, sizeof(*argv));
+    size_t n = 0;
+    struct buf command = {0};
+    argv[n++] = "ssh";
+    argv[n++] = "-T";
+    argv[n++] = "-x";
+    argv[n++] = "-a";
+    if (h->ssh_config) {
+        argv[n++] = "-F";
+        argv[n++] = path_option(t, h->ssh_config);
+    }
+    if (h->port) {
+        argv[n++] = "-p";
+        argv[n++] = arena_printf(t->arena, "%u", h->port);
+    }
+    if (h->user) {
+        argv[n++] = "-l";
+        argv[n++] = h->user;
+    }
+    if (h->identity_file) {
+        argv[n++] = "-i";
+        argv[n++] = path_option(t, h->identity_file);
+        option(t, argv, &n, "IdentitiesOnly=yes");
+    }
+    if (h->proxy_jump && strcmp(h->proxy_jump, "none") != 0) {
+        argv[n++] = "-J";
+        argv[n++] = h->proxy_jump;
+    } else if (h->proxy_jump) {
+        option(t, argv, &n, "ProxyJump=none");
+        option(t, argv, &n, "ProxyCommand=none");
+    }
+    if (h->address)
+        option(t, argv, &n, arena_printf(t->arena, "HostName=%s", h->address));
+    if (h->known_hosts) {
+        option(t, argv, &n, arena_printf(t->arena, "UserKnownHostsFile=\"%s\"", path_option(t, h->known_hosts)));
+        option(t, argv, &n, "GlobalKnownHostsFile=none");
+    }
+    if (!t->pool->allow_prompt)
+        option(t, argv, &n, "BatchMode=yes");
+    if (h->timeout_ms)
+        option(t, argv, &n, arena_printf(t->arena, "ConnectTimeout=%u", (h->timeout_ms + 999) / 1000));
+    option(t, argv, &n, "ClearAllForwardings=yes");
+    option(t, argv, &n, "RemoteCommand=none");
+    option(t, argv, &n, "PermitLocalCommand=no");
+    option(t, argv, &n, "EscapeChar=none");
+    start_command(t, &command);
+    argv[n++] = "--";
+    argv[n++] = h->name;
+    argv[n++] = arena_strdup(t->arena, command.data);
+    buf_free(&command);
+    return argv;
+}
+
+/* Which phase failed, by what ssh wrote to stderr; it has no other way to tell. */
+static enum transport_phase phase_of(const char *text, const char **ret_hint)
+{
+    static const struct {
+        const char *text;
+        enum transport_phase phase;
+        const char *hint;
+    } signs[] = {
+        {"Could not resolve hostname", TRANSPORT_RESOLVE, "check the name, or give an address: {host: NAME, address: IP}"},
+        {"REMOTE HOST IDENTIFICATION HAS CHANGED", TRANSPORT_HOST_KEY,
+         "somebody may be between you and the host; if the change is expected: ssh-keygen -R HOST"},
+        {"Host key verification failed", TRANSPORT_HOST_KEY, "connect once with ssh and compare the fingerprint"},
+        {"Permission denied (", TRANSPORT_AUTH, "set user or identity_file; a password needs a ControlMaster: log in once with ssh"},
+        {"Too many authentication failures", TRANSPORT_AUTH, "set identity_file"},
+        {"Connection refused", TRANSPORT_CONNECT, "is sshd running there, and is the port right?"},
+        {"Connection timed out", TRANSPORT_CONNECT, "is the host up, and does a firewall let this port through?"},
+        {"No route to host", TRANSPORT_CONNECT, "is the host up?"},
+        {"Connection closed by", TRANSPORT_CONNECT, ""},
+        {"Connection reset by", TRANSPORT_CONNECT, ""},
+        {"Unable to negotiate", TRANSPORT_HOST_KEY, "client and server have no algorithm in common"},
+        {"Bad configuration option", TRANSPORT_CONFIG, "correct the ssh configuration"},
+    };
+    *ret_hint = "";
+    for (size_t i = 0; i < ARRAY_LEN(signs); i++)
+        if (strstr(text, signs[i].text)) {
+            *ret_hint = signs[i].hint;
+            return signs[i].phase;
+        }
+    return TRANSPORT_AGENT;
+}
+
+static void ended(struct transport *t, int status, int sig, const char *error_text)
+{
+    const char *hint = "";
+    if (t->phase != TRANSPORT_OPEN)
+        t->phase = status == 255 ? phase_of(error_text, &hint) : TRANSPORT_AGENT;
+    if (t->phase == TRANSPORT_OPEN || t->phase == TRANSPORT_AGENT || !*error_text) {
+        if (sig && !*error_text)
+            transport_failf(t, ERROR_INFRA, "", "ssh was killed by signal %d", sig);
+        else
+            transport_ended(t, error_text);
+        return;
+    }
+    const char *end = error_text + strlen(error_text);
+    while (end > error_text && (unsigned char)end[-1] <= ' ')
+        end--;
+    const char *last = end;
+    while (last > error_text && last[-1] != '\n' && last[-1] != '\r')
+        last--;
+    transport_failf(t, ERROR_INFRA, hint, "%.*s", (int)(end - last), last);
+}
+
+static void spawn(struct openssh *o)
+{
+    struct transport *t = o->t;
+    uint32_t timeout_ms = t->host.timeout_ms ? t->host.timeout_ms : DEFAULT_TIMEOUT_MS;
+    transport_set_phase(t, TRANSPORT_CONNECT);
+    if (t->pool->allow_prompt)
+        loop_timer_stop(t->deadline); /* a person may be typing */
+    else
+        loop_timer_start(t->deadline, (uint64_t)timeout_ms * LOGIN_PHASES);
+    const char *const *argv = arguments(t);
+    o->stream = child_stream_start(t, NULL, argv, NULL, ended);
+    if (o->stream && t->host.command)
+        transport_opened(t);
+}
+
+static void granted(void *arg)
+{
+    struct openssh *o = arg;
+    transport_enter(o->t);
+    if (!transport_stopped(o->t))
+        spawn(o);
+    transport_leave(o->t);
+}
+
+static void openssh_open(struct transport *t)
+{
+    struct openssh *o = xcalloc(1, sizeof(*o));
+    o->t = t;
+    t->impl = o;
+    /* The key itself stays within ssh: this is the name under which ssh has verified it. */
+    snprintf(t->digest, sizeof(t->digest), "openssh:%.300s:%u", t->host.address ? t->host.address : t->host.name,
+             t->host.port);
+    transport_set_phase(t, TRANSPORT_QUEUED);
+    if (gate_enter(t->pool, &o->ticket, t->host.address ? t->host.address : t->host.name, t->host.port, granted, o))
+        spawn(o);
+}
+
+static void openssh_flush(struct transport *t)
+{
+    struct openssh *o = t->impl;
+    if (t->phase == TRANSPORT_OPEN)
+        gate_leave(&o->ticket);
+    if (o->stream)
+        child_stream_flush(o->stream);
+}
+
+static void openssh_close(struct transport *t)
+{
+    struct openssh *o = t->impl;
+    if (!o)
+        return;
+    t->impl = NULL;
+    child_stream_destroy(o->stream);
+    gate_leave(&o->ticket);
+    free(o);
+}
+
+static bool openssh_again(struct transport *t)
+{
+    transport_switch(t, t->ops); /* a new ssh, in the next turn */
+    return true;
+}
+
+const struct transport_ops transport_openssh_ops = {
+    .kind = TRANSPORT_OPENSSH,
+    .name = "openssh",
+    .open = openssh_open,
+    .flush = openssh_flush,
+    .close = openssh_close,
+    .again = openssh_again,
+};
