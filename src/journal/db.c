@@ -70,7 +70,7 @@ static int db_open(const char *file, int flags, sqlite3 **ret, struct error *err
 /* Ours, of this format: 1. New and empty: 0. Else -1. */
 static int db_check_format(sqlite3 *db, const char *file, struct error *err)
 {
-    int64_t format, application, tables;
+    int64_t format = 0, application = 0, tables = 0;
     if (db_integer(db, file, "PRAGMA user_version", &format, err) < 0 ||
         db_integer(db, file, "PRAGMA application_id", &application, err) < 0)
         return -1;

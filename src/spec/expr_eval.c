@@ -229,7 +229,7 @@ static int order(const struct expr_value *a, const struct expr_value *b)
 
 static enum expr_status compare(struct eval *v, const struct expr *e, struct expr_value *ret)
 {
-    struct expr_value a, b;
+    struct expr_value a = {0}, b = {0};
     enum expr_status left = evaluate(v, e->a, &a);
     if (left == EXPR_FAILED)
         return left;
@@ -254,7 +254,7 @@ static enum expr_status compare(struct eval *v, const struct expr *e, struct exp
 
 static enum expr_status calculate(struct eval *v, const struct expr *e, struct expr_value *ret)
 {
-    struct expr_value a, b;
+    struct expr_value a = {0}, b = {0};
     enum expr_status left = evaluate_as(v, e->a, VALUE_INTEGER, &a);
     if (left == EXPR_FAILED)
         return left;
@@ -267,7 +267,7 @@ static enum expr_status calculate(struct eval *v, const struct expr *e, struct e
 /* && and ||: the left side alone may decide; a late left side leaves the right one to be checked. */
 static enum expr_status decide(struct eval *v, const struct expr *e, struct expr_value *ret)
 {
-    struct expr_value a, b;
+    struct expr_value a = {0}, b = {0};
     enum expr_status left = evaluate_as(v, e->a, VALUE_BOOLEAN, &a);
     if (left == EXPR_FAILED)
         return left;
@@ -286,7 +286,7 @@ static enum expr_status decide(struct eval *v, const struct expr *e, struct expr
 
 static enum expr_status part_of_path(struct eval *v, const struct expr *e, struct expr_value *ret)
 {
-    struct expr_value a;
+    struct expr_value a = {0};
     enum expr_status status = evaluate_as(v, e->a, VALUE_STRING, &a);
     if (status != EXPR_OK)
         return status;
@@ -308,7 +308,7 @@ static enum expr_status part_of_path(struct eval *v, const struct expr *e, struc
 
 static enum expr_status evaluate_one(struct eval *v, const struct expr *e, struct expr_value *ret)
 {
-    struct expr_value a;
+    struct expr_value a = {0};
     enum expr_status status;
     if (e->op == OP_NOT) {
         status = evaluate_as(v, e->a, VALUE_BOOLEAN, &a);
@@ -327,7 +327,7 @@ static enum expr_status evaluate_one(struct eval *v, const struct expr *e, struc
 
 static enum expr_status evaluate(struct eval *v, const struct expr *e, struct expr_value *ret)
 {
-    struct expr_value a;
+    struct expr_value a = {0};
     enum expr_status status;
     switch (e->op) {
     case OP_LITERAL:

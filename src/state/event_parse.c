@@ -286,7 +286,7 @@ static int voids(struct scan *s, struct event *e)
 
 static int flags(struct scan *s, uint32_t *ret)
 {
-    uint32_t all = 0, i;
+    uint32_t all = 0, i = 0;
     if (expect(s, '[') < 0)
         return -1;
     if (!take(s, ']')) {
