@@ -307,7 +307,7 @@ static int value(struct scan *s, const struct field *f, void *ret)
     void *at = (char *)ret + f->offset;
     struct event *e = ret; /* only where the kind is one of an event's */
     int64_t v;
-    uint32_t i;
+    uint32_t i = 0;
     switch (f->kind) {
     case FIELD_STRING: return string(s, at);
     case FIELD_U32:
