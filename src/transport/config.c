@@ -327,7 +327,6 @@ static void start_next(struct transport_pool *pool);
 
 static void deliver(struct pool_config *c)
 {
-    c->done = true;
     while (c->waiting) {
         struct config_waiter *w = c->waiting;
         c->waiting = w->next;
@@ -348,6 +347,7 @@ static void answered(void *arg, const struct loop_capture_result *r)
         error_hint(&c->err, "correct the ssh configuration, or set ssh_config: none");
     } else
         config_parse(r->out, c->alias, &c->config);
+    c->done = true; /* before the next are started: this one is not among them */
     start_next(c->pool);
     deliver(c);
 }
@@ -377,6 +377,7 @@ static void start(struct pool_config *c)
     c->running = loop_capture(c->pool->loop, argv, NULL, NULL, OUTPUT_MAX, c->timeout_ms, answered, c, NULL);
     if (!c->running) {
         c->pool->no_ssh = true;
+        c->done = true;
         config_defaults(c->alias, &c->config);
         deliver(c);
     }

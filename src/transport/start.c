@@ -36,12 +36,12 @@ static void append_script(struct transport *t, struct buf *s)
         buf_printf(s, " \"%zu:%s\"", i, folders[i]);
     char name[33];
     random_hex(name, 16);
-    buf_printf(s, ";do i=${p%%%%:*};d=${p#*:};[ -n \"$d\" ]&&[ -d \"$d\" ]&&[ -w \"$d\" ]||continue;f=$d/.rhrun-%s;break;"
+    buf_printf(s, ";do i=${p%%%%:*};d=${p#*:};[ -n \"$d\" ]&&[ -d \"$d\" ]&&[ -w \"$d\" ]||continue;f=$d/.rhrun-agent-%s;break;"
                   "done;[ -n \"$f\" ]||{ echo;echo " MARK "FAILED %s none 0;exit 1;};",
                name, start->tag);
     /* Any end but a successful exec says why. `command` keeps a failed redirection from ending the shell; with
      * noclobber it neither follows nor reuses what is there. */
-    buf_printf(s, "e=;trap \"rm -f \\\"\\$f\\\";echo;echo \\\"" MARK "FAILED %s folder \\$i \\$d: \\$e\\\"\" 0;set -C;"
+    buf_printf(s, "e=;trap \"rm -f \\\"\\$f\\\";echo;echo \\\"" MARK "FAILED %s folder \\$i \\$d: \\${e:-it cannot hold the agent}\\\"\" 0;set -C;"
                   "e=$( (command :>\"$f\") 2>&1)||exit 1;set +C;e=$(head -c $n 2>&1 >\"$f\")||exit 1;"
                   "e=$(chmod 700 \"$f\" 2>&1)||exit 1;e=\"programs cannot be run there\";[ -x \"$f\" ]||exit 1;"
                   "exec \"$f\" --unlink",

@@ -355,6 +355,7 @@ void transport_received(struct transport *t, const uint8_t *data, size_t len)
             transport_failf(t, ERROR_INFRA, "", "the node could not keep the agent: tried %s", t->start.tried.data);
         break;
     case START_FAILED:
+        t->phase = TRANSPORT_AGENT; /* openssh could not tell before */
         transport_fail(t, &err);
         break;
     }
