@@ -28,23 +28,48 @@ static void on_finished(void *arg)
     loop_stop(s->loop);
 }
 
+/* What a controller without a terminal says is kept in the job's folder. */
+static void redirect_to_log(struct session *s)
+{
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/controller.log", journal_path(s->journal));
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    fflush(NULL);
+    dup2(fd, 1);
+    dup2(fd, 2);
+    close(fd);
+}
+
 /* From the outside: Ctrl-C, kill, the terminal's end, requests of other commands. */
 static void on_signal(void *arg, int signum)
 {
     struct session *s = arg;
     if (!s->run)
         return;
-    if (signum == SIGHUP) {
-        cli_printer_mute(s->printer);
+    if (signum == SIGHUP) { /* the terminal is gone: go on without it */
+        if (s->printer)
+            cli_printer_background(s->printer);
+        redirect_to_log(s);
         return;
     }
     if (signum != SIGUSR1) {
+        if (s->printer)
+            cli_printer_stopping(s->printer);
         run_interrupt(s->run, signum);
         return;
     }
     for (char *what; (what = journal_take_request(s->journal)) != NULL; free(what))
         if (strcmp(what, "cancel") == 0)
             run_interrupt(s->run, SIGTERM);
+}
+
+/* The key d: let go here, and let a controller without a terminal take it up. */
+static void on_detach_key(void *arg)
+{
+    struct session *s = arg;
+    s->detach_wanted = true;
+    run_detach(s->run);
 }
 
 static void watch_signals(struct session *s)
@@ -55,6 +80,28 @@ static void watch_signals(struct session *s)
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* --json ends with one such line, whatever happened. */
+static void say_json_result(struct cli *c, const char *run, const char *status, int exit_status, const struct error *err, const struct run_result *res)
+{
+    struct buf b = {0};
+    if (c->given[OPT_JSON]) {
+        cli_json_result(&b, run, status, exit_status, err, res);
+        fwrite(b.data, 1, b.len, stdout);
+        fflush(stdout);
+    }
+    buf_free(&b);
+}
+
+/* An end before there was a run. */
+static int fail(struct cli *c, const struct error *err, int exit_status)
+{
+    if (c->given[OPT_JSON])
+        say_json_result(c, NULL, NULL, exit_status, err, NULL);
+    else
+        cli_print_error(c, err);
+    return exit_status;
+}
+
 static void say_nothing_to_do(struct session *s, const struct state_run *done, const struct run_result *res)
 {
     char when[32];
@@ -63,6 +110,7 @@ static void say_nothing_to_do(struct session *s, const struct state_run *done, c
     if (c->given[OPT_JSON]) {
         printf("{\"type\":\"nothing_to_do\",\"run\":\"%s\",\"since_ms\":%llu,\"verified_nodes\":%u,\"unverified_nodes\":%u}\n", done->id,
                (unsigned long long)done->closed_ms, res->verified_nodes, res->unverified_nodes);
+        say_json_result(c, done->id, run_status_name(RUN_DONE), 0, NULL, NULL);
         return;
     }
     if (res->unverified_nodes > 0 && !c->given[OPT_QUIET])
@@ -73,21 +121,28 @@ static void say_nothing_to_do(struct session *s, const struct state_run *done, c
                 res->unverified_nodes ? "" : ", set-up verified on every node", s->spec->path);
 }
 
-/* What went wrong, with the last lines of the worker that failed first. */
-static void say_result(struct session *s)
+/* What went wrong, with the last lines of the worker that failed first where they are not on the screen anyway. */
+static void say_result(struct session *s, int rc)
 {
     const struct run_result *res = run_result(s->run);
     struct cli *c = s->c;
-    if (res->error.code != ERROR_NONE && !c->given[OPT_JSON]) {
-        struct error err = res->error;
-        if (res->has_cause && res->status == RUN_FAILED && res->cause_tail && res->cause_tail[0] && !c->given[OPT_QUIET])
-            fprintf(stderr, "rhrun: last lines of %s%s on %s:\n%s%s", res->cause_step, "", res->cause_node, res->cause_tail,
-                    str_ends(res->cause_tail, "\n") ? "" : "\n");
-        cli_print_error(c, &err);
+    if (c->given[OPT_JSON]) {
+        say_json_result(c, run_id(s->run), run_status_name(res->status), rc, &res->error, res);
+        return;
     }
+    if (res->error.code == ERROR_NONE)
+        return;
+    if (res->has_cause && res->status == RUN_FAILED && res->cause_tail && res->cause_tail[0] && !c->given[OPT_QUIET] &&
+        !cli_printer_has_shown(s->printer, res->cause_step, res->cause_node, res->cause_rank)) {
+        fprintf(stderr, "rhrun: last lines of %s", res->cause_step);
+        if (res->cause_has_rank)
+            fprintf(stderr, ", rank %u,", res->cause_rank);
+        fprintf(stderr, " on %s:\n%s%s", res->cause_node, res->cause_tail, str_ends(res->cause_tail, "\n") ? "" : "\n");
+    }
+    cli_print_error(c, &res->error);
 }
 
-static int execute(struct session *s, enum run_mode mode, uint32_t flags)
+static int execute(struct session *s, enum run_mode mode, uint32_t flags, bool *ret_started)
 {
     struct cli *c = s->c;
     struct run_options o = {.mode = mode, .plan = s->plan, .journal = s->journal};
@@ -101,10 +156,9 @@ static int execute(struct session *s, enum run_mode mode, uint32_t flags)
     s->run = run_create(s->loop, &o, on_finished, s);
     if (s->printer && mode == RUN_EXECUTE)
         cli_printer_set_run(s->printer, s->run);
-    if (run_start(s->run, &err) < 0) {
-        cli_print_error(c, &err);
-        return cli_exit_status(&err);
-    }
+    *ret_started = run_start(s->run, &err) == 0;
+    if (!*ret_started)
+        return fail(c, &err, cli_exit_status(&err));
     if (s->detached_fd >= 0 && mode == RUN_EXECUTE) {
         struct error sync_err = ERROR_INIT;
         journal_sync(s->journal, &sync_err);
@@ -127,7 +181,8 @@ static void end_run(struct session *s)
 /* Verifies a job that is done; what the nodes say changes nothing but the words. */
 static int verify(struct session *s, const struct state_run *done)
 {
-    int rc = execute(s, RUN_VERIFY, 0);
+    bool started;
+    int rc = execute(s, RUN_VERIFY, 0, &started);
     if (rc == 0)
         say_nothing_to_do(s, done, run_result(s->run));
     end_run(s);
@@ -140,8 +195,21 @@ static int need_secrets(struct session *s)
     struct error err = ERROR_INIT;
     if (spec_resolve_secrets(s->spec, s->c->arena, &err) == 0)
         return 0;
-    cli_print_error(s->c, &err);
+    fail(s->c, &err, 2);
     return -1;
+}
+
+/* One run, with its last words. another: a further run follows when this one is done. */
+static int bring_to_end(struct session *s, uint32_t flags, bool another)
+{
+    bool started;
+    int rc = execute(s, RUN_EXECUTE, flags, &started);
+    const struct run_result *res = run_result(s->run);
+    s->detach_wanted = s->detach_wanted && res->status == RUN_OPEN && res->error.code == ERROR_NONE;
+    cli_printer_end(s->printer, s->detach_wanted ? PRINTER_DETACHED : PRINTER_SUMMARY);
+    if (started && !s->detach_wanted && !(another && rc == 0))
+        say_result(s, rc);
+    return rc;
 }
 
 static int do_job(struct session *s)
@@ -162,16 +230,10 @@ static int do_job(struct session *s)
         wants_new = false; /* the unfinished run was opened by the same flags */
     if (resume && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
         fprintf(stderr, "rhrun: resuming run %s%s\n", open->id, wants_new ? "; the options apply to the run after it" : "");
-    int rc = execute(s, RUN_EXECUTE, flags);
-    if (s->printer)
-        cli_printer_end(s->printer);
-    say_result(s);
-    if (resume && wants_new && rc == 0 && run_result(s->run)->status == RUN_DONE) {
+    int rc = bring_to_end(s, flags, resume && wants_new);
+    if (resume && wants_new && rc == 0 && !s->detach_wanted) {
         end_run(s);
-        rc = execute(s, RUN_EXECUTE, flags);
-        if (s->printer)
-            cli_printer_end(s->printer);
-        say_result(s);
+        rc = bring_to_end(s, flags, false);
     }
     return rc;
 }
@@ -226,31 +288,12 @@ static int spawn_detached(struct cli *c)
     if (c->given[OPT_JSON])
         printf("{\"type\":\"detached\",\"run\":\"%s\",\"pid\":%d}\n", id, (int)pid);
     else if (!c->given[OPT_QUIET])
-        fprintf(stderr, "rhrun: run %s goes on in the background (controller pid %d)\n"
-                        "  follow it: rhrun attach %s; stop it: rhrun cancel %s\n  if this machine dies, what runs on the nodes runs on to its end and nothing new is started\n",
+        fprintf(stderr, "rhrun: run %s goes on in the background: a controller without a terminal (pid %d) starts\n"
+                        "  what is still to be done, restarts what fails, and collects the output\n"
+                        "  follow it: rhrun attach %s; stop it: rhrun cancel %s\n"
+                        "  if this machine dies, what runs on the nodes runs on to its end and nothing new is started\n",
                 id, (int)pid, id, id);
     return 0;
-}
-
-static enum cli_printer_kind printer_kind(const struct cli *c)
-{
-    if (c->given[OPT_JSON])
-        return PRINTER_JSON;
-    const char *term = getenv("TERM");
-    bool terminal = isatty(2) && isatty(1) && term && strcmp(term, "dumb") != 0;
-    return terminal && !c->given[OPT_QUIET] ? PRINTER_LIVE : PRINTER_PLAIN;
-}
-
-/* Stderr of a background controller: the run's folder keeps it. */
-static void redirect_detached(struct session *s)
-{
-    CLEANUP(cleanup_free) char *path = xasprintf("%s/controller.log", journal_path(s->journal));
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return;
-    dup2(fd, 1);
-    dup2(fd, 2);
-    close(fd);
 }
 
 static int open_session(struct session *s, struct error *err)
@@ -261,7 +304,7 @@ static int open_session(struct session *s, struct error *err)
     if (journal_open(s->loop, s->spec->name, s->spec->origin, cli_owner_name(c->arena), &s->journal, err) < 0)
         return -1;
     if (s->detached_fd >= 0)
-        redirect_detached(s);
+        redirect_to_log(s);
     return 0;
 }
 
@@ -283,9 +326,11 @@ static int cmd_run(struct cli *c)
     int rc = cli_load_spec(c, c->words[0], &s.spec);
     if (rc == 0)
         rc = cli_plan(c, s.spec, &s.plan);
-    if (rc)
+    if (rc) {
+        say_json_result(c, NULL, NULL, rc, NULL, NULL);
         return rc;
-    if (c->given[OPT_DETACH]) {
+    }
+    if (c->given[OPT_DETACH] && !c->given[OPT_DETACHED_FD]) {
         if (need_secrets(&s) < 0)
             return 2;
         return spawn_detached(c);
@@ -295,14 +340,14 @@ static int cmd_run(struct cli *c)
         fcntl(s.detached_fd, F_SETFD, FD_CLOEXEC);
     }
     if (open_session(&s, &err) < 0) {
-        cli_print_error(c, &err);
-        rc = cli_exit_status(&err);
+        rc = fail(c, &err, cli_exit_status(&err));
     } else {
-        s.printer = cli_printer_create(c, printer_kind(c), s.loop, s.plan);
+        s.printer = cli_printer_create(c, cli_printer_choose(c), s.loop, s.plan);
+        cli_printer_on_detach(s.printer, on_detach_key, &s);
         rc = do_job(&s);
     }
-    close_session(&s);
-    return rc;
+    close_session(&s); /* unlocks the job, so that a background controller can take it up */
+    return s.detach_wanted ? spawn_detached(c) : rc;
 }
 
 static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_AGAIN, OPT_FRESH, OPT_FROM, OPT_DETACH, OPT_DETACHED_FD,
@@ -312,5 +357,6 @@ const struct cli_command cmd_run_command = {
     "What is finished is kept: run it again after a crash or an edit and only what is\n"
     "missing or changed is done. An unfinished run is resumed. ARGs behind -- are\n"
     "appended to the entrypoint's arguments. Ctrl-C stops the job in order; a second\n"
-    "one kills at once.",
+    "one kills at once. In the live view, d leaves the job running without the\n"
+    "terminal, as --detach and the terminal's end (SIGHUP) do.",
     options, 1, 1, true, cmd_run};

@@ -36,9 +36,11 @@ void cli_print_error(const struct cli *c, const struct error *err)
 void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d)
 {
     struct buf text = {0};
+    bool event = c->command && strcmp(c->command->name, "run") == 0; /* a line among others there */
     if (c->given[OPT_JSON]) {
+        buf_puts(&text, event ? "{\"type\":\"diagnostics\",\"items\":" : "");
         diagnostics_format_json(d, &text);
-        buf_putc(&text, '\n');
+        buf_puts(&text, event ? "}\n" : "\n");
         fwrite(text.data, 1, text.len, stdout);
     } else {
         diagnostics_format(d, c->color_err, &text);
@@ -58,7 +60,7 @@ int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
     if (rc < 0) {
         if (d.count > 0)
             cli_print_diagnostics(c, &d);
-        else if (c->given[OPT_JSON])
+        else if (c->given[OPT_JSON] && strcmp(c->command->name, "run") != 0)
             printf("[]\n");
         cli_print_error(c, &err);
     } else if (d.count > 0 && !c->given[OPT_QUIET] && !c->given[OPT_JSON]) {

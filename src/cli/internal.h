@@ -82,26 +82,110 @@ int cli_plan(struct cli *c, struct spec *spec, struct plan **ret);
 const struct state_run *cli_done_run(const struct state *state, const struct plan *plan);
 void cli_run_options(struct cli *c, struct run_options *o); /* from options and test hooks in the environment */
 
+/* out.c: text to stdout and stderr in few writes, in order. What is put waits until the loop's next turn. */
+struct out;
+struct out *out_create(struct loop *loop); /* loop may be NULL: only out_flush and full buffers write */
+void out_put(struct out *o, int fd, const char *text, size_t len);
+/* A part of a line: what another source puts next gets a line end first, where both go to one place. */
+void out_put_open(struct out *o, int fd, const char *text, size_t len);
+void out_printf(struct out *o, int fd, const char *fmt, ...) FORMAT(3, 4);
+void out_flush(struct out *o);
+void out_destroy(struct out *o); /* flushes; takes NULL */
+
+/* progress.c: the latest line of each stream of each worker that ended with a carriage return. */
+struct progress {
+    const struct plan_step *step;
+    const char *node_name;
+    uint32_t node, rank;
+    uint8_t stream;
+    bool active;       /* such a line stands, and nothing ended it yet */
+    bool waits;        /* it was not printed yet */
+    uint64_t shown_ms; /* when one was printed last, 0 = never */
+    uint64_t serial;   /* number of this stream's last line among all lines, from 1 */
+    uint64_t wall_ms;
+    struct buf text;
+};
+struct progress_table {
+    struct progress **items; /* by step, rank, node, stream */
+    size_t count;
+    struct progress *last; /* found last */
+    uint64_t serial;       /* lines seen */
+};
+struct progress *progress_of(struct progress_table *t, const struct run_line *line);
+void progress_clear(struct progress_table *t);
+
+/* show_json.c: lines of --json that are no events of the journal (schema/events.schema.json) */
+void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node, bool launch, const struct watch_line *line);
+void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n);
+/* The last line of `run --json` and `attach --json`. res may be NULL; err NULL or ERROR_NONE: nothing went wrong. */
+void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err, const struct run_result *res);
+
 /* show_run.c: what a run prints while it runs */
 struct cli_printer;
 enum cli_printer_kind { PRINTER_PLAIN, PRINTER_JSON, PRINTER_LIVE };
+/* By options and descriptors: the live view needs a terminal in the foreground, and stdout there too or in a file. */
+enum cli_printer_kind cli_printer_choose(const struct cli *c);
 struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind, struct loop *loop, const struct plan *plan);
+void cli_printer_on_detach(struct cli_printer *p, void (*fn)(void *arg), void *arg); /* the key d */
 void cli_printer_set_run(struct cli_printer *p, struct run *r);
 struct run_observer cli_printer_observer(struct cli_printer *p);
-void cli_printer_mute(struct cli_printer *p); /* the terminal is gone */
-void cli_printer_end(struct cli_printer *p);  /* final state on the screen, cursor restored */
+void cli_printer_background(struct cli_printer *p); /* plain lines without the workers' output from here on */
+void cli_printer_stopping(struct cli_printer *p);   /* a signal came: says so, and what the next one does */
+/* Final state on the screen, terminal as it was, everything written. */
+enum cli_printer_end { PRINTER_SUMMARY, PRINTER_DETACHED };
+void cli_printer_end(struct cli_printer *p, enum cli_printer_end how);
+/* Do the last lines that were printed hold the end of that worker's output, so that it need not be repeated? */
+bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const char *node_name, uint32_t rank);
 void cli_printer_destroy(struct cli_printer *p);
-/* Writes one output line with its prefix (or raw), to stdout or stderr. */
-void cli_print_line(const struct cli *c, const struct plan *plan, const struct run_line *line);
+/* "default[3]@gpu1:" or "prepare@gpu1:", coloured by rank. */
+void cli_line_prefix(struct buf *b, bool color, bool launch, const char *step, const char *node_name, uint32_t rank);
+
+/* show_plain.c: rhrun's own lines, without line end; nothing when there is nothing to say */
+void plain_event(struct buf *b, const struct plan *plan, const struct event *e, uint32_t restarts);
+void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *step, const struct run_counts *n, const uint8_t *outcomes);
+bool plain_step_failed(enum outcome o); /* by itself, not stopped because another one failed */
 
 /* live.c: the live view on a terminal */
 struct live;
-struct live *live_create(struct cli *c, struct loop *loop, const struct plan *plan);
+struct live *live_create(struct cli *c, struct loop *loop, const struct plan *plan, const struct progress_table *progress,
+                         const uint8_t *outcomes /* [step * node_count + node], enum outcome of the last attempt */);
+void live_on_detach(struct live *l, void (*fn)(void *arg), void *arg);
 void live_set_run(struct live *l, struct run *r);
 void live_changed(struct live *l);
-void live_print_above(struct live *l, void (*print)(void *arg), void *arg); /* clears the view, prints, redraws */
-void live_end(struct live *l);
-void live_destroy(struct live *l);
+void live_above(struct live *l, const char *text, size_t len); /* whole lines, written above the view with its next frame */
+void live_status(struct live *l, const char *text);            /* what is said below the view instead of the keys */
+void live_end(struct live *l, bool summary);                   /* the view stays as it is, or goes */
+void live_destroy(struct live *l);                             /* takes NULL */
+
+/* canvas.c: lines of text that fit a width */
+struct canvas {
+    struct buf text;     /* lines with escape sequences, each ended by \n */
+    unsigned columns;    /* a line has fewer */
+    unsigned used;       /* of the present line */
+    unsigned *widths;    /* of the finished lines */
+    unsigned lines, cap;
+    bool color, utf8;
+};
+void canvas_clear(struct canvas *v, unsigned columns);
+void canvas_put(struct canvas *v, const char *style, const char *text, size_t len); /* style: "1", "31", "" */
+void canvas_printf(struct canvas *v, const char *style, const char *fmt, ...) FORMAT(3, 4);
+void canvas_field(struct canvas *v, const char *style, const char *text, unsigned width); /* cut and padded to a width */
+unsigned canvas_left(const struct canvas *v); /* columns that are free on this line */
+void canvas_end_line(struct canvas *v);
+void canvas_free(struct canvas *v);
+unsigned text_width(const char *text, size_t len); /* columns it takes on a terminal */
+/* A worker's line for the screen: colours stay, other escape sequences and control characters go. */
+void text_for_screen(struct buf *b, const char *text, size_t len, bool color);
+
+/* term.c: the terminal's modes */
+struct term;
+struct term *term_create(struct loop *loop, void (*key)(void *arg, char c), void (*resumed)(void *arg), void *arg);
+void term_acquire(struct term *t); /* again: nothing */
+void term_release(struct term *t);
+bool term_has_keys(const struct term *t);
+void term_destroy(struct term *t); /* takes NULL */
+bool term_foreground(void);
+void term_size(unsigned *ret_columns, unsigned *ret_rows);
 
 /* logs.c: printing what is in the log files */
 struct cli_logs {

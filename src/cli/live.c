@@ -1,152 +1,545 @@
-/* The live view: a line per step with node counts, redrawn at most 20 times a second. */
+/* The live view: what the nodes do, a line per step, the workers' progress bars, what the keys do. A frame is one
+ * write: what is to stand above the view, then the view over its old lines. It never has more lines than the
+ * terminal, so it can always be drawn over. */
 #include "internal.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { FRAME_MS = 50, TICK_MS = 120 };
+enum { FRAME_MS = 40, TICK_MS = 100, STOPPED_MS = 200, ABOVE_MAX = 64 << 10, HELD_MAX = 8 << 20, BARS_MAX = 4, FINAL_ROWS = 40, KEPT_GROUP = 3 };
+
+struct item { /* a line of the steps' part */
+    enum { ITEM_STEP, ITEM_KEPT, ITEM_OVER, ITEM_WAITING } kind;
+    uint32_t step, count; /* of the step; how many steps a group stands for */
+};
 
 struct live {
     struct cli *c;
     const struct plan *plan;
+    const struct progress_table *progress;
+    const uint8_t *outcomes;
     struct run *run;
     struct loop_timer *timer;
+    struct term *term;
+    struct canvas now, shown; /* shown: what is on the screen */
+    struct buf above;
+    uint64_t dropped;         /* lines that were not shown */
     uint64_t began_ms;
-    unsigned spin, lines;
+    unsigned spin;
+    struct run_counts *counts; /* per step, of this frame */
+    struct item *items;
+    char status[96];
+    bool stopping, utf8;
+    void (*detach)(void *arg);
+    void *detach_arg;
 };
 
-static void schedule(struct live *l, uint64_t after)
+/* ---- text ---- */
+
+static bool is_utf8(void)
 {
-    if (l->run && !loop_timer_active(l->timer))
-        loop_timer_start(l->timer, after);
+    const char *locale = getenv("LC_ALL");
+    if (!locale || !locale[0])
+        locale = getenv("LC_CTYPE");
+    if (!locale || !locale[0])
+        locale = getenv("LANG");
+    return locale && (strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8") || strstr(locale, "utf-8"));
 }
 
-static void erase(struct live *l, struct buf *b)
+/* Steady: tenths only while they can be read. */
+static void put_time(struct canvas *v, const char *style, uint64_t ms)
 {
-    if (l->lines)
-        buf_printf(b, "\033[%uA\033[J", l->lines);
-    l->lines = 0;
+    char took[32];
+    if (ms < 10000)
+        snprintf(took, sizeof took, "%u.%u s", (unsigned)(ms / 1000), (unsigned)(ms / 100 % 10));
+    else if (ms < 60000)
+        snprintf(took, sizeof took, "%u s", (unsigned)(ms / 1000));
+    else
+        cli_duration(ms, took);
+    canvas_printf(v, style, "%s", took);
 }
 
-static unsigned width(void)
+static void put_separator(struct canvas *v, bool *begun)
 {
-    struct winsize w;
-    return ioctl(2, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20 ? w.ws_col : 80;
+    if (*begun)
+        canvas_put(v, "", ", ", 2);
+    *begun = true;
 }
 
-static void bar(struct buf *b, const struct run_counts *n)
-{
-    enum { CELLS = 16 };
-    unsigned full = n->total ? (n->done + n->kept) * CELLS / n->total : 0;
-    buf_putc(b, '[');
-    for (unsigned i = 0; i < CELLS; i++)
-        buf_putc(b, i < full ? '#' : i == full && n->running ? '>' : '.');
-    buf_putc(b, ']');
-}
+/* ---- the head: name, nodes, time; a second line while not all nodes are there ---- */
 
-static void step_line(struct live *l, const struct plan_step *step, unsigned cols, struct buf *out)
+/* "lost: gpu3, gpu7, 2 more" of the nodes in one condition; the count always fits. */
+static void put_names(struct live *l, const char *style, const char *label, bool (*is)(const struct run_node_view *v), bool *begun)
 {
-    static const char spinner[] = "|/-\\";
-    struct run_counts n;
-    struct buf b = {0};
-    char took[32] = "";
-    run_step_counts(l->run, step, &n);
-    if (n.total == 0)
-        return;
-    bool over = n.done + n.kept + n.failed == n.total;
-    const char *mark = n.failed ? "x" : over ? n.done ? "+" : "=" : n.running ? NULL : " ";
-    if (n.started_ms && (n.done || n.failed || n.running))
-        cli_duration((over && n.ended_ms ? n.ended_ms : wall_ms()) - n.started_ms, took);
-    char spin[2] = {spinner[l->spin % 4], 0};
-    buf_printf(&b, " %s %-20.20s ", mark ? mark : spin, step->name);
-    if (n.total > 1) {
-        bar(&b, &n);
-        buf_printf(&b, " %u/%u", n.done + n.kept, n.total);
-    } else {
-        buf_puts(&b, over ? n.failed ? "failed" : n.done ? "done" : "kept" : n.running ? "running" : "waiting");
-    }
-    if (n.total > 1 && n.kept)
-        buf_printf(&b, ", %u kept", n.kept);
-    if (n.failed && n.total > 1)
-        buf_printf(&b, ", %u failed", n.failed);
-    if (took[0])
-        buf_printf(&b, "  %s", took);
-    if (b.len > cols - 1)
-        b.len = cols - 1;
-    const char *color = !l->c->color_err ? "" : n.failed ? "\033[31m" : over ? n.done ? "\033[32m" : "\033[2m" : n.running ? "\033[1m" : "\033[2m";
-    buf_puts(out, color);
-    buf_append(out, b.data, b.len);
-    buf_puts(out, l->c->color_err ? "\033[0m\n" : "\n");
-    l->lines++;
-    buf_free(&b);
-}
-
-static void head_line(struct live *l, unsigned cols, struct buf *out)
-{
-    char took[32], line[256];
-    unsigned ready = 0, away = 0;
     struct run_node_view v;
-    const char *phase = NULL;
+    unsigned count = 0, named = 0;
     for (uint32_t n = 0; n < l->plan->node_count; n++) {
         run_node(l->run, n, &v);
-        ready += v.state == NODE_READY;
-        away += v.state == NODE_WAITING || v.state == NODE_FAILED;
-        if (v.state == NODE_CONNECTING && !phase)
-            phase = transport_phase_name(v.phase);
+        count += is(&v);
     }
-    cli_duration(wall_ms() - l->began_ms, took);
-    int len = snprintf(line, sizeof line, "%s  %u/%u nodes%s%s", l->plan->spec->name, ready, l->plan->node_count, phase ? ", " : "", phase ? phase : "");
-    if (away)
-        len += snprintf(line + len, sizeof line - (size_t)len, ", %u away", away);
-    snprintf(line + len, sizeof line - (size_t)len, "  %s", took);
-    line[cols - 1 < sizeof line - 1 ? cols - 1 : sizeof line - 1] = 0;
-    buf_printf(out, "%s%s%s\n", l->c->color_err ? "\033[1m" : "", line, l->c->color_err ? "\033[0m" : "");
-    l->lines++;
+    if (count == 0)
+        return;
+    put_separator(&l->now, begun);
+    if (count == 1)
+        canvas_printf(&l->now, style, "%s ", label);
+    else
+        canvas_printf(&l->now, style, "%u %s: ", count, label);
+    for (uint32_t n = 0; n < l->plan->node_count; n++) {
+        run_node(l->run, n, &v);
+        if (!is(&v))
+            continue;
+        if (named && canvas_left(&l->now) < text_width(v.name, strlen(v.name)) + 12) {
+            canvas_printf(&l->now, style, ", %u more", count - named);
+            return;
+        }
+        canvas_printf(&l->now, style, "%s%s", named++ ? ", " : "", v.name);
+    }
 }
 
-static void draw(struct live *l, struct buf *out)
+static bool node_is_lost(const struct run_node_view *v)
 {
-    unsigned cols = width();
-    head_line(l, cols, out);
-    for (size_t i = 0; i < l->plan->step_count; i++)
-        step_line(l, &l->plan->steps[i], cols, out);
+    return v->facts && v->state != NODE_READY && v->state != NODE_FAILED;
 }
 
-static void flush(struct buf *b)
+static bool node_is_failed(const struct run_node_view *v)
 {
-    fflush(stdout);
-    if (b->len)
-        write_all(2, b->data, b->len);
-    buf_free(b);
+    return v->state == NODE_FAILED;
 }
 
-static void redraw(struct live *l)
+static void put_phases(struct live *l, bool *begun)
+{
+    unsigned phases[TRANSPORT_CLOSED + 1] = {0};
+    for (uint32_t n = 0; n < l->plan->node_count; n++) {
+        struct run_node_view v;
+        run_node(l->run, n, &v);
+        if (!v.facts && v.state != NODE_FAILED && v.state != NODE_READY)
+            phases[v.state == NODE_GREETING || v.phase > TRANSPORT_AGENT ? TRANSPORT_AGENT : v.phase]++;
+    }
+    for (unsigned i = 0; i <= TRANSPORT_AGENT; i++) {
+        if (phases[i] == 0)
+            continue;
+        put_separator(&l->now, begun);
+        canvas_printf(&l->now, "", "%u in %s", phases[i], transport_phase_name((enum transport_phase)i));
+    }
+}
+
+static void draw_head(struct live *l, bool final)
+{
+    unsigned ready = 0, total = l->plan->node_count;
+    bool begun = false;
+    for (uint32_t n = 0; n < total; n++) {
+        struct run_node_view v;
+        run_node(l->run, n, &v);
+        ready += v.state == NODE_READY;
+    }
+    canvas_printf(&l->now, "1", "%s", l->plan->spec->name);
+    if (run_id(l->run)[0] && l->now.columns >= 60)
+        canvas_printf(&l->now, "2", "  run %s", run_id(l->run));
+    if (ready == total || final)
+        canvas_printf(&l->now, "", "  %u node%s", total, total == 1 ? "" : "s");
+    else
+        canvas_printf(&l->now, "", "  %u of %u nodes", ready, total);
+    canvas_put(&l->now, "", "  ", 2);
+    put_time(&l->now, "", wall_ms() - l->began_ms);
+    canvas_end_line(&l->now);
+    if (ready == total)
+        return;
+    canvas_put(&l->now, "", "  ", 2);
+    put_names(l, "31", "failed", node_is_failed, &begun);
+    put_names(l, "33", "lost", node_is_lost, &begun);
+    if (!final)
+        put_phases(l, &begun);
+    if (begun)
+        canvas_end_line(&l->now);
+    l->now.used = 0;
+}
+
+/* ---- steps ---- */
+
+static bool over(const struct run_counts *n)
+{
+    return n->done + n->kept + n->failed == n->total;
+}
+
+static void put_bar(struct live *l, const struct run_counts *n, unsigned cells)
+{
+    unsigned full = (unsigned)((uint64_t)(n->done + n->kept) * cells / n->total);
+    struct buf on = {0}, off = {0};
+    for (unsigned i = 0; i < cells; i++)
+        buf_puts(i < full ? &on : &off, l->utf8 && l->c->color_err ? "━" : l->utf8 ? i < full ? "█" : "░" : i < full ? "#" : ".");
+    if (on.len)
+        canvas_put(&l->now, n->failed ? "31" : "32", on.data, on.len);
+    if (off.len)
+        canvas_put(&l->now, "2", off.data, off.len);
+    canvas_put(&l->now, "", " ", 1);
+    buf_free(&on);
+    buf_free(&off);
+}
+
+/* Nodes on which the step failed by itself; those that were stopped because of it are not named. */
+static unsigned real_failures(const struct live *l, const struct plan_step *step)
+{
+    unsigned count = 0;
+    for (uint32_t n = 0; n < l->plan->node_count; n++)
+        count += plain_step_failed((enum outcome)l->outcomes[(size_t)step->id * l->plan->node_count + n]);
+    return count;
+}
+
+static void put_failures(struct live *l, const struct plan_step *step, unsigned count)
+{
+    unsigned named = 0;
+    canvas_put(&l->now, "31", "failed on ", 10);
+    for (uint32_t n = 0; n < l->plan->node_count; n++) {
+        const char *name = l->plan->spec->hosts[n].name;
+        if (!plain_step_failed((enum outcome)l->outcomes[(size_t)step->id * l->plan->node_count + n]))
+            continue;
+        if (named && canvas_left(&l->now) < text_width(name, strlen(name)) + 12) {
+            canvas_printf(&l->now, "31", ", %u more", count - named);
+            return;
+        }
+        canvas_printf(&l->now, "31", "%s%s", named++ ? ", " : "", name);
+    }
+}
+
+/* What stands behind the name where a bar says nothing: one node, or the launch. */
+static void put_words(struct live *l, const struct plan_step *step, const struct run_counts *n, unsigned failures, bool final)
+{
+    bool launch = step->kind->phase == PHASE_LAUNCH;
+    const char *state = over(n) ? n->failed ? failures ? "failed" : "stopped" : n->done ? "done" : "kept" :
+                        n->running ? "running" : final ? "not started" : failures ? "waiting to be tried again" : "waiting";
+    const char *style = n->failed ? "31" : n->running || n->done ? "" : "2";
+    canvas_printf(&l->now, style, "%s", state);
+    if (!launch || (!n->running && !n->done) || !l->plan->spec->distributed.present)
+        return;
+    uint32_t workers = l->plan->world_size, restarts = run_restarts(l->run);
+    canvas_printf(&l->now, "", ", %u worker%s", workers, workers == 1 ? "" : "s");
+    if (n->total > 1)
+        canvas_printf(&l->now, "", " on %u nodes", n->total);
+    if (restarts)
+        canvas_printf(&l->now, "33", ", restart %u of %u", restarts, l->plan->spec->distributed.max_restarts);
+    if (n->running && n->done)
+        canvas_printf(&l->now, "", ", ended on %u", n->done);
+}
+
+static void draw_step(struct live *l, const struct plan_step *step, unsigned name_width, bool final)
+{
+    static const char *const braille[] = {"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
+    static const char *const ascii[] = {"|", "/", "-", "\\"};
+    const struct run_counts *n = &l->counts[step->id];
+    unsigned failures = real_failures(l, step), columns = l->now.columns;
+    bool ended = over(n);
+    const char *mark = " ", *style = "2";
+    if (n->failed) {
+        mark = failures ? l->utf8 ? "✗" : "x" : "-";
+        style = failures ? "31" : "33";
+    } else if (ended) {
+        mark = l->utf8 ? "✓" : "+";
+        style = n->done ? "32" : "2";
+    } else if (n->running && !final) {
+        mark = l->utf8 ? braille[l->spin % ARRAY_LEN(braille)] : ascii[l->spin % ARRAY_LEN(ascii)];
+        style = "36";
+    }
+    canvas_put(&l->now, "", " ", 1);
+    canvas_put(&l->now, style, mark, strlen(mark));
+    canvas_put(&l->now, "", " ", 1);
+    canvas_field(&l->now, n->running && !final ? "1" : ended && n->done ? "" : "2", step->name, name_width);
+    canvas_put(&l->now, "", "  ", 2);
+    if (n->total > 1 && step->kind->phase != PHASE_LAUNCH && (n->running || n->done || n->failed || n->kept)) {
+        char total[16];
+        int digits = snprintf(total, sizeof total, "%u", n->total);
+        if (columns >= 60)
+            put_bar(l, n, columns >= 100 ? 24 : 16);
+        canvas_printf(&l->now, "", "%*u/%s", digits, n->done + n->kept, total);
+        if (n->kept && n->kept < n->total)
+            canvas_printf(&l->now, "2", ", %u kept", n->kept);
+    } else {
+        put_words(l, step, n, failures, final);
+    }
+    if (n->started_ms && (n->done || n->failed || n->running)) {
+        uint64_t to = ended && n->ended_ms ? n->ended_ms : wall_ms();
+        canvas_put(&l->now, "", "  ", 2);
+        put_time(&l->now, "2", to > n->started_ms ? to - n->started_ms : 0);
+    }
+    if (failures && (n->total > 1 || !ended)) {
+        canvas_put(&l->now, "", "  ", 2);
+        put_failures(l, step, failures);
+    }
+    canvas_end_line(&l->now);
+}
+
+static void draw_group(struct live *l, const struct item *item)
+{
+    const char *done = l->utf8 ? "✓" : "+", *more = l->utf8 ? "…" : "~";
+    const char *mark = item->kind == ITEM_WAITING ? more : done;
+    canvas_put(&l->now, "", " ", 1);
+    canvas_put(&l->now, item->kind == ITEM_OVER ? "32" : "2", mark, strlen(mark));
+    static const char *const words[] = {[ITEM_STEP] = "", [ITEM_KEPT] = "steps kept", [ITEM_OVER] = "steps done", [ITEM_WAITING] = "more steps"};
+    canvas_printf(&l->now, "2", " %u %s", item->count, words[item->kind]);
+    for (uint32_t i = 0, k = item->step; item->kind == ITEM_KEPT && i < item->count && canvas_left(&l->now); k++)
+        if (l->counts[k].total)
+            canvas_printf(&l->now, "2", "%s%s", i++ ? ", " : ": ", l->plan->steps[k].name);
+    canvas_end_line(&l->now);
+}
+
+/* Kept steps in a row are one line. Then, while there is no room: what has ended is one line, then what waits. */
+static size_t choose_items(struct live *l, size_t room)
+{
+    struct item *v = l->items;
+    size_t count = 0, ended = 0;
+    for (uint32_t i = 0; i < l->plan->step_count; i++) {
+        uint32_t kept = 0, next = i;
+        run_step_counts(l->run, &l->plan->steps[i], &l->counts[i]);
+        if (l->counts[i].total == 0)
+            continue;
+        for (; next < l->plan->step_count; next++) {
+            run_step_counts(l->run, &l->plan->steps[next], &l->counts[next]);
+            if (l->counts[next].kept != l->counts[next].total)
+                break;
+            kept += l->counts[next].total > 0;
+        }
+        if (kept >= KEPT_GROUP) {
+            v[count++] = (struct item){ITEM_KEPT, i, kept};
+            i = next - 1;
+        } else {
+            v[count++] = (struct item){ITEM_STEP, i, 1};
+        }
+    }
+    while (ended < count && (v[ended].kind == ITEM_KEPT || (over(&l->counts[v[ended].step]) && !l->counts[v[ended].step].failed)))
+        ended++;
+    if (count > room && ended > 1) {
+        size_t fold = count - room + 1 < ended ? count - room + 1 : ended;
+        uint32_t steps = 0;
+        for (size_t i = 0; i < fold; i++)
+            steps += v[i].count;
+        v[0] = (struct item){ITEM_OVER, v[0].step, steps};
+        memmove(&v[1], &v[fold], (count - fold) * sizeof *v);
+        count -= fold - 1;
+    }
+    if (count > room && room > 0) {
+        uint32_t steps = 0;
+        for (size_t i = room - 1; i < count; i++)
+            steps += v[i].count;
+        v[room - 1] = (struct item){ITEM_WAITING, v[room - 1].step, steps};
+        count = room;
+    }
+    return count < room ? count : room;
+}
+
+/* ---- bars of workers, and the last line ---- */
+
+static unsigned count_bars(const struct live *l)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < l->progress->count; i++)
+        count += l->progress->items[i]->active;
+    return count;
+}
+
+static void draw_bars(struct live *l, unsigned lines, unsigned count)
+{
+    unsigned drawn = 0;
+    for (size_t i = 0; i < l->progress->count && drawn < lines; i++) {
+        const struct progress *s = l->progress->items[i];
+        struct buf prefix = {0}, text = {0};
+        if (!s->active)
+            continue;
+        bool launch = s->step->kind->phase == PHASE_LAUNCH;
+        if (!launch || l->plan->spec->distributed.present)
+            cli_line_prefix(&prefix, false, launch, s->step->name, s->node_name, s->rank);
+        text_for_screen(&text, s->text.data, s->text.len, false);
+        canvas_put(&l->now, "", "   ", 3);
+        canvas_put(&l->now, "36", prefix.data ? prefix.data : "", prefix.len);
+        canvas_put(&l->now, "", text.data ? text.data : "", text.len);
+        if (++drawn == lines && count > lines)
+            canvas_printf(&l->now, "2", "  (and %u more)", count - lines);
+        canvas_end_line(&l->now);
+        buf_free(&prefix);
+        buf_free(&text);
+    }
+}
+
+static void draw_status(struct live *l)
+{
+    canvas_put(&l->now, "", "  ", 2);
+    if (l->status[0])
+        canvas_printf(&l->now, "33", "%s", l->status);
+    else if (term_has_keys(l->term) && l->detach)
+        canvas_printf(&l->now, "2", "%s", l->now.columns >= 66 ? "Ctrl-C stops the job; d lets it go on without this terminal" : "Ctrl-C stops, d detaches");
+    else
+        canvas_printf(&l->now, "2", "Ctrl-C stops the job");
+    canvas_end_line(&l->now);
+}
+
+static unsigned name_width(const struct live *l)
+{
+    unsigned widest = 0, limit = l->now.columns / 3 > 10 ? l->now.columns / 3 : 10;
+    for (size_t i = 0; i < l->plan->step_count; i++) {
+        unsigned w = text_width(l->plan->steps[i].name, strlen(l->plan->steps[i].name));
+        widest = w > widest ? w : widest;
+    }
+    return widest < limit ? widest : limit;
+}
+
+static void draw(struct live *l, bool final)
+{
+    unsigned columns, rows, bars = final ? 0 : count_bars(l);
+    term_size(&columns, &rows);
+    unsigned most = rows > 2 ? rows - 1 : 1, limit = rows * 2 / 3 > 8 ? rows * 2 / 3 : 8;
+    if (final)
+        limit = most = rows > FINAL_ROWS ? rows : FINAL_ROWS; /* it is never drawn over */
+    limit = limit < most ? limit : most;
+    canvas_clear(&l->now, columns);
+    l->now.color = l->c->color_err;
+    l->now.utf8 = l->utf8;
+    draw_head(l, final);
+    unsigned taken = l->now.lines + (final ? 0 : 1), bar_lines = bars < BARS_MAX ? bars : BARS_MAX;
+    while (bar_lines > 0 && taken + bar_lines + 3 > limit)
+        bar_lines--;
+    size_t count = choose_items(l, limit > taken + bar_lines ? limit - taken - bar_lines : 0);
+    for (size_t i = 0; i < count; i++) {
+        if (l->items[i].kind == ITEM_STEP)
+            draw_step(l, &l->plan->steps[l->items[i].step], name_width(l), final);
+        else
+            draw_group(l, &l->items[i]);
+    }
+    draw_bars(l, bar_lines, bars);
+    if (!final && l->now.lines < most)
+        draw_status(l);
+}
+
+/* ---- the screen ---- */
+
+/* How many rows the view takes: a terminal that became narrower has wrapped its lines. */
+static unsigned rows_shown(const struct live *l)
+{
+    unsigned columns, rows, sum = 0;
+    term_size(&columns, &rows);
+    for (unsigned i = 0; i < l->shown.lines; i++)
+        sum += l->shown.widths[i] > columns ? (l->shown.widths[i] + columns - 1) / columns : 1;
+    return sum < rows ? sum : rows - 1;
+}
+
+static void write_frame(struct live *l)
 {
     struct buf b = {0};
-    erase(l, &b);
+    unsigned up = rows_shown(l);
+    bool same = l->now.text.len == l->shown.text.len && l->now.lines == l->shown.lines &&
+                (l->now.text.len == 0 || memcmp(l->now.text.data, l->shown.text.data, l->now.text.len) == 0);
+    if (same && l->above.len == 0)
+        return;
+    buf_puts(&b, "\033[?2026h");
+    if (up)
+        buf_printf(&b, "\033[%uA", up);
+    buf_putc(&b, '\r');
+    if (l->above.len || up != l->shown.lines) {
+        buf_puts(&b, "\033[J");
+        buf_append(&b, l->above.data, l->above.len);
+    }
+    for (size_t at = 0; at < l->now.text.len;) {
+        const char *line = l->now.text.data + at;
+        size_t len = (size_t)((const char *)memchr(line, '\n', l->now.text.len - at) - line);
+        buf_append(&b, line, len);
+        buf_puts(&b, "\033[K\n");
+        at += len + 1;
+    }
+    buf_puts(&b, "\033[J\033[?2026l");
+    write_all(2, b.data, b.len);
+    buf_free(&b);
+    buf_clear(&l->above);
+    struct canvas old = l->shown;
+    l->shown = l->now;
+    l->now = old;
+}
+
+static void schedule(struct live *l, uint64_t after_ms)
+{
+    if (!loop_timer_active(l->timer))
+        loop_timer_start(l->timer, after_ms);
+}
+
+/* A terminal that was stopped (Ctrl-S) must not stop the controller: lines wait, and too many are left to the logs. */
+static bool writable(struct live *l)
+{
+    struct pollfd p = {2, POLLOUT, 0};
+    if (poll(&p, 1, 0) == 1)
+        return true;
+    if (l->above.len > HELD_MAX) {
+        for (size_t i = 0; i < l->above.len; i++)
+            l->dropped += l->above.data[i] == '\n';
+        buf_clear(&l->above);
+    }
+    return false;
+}
+
+static void frame(struct live *l)
+{
+    if (!writable(l)) {
+        schedule(l, STOPPED_MS);
+        return;
+    }
+    if (l->dropped) {
+        buf_printf(&l->above, "rhrun: %llu lines were not shown while the terminal stood still; rhrun logs has them\n", (unsigned long long)l->dropped);
+        l->dropped = 0;
+    }
+    bool foreground = term_foreground();
+    if (foreground && l->run) {
+        term_acquire(l->term);
+        draw(l, false);
+    } else {
+        canvas_clear(&l->now, 80); /* in the background: lines only, as the terminal is another program's */
+    }
+    if (!foreground)
+        canvas_clear(&l->shown, 80);
+    write_frame(l);
     if (l->run)
-        draw(l, &b);
-    flush(&b);
+        schedule(l, TICK_MS);
 }
 
 static void on_timer(void *arg)
 {
     struct live *l = arg;
-    l->spin++;
-    redraw(l);
-    schedule(l, TICK_MS);
+    l->spin = (unsigned)((wall_ms() - l->began_ms) / TICK_MS);
+    frame(l);
 }
 
-struct live *live_create(struct cli *c, struct loop *loop, const struct plan *plan)
+static void on_key(void *arg, char key)
+{
+    struct live *l = arg;
+    if ((key == 'd' || key == 'D') && l->run && l->detach && !l->stopping)
+        l->detach(l->detach_arg);
+}
+
+static void on_resumed(void *arg)
+{
+    struct live *l = arg;
+    canvas_clear(&l->shown, 80); /* the shell has written over it */
+    schedule(l, 0);
+}
+
+/* ---- what the printer calls ---- */
+
+struct live *live_create(struct cli *c, struct loop *loop, const struct plan *plan, const struct progress_table *progress, const uint8_t *outcomes)
 {
     struct live *l = xcalloc(1, sizeof *l);
     l->c = c;
     l->plan = plan;
+    l->progress = progress;
+    l->outcomes = outcomes;
     l->timer = loop_timer_create(loop, on_timer, l);
+    l->term = term_create(loop, on_key, on_resumed, l);
+    l->counts = xcalloc(plan->step_count + 1, sizeof *l->counts);
+    l->items = xcalloc(plan->step_count + 1, sizeof *l->items);
     l->began_ms = wall_ms();
+    l->utf8 = is_utf8();
     return l;
+}
+
+void live_on_detach(struct live *l, void (*fn)(void *arg), void *arg)
+{
+    l->detach = fn;
+    l->detach_arg = arg;
 }
 
 void live_set_run(struct live *l, struct run *r)
@@ -160,31 +553,51 @@ void live_set_run(struct live *l, struct run *r)
 
 void live_changed(struct live *l)
 {
-    schedule(l, FRAME_MS);
+    (void)l; /* the next tick shows it: a job that changes 1000 times a second is not drawn more often than another */
 }
 
-void live_print_above(struct live *l, void (*print)(void *arg), void *arg)
+void live_above(struct live *l, const char *text, size_t len)
 {
-    struct buf b = {0};
-    erase(l, &b);
-    flush(&b);
-    print(arg);
-    fflush(stdout);
-    schedule(l, FRAME_MS);
+    buf_append(&l->above, text, len);
+    if (l->above.len >= ABOVE_MAX && l->above.len - len < ABOVE_MAX)
+        loop_timer_start(l->timer, 0);
+    else if (l->above.len == len)
+        loop_timer_start(l->timer, FRAME_MS);
 }
 
-void live_end(struct live *l)
+void live_status(struct live *l, const char *text)
 {
-    redraw(l);
-    l->lines = 0;
-    l->run = NULL;
+    snprintf(l->status, sizeof l->status, "%s", text);
+    l->stopping = true;
+    loop_timer_start(l->timer, 0);
+}
+
+void live_end(struct live *l, bool summary)
+{
     loop_timer_stop(l->timer);
+    if (summary && l->run)
+        draw(l, true);
+    else
+        canvas_clear(&l->now, 80);
+    write_frame(l);
+    term_release(l->term);
+    canvas_clear(&l->now, 80);
+    canvas_clear(&l->shown, 80);
+    l->run = NULL;
+    l->status[0] = 0;
+    l->stopping = false;
 }
 
 void live_destroy(struct live *l)
 {
     if (!l)
         return;
+    term_destroy(l->term);
     loop_timer_destroy(l->timer);
+    canvas_free(&l->now);
+    canvas_free(&l->shown);
+    buf_free(&l->above);
+    free(l->counts);
+    free(l->items);
     free(l);
 }

@@ -1,10 +1,15 @@
-/* What a run prints while it runs: plain lines, NDJSON, or the live view (live.c) with lines above it. */
+/* What a run prints while it runs: plain lines, NDJSON, or the live view (live.c) with lines above it. Lines of
+ * workers that a carriage return ends (progress bars) are held back: the live view shows the latest of each stream,
+ * elsewhere one per second and stream is printed; a stream's last line always is. */
 #include "internal.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { PROGRESS_MS = 1000, STEPS_MS = 20, JSON_PROGRESS_MS = 500, RECENT_LINES = 10 };
 
 struct cli_printer {
     struct cli *c;
@@ -12,10 +17,41 @@ struct cli_printer {
     const struct plan *plan;
     struct run *run;
     struct live *live;
-    bool *said;       /* per step: its end was printed */
+    struct out *out;
+    struct progress_table progress;
+    struct loop_timer *progress_timer; /* prints what waits */
+    struct loop_timer *steps_timer;    /* looks which steps have ended */
+    uint8_t *outcomes;                 /* [step * node_count + node]: enum outcome of the last attempt */
+    bool *said;                        /* per step: its end was printed */
+    struct json_seen {
+        uint32_t done, running, failed;
+        uint64_t at_ms;
+    } *seen;          /* per step, for progress lines */
+    struct buf kept;  /* names of kept steps that no line has told yet */
+    unsigned kept_count, stops;
     uint64_t began_ms;
-    bool muted, ended;
+    char run_id[17];
+    enum run_status closed;
+    bool quiet_output; /* workers' lines go nowhere: there is no terminal, the logs have them */
+    bool ended;
 };
+
+static void on_progress_timer(void *arg);
+static void on_steps_timer(void *arg);
+
+enum cli_printer_kind cli_printer_choose(const struct cli *c)
+{
+    struct stat st;
+    const char *term = getenv("TERM");
+    if (c->given[OPT_JSON])
+        return c->given[OPT_DETACHED_FD] ? PRINTER_PLAIN : PRINTER_JSON;
+    if (c->given[OPT_QUIET] || c->given[OPT_DETACHED_FD] || !isatty(2) || !term || !term[0] || strcmp(term, "dumb") == 0 || !term_foreground())
+        return PRINTER_PLAIN;
+    /* A pipe may end on the same terminal (tee, less): lines from there would tear the view. */
+    if (isatty(1) || (fstat(1, &st) == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode))))
+        return PRINTER_LIVE;
+    return PRINTER_PLAIN;
+}
 
 struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind, struct loop *loop, const struct plan *plan)
 {
@@ -23,213 +59,342 @@ struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind
     p->c = c;
     p->kind = kind;
     p->plan = plan;
+    p->out = out_create(loop);
+    p->outcomes = xcalloc(plan->step_count * plan->node_count + 1, 1);
     p->said = xcalloc(plan->step_count + 1, sizeof *p->said);
+    p->seen = xcalloc(plan->step_count + 1, sizeof *p->seen);
     p->began_ms = wall_ms();
+    p->progress_timer = loop_timer_create(loop, on_progress_timer, p);
+    p->steps_timer = loop_timer_create(loop, on_steps_timer, p);
+    p->quiet_output = c->given[OPT_DETACHED_FD];
     if (kind == PRINTER_LIVE)
-        p->live = live_create(c, loop, plan);
+        p->live = live_create(c, loop, plan, &p->progress, p->outcomes);
     return p;
+}
+
+void cli_printer_on_detach(struct cli_printer *p, void (*fn)(void *arg), void *arg)
+{
+    if (p->live)
+        live_on_detach(p->live, fn, arg);
 }
 
 void cli_printer_set_run(struct cli_printer *p, struct run *r)
 {
     p->run = r;
     p->ended = false;
-    if (r)
+    p->closed = RUN_OPEN;
+    progress_clear(&p->progress);
+    if (r) {
         memset(p->said, 0, p->plan->step_count * sizeof *p->said);
+        memset(p->seen, 0, p->plan->step_count * sizeof *p->seen);
+        memset(p->outcomes, 0, p->plan->step_count * p->plan->node_count);
+    }
     if (p->live)
         live_set_run(p->live, r);
 }
 
-void cli_printer_mute(struct cli_printer *p)
+void cli_printer_background(struct cli_printer *p)
 {
-    if (p && !p->muted) {
-        p->muted = true;
-        if (p->live)
-            live_set_run(p->live, NULL);
-        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        if (null >= 0) {
-            dup2(null, 1);
-            dup2(null, 2);
-            close(null);
-        }
-    }
+    out_flush(p->out);
+    live_destroy(p->live);
+    p->live = NULL;
+    p->kind = PRINTER_PLAIN;
+    p->quiet_output = true;
+    p->c->color_err = p->c->color_out = false;
+}
+
+/* A line of rhrun's own: above the live view, or to stderr. */
+static void say(struct cli_printer *p, const struct buf *line)
+{
+    CLEANUP(cleanup_free) char *text = xasprintf("rhrun: %s\n", line->data);
+    if (p->live)
+        live_above(p->live, text, strlen(text));
+    else
+        out_put(p->out, 2, text, strlen(text));
 }
 
 /* ---- worker output ---- */
 
-void cli_print_line(const struct cli *c, const struct plan *plan, const struct run_line *line)
+void cli_line_prefix(struct buf *b, bool color, bool launch, const char *step, const char *node_name, uint32_t rank)
 {
-    FILE *to = line->line->stream == WIRE_STREAM_ERR || line->step->kind->phase != PHASE_LAUNCH ? stderr : stdout;
-    bool plain = line->step->kind->phase == PHASE_LAUNCH && (!plan->spec->distributed.present || c->given[OPT_NO_PREFIX]);
-    if (!plain) {
-        bool color = to == stdout ? c->color_out : c->color_err;
-        static const char *const colors[] = {"\033[36m", "\033[33m", "\033[35m", "\033[32m", "\033[34m", "\033[31m"};
-        if (color)
-            fputs(colors[line->line->rank % ARRAY_LEN(colors)], to);
-        if (line->step->kind->phase == PHASE_LAUNCH)
-            fprintf(to, "default[%u]@%s:", line->line->rank, line->node_name);
-        else
-            fprintf(to, "%s@%s:", line->step->name, line->node_name);
-        fputs(color ? "\033[0m " : " ", to);
-    }
-    fwrite(line->line->text, 1, line->line->len, to);
-    fputc('\n', to);
-    if (to == stdout)
-        fflush(to);
+    static const char *const colors[] = {"36", "33", "35", "32", "34", "31"};
+    if (color)
+        buf_printf(b, "\033[%sm", colors[rank % ARRAY_LEN(colors)]);
+    if (launch)
+        buf_printf(b, "default[%u]@%s:", rank, node_name);
+    else
+        buf_printf(b, "%s@%s:", step, node_name);
+    buf_puts(b, color ? "\033[0m " : " ");
 }
 
-static void json_line(const struct run_line *line)
+static void put_line(struct cli_printer *p, const struct run_line *line)
 {
+    const struct watch_line *text = line->line;
+    bool launch = line->step->kind->phase == PHASE_LAUNCH;
+    bool note = text->stream == WIRE_STREAM_NOTE;
+    int fd = text->stream != WIRE_STREAM_OUT || !launch ? 2 : 1;
+    bool bare = launch && !note && (!p->plan->spec->distributed.present || p->c->given[OPT_NO_PREFIX]);
+    bool alone = bare && p->plan->world_size <= 1;
     struct buf b = {0};
-    buf_puts(&b, "{\"type\":\"output\",\"step\":");
-    buf_json_string(&b, line->step->name, strlen(line->step->name));
-    buf_printf(&b, ",\"node\":%u,\"rank\":%u,\"stream\":\"%s\",\"time_ms\":%llu,\"text\":", line->node, line->line->rank,
-               line->line->stream == WIRE_STREAM_ERR ? "stderr" : line->line->stream == WIRE_STREAM_OUT ? "stdout" : "note",
-               (unsigned long long)line->line->wall_ms);
-    buf_json_string(&b, line->line->text, line->line->len);
-    buf_puts(&b, "}\n");
-    fwrite(b.data, 1, b.len, stdout);
-    fflush(stdout);
+    if (p->kind == PRINTER_JSON) {
+        cli_json_output(&b, p->run_id, line->step->name, NULL, line->node, launch, text);
+        out_put(p->out, 1, b.data, b.len);
+        buf_free(&b);
+        return;
+    }
+    if (!bare)
+        cli_line_prefix(&b, fd == 1 ? p->c->color_out : p->c->color_err, launch, line->step->name, line->node_name, text->rank);
+    bool above = p->live && isatty(fd);
+    if (above)
+        text_for_screen(&b, text->text, text->len, p->c->color_err);
+    else
+        buf_append(&b, text->text, text->len);
+    if (!text->open || !alone || above)
+        buf_putc(&b, '\n');
+    if (above)
+        live_above(p->live, b.data, b.len);
+    else if (!text->open || !alone)
+        out_put(p->out, fd, b.data, b.len);
+    else
+        out_put_open(p->out, fd, b.data, b.len);
     buf_free(&b);
 }
 
-struct line_ctx {
-    struct cli_printer *p;
-    const struct run_line *line;
-};
-
-static void print_line_ctx(void *arg)
+/* The held-back line of a stream. */
+static void put_progress(struct cli_printer *p, struct progress *s, uint64_t now)
 {
-    struct line_ctx *ctx = arg;
-    cli_print_line(ctx->p->c, ctx->p->plan, ctx->line);
+    struct watch_line text = {s->rank, s->stream, s->text.data ? s->text.data : "", s->text.len, s->wall_ms, true, false};
+    struct run_line line = {s->step, s->node, s->node_name, &text};
+    s->waits = false;
+    s->shown_ms = now;
+    put_line(p, &line);
+}
+
+static void on_progress_timer(void *arg)
+{
+    struct cli_printer *p = arg;
+    uint64_t now = mono_ns() / 1000000;
+    bool left = false;
+    for (size_t i = 0; i < p->progress.count; i++) {
+        struct progress *s = p->progress.items[i];
+        if (s->waits && now - s->shown_ms >= PROGRESS_MS)
+            put_progress(p, s, now);
+        left = left || s->waits;
+    }
+    if (left)
+        loop_timer_start(p->progress_timer, PROGRESS_MS / 4);
+}
+
+static void hold_back(struct cli_printer *p, struct progress *s, const struct watch_line *line)
+{
+    uint64_t now = mono_ns() / 1000000;
+    if (line->len == 0)
+        return; /* "\r" before the text: the bar's own way to begin */
+    s->active = true;
+    s->wall_ms = line->wall_ms;
+    buf_clear(&s->text);
+    buf_append(&s->text, line->text, line->len);
+    if (p->live && isatty(s->stream == WIRE_STREAM_OUT ? 1 : 2)) {
+        live_changed(p->live);
+        return;
+    }
+    s->waits = true;
+    if (!s->shown_ms || now - s->shown_ms >= PROGRESS_MS)
+        put_progress(p, s, now);
+    else if (!loop_timer_active(p->progress_timer))
+        loop_timer_start(p->progress_timer, PROGRESS_MS / 4);
 }
 
 static void on_line(void *arg, const struct run_line *line)
 {
     struct cli_printer *p = arg;
-    if (p->kind == PRINTER_JSON) {
-        json_line(line);
+    if (p->quiet_output)
+        return;
+    if (p->kind != PRINTER_JSON && line->step->kind->phase == PHASE_SETUP && !p->c->given[OPT_VERBOSE])
+        return;
+    struct progress *s = progress_of(&p->progress, line);
+    s->serial = ++p->progress.serial;
+    if (line->line->returned) {
+        hold_back(p, s, line->line);
         return;
     }
-    if (line->step->kind->phase == PHASE_SETUP && !p->c->given[OPT_VERBOSE])
+    if (s->active && line->line->len == 0 && !line->line->open) { /* the bar's last state, then a bare newline */
+        if (s->waits || p->live)
+            put_progress(p, s, mono_ns() / 1000000);
+        s->active = s->waits = false;
         return;
-    struct line_ctx ctx = {p, line};
-    if (p->live && !p->muted)
-        live_print_above(p->live, print_line_ctx, &ctx);
-    else
-        print_line_ctx(&ctx);
+    }
+    s->active = s->waits = false;
+    put_line(p, line);
 }
 
-/* ---- rhrun's own lines ---- */
+bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const char *node_name, uint32_t rank)
+{
+    for (size_t i = 0; p && i < p->progress.count; i++) {
+        const struct progress *s = p->progress.items[i];
+        if (s->rank == rank && str_eq(s->step->name, step) && str_eq(s->node_name, node_name) && s->serial + RECENT_LINES > p->progress.serial)
+            return true;
+    }
+    return false;
+}
+
+/* ---- steps ---- */
+
+static void say_kept(struct cli_printer *p)
+{
+    struct buf b = {0};
+    if (p->kept_count == 0)
+        return;
+    buf_printf(&b, "%u step%s kept: %s", p->kept_count, p->kept_count == 1 ? "" : "s", p->kept.data);
+    p->kept_count = 0;
+    buf_clear(&p->kept);
+    say(p, &b);
+    buf_free(&b);
+}
 
 static void say_step(struct cli_printer *p, const struct plan_step *step, const struct run_counts *n)
 {
-    char took[32] = "";
-    struct buf set = {0};
-    plan_node_set(p->plan, step->on, &set);
-    if (n->ended_ms > n->started_ms && n->started_ms)
-        cli_duration(n->ended_ms - n->started_ms, took);
-    if (n->failed)
-        fprintf(stderr, "rhrun: %s: failed on %u of %u node%s\n", step->name, n->failed, n->total, n->total == 1 ? "" : "s");
-    else if (n->done == 0)
-        fprintf(stderr, "rhrun: %s: kept (%s)\n", step->name, set.data);
-    else if (n->kept)
-        fprintf(stderr, "rhrun: %s: done on %u, kept on %u node%s%s%s\n", step->name, n->done, n->kept, n->total == 1 ? "" : "s", took[0] ? ", " : "", took);
-    else
-        fprintf(stderr, "rhrun: %s: done (%s)%s%s\n", step->name, set.data, took[0] ? ", " : "", took);
-    buf_free(&set);
-}
-
-static void on_changed(void *arg)
-{
-    struct cli_printer *p = arg;
-    if (p->live) {
-        if (!p->muted)
-            live_changed(p->live);
+    struct buf b = {0};
+    p->said[step->id] = true;
+    if (n->kept == n->total) {
+        buf_printf(&p->kept, "%s%s", p->kept_count++ ? ", " : "", step->name);
         return;
     }
+    say_kept(p);
+    plain_step(&b, p->plan, step, n, p->outcomes);
+    say(p, &b);
+    buf_free(&b);
+}
+
+/* Plain lines for steps that have ended everywhere; at the end of the run also for those that failed somewhere. */
+static void look_at_steps(struct cli_printer *p, bool closing)
+{
+    struct run_counts n;
     if (p->kind != PRINTER_PLAIN || p->c->given[OPT_QUIET] || !p->run)
         return;
     for (size_t i = 0; i < p->plan->step_count; i++) {
         const struct plan_step *step = &p->plan->steps[i];
-        struct run_counts n;
         if (p->said[i] || step->kind->phase == PHASE_LAUNCH)
             continue;
         run_step_counts(p->run, step, &n);
-        if (n.total == 0 || n.kept + n.done + n.failed < n.total)
-            continue;
-        p->said[i] = true;
-        say_step(p, step, &n);
+        bool over = n.total > 0 && n.kept + n.done + n.failed == n.total;
+        if (n.failed ? closing : over)
+            say_step(p, step, &n);
     }
 }
 
-static void say_event(struct cli_printer *p, const struct event *e)
+static void json_progress(struct cli_printer *p)
+{
+    uint64_t now = mono_ns() / 1000000;
+    bool later = false;
+    for (size_t i = 0; p->run && i < p->plan->step_count; i++) {
+        struct json_seen *s = &p->seen[i];
+        struct run_counts n;
+        run_step_counts(p->run, &p->plan->steps[i], &n);
+        if (n.done + n.kept == s->done && n.running == s->running && n.failed == s->failed)
+            continue;
+        if (n.done + n.kept + n.failed < n.total && s->at_ms && now - s->at_ms < JSON_PROGRESS_MS) {
+            later = true;
+            continue;
+        }
+        *s = (struct json_seen){n.done + n.kept, n.running, n.failed, now};
+        struct buf b = {0};
+        cli_json_progress(&b, p->run_id, &p->plan->steps[i], &n);
+        out_put(p->out, 1, b.data, b.len);
+        buf_free(&b);
+    }
+    if (later && !loop_timer_active(p->steps_timer))
+        loop_timer_start(p->steps_timer, JSON_PROGRESS_MS);
+}
+
+static void on_steps_timer(void *arg)
+{
+    struct cli_printer *p = arg;
+    if (p->kind == PRINTER_JSON)
+        json_progress(p);
+    else
+        look_at_steps(p, false);
+}
+
+/* Many nodes change within one turn: steps are looked at once for all of them. */
+static void on_changed(void *arg)
+{
+    struct cli_printer *p = arg;
+    if (p->live)
+        live_changed(p->live);
+    else if (!loop_timer_active(p->steps_timer))
+        loop_timer_start(p->steps_timer, STEPS_MS);
+}
+
+/* ---- events ---- */
+
+static void note_outcomes(struct cli_printer *p, const struct event *e)
+{
+    uint32_t nodes = p->plan->node_count;
+    for (size_t i = 0; i < p->plan->step_count; i++) {
+        const char *name = p->plan->steps[i].name;
+        if (e->type == EVENT_FINISHED && e->node < nodes && str_eq(e->step, name))
+            p->outcomes[i * nodes + e->node] = (uint8_t)e->outcome;
+        for (uint32_t k = 0; e->type == EVENT_STARTED && k < e->attempt_count; k++)
+            if (e->attempts[k].node < nodes && str_eq(e->attempts[k].step, name))
+                p->outcomes[i * nodes + e->attempts[k].node] = OUTCOME_NONE;
+    }
+}
+
+static void say_done(struct cli_printer *p)
 {
     char took[32];
-    switch (e->type) {
-    case EVENT_RUN_OPENED:
-        fprintf(stderr, "rhrun: run %s of %s on %u node%s\n", e->run, p->plan->spec->name, e->node_count, e->node_count == 1 ? "" : "s");
-        break;
-    case EVENT_STARTED:
-        if (e->generation && p->plan->spec->distributed.present)
-            fprintf(stderr, "rhrun: launch: %u worker%s on %u node%s%s\n", p->plan->world_size, p->plan->world_size == 1 ? "" : "s", e->attempt_count,
-                    e->attempt_count == 1 ? "" : "s", e->generation > 1 ? " (again)" : "");
-        break;
-    case EVENT_RESTART:
-        fprintf(stderr, "rhrun: restart %u: %s\n", run_restarts(p->run), e->reason ? e->reason : "");
-        break;
-    case EVENT_REISSUE:
-    case EVENT_CANCELLING:
-        fprintf(stderr, "rhrun: %s: %s\n", e->type == EVENT_CANCELLING ? "stopping" : "starting again", e->reason ? e->reason : "");
-        break;
-    case EVENT_NOTE:
-        if (e->reason)
-            fprintf(stderr, "rhrun: %s%s%s%s\n", e->node < p->plan->spec->host_count && !str_starts(e->reason, "node \"") ? p->plan->spec->hosts[e->node].name : "",
-                    e->node < p->plan->spec->host_count && !str_starts(e->reason, "node \"") ? ": " : "", e->reason, "");
-        break;
-    case EVENT_RUN_CLOSED:
-        if (e->status == RUN_DONE) {
-            cli_duration(wall_ms() - p->began_ms, took);
-            fprintf(stderr, "rhrun: done in %s (run %s)\n", took, e->run);
-        }
-        break;
-    case EVENT_NODE_BOUND:
-    case EVENT_FINISHED:
-    case EVENT_SETTLED: break;
-    }
-}
-
-struct event_ctx {
-    struct cli_printer *p;
-    const struct event *e;
-};
-
-static void say_event_ctx(void *arg)
-{
-    struct event_ctx *ctx = arg;
-    say_event(ctx->p, ctx->e);
+    struct buf b = {0};
+    cli_duration(wall_ms() - p->began_ms, took);
+    buf_printf(&b, "done in %s (run %s)", took, p->run_id);
+    out_printf(p->out, 2, "rhrun: %s%s%s\n", p->c->color_err ? "\033[32m" : "", b.data, p->c->color_err ? "\033[0m" : "");
+    buf_free(&b);
 }
 
 static void on_event(void *arg, const struct event *e)
 {
     struct cli_printer *p = arg;
+    struct buf b = {0};
+    snprintf(p->run_id, sizeof p->run_id, "%s", e->run ? e->run : "");
+    note_outcomes(p, e);
+    if (e->type == EVENT_RUN_CLOSED)
+        p->closed = e->status;
     if (p->kind == PRINTER_JSON) {
-        struct buf b = {0};
+        if (e->type == EVENT_RUN_CLOSED)
+            json_progress(p);
         event_to_json(e, &b);
         buf_putc(&b, '\n');
-        fwrite(b.data, 1, b.len, stdout);
-        fflush(stdout);
+        out_put(p->out, 1, b.data, b.len);
         buf_free(&b);
         return;
     }
+    if (e->type == EVENT_CANCELLING && p->live && !p->stops)
+        live_status(p->live, "stopping: TERM sent, KILL after a grace time; Ctrl-C kills at once");
     if (p->c->given[OPT_QUIET])
         return;
-    struct event_ctx ctx = {p, e};
-    bool shown_live = e->type == EVENT_RUN_OPENED || e->type == EVENT_STARTED || e->type == EVENT_RUN_CLOSED;
-    if (!p->live || p->muted)
-        say_event(p, e);
-    else if (!shown_live)
-        live_print_above(p->live, say_event_ctx, &ctx);
+    if (p->live && (e->type == EVENT_RUN_OPENED || e->type == EVENT_STARTED || (e->type == EVENT_CANCELLING && p->stops)))
+        return; /* the view shows it */
+    plain_event(&b, p->plan, e, p->run ? run_restarts(p->run) : 0);
+    if (b.len || e->type == EVENT_RUN_CLOSED) {
+        look_at_steps(p, e->type == EVENT_RUN_CLOSED);
+        say_kept(p);
+    }
+    if (b.len)
+        say(p, &b);
+    buf_free(&b);
+}
+
+void cli_printer_stopping(struct cli_printer *p)
+{
+    struct buf b = {0};
+    p->stops++;
+    if (p->live) {
+        live_status(p->live, p->stops == 1 ? "stopping: TERM sent, Ctrl-C again kills" : "killing: KILL sent");
+    } else if (p->kind == PRINTER_PLAIN && p->stops == 2 && !p->c->given[OPT_QUIET]) {
+        buf_puts(&b, "killing at once");
+        say(p, &b);
+    }
+    buf_free(&b);
 }
 
 struct run_observer cli_printer_observer(struct cli_printer *p)
@@ -238,14 +403,26 @@ struct run_observer cli_printer_observer(struct cli_printer *p)
     return o;
 }
 
-void cli_printer_end(struct cli_printer *p)
+/* ---- the end ---- */
+
+void cli_printer_end(struct cli_printer *p, enum cli_printer_end how)
 {
     if (p->ended)
         return;
     p->ended = true;
+    loop_timer_stop(p->progress_timer);
+    loop_timer_stop(p->steps_timer);
+    for (size_t i = 0; how == PRINTER_SUMMARY && i < p->progress.count; i++) {
+        struct progress *s = p->progress.items[i];
+        if (s->waits || (p->live && s->active)) /* a stream that ended by a lost node: its last line */
+            put_progress(p, s, 0);
+        s->active = false;
+    }
     if (p->live)
-        live_end(p->live);
-    fflush(stdout);
+        live_end(p->live, how == PRINTER_SUMMARY);
+    if (p->kind != PRINTER_JSON && !p->c->given[OPT_QUIET] && p->closed == RUN_DONE)
+        say_done(p);
+    out_flush(p->out);
 }
 
 void cli_printer_destroy(struct cli_printer *p)
@@ -253,6 +430,13 @@ void cli_printer_destroy(struct cli_printer *p)
     if (!p)
         return;
     live_destroy(p->live);
+    out_destroy(p->out);
+    loop_timer_destroy(p->progress_timer);
+    loop_timer_destroy(p->steps_timer);
+    progress_clear(&p->progress);
+    buf_free(&p->kept);
+    free(p->outcomes);
     free(p->said);
+    free(p->seen);
     free(p);
 }

@@ -534,6 +534,8 @@ void run_interrupt(struct run *r, int signum)
 
 void run_detach(struct run *r)
 {
+    if (r->stage >= STAGE_CLOSING)
+        return; /* it ends by itself */
     r->detached = true;
     r->result.status = RUN_OPEN;
     r->result.exit_status = 0;
@@ -598,6 +600,8 @@ static void create_lane(struct run *r, uint32_t i)
                                   .test_boot_id = arena_strdup(r->arena, r->options.test_boot_id ? r->options.test_boot_id : "")};
     o.liveness_ms = r->options.liveness_ms;
     o.reconnect_ms = r->options.reconnect_ms;
+    o.hello_ms = r->options.hello_ms;
+    o.backoff_ms = r->options.backoff_ms;
     o.label = h->name;
     lane->node = node_create(r->loop, r->pool, &o, &lane_callbacks, r);
 }

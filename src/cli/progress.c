@@ -1,0 +1,53 @@
+/* One entry per stream of a worker, kept in order of step and rank, so that the live view lists them as they are. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(const struct progress *p, const struct run_line *line)
+{
+    uint32_t a[] = {p->step->id, p->rank, p->node, p->stream};
+    uint32_t b[] = {line->step->id, line->line->rank, line->node, line->line->stream};
+    for (size_t i = 0; i < ARRAY_LEN(a); i++)
+        if (a[i] != b[i])
+            return a[i] < b[i] ? -1 : 1;
+    return 0;
+}
+
+struct progress *progress_of(struct progress_table *t, const struct run_line *line)
+{
+    if (t->last && compare(t->last, line) == 0)
+        return t->last;
+    size_t low = 0, high = t->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = compare(t->items[middle], line);
+        if (order == 0)
+            return t->last = t->items[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    struct progress *p = xcalloc(1, sizeof *p);
+    p->step = line->step;
+    p->node = line->node;
+    p->node_name = line->node_name;
+    p->rank = line->line->rank;
+    p->stream = line->line->stream;
+    t->items = xreallocarray(t->items, t->count + 1, sizeof(struct progress *));
+    memmove(&t->items[low + 1], &t->items[low], (t->count - low) * sizeof(struct progress *));
+    t->items[low] = p;
+    t->count++;
+    return t->last = p;
+}
+
+void progress_clear(struct progress_table *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        buf_free(&t->items[i]->text);
+        free(t->items[i]);
+    }
+    free(t->items);
+    *t = (struct progress_table){0};
+}

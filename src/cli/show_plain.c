@@ -1,0 +1,92 @@
+/* rhrun's own plain lines: what is worth a line where nothing can be redrawn. */
+#include "internal.h"
+
+#include <string.h>
+
+bool plain_step_failed(enum outcome o)
+{
+    return o == OUTCOME_FAILED || o == OUTCOME_TIMED_OUT || o == OUTCOME_UNKNOWN;
+}
+
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* "gpu3, gpu7 and 12 more" */
+static void failed_names(struct buf *b, const struct plan *plan, const struct plan_step *step, const uint8_t *outcomes)
+{
+    enum { NAMES_MAX = 8 };
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < plan->node_count; n++) {
+        if (!plain_step_failed((enum outcome)outcomes[(size_t)step->id * plan->node_count + n]))
+            continue;
+        if (count++ < NAMES_MAX)
+            buf_printf(b, "%s%s", count > 1 ? ", " : "", plan->spec->hosts[n].name);
+    }
+    if (count > NAMES_MAX)
+        buf_printf(b, " and %u more", count - NAMES_MAX);
+}
+
+void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *step, const struct run_counts *n, const uint8_t *outcomes)
+{
+    char took[32] = "";
+    struct buf names = {0};
+    if (n->started_ms && n->ended_ms >= n->started_ms)
+        cli_duration(n->ended_ms - n->started_ms, took);
+    if (n->failed) {
+        failed_names(&names, plan, step, outcomes);
+        buf_printf(b, "%s: failed on %s", step->name, names.len ? names.data : "a node that is away");
+        if (n->total > 1)
+            buf_printf(b, " (%u of %u nodes; done on %u)", n->failed, n->total, n->done + n->kept);
+        buf_free(&names);
+        return;
+    }
+    plan_node_set(plan, step->on, &names);
+    if (n->total > 1)
+        buf_printf(b, "%s: done on %u node%s", step->name, n->done, plural(n->done));
+    else
+        buf_printf(b, "%s: done on %s", step->name, names.data);
+    if (n->kept)
+        buf_printf(b, ", kept on %u", n->kept);
+    if (took[0])
+        buf_printf(b, " in %s", took);
+    buf_free(&names);
+}
+
+static void plain_note(struct buf *b, const struct plan *plan, const struct event *e)
+{
+    bool named = e->node < plan->spec->host_count && !str_starts(e->reason, "node \"");
+    buf_printf(b, "%s%s%s", named ? plan->spec->hosts[e->node].name : "", named ? ": " : "", e->reason);
+}
+
+void plain_event(struct buf *b, const struct plan *plan, const struct event *e, uint32_t restarts)
+{
+    const struct spec_distributed *d = &plan->spec->distributed;
+    switch (e->type) {
+    case EVENT_RUN_OPENED:
+        buf_printf(b, "run %s of %s on %u node%s", e->run, plan->spec->name, e->node_count, plural(e->node_count));
+        break;
+    case EVENT_STARTED:
+        if (e->generation == 1 && d->present)
+            buf_printf(b, "launch: %u worker%s on %u node%s", plan->world_size, plural(plan->world_size), e->attempt_count, plural(e->attempt_count));
+        break;
+    case EVENT_RESTART:
+        buf_printf(b, "restart %u of %u: %s", restarts, d->max_restarts, e->reason ? e->reason : "a worker failed");
+        break;
+    case EVENT_REISSUE:
+        buf_printf(b, "launching again: %s", e->reason ? e->reason : "it had not started on every node");
+        break;
+    case EVENT_CANCELLING:
+        buf_printf(b, "stopping (%s): TERM, then KILL after a grace time; Ctrl-C again kills at once", e->reason ? e->reason : "on request");
+        break;
+    case EVENT_NOTE:
+        if (e->reason)
+            plain_note(b, plan, e);
+        break;
+    case EVENT_RUN_CLOSED:
+    case EVENT_NODE_BOUND:
+    case EVENT_FINISHED:
+    case EVENT_SETTLED: break;
+    }
+}
