@@ -106,8 +106,11 @@ static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int ou
         const char *base = strrchr(s->shell, '/');
         base = base ? base + 1 : s->shell;
         argv.items[argv.count++] = xstrdup(base);
+        bool bash = str_eq(base, "bash");
+        if (bash) /* below sshd bash would read ~/.bashrc even for -c */
+            argv.items[argv.count++] = xstrdup("--norc");
         argv.items[argv.count++] = xstrdup("-e");
-        if (str_eq(base, "bash")) {
+        if (bash) {
             argv.items[argv.count++] = xstrdup("-o");
             argv.items[argv.count++] = xstrdup("pipefail");
         }

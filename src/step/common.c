@@ -246,12 +246,14 @@ int step_run_env(const struct plan *plan, const struct step_bind *bind, bool ent
     return 0;
 }
 
-void step_run_own_env(const struct step_bind *bind, struct step_env *env)
+void step_run_own_env(const struct step_bind *bind, bool node_rank, struct step_env *env)
 {
     if (bind->run_id)
         step_env_set(env, "RHRUN_RUN_ID", bind->run_id);
     if (bind->job_id)
         step_env_set(env, "RHRUN_JOB_ID", bind->job_id);
+    if (node_rank) /* a launch sets it itself, and only where there are ranks */
+        step_env_set(env, "RHRUN_NODE_RANK", arena_printf(env->arena, "%u", bind->node));
 }
 
 int step_run_shell(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,

@@ -51,7 +51,7 @@ void step_run_secrets(const struct step_bind *bind, struct arena *arena, struct 
 int step_run_env(const struct plan *plan, const struct step_bind *bind, bool entrypoint, struct step_env *env,
                  const struct spec_env ***ret_late, struct error *err);
 /* RHRUN_RUN_ID and RHRUN_JOB_ID */
-void step_run_own_env(const struct step_bind *bind, struct step_env *env);
+void step_run_own_env(const struct step_bind *bind, bool node_rank, struct step_env *env);
 /* One shell worker that runs the text. */
 int step_run_shell(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,
                    struct arena *arena, struct wire_run *run, struct error *err);

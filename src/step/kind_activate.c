@@ -25,7 +25,7 @@ static int activate_build(const struct plan *plan, const struct plan_step *step,
     ret_run->env_out = arena_strdup(arena, STEP_ENVIRONMENT);
     if (step_run_env(plan, bind, false, &env, NULL, err) < 0)
         return -1;
-    step_run_own_env(bind, &env);
+    step_run_own_env(bind, true, &env);
     ret_run->env = env.list;
     return step_run_shell(plan, bind, step->item, arena, ret_run, err);
 }

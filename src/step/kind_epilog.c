@@ -29,7 +29,7 @@ static int epilog_build(const struct plan *plan, const struct plan_step *step, c
     step_run_init(plan, step, bind, arena, ret_run);
     if (step_run_env(plan, bind, true, &env, &late, err) < 0)
         return -1;
-    step_run_own_env(bind, &env);
+    step_run_own_env(bind, true, &env);
     step_run_secrets(bind, arena, ret_run);
     ret_run->env = env.list;
     return step_run_shell(plan, bind, step->item, arena, ret_run, err);

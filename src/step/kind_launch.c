@@ -381,7 +381,7 @@ static int launch_build(const struct plan *plan, const struct plan_step *step, c
     ret_run->kind = WIRE_KIND_LAUNCH;
     ret_run->cwd = arena_strdup(arena, cwd);
     ret_run->timeout_ms = entry->timeout_ms;
-    step_run_own_env(bind, &env);
+    step_run_own_env(bind, false, &env);
     step_run_secrets(bind, arena, ret_run);
     return plan->spec->distributed.present ? build_ranks(&l, &env, err) : build_plain(&l, &env, err);
 }

@@ -80,7 +80,7 @@ static int run_build(const struct plan *plan, const struct plan_step *step, cons
     if (step_run_env(plan, bind, false, &env, NULL, err) < 0 ||
         step_expand_node(plan, bind, &item->creates, EXPR_PLAIN, arena, &creates, err) < 0)
         return -1;
-    step_run_own_env(bind, &env);
+    step_run_own_env(bind, true, &env);
     step_run_secrets(bind, arena, ret_run);
     ret_run->env = env.list;
     ret_run->creates = arena_strdup(arena, creates);
