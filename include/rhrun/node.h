@@ -49,6 +49,7 @@ struct node_options {
     uint32_t liveness_ms;       /* lost when nothing was heard for so long; 0 = 15 s */
     uint32_t hello_ms;          /* between the agent's start and its HELLO answer; 0 = 15 s */
     uint64_t reconnect_ms;      /* how long it tries to come back; 0 = 5 min */
+    uint32_t backoff_ms;        /* the first pause of it, doubled up to 5 s; 0 = 200 ms */
 };
 
 struct node *node_create(struct loop *loop, struct transport_pool *pool, const struct node_options *options,

@@ -51,6 +51,7 @@ struct run_options {
     bool take_over, replace;
     uint32_t liveness_ms;    /* 0 = default */
     uint64_t reconnect_ms;   /* 0 = default */
+    uint32_t hello_ms, backoff_ms; /* of struct node_options; 0 = default */
     const char *test_boot_id; /* test hook */
     bool allow_prompt;
     const struct transport_sim_script *sim; /* or NULL */

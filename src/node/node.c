@@ -61,7 +61,7 @@ void node_connection_lost(struct node *n, const struct error *err)
     drop_connection(n);
     if (first_loss) {
         n->lost_since_ms = now ? now : 1;
-        n->backoff_ms = 200;
+        n->backoff_ms = n->options.backoff_ms;
     }
     bool hopeless = copy.code == ERROR_HELD || copy.code == ERROR_PROTOCOL;
     if (!n->was_ready || hopeless || n->gave_up || now - n->lost_since_ms >= n->options.reconnect_ms) {
@@ -213,6 +213,8 @@ struct node *node_create(struct loop *loop, struct transport_pool *pool, const s
         n->options.hello_ms = 15000;
     if (!n->options.reconnect_ms)
         n->options.reconnect_ms = 300000;
+    if (!n->options.backoff_ms)
+        n->options.backoff_ms = 200;
     n->retry = loop_timer_create(loop, on_retry, n);
     n->deadline = loop_timer_create(loop, on_deadline, n);
     n->pinger = loop_timer_create(loop, on_ping, n);

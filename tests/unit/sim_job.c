@@ -1,0 +1,243 @@
+/* Controllers over simulated nodes. A kill is played in this process: the net stops, then the journal is closed and cut
+ * at a point between what was acknowledged and what was appended, which are the states a real kill can leave. */
+#include "sim_job.h"
+
+#include "rhrun/step.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { DEADLINE_S = 60 };
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
+struct sim_job *sim_job_create(uint32_t nodes, const struct sim_script *script)
+{
+    struct sim_job *job = xcalloc(1, sizeof *job);
+    job->arena = arena_create();
+    job->loop = loop_create();
+    job->net = sim_create(job->loop, nodes, script);
+    strcpy(job->home, "/tmp/rhrun-run-XXXXXX");
+    if (!mkdtemp(job->home) || setenv("RHRUN_HOME", job->home, 1) < 0)
+        fail_msg("no temporary folder");
+    job->hosts = arena_array(job->arena, nodes, sizeof *job->hosts);
+    for (uint32_t i = 0; i < nodes; i++)
+        job->hosts[i] = (struct spec_host){.name = arena_printf(job->arena, "n%u", i), .host = arena_printf(job->arena, "host%u", i),
+                                           .transport = SPEC_TRANSPORT_SIM};
+    job->spec = (struct spec){.path = "job.yaml", .dir = "/home/me/job", .name = "train", .origin = "/home/me/job/job.yaml",
+                              .hash = "h", .variant = "0123456789abcdef", .hosts = job->hosts, .host_count = nodes,
+                              .setup = job->setup, .nnodes = nodes};
+    job->spec.distributed = (struct spec_distributed){.present = true, .nnodes = nodes, .nproc = {NPROC_COUNT, 1}, .launcher = "native"};
+    job->spec.entrypoint = (struct spec_entrypoint){.kind = ENTRY_RUN, .target = {.text = "train"}};
+    job->reconnect_ms = 20000;
+    job->backoff_ms = 1;
+    return job;
+}
+
+struct spec_step *sim_job_step(struct sim_job *job, const char *name)
+{
+    if (job->spec.setup_count == SIM_STEPS_MAX)
+        fail_msg("too many steps");
+    struct spec_step *s = &job->setup[job->spec.setup_count++];
+    *s = (struct spec_step){.name = name, .run = {.text = arena_printf(job->arena, "make %s", name)}, .retry_backoff_ms = 1};
+    return s;
+}
+
+void sim_job_destroy(struct sim_job *job)
+{
+    run_destroy(job->run);
+    journal_close(job->journal);
+    sim_destroy(job->net);
+    loop_destroy(job->loop);
+    arena_destroy(job->arena);
+    buf_free(&job->said);
+    buf_free(&job->lines);
+    nftw(job->home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(job);
+}
+
+/* ---- watching ---- */
+
+static void on_event(void *arg, const struct event *e)
+{
+    struct sim_job *job = arg;
+    if (sim_is_cut(job->net))
+        return;
+    job->durable_seq = e->seq;
+    buf_printf(&job->said, "%s", event_type_name(e->type));
+    if (e->step)
+        buf_printf(&job->said, " %s@%u", e->step, e->node);
+    if (e->type == EVENT_FINISHED)
+        buf_printf(&job->said, " %s%s", outcome_name(e->outcome), e->adopted ? " adopted" : "");
+    if (e->type == EVENT_STARTED)
+        buf_printf(&job->said, " %s@%u", e->attempts[0].step, e->attempts[0].node);
+    if (e->generation)
+        buf_printf(&job->said, " generation %u", e->generation);
+    if (e->reason)
+        buf_printf(&job->said, ": %s", e->reason);
+    buf_putc(&job->said, '\n');
+    if (job->on_event)
+        job->on_event(job, e);
+}
+
+static void on_line(void *arg, const struct run_line *line)
+{
+    struct sim_job *job = arg;
+    buf_printf(&job->lines, "%s %.*s\n", line->node_name, (int)line->line->len, line->line->text);
+}
+
+static void on_finished(void *arg)
+{
+    struct sim_job *job = arg;
+    const struct run_result *res = run_result(job->run);
+    job->finished = true;
+    job->result = *res;
+    snprintf(job->cause_node, sizeof job->cause_node, "%s", res->has_cause && res->cause_node ? res->cause_node : "");
+    snprintf(job->cause_step, sizeof job->cause_step, "%s", res->has_cause && res->cause_step ? res->cause_step : "");
+    job->result.cause_node = job->cause_node;
+    job->result.cause_step = job->cause_step;
+    job->result.cause_tail = job->result.unverified_reason = NULL;
+}
+
+bool sim_job_said(const struct sim_job *job, const char *text)
+{
+    return job->said.data && strstr(job->said.data, text);
+}
+
+void sim_job_quiet(struct sim_job *job)
+{
+    buf_clear(&job->said);
+    buf_clear(&job->lines);
+}
+
+/* ---- a controller's life ---- */
+
+int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
+{
+    struct error err = ERROR_INIT;
+    struct transport_sim_script sim = sim_transport(job->net);
+    sim_revive(job->net);
+    job->finished = false;
+    job->result = (struct run_result){.exit_status = -1};
+    if (plan_compile(&job->spec, step_kinds, NULL, job->arena, &job->plan, &err) < 0 ||
+        journal_open(job->loop, job->spec.name, job->spec.origin, "me@here", &job->journal, &err) < 0)
+        fail_msg("%s", err.text);
+    job->durable_seq = journal_state(job->journal)->last_seq;
+    struct run_options o = {.mode = mode, .plan = job->plan, .journal = job->journal, .owner_name = "me@here", .flags = flags,
+                            .from_step = job->from_step, .take_over = job->take_over, .replace = job->replace,
+                            .liveness_ms = job->liveness_ms, .hello_ms = job->hello_ms, .backoff_ms = job->backoff_ms,
+                            .reconnect_ms = job->reconnect_ms, .sim = &sim, .observer = {on_event, on_line, NULL, job}};
+    job->run = run_create(job->loop, &o, on_finished, job);
+    if (run_start(job->run, &err) == 0)
+        return 0;
+    job->result.error = err;
+    return -1;
+}
+
+bool sim_job_turns(struct sim_job *job, bool (*until)(struct sim_job *job))
+{
+    uint64_t end = mono_ns() + (uint64_t)DEADLINE_S * 1000000000;
+    while (!job->finished) {
+        if (until && until(job))
+            return true;
+        if (!loop_turn(job->loop, true))
+            fail_msg("the controller waits for nothing; it said:\n%s", job->said.data ? job->said.data : "");
+        if (mono_ns() > end)
+            fail_msg("no end after %d s; it said:\n%s", DEADLINE_S, job->said.data ? job->said.data : "");
+    }
+    return until && until(job);
+}
+
+void sim_job_wait(struct sim_job *job)
+{
+    sim_job_turns(job, NULL);
+}
+
+void sim_job_close(struct sim_job *job)
+{
+    run_destroy(job->run);
+    journal_close(job->journal);
+    job->run = NULL;
+    job->journal = NULL;
+}
+
+int sim_job_mode(struct sim_job *job, enum run_mode mode, uint32_t flags)
+{
+    int rc = sim_job_start(job, mode, flags);
+    if (rc == 0)
+        sim_job_wait(job);
+    sim_job_close(job);
+    return rc < 0 ? -1 : job->result.exit_status;
+}
+
+int sim_job_run(struct sim_job *job, uint32_t flags)
+{
+    return sim_job_mode(job, RUN_EXECUTE, flags);
+}
+
+static void job_file(const struct sim_job *job, const char *name, char *ret, size_t size)
+{
+    char id[17];
+    journal_job_id(job->spec.name, job->spec.origin, id);
+    snprintf(ret, size, "%s/jobs/%s/%s", job->home, id, name);
+}
+
+void sim_job_kill(struct sim_job *job, uint64_t random)
+{
+    char path[256], sql[96];
+    uint64_t last = journal_state(job->journal)->last_seq, keep = job->durable_seq;
+    sim_cut(job->net);
+    keep += random % (last - keep + 1);
+    sim_job_close(job);
+    job_file(job, "journal.db", path, sizeof path);
+    snprintf(sql, sizeof sql, "DELETE FROM events WHERE seq>%llu", (unsigned long long)keep);
+    sqlite3 *db;
+    if (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", path, sqlite3_errmsg(db));
+    sqlite3_close(db);
+}
+
+void sim_job_forget(struct sim_job *job)
+{
+    char path[256];
+    job_file(job, "", path, sizeof path);
+    assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+struct counting {
+    enum event_type type;
+    size_t count;
+};
+
+static bool count_one(void *arg, const struct event *e)
+{
+    struct counting *c = arg;
+    c->count += e->type == c->type;
+    return true;
+}
+
+size_t sim_job_events(struct sim_job *job, enum event_type type)
+{
+    struct counting c = {type, 0};
+    struct journal *j;
+    struct error err = ERROR_INIT;
+    char id[17];
+    journal_job_id(job->spec.name, job->spec.origin, id);
+    if (journal_open_read(id, &j, &err) < 0 || journal_each(j, 0, count_one, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    journal_close(j);
+    return c.count;
+}

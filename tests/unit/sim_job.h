@@ -1,0 +1,62 @@
+/*
+ * A job on simulated nodes, for the tests of run: a spec built by hand, a real journal in a temporary RHRUN_HOME, and
+ * controllers that come and go. Set the fields, then sim_job_run as often as the test needs; what happened is in
+ * `said` (events and notes, a line each), `lines` (output) and the net.
+ */
+#ifndef RHRUN_TEST_SIM_JOB_H
+#define RHRUN_TEST_SIM_JOB_H
+
+#include "rhrun/run.h"
+#include "sim_node.h"
+
+enum { SIM_STEPS_MAX = 6 };
+
+struct sim_job {
+    struct spec spec;
+    struct spec_host *hosts;
+    struct spec_step setup[SIM_STEPS_MAX];
+    struct sim_net *net;
+    struct loop *loop;
+    struct arena *arena;
+    char home[64];
+    /* of the controller at hand */
+    uint32_t liveness_ms, hello_ms, backoff_ms;
+    uint64_t reconnect_ms;
+    bool take_over, replace;
+    const char *from_step;
+    struct journal *journal;
+    struct plan *plan;
+    struct run *run;
+    bool finished;
+    struct run_result result; /* of the last one; its error is a copy, its pointers died with the run */
+    char cause_node[64], cause_step[64];
+    struct buf said, lines;
+    uint64_t durable_seq;
+    void (*on_event)(struct sim_job *job, const struct event *e); /* a test's hook, after it was noted */
+    void *arg;
+};
+
+/* nodes hosts named n0, n1, ...; no set-up; the entrypoint is `run: train` on all of them, one worker each. */
+struct sim_job *sim_job_create(uint32_t nodes, const struct sim_script *script);
+void sim_job_destroy(struct sim_job *job);
+struct spec_step *sim_job_step(struct sim_job *job, const char *name); /* adds a set-up item */
+
+/* A controller's life. start: 0, or -1 with result.error. wait: turns the loop until it has finished (fails the test
+ * after a minute). close: as an orderly end does. */
+int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags);
+void sim_job_wait(struct sim_job *job);
+bool sim_job_turns(struct sim_job *job, bool (*until)(struct sim_job *job)); /* false: it finished before */
+void sim_job_close(struct sim_job *job);
+/* All of it: exit status, -1 when it could not start. */
+int sim_job_run(struct sim_job *job, uint32_t flags);
+int sim_job_mode(struct sim_job *job, enum run_mode mode, uint32_t flags);
+/* kill -9: the net is cut, the journal loses a random part of what was not acknowledged as durable. */
+void sim_job_kill(struct sim_job *job, uint64_t random);
+/* The state directory is lost. */
+void sim_job_forget(struct sim_job *job);
+/* Reads the journal: how often an event of this type is in it. */
+size_t sim_job_events(struct sim_job *job, enum event_type type);
+bool sim_job_said(const struct sim_job *job, const char *text);
+void sim_job_quiet(struct sim_job *job); /* forgets what was said */
+
+#endif

@@ -1,0 +1,777 @@
+/* The simulated agent: ledger, requests, programs, faults. */
+#include "sim_node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct attempt {
+    struct node_sim *node;
+    struct wire_record record; /* strings are this attempt's own */
+    bool settled;
+    struct sim_program program;
+    uint32_t turns_left;
+    bool stopping;
+    struct buf spool;
+};
+struct sub { /* an attached attempt */
+    struct attempt *attempt;
+    uint64_t offset;
+};
+struct peer {
+    struct peer *next;
+    struct node_sim *node;
+    struct transport *transport;
+    struct buf in;
+    bool greeted, reads, dead, frozen;
+    uint64_t epoch;
+    char variant[17];
+    struct sub *subs;
+    size_t sub_count;
+};
+struct node_sim {
+    struct sim_net *net;
+    uint32_t index;
+    char install[WIRE_ID_LEN + 1], boot_id[WIRE_ID_LEN + 1], address[32];
+    char *owner, *owner_name, *gone;
+    uint64_t epoch;
+    bool away;
+    struct attempt **attempts;
+    size_t attempt_count;
+    struct peer *peers;
+};
+struct sim_net {
+    struct loop *loop;
+    struct sim_script script;
+    struct node_sim *nodes;
+    uint32_t node_count;
+    struct sim_start *starts;
+    size_t start_count, start_cap;
+    struct attempt **live;
+    size_t live_count, live_cap;
+    struct loop_timer *turn;
+    struct arena *scratch;
+    uint64_t clock; /* strictly increasing, so that claims have an order */
+    uint32_t frames[WIRE_FENCED + 1];
+    bool cut;
+};
+
+/* ---- sending ---- */
+
+static void send_frame(struct peer *p, struct buf *frame)
+{
+    if (!p->dead && !p->frozen && !p->node->net->cut)
+        transport_sim_send(p->transport, frame->data, frame->len);
+    buf_free(frame);
+}
+
+static void send_text(struct peer *p, enum wire_type type, const char *a, const char *b, const char *c)
+{
+    struct buf out = {0};
+    size_t at = wire_begin(&out, type);
+    wire_put_string(&out, a);
+    if (b)
+        wire_put_string(&out, b);
+    if (c)
+        wire_put_string(&out, c);
+    wire_end(&out, at);
+    send_frame(p, &out);
+}
+
+static void send_token(struct peer *p, enum wire_type type, uint64_t token, const char *text)
+{
+    struct buf out = {0};
+    size_t at = wire_begin(&out, type);
+    wire_put_u64(&out, token);
+    if (text)
+        wire_put_string(&out, text);
+    wire_end(&out, at);
+    send_frame(p, &out);
+}
+
+static void send_record(struct peer *p, enum wire_type type, const struct attempt *a)
+{
+    struct buf out = {0};
+    struct wire_record r = a->record;
+    r.same_boot = strcmp(r.boot_id, a->node->boot_id) == 0;
+    r.spool_bytes = a->spool.len;
+    wire_put_record(&out, type, &r);
+    send_frame(p, &out);
+}
+
+/* Output that the peer has not had, then the end if there is one: true. */
+static bool send_news(struct peer *p, struct sub *s)
+{
+    struct attempt *a = s->attempt;
+    if (s->offset < a->record.kept_from)
+        s->offset = a->record.kept_from;
+    if (s->offset < a->spool.len) {
+        struct buf out = {0};
+        size_t at = wire_begin(&out, WIRE_OUTPUT);
+        wire_put_string(&out, a->record.attempt);
+        wire_put_u64(&out, s->offset);
+        wire_put_bytes(&out, a->spool.data + s->offset, a->spool.len - s->offset);
+        wire_end(&out, at);
+        send_frame(p, &out);
+        s->offset = a->spool.len;
+    }
+    if (a->record.state == WIRE_STATE_CLAIMED)
+        return false;
+    send_record(p, WIRE_EXIT, a);
+    return true;
+}
+
+static void attach(struct peer *p, struct attempt *a, uint64_t offset)
+{
+    struct sub s = {a, offset};
+    for (size_t i = 0; i < p->sub_count; i++)
+        if (p->subs[i].attempt == a) {
+            p->subs[i] = p->subs[--p->sub_count];
+            break;
+        }
+    if (send_news(p, &s))
+        return;
+    p->subs = xreallocarray(p->subs, p->sub_count + 1, sizeof *p->subs);
+    p->subs[p->sub_count++] = s;
+}
+
+static void publish(struct attempt *a)
+{
+    for (struct peer *p = a->node->peers; p; p = p->next)
+        for (size_t i = 0; i < p->sub_count; i++)
+            if (p->subs[i].attempt == a && send_news(p, &p->subs[i]))
+                p->subs[i--] = p->subs[--p->sub_count];
+}
+
+/* ---- connections ---- */
+
+static void peer_end(struct peer *p, const char *text)
+{
+    struct error err = ERROR_INIT;
+    if (p->dead)
+        return;
+    p->dead = true;
+    p->sub_count = 0;
+    error_set(&err, ERROR_INFRA, "%s", text);
+    if (!p->node->net->cut)
+        transport_sim_fail(p->transport, &err);
+}
+
+static void *peer_open(void *script, uint32_t index, const char *name, struct transport *t, struct error *err,
+                       enum transport_phase *ret_phase)
+{
+    struct sim_net *net = script;
+    struct node_sim *node = &net->nodes[index % net->node_count];
+    (void)name;
+    if (node->away || (net->script.refuse && net->script.refuse(net->script.arg, index))) {
+        *ret_phase = TRANSPORT_CONNECT;
+        error_set(err, ERROR_INFRA, "connection refused");
+        return NULL;
+    }
+    struct peer *p = xcalloc(1, sizeof *p);
+    p->node = node;
+    p->transport = t;
+    p->next = node->peers;
+    node->peers = p;
+    if (!net->cut)
+        transport_sim_send(t, WIRE_MAGIC, sizeof WIRE_MAGIC - 1);
+    return p;
+}
+
+static void peer_close(void *peer)
+{
+    struct peer *p = peer;
+    for (struct peer **at = &p->node->peers; *at; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            break;
+        }
+    buf_free(&p->in);
+    free(p->subs);
+    free(p);
+}
+
+/* ---- the ledger ---- */
+
+static struct attempt *find(const struct node_sim *node, const char *attempt)
+{
+    for (size_t i = 0; i < node->attempt_count; i++)
+        if (strcmp(node->attempts[i]->record.attempt, attempt) == 0)
+            return node->attempts[i];
+    return NULL;
+}
+
+static struct attempt *find_live(const struct node_sim *node, const char *slot)
+{
+    for (size_t i = 0; i < node->attempt_count; i++)
+        if (node->attempts[i]->record.state == WIRE_STATE_CLAIMED && (!slot || strcmp(node->attempts[i]->record.slot, slot) == 0))
+            return node->attempts[i];
+    return NULL;
+}
+
+static void live_remove(struct attempt *a)
+{
+    struct sim_net *net = a->node->net;
+    for (size_t i = 0; i < net->live_count; i++)
+        if (net->live[i] == a) {
+            net->live[i] = net->live[--net->live_count];
+            return;
+        }
+}
+
+static void attempt_free(struct attempt *a)
+{
+    for (struct peer *p = a->node->peers; p; p = p->next)
+        for (size_t i = 0; i < p->sub_count; i++)
+            if (p->subs[i].attempt == a)
+                p->subs[i--] = p->subs[--p->sub_count];
+    live_remove(a);
+    free(a->record.attempt);
+    free(a->record.slot);
+    free(a->record.key);
+    free(a->record.variant);
+    free(a->record.boot_id);
+    free(a->record.tail);
+    buf_free(&a->spool);
+    free(a);
+}
+
+static void remove_at(struct node_sim *node, size_t i)
+{
+    attempt_free(node->attempts[i]);
+    memmove(&node->attempts[i], &node->attempts[i + 1], (--node->attempt_count - i) * sizeof node->attempts[0]);
+}
+
+static void end_attempt(struct attempt *a, enum wire_state state, enum wire_cause cause, int32_t value)
+{
+    struct wire_record *r = &a->record;
+    live_remove(a);
+    r->state = (uint8_t)state;
+    r->end_mono_ns = r->cause_mono_ns = mono_ns();
+    r->end_wall_ms = ++a->node->net->clock;
+    r->cause = (uint8_t)cause;
+    r->value = value;
+    a->settled = false; /* what was on the disk was the claim */
+    publish(a);
+}
+
+static void write_output(struct attempt *a)
+{
+    uint8_t header[WIRE_SPOOL_HEADER];
+    if (!a->program.output)
+        return;
+    struct wire_spool h = {.len = (uint32_t)strlen(a->program.output), .stream = WIRE_STREAM_OUT, .wall_ms = 1};
+    wire_spool_put(header, &h);
+    buf_append(&a->spool, header, sizeof header);
+    buf_puts(&a->spool, a->program.output);
+}
+
+static void program_ends(struct attempt *a)
+{
+    if (a->program.lost)
+        end_attempt(a, WIRE_STATE_LOST, WIRE_CAUSE_NONE, 0);
+    else
+        end_attempt(a, WIRE_STATE_ENDED, a->program.status ? WIRE_CAUSE_EXIT : WIRE_CAUSE_NONE, a->program.status);
+}
+
+static void arm(struct sim_net *net)
+{
+    for (size_t i = 0; i < net->live_count; i++)
+        if (!net->live[i]->program.endless || net->live[i]->stopping) {
+            if (!loop_timer_active(net->turn))
+                loop_timer_start(net->turn, 1);
+            return;
+        }
+}
+
+void sim_turn(struct sim_net *net)
+{
+    for (size_t i = net->live_count; i-- > 0;) {
+        struct attempt *a = net->live[i];
+        if (a->stopping) {
+            end_attempt(a, WIRE_STATE_ENDED, WIRE_CAUSE_SIGNAL, 15);
+        } else if (!a->program.endless) {
+            write_output(a);
+            if (--a->turns_left == 0)
+                program_ends(a);
+            else
+                publish(a);
+        }
+    }
+}
+
+static void on_turn(void *arg)
+{
+    sim_turn(arg);
+    arm(arg);
+}
+
+static struct attempt *start(struct peer *p, const struct wire_run *run)
+{
+    struct node_sim *node = p->node;
+    struct sim_net *net = node->net;
+    struct attempt *a = xcalloc(1, sizeof *a);
+    a->node = node;
+    a->record = (struct wire_record){.attempt = xstrdup(run->attempt), .slot = xstrdup(run->slot), .key = xstrdup(run->key),
+                                     .variant = xstrdup(p->variant), .boot_id = xstrdup(node->boot_id), .tail = xstrdup("last line"),
+                                     .state = WIRE_STATE_CLAIMED, .claim_wall_ms = ++net->clock, .start_mono_ns = mono_ns()};
+    node->attempts = xreallocarray(node->attempts, node->attempt_count + 1, sizeof *node->attempts);
+    node->attempts[node->attempt_count++] = a;
+    if (net->start_count == net->start_cap) {
+        net->start_cap = net->start_cap ? net->start_cap * 2 : 64;
+        net->starts = xreallocarray(net->starts, net->start_cap, sizeof *net->starts);
+    }
+    struct sim_start *s = &net->starts[net->start_count++];
+    s->node = node->index;
+    snprintf(s->slot, sizeof s->slot, "%s", run->slot);
+    snprintf(s->key, sizeof s->key, "%s", run->key);
+    snprintf(s->attempt, sizeof s->attempt, "%s", run->attempt);
+    if (net->live_count == net->live_cap) {
+        net->live_cap = net->live_cap ? net->live_cap * 2 : 64;
+        net->live = xreallocarray(net->live, net->live_cap, sizeof *net->live);
+    }
+    net->live[net->live_count++] = a;
+    if (net->script.program)
+        net->script.program(net->script.arg, node->index, run, sim_started(net, node->index, run->slot), &a->program);
+    a->turns_left = a->program.turns;
+    write_output(a);
+    return a;
+}
+
+/* ---- requests ---- */
+
+static void on_run(struct peer *p, struct wire_in *in)
+{
+    struct wire_run run;
+    if (!wire_get_run(in, &run)) {
+        peer_end(p, "malformed RUN");
+        return;
+    }
+    struct attempt *known = find(p->node, run.attempt), *live = known ? NULL : find_live(p->node, run.slot);
+    if (known) {
+        send_record(p, WIRE_RECORD, known);
+        for (size_t i = 0; i < p->sub_count; i++)
+            if (p->subs[i].attempt == known)
+                return;
+        attach(p, known, 0);
+    } else if (live) {
+        send_text(p, WIRE_BUSY, run.attempt, live->record.attempt, run.slot);
+    } else {
+        struct attempt *a = start(p, &run);
+        send_text(p, WIRE_STARTED, run.attempt, NULL, NULL);
+        attach(p, a, 0);
+        if (!a->program.endless && a->turns_left == 0)
+            program_ends(a);
+        arm(p->node->net);
+    }
+}
+
+static void on_attempt(struct peer *p, enum wire_type type, struct wire_in *in)
+{
+    const char *id = wire_get_string(in);
+    uint8_t signal = type == WIRE_SIGNAL ? wire_get_u8(in) : 0;
+    if (type == WIRE_SIGNAL)
+        wire_get_u32(in);
+    uint64_t offset = type == WIRE_SIGNAL ? 0 : wire_get_u64(in);
+    struct attempt *a = find(p->node, id);
+    if (!wire_in_done(in)) {
+        peer_end(p, "malformed request");
+    } else if (!a) {
+        if (type != WIRE_ACK)
+            send_text(p, WIRE_FAULT, id, "attempt is not known on this node", NULL);
+    } else if (type == WIRE_ATTACH) {
+        attach(p, a, offset);
+    } else if (type == WIRE_ACK) {
+        if (offset > a->record.kept_from)
+            a->record.kept_from = offset < a->spool.len ? offset : a->spool.len;
+    } else if (a->record.state == WIRE_STATE_CLAIMED) {
+        a->record.stop_requested = 1;
+        a->stopping = a->stopping || signal == WIRE_KILL || !a->program.ignores_stop;
+        arm(p->node->net);
+    }
+}
+
+static void on_check(struct peer *p, struct wire_in *in)
+{
+    uint64_t token = wire_get_u64(in);
+    struct wire_strings paths = wire_get_strings(in);
+    CLEANUP(cleanup_free) uint8_t *there = xcalloc(paths.count + 1, 1);
+    struct buf out = {0};
+    for (uint32_t i = 0; i < paths.count; i++)
+        there[i] = !(p->node->gone && strcmp(p->node->gone, paths.items[i]) == 0);
+    size_t at = wire_begin(&out, WIRE_CHECKED);
+    wire_put_u64(&out, token);
+    wire_put_bytes(&out, there, paths.count);
+    wire_end(&out, at);
+    send_frame(p, &out);
+}
+
+static void on_token(struct peer *p, enum wire_type type, struct wire_in *in)
+{
+    struct node_sim *node = p->node;
+    uint64_t token = wire_get_u64(in);
+    if (type == WIRE_LIST) {
+        for (size_t i = 0; i < node->attempt_count; i++)
+            send_record(p, WIRE_RECORD, node->attempts[i]);
+        send_token(p, WIRE_LISTED, token, NULL);
+    } else if (type == WIRE_SETTLE) {
+        for (size_t i = 0; i < node->attempt_count; i++)
+            node->attempts[i]->settled = true;
+        send_token(p, WIRE_SETTLED, token, "");
+    } else {
+        struct buf out = {0};
+        size_t at = wire_begin(&out, WIRE_PONG);
+        wire_put_u64(&out, token);
+        wire_put_u64(&out, mono_ns());
+        wire_put_u64(&out, wall_ms());
+        wire_put_u32(&out, 40000 + node->index % 1000);
+        wire_end(&out, at);
+        send_frame(p, &out);
+    }
+}
+
+static void on_forget(struct peer *p, struct wire_in *in)
+{
+    struct wire_strings ids = wire_get_strings(in);
+    for (uint32_t k = 0; k < ids.count; k++)
+        for (size_t i = 0; i < p->node->attempt_count; i++)
+            if (strcmp(p->node->attempts[i]->record.attempt, ids.items[k]) == 0 &&
+                p->node->attempts[i]->record.state != WIRE_STATE_CLAIMED)
+                remove_at(p->node, i--);
+}
+
+static void replace(char **text, const char *by)
+{
+    free(*text);
+    *text = by ? xstrdup(by) : NULL;
+}
+
+static void send_facts(struct peer *p)
+{
+    static char empty[] = "", user[] = "me", home[] = "/home/me", arch[] = "x86_64", shell[] = "/bin/bash";
+    struct node_sim *node = p->node;
+    struct buf out = {0};
+    CLEANUP(cleanup_free) char *name = xasprintf("host-%u", node->index);
+    struct wire_facts f = {.version = WIRE_VERSION, .epoch = node->epoch, .install = node->install, .boot_id = node->boot_id,
+                           .machine_id = empty, .home_id = node->install, .hostname = name, .user = user, .home = home,
+                           .base_dir = home, .work_dir = home, .arch = arch, .kernel = empty, .os = empty, .shell = shell,
+                           .python = empty, .python_version = empty, .gpus = empty, .address = node->address, .cpus = 4,
+                           .memory_bytes = 1 << 30, .disk_free_bytes = 1 << 30, .mono_ns = mono_ns(), .wall_ms = wall_ms()};
+    wire_put_facts(&out, &f);
+    send_frame(p, &out);
+}
+
+static void on_hello(struct peer *p, struct wire_in *in)
+{
+    struct wire_hello h;
+    struct node_sim *node = p->node;
+    if (p->greeted || !wire_get_hello(in, &h)) {
+        peer_end(p, "malformed HELLO");
+        return;
+    }
+    bool same = str_eq(node->owner, h.owner), connected = false;
+    for (struct peer *o = node->peers; o; o = o->next)
+        connected = connected || (o != p && o->greeted && !o->reads && !o->dead);
+    struct attempt *live = find_live(node, NULL);
+    if (h.mode == WIRE_OWN && node->owner && !same && (connected || live)) {
+        struct buf out = {0};
+        size_t at = wire_begin(&out, WIRE_HELD);
+        wire_put_string(&out, node->owner_name);
+        wire_put_string(&out, connected ? "connection" : live->record.slot);
+        wire_put_u64(&out, node->epoch);
+        wire_end(&out, at);
+        send_frame(p, &out);
+        return;
+    }
+    p->greeted = true;
+    p->reads = h.mode == WIRE_READ;
+    snprintf(p->variant, sizeof p->variant, "%s", h.variant);
+    if (!p->reads) {
+        replace(&node->owner, h.owner);
+        replace(&node->owner_name, h.owner_name);
+        p->epoch = ++node->epoch;
+    }
+    send_facts(p);
+}
+
+/* An older connection's requests change nothing any more. */
+static bool fenced(struct peer *p)
+{
+    if (p->reads || !p->greeted || p->epoch == p->node->epoch)
+        return false;
+    struct buf out = {0};
+    size_t at = wire_begin(&out, WIRE_FENCED);
+    wire_put_u64(&out, p->node->epoch);
+    wire_put_string(&out, p->node->owner_name);
+    wire_end(&out, at);
+    send_frame(p, &out);
+    peer_end(p, "fenced");
+    return true;
+}
+
+static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
+{
+    if (!p->greeted && type != WIRE_HELLO) {
+        peer_end(p, "a request before HELLO");
+        return;
+    }
+    if (fenced(p))
+        return;
+    switch (type) {
+    case WIRE_HELLO: on_hello(p, in); return;
+    case WIRE_RUN: on_run(p, in); return;
+    case WIRE_ATTACH:
+    case WIRE_ACK:
+    case WIRE_SIGNAL: on_attempt(p, type, in); return;
+    case WIRE_LIST:
+    case WIRE_PING:
+    case WIRE_SETTLE: on_token(p, type, in); return;
+    case WIRE_CHECK: on_check(p, in); return;
+    case WIRE_FORGET: on_forget(p, in); return;
+    case WIRE_HELLO_OK:
+    case WIRE_HELD:
+    case WIRE_RECORD:
+    case WIRE_LISTED:
+    case WIRE_STARTED:
+    case WIRE_BUSY:
+    case WIRE_OUTPUT:
+    case WIRE_EXIT:
+    case WIRE_PONG:
+    case WIRE_SETTLED:
+    case WIRE_CHECKED:
+    case WIRE_FAULT:
+    case WIRE_FENCED: break;
+    }
+    peer_end(p, "an answer as a request");
+}
+
+static enum sim_fault fault_of(struct peer *p, enum wire_type type, const uint8_t *payload, uint32_t len)
+{
+    struct sim_net *net = p->node->net;
+    struct wire_in in = {payload, payload + len, net->scratch, false};
+    struct wire_run run = {0};
+    if (!net->script.frame)
+        return SIM_PASS;
+    const char *slot = type == WIRE_RUN && wire_get_run(&in, &run) ? run.slot : "";
+    return net->script.frame(net->script.arg, p->node->index, type, slot);
+}
+
+static void one_frame(struct peer *p, enum wire_type type, const uint8_t *payload, uint32_t len)
+{
+    struct sim_net *net = p->node->net;
+    struct wire_in in = {payload, payload + len, net->scratch, false};
+    arena_reset(net->scratch);
+    net->frames[type <= WIRE_FENCED ? type : 0]++;
+    enum sim_fault fault = fault_of(p, type, payload, len);
+    if (net->cut)
+        return;
+    switch (fault) {
+    case SIM_PASS: handle(p, type, &in); return;
+    case SIM_DROP_BEFORE: peer_end(p, "connection reset"); return;
+    case SIM_DROP_AFTER:
+        p->frozen = true;
+        handle(p, type, &in);
+        peer_end(p, "connection reset");
+        return;
+    case SIM_FREEZE: p->frozen = true; return;
+    case SIM_IGNORE: return;
+    case SIM_CUT_BEFORE: net->cut = true; return;
+    case SIM_CUT_AFTER:
+        p->frozen = true;
+        handle(p, type, &in);
+        net->cut = true;
+        return;
+    }
+}
+
+static void peer_received(void *peer, const uint8_t *data, size_t len)
+{
+    struct peer *p = peer;
+    size_t done = 0;
+    buf_append(&p->in, data, len);
+    while (!p->dead && !p->frozen && !p->node->net->cut && p->in.len > done) {
+        struct buf view = {p->in.data + done, p->in.len - done, 0};
+        enum wire_type type;
+        const uint8_t *payload;
+        uint32_t size;
+        int have = wire_peek(&view, &type, &payload, &size);
+        if (have < 0)
+            peer_end(p, "malformed frame");
+        if (have <= 0)
+            break;
+        one_frame(p, type, payload, size);
+        done += WIRE_HEADER_SIZE + size;
+    }
+    buf_consume(&p->in, done);
+}
+
+/* ---- the net ---- */
+
+struct sim_net *sim_create(struct loop *loop, uint32_t node_count, const struct sim_script *script)
+{
+    struct sim_net *net = xcalloc(1, sizeof *net);
+    net->loop = loop;
+    net->script = script ? *script : (struct sim_script){0};
+    net->nodes = xcalloc(node_count, sizeof *net->nodes);
+    net->node_count = node_count;
+    net->scratch = arena_create();
+    net->turn = loop_timer_create(loop, on_turn, net);
+    net->clock = wall_ms();
+    for (uint32_t i = 0; i < node_count; i++) {
+        struct node_sim *node = &net->nodes[i];
+        node->net = net;
+        node->index = i;
+        random_hex(node->install, WIRE_ID_LEN / 2);
+        random_hex(node->boot_id, WIRE_ID_LEN / 2);
+        snprintf(node->address, sizeof node->address, "10.%u.%u.%u", i >> 16, i >> 8 & 255, i & 255);
+    }
+    return net;
+}
+
+void sim_destroy(struct sim_net *net)
+{
+    if (!net)
+        return;
+    for (uint32_t i = 0; i < net->node_count; i++) {
+        struct node_sim *node = &net->nodes[i];
+        while (node->attempt_count > 0)
+            remove_at(node, node->attempt_count - 1);
+        free(node->attempts);
+        replace(&node->owner, NULL);
+        replace(&node->owner_name, NULL);
+        replace(&node->gone, NULL);
+    }
+    loop_timer_destroy(net->turn);
+    arena_destroy(net->scratch);
+    free(net->nodes);
+    free(net->starts);
+    free(net->live);
+    free(net);
+}
+
+struct transport_sim_script sim_transport(struct sim_net *net)
+{
+    return (struct transport_sim_script){peer_open, peer_received, peer_close, net};
+}
+
+const struct sim_start *sim_starts(const struct sim_net *net, size_t *ret_count)
+{
+    *ret_count = net->start_count;
+    return net->starts;
+}
+
+uint32_t sim_started(const struct sim_net *net, uint32_t node, const char *slot)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < net->start_count; i++)
+        n += net->starts[i].node == node && strcmp(net->starts[i].slot, slot) == 0;
+    return n;
+}
+
+size_t sim_live(const struct sim_net *net)
+{
+    return net->live_count;
+}
+
+uint32_t sim_frames(const struct sim_net *net, enum wire_type type)
+{
+    return net->frames[type];
+}
+
+void sim_drop(struct sim_net *net, uint32_t node)
+{
+    for (struct peer *p = net->nodes[node].peers; p; p = p->next)
+        peer_end(p, "connection reset");
+}
+
+void sim_away(struct sim_net *net, uint32_t node, bool away)
+{
+    net->nodes[node].away = away;
+    if (away)
+        sim_drop(net, node);
+}
+
+void sim_end(struct sim_net *net, uint32_t node, const char *slot, int32_t status)
+{
+    struct attempt *a = find_live(&net->nodes[node], slot);
+    if (a)
+        end_attempt(a, WIRE_STATE_ENDED, status ? WIRE_CAUSE_EXIT : WIRE_CAUSE_NONE, status);
+}
+
+void sim_lose(struct sim_net *net, uint32_t node, const char *slot)
+{
+    struct attempt *a = find_live(&net->nodes[node], slot);
+    if (a)
+        end_attempt(a, WIRE_STATE_LOST, WIRE_CAUSE_NONE, 0);
+}
+
+void sim_reboot(struct sim_net *net, uint32_t node, uint64_t vanish)
+{
+    struct node_sim *n = &net->nodes[node];
+    sim_drop(net, node);
+    random_hex(n->boot_id, WIRE_ID_LEN / 2);
+    for (size_t i = 0, at = 0; at < n->attempt_count; i++) {
+        struct attempt *a = n->attempts[at];
+        if (!a->settled && (vanish >> i % 64 & 1)) {
+            remove_at(n, at);
+            continue;
+        }
+        if (a->record.state == WIRE_STATE_CLAIMED)
+            end_attempt(a, WIRE_STATE_LOST, WIRE_CAUSE_NONE, 0);
+        at++;
+    }
+}
+
+void sim_reinstall(struct sim_net *net, uint32_t node)
+{
+    struct node_sim *n = &net->nodes[node];
+    sim_drop(net, node);
+    while (n->attempt_count > 0)
+        remove_at(n, n->attempt_count - 1);
+    random_hex(n->install, WIRE_ID_LEN / 2);
+    random_hex(n->boot_id, WIRE_ID_LEN / 2);
+    replace(&n->owner, NULL);
+}
+
+void sim_same_machine(struct sim_net *net, uint32_t node, uint32_t as)
+{
+    memcpy(net->nodes[node].install, net->nodes[as].install, sizeof net->nodes[node].install);
+}
+
+void sim_wipe(struct sim_net *net, uint32_t node, const char *slot)
+{
+    struct node_sim *n = &net->nodes[node];
+    for (size_t i = 0; i < n->attempt_count; i++)
+        if (strcmp(n->attempts[i]->record.slot, slot) == 0)
+            remove_at(n, i--);
+}
+
+void sim_path_gone(struct sim_net *net, uint32_t node, const char *path)
+{
+    replace(&net->nodes[node].gone, path);
+}
+
+void sim_own(struct sim_net *net, uint32_t node, const char *owner)
+{
+    replace(&net->nodes[node].owner, owner);
+    replace(&net->nodes[node].owner_name, owner);
+}
+
+uint32_t sim_record_count(const struct sim_net *net, uint32_t node)
+{
+    return (uint32_t)net->nodes[node].attempt_count;
+}
+
+void sim_cut(struct sim_net *net)
+{
+    net->cut = true;
+}
+
+bool sim_is_cut(const struct sim_net *net)
+{
+    return net->cut;
+}
+
+void sim_revive(struct sim_net *net)
+{
+    net->cut = false;
+}
