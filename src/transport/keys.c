@@ -164,7 +164,7 @@ static EVP_PKEY *ecdsa_from(struct cursor *c)
 static void key_problem(struct key *k, enum key_state state, const char *reason)
 {
     k->state = state;
-    snprintf(k->reason, sizeof(k->reason), "%s", reason);
+    snprintf(k->reason, sizeof(k->reason), "%.*s", (int)sizeof(k->reason) - 1, reason);
 }
 
 static bool set_blob(struct key *k, const uint8_t *blob, size_t len)
