@@ -90,6 +90,8 @@ struct plan_facts {
 /* 0 and *ret_plan in the arena, or -1 (for instance an input file that cannot be read). facts: node_count of them or NULL. */
 int plan_compile(const struct spec *spec, const struct step_kind *const *kinds /* NULL-terminated */,
                  const struct plan_facts *facts, struct arena *arena, struct plan **ret_plan, struct error *err);
+/* Can this node take its workers, by its facts alone? Asked before anything starts there. */
+int plan_check_node(const struct plan *plan, uint32_t node, const struct plan_facts *facts, struct error *err);
 /* Binds the rank table once counts are known; false and err when gpu was asked and a node has none. */
 int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct arena *arena, struct error *err);
 

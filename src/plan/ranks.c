@@ -36,6 +36,12 @@ static int count_of(const struct plan *plan, uint32_t node, const struct plan_fa
     return 0;
 }
 
+int plan_check_node(const struct plan *plan, uint32_t node, const struct plan_facts *facts, struct error *err)
+{
+    uint32_t count;
+    return plan->spec->distributed.present ? count_of(plan, node, facts, &count, err) : 0;
+}
+
 int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct arena *arena, struct error *err)
 {
     if (!plan->spec->distributed.present) { /* one plain process on the first node */

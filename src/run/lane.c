@@ -286,6 +286,16 @@ static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
         task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
 }
 
+/* A node that cannot have the workers asked for (no GPU) ends the run before its set-up, not behind it. */
+static void check_workers(struct lane *lane)
+{
+    const struct wire_facts *f = node_facts(lane->node);
+    const struct plan_facts facts = {true, f->cpus, f->gpu_count};
+    struct error err = ERROR_INIT;
+    if (plan_check_node(lane->run->plan, lane->index, &facts, &err) < 0)
+        run_fail(lane->run, RUN_FAILED, &err);
+}
+
 void lane_reconcile(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -311,8 +321,10 @@ void lane_reconcile(struct lane *lane)
     }
     if (lane->state == LANE_SETTLING)
         start_settling(lane);
-    if (lane->state == LANE_LISTED && r->options.mode == RUN_EXECUTE)
+    if (lane->state == LANE_LISTED && r->options.mode == RUN_EXECUTE) {
+        check_workers(lane);
         adopt_launch(lane);
+    }
     if (lane->state == LANE_LISTED)
         lane->state = LANE_SETUP;
     lane_advance(lane);

@@ -275,6 +275,8 @@ void launch_task_ended(struct run *r, const struct plan_step *step, uint32_t nod
     if (r->failing || r->cancelling)
         return; /* run_check_end sees to it */
     if (step->kind->phase == PHASE_PROLOG) {
+        if (r->stage != STAGE_PROLOG)
+            return; /* the ends of several nodes became durable together: the first has gone on for all */
         if (outcome != OUTCOME_OK && !r->generation_failed) {
             r->generation_failed = true;
             stop_others(r, step, STOP_GRACE_MS);
