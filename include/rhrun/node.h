@@ -2,7 +2,7 @@
  * node: one machine of the job: its connection, its agent, and what that agent says.
  *
  * A node connects through a transport, skips what login files print, sends HELLO and is ready when the agent
- * has answered. From then on requests are frames and answers are callbacks. It watches that the agent lives
+ * has answered. CHECK and LIST go out right behind each HELLO, so that their answers cost no further round trip. From then on requests are frames and answers are callbacks. It watches that the agent lives
  * (PING; anything received counts) and, once it was ready, reconnects by itself with growing pauses until
  * reconnect_ms have passed; each time it is ready again, `ready` is called with again = true and the owner
  * re-attaches what it needs (LIST, ATTACH from its file's size). The first connection is not retried.
@@ -30,7 +30,7 @@ struct node_callbacks {
     /* failed: for good. code ERROR_HELD when another owner holds the job there */
     void (*failed)(void *arg, struct node *n, const struct error *err);
     void (*record)(void *arg, struct node *n, const struct wire_record *r); /* of LIST, or answer to RUN */
-    void (*listed)(void *arg, struct node *n, uint64_t token);
+    void (*listed)(void *arg, struct node *n, uint64_t token); /* token 1: of the LIST behind HELLO */
     void (*started)(void *arg, struct node *n, const char *attempt);
     void (*busy)(void *arg, struct node *n, const char *attempt, const char *live_attempt, const char *slot);
     void (*output)(void *arg, struct node *n, const char *attempt, uint64_t offset, const uint8_t *data, uint32_t len);
@@ -46,6 +46,7 @@ struct node_options {
     const char *label;          /* what messages call it; NULL = host.name */
     struct transport_host host; /* strings must outlive the node */
     struct wire_hello hello;    /* host_digest and version are filled in; strings must outlive the node */
+    struct wire_strings checks; /* paths of a CHECK sent with every HELLO (token 1), answered before `listed` */
     uint32_t liveness_ms;       /* lost when nothing was heard for so long; 0 = 15 s */
     uint32_t hello_ms;          /* between the agent's start and its HELLO answer; 0 = 15 s */
     uint64_t reconnect_ms;      /* how long it tries to come back; 0 = 5 min */

@@ -338,22 +338,6 @@ static struct lane *lane_of(void *arg, struct node *n)
     return &r->lanes[node_index(n)];
 }
 
-/* The paths that kept steps must have created are asked for in one CHECK, answered before LISTED. */
-static void ask_creates(struct lane *lane)
-{
-    struct run *r = lane->run;
-    struct arena *arena = arena_create();
-    struct wire_strings paths = {arena_array(arena, r->plan->step_count + 1, sizeof(char *)), 0};
-    for (size_t i = 0; i < r->plan->step_count; i++) {
-        const char *path = r->plan->steps[i].creates;
-        if (path && r->plan->steps[i].on[lane->index])
-            paths.items[paths.count++] = arena_strdup(arena, path);
-    }
-    if (paths.count > 0)
-        node_check(lane->node, 1, &paths);
-    arena_destroy(arena);
-}
-
 static void on_ready(void *arg, struct node *n, bool again)
 {
     struct lane *lane = lane_of(arg, n);
@@ -374,8 +358,6 @@ static void on_ready(void *arg, struct node *n, bool again)
     }
     if (again)
         run_note(r, lane->index, "the node is back");
-    ask_creates(lane);
-    node_list(n, 1);
     run_changed(r);
 }
 

@@ -603,6 +603,10 @@ static void create_lane(struct run *r, uint32_t i)
     o.hello_ms = r->options.hello_ms;
     o.backoff_ms = r->options.backoff_ms;
     o.label = h->name;
+    o.checks.items = arena_array(r->arena, r->plan->step_count + 1, sizeof(char *));
+    for (size_t s = 0; s < r->plan->step_count; s++)
+        if (r->plan->steps[s].creates && r->plan->steps[s].on[i])
+            o.checks.items[o.checks.count++] = arena_strdup(r->arena, r->plan->steps[s].creates);
     lane->node = node_create(r->loop, r->pool, &o, &lane_callbacks, r);
 }
 
