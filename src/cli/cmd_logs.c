@@ -28,11 +28,12 @@ static int cmd_logs(struct cli *c)
                             .has_rank = c->given[OPT_RANK], .has_node = c->given[OPT_NODE]};
     if (number(c, OPT_RANK, &what.rank, &err) < 0 || number(c, OPT_NODE, &what.node, &err) < 0)
         return fail(c, &err);
-    what.raw = what.has_rank && !what.json;
+    what.raw = (what.has_rank || (what.step && what.has_node)) && !what.json;
     if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
         return fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
-    int rc = cli_logs_print(c, j, id, &what, NULL, &err);
+    struct cli_logs_end end = {0};
+    int rc = cli_logs_print(c, j, id, &what, &end, &err);
     journal_close(j);
     return rc < 0 ? fail(c, &err) : 0;
 }
@@ -40,35 +41,56 @@ static int cmd_logs(struct cli *c)
 static const enum cli_option_id logs_options[] = {OPT_FOLLOW, OPT_RANK, OPT_STEP, OPT_NODE, OPT_NO_PREFIX, OPT_SET, OPT_PARAM, OPT_COUNT};
 const struct cli_command cmd_logs_command = {
     "logs", "[RUN]", "Print the workers' output of a run",
-    "RUN is an id, a unique prefix, last (the default), or a spec file. --rank R gives that rank's bytes exactly,\n"
-    "--step NAME the output of a set-up step, --verbose that of every step. With -f, Ctrl-C only detaches.",
+    "RUN is an id, a unique prefix, last (the default), or a spec file. Without options:\n"
+    "the launch, all its generations in order. --step NAME: the output of that step,\n"
+    "--verbose: of every step. --rank R, or --step NAME with --node N: the bytes as they\n"
+    "were written, stdout to stdout, stderr to stderr. -f goes on until the run ends;\n"
+    "Ctrl-C ends only that (exit status 0).",
     logs_options, 0, 1, false, cmd_logs};
 
 /* ---- attach ---- */
+
+static void print_result(const struct state_run *run)
+{
+    struct buf b = {0};
+    struct error err = ERROR_INIT;
+    if (run->message)
+        error_set(&err, ERROR_JOB, "%s", run->message);
+    cli_json_result(&b, run->id, run_status_name(run->status), run->exit_status, &err, NULL);
+    fwrite(b.data, 1, b.len, stdout);
+    buf_free(&b);
+}
 
 static int cmd_attach(struct cli *c)
 {
     struct journal *j;
     const struct state_run *run;
     struct error err = ERROR_INIT;
-    int status = 0;
+    struct cli_logs_end end = {0};
     if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
         return fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
-    if (!c->given[OPT_QUIET] && !c->given[OPT_JSON])
+    bool json = c->given[OPT_JSON], talk = !c->given[OPT_QUIET] && !json;
+    if (talk && run->status == RUN_OPEN)
         fprintf(stderr, "rhrun: attached to run %s; Ctrl-C detaches, the job goes on\n", id);
-    struct cli_logs what = {.follow = true, .json = c->given[OPT_JSON], .all = c->given[OPT_VERBOSE]};
-    int rc = cli_logs_print(c, j, id, &what, &status, &err);
+    struct cli_logs what = {.follow = true, .events = true, .json = json, .all = c->given[OPT_VERBOSE]};
+    int rc = cli_logs_print(c, j, id, &what, &end, &err);
     const struct state_run *now = state_run_find(journal_state(j), id);
-    if (rc == 0 && now && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
+    if (rc == 0 && end.interrupted && talk)
+        fprintf(stderr, "rhrun: detached from run %s; it goes on\n", id);
+    else if (rc == 0 && now && talk)
         fprintf(stderr, "rhrun: run %s: %s%s%s\n", id, run_status_name(now->status), now->message ? ": " : "", now->message ? now->message : "");
+    else if (rc == 0 && now && json && !end.interrupted)
+        print_result(now);
     journal_close(j);
-    return rc < 0 ? fail(c, &err) : status;
+    return rc < 0 ? fail(c, &err) : end.interrupted ? 0 : end.exit_status;
 }
 
 static const enum cli_option_id attach_options[] = {OPT_NO_PREFIX, OPT_SET, OPT_PARAM, OPT_COUNT};
 const struct cli_command cmd_attach_command = {"attach", "[RUN]", "Follow a run to its end; Ctrl-C only detaches",
-                                               "Prints the output so far and what comes, and exits with the job's status.", attach_options, 0, 1, false, cmd_attach};
+                                               "Prints the output so far and what comes, and exits with the job's status, or with\n"
+                                               "0 when Ctrl-C ended the following.",
+                                               attach_options, 0, 1, false, cmd_attach};
 
 /* ---- cancel ---- */
 

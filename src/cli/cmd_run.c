@@ -288,10 +288,10 @@ static int spawn_detached(struct cli *c)
     if (c->given[OPT_JSON])
         printf("{\"type\":\"detached\",\"run\":\"%s\",\"pid\":%d}\n", id, (int)pid);
     else if (!c->given[OPT_QUIET])
-        fprintf(stderr, "rhrun: run %s goes on in the background: a controller without a terminal (pid %d) starts\n"
-                        "  what is still to be done, restarts what fails, and collects the output\n"
-                        "  follow it: rhrun attach %s; stop it: rhrun cancel %s\n"
-                        "  if this machine dies, what runs on the nodes runs on to its end and nothing new is started\n",
+        fprintf(stderr, "rhrun: run %s goes on without a terminal (controller pid %d):\n"
+                        "  what is left to do is started, failures are restarted, output is collected\n"
+                        "  follow: rhrun attach %s   stop: rhrun cancel %s\n"
+                        "  if this machine dies, the nodes finish what runs and start nothing new\n",
                 id, (int)pid, id, id);
     return 0;
 }

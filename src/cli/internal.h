@@ -195,8 +195,15 @@ struct cli_logs {
     uint32_t rank;
     bool has_node;
     uint32_t node;
-    bool follow, json, raw;
+    bool follow;           /* until the run ends; SIGINT and SIGTERM end only the following */
+    bool raw;              /* the bytes, not lines */
+    bool json;
+    bool events;           /* also what the controller did and noted */
 };
-int cli_logs_print(struct cli *c, struct journal *j, const char *run, const struct cli_logs *what, int *ret_status, struct error *err);
+struct cli_logs_end {
+    int exit_status;       /* the run's, once it has ended */
+    bool interrupted;
+};
+int cli_logs_print(struct cli *c, struct journal *j, const char *run, const struct cli_logs *what, struct cli_logs_end *ret, struct error *err);
 
 #endif

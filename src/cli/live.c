@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FRAME_MS = 40, TICK_MS = 100, STOPPED_MS = 200, ABOVE_MAX = 64 << 10, HELD_MAX = 8 << 20, BARS_MAX = 4, FINAL_ROWS = 40, KEPT_GROUP = 3 };
+enum { FRAME_MS = 40, TICK_MS = 100, STOPPED_MS = 200, ABOVE_MAX = 64 << 10, HELD_MAX = 8 << 20, BARS_MAX = 4, FINAL_ROWS = 20, KEPT_GROUP = 3 };
 
 struct item { /* a line of the steps' part */
     enum { ITEM_STEP, ITEM_KEPT, ITEM_OVER, ITEM_WAITING } kind;
@@ -210,7 +210,10 @@ static void put_words(struct live *l, const struct plan_step *step, const struct
     const char *state = over(n) ? n->failed ? failures ? "failed" : "stopped" : n->done ? "done" : "kept" :
                         n->running ? "running" : final ? "not started" : failures ? "waiting to be tried again" : "waiting";
     const char *style = n->failed ? "31" : n->running || n->done ? "" : "2";
-    canvas_printf(&l->now, style, "%s", state);
+    if (failures && n->failed && n->total > 1)
+        put_failures(l, step, failures);
+    else
+        canvas_printf(&l->now, style, "%s", state);
     if (!launch || (!n->running && !n->done) || !l->plan->spec->distributed.present)
         return;
     uint32_t workers = l->plan->world_size, restarts = run_restarts(l->run);
@@ -229,7 +232,7 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
     static const char *const ascii[] = {"|", "/", "-", "\\"};
     const struct run_counts *n = &l->counts[step->id];
     unsigned failures = real_failures(l, step), columns = l->now.columns;
-    bool ended = over(n);
+    bool ended = over(n), launch = step->kind->phase == PHASE_LAUNCH;
     const char *mark = " ", *style = "2";
     if (n->failed) {
         mark = failures ? l->utf8 ? "✗" : "x" : "-";
@@ -246,7 +249,7 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
     canvas_put(&l->now, "", " ", 1);
     canvas_field(&l->now, n->running && !final ? "1" : ended && n->done ? "" : "2", step->name, name_width);
     canvas_put(&l->now, "", "  ", 2);
-    if (n->total > 1 && step->kind->phase != PHASE_LAUNCH && (n->running || n->done || n->failed || n->kept)) {
+    if (n->total > 1 && !launch && (n->running || n->done || n->failed || n->kept)) {
         char total[16];
         int digits = snprintf(total, sizeof total, "%u", n->total);
         if (columns >= 60)
@@ -262,7 +265,7 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
         canvas_put(&l->now, "", "  ", 2);
         put_time(&l->now, "2", to > n->started_ms ? to - n->started_ms : 0);
     }
-    if (failures && (n->total > 1 || !ended)) {
+    if (failures && n->total > 1 && !launch) {
         canvas_put(&l->now, "", "  ", 2);
         put_failures(l, step, failures);
     }
@@ -386,9 +389,9 @@ static void draw(struct live *l, bool final)
 {
     unsigned columns, rows, bars = final ? 0 : count_bars(l);
     term_size(&columns, &rows);
-    unsigned most = rows > 2 ? rows - 1 : 1, limit = rows * 2 / 3 > 8 ? rows * 2 / 3 : 8;
+    unsigned most = rows > 2 ? rows - 1 : 1, limit = rows / 2 > 8 ? rows / 2 : 8;
     if (final)
-        limit = most = rows > FINAL_ROWS ? rows : FINAL_ROWS; /* it is never drawn over */
+        limit = most = FINAL_ROWS; /* it is never drawn over */
     limit = limit < most ? limit : most;
     canvas_clear(&l->now, columns);
     l->now.color = l->c->color_err;
