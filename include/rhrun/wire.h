@@ -172,6 +172,7 @@ struct wire_record {
     uint8_t same_boot;      /* boot_id is the node's current one */
     uint8_t stop_requested; /* ended by a stop: exit 0 is then no success */
     uint8_t timed_out;
+    uint64_t sequence;      /* of the claims of this job on this node: the order that no clock can turn round */
     uint64_t claim_wall_ms, start_mono_ns, end_mono_ns, end_wall_ms;
     uint64_t spool_bytes;   /* size of the spool so far */
     uint64_t kept_from;     /* smaller offsets were acknowledged and freed */

@@ -21,7 +21,7 @@
 
 #include <stdatomic.h>
 
-enum { SEGMENT_SIZE = 1 << 20, STATUS_VERSION = 1, STATUS_TEXT = 4096 };
+enum { SEGMENT_SIZE = 1 << 20, STATUS_VERSION = 2, STATUS_TEXT = 4096 };
 
 /* The status file: written in place through a shared mapping. Fixed-size, so a full disk cannot lose an
  * outcome. `state` is stored last (release), `spool_bytes` after the bytes it counts. */
@@ -36,6 +36,7 @@ struct status {
     uint32_t version;
     _Atomic uint32_t state; /* enum wire_state; 0 = claim not complete */
     char attempt[40], key[72], variant[24], boot_id[40], slot[256];
+    uint64_t sequence; /* one more than all claims of the job here had, given under its lock */
     uint64_t claim_wall_ms, start_mono_ns, end_mono_ns, end_wall_ms;
     uint32_t supervisor_pid;
     uint64_t supervisor_start; /* start tick, /proc/PID/stat field 22 */
@@ -56,8 +57,8 @@ struct status {
 /* Creates ATTEMPT's folder below a/ (a_fd), its status file preallocated for run's workers, takes the lock and
  * fills in the claim (state CLAIMED). On success *ret_dir and *ret_status are open (CLOEXEC), the latter holding
  * the lock. A failure with errno EEXIST means that the attempt is known; a half-made claim is replaced. */
-int status_create(int a_fd, const struct wire_run *run, const char *variant, const char *boot_id, int *ret_dir,
-                  int *ret_status, struct error *err);
+int status_create(int a_fd, const struct wire_run *run, const char *variant, const char *boot_id, uint64_t sequence,
+                  int *ret_dir, int *ret_status, struct error *err);
 /* Reads a record (strings into the arena). boot_id: the node's current one, for same_boot. */
 int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wire_record *ret, struct error *err);
 bool status_alive(int dir_fd); /* somebody holds the lock */

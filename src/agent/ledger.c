@@ -248,8 +248,8 @@ int ledger_epoch(const struct ledger *l, uint64_t *ret, struct error *err)
         return error_errno(err, ERROR_INFRA, errno, "cannot read the epoch of the job on the node");
     text[n] = 0;
     text[strcspn(text, "\n")] = 0;
-    if (n == 0)
-        *ret = 0; /* made, never written: no HELLO was answered yet */
+    if (!*text)
+        *ret = 0; /* made, never written (a power cut may leave zeros): no HELLO was answered yet */
     else if (!parse_u64(text, ret))
         return error_set(err, ERROR_INFRA, "the epoch of the job on the node is damaged: \"%s\"", text);
     return 0;

@@ -92,9 +92,14 @@ static bool never_started(const struct ledger *l, int dir_fd, struct status *sta
 static bool live_scan(void *context, const char *attempt, int dir_fd)
 {
     static struct status status;
-    if (ledger_status(dir_fd, &status) && status.state == WIRE_STATE_CLAIMED) {
+    struct server *s = context;
+    if (!ledger_status(dir_fd, &status))
+        return true;
+    if (status.sequence > s->sequence)
+        s->sequence = status.sequence;
+    if (status.state == WIRE_STATE_CLAIMED) {
         status.slot[sizeof status.slot - 1] = 0;
-        live_add(context, attempt, status.slot);
+        live_add(s, attempt, status.slot);
     }
     return true;
 }
@@ -116,7 +121,7 @@ static bool live_check(struct server *s, const char *attempt)
     return false;
 }
 
-/* The live attempt in a slot, or NULL. Under the lock. */
+/* The live attempt in a slot, or NULL; s->sequence is known afterwards. Under the lock. */
 static const struct live *live_in_slot(struct server *s, const char *slot)
 {
     if (!s->live_known)
@@ -172,7 +177,7 @@ static int run_start(struct server *s, const struct wire_run *run, struct error 
     CLEANUP(cleanup_close) int status_fd = -1;
     if (ledger_work_dir(l, err) < 0)
         return -1;
-    int rc = status_create(l->a_fd, run, l->variant, l->boot_id, &dir_fd, &status_fd, err);
+    int rc = status_create(l->a_fd, run, l->variant, l->boot_id, ++s->sequence, &dir_fd, &status_fd, err);
     if (rc == 0) {
         struct supervise supervise = {.run = run,
                                       .dir_fd = dir_fd,

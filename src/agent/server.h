@@ -36,7 +36,8 @@ struct server {
     struct settle settle;
     struct live *live;
     size_t live_count, live_cap;
-    bool live_known; /* the ledger was searched for them */
+    bool live_known; /* the ledger was searched for them, and for: */
+    uint64_t sequence; /* the highest of all claims */
     uint64_t last_tick_ns;
     struct pollfd *poll;
     size_t poll_cap;

@@ -51,7 +51,7 @@ static void text_set(char *to, size_t max, const char *from)
     snprintf(to, max, "%s", from ? from : "");
 }
 
-static int claim_fill(int fd, const struct wire_run *run, const char *variant, const char *boot_id)
+static int claim_fill(int fd, const struct wire_run *run, const char *variant, const char *boot_id, uint64_t sequence)
 {
     size_t size = status_size(run->worker_count);
     if (preallocate(fd, size) < 0)
@@ -65,6 +65,7 @@ static int claim_fill(int fd, const struct wire_run *run, const char *variant, c
     text_set(st->variant, sizeof st->variant, variant);
     text_set(st->boot_id, sizeof st->boot_id, boot_id);
     text_set(st->slot, sizeof st->slot, run->slot);
+    st->sequence = sequence;
     st->claim_wall_ms = wall_ms();
     st->worker_count = run->worker_count;
     for (uint32_t i = 0; i < run->worker_count; i++)
@@ -100,8 +101,8 @@ static bool half_made(int a_fd, const char *attempt)
     return flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-int status_create(int a_fd, const struct wire_run *run, const char *variant, const char *boot_id, int *ret_dir,
-                  int *ret_status, struct error *err)
+int status_create(int a_fd, const struct wire_run *run, const char *variant, const char *boot_id, uint64_t sequence,
+                  int *ret_dir, int *ret_status, struct error *err)
 {
     CLEANUP(cleanup_close) int dir = -1;
     CLEANUP(cleanup_close) int fd = -1;
@@ -122,7 +123,7 @@ int status_create(int a_fd, const struct wire_run *run, const char *variant, con
     if ((dir = openat(a_fd, run->attempt, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
         mkfifoat(dir, "bell", 0600) < 0 ||
         (fd = openat(dir, "status", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0 ||
-        flock(fd, LOCK_EX | LOCK_NB) < 0 || claim_fill(fd, run, variant, boot_id) < 0) {
+        flock(fd, LOCK_EX | LOCK_NB) < 0 || claim_fill(fd, run, variant, boot_id, sequence) < 0) {
         int errnum = errno;
         attempt_remove(a_fd, run->attempt);
         error_errno(err, ERROR_INFRA, errnum, "could not create attempt \"%s\"", run->attempt);
@@ -188,6 +189,7 @@ int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wir
         .same_boot = str_eq(st->boot_id, boot_id),
         .stop_requested = st->stop_requested != 0,
         .timed_out = st->timed_out != 0,
+        .sequence = st->sequence,
         .claim_wall_ms = st->claim_wall_ms,
         .start_mono_ns = st->start_mono_ns,
         .end_mono_ns = st->end_mono_ns,

@@ -41,8 +41,7 @@ const struct wire_record *lane_latest(const struct lane *lane, const struct plan
         const struct wire_record *r = &lane->records[i];
         if (strcmp(r->slot, step->slot) != 0 || (step->scope[0] && strcmp(r->variant, lane->run->work) != 0))
             continue;
-        if (!best || r->claim_wall_ms > best->claim_wall_ms ||
-            (r->claim_wall_ms == best->claim_wall_ms && r->start_mono_ns > best->start_mono_ns))
+        if (!best || r->sequence > best->sequence)
             best = r;
     }
     return best;

@@ -54,11 +54,11 @@ static const struct field record_fields[] = {
     STRING(wire_record, attempt),    STRING(wire_record, slot),          STRING(wire_record, key),
     STRING(wire_record, variant),    STRING(wire_record, boot_id),       U8(wire_record, state),
     U8(wire_record, same_boot),      U8(wire_record, stop_requested),    U8(wire_record, timed_out),
-    U64(wire_record, claim_wall_ms), U64(wire_record, start_mono_ns),    U64(wire_record, end_mono_ns),
-    U64(wire_record, end_wall_ms),   U64(wire_record, spool_bytes),      U64(wire_record, kept_from),
-    U64(wire_record, dropped_bytes), U8(wire_record, cause),             U32(wire_record, value),
-    U32(wire_record, cause_rank),    U64(wire_record, cause_mono_ns),    STRING(wire_record, tail),
-    STRING(wire_record, leftover),
+    U64(wire_record, sequence),      U64(wire_record, claim_wall_ms),    U64(wire_record, start_mono_ns),
+    U64(wire_record, end_mono_ns),   U64(wire_record, end_wall_ms),      U64(wire_record, spool_bytes),
+    U64(wire_record, kept_from),     U64(wire_record, dropped_bytes),    U8(wire_record, cause),
+    U32(wire_record, value),         U32(wire_record, cause_rank),       U64(wire_record, cause_mono_ns),
+    STRING(wire_record, tail),       STRING(wire_record, leftover),
 };
 
 static const struct field worker_end_fields[] = {

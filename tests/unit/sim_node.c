@@ -313,7 +313,7 @@ static struct attempt *start(struct peer *p, const struct wire_run *run)
     a->node = node;
     a->record = (struct wire_record){.attempt = xstrdup(run->attempt), .slot = xstrdup(run->slot), .key = xstrdup(run->key),
                                      .variant = xstrdup(p->variant), .boot_id = xstrdup(node->boot_id), .tail = xstrdup("last line"),
-                                     .state = WIRE_STATE_CLAIMED, .claim_wall_ms = ++net->clock, .start_mono_ns = mono_ns()};
+                                     .state = WIRE_STATE_CLAIMED, .sequence = ++net->clock, .claim_wall_ms = net->clock, .start_mono_ns = mono_ns()};
     node->attempts = xreallocarray(node->attempts, node->attempt_count + 1, sizeof *node->attempts);
     node->attempts[node->attempt_count++] = a;
     if (net->start_count == net->start_cap) {

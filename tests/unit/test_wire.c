@@ -34,7 +34,7 @@ static const struct wire_run run = {
     .env_default = {strings_a, 2}, .secrets = {strings_a, 1}, .workers = workers, .worker_count = 2, .timeout_ms = 9, .grace_ms = 8, .log_limit_bytes = 7};
 static const struct wire_record record = {
     .attempt = (char *)ID, .slot = (char *)"launch", .key = (char *)"k", .variant = (char *)"v", .boot_id = (char *)"b",
-    .state = WIRE_STATE_ENDED, .same_boot = 1, .stop_requested = 0, .timed_out = 1, .claim_wall_ms = 1,
+    .state = WIRE_STATE_ENDED, .same_boot = 1, .stop_requested = 0, .timed_out = 1, .sequence = 11, .claim_wall_ms = 1,
     .start_mono_ns = 2, .end_mono_ns = 3, .end_wall_ms = 4, .spool_bytes = 5, .kept_from = 6, .dropped_bytes = 7,
     .cause = WIRE_CAUSE_EXIT, .value = -8, .cause_rank = 9, .cause_mono_ns = 10, .tail = (char *)"tail\n",
     .leftover = (char *)"1 x\n", .workers = ends, .worker_count = 2};

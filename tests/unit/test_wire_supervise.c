@@ -108,7 +108,7 @@ static void start(struct fixture *f)
 {
     struct error err = ERROR_INIT;
     int status = -1;
-    if (status_create(f->a_fd, &f->run, "0011223344556677", "boot", &f->dir_fd, &status, &err) < 0)
+    if (status_create(f->a_fd, &f->run, "0011223344556677", "boot", 1, &f->dir_fd, &status, &err) < 0)
         fail_msg("%s", err.text);
     f->bell_fd = openat(f->dir_fd, "bell", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(f->bell_fd >= 0);
@@ -338,7 +338,7 @@ static void test_known_attempt(void **state)
     struct error err = ERROR_INIT;
     int dir = -1, status = -1;
     run_one(f, "true");
-    assert_int_equal(status_create(f->a_fd, &f->run, "v", "boot", &dir, &status, &err), -1);
+    assert_int_equal(status_create(f->a_fd, &f->run, "v", "boot", 1, &dir, &status, &err), -1);
     assert_int_equal(errno, EEXIST);
     assert_int_equal(dir, -1);
     /* what an agent that died while claiming left behind is taken over */
@@ -834,7 +834,7 @@ static void test_full_disk(void **state)
     run_reset(f);
     worker_add(f, "true");
     int dir = -1, status = -1;
-    int rc = status_create(f->a_fd, &f->run, "v", "boot", &dir, &status, &err);
+    int rc = status_create(f->a_fd, &f->run, "v", "boot", 1, &dir, &status, &err);
     bool gone = faccessat(f->a_fd, f->attempt, F_OK, 0) < 0;
     close(f->a_fd);
     f->a_fd = plain;
