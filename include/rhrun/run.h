@@ -80,7 +80,9 @@ struct run_result {
 struct run *run_create(struct loop *loop, const struct run_options *options, void (*finished)(void *arg), void *arg);
 int run_start(struct run *r, struct error *err);
 const struct run_result *run_result(const struct run *r);
-void run_destroy(struct run *r); /* takes NULL; not inside a callback of its own */
+/* Takes NULL; not inside a callback of its own. After a detach events may still be on their way: close the journal before
+ * the loop turns again. */
+void run_destroy(struct run *r);
 
 /* Stops in order (TERM, grace, KILL), closes the run as cancelled. Again: KILL at once. signum gives the exit status. */
 void run_interrupt(struct run *r, int signum);

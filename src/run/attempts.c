@@ -45,7 +45,6 @@ static void on_started_durable(void *arg)
         t->state = TASK_RUNNING;
         task_send(r, ctx->step, ctx->items[i].node);
     }
-    free(ctx);
     run_check_end(r);
 }
 
@@ -77,7 +76,7 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
     struct event e = {.type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
     if (generation)
         e.bind_json = bind;
-    run_append(r, &e, on_started_durable, ctx);
+    run_append_own(r, &e, on_started_durable, ctx);
     free(attempts);
     arena_destroy(arena);
     run_changed(r);
@@ -170,7 +169,6 @@ static void on_finished_durable(void *arg)
             launch_task_ended(r, ctx->step, ctx->node, ctx->outcome);
         run_check_end(r);
     }
-    free(ctx);
 }
 
 /* The first cause: the earliest failure, on the controller's clock. */
@@ -206,7 +204,7 @@ static void append_finished(struct run *r, const struct plan_step *step, uint32_
     e->key = step->key;
     e->inputs = plan_inputs_json(step, arena);
     e->node = node;
-    run_append(r, e, on_finished_durable, ctx);
+    run_append_own(r, e, on_finished_durable, ctx);
     arena_destroy(arena);
 }
 
@@ -272,13 +270,12 @@ static void on_retry(void *arg)
         t->state = TASK_FAILED;
         run_check_end(r);
     }
-    free(ctx);
 }
 
 static void retry_later(struct run *r, const struct plan_step *step, uint32_t node, uint64_t after_ms)
 {
     struct run_task *t = run_task(r, step, node);
-    struct retry_ctx *ctx = xmalloc(sizeof *ctx);
+    struct retry_ctx *ctx = arena_alloc(r->arena, sizeof *ctx);
     *ctx = (struct retry_ctx){r, step, node};
     t->state = TASK_WAITING;
     t->retry = loop_timer_create(r->loop, on_retry, ctx);

@@ -64,7 +64,7 @@ struct lane {
     struct error error;
 };
 
-enum stage { STAGE_SETUP, STAGE_PORT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_CLOSING, STAGE_CLOSED };
+enum stage { STAGE_SETUP, STAGE_RESTARTING, STAGE_PORT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_CLOSING, STAGE_CLOSED };
 
 struct run {
     struct loop *loop;
@@ -89,6 +89,7 @@ struct run {
     bool generation_failed;
     uint32_t master_port;
     const char *master_addr;
+    struct append *appends; /* not durable yet */
     struct loop_timer *stop_deadline;
     struct loop_timer *finisher;
     struct run_result result;
@@ -106,6 +107,7 @@ struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t 
 bool task_in_flight(const struct run_task *t);
 /* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
+void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
 void run_fail(struct run *r, enum run_status status, const struct error *err); /* no new starts; closes when nothing is in flight */
 void run_check_end(struct run *r);
 void run_changed(struct run *r);

@@ -327,6 +327,8 @@ void lane_reconcile(struct lane *lane)
     if (lane->state == LANE_LISTED)
         lane->state = LANE_SETUP;
     lane_advance(lane);
+    if (lane->state == LANE_BARRIER) /* a question to node 0 may have been lost with its connection */
+        launch_check_barrier(r);
 }
 
 /* ---- what the node says ---- */

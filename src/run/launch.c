@@ -236,7 +236,7 @@ static void generation_ended(struct run *r)
     run_cause_text(r->cause_outcome, r->result.cause, r->result.cause_value, what, sizeof what);
     reason = r->result.has_cause ? xasprintf("rank %u on node \"%s\": %s", r->result.cause_rank, r->result.cause_node, what) : xstrdup("a worker failed");
     r->restarts++;
-    r->stage = STAGE_PORT;
+    r->stage = STAGE_RESTARTING;
     struct event e = {.type = EVENT_RESTART, .generation = r->generation + 1, .reason = reason};
     run_append(r, &e, on_restart_durable, r);
 }
@@ -244,7 +244,7 @@ static void generation_ended(struct run *r)
 bool launch_epilog(struct run *r)
 {
     const struct plan_step *step = phase_step(r, PHASE_EPILOG);
-    if (!step || r->killing || r->stage == STAGE_EPILOG || (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT))
+    if (!step || r->killing || r->stage == STAGE_EPILOG || (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT && r->stage != STAGE_RESTARTING))
         return false;
     r->stage = STAGE_EPILOG;
     return start_phase(r, step, 0);

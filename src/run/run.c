@@ -24,16 +24,30 @@ void run_changed(struct run *r)
 
 /* ---- events ---- */
 
-struct append_ctx {
+struct append {
+    struct append *prev, *next;
     struct run *run;
     char *json; /* for the observer, NULL when there is none */
     void (*done)(void *arg);
-    void *arg;
+    void *arg, *owned;
 };
+
+static void append_free(struct append *a)
+{
+    if (a->prev)
+        a->prev->next = a->next;
+    else
+        a->run->appends = a->next;
+    if (a->next)
+        a->next->prev = a->prev;
+    free(a->json);
+    free(a->owned);
+    free(a);
+}
 
 static void on_durable(void *arg)
 {
-    struct append_ctx *ctx = arg;
+    struct append *ctx = arg;
     struct run *r = ctx->run;
     if (ctx->json) {
         struct arena *arena = arena_create();
@@ -41,17 +55,19 @@ static void on_durable(void *arg)
         if (event_from_json(ctx->json, strlen(ctx->json), arena, &e, NULL) == 0)
             r->options.observer.event(r->options.observer.arg, &e);
         arena_destroy(arena);
-        free(ctx->json);
     }
     if (ctx->done)
         ctx->done(ctx->arg);
-    free(ctx);
+    append_free(ctx);
 }
 
-void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
+static void append(struct run *r, struct event *e, void (*done)(void *arg), void *arg, void *owned)
 {
-    struct append_ctx *ctx = xmalloc(sizeof *ctx);
-    *ctx = (struct append_ctx){r, NULL, done, arg};
+    struct append *ctx = xmalloc(sizeof *ctx);
+    *ctx = (struct append){NULL, r->appends, r, NULL, done, arg, owned};
+    if (r->appends)
+        r->appends->prev = ctx;
+    r->appends = ctx;
     e->run = r->id;
     e->time_ms = wall_ms();
     if (r->options.observer.event) {
@@ -61,6 +77,16 @@ void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *a
         ctx->json = buf_steal(&json);
     }
     journal_append(r->journal, e, on_durable, ctx);
+}
+
+void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
+{
+    append(r, e, done, arg, NULL);
+}
+
+void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
+{
+    append(r, e, done, arg, arg);
 }
 
 void run_note(struct run *r, uint32_t node, const char *fmt, ...)
@@ -654,6 +680,8 @@ void run_destroy(struct run *r)
 {
     if (!r)
         return;
+    while (r->appends)
+        append_free(r->appends);
     for (size_t i = 0; i < r->plan->step_count * r->plan->node_count; i++) {
         loop_timer_destroy(r->tasks[i].retry);
         log_close(r->tasks[i].log);

@@ -251,6 +251,8 @@ static void end_attempt(struct attempt *a, enum wire_state state, enum wire_caus
     r->cause = (uint8_t)cause;
     r->value = value;
     a->settled = false; /* what was on the disk was the claim */
+    if (a->node->net->script.ended)
+        a->node->net->script.ended(a->node->net->script.arg, a->node->index, r);
     publish(a);
 }
 

@@ -40,6 +40,7 @@ struct sim_script {
                        start of this slot on this node, from 1; NULL = all end well at once */
     enum sim_fault (*frame)(void *arg, uint32_t node, enum wire_type type, const char *slot); /* slot: of a RUN, else "" */
     bool (*refuse)(void *arg, uint32_t node); /* a connection is asked for */
+    void (*ended)(void *arg, uint32_t node, const struct wire_record *record); /* a program ended or was lost */
     void *arg;
 };
 

@@ -152,7 +152,6 @@ static void test_local_faults(void **state)
     run_script("#!/bin/sh\necho first >&2\necho it is broken >&2\nexit 3\n", &dies, &host);
     assert_string_equal(dies.err.text, "host \"this machine\": agent: it ended before it spoke: it is broken");
     assert_int_equal(dies.phase, TRANSPORT_AGENT);
-    assert_false(dies.opened);
 
     struct peer silent = {.stop_at = 0};
     host.timeout_ms = 50;

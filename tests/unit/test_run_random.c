@@ -1,0 +1,327 @@
+/*
+ * run under random faults: controllers that are killed and started again over nodes that lose connections, frames,
+ * supervisors, power and disks, until the job is done. Whatever happens:
+ *   - a program that ended well is never started again, unless its node lost power before what it did was settled, or
+ *     is another machine;
+ *   - a launch is started again only after one of its ranks did not end well or its run was given up;
+ *   - an attempt is started at most once; no two attempts of a slot live at a time (the simulated ledger refuses);
+ *   - it comes to an end, done, and verifying it starts nothing.
+ *
+ * RHRUN_RANDOM_SEEDS=N, RHRUN_RANDOM_FIRST=N: which seeds; RHRUN_RANDOM_VERBOSE: says what happens.
+ */
+#include "sim_job.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SEEDS = 150, NODES_MAX = 4, CONTROLLERS_MAX = 150, SLOTS_MAX = SIM_STEPS_MAX };
+
+struct track { /* a set-up step on a node */
+    bool started, live, ok;
+    bool unsettled; /* nobody could know that it is on the disk */
+    bool excused;
+};
+struct world {
+    struct sim_job *job;
+    uint64_t seed, rng;
+    uint32_t nodes, faults; /* faults left */
+    struct track setup[SLOTS_MAX][NODES_MAX];
+    bool launched[NODES_MAX]; /* in this generation */
+    bool launch_excused;
+    uint32_t controllers;
+    bool verbose;
+};
+
+static uint64_t next(struct world *w)
+{
+    uint64_t z = w->rng += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+static bool chance(struct world *w, unsigned percent)
+{
+    return next(w) % 100 < percent;
+}
+
+/* One of the faults that are left. */
+static bool fault(struct world *w, unsigned percent)
+{
+    if (w->faults == 0 || !chance(w, percent))
+        return false;
+    w->faults--;
+    return true;
+}
+
+static void say(const struct world *w, const char *fmt, ...) FORMAT(2, 3);
+static void say(const struct world *w, const char *fmt, ...)
+{
+    va_list ap;
+    if (!w->verbose)
+        return;
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+static void violated(const struct world *w, const char *fmt, ...) FORMAT(2, 3);
+static void violated(const struct world *w, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
+    va_end(ap);
+    fail_msg("seed %llu: %s; the controllers said:\n%s", (unsigned long long)w->seed, text, w->job->said.data ? w->job->said.data : "");
+}
+
+/* ---- what the nodes see ---- */
+
+static struct track *track_of(struct world *w, uint32_t node, const char *slot)
+{
+    for (size_t i = 0; i < w->job->spec.setup_count; i++)
+        if (str_starts(slot, "setup:") && strcmp(slot + 6, w->job->setup[i].name) == 0)
+            return &w->setup[i][node];
+    return NULL;
+}
+
+static void program(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth, struct sim_program *ret)
+{
+    struct world *w = arg;
+    struct track *t = track_of(w, node, run->slot);
+    (void)nth;
+    say(w, "  node %u starts %s %.6s", node, run->slot, run->attempt);
+    if (t) {
+        if (t->started && t->ok && !t->excused)
+            violated(w, "%s on node %u was started again though it had ended well", run->slot, node);
+        *t = (struct track){.started = true, .live = true, .unsettled = true};
+    } else if (strcmp(run->slot, "launch") == 0) {
+        if (w->launched[node]) { /* another generation */
+            if (!w->launch_excused)
+                violated(w, "the launch on node %u was started again without a reason", node);
+            memset(w->launched, 0, sizeof w->launched);
+            w->launch_excused = false;
+        }
+        w->launched[node] = true;
+    }
+    ret->turns = chance(w, 40) ? 0 : (uint32_t)(next(w) % 6);
+    ret->output = chance(w, 30) ? "a line\n" : NULL;
+    if (fault(w, 6))
+        ret->status = 3;
+    else if (fault(w, 2))
+        ret->lost = true;
+}
+
+static void ended(void *arg, uint32_t node, const struct wire_record *r)
+{
+    struct world *w = arg;
+    struct track *t = track_of(w, node, r->slot);
+    bool ok = wire_record_success(r);
+    say(w, "  node %u: %s %.6s ended %s", node, r->slot, r->attempt, ok ? "well" : r->state == WIRE_STATE_LOST ? "lost" : "badly");
+    if (t) {
+        t->live = false;
+        t->ok = ok;
+    } else if (!ok) {
+        w->launch_excused = true;
+    }
+}
+
+static enum sim_fault frame(void *arg, uint32_t node, enum wire_type type, const char *slot)
+{
+    static const enum sim_fault kinds[] = {SIM_DROP_BEFORE, SIM_DROP_AFTER, SIM_CUT_BEFORE, SIM_CUT_AFTER};
+    struct world *w = arg;
+    (void)slot;
+    if (!fault(w, 5))
+        return SIM_PASS;
+    enum sim_fault f = chance(w, 6) ? SIM_FREEZE : kinds[next(w) % ARRAY_LEN(kinds)];
+    say(w, "  fault %d at frame %d on node %u", f, type, node);
+    return f;
+}
+
+static bool refuse(void *arg, uint32_t node)
+{
+    struct world *w = arg;
+    (void)node;
+    return fault(w, 3);
+}
+
+/* ---- what happens by itself ---- */
+
+static void power_cut(struct world *w, uint32_t node)
+{
+    say(w, "  node %u reboots", node);
+    for (size_t i = 0; i < SLOTS_MAX; i++)
+        if (w->setup[i][node].unsettled)
+            w->setup[i][node].excused = true;
+    w->launch_excused = true;
+    sim_reboot(w->job->net, node, next(w));
+}
+
+static void accident(struct world *w)
+{
+    uint32_t node = (uint32_t)(next(w) % w->nodes);
+    if (fault(w, 25)) {
+        power_cut(w, node);
+    } else if (fault(w, 8)) {
+        say(w, "  node %u is replaced", node);
+        for (size_t i = 0; i < SLOTS_MAX; i++)
+            w->setup[i][node].excused = true;
+        w->launch_excused = true;
+        sim_reinstall(w->job->net, node);
+    } else if (fault(w, 20)) {
+        say(w, "  the supervisors on node %u are killed", node);
+        for (size_t i = 0; i < w->job->spec.setup_count; i++) {
+            CLEANUP(cleanup_free) char *slot = xasprintf("setup:%s", w->job->setup[i].name);
+            sim_lose(w->job->net, node, slot);
+        }
+        sim_lose(w->job->net, node, "launch");
+    } else {
+        sim_drop(w->job->net, node);
+    }
+}
+
+static void on_event(struct sim_job *job, const struct event *e)
+{
+    struct world *w = job->arg;
+    say(w, "%llu %s %s %u %s %s", (unsigned long long)e->seq, event_type_name(e->type), e->step ? e->step : "", e->node,
+        e->type == EVENT_FINISHED ? outcome_name(e->outcome) : "", e->reason ? e->reason : "");
+    if (e->type == EVENT_SETTLED)
+        for (size_t i = 0; i < SLOTS_MAX; i++)
+            w->setup[i][e->node].unsettled = w->setup[i][e->node].live;
+    if (e->type == EVENT_RUN_CLOSED && e->status != RUN_DONE)
+        w->launch_excused = true;
+    if (fault(w, 5)) {
+        say(w, "  killed at this event");
+        sim_cut(job->net);
+    }
+}
+
+static bool cut(struct sim_job *job)
+{
+    struct world *w = job->arg;
+    if (!sim_is_cut(job->net) && fault(w, 1))
+        accident(w);
+    return sim_is_cut(job->net);
+}
+
+/* ---- one seed ---- */
+
+static void make_job(struct world *w)
+{
+    static const char *const names[SLOTS_MAX] = {"one", "two", "three", "four"};
+    const struct sim_script script = {program, frame, refuse, ended, w};
+    struct sim_job *job = w->job = sim_job_create(w->nodes, &script);
+    size_t steps = 1 + next(w) % 4;
+    for (size_t i = 0; i < steps; i++) {
+        struct spec_step *s = sim_job_step(job, names[i]);
+        s->on = chance(w, 25) ? ON_FIRST : ON_ALL;
+        s->retry_times = (uint32_t)(next(w) % 3);
+        s->creates.text = chance(w, 30) ? arena_printf(job->arena, "made/%s", names[i]) : NULL;
+    }
+    job->spec.distributed.present = chance(w, 80);
+    job->spec.distributed.max_restarts = (uint32_t)(next(w) % 3);
+    job->spec.entrypoint.prolog.text = chance(w, 30) ? "before" : NULL;
+    job->spec.entrypoint.epilog.text = chance(w, 30) ? "after" : NULL;
+    job->liveness_ms = job->hello_ms = 100;
+    job->reconnect_ms = 400;
+    job->on_event = on_event;
+    job->arg = w;
+}
+
+/* The controller is dead: what runs goes on meanwhile. */
+static void between(struct world *w)
+{
+    for (uint64_t turns = next(w) % 8; turns > 0; turns--)
+        sim_turn(w->job->net);
+    if (fault(w, 20))
+        accident(w);
+    if (fault(w, 4)) {
+        say(w, "  the state directory is lost");
+        sim_job_forget(w->job);
+        for (size_t i = 0; i < SLOTS_MAX; i++)
+            for (uint32_t n = 0; n < w->nodes; n++)
+                w->setup[i][n].unsettled = true; /* that it was settled is lost too */
+        w->launch_excused = true;
+        w->job->take_over = true;
+    }
+}
+
+static bool one_controller(struct world *w)
+{
+    struct sim_job *job = w->job;
+    w->controllers++;
+    say(w, "controller %u", w->controllers);
+    if (sim_job_start(job, RUN_EXECUTE, 0) < 0)
+        violated(w, "could not start: %s", job->result.error.text);
+    if (sim_job_turns(job, cut)) {
+        say(w, "  killed");
+        sim_job_kill(job, next(w));
+        between(w);
+        return false;
+    }
+    sim_job_close(job);
+    job->take_over = false;
+    int rc = job->result.exit_status;
+    say(w, "exit status %d: %s", rc, job->result.error.text);
+    if (rc != 0 && rc != 1 && rc != 3)
+        violated(w, "exit status %d: %s", rc, job->result.error.text);
+    if ((rc == 0) != (job->result.status == RUN_DONE) || (rc != 0 && !job->result.error.text[0]))
+        violated(w, "exit status %d does not fit run status %d", rc, job->result.status);
+    return rc == 0;
+}
+
+static void check_done(struct world *w)
+{
+    struct sim_job *job = w->job;
+    size_t before, after;
+    for (size_t i = 0; i < job->spec.setup_count; i++)
+        for (uint32_t n = 0; n < w->nodes; n++)
+            if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok)
+                violated(w, "done, but step %s has not ended well on node %u", job->setup[i].name, n);
+    w->faults = 0;
+    sim_starts(job->net, &before);
+    assert_int_equal(sim_job_mode(job, RUN_VERIFY, 0), 0);
+    sim_starts(job->net, &after);
+    if (before != after || job->result.unverified_nodes || job->result.verified_nodes != w->nodes)
+        violated(w, "verifying the finished job: %zu starts, %u nodes unverified", after - before, job->result.unverified_nodes);
+}
+
+static void run_seed(uint64_t seed, bool verbose)
+{
+    struct world w = {.seed = seed, .rng = seed * 0x2545F4914F6CDD1Du, .verbose = verbose};
+    w.nodes = 1 + (uint32_t)(next(&w) % NODES_MAX);
+    w.faults = (uint32_t)(next(&w) % 25);
+    say(&w, "seed %llu: %u nodes, %u faults", (unsigned long long)seed, w.nodes, w.faults);
+    make_job(&w);
+    while (!one_controller(&w))
+        if (w.controllers > CONTROLLERS_MAX)
+            violated(&w, "not done after %u controllers", w.controllers);
+    check_done(&w);
+    sim_job_destroy(w.job);
+}
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    uint64_t n;
+    const char *text = getenv(name);
+    return text && parse_u64(text, &n) ? n : otherwise;
+}
+
+static void test_random_faults(void **unused)
+{
+    (void)unused;
+    uint64_t first = number("RHRUN_RANDOM_FIRST", 1), count = number("RHRUN_RANDOM_SEEDS", SEEDS);
+    for (uint64_t seed = first; seed < first + count; seed++)
+        run_seed(seed, getenv("RHRUN_RANDOM_VERBOSE") != NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_faults)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
