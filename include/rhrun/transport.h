@@ -63,9 +63,11 @@ struct transport_host {
 };
 
 struct transport_callbacks {
-    void (*opened)(void *arg);  /* the agent runs (its magic was seen, `data` follows); what was written before goes out
-                                 * now. With `command`: it was started. May be NULL */
-    void (*data)(void *arg, const uint8_t *data, size_t len); /* len > 0; data is valid during the call */
+    void (*opened)(void *arg);  /* logged in, and the agent is being started: transport_host_digest is final, and what is
+                                 * written from now on (or was before) goes out right behind the upload. The phase stays
+                                 * TRANSPORT_AGENT until it speaks; `closed` may still come instead. Once; may be NULL */
+    void (*data)(void *arg, const uint8_t *data, size_t len); /* len > 0; data is valid during the call. The first call
+                                                               * holds the agent's magic (noise may precede it) */
     void (*drained)(void *arg); /* after transport_queued was TRANSPORT_QUEUE_HIGH or more: it is below half of it. May be NULL */
     /* The stream has ended: err says which host, what failed and what to do; code ERROR_INFRA (ERROR_TIMEOUT when a
      * deadline passed). The agent ending is reported this way too. phase: where it was. */

@@ -32,8 +32,7 @@ extern const struct transport_ops transport_ssh_ops, transport_openssh_ops, tran
 enum start_event {
     START_NONE,   /* nothing known yet */
     START_OPENED, /* the agent speaks */
-    START_SEND,   /* the node wants the agent of start->arch (its own script waits for it on stdin) */
-    START_AGAIN,  /* this folder did not do; the script has ended, run one for the next */
+    START_AGAIN,  /* the script has ended: run another, for the next folder or another machine type */
     START_FAILED, /* err says why */
 };
 struct start {
@@ -65,6 +64,8 @@ struct transport {
     struct loop_timer *deadline; /* of the phase */
     struct buf out;              /* written, from out_at on not yet sent */
     size_t out_at;
+    size_t early; /* before OPEN: bytes behind out_at that this start was sent; kept, another may need them */
+    bool told;    /* `opened` was called */
     bool paused, high;
     bool failing; /* error is set, `closed` comes in the next turn */
     bool gone;    /* transport_close was called inside one of its callbacks */
@@ -81,7 +82,7 @@ void transport_fail(struct transport *t, const struct error *err);
 void transport_failf(struct transport *t, enum error_code code, const char *hint, const char *fmt, ...) FORMAT(4, 5);
 void transport_set_phase(struct transport *t, enum transport_phase phase); /* starts its deadline */
 void transport_switch(struct transport *t, const struct transport_ops *ops); /* give up this kind for another */
-void transport_opened(struct transport *t); /* called by transport_received; by a kind only for `command` */
+void transport_started(struct transport *t); /* the start script (or `command`) runs: calls `opened` */
 void transport_received(struct transport *t, const uint8_t *data, size_t len);
 /* The stream has ended; text is what is known of the reason ("" = nothing), from the node's stderr say. */
 void transport_ended(struct transport *t, const char *text);

@@ -76,7 +76,7 @@ static void local_open(struct transport *t)
         const char *const argv[] = {"/bin/sh", "-c", t->host.command, NULL};
         t->impl = child_stream_start(t, NULL, argv, NULL, ended);
         if (t->impl)
-            transport_opened(t);
+            transport_started(t);
         return;
     }
     const char *path = agent_path(t, buffer, sizeof(buffer));
@@ -84,6 +84,8 @@ static void local_open(struct transport *t)
         return;
     const char *const argv[] = {"rhrun-agent", NULL};
     t->impl = child_stream_start(t, path, argv, NULL, ended);
+    if (t->impl)
+        transport_started(t);
 }
 
 static void local_flush(struct transport *t)

@@ -150,8 +150,9 @@ static void spawn(struct openssh *o)
         loop_timer_start(t->deadline, (uint64_t)timeout_ms * LOGIN_PHASES);
     const char *const *argv = arguments(t);
     o->stream = child_stream_start(t, NULL, argv, NULL, ended);
+    /* Else `opened` comes with the agent's first bytes: only then is it known that ssh has logged in. */
     if (o->stream && t->host.command)
-        transport_opened(t);
+        transport_started(t);
 }
 
 static void granted(void *arg)

@@ -64,6 +64,8 @@ static void sim_open(struct transport *t)
     if (!s->peer) {
         t->phase = phase;
         transport_failf(t, err.code ? err.code : ERROR_INFRA, err.hint, "%s", err.text);
+    } else {
+        transport_started(t);
     }
 }
 

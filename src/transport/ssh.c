@@ -661,8 +661,7 @@ static bool step(struct ssh *s)
             return false;
         if (rc == 0) {
             s->step = STEP_STREAM;
-            if (t->host.command)
-                transport_opened(t);
+            transport_started(t);
             return true;
         }
         if (s->eof || s->io_errno)

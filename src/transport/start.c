@@ -1,9 +1,9 @@
 /*
  * How the agent gets on a node: a short script is run there by sshd, reads the agent from its stdin
  * into a fresh private file and execs it, so the channel becomes the agent's. The script needs a POSIX
- * shell, head, chmod, rm and uname. It answers by lines that carry a random tag, which no login file
- * can print: WANTED ARCH, or FAILED WHY INDEX FOLDER: TEXT, after which the next folder is tried by a
- * new script (the rest of a half-read upload cannot be told apart from what follows it).
+ * shell, dd, chmod, rm and uname; dd because it reads no byte too many, so what the controller says to
+ * the agent can follow its upload at once. It answers by lines that carry a random tag, which no login
+ * file can print: WANTED ARCH, or FAILED WHY INDEX FOLDER: TEXT, and ends; another is run then.
  */
 #include "internal.h"
 
@@ -22,14 +22,14 @@ static void append_script(struct transport *t, struct buf *s)
 {
     const struct start *start = &t->start;
     const struct agent_binary *first = pool_agent(t->pool, start->arch);
-    buf_printf(s, "umask 077;n=%zu;m=$(uname -m);case $m in amd64)m=x86_64;;arm64)m=aarch64;;esac;case $m in %s);;",
+    /* What most machines have tells their type without a process. */
+    buf_printf(s, "umask 077;n=%zu;m=;[ -e /lib64/ld-linux-x86-64.so.2 ]&&m=x86_64;[ -e /lib/ld-linux-aarch64.so.1 ]&&m=;"
+                  "[ -n \"$m\" ]||m=$(uname -m);case $m in amd64)m=x86_64;;arm64)m=aarch64;;esac;case $m in %s);;",
                first ? first->size : 0, start->arch);
     for (size_t i = 0; i < t->pool->agent_count; i++) {
         const struct agent_binary *other = &t->pool->agents[i];
-        /* It is sent only after the first one was read to its end, so nothing is read too far. */
         if (other->size && strcmp(other->arch, start->arch) != 0)
-            buf_printf(s, "%s)head -c $n>/dev/null;n=%zu;echo;echo " MARK "WANTED %s $m;;", other->arch, other->size,
-                       start->tag);
+            buf_printf(s, "%s)echo;echo " MARK "WANTED %s $m;exit 1;;", other->arch, start->tag);
     }
     buf_printf(s, "*)echo;echo " MARK "FAILED %s arch 0 $m;exit 1;;esac;f=;for p in", start->tag);
     for (size_t i = start->skip; i < ARRAY_LEN(folders); i++)
@@ -39,10 +39,9 @@ static void append_script(struct transport *t, struct buf *s)
     buf_printf(s, ";do i=${p%%%%:*};d=${p#*:};[ -n \"$d\" ]&&[ -d \"$d\" ]&&[ -w \"$d\" ]||continue;f=$d/.rhrun-agent-%s;break;"
                   "done;[ -n \"$f\" ]||{ echo;echo " MARK "FAILED %s none 0;exit 1;};",
                name, start->tag);
-    /* Any end but a successful exec says why. `command` keeps a failed redirection from ending the shell; with
-     * noclobber it neither follows nor reuses what is there. */
+    /* Any end but a successful exec says why. With noclobber the file is new: nothing there is followed or reused. */
     buf_printf(s, "e=;trap \"rm -f \\\"\\$f\\\";echo;echo \\\"" MARK "FAILED %s folder \\$i \\$d: \\${e:-it cannot hold the agent}\\\"\" 0;set -C;"
-                  "e=$( (command :>\"$f\") 2>&1)||exit 1;set +C;e=$(head -c $n 2>&1 >\"$f\")||exit 1;"
+                  "e=$(dd bs=$n count=1 iflag=fullblock 2>&1 >\"$f\")||exit 1;"
                   "e=$(chmod 700 \"$f\" 2>&1)||exit 1;e=\"programs cannot be run there\";[ -x \"$f\" ]||exit 1;"
                   "exec \"$f\" --unlink",
                start->tag);
@@ -76,15 +75,13 @@ void start_command(struct transport *t, struct buf *ret)
 static enum start_event wanted(struct transport *t, const char *arch, struct error *err)
 {
     const struct agent_binary *agent = pool_agent(t->pool, arch);
-    if (!agent || t->start.left) {
+    if (!agent || strcmp(arch, t->start.arch) == 0) {
         error_set(err, ERROR_PROTOCOL, "host \"%s\": agent: the node asks for an agent that was not offered",
                   transport_target(t));
         return START_FAILED;
     }
     snprintf(t->start.arch, sizeof(t->start.arch), "%s", arch);
-    t->start.data = agent->data;
-    t->start.left = agent->size;
-    return START_SEND;
+    return START_AGAIN;
 }
 
 /* line: "WHY INDEX REST" */

@@ -267,7 +267,7 @@ void transport_write(struct transport *t, const void *data, size_t len)
     buf_append(&t->out, data, len);
     if (transport_queued(t) >= TRANSPORT_QUEUE_HIGH)
         t->high = true;
-    if (t->ops && t->phase == TRANSPORT_OPEN)
+    if (t->ops && t->told && !t->next_ops)
         t->ops->flush(t);
 }
 
@@ -277,19 +277,14 @@ size_t transport_outgoing(struct transport *t, const uint8_t **ret)
         *ret = t->start.data;
         return t->start.left;
     }
-    if (t->phase != TRANSPORT_OPEN)
-        return 0; /* the node's head may read beyond the agent: nothing may follow before the agent speaks */
-    *ret = (const uint8_t *)t->out.data + t->out_at;
-    return transport_queued(t);
+    if (!t->told || !transport_queued(t))
+        return 0;
+    *ret = (const uint8_t *)t->out.data + t->out_at + t->early;
+    return transport_queued(t) - t->early;
 }
 
-void transport_sent(struct transport *t, size_t len)
+static void sent_for_good(struct transport *t, size_t len)
 {
-    if (t->start.left) {
-        t->start.data += len;
-        t->start.left -= len;
-        return;
-    }
     t->out_at += len;
     if (t->out_at == t->out.len) {
         buf_clear(&t->out);
@@ -299,6 +294,18 @@ void transport_sent(struct transport *t, size_t len)
         t->high = false;
         if (t->callbacks.drained && !transport_stopped(t))
             t->callbacks.drained(t->arg);
+    }
+}
+
+void transport_sent(struct transport *t, size_t len)
+{
+    if (t->start.left) {
+        t->start.data += len;
+        t->start.left -= len;
+    } else if (t->phase != TRANSPORT_OPEN) {
+        t->early += len;
+    } else {
+        sent_for_good(t, len);
     }
 }
 
@@ -318,16 +325,39 @@ void transport_resume(struct transport *t)
         t->ops->flush(t);
 }
 
-void transport_opened(struct transport *t)
+static void tell_opened(struct transport *t)
 {
-    transport_set_phase(t, TRANSPORT_OPEN);
+    if (t->told)
+        return;
+    t->told = true;
     if (t->callbacks.opened)
         t->callbacks.opened(t->arg);
+}
+
+static void agent_speaks(struct transport *t)
+{
+    transport_set_phase(t, TRANSPORT_OPEN);
+    tell_opened(t);
+    if (transport_stopped(t))
+        return;
+    size_t early = t->early;
+    t->early = 0;
+    sent_for_good(t, early);
     struct buf seen = t->start.seen;
     t->start.seen = (struct buf){0};
     if (seen.len && !transport_stopped(t))
         t->callbacks.data(t->arg, (const uint8_t *)seen.data, seen.len);
     buf_free(&seen);
+    if (!transport_stopped(t))
+        t->ops->flush(t);
+}
+
+void transport_started(struct transport *t)
+{
+    t->early = 0;
+    if (t->host.command)
+        transport_set_phase(t, TRANSPORT_OPEN);
+    tell_opened(t);
     if (!transport_stopped(t))
         t->ops->flush(t);
 }
@@ -345,10 +375,7 @@ void transport_received(struct transport *t, const uint8_t *data, size_t len)
     case START_NONE:
         break;
     case START_OPENED:
-        transport_opened(t);
-        break;
-    case START_SEND:
-        t->ops->flush(t);
+        agent_speaks(t);
         break;
     case START_AGAIN:
         if (!t->ops->again(t))
