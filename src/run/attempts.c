@@ -107,8 +107,8 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
     struct lane *lane = &r->lanes[node];
-    if (node_state(lane->node) != NODE_READY)
-        return; /* sent again when it is back */
+    if (node_state(lane->node) != NODE_READY || !lane->listed)
+        return; /* reconciling sends it when the node has said what it holds */
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;
     struct step_node *nodes = arena_array(arena, r->plan->node_count, sizeof *nodes);
@@ -282,6 +282,17 @@ static void retry_later(struct run *r, const struct plan_step *step, uint32_t no
     loop_timer_start(t->retry, after_ms);
 }
 
+bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    struct error err = ERROR_INIT;
+    if (!step->on_unknown_fail)
+        return false;
+    error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": its outcome is unknown", node_name(r->lanes[node].node), step->name);
+    error_hint(&err, "look what it did there, then run with --from %s to do it again", step->name);
+    run_fail(r, RUN_FAILED, &err);
+    return true;
+}
+
 static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
     struct run_task *t = run_task(r, step, node);
@@ -290,12 +301,8 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
     if (r->cancelling || r->failing)
         return;
     if (e->outcome == OUTCOME_UNKNOWN) {
-        if (step->on_unknown_fail) {
-            error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": its outcome is unknown", name, step->name);
-            error_hint(&err, "look what it did there, then run with --from %s to do it again", step->name);
-            run_fail(r, RUN_FAILED, &err);
+        if (step_unknown_fails(r, step, node))
             return;
-        }
         run_note(r, node, "step \"%s\": its outcome is unknown; it is done again", step->name);
         t->state = TASK_PENDING;
         t->reason = "its outcome is unknown";

@@ -24,6 +24,7 @@ struct run_log {
     uint64_t size;   /* offset reached */
     uint64_t acked;
     bool syncing;
+    int sync_errno;
     struct watch *watch;
 };
 
@@ -59,12 +60,14 @@ struct lane {
     struct lane_orphan *orphans;
     size_t orphan_count;
     bool dirty;          /* something ran since the last settle */
+    bool listed;         /* the present connection has said what it holds */
+    bool doubtful;       /* it came back during the launch: its set-up is looked at before the next generation */
     bool closed_node;    /* failed for good */
     int64_t clock_ns;    /* controller's monotonic clock minus the node's */
     struct error error;
 };
 
-enum stage { STAGE_SETUP, STAGE_RESTARTING, STAGE_PORT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_CLOSING, STAGE_CLOSED };
+enum stage { STAGE_SETUP, STAGE_RESTARTING, STAGE_AGAIN /* the barrier, for another generation */, STAGE_PORT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_CLOSING, STAGE_CLOSED };
 
 struct run {
     struct loop *loop;
@@ -130,6 +133,8 @@ enum outcome record_outcome(const struct wire_record *record);
 /* lane.c */
 extern const struct node_callbacks lane_callbacks;
 void lane_reconcile(struct lane *lane);
+void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
+bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node); /* on_unknown: fail; true: the run fails */
 void lane_advance(struct lane *lane);
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
 const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);

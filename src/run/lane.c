@@ -131,6 +131,7 @@ static void decide(struct lane *lane, const struct plan_step *step)
         task_finish(r, step, lane->index, latest, true);
         return;
     } else if (cell && cell->outcome == OUTCOME_UNKNOWN) {
+        step_unknown_fails(r, step, lane->index);
         t->reason = "its outcome is unknown";
     } else if (cell && !str_eq(cell->key, step->key)) {
         const char *changed = plan_changed_inputs(step, cell->inputs, r->arena);
@@ -160,7 +161,7 @@ void lane_advance(struct lane *lane)
         struct run_task *t = run_task(r, step, lane->index);
         if (t->state == TASK_PENDING && !t->decided) {
             decide(lane, step);
-            if (lane->state != LANE_SETUP) /* adopting went on by itself */
+            if (lane->state != LANE_SETUP || r->failing) /* adopting went on by itself */
                 return;
         }
         if (t->state == TASK_KEPT || t->state == TASK_DONE)
@@ -180,6 +181,24 @@ void lane_advance(struct lane *lane)
         lane->state = LANE_BARRIER;
     run_changed(r);
     launch_check_barrier(r);
+}
+
+void lane_doubt(struct lane *lane)
+{
+    struct run *r = lane->run;
+    lane->doubtful = false;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        struct run_task *t = run_task(r, step, lane->index);
+        if (step->kind->phase != PHASE_SETUP || !step->on[lane->index] || (t->state != TASK_KEPT && t->state != TASK_DONE))
+            continue;
+        const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+        if (cell && cell->outcome == OUTCOME_OK && !contradiction(lane, step, cell))
+            continue;
+        t->state = TASK_PENDING;
+        t->decided = false;
+        lane->state = LANE_SETUP;
+    }
 }
 
 /* ---- after LIST ---- */
@@ -318,6 +337,10 @@ void lane_reconcile(struct lane *lane)
         else
             resend_or_unknown(lane, step);
     }
+    if (lane->state != LANE_LISTED && r->stage > STAGE_PORT)
+        lane->doubtful = true;
+    else if (lane->state != LANE_LISTED)
+        lane_doubt(lane);
     if (lane->state == LANE_SETTLING)
         start_settling(lane);
     if (lane->state == LANE_LISTED && r->options.mode == RUN_EXECUTE) {
@@ -347,6 +370,7 @@ static void on_ready(void *arg, struct node *n, bool again)
     lane->clock_ns = (int64_t)(mono_ns() - facts->mono_ns);
     arena_reset(lane->arena);
     lane->record_count = 0;
+    lane->listed = false;
     for (size_t i = 0; i < r->plan->step_count; i++)
         run_task(r, &r->plan->steps[i], lane->index)->sent = false;
     if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY && !r->probing) {
@@ -399,6 +423,7 @@ static void on_listed(void *arg, struct node *n, uint64_t token)
 {
     struct lane *lane = lane_of(arg, n);
     (void)token;
+    lane->listed = true;
     if (lane->state == LANE_CONNECTING)
         lane->state = LANE_LISTED;
     run_lane_listed(lane->run, lane);

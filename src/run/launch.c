@@ -84,9 +84,27 @@ static void bind_address(struct run *r)
         r->master_addr = arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
 }
 
+/* Is every node's set-up there? One that came back as another machine meanwhile does it again first. */
+static bool at_barrier(struct run *r)
+{
+    bool all = true;
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        struct lane *lane = &r->lanes[n];
+        if (lane->doubtful) {
+            lane_doubt(lane);
+            lane_advance(lane);
+        }
+        all = all && lane->state == LANE_BARRIER && lane->orphan_count == 0;
+    }
+    return all;
+}
+
 static void start_generation(struct run *r)
 {
     const struct plan_step *step = phase_step(r, PHASE_LAUNCH);
+    r->stage = STAGE_AGAIN;
+    if (!at_barrier(r))
+        return;
     r->stage = STAGE_LAUNCH;
     r->generation_failed = false;
     r->generation++;
@@ -134,7 +152,9 @@ void launch_port(struct run *r, uint32_t free_port)
     if (r->stage != STAGE_PORT || r->failing || r->cancelling)
         return;
     r->master_port = free_port;
-    after_port(r);
+    r->stage = STAGE_AGAIN;
+    if (at_barrier(r)) /* else the last one to reach it asks again */
+        after_port(r);
 }
 
 void launch_check_barrier(struct run *r)
@@ -146,6 +166,10 @@ void launch_check_barrier(struct run *r)
             return;
     if (r->stage == STAGE_PORT && node_state(r->lanes[0].node) == NODE_READY) {
         node_ping(r->lanes[0].node, 1); /* the question was lost with its connection */
+        return;
+    }
+    if (r->stage == STAGE_AGAIN) {
+        ask_port(r);
         return;
     }
     if (r->stage != STAGE_SETUP)
@@ -163,8 +187,11 @@ void launch_check_barrier(struct run *r)
 static void on_restart_durable(void *arg)
 {
     struct run *r = arg;
-    if (!r->failing && !r->cancelling && !r->detached)
-        ask_port(r);
+    if (!r->failing && !r->cancelling && !r->detached) {
+        r->stage = STAGE_AGAIN;
+        if (at_barrier(r) && r->stage == STAGE_AGAIN)
+            ask_port(r);
+    }
     run_check_end(r);
 }
 
@@ -205,9 +232,13 @@ void launch_failure_text(struct run *r)
         error_set(&res->error, ERROR_JOB, "%s on node \"%s\": %s", res->cause_step, res->cause_node, what);
     if (r->restarts > 0)
         error_prefix(&res->error, "after %u restart%s", r->restarts, r->restarts == 1 ? "" : "s");
-    error_hint(&res->error, "its output: rhrun logs %s%s", r->id, res->cause_has_rank ? " --rank R" : "");
+    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
     if (res->cause_has_rank)
         error_hint(&res->error, "its output: rhrun logs %s --rank %u", r->id, res->cause_rank);
+    else if (launch && str_eq(res->cause_step, launch->name))
+        error_hint(&res->error, "its output: rhrun logs %s", r->id);
+    else
+        error_hint(&res->error, "its output: rhrun logs %s --step %s", r->id, res->cause_step);
 }
 
 static void finish_launch(struct run *r, bool good)
@@ -244,7 +275,7 @@ static void generation_ended(struct run *r)
 bool launch_epilog(struct run *r)
 {
     const struct plan_step *step = phase_step(r, PHASE_EPILOG);
-    if (!step || r->killing || r->stage == STAGE_EPILOG || (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT && r->stage != STAGE_RESTARTING))
+    if (!step || r->killing || r->stage == STAGE_EPILOG || (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT && r->stage != STAGE_AGAIN && r->stage != STAGE_RESTARTING))
         return false;
     r->stage = STAGE_EPILOG;
     return start_phase(r, step, 0);

@@ -74,7 +74,7 @@ void log_close(struct run_log *log)
 static void sync_work(void *arg)
 {
     struct run_log *log = arg;
-    fdatasync(log->fd);
+    log->sync_errno = fdatasync(log->fd) < 0 ? errno : 0;
 }
 
 static void sync_done(void *arg)
@@ -83,6 +83,12 @@ static void sync_done(void *arg)
     log->syncing = false;
     if (!log->run) {
         log_close(log);
+        return;
+    }
+    if (log->sync_errno) { /* not durable here: the node keeps it */
+        struct error err = ERROR_INIT;
+        error_errno(&err, ERROR_IO, log->sync_errno, "could not bring the log \"%s\" to the disk", log->path);
+        run_fail(log->run, RUN_INFRA, &err);
         return;
     }
     node_ack(log->run->lanes[log->node].node, log->attempt, log->acked);

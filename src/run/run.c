@@ -166,7 +166,7 @@ static void append_opened(struct run *r)
     }
     buf_putc(&params, '}');
     struct event e = {.type = EVENT_RUN_OPENED, .variant = spec->variant, .flags = r->options.flags, .node_count = r->plan->node_count,
-                      .voids = voids, .void_count = void_count, .spec_path = spec->path, .spec_hash = spec->hash,
+                      .voids = voids, .void_count = void_count, .spec_path = spec->real_path ? spec->real_path : spec->path, .spec_hash = spec->hash,
                       .plan_hash = r->plan->hash, .owner_name = r->options.owner_name, .version = RHRUN_VERSION,
                       .args_json = args.data, .params_json = params.data, .from_step = r->options.from_step,
                       .spec_text = spec->doc ? spec->doc->source.text : NULL};
@@ -270,22 +270,78 @@ static int open_run(struct run *r, struct error *err)
     return open_new(r, err);
 }
 
+static bool names_node(const struct run *r, const char *host, uint32_t node)
+{
+    if (r->plan->spec->local && str_starts(host, "local")) /* "local" alone is "local-0" among several */
+        return node < r->plan->node_count;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (str_eq(r->plan->spec->hosts[n].name, host))
+            return true;
+    return false;
+}
+
+/* A node on which the unfinished run may still have work, and which the spec does not name any more: it cannot be
+ * asked, so the work there would be forgotten. NULL: there is none. */
+static const char *node_left_behind(const struct run *r)
+{
+    for (size_t i = 0; i < r->state->cell_count; i++) {
+        const struct state_cell *c = &r->state->cells[i];
+        const char *host = c->node < r->state->node_count ? r->state->nodes[c->node].host : NULL;
+        if (c->outcome == OUTCOME_NONE && str_eq(c->run, r->id) && host && !names_node(r, host, c->node))
+            return host;
+    }
+    return NULL;
+}
+
+/* What makes the unfinished run's launch another one than the spec's: "run changed"; NULL when it was not begun. */
+static const char *launch_difference(const struct run *r)
+{
+    const struct state_run *open = state_run_open(r->state);
+    if (open && !str_eq(open->variant, r->plan->spec->variant))
+        return "its params or arguments are others";
+    for (size_t i = 0; i < r->state->cell_count; i++)
+        for (size_t k = 0; k < r->plan->step_count; k++) {
+            const struct state_cell *c = &r->state->cells[i];
+            const struct plan_step *step = &r->plan->steps[k];
+            if (step->kind->phase != PHASE_LAUNCH || !str_eq(c->run, r->id) || !str_eq(c->step, step->name) || str_eq(c->key, step->key))
+                continue;
+            const char *changed = plan_changed_inputs(step, c->inputs, r->arena);
+            return changed ? arena_printf(r->arena, "%s changed", changed) : NULL;
+        }
+    return NULL;
+}
+
+static void hold_back(struct run *r, const struct error *err)
+{
+    r->result.error = *err;
+    r->result.exit_status = 4;
+    r->result.status = RUN_OPEN;
+    r->stage = STAGE_CLOSED;
+    loop_timer_start(r->finisher, 0);
+}
+
 /* All nodes were asked: is a launch of the unfinished run alive whose plan is not the spec's any more? */
 static void probe_done(struct run *r)
 {
+    const char *left = r->options.replace ? NULL : node_left_behind(r);
+    if (left) {
+        struct error err = ERROR_INIT;
+        error_set(&err, ERROR_HELD, "unfinished run %s may still be at work on \"%s\", which the spec does not name any more; nothing was touched", r->id, left);
+        error_hint(&err, "name it again and `rhrun cancel %s`; --replace goes on and leaves it to itself", r->id);
+        hold_back(r, &err);
+        return;
+    }
     for (uint32_t n = 0; n < r->plan->node_count && !r->options.replace; n++)
         for (size_t i = 0; i < r->lanes[n].record_count; i++) {
             const struct wire_record *rec = &r->lanes[n].records[i];
             if (rec->state != WIRE_STATE_CLAIMED || strcmp(rec->slot, "launch") != 0)
                 continue;
             struct error err = ERROR_INIT;
-            error_set(&err, ERROR_HELD, "run %s of this job is live on node \"%s\" with another spec; nothing was touched", r->id, node_name(r->lanes[n].node));
+            const char *difference = launch_difference(r);
+            error_set(&err, ERROR_HELD, "run %s of this job is live on node \"%s\" with another spec (%s); nothing was touched", r->id,
+                      node_name(r->lanes[n].node), difference ? difference : "its nodes or set-up changed");
             error_hint(&err, "wait for it (rhrun attach %s), or stop it and start this one with --replace", r->id);
-            r->result.error = err;
-            r->result.exit_status = 4;
-            r->result.status = RUN_OPEN;
-            r->stage = STAGE_CLOSED;
-            loop_timer_start(r->finisher, 0);
+            hold_back(r, &err);
             return;
         }
     r->probing = false;
@@ -372,9 +428,37 @@ void run_fail(struct run *r, enum run_status status, const struct error *err)
     run_check_end(r);
 }
 
+static bool launch_in_flight(struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            if (!r->plan->steps[i].kind->cached && task_in_flight(run_task(r, &r->plan->steps[i], n)))
+                return true;
+    return false;
+}
+
+/* A node is out of reach while the launch may live there: nothing is stopped and the run stays open, so that the same
+ * command takes it up again. A lost network must not cost the work. */
+static void leave_open(struct run *r, uint32_t node, const struct error *err)
+{
+    run_note(r, node, "%s", err->text);
+    r->result.error = *err;
+    error_hint(&r->result.error, "what runs goes on: the same command takes it up again, rhrun cancel %s stops it", r->id);
+    r->result.exit_status = err->code == ERROR_HELD ? 4 : 3;
+    r->result.status = RUN_OPEN;
+    r->detached = true;
+    loop_timer_start(r->finisher, 0);
+}
+
 void run_node_failed(struct run *r, uint32_t node, const struct error *err)
 {
+    if (r->detached)
+        return;
     r->failed_nodes++;
+    if (r->opened && !r->probing && !r->cancelling && !r->failing && launch_in_flight(r)) {
+        leave_open(r, node, err);
+        return;
+    }
     if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK) {
         look_done(r);
         return;

@@ -50,7 +50,7 @@ static void read_common(struct cluster *c, const struct doc_node *object, struct
     if ((own = string_of(c->l, object, "known_hosts")))
         h->known_hosts = path_here(c->l, c->dir, own);
     if ((own = string_of(c->l, object, "ssh_config")))
-        h->ssh_config = path_here(c->l, c->dir, own);
+        h->ssh_config = str_eq(own, "none") ? own : path_here(c->l, c->dir, own);
     h->transport = transport_of(object, h->transport);
 }
 
