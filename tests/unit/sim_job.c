@@ -218,6 +218,24 @@ void sim_job_forget(struct sim_job *job)
     assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+static struct journal *read_journal(const struct sim_job *job)
+{
+    struct journal *j = NULL;
+    char id[17];
+    journal_job_id(job->spec.name, job->spec.origin, id);
+    journal_open_read(id, &j, NULL);
+    return j;
+}
+
+bool sim_job_is_done(struct sim_job *job)
+{
+    struct journal *j = read_journal(job);
+    const struct state_run *latest = j ? state_run_latest(journal_state(j), NULL) : NULL;
+    bool done = latest && latest->status == RUN_DONE;
+    journal_close(j);
+    return done;
+}
+
 struct counting {
     enum event_type type;
     size_t count;
@@ -233,11 +251,9 @@ static bool count_one(void *arg, const struct event *e)
 size_t sim_job_events(struct sim_job *job, enum event_type type)
 {
     struct counting c = {type, 0};
-    struct journal *j;
+    struct journal *j = read_journal(job);
     struct error err = ERROR_INIT;
-    char id[17];
-    journal_job_id(job->spec.name, job->spec.origin, id);
-    if (journal_open_read(id, &j, &err) < 0 || journal_each(j, 0, count_one, &c, &err) < 0)
+    if (!j || journal_each(j, 0, count_one, &c, &err) < 0)
         fail_msg("%s", err.text);
     journal_close(j);
     return c.count;

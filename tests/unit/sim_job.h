@@ -54,6 +54,7 @@ int sim_job_mode(struct sim_job *job, enum run_mode mode, uint32_t flags);
 void sim_job_kill(struct sim_job *job, uint64_t random);
 /* The state directory is lost. */
 void sim_job_forget(struct sim_job *job);
+bool sim_job_is_done(struct sim_job *job); /* as the command asks before it runs anything */
 /* Reads the journal: how often an event of this type is in it. */
 size_t sim_job_events(struct sim_job *job, enum event_type type);
 bool sim_job_said(const struct sim_job *job, const char *text);

@@ -22,7 +22,7 @@ struct peer {
     struct node_sim *node;
     struct transport *transport;
     struct buf in;
-    bool greeted, reads, dead, frozen;
+    bool greeted, held, reads, dead, frozen;
     uint64_t epoch;
     char variant[17];
     struct sub *subs;
@@ -476,6 +476,7 @@ static void on_hello(struct peer *p, struct wire_in *in)
     struct attempt *live = find_live(node, NULL);
     if (h.mode == WIRE_OWN && node->owner && !same && (connected || live)) {
         struct buf out = {0};
+        p->held = true;
         size_t at = wire_begin(&out, WIRE_HELD);
         wire_put_string(&out, node->owner_name);
         wire_put_string(&out, connected ? "connection" : live->record.slot);
@@ -513,7 +514,8 @@ static bool fenced(struct peer *p)
 static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
 {
     if (!p->greeted && type != WIRE_HELLO) {
-        peer_end(p, "a request before HELLO");
+        if (!p->held)
+            peer_end(p, "a request before HELLO");
         return;
     }
     if (fenced(p))

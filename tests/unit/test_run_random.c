@@ -256,6 +256,8 @@ static bool one_controller(struct world *w)
     struct sim_job *job = w->job;
     w->controllers++;
     say(w, "controller %u", w->controllers);
+    if (sim_job_is_done(job))
+        return true;
     if (sim_job_start(job, RUN_EXECUTE, 0) < 0)
         violated(w, "could not start: %s", job->result.error.text);
     if (sim_job_turns(job, cut)) {
