@@ -16,11 +16,24 @@ static int activate_plan(struct plan_builder *b, const struct spec *spec, struct
     return step_input_env(b, s, "env", spec->env, spec->env_count, err);
 }
 
+/* The environment that activate leaves is written to the node's disk. On this machine it starts from the caller's, which
+ * is where secrets come from: those variables are taken out. */
+static void leave_out_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run)
+{
+    run->unset.items = arena_array(arena, 2 * bind->secret_count + 1, sizeof *run->unset.items);
+    for (size_t i = 0; i < bind->secret_count; i++) {
+        run->unset.items[run->unset.count++] = arena_strdup(arena, bind->secrets[i].name);
+        if (bind->secrets[i].to)
+            run->unset.items[run->unset.count++] = arena_strdup(arena, bind->secrets[i].to);
+    }
+}
+
 static int activate_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                           struct arena *arena, struct wire_run *ret_run, struct error *err)
 {
     struct step_env env = {.arena = arena};
     step_run_init(plan, step, bind, arena, ret_run);
+    leave_out_secrets(bind, arena, ret_run);
     ret_run->env_in = arena_strdup(arena, "");
     ret_run->env_out = arena_strdup(arena, STEP_ENVIRONMENT);
     if (step_run_env(plan, bind, false, &env, NULL, err) < 0)
