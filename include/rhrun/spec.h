@@ -114,6 +114,7 @@ struct spec_entrypoint {
 
 struct spec {
     const char *path;      /* as the user named it */
+    const char *real_path; /* absolute, links resolved: finds the file again from another folder */
     const char *dir;       /* absolute folder of the spec file */
     const char *name;      /* job name */
     const char *origin;    /* git remote + path in the repository, else the absolute path */
@@ -148,6 +149,8 @@ struct spec_overrides {
     const char *on;            /* --on local | NAME | user@host,... or NULL: replaces cluster; hosts keep its user, identity_file, ... */
     const char *const *args;   /* behind `--` */
     size_t arg_count;
+    bool identity_only;        /* only name, origin and path are wanted: nothing is checked or bound, and nothing of the
+                                * caller's environment is needed (status, logs and cancel of a spec) */
 };
 
 /* 0 and *ret_spec, or -1: diagnostics has the faults, err a summary ("job.yaml: 3 faults"). environ is asked for

@@ -187,7 +187,8 @@ static int cmd_status(struct cli *c)
         status_cells(journal_state(j), run, &b, true);
         buf_puts(&b, "]}\n");
     } else {
-        buf_printf(&b, "run %s of %s: %s%s%s\n", run->id, journal_job_name(j), word, run->message ? ": " : "", run->message ? run->message : "");
+        bool more = run->message && !str_eq(run->message, word);
+        buf_printf(&b, "run %s of %s: %s%s%s\n", run->id, journal_job_name(j), word, more ? ": " : "", more ? run->message : "");
         buf_printf(&b, "  started %s, %s %s, %u node%s", when, run->closed_ms ? "took" : "for", took, run->node_count, run->node_count == 1 ? "" : "s");
         if (run->restarts)
             buf_printf(&b, ", %u restart%s", run->restarts, run->restarts == 1 ? "" : "s");

@@ -114,7 +114,7 @@ void cli_duration(uint64_t ms, char ret[32])
 int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct error *err)
 {
     struct spec_overrides o = {.sets = c->values[OPT_SET], .set_count = c->value_count[OPT_SET], .params = c->values[OPT_PARAM],
-                               .param_count = c->value_count[OPT_PARAM], .on = c->value[OPT_ON]};
+                               .param_count = c->value_count[OPT_PARAM], .on = c->value[OPT_ON], .identity_only = true};
     struct diagnostics d = {0};
     struct spec *spec;
     char id[17];

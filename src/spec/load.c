@@ -103,12 +103,20 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
     struct load l = {.arena = arena, .spec = spec, .over = overrides ? overrides : &none, .diagnostics = diagnostics};
     l.root = doc_clone(arena, doc->root); /* overrides change it, and aliases share */
     spec->path = arena_strdup(arena, path);
+    spec->real_path = arena_strdup(arena, real);
     spec->dir = arena_strndup(arena, real, (size_t)(strrchr(real, '/') - real));
     if (!*spec->dir)
         spec->dir = "/";
     spec->doc = doc;
     spec->args = l.over->args;
     spec->arg_count = l.over->arg_count;
+    if (l.over->identity_only && is_object(l.root)) {
+        overrides_apply(&l); /* --set name=... */
+        bind_name(&l);
+        spec->origin = origin_find(real, arena);
+        *ret_spec = spec;
+        return 0;
+    }
     bind_all(&l);
     size_t faults = diagnostics->errors - errors;
     if (faults > 0)
