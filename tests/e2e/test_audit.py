@@ -21,3 +21,55 @@ def test_a_missing_gpu_is_told_before_set_up(box, rhrun, job):
         return  # a machine with a GPU
     assert "no GPU was found" in r.err
     assert not box.path("started").exists()
+
+
+def test_secrets_of_the_caller_do_not_reach_what_activate_leaves(box, rhrun, job):
+    spec = job({"secrets": ["TOK", {"name": "OLD", "to": "NEW"}], "activate": "export FOO=bar",
+                "entrypoint": {"run": 'test "${#TOK} ${#NEW} $FOO" = "11 11 bar"'}})
+    rhrun(spec, env={"TOK": "one-sec-ret", "OLD": "another-one"}).ok()
+    for root in (box.home, box.state):
+        for path in root.rglob("*"):
+            if path.is_file():
+                assert b"one-sec-ret" not in path.read_bytes() and b"another-one" not in path.read_bytes(), path
+
+
+def test_a_spec_as_run_needs_nothing_of_the_environment(rhrun, job):
+    spec = job({"params": {"p": {"type": "string"}}, "entrypoint": {"run": "echo hi", "env": {"CODE": ""}}})
+    spec.write_text(spec.read_text().replace('"CODE": ""', '"CODE": null'))
+    rhrun(spec, "-p", "p=1", env={"CODE": "1"}).ok()
+    assert rhrun("logs", "--rank", "0", spec).ok().out == "hi\n"
+    assert "done" in rhrun("status", spec).ok().out
+    spec.write_text("name: job\nentrypoint: {nonsense: 1}\n")
+    assert "done" in rhrun("status", spec).ok().out
+
+
+def test_cancel_from_another_folder_without_a_controller(box, rhrun, job):
+    spec = job({"entrypoint": {"run": "echo ready; sleep 60"}})
+    r = box.start(spec.name)
+    r.wait_text("ready")
+    r.kill9()
+    (box.dir / "other").mkdir()
+    done = rhrun("cancel", "last", cwd=box.dir / "other").ok()
+    assert "cancelled" in done.err
+    assert rhrun("status", "--json", "last").ok().json()["status"] == "cancelled"
+
+
+def test_a_node_that_the_spec_dropped_is_not_forgotten(box, rhrun, job):
+    spec = job({"name": "n", "distributed": {"nnodes": 2}, "setup": [{"name": "s", "on": [1], "run": "echo ready >&2; sleep 60"}],
+                "entrypoint": {"run": "echo hi"}})
+    r = box.start("-v", spec)
+    r.wait_text("ready")
+    r.kill9()
+    held = rhrun(spec, "--set", "distributed.nnodes=1", "--set", "setup=[]").expect(4)
+    assert "local-1" in held.err and "cancel" in held.err
+    rhrun("cancel", spec).ok()
+    rhrun(spec, "--set", "distributed.nnodes=1", "--set", "setup=[]").ok()
+
+
+def test_exit_4_says_what_differs(box, rhrun, job):
+    spec = job({"entrypoint": {"run": "echo ready; sleep 60"}})
+    r = box.start(spec)
+    r.wait_text("ready")
+    r.kill9()
+    assert "run changed" in rhrun(spec, "--set", "entrypoint.run=echo hi").expect(4).err
+    rhrun("cancel", spec).ok()
