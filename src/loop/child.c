@@ -240,8 +240,8 @@ static void capture_input(void *arg, unsigned events)
         end_pipe(&c->in.watch, &c->in.fd);
 }
 
-struct loop_capture *loop_capture(struct loop *loop, const char *const *argv, const char *const *env,
-                                  const char *input, size_t max_bytes, uint64_t timeout_ms,
+struct loop_capture *loop_capture(struct loop *loop, const char *const *argv, const char *const *env, const char *input,
+                                  size_t max_bytes, uint64_t timeout_ms,
                                   void (*done)(void *arg, const struct loop_capture_result *result), void *arg,
                                   struct error *err)
 {

@@ -321,7 +321,9 @@ static void add_done(void *arg, const struct loop_capture_result *r)
     } else {
         const char *line = strrchr(r->error_text, '\n');
         line = line ? line + 1 : r->error_text;
-        tell(a, path, *line ? line : "encrypted, and its passphrase cannot be asked for here (load it into your ssh-agent: ssh-add)");
+        tell(a, path,
+             *line ? line
+                   : "encrypted, and its passphrase cannot be asked for here (load it into your ssh-agent: ssh-add)");
     }
     free(path);
     add_next(a);
@@ -337,7 +339,8 @@ static void add_next(struct private_agent *a)
     const char **env = xcalloc(count + 4, sizeof(*env));
     char *sock = xasprintf("SSH_AUTH_SOCK=%s", a->socket);
     for (size_t i = 0; i < count; i++)
-        if (!str_starts(environ[i], "SSH_AUTH_SOCK=") && (a->pool->allow_prompt || !str_starts(environ[i], "SSH_ASKPASS")))
+        if (!str_starts(environ[i], "SSH_AUTH_SOCK=") &&
+            (a->pool->allow_prompt || !str_starts(environ[i], "SSH_ASKPASS")))
             env[n++] = environ[i];
     env[n++] = sock;
     if (!a->pool->allow_prompt) { /* nobody to ask: fail at once instead of waiting at a terminal */

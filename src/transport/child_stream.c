@@ -169,10 +169,9 @@ void child_stream_destroy(struct child_stream *c)
     free(c);
 }
 
-struct child_stream *child_stream_start(struct transport *t, const char *file, const char *const *argv,
-                                        const char *const *env,
-                                        void (*ended)(struct transport *t, int status, int signal,
-                                                      const char *error_text))
+struct child_stream *
+child_stream_start(struct transport *t, const char *file, const char *const *argv, const char *const *env,
+                   void (*ended)(struct transport *t, int status, int signal, const char *error_text))
 {
     struct error err = ERROR_INIT;
     int pair[2] = {-1, -1}, errors[2] = {-1, -1};

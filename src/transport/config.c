@@ -75,17 +75,39 @@ char *config_expand(const struct ssh_config *config, const char *alias, const ch
             continue;
         }
         switch (*++p) {
-        case '%': buf_putc(&out, '%'); break;
-        case 'h': buf_puts(&out, config->hostname); break;
-        case 'n': buf_puts(&out, alias); break;
-        case 'k': buf_puts(&out, config->host_key_alias ? config->host_key_alias : alias); break;
-        case 'p': buf_printf(&out, "%u", config->port); break;
-        case 'r': buf_puts(&out, config->user); break;
-        case 'u': buf_puts(&out, pw ? pw->pw_name : ""); break;
-        case 'i': buf_printf(&out, "%lu", (unsigned long)getuid()); break;
-        case 'd': buf_puts(&out, home_dir()); break;
-        case 'l': buf_puts(&out, host); break;
-        case 'L': buf_append(&out, host, strcspn(host, ".")); break;
+        case '%':
+            buf_putc(&out, '%');
+            break;
+        case 'h':
+            buf_puts(&out, config->hostname);
+            break;
+        case 'n':
+            buf_puts(&out, alias);
+            break;
+        case 'k':
+            buf_puts(&out, config->host_key_alias ? config->host_key_alias : alias);
+            break;
+        case 'p':
+            buf_printf(&out, "%u", config->port);
+            break;
+        case 'r':
+            buf_puts(&out, config->user);
+            break;
+        case 'u':
+            buf_puts(&out, pw ? pw->pw_name : "");
+            break;
+        case 'i':
+            buf_printf(&out, "%lu", (unsigned long)getuid());
+            break;
+        case 'd':
+            buf_puts(&out, home_dir());
+            break;
+        case 'l':
+            buf_puts(&out, host);
+            break;
+        case 'L':
+            buf_append(&out, host, strcspn(host, "."));
+            break;
         default:
             buf_putc(&out, '%');
             buf_putc(&out, *p);
@@ -426,7 +448,8 @@ void config_get(struct transport *t, struct config_waiter *waiter,
                 void (*done)(void *arg, const struct ssh_config *config, const struct error *err), void *arg)
 {
     const struct transport_host *h = &t->host;
-    char *key = xasprintf("%s\n%s\n%u\n%s", h->ssh_config ? h->ssh_config : "", h->user ? h->user : "", h->port, h->name);
+    char *key =
+        xasprintf("%s\n%s\n%u\n%s", h->ssh_config ? h->ssh_config : "", h->user ? h->user : "", h->port, h->name);
     struct pool_config *c = t->pool->configs;
     while (c && strcmp(c->key, key) != 0)
         c = c->next;

@@ -108,7 +108,8 @@ static EVP_PKEY *rsa_from(struct cursor *c)
 {
     enum { N, E, D, IQMP, P, Q, COUNT };
     static const char *const names[COUNT] = {
-        OSSL_PKEY_PARAM_RSA_N,       OSSL_PKEY_PARAM_RSA_E,       OSSL_PKEY_PARAM_RSA_D, OSSL_PKEY_PARAM_RSA_COEFFICIENT1,
+        OSSL_PKEY_PARAM_RSA_N,       OSSL_PKEY_PARAM_RSA_E,
+        OSSL_PKEY_PARAM_RSA_D,       OSSL_PKEY_PARAM_RSA_COEFFICIENT1,
         OSSL_PKEY_PARAM_RSA_FACTOR1, OSSL_PKEY_PARAM_RSA_FACTOR2,
     };
     BIGNUM *bn[COUNT], *dp = BN_new(), *dq = BN_new(), *tmp = BN_new();
@@ -462,8 +463,8 @@ int key_sign(const struct key *k, const uint8_t *data, size_t len, uint8_t **ret
     uint8_t raw[2048];
     size_t raw_len = sizeof(raw);
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool ok = EVP_DigestSignInit(ctx, NULL, md, NULL, k->evp) == 1 &&
-              EVP_DigestSign(ctx, raw, &raw_len, data, len) == 1;
+    bool ok =
+        EVP_DigestSignInit(ctx, NULL, md, NULL, k->evp) == 1 && EVP_DigestSign(ctx, raw, &raw_len, data, len) == 1;
     EVP_MD_CTX_free(ctx);
     struct buf out = {0};
     if (ok && strncmp(k->type, "ecdsa-", 6) == 0)

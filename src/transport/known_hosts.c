@@ -24,8 +24,10 @@ unsigned key_type_of(const char *name, size_t len)
         const char *name;
         unsigned type;
     } types[] = {
-        {"ssh-ed25519", KEY_ED25519},           {"ecdsa-sha2-nistp256", KEY_ECDSA_256},
-        {"ecdsa-sha2-nistp384", KEY_ECDSA_384}, {"ecdsa-sha2-nistp521", KEY_ECDSA_521},
+        {"ssh-ed25519", KEY_ED25519},
+        {"ecdsa-sha2-nistp256", KEY_ECDSA_256},
+        {"ecdsa-sha2-nistp384", KEY_ECDSA_384},
+        {"ecdsa-sha2-nistp521", KEY_ECDSA_521},
         {"ssh-rsa", KEY_RSA},
     };
     for (size_t i = 0; i < ARRAY_LEN(types); i++)

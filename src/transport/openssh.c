@@ -95,11 +95,13 @@ static enum transport_phase phase_of(const char *text, const char **ret_hint)
         enum transport_phase phase;
         const char *hint;
     } signs[] = {
-        {"Could not resolve hostname", TRANSPORT_RESOLVE, "check the name, or give an address: {host: NAME, address: IP}"},
+        {"Could not resolve hostname", TRANSPORT_RESOLVE,
+         "check the name, or give an address: {host: NAME, address: IP}"},
         {"REMOTE HOST IDENTIFICATION HAS CHANGED", TRANSPORT_HOST_KEY,
          "somebody may be between you and the host; if the change is expected: ssh-keygen -R HOST"},
         {"Host key verification failed", TRANSPORT_HOST_KEY, "connect once with ssh and compare the fingerprint"},
-        {"Permission denied (", TRANSPORT_AUTH, "set user or identity_file; a password needs a ControlMaster: log in once with ssh"},
+        {"Permission denied (", TRANSPORT_AUTH,
+         "set user or identity_file; a password needs a ControlMaster: log in once with ssh"},
         {"Too many authentication failures", TRANSPORT_AUTH, "set identity_file"},
         {"Connection refused", TRANSPORT_CONNECT, "is sshd running there, and is the port right?"},
         {"Connection timed out", TRANSPORT_CONNECT, "is the host up, and does a firewall let this port through?"},

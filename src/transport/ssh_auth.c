@@ -162,7 +162,8 @@ static void exhausted(struct ssh *s)
     }
     for (size_t i = 0; i < s->candidate_count; i++)
         if (s->candidates[i].offered)
-            buf_printf(&text, "%s%s (publickey)", text.len ? ", " : "the server accepted none of: ", s->candidates[i].name);
+            buf_printf(&text, "%s%s (publickey)",
+                       text.len ? ", " : "the server accepted none of: ", s->candidates[i].name);
     if (!text.len)
         buf_puts(&text, "there is no key to offer");
     if (s->problems.len)

@@ -78,6 +78,16 @@ struct ssh {
 
 void ssh_pump(struct ssh *s); /* goes on as far as it can; inside enter/leave */
 
+bool ssh_can_switch(const struct ssh *s); /* to openssh */
+bool ssh_retry(struct ssh *s);            /* begins another try of a connection that was dropped before its banner */
+
+/* ---- ssh_host_key.c ---- */
+bool ssh_rsa_host_keys(void); /* does this libssh2 have rsa-sha2? */
+void ssh_set_host_key_types(struct ssh *s, unsigned known);
+bool ssh_host_key_ok(struct ssh *s); /* false: t has failed */
+void ssh_handshake_failed(struct ssh *s, int rc);
+void ssh_last_line(const char *text, char *out, size_t size);
+
 /* ---- ssh_auth.c ---- */
 void ssh_auth_begin(struct ssh *s); /* sets step to AGENTS, LOAD or AUTH, or fails */
 void ssh_auth_step(struct ssh *s, bool *ret_done, bool *ret_blocked);

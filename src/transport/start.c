@@ -23,8 +23,9 @@ static void append_script(struct transport *t, struct buf *s)
     const struct start *start = &t->start;
     const struct agent_binary *first = pool_agent(t->pool, start->arch);
     /* What most machines have tells their type without a process. */
-    buf_printf(s, "umask 077;n=%zu;m=;[ -e /lib64/ld-linux-x86-64.so.2 ]&&m=x86_64;[ -e /lib/ld-linux-aarch64.so.1 ]&&m=;"
-                  "[ -n \"$m\" ]||m=$(uname -m);case $m in amd64)m=x86_64;;arm64)m=aarch64;;esac;case $m in %s);;",
+    buf_printf(s,
+               "umask 077;n=%zu;m=;[ -e /lib64/ld-linux-x86-64.so.2 ]&&m=x86_64;[ -e /lib/ld-linux-aarch64.so.1 ]&&m=;"
+               "[ -n \"$m\" ]||m=$(uname -m);case $m in amd64)m=x86_64;;arm64)m=aarch64;;esac;case $m in %s);;",
                first ? first->size : 0, start->arch);
     for (size_t i = 0; i < t->pool->agent_count; i++) {
         const struct agent_binary *other = &t->pool->agents[i];
@@ -36,14 +37,18 @@ static void append_script(struct transport *t, struct buf *s)
         buf_printf(s, " \"%zu:%s\"", i, folders[i]);
     char name[33];
     random_hex(name, 16);
-    buf_printf(s, ";do i=${p%%%%:*};d=${p#*:};[ -n \"$d\" ]&&[ -d \"$d\" ]&&[ -w \"$d\" ]||continue;f=$d/.rhrun-agent-%s;break;"
-                  "done;[ -n \"$f\" ]||{ echo;echo " MARK "FAILED %s none 0;exit 1;};",
-               name, start->tag);
+    buf_printf(
+        s,
+        ";do i=${p%%%%:*};d=${p#*:};[ -n \"$d\" ]&&[ -d \"$d\" ]&&[ -w \"$d\" ]||continue;f=$d/.rhrun-agent-%s;break;"
+        "done;[ -n \"$f\" ]||{ echo;echo " MARK "FAILED %s none 0;exit 1;};",
+        name, start->tag);
     /* Any end but a successful exec says why. With noclobber the file is new: nothing there is followed or reused. */
-    buf_printf(s, "e=;trap \"rm -f \\\"\\$f\\\";echo;echo \\\"" MARK "FAILED %s folder \\$i \\$d: \\${e:-it cannot hold the agent}\\\"\" 0;set -C;"
-                  "e=$(dd bs=$n count=1 iflag=fullblock 2>&1 >\"$f\")||exit 1;"
-                  "e=$(chmod 700 \"$f\" 2>&1)||exit 1;e=\"programs cannot be run there\";[ -x \"$f\" ]||exit 1;"
-                  "exec \"$f\" --unlink",
+    buf_printf(s,
+               "e=;trap \"rm -f \\\"\\$f\\\";echo;echo \\\"" MARK
+               "FAILED %s folder \\$i \\$d: \\${e:-it cannot hold the agent}\\\"\" 0;set -C;"
+               "e=$(dd bs=$n count=1 iflag=fullblock 2>&1 >\"$f\")||exit 1;"
+               "e=$(chmod 700 \"$f\" 2>&1)||exit 1;e=\"programs cannot be run there\";[ -x \"$f\" ]||exit 1;"
+               "exec \"$f\" --unlink",
                start->tag);
 }
 
@@ -111,7 +116,8 @@ static enum start_event failed(struct transport *t, char *line, struct error *er
     }
     error_set(err, ERROR_INFRA, "host \"%s\": agent: no folder on the node can hold and run the agent: %s",
               transport_target(t),
-              t->start.tried.len ? t->start.tried.data : "none of $XDG_RUNTIME_DIR, /tmp, $HOME, /var/tmp, /dev/shm is writable");
+              t->start.tried.len ? t->start.tried.data
+                                 : "none of $XDG_RUNTIME_DIR, /tmp, $HOME, /var/tmp, /dev/shm is writable");
     error_hint(err, "it needs %zu KiB in one of $XDG_RUNTIME_DIR, /tmp, $HOME, /var/tmp, /dev/shm, not mounted noexec",
                (pool_agent(t->pool, t->start.arch) ? pool_agent(t->pool, t->start.arch)->size : 0) / 1024 + 1);
     return START_FAILED;

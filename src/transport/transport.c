@@ -16,9 +16,9 @@ static const struct transport_ops *const kinds[] = {
 };
 
 static const char *const phase_names[] = {
-    [TRANSPORT_CONFIG] = "config",     [TRANSPORT_RESOLVE] = "resolve", [TRANSPORT_QUEUED] = "queued",
-    [TRANSPORT_CONNECT] = "connect",   [TRANSPORT_HOST_KEY] = "host key", [TRANSPORT_AUTH] = "auth",
-    [TRANSPORT_AGENT] = "agent",       [TRANSPORT_OPEN] = "open",       [TRANSPORT_CLOSED] = "closed",
+    [TRANSPORT_CONFIG] = "config",   [TRANSPORT_RESOLVE] = "resolve",   [TRANSPORT_QUEUED] = "queued",
+    [TRANSPORT_CONNECT] = "connect", [TRANSPORT_HOST_KEY] = "host key", [TRANSPORT_AUTH] = "auth",
+    [TRANSPORT_AGENT] = "agent",     [TRANSPORT_OPEN] = "open",         [TRANSPORT_CLOSED] = "closed",
 };
 
 const char *transport_phase_name(enum transport_phase phase)

@@ -261,8 +261,8 @@ static void test_capture(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timer), cmocka_unit_test(test_fd),    cmocka_unit_test(test_work),
-        cmocka_unit_test(test_wake),  cmocka_unit_test(test_signal), cmocka_unit_test(test_child),
+        cmocka_unit_test(test_timer),   cmocka_unit_test(test_fd),     cmocka_unit_test(test_work),
+        cmocka_unit_test(test_wake),    cmocka_unit_test(test_signal), cmocka_unit_test(test_child),
         cmocka_unit_test(test_capture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ struct peer {
     struct loop *loop;
     struct transport *t;
     struct buf in;
-    size_t stop_at;      /* ends the loop at so many bytes */
+    size_t stop_at; /* ends the loop at so many bytes */
     bool opened, closed, drained, close_on_data;
     struct error err;
     enum transport_phase phase;

@@ -67,11 +67,11 @@ static uint32_t next(uint32_t *state)
     return *state >> 8;
 }
 
-static const char *const names[] = {"alpha",       "beta.lab",       "bad.lab",   "10.0.0.7", "[alpha]:2222",
-                                    "[10.0.0.7]:22", "::1",          "x",         "gamma",    "[beta.lab]:2222"};
-static const char *const patterns[] = {"alpha",    "*.lab",  "!bad.lab",      "10.0.0.*", "[alpha]:2222", "[*]:2222",
-                                       "ALPHA",    "a?pha",  "*",             "?",        "beta.lab",     "!*",
-                                       "10.0.0.7", "::1",    "[10.0.0.7]:22", "gam*a",    "!gamma",       ""};
+static const char *const names[] = {"alpha",         "beta.lab", "bad.lab", "10.0.0.7", "[alpha]:2222",
+                                    "[10.0.0.7]:22", "::1",      "x",       "gamma",    "[beta.lab]:2222"};
+static const char *const patterns[] = {
+    "alpha", "*.lab",    "!bad.lab", "10.0.0.*", "[alpha]:2222", "[*]:2222",      "ALPHA", "a?pha",  "*",
+    "?",     "beta.lab", "!*",       "10.0.0.7", "::1",          "[10.0.0.7]:22", "gam*a", "!gamma", ""};
 
 static void generate(struct buf *out, uint32_t seed)
 {

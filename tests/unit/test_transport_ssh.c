@@ -26,7 +26,7 @@ struct peer {
     struct buf in;
     bool opened, closed;
     bool is_command, ready; /* ready: the agent speaks, or the command was started */
-    int *left; /* stops the loop at 0 */
+    int *left;              /* stops the loop at 0 */
     struct error err;
     enum transport_phase phase;
     enum transport_kind kind;
@@ -310,9 +310,10 @@ static void test_host_keys(void **state)
     host.known_hosts = path("empty");
     expect_fail(&host, TRANSPORT_HOST_KEY, ERROR_INFRA, "the host is not in ", "compare the fingerprint");
 
-    assert_int_equal(shell("printf '# first\\n[127.0.0.1]:%u %%s\\n' \"$(cut -d ' ' -f 1-2 %s/stranger.pub)\" >%s/changed",
-                           base_port + MAIN, dir, dir),
-                     0);
+    assert_int_equal(
+        shell("printf '# first\\n[127.0.0.1]:%u %%s\\n' \"$(cut -d ' ' -f 1-2 %s/stranger.pub)\" >%s/changed",
+              base_port + MAIN, dir, dir),
+        0);
     host.known_hosts = path("changed");
     char *line = xasprintf("host key has changed: %s/changed:2", dir);
     expect_fail(&host, TRANSPORT_HOST_KEY, ERROR_INFRA, line, "ssh-keygen -R");
@@ -324,8 +325,8 @@ static void test_host_keys(void **state)
 
     host.known_hosts = path("accepted");
     expect_open(&host, TRANSPORT_SSH);
-    assert_int_equal(shell("test $(wc -l <%s/accepted) = 1 && ssh-keygen -F '[127.0.0.1]:%u' -f %s/accepted >/dev/null", dir,
-                           base_port + MAIN, dir),
+    assert_int_equal(shell("test $(wc -l <%s/accepted) = 1 && ssh-keygen -F '[127.0.0.1]:%u' -f %s/accepted >/dev/null",
+                           dir, base_port + MAIN, dir),
                      0);
     host.ssh_config = "none";
     expect_open(&host, TRANSPORT_SSH);
@@ -462,7 +463,7 @@ static void test_noexec(void **state)
     char *folder = path("noexec");
     assert_int_equal(mkdir_p(folder, 0700, NULL), 0);
     if (shell("mount -t tmpfs -o noexec tmpfs %s 2>/dev/null", folder) != 0)
-        skip(); /* only root may */
+        skip();                                  /* only root may */
     struct transport_host host = host_of(NOISY); /* whose $XDG_RUNTIME_DIR is that folder */
     struct peer p = {0};
     open_peer(&p, &host, NULL);
@@ -569,11 +570,11 @@ static int stop_servers(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agent),       cmocka_unit_test(test_keys),    cmocka_unit_test(test_agents),
+        cmocka_unit_test(test_agent),       cmocka_unit_test(test_keys),      cmocka_unit_test(test_agents),
         cmocka_unit_test(test_refused_key), cmocka_unit_test(test_host_keys), cmocka_unit_test(test_unreachable),
-        cmocka_unit_test(test_config),      cmocka_unit_test(test_openssh), cmocka_unit_test(test_noisy), cmocka_unit_test(test_greeting),
-        cmocka_unit_test(test_no_room),     cmocka_unit_test(test_noexec),  cmocka_unit_test(test_many),
-        cmocka_unit_test(test_echo),        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_config),      cmocka_unit_test(test_openssh),   cmocka_unit_test(test_noisy),
+        cmocka_unit_test(test_greeting),    cmocka_unit_test(test_no_room),   cmocka_unit_test(test_noexec),
+        cmocka_unit_test(test_many),        cmocka_unit_test(test_echo),      cmocka_unit_test(test_killed),
     };
     have_sshd = system("PATH=$PATH:/usr/sbin; command -v sshd >/dev/null && command -v ssh-keygen >/dev/null") == 0;
     if (!have_sshd) {
