@@ -41,11 +41,11 @@ static int cmd_logs(struct cli *c)
 static const enum cli_option_id logs_options[] = {OPT_FOLLOW, OPT_RANK, OPT_STEP, OPT_NODE, OPT_NO_PREFIX, OPT_SET, OPT_PARAM, OPT_COUNT};
 const struct cli_command cmd_logs_command = {
     "logs", "[RUN]", "Print the workers' output of a run",
-    "RUN is an id, a unique prefix, last (the default), or a spec file. Without options:\n"
-    "the launch, all its generations in order. --step NAME: the output of that step,\n"
-    "--verbose: of every step. --rank R, or --step NAME with --node N: the bytes as they\n"
-    "were written, stdout to stdout, stderr to stderr. -f goes on until the run ends;\n"
-    "Ctrl-C ends only that (exit status 0).",
+    "RUN is an id, a unique prefix, last (the default), or a spec file. Without\n"
+    "options: the launch, all its generations in order. --step NAME: the output of\n"
+    "that step, --verbose: of every step. --rank R, or --step NAME with --node N: the\n"
+    "bytes as they were written, stdout to stdout, stderr to stderr. -f goes on until\n"
+    "the run ends; Ctrl-C ends only that (exit status 0).",
     logs_options, 0, 1, false, cmd_logs};
 
 /* ---- attach ---- */
@@ -88,8 +88,8 @@ static int cmd_attach(struct cli *c)
 
 static const enum cli_option_id attach_options[] = {OPT_NO_PREFIX, OPT_SET, OPT_PARAM, OPT_COUNT};
 const struct cli_command cmd_attach_command = {"attach", "[RUN]", "Follow a run to its end; Ctrl-C only detaches",
-                                               "Prints the output so far and what comes, and exits with the job's status, or with\n"
-                                               "0 when Ctrl-C ended the following.",
+                                               "Prints the output so far and what comes, and exits with the job's status, or 0\n"
+                                               "when Ctrl-C ended the following.",
                                                attach_options, 0, 1, false, cmd_attach};
 
 /* ---- cancel ---- */

@@ -202,7 +202,8 @@ int cli_main(int argc, char **argv)
 {
     struct cli c = {.program = "rhrun", .arena = arena_create()};
     struct error err = ERROR_INIT;
-    bool plain = getenv("NO_COLOR") && *getenv("NO_COLOR");
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    bool plain = (no_color && *no_color) || !term || !*term || strcmp(term, "dumb") == 0;
     c.color_out = isatty(1) && !plain;
     c.color_err = isatty(2) && !plain;
     int rc;

@@ -150,9 +150,10 @@ static void tell(struct follower *f, const struct event *e)
         say(f, "%s%s%s", host ? host : "", host ? ": " : "", e->reason);
     } else if (e->type == EVENT_CANCELLING) {
         say(f, "stopping: %s", e->reason ? e->reason : "on request");
-    } else if (e->type == EVENT_FINISHED && plain_step_failed(e->outcome) && e->node < journal_state(f->j)->node_count) {
+    } else if (e->type == EVENT_FINISHED && plain_step_failed(e->outcome) && f->group_count > 0 && e->node < journal_state(f->j)->node_count) {
         const char *host = journal_state(f->j)->nodes[e->node].host;
-        say(f, "%s: failed on %s", e->step, host ? host : "?");
+        if (!f->groups[f->group_count - 1].generation) /* a restart or the end of the run tells of the launch */
+            say(f, "%s: failed on %s", e->step, host ? host : "?");
     }
     buf_free(&b);
 }
@@ -184,8 +185,8 @@ static void take_kept(struct follower *f)
         remember_name(f, cell->step);
         if (!cell->run || !cell->attempt || str_eq(cell->run, f->run) || !wanted(f, cell->step, cell->node, false))
             continue;
-        if (f->group_count == 0) {
-            f->groups = xreallocarray(f->groups, 1, sizeof *f->groups);
+        if (!from) {
+            f->groups = xreallocarray(f->groups, f->group_count + 1, sizeof *f->groups);
             f->groups[f->group_count++] = (struct group){0, NULL, true};
         }
         add_stream(f, cell->run, cell->step, cell->attempt, cell->node, cell->generation);

@@ -75,7 +75,7 @@ static const struct event samples[] = {
     {.type = EVENT_NODE_BOUND, .seq = 2, .time_ms = 2, .run = "r", .node = 3, .host = "h", .install = "i",
      .boot_id = "b", .facts_json = "{\"cpus\":4}"},
     {.type = EVENT_STARTED, .seq = 3, .time_ms = 3, .run = "r", .attempts = attempts_sample, .attempt_count = 2,
-     .generation = 7},
+     .generation = 7, .bind_json = "{}"},
     {.type = EVENT_FINISHED, .seq = INT64_MAX, .time_ms = INT64_MAX, .run = "r", .scope = "", .step = "s",
      .attempt = A1, .key = "k", .inputs = "{}", .node = 0, .outcome = OUTCOME_TIMED_OUT, .adopted = true, .cause = 3,
      .cause_value = INT32_MIN, .cause_rank = UINT32_MAX, .tail = "Traceback\n", .duration_ms = 5, .log_bytes = 6},
