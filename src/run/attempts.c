@@ -243,6 +243,12 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why)
 {
     struct event e = {.outcome = outcome, .reason = why, .tail = why};
+    if (outcome == OUTCOME_UNKNOWN && !r->result.has_cause) {
+        const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t)""};
+        note_cause(r, step, node, &nothing);
+        r->result.cause_has_rank = false; /* not known which */
+        r->cause_ns = UINT64_MAX;         /* any failure that was seen comes first */
+    }
     log_end(run_task(r, step, node)->log);
     append_finished(r, step, node, &e);
     after_end(r, step, node, &e);

@@ -122,6 +122,13 @@ void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record
 void run_facts_json(const struct wire_facts *facts, struct buf *ret);
 /* "exit status 3", "killed by signal 9 (Killed)", "timed out", ... */
 void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
+void run_append_free(struct append *a);     /* takes it off the list of the run */
+/* open.c */
+int run_open(struct run *r, struct error *err);
+void run_look_done(struct run *r);
+/* create.c */
+void run_on_stop_deadline(void *arg);
+void run_on_finisher(void *arg);
 /* attempts.c */
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation);

@@ -1,0 +1,138 @@
+/* A run object: its nodes as the spec names them, its parts made and freed. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void on_journal_failure(void *arg, const struct error *err)
+{
+    struct run *r = arg;
+    r->result.error = *err;
+    r->result.exit_status = 3;
+    r->result.status = RUN_OPEN;
+    r->detached = true; /* what runs goes on; nothing new is started, and the next rhrun takes it up */
+    loop_timer_start(r->finisher, 0);
+}
+
+static enum transport_kind kind_of(enum spec_transport t)
+{
+    switch (t) {
+    case SPEC_TRANSPORT_AUTO: return TRANSPORT_AUTO;
+    case SPEC_TRANSPORT_SSH: return TRANSPORT_SSH;
+    case SPEC_TRANSPORT_OPENSSH: return TRANSPORT_OPENSSH;
+    case SPEC_TRANSPORT_LOCAL: return TRANSPORT_LOCAL;
+    case SPEC_TRANSPORT_SIM: return TRANSPORT_SIM;
+    }
+    return TRANSPORT_AUTO;
+}
+
+static void create_lane(struct run *r, uint32_t i)
+{
+    struct lane *lane = &r->lanes[i];
+    const struct spec *spec = r->plan->spec;
+    const struct spec_host *h = &spec->hosts[i];
+    lane->run = r;
+    lane->index = i;
+    lane->arena = arena_create();
+    lane->creates = arena_array(r->arena, r->plan->step_count + 1, 1);
+    if (h->transport == SPEC_TRANSPORT_LOCAL && i > 0) {
+        const char *home = getenv("HOME");
+        lane->base_dir = xasprintf("%s/.rhrun/local/%u", home ? home : "", i);
+    }
+    struct node_options o = {0};
+    o.index = i;
+    o.host = (struct transport_host){.name = h->name, .user = h->user, .port = h->port, .identity_file = h->identity_file,
+                                     .proxy_jump = h->proxy_jump, .known_hosts = h->known_hosts, .ssh_config = h->ssh_config,
+                                     .kind = r->options.sim ? TRANSPORT_SIM : kind_of(h->transport), .local_index = i, .sim_index = i};
+    o.host.name = h->host && h->transport != SPEC_TRANSPORT_LOCAL ? h->host : h->name;
+    bool look = r->options.mode == RUN_LOOK || r->options.mode == RUN_VERIFY;
+    char job[17];
+    journal_job_id(spec->name, spec->origin, job);
+    o.hello = (struct wire_hello){.mode = look ? WIRE_READ : r->options.take_over ? WIRE_TAKE_OVER : WIRE_OWN,
+                                  .job = arena_strdup(r->arena, job),
+                                  .job_name = arena_strdup(r->arena, spec->name),
+                                  .origin = arena_strdup(r->arena, spec->origin),
+                                  .owner = arena_strdup(r->arena, r->journal ? journal_owner(r->journal) : "00000000000000000000000000000000") /* only to read */,
+                                  .owner_name = arena_strdup(r->arena, r->options.owner_name),
+                                  .variant = arena_strdup(r->arena, r->work),
+                                  .work_dir = arena_strdup(r->arena, h->work_dir ? h->work_dir : ""),
+                                  .base_dir = lane->base_dir ? lane->base_dir : arena_strdup(r->arena, ""),
+                                  .test_boot_id = arena_strdup(r->arena, r->options.test_boot_id ? r->options.test_boot_id : "")};
+    o.liveness_ms = r->options.liveness_ms;
+    o.reconnect_ms = r->options.reconnect_ms;
+    o.hello_ms = r->options.hello_ms;
+    o.backoff_ms = r->options.backoff_ms;
+    o.label = h->name;
+    o.checks.items = arena_array(r->arena, r->plan->step_count + 1, sizeof(char *));
+    for (size_t s = 0; s < r->plan->step_count; s++)
+        if (r->plan->steps[s].creates && r->plan->steps[s].on[i])
+            o.checks.items[o.checks.count++] = arena_strdup(r->arena, r->plan->steps[s].creates);
+    lane->node = node_create(r->loop, r->pool, &o, &lane_callbacks, r);
+}
+
+struct run *run_create(struct loop *loop, const struct run_options *options, void (*finished)(void *arg), void *arg)
+{
+    struct run *r = xcalloc(1, sizeof *r);
+    r->loop = loop;
+    r->options = *options;
+    r->plan = options->plan;
+    r->journal = options->journal;
+    r->state = options->journal ? journal_state(options->journal) : NULL;
+    r->finished = finished;
+    r->arg = arg;
+    r->arena = arena_create();
+    r->tasks = xcalloc(r->plan->step_count * r->plan->node_count + 1, sizeof *r->tasks);
+    r->lanes = xcalloc(r->plan->node_count, sizeof *r->lanes);
+    r->voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->voids);
+    r->stop_deadline = loop_timer_create(loop, run_on_stop_deadline, r);
+    r->finisher = loop_timer_create(loop, run_on_finisher, r);
+    if (!r->state)
+        r->state = r->own_state = state_create();
+    return r;
+}
+
+int run_start(struct run *r, struct error *err)
+{
+    struct transport_pool_options o = {.allow_prompt = r->options.allow_prompt};
+    if (run_open(r, err) < 0)
+        return -1;
+    if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY)
+        journal_on_failure(r->journal, on_journal_failure, r);
+    r->pool = transport_pool_create(r->loop, &o);
+    if (r->options.sim)
+        transport_pool_set_sim(r->pool, r->options.sim);
+    for (uint32_t i = 0; i < r->plan->node_count; i++)
+        create_lane(r, i);
+    for (uint32_t i = 0; i < r->plan->node_count; i++)
+        node_connect(r->lanes[i].node);
+    if (r->options.mode == RUN_CANCEL)
+        run_interrupt(r, 0);
+    return 0;
+}
+
+void run_destroy(struct run *r)
+{
+    if (!r)
+        return;
+    while (r->appends)
+        run_append_free(r->appends);
+    for (size_t i = 0; i < r->plan->step_count * r->plan->node_count; i++) {
+        loop_timer_destroy(r->tasks[i].retry);
+        log_close(r->tasks[i].log);
+    }
+    for (uint32_t i = 0; i < r->plan->node_count; i++) {
+        node_destroy(r->lanes[i].node);
+        arena_destroy(r->lanes[i].arena);
+        free(r->lanes[i].records);
+        free(r->lanes[i].orphans);
+        free(r->lanes[i].base_dir);
+    }
+    transport_pool_destroy(r->pool);
+    loop_timer_destroy(r->stop_deadline);
+    loop_timer_destroy(r->finisher);
+    state_destroy(r->own_state);
+    free(r->tasks);
+    free(r->lanes);
+    arena_destroy(r->arena);
+    free(r);
+}

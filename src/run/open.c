@@ -1,0 +1,311 @@
+/* Opening a run: new, resumed, or held back while another plan of the job is alive; and what VERIFY and LOOK find. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Which steps do the flags void? --fresh all, --from STEP it and what is behind it, --again the launch alone
+ * (prolog, launch and epilog belong to a run anyway, so nothing needs saying for them). */
+static int compute_voids(struct run *r, uint32_t flags, const char *from, struct error *err)
+{
+    bool behind = false;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        behind = behind || ((flags & RUN_FLAG_FROM) && str_eq(step->name, from));
+        r->voids[i] = step->kind->cached && ((flags & RUN_FLAG_FRESH) || behind);
+    }
+    if (!(flags & RUN_FLAG_FROM) || behind)
+        return 0;
+    const char **names = arena_array(r->arena, r->plan->step_count + 1, sizeof *names);
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        names[i] = r->plan->steps[i].name;
+    error_set(err, ERROR_USAGE, "--from: there is no step \"%s\"", from ? from : "");
+    const char *near = from ? str_nearest(from, names) : NULL;
+    if (near)
+        error_hint(err, "did you mean %s?", near);
+    return -1;
+}
+
+/* The working directory's name on the nodes: the variant's, and a new one after each --fresh. */
+static const char *work_name(struct run *r, uint32_t flags, bool opening)
+{
+    unsigned fresh = opening && (flags & RUN_FLAG_FRESH) ? 1 : 0;
+    for (size_t i = 0; i < r->state->run_count; i++)
+        if ((r->state->runs[i].flags & RUN_FLAG_FRESH) && str_eq(r->state->runs[i].variant, r->plan->spec->variant))
+            fresh++;
+    if (!fresh)
+        return r->plan->spec->variant;
+    char hex[65];
+    CLEANUP(cleanup_free) char *text = xasprintf("%s fresh %u", r->plan->spec->variant, fresh);
+    digest_sha256_hex(text, strlen(text), hex);
+    return arena_strndup(r->arena, hex, 16);
+}
+
+static void append_opened(struct run *r)
+{
+    const struct spec *spec = r->plan->spec;
+    const char **voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *voids);
+    uint32_t void_count = 0;
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (r->voids[i])
+            voids[void_count++] = arena_printf(r->arena, "%s\t%s", r->plan->steps[i].scope, r->plan->steps[i].name);
+    struct buf args = {0}, params = {0};
+    buf_putc(&args, '[');
+    for (size_t i = 0; i < spec->arg_count; i++) {
+        if (i)
+            buf_putc(&args, ',');
+        buf_json_string(&args, spec->args[i], strlen(spec->args[i]));
+    }
+    buf_putc(&args, ']');
+    buf_putc(&params, '{');
+    for (size_t i = 0; i < spec->param_count; i++) {
+        if (i)
+            buf_putc(&params, ',');
+        buf_json_string(&params, spec->params[i].name, strlen(spec->params[i].name));
+        buf_putc(&params, ':');
+        buf_json_string(&params, spec->params[i].value, strlen(spec->params[i].value));
+    }
+    buf_putc(&params, '}');
+    struct event e = {.type = EVENT_RUN_OPENED, .variant = spec->variant, .flags = r->options.flags, .node_count = r->plan->node_count,
+                      .voids = voids, .void_count = void_count, .spec_path = spec->real_path ? spec->real_path : spec->path, .spec_hash = spec->hash,
+                      .plan_hash = r->plan->hash, .owner_name = r->options.owner_name, .version = RHRUN_VERSION,
+                      .args_json = args.data, .params_json = params.data, .from_step = r->options.from_step,
+                      .spec_text = spec->doc ? spec->doc->source.text : NULL};
+    run_append(r, &e, NULL, NULL);
+    buf_free(&args);
+    buf_free(&params);
+    r->opened = true;
+}
+
+static void take_bind(struct run *r, const char *json)
+{
+    struct arena *arena = arena_create();
+    struct doc *doc;
+    struct diagnostics d = {0};
+    if (json && doc_load_text("bind", json, strlen(json), DOC_FORMAT_JSON, arena, &doc, &d, NULL) == 0) {
+        const char *addr = doc_get_string(doc->root, "master_addr", "");
+        r->master_addr = addr[0] ? arena_strdup(r->arena, addr) : NULL;
+        r->master_port = (uint32_t)doc_get_int(doc->root, "master_port", 0);
+    }
+    diagnostics_free(&d);
+    arena_destroy(arena);
+}
+
+/* The journal's cells of this run become the tasks' states. */
+static void resume_tasks(struct run *r, const struct state_run *open)
+{
+    r->generation = open->generation;
+    r->restarts = open->restarts;
+    r->cancelling = false;
+    take_bind(r, open->bind_json);
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            const struct state_cell *c = step->on[n] ? state_cell_find(r->state, step->scope, step->name, n) : NULL;
+            if (!c || (!step->kind->cached && !str_eq(c->run, r->id)))
+                continue;
+            struct run_task *t = run_task(r, step, n);
+            bool of_last = step->kind->phase != PHASE_LAUNCH || c->generation == r->generation;
+            if (c->outcome == OUTCOME_NONE && str_eq(c->key, step->key)) {
+                t->state = TASK_RUNNING;
+                t->decided = true;
+                r->lanes[n].dirty = step->kind->cached || r->lanes[n].dirty;
+            } else if (!step->kind->cached && of_last && c->outcome == OUTCOME_OK) {
+                t->state = TASK_DONE;
+            } else if (!step->kind->cached && of_last && c->outcome != OUTCOME_NOT_STARTED && c->outcome != OUTCOME_NONE) {
+                t->state = TASK_FAILED;
+                r->cause_outcome = c->outcome;
+                r->result.has_cause = true;
+                r->result.cause_step = step->name;
+                r->result.cause_node = r->plan->spec->hosts[n].name;
+                r->result.cause = c->cause;
+                r->result.cause_value = c->cause_value;
+                r->result.cause_rank = c->cause_rank;
+                r->result.cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present;
+                r->result.cause_tail = arena_strdup(r->arena, c->tail);
+            } else {
+                continue;
+            }
+            memcpy(t->attempt, c->attempt, sizeof t->attempt);
+            t->started_ms = c->started_ms;
+            t->ended_ms = c->finished_ms;
+        }
+    }
+}
+
+static int open_new(struct run *r, struct error *err)
+{
+    if (compute_voids(r, r->options.flags, r->options.from_step, err) < 0)
+        return -1;
+    r->work = work_name(r, r->options.flags, true);
+    random_hex(r->id, 8);
+    append_opened(r);
+    return 0;
+}
+
+int run_open(struct run *r, struct error *err)
+{
+    const struct state_run *open = state_run_open(r->state);
+    if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK) {
+        const struct state_run *latest = state_run_latest(r->state, r->plan->spec->variant);
+        r->work = work_name(r, 0, false);
+        if (latest)
+            snprintf(r->id, sizeof r->id, "%s", latest->id);
+        return compute_voids(r, r->options.flags, r->options.from_step, err);
+    }
+    if (open && (str_eq(open->plan_hash, r->plan->hash) || r->options.mode == RUN_CANCEL) && str_eq(open->variant, r->plan->spec->variant)) {
+        if (compute_voids(r, open->flags, open->from_step, err) < 0)
+            return -1;
+        snprintf(r->id, sizeof r->id, "%s", open->id);
+        r->work = work_name(r, 0, false);
+        r->opened = true;
+        resume_tasks(r, open);
+        return 0;
+    }
+    if (open) { /* another plan: first see whether its launch lives */
+        r->probing = true;
+        r->work = work_name(r, r->options.flags, true);
+        snprintf(r->id, sizeof r->id, "%s", open->id);
+        return compute_voids(r, r->options.flags, r->options.from_step, err);
+    }
+    return open_new(r, err);
+}
+
+static bool names_node(const struct run *r, const char *host, uint32_t node)
+{
+    if (r->plan->spec->local && str_starts(host, "local")) /* "local" alone is "local-0" among several */
+        return node < r->plan->node_count;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (str_eq(r->plan->spec->hosts[n].name, host))
+            return true;
+    return false;
+}
+
+/* A node on which the unfinished run may still have work, and which the spec does not name any more: it cannot be
+ * asked, so the work there would be forgotten. NULL: there is none. */
+static const char *node_left_behind(const struct run *r)
+{
+    for (size_t i = 0; i < r->state->cell_count; i++) {
+        const struct state_cell *c = &r->state->cells[i];
+        const char *host = c->node < r->state->node_count ? r->state->nodes[c->node].host : NULL;
+        if (c->outcome == OUTCOME_NONE && str_eq(c->run, r->id) && host && !names_node(r, host, c->node))
+            return host;
+    }
+    return NULL;
+}
+
+/* What makes the unfinished run's launch another one than the spec's: "run changed"; NULL when it was not begun. */
+static const char *launch_difference(const struct run *r)
+{
+    const struct state_run *open = state_run_open(r->state);
+    if (open && !str_eq(open->variant, r->plan->spec->variant))
+        return "its params or arguments are others";
+    for (size_t i = 0; i < r->state->cell_count; i++)
+        for (size_t k = 0; k < r->plan->step_count; k++) {
+            const struct state_cell *c = &r->state->cells[i];
+            const struct plan_step *step = &r->plan->steps[k];
+            if (step->kind->phase != PHASE_LAUNCH || !str_eq(c->run, r->id) || !str_eq(c->step, step->name) || str_eq(c->key, step->key))
+                continue;
+            const char *changed = plan_changed_inputs(step, c->inputs, r->arena);
+            return changed ? arena_printf(r->arena, "%s changed", changed) : NULL;
+        }
+    return NULL;
+}
+
+static void hold_back(struct run *r, const struct error *err)
+{
+    r->result.error = *err;
+    r->result.exit_status = 4;
+    r->result.status = RUN_OPEN;
+    r->stage = STAGE_CLOSED;
+    loop_timer_start(r->finisher, 0);
+}
+
+/* All nodes were asked: is a launch of the unfinished run alive whose plan is not the spec's any more? */
+static void probe_done(struct run *r)
+{
+    const char *left = r->options.replace ? NULL : node_left_behind(r);
+    if (left) {
+        struct error err = ERROR_INIT;
+        error_set(&err, ERROR_HELD, "unfinished run %s may still be at work on \"%s\", which the spec does not name any more; nothing was touched", r->id, left);
+        error_hint(&err, "name it again and `rhrun cancel %s`; --replace goes on and leaves it to itself", r->id);
+        hold_back(r, &err);
+        return;
+    }
+    for (uint32_t n = 0; n < r->plan->node_count && !r->options.replace; n++)
+        for (size_t i = 0; i < r->lanes[n].record_count; i++) {
+            const struct wire_record *rec = &r->lanes[n].records[i];
+            if (rec->state != WIRE_STATE_CLAIMED || strcmp(rec->slot, "launch") != 0)
+                continue;
+            struct error err = ERROR_INIT;
+            const char *difference = launch_difference(r);
+            error_set(&err, ERROR_HELD, "run %s of this job is live on node \"%s\" with another spec (%s); nothing was touched", r->id,
+                      node_name(r->lanes[n].node), difference ? difference : "its nodes or set-up changed");
+            error_hint(&err, "wait for it (rhrun attach %s), or stop it and start this one with --replace", r->id);
+            hold_back(r, &err);
+            return;
+        }
+    r->probing = false;
+    struct error err = ERROR_INIT;
+    if (open_new(r, &err) < 0) {
+        run_fail(r, RUN_FAILED, &err);
+        return;
+    }
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct wire_facts *facts = node_facts(r->lanes[n].node);
+        struct buf json = {0};
+        run_facts_json(facts, &json);
+        struct event e = {.type = EVENT_NODE_BOUND, .node = n, .host = node_name(r->lanes[n].node), .install = facts->install,
+                          .boot_id = facts->boot_id, .facts_json = json.data};
+        run_append(r, &e, NULL, NULL);
+        buf_free(&json);
+    }
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        lane_reconcile(&r->lanes[n]);
+}
+
+static bool all_answered(const struct run *r)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (r->lanes[n].state == LANE_CONNECTING)
+            return false;
+    return true;
+}
+
+/* VERIFY and LOOK end when every node has answered or failed. */
+void run_look_done(struct run *r)
+{
+    if (!all_answered(r) || r->stage == STAGE_CLOSED)
+        return;
+    r->records = arena_array(r->arena, r->plan->step_count * r->plan->node_count + 1, sizeof *r->records);
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        bool good = r->lanes[n].state != LANE_FAILED;
+        for (size_t i = 0; i < r->plan->step_count; i++) {
+            struct plan_record *rec = &r->records[i * r->plan->node_count + n];
+            lane_fill_record(&r->lanes[n], &r->plan->steps[i], rec);
+            if (good && r->plan->steps[i].kind->cached && r->plan->steps[i].on[n] && !rec->verified) {
+                good = false;
+                r->result.unverified_reason = arena_printf(r->arena, "node \"%s\": step \"%s\": %s", node_name(r->lanes[n].node),
+                                                           r->plan->steps[i].name, rec->why_not ? rec->why_not : "not recorded");
+            }
+        }
+        if (r->lanes[n].state == LANE_FAILED)
+            r->result.unverified_reason = arena_strdup(r->arena, r->lanes[n].error.text);
+        *(good ? &r->result.verified_nodes : &r->result.unverified_nodes) += 1;
+    }
+    r->result.nothing_to_do = r->options.mode == RUN_VERIFY;
+    r->result.status = RUN_DONE;
+    r->stage = STAGE_CLOSED;
+    loop_timer_start(r->finisher, 0);
+}
+
+void run_lane_listed(struct run *r, struct lane *lane)
+{
+    if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK)
+        run_look_done(r);
+    else if (!r->probing)
+        lane_reconcile(lane);
+    else if (all_answered(r))
+        probe_done(r);
+    run_check_end(r);
+}
