@@ -110,7 +110,9 @@ static void on_finished(void *arg)
     snprintf(job->cause_step, sizeof job->cause_step, "%s", res->has_cause && res->cause_step ? res->cause_step : "");
     job->result.cause_node = job->cause_node;
     job->result.cause_step = job->cause_step;
-    job->result.cause_tail = job->result.unverified_reason = NULL;
+    snprintf(job->unverified, sizeof job->unverified, "%s", res->unverified_reason ? res->unverified_reason : "");
+    job->result.cause_tail = NULL;
+    job->result.unverified_reason = job->unverified;
 }
 
 bool sim_job_said(const struct sim_job *job, const char *text)

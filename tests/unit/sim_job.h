@@ -29,7 +29,7 @@ struct sim_job {
     struct run *run;
     bool finished;
     struct run_result result; /* of the last one; its error is a copy, its pointers died with the run */
-    char cause_node[64], cause_step[64];
+    char cause_node[64], cause_step[64], unverified[200];
     struct buf said, lines;
     uint64_t durable_seq;
     void (*on_event)(struct sim_job *job, const struct event *e); /* a test's hook, after it was noted */
