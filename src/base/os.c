@@ -47,9 +47,9 @@ void random_bytes(void *out, size_t len)
 void random_hex(char *out, size_t bytes)
 {
     static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char c;
-        random_bytes(&c, 1);
+    random_bytes(out, bytes); /* the raw bytes in the first half, spread from the end */
+    for (size_t i = bytes; i-- > 0;) {
+        unsigned char c = (unsigned char)out[i];
         out[2 * i] = digits[c >> 4];
         out[2 * i + 1] = digits[c & 15];
     }

@@ -36,6 +36,7 @@ struct writer {
 
     /* of the loop's thread */
     struct loop_wake *wake;
+    struct loop_timer *turn; /* what one turn of the loop appends is committed together */
     size_t pending; /* appended, not yet called back */
     bool delivering, reported;
     void (*on_failure)(void *arg, const struct error *err);
@@ -184,6 +185,15 @@ static void deliver(void *arg)
     queue_free(&durable);
 }
 
+static void begin_commit(void *arg)
+{
+    struct writer *w = arg;
+    pthread_mutex_lock(&w->mutex);
+    w->retry = true;
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->mutex);
+}
+
 struct writer *writer_start(struct loop *loop, sqlite3 *db, const char *file, struct error *err)
 {
     struct writer *w = xcalloc(1, sizeof *w);
@@ -201,6 +211,7 @@ struct writer *writer_start(struct loop *loop, sqlite3 *db, const char *file, st
         goto failed;
     }
     if (loop) {
+        w->turn = loop_timer_create(loop, begin_commit, w);
         w->wake = loop_wake_create(loop, deliver, w);
         loop_wake_hold(w->wake, false);
     }
@@ -214,6 +225,7 @@ struct writer *writer_start(struct loop *loop, sqlite3 *db, const char *file, st
         return w;
     error_errno(err, ERROR_IO, errnum, "could not start the journal's thread");
     loop_wake_destroy(w->wake);
+    loop_timer_destroy(w->turn);
 failed:
     sqlite3_finalize(w->insert);
     free(w->file);
@@ -229,9 +241,11 @@ void writer_put(struct writer *w, uint64_t seq, struct buf *json, void (*done)(v
         loop_wake_hold(w->wake, true);
     pthread_mutex_lock(&w->mutex);
     queue_put(&w->queued, &e);
-    w->retry = true;
-    pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->mutex);
+    if (!w->turn)
+        begin_commit(w);
+    else if (!loop_timer_active(w->turn))
+        loop_timer_start(w->turn, 0);
 }
 
 void writer_on_failure(struct writer *w, void (*fn)(void *arg, const struct error *err), void *arg)
@@ -264,6 +278,7 @@ void writer_stop(struct writer *w)
     pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->mutex);
     pthread_join(w->thread, NULL);
+    loop_timer_destroy(w->turn);
     loop_wake_destroy(w->wake);
     sqlite3_finalize(w->insert);
     sqlite3_close(w->db);
