@@ -101,7 +101,8 @@ static bool on_hello_ok(struct node *n, struct wire_in *in, struct error *err)
     if (!wire_get_facts(in, &n->facts))
         return false;
     if (n->facts.version != WIRE_VERSION) {
-        error_set(err, ERROR_PROTOCOL, "node \"%s\": agent: speaks version %u, not %u", node_name(n), n->facts.version, WIRE_VERSION);
+        error_set(err, ERROR_PROTOCOL, "node \"%s\": agent: speaks version %u, not %u", node_name(n), n->facts.version,
+                  WIRE_VERSION);
         return false;
     }
     node_greeted(n);
@@ -211,18 +212,26 @@ static bool handle(struct node *n, enum wire_type type, struct wire_in *in, stru
 {
     bool greeting = n->state == NODE_GREETING;
     switch (type) {
-    case WIRE_HELLO_OK: return greeting && on_hello_ok(n, in, err);
-    case WIRE_HELD: return greeting && on_held(n, in, err);
-    case WIRE_FENCED: return on_fenced(n, in, err);
-    case WIRE_OUTPUT: return !greeting && on_output(n, in);
-    case WIRE_RECORD: return !greeting && on_record(n, in, false);
-    case WIRE_EXIT: return !greeting && on_record(n, in, true);
+    case WIRE_HELLO_OK:
+        return greeting && on_hello_ok(n, in, err);
+    case WIRE_HELD:
+        return greeting && on_held(n, in, err);
+    case WIRE_FENCED:
+        return on_fenced(n, in, err);
+    case WIRE_OUTPUT:
+        return !greeting && on_output(n, in);
+    case WIRE_RECORD:
+        return !greeting && on_record(n, in, false);
+    case WIRE_EXIT:
+        return !greeting && on_record(n, in, true);
     case WIRE_LISTED:
     case WIRE_SETTLED:
     case WIRE_CHECKED:
-    case WIRE_PONG: return !greeting && on_token(n, in, type);
+    case WIRE_PONG:
+        return !greeting && on_token(n, in, type);
     case WIRE_STARTED:
-    case WIRE_BUSY: return !greeting && on_strings(n, in, type);
+    case WIRE_BUSY:
+        return !greeting && on_strings(n, in, type);
     case WIRE_FAULT:
         if (greeting) {
             wire_get_string(in);
@@ -240,7 +249,8 @@ static bool handle(struct node *n, enum wire_type type, struct wire_in *in, stru
     case WIRE_PING:
     case WIRE_SETTLE:
     case WIRE_CHECK:
-    case WIRE_FORGET: break;
+    case WIRE_FORGET:
+        break;
     }
     return false;
 }

@@ -16,12 +16,18 @@ const char *node_state_name(enum node_state s)
 static bool transition_legal(enum node_state from, enum node_state to)
 {
     switch (from) {
-    case NODE_IDLE: return to == NODE_CONNECTING || to == NODE_FAILED;
-    case NODE_CONNECTING: return to == NODE_GREETING || to == NODE_WAITING || to == NODE_FAILED;
-    case NODE_GREETING: return to == NODE_READY || to == NODE_WAITING || to == NODE_FAILED;
-    case NODE_READY: return to == NODE_WAITING || to == NODE_FAILED;
-    case NODE_WAITING: return to == NODE_CONNECTING || to == NODE_FAILED;
-    case NODE_FAILED: return false;
+    case NODE_IDLE:
+        return to == NODE_CONNECTING || to == NODE_FAILED;
+    case NODE_CONNECTING:
+        return to == NODE_GREETING || to == NODE_WAITING || to == NODE_FAILED;
+    case NODE_GREETING:
+        return to == NODE_READY || to == NODE_WAITING || to == NODE_FAILED;
+    case NODE_READY:
+        return to == NODE_WAITING || to == NODE_FAILED;
+    case NODE_WAITING:
+        return to == NODE_CONNECTING || to == NODE_FAILED;
+    case NODE_FAILED:
+        return false;
     }
     return false;
 }
@@ -140,7 +146,8 @@ static void on_data(void *arg, const uint8_t *data, size_t len)
     if (!n->magic_seen) {
         int found = skip_noise(n);
         if (found < 0) {
-            error_set(&err, ERROR_PROTOCOL, "node \"%s\": agent: over %d bytes of other output before it", node_name(n), WIRE_NOISE_MAX);
+            error_set(&err, ERROR_PROTOCOL, "node \"%s\": agent: over %d bytes of other output before it", node_name(n),
+                      WIRE_NOISE_MAX);
             node_connection_lost(n, &err);
         }
         if (found <= 0)
@@ -186,7 +193,8 @@ static void on_deadline(void *arg)
 {
     struct node *n = arg;
     struct error err = ERROR_INIT;
-    error_set(&err, ERROR_TIMEOUT, "node \"%s\": agent: no answer to HELLO in %u s", node_name(n), n->options.hello_ms / 1000);
+    error_set(&err, ERROR_TIMEOUT, "node \"%s\": agent: no answer to HELLO in %u s", node_name(n),
+              n->options.hello_ms / 1000);
     node_connection_lost(n, &err);
 }
 
@@ -196,7 +204,8 @@ static void on_ping(void *arg)
     uint64_t silent = loop_now_ms(n->loop) - n->heard_ms;
     if (silent >= n->options.liveness_ms) {
         struct error err = ERROR_INIT;
-        error_set(&err, ERROR_TIMEOUT, "node \"%s\": nothing heard for %llu s", node_name(n), (unsigned long long)(silent / 1000));
+        error_set(&err, ERROR_TIMEOUT, "node \"%s\": nothing heard for %llu s", node_name(n),
+                  (unsigned long long)(silent / 1000));
         node_connection_lost(n, &err);
         return;
     }

@@ -254,7 +254,6 @@ void run_close(struct run *r, enum run_status status, int exit_status)
 {
     if (r->stage >= STAGE_CLOSING)
         return;
-    CLEANUP(cleanup_free) char *away = NULL;
     if (status == RUN_CANCELLED) {
         struct buf names = {0};
         for (uint32_t n = 0; n < r->plan->node_count; n++)
