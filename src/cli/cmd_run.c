@@ -102,6 +102,19 @@ static int fail(struct cli *c, const struct error *err, int exit_status)
     return exit_status;
 }
 
+/* Where it was done is no input of the job, so other hosts alone do not make it stale; but people want to know. */
+static void say_other_hosts(const struct session *s)
+{
+    const struct state *state = journal_state(s->journal);
+    for (uint32_t n = 0; n < s->plan->node_count && n < state->node_count; n++) {
+        const char *was = state->nodes[n].host, *is = s->spec->hosts[n].name;
+        if (!was || str_eq(was, is))
+            continue;
+        fprintf(stderr, "  it was done on %s%s, not on %s: --again launches it there\n", was, n + 1 < s->plan->node_count ? ", ..." : "", is);
+        return;
+    }
+}
+
 static void say_nothing_to_do(struct session *s, const struct state_run *done, const struct run_result *res)
 {
     char when[32];
@@ -119,6 +132,8 @@ static void say_nothing_to_do(struct session *s, const struct state_run *done, c
     if (!c->given[OPT_QUIET])
         fprintf(stderr, "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: rhrun %s --again; everything anew: --fresh\n", when, done->id,
                 res->unverified_nodes ? "" : ", set-up verified on every node", s->spec->path);
+    if (!c->given[OPT_QUIET])
+        say_other_hosts(s);
 }
 
 /* What went wrong, with the last lines of the worker that failed first where they are not on the screen anyway. */
