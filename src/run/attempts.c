@@ -186,7 +186,7 @@ static void note_cause(struct run *r, const struct plan_step *step, uint32_t nod
     res->cause = record->cause;
     res->cause_value = record->value;
     res->cause_rank = record->cause_rank;
-    res->cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present;
+    res->cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present && r->cause_outcome != OUTCOME_UNKNOWN;
     res->cause_generation = r->generation;
     res->cause_tail = arena_strdup(r->arena, record->tail);
 }
@@ -232,7 +232,9 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
     log_end(t->log);
     struct event e = {.outcome = record_outcome(record), .adopted = adopted, .cause = record->cause, .cause_value = record->value,
                       .cause_rank = record->cause_rank, .tail = record->tail, .log_bytes = record->spool_bytes};
-    if (record->end_wall_ms > record->claim_wall_ms)
+    if (record->same_boot && record->start_mono_ns && record->end_mono_ns > record->start_mono_ns)
+        e.duration_ms = (record->end_mono_ns - record->start_mono_ns) / 1000000;
+    else if (record->end_wall_ms > record->claim_wall_ms)
         e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
     if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED)
         note_cause(r, step, node, record);
@@ -246,7 +248,6 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
     if (outcome == OUTCOME_UNKNOWN && !r->result.has_cause) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t)""};
         note_cause(r, step, node, &nothing);
-        r->result.cause_has_rank = false; /* not known which */
         r->cause_ns = UINT64_MAX;         /* any failure that was seen comes first */
     }
     log_end(run_task(r, step, node)->log);

@@ -148,6 +148,7 @@ const struct wire_record *lane_latest(const struct lane *lane, const struct plan
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 /* launch.c */
 void launch_check_barrier(struct run *r);
+bool launch_over(struct run *r);            /* every node's part of the generation ended well */
 void launch_task_ended(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome);
 void launch_port(struct run *r, uint32_t free_port);
 void launch_resume(struct run *r);          /* after a restart of the controller: where was it? */

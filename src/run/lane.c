@@ -243,6 +243,10 @@ static void adopt_launch(struct lane *lane)
         const struct wire_record *latest = lane_latest(lane, step);
         if (!latest || !wire_record_success(latest) || !str_eq(latest->key, step->key))
             continue;
+        if (!latest->same_boot) {
+            run_note(r, lane->index, "an earlier %s ended well, but the node restarted since: how much of it reached the disk is unknown", step->name);
+            continue;
+        }
         if (step->kind->phase == PHASE_LAUNCH)
             r->generation = r->generation ? r->generation : 1;
         task_finish(r, step, lane->index, latest, true);
@@ -314,6 +318,23 @@ static void check_workers(struct lane *lane)
         run_fail(lane->run, RUN_FAILED, &err);
 }
 
+/* One node's part of a prolog or launch had ended well, the others' go on, and its power was lost: binding the node has
+ * just made the journal say that nothing is known of it any more. */
+static void finished_part_lost(struct lane *lane)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+        if (!step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_DONE || !cell || cell->outcome == OUTCOME_OK)
+            continue;
+        if ((step->kind->phase == PHASE_LAUNCH && !launch_over(r)) || (step->kind->phase == PHASE_PROLOG && r->stage == STAGE_PROLOG))
+            task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
+        else if (step->kind->phase == PHASE_PROLOG && !launch_over(r))
+            run_task(r, step, lane->index)->state = TASK_PENDING; /* before the next generation, should there be one */
+    }
+}
+
 void lane_reconcile(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -324,6 +345,13 @@ void lane_reconcile(struct lane *lane)
             add_orphan(lane, rec->attempt);
         }
     }
+    /* before any step goes on: it may build on one that is in doubt */
+    if (lane->state != LANE_LISTED && r->stage > STAGE_PORT)
+        lane->doubtful = true;
+    else if (lane->state != LANE_LISTED)
+        lane_doubt(lane);
+    if (r->options.mode == RUN_EXECUTE)
+        finished_part_lost(lane);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
@@ -337,10 +365,6 @@ void lane_reconcile(struct lane *lane)
         else
             resend_or_unknown(lane, step);
     }
-    if (lane->state != LANE_LISTED && r->stage > STAGE_PORT)
-        lane->doubtful = true;
-    else if (lane->state != LANE_LISTED)
-        lane_doubt(lane);
     if (lane->state == LANE_SETTLING)
         start_settling(lane);
     if (lane->state == LANE_LISTED && r->options.mode == RUN_EXECUTE) {
@@ -537,7 +561,8 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
     struct run *r = lane->run;
     const struct plan_step *step = in_flight_step(lane, attempt);
     struct error err = ERROR_INIT;
-    if (step) {
+    /* before anything was asked of it on this connection it is LIST that found its record damaged */
+    if (step && run_task(r, step, lane->index)->sent) {
         error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
         run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, text);

@@ -115,9 +115,16 @@ static void start_generation(struct run *r)
     start_phase(r, step, r->generation);
 }
 
+bool launch_over(struct run *r)
+{
+    return all_done(r, phase_step(r, PHASE_LAUNCH));
+}
+
+/* Also before a later generation: a node that restarted does it again. */
 static void start_prolog(struct run *r)
 {
     r->stage = STAGE_PROLOG;
+    r->generation_failed = false;
     const struct plan_step *step = phase_step(r, PHASE_PROLOG);
     if (step && start_phase(r, step, 0))
         return;
@@ -127,10 +134,7 @@ static void start_prolog(struct run *r)
 
 static void after_port(struct run *r)
 {
-    if (r->generation == 0)
-        start_prolog(r);
-    else
-        start_generation(r);
+    start_prolog(r);
 }
 
 /* A free port is asked for right before each generation: the one of the last may still be in TIME_WAIT. */
@@ -265,7 +269,10 @@ static void generation_ended(struct run *r)
     char what[160];
     CLEANUP(cleanup_free) char *reason = NULL;
     run_cause_text(r->cause_outcome, r->result.cause, r->result.cause_value, what, sizeof what);
-    reason = r->result.has_cause ? xasprintf("rank %u on node \"%s\": %s", r->result.cause_rank, r->result.cause_node, what) : xstrdup("a worker failed");
+    if (r->result.cause_has_rank)
+        reason = xasprintf("rank %u on node \"%s\": %s", r->result.cause_rank, r->result.cause_node, what);
+    else
+        reason = r->result.has_cause ? xasprintf("node \"%s\": %s", r->result.cause_node, what) : xstrdup("a worker failed");
     r->restarts++;
     r->stage = STAGE_RESTARTING;
     struct event e = {.type = EVENT_RESTART, .generation = r->generation + 1, .reason = reason};
