@@ -143,34 +143,6 @@ static int open_new(struct run *r, struct error *err)
     return 0;
 }
 
-int run_open(struct run *r, struct error *err)
-{
-    const struct state_run *open = state_run_open(r->state);
-    if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK) {
-        const struct state_run *latest = state_run_latest(r->state, r->plan->spec->variant);
-        r->work = work_name(r, 0, false);
-        if (latest)
-            snprintf(r->id, sizeof r->id, "%s", latest->id);
-        return compute_voids(r, r->options.flags, r->options.from_step, err);
-    }
-    if (open && (str_eq(open->plan_hash, r->plan->hash) || r->options.mode == RUN_CANCEL) && str_eq(open->variant, r->plan->spec->variant)) {
-        if (compute_voids(r, open->flags, open->from_step, err) < 0)
-            return -1;
-        snprintf(r->id, sizeof r->id, "%s", open->id);
-        r->work = work_name(r, 0, false);
-        r->opened = true;
-        resume_tasks(r, open);
-        return 0;
-    }
-    if (open) { /* another plan: first see whether its launch lives */
-        r->probing = true;
-        r->work = work_name(r, r->options.flags, true);
-        snprintf(r->id, sizeof r->id, "%s", open->id);
-        return compute_voids(r, r->options.flags, r->options.from_step, err);
-    }
-    return open_new(r, err);
-}
-
 static bool names_node(const struct run *r, const char *host, uint32_t node)
 {
     if (r->plan->spec->local && str_starts(host, "local")) /* "local" alone is "local-0" among several */
@@ -192,6 +164,54 @@ static const char *node_left_behind(const struct run *r)
             return host;
     }
     return NULL;
+}
+
+/* What is left of the unfinished run is stopped: by its attempts, and by what else the nodes still have of the job. */
+static int open_cancel(struct run *r, const struct state_run *open, struct error *err)
+{
+    if (!open)
+        return error_set(err, ERROR_USAGE, "no run of this job is unfinished");
+    snprintf(r->id, sizeof r->id, "%s", open->id);
+    const char *left = node_left_behind(r);
+    if (left) {
+        error_set(err, ERROR_USAGE, "run %s may still be at work on \"%s\", which the spec does not name; nothing was stopped", r->id, left);
+        error_hint(err, "give the --on or --set that it was started with: rhrun cancel %s --on HOST,...", r->id);
+        return -1;
+    }
+    r->work = work_name(r, 0, false);
+    r->opened = true;
+    resume_tasks(r, open);
+    return 0;
+}
+
+int run_open(struct run *r, struct error *err)
+{
+    const struct state_run *open = state_run_open(r->state);
+    if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK) {
+        const struct state_run *latest = state_run_latest(r->state, r->plan->spec->variant);
+        r->work = work_name(r, 0, false);
+        if (latest)
+            snprintf(r->id, sizeof r->id, "%s", latest->id);
+        return compute_voids(r, r->options.flags, r->options.from_step, err);
+    }
+    if (r->options.mode == RUN_CANCEL)
+        return open_cancel(r, open, err);
+    if (open && str_eq(open->plan_hash, r->plan->hash) && str_eq(open->variant, r->plan->spec->variant)) {
+        if (compute_voids(r, open->flags, open->from_step, err) < 0)
+            return -1;
+        snprintf(r->id, sizeof r->id, "%s", open->id);
+        r->work = work_name(r, 0, false);
+        r->opened = true;
+        resume_tasks(r, open);
+        return 0;
+    }
+    if (open) { /* another plan: first see whether its launch lives */
+        r->probing = true;
+        r->work = work_name(r, r->options.flags, true);
+        snprintf(r->id, sizeof r->id, "%s", open->id);
+        return compute_voids(r, r->options.flags, r->options.from_step, err);
+    }
+    return open_new(r, err);
 }
 
 /* What makes the unfinished run's launch another one than the spec's: "run changed"; NULL when it was not begun. */

@@ -73,3 +73,43 @@ def test_exit_4_says_what_differs(box, rhrun, job):
     r.kill9()
     assert "run changed" in rhrun(spec, "--set", "entrypoint.run=echo hi").expect(4).err
     rhrun("cancel", spec).ok()
+
+
+def test_cancel_does_not_call_cancelled_what_it_cannot_reach(box, fleet, rhrun, job):
+    f = fleet(2)
+    spec = job({"cluster": f.cluster(hosts=["node1"]), "entrypoint": {"run": "echo ready; sleep 60"}})
+    r = box.start("--on", "node2,", spec)
+    r.wait_text("ready")
+    r.kill9()
+    left = rhrun("cancel", "last").expect(2)
+    assert "node2" in left.err and "--on" in left.err
+    rhrun("cancel", "last", "--on", "node2,").ok()
+    assert not box.leftovers() or not [p for p in box.leftovers() if p.attempt]
+
+
+def test_cancel_of_another_variant_than_the_spec_gives_now(box, rhrun, job):
+    spec = job({"params": {"p": 1}, "entrypoint": {"run": "echo ready; sleep 60"}})
+    r = box.start(spec)
+    r.wait_text("ready")
+    r.kill9()
+    job({"params": {"p": 1, "q": 2}, "entrypoint": {"run": "echo ready; sleep 61"}})
+    assert "cancelled" in rhrun("cancel", "last").ok().err
+    assert rhrun("status", "--json", "last").json()["status"] == "cancelled"
+
+
+def test_plan_of_hosts_ends_cleanly(fleet, rhrun, job):
+    f = fleet(1)
+    spec = job({"cluster": f.cluster(), "setup": [{"run": "true 1"}], "entrypoint": {"run": "echo hi"}})
+    rhrun(spec).ok()
+    assert "nothing to do" in rhrun("plan", spec).ok().out
+
+
+def test_a_script_is_no_option_of_python(box, rhrun, job):
+    box.path("-c.py").write_text("import sys; print(sys.argv[0])\n")
+    assert rhrun(job({"entrypoint": {"script": "-c.py"}})).ok().out == "./-c.py\n"
+
+
+def test_an_unreadable_journal_is_told_where_runs_are_looked_for(box, rhrun, job):
+    rhrun(job({"entrypoint": {"run": "true;"}})).ok()
+    next(box.state.rglob("journal.db")).write_bytes(b"no database" * 1000)
+    assert "not a database" in rhrun("logs", "last").expect(2).err
