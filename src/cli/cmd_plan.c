@@ -66,16 +66,18 @@ static void on_finished(void *arg)
     loop_stop(arg);
 }
 
-static int online(struct cli *c, struct plan *plan, struct journal *journal, struct plan_record *records)
+/* Strings of the records live in the run: the caller destroys both after use. */
+static int online(struct cli *c, struct plan *plan, struct journal *journal, struct plan_record *records, struct loop **ret_loop,
+                  struct run **ret_run)
 {
-    struct loop *loop = loop_create();
+    struct loop *loop = *ret_loop = loop_create();
     struct run_options o = {.mode = RUN_LOOK, .plan = plan, .journal = journal};
     struct error err = ERROR_INIT;
     int rc = 0;
     cli_run_options(c, &o);
     o.flags = 0;
     o.from_step = NULL;
-    struct run *r = run_create(loop, &o, on_finished, loop);
+    struct run *r = *ret_run = run_create(loop, &o, on_finished, loop);
     if (run_start(r, &err) < 0) {
         cli_print_error(c, &err);
         rc = cli_exit_status(&err);
@@ -98,8 +100,6 @@ static int online(struct cli *c, struct plan *plan, struct journal *journal, str
             records[i].when = when;
         }
     }
-    /* strings of the records live in the run: kept until the process ends */
-    (void)r;
     return rc;
 }
 
@@ -121,6 +121,8 @@ static int cmd_plan(struct cli *c)
     struct spec *spec;
     struct plan *plan;
     struct journal *journal = NULL;
+    struct loop *loop = NULL;
+    struct run *run = NULL;
     struct error err = ERROR_INIT;
     char id[17];
     int rc = cli_load_spec(c, c->words[0], &spec);
@@ -140,7 +142,7 @@ static int cmd_plan(struct cli *c)
     if (state)
         offline_records(c, plan, state, records);
     if (!c->given[OPT_OFFLINE])
-        rc = online(c, plan, journal, records);
+        rc = online(c, plan, journal, records, &loop, &run);
     flags_void(c, plan, records);
     launch_records(c, plan, state, records);
     plan_decide(plan, records, !c->given[OPT_OFFLINE], c->arena, decisions);
@@ -158,6 +160,8 @@ static int cmd_plan(struct cli *c)
         if (plan->steps[i / plan->node_count].on[i % plan->node_count] && decisions[i].verdict != VERDICT_KEEP && decisions[i].verdict != VERDICT_NOT_NEEDED)
             rc = 10;
     buf_free(&text);
+    run_destroy(run);
+    loop_destroy(loop);
     journal_close(journal);
     free(records);
     free(decisions);

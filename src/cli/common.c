@@ -172,7 +172,10 @@ int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, 
         return -1;
     for (size_t i = 0; i < count; i++) {
         struct journal *j;
-        if (journal_open_read(jobs[i].id, &j, NULL) == 0)
+        struct error unreadable = ERROR_INIT;
+        if (journal_open_read(jobs[i].id, &j, &unreadable) < 0)
+            fprintf(stderr, "rhrun: warning: %s\n", unreadable.text);
+        else
             match_runs(j, word, ret_journal, ret_run, &matches);
     }
     journal_jobs_free(jobs, count);
