@@ -173,7 +173,7 @@ static const char *script_path(const struct launch *l, const char *script)
 {
     const struct step_node *n = l->bind->nodes ? &l->bind->nodes[l->bind->node] : NULL;
     if (*script == '/' || !*l->run->cwd || !n || !n->facts || !n->facts->work_dir)
-        return script;
+        return *script == '-' ? arena_printf(l->arena, "./%s", script) : script; /* no option of python's */
     return arena_printf(l->arena, "%s/%s", n->facts->work_dir, script);
 }
 
