@@ -24,8 +24,12 @@ static int cmd_logs(struct cli *c)
     struct journal *j;
     const struct state_run *run;
     struct error err = ERROR_INIT;
-    struct cli_logs what = {.step = c->value[OPT_STEP], .follow = c->given[OPT_FOLLOW], .json = c->given[OPT_JSON], .all = c->given[OPT_VERBOSE],
-                            .has_rank = c->given[OPT_RANK], .has_node = c->given[OPT_NODE]};
+    struct cli_logs what = {.step = c->value[OPT_STEP],
+                            .follow = c->given[OPT_FOLLOW],
+                            .json = c->given[OPT_JSON],
+                            .all = c->given[OPT_VERBOSE],
+                            .has_rank = c->given[OPT_RANK],
+                            .has_node = c->given[OPT_NODE]};
     if (number(c, OPT_RANK, &what.rank, &err) < 0 || number(c, OPT_NODE, &what.node, &err) < 0)
         return fail(c, &err);
     what.raw = (what.has_rank || (what.step && what.has_node)) && !what.json;
@@ -38,15 +42,22 @@ static int cmd_logs(struct cli *c)
     return rc < 0 ? fail(c, &err) : 0;
 }
 
-static const enum cli_option_id logs_options[] = {OPT_FOLLOW, OPT_RANK, OPT_STEP, OPT_NODE, OPT_NO_PREFIX, OPT_SET, OPT_PARAM, OPT_COUNT};
+static const enum cli_option_id logs_options[] = {OPT_FOLLOW,    OPT_RANK, OPT_STEP,  OPT_NODE,
+                                                  OPT_NO_PREFIX, OPT_SET,  OPT_PARAM, OPT_COUNT};
 const struct cli_command cmd_logs_command = {
-    "logs", "[RUN]", "Print the workers' output of a run",
+    "logs",
+    "[RUN]",
+    "Print the workers' output of a run",
     "RUN is an id, a unique prefix, last (the default), or a spec file. Without\n"
     "options: the launch, all its generations in order. --step NAME: the output of\n"
     "that step, --verbose: of every step. --rank R, or --step NAME with --node N: the\n"
     "bytes as they were written, stdout to stdout, stderr to stderr. -f goes on until\n"
     "the run ends; Ctrl-C ends only that (exit status 0).",
-    logs_options, 0, 1, false, cmd_logs};
+    logs_options,
+    0,
+    1,
+    false,
+    cmd_logs};
 
 /* ---- attach ---- */
 
@@ -79,7 +90,8 @@ static int cmd_attach(struct cli *c)
     if (rc == 0 && end.interrupted && talk)
         fprintf(stderr, "rhrun: detached from run %s; it goes on\n", id);
     else if (rc == 0 && now && talk)
-        fprintf(stderr, "rhrun: run %s: %s%s%s\n", id, run_status_name(now->status), now->message ? ": " : "", now->message ? now->message : "");
+        fprintf(stderr, "rhrun: run %s: %s%s%s\n", id, run_status_name(now->status), now->message ? ": " : "",
+                now->message ? now->message : "");
     else if (rc == 0 && now && json && !end.interrupted)
         print_result(now);
     journal_close(j);
@@ -87,10 +99,17 @@ static int cmd_attach(struct cli *c)
 }
 
 static const enum cli_option_id attach_options[] = {OPT_NO_PREFIX, OPT_SET, OPT_PARAM, OPT_COUNT};
-const struct cli_command cmd_attach_command = {"attach", "[RUN]", "Follow a run to its end; Ctrl-C only detaches",
-                                               "Prints the output so far and what comes, and exits with the job's status, or 0\n"
-                                               "when Ctrl-C ended the following.",
-                                               attach_options, 0, 1, false, cmd_attach};
+const struct cli_command cmd_attach_command = {
+    "attach",
+    "[RUN]",
+    "Follow a run to its end; Ctrl-C only detaches",
+    "Prints the output so far and what comes, and exits with the job's status, or 0\n"
+    "when Ctrl-C ended the following.",
+    attach_options,
+    0,
+    1,
+    false,
+    cmd_attach};
 
 /* ---- cancel ---- */
 
@@ -104,7 +123,10 @@ static int ask_controller(struct cli *c, struct journal *j, const char *id)
         const struct state_run *run = state_run_find(journal_state(j), id);
         if (!run || run->status != RUN_OPEN || !journal_holder(j, NULL, NULL)) {
             if (!c->given[OPT_QUIET])
-                fprintf(stderr, "rhrun: run %s: %s\n", id, run && run->message ? run->message : run ? run_status_name(run->status) : "gone");
+                fprintf(stderr, "rhrun: run %s: %s\n", id,
+                        run && run->message ? run->message
+                        : run               ? run_status_name(run->status)
+                                            : "gone");
             return 0;
         }
         struct timespec pause = {0, 50000000};
@@ -174,12 +196,15 @@ static int cmd_cancel(struct cli *c)
     /* its params and arguments, as when it was opened */
     struct doc *doc;
     struct diagnostics d = {0};
-    if (run->params_json && doc_load_text("params", run->params_json, strlen(run->params_json), DOC_FORMAT_JSON, c->arena, &doc, &d, NULL) == 0)
+    if (run->params_json && doc_load_text("params", run->params_json, strlen(run->params_json), DOC_FORMAT_JSON,
+                                          c->arena, &doc, &d, NULL) == 0)
         for (size_t i = 0; i < doc->root->count; i++) {
             c->values[OPT_PARAM] = xreallocarray(c->values[OPT_PARAM], c->value_count[OPT_PARAM] + 1, sizeof(char *));
-            c->values[OPT_PARAM][c->value_count[OPT_PARAM]++] = arena_printf(c->arena, "%s=%s", doc->root->members[i].key, doc->root->members[i].value->text);
+            c->values[OPT_PARAM][c->value_count[OPT_PARAM]++] =
+                arena_printf(c->arena, "%s=%s", doc->root->members[i].key, doc->root->members[i].value->text);
         }
-    if (run->args_json && doc_load_text("args", run->args_json, strlen(run->args_json), DOC_FORMAT_JSON, c->arena, &doc, &d, NULL) == 0) {
+    if (run->args_json &&
+        doc_load_text("args", run->args_json, strlen(run->args_json), DOC_FORMAT_JSON, c->arena, &doc, &d, NULL) == 0) {
         const char **args = arena_array(c->arena, doc->root->count + 1, sizeof *args);
         for (size_t i = 0; i < doc->root->count; i++)
             args[i] = doc->root->items[i]->text;
@@ -192,8 +217,16 @@ static int cmd_cancel(struct cli *c)
 }
 
 static const enum cli_option_id cancel_options[] = {OPT_TAKE_OVER, OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
-const struct cli_command cmd_cancel_command = {"cancel", "[RUN]", "Stop a run: every process of every rank on every node",
-                                               "TERM, a grace time, KILL. With no live controller, it goes to the nodes itself.", cancel_options, 0, 1, false, cmd_cancel};
+const struct cli_command cmd_cancel_command = {
+    "cancel",
+    "[RUN]",
+    "Stop a run: every process of every rank on every node",
+    "TERM, a grace time, KILL. With no live controller, it goes to the nodes itself.",
+    cancel_options,
+    0,
+    1,
+    false,
+    cmd_cancel};
 
 /* ---- completion ---- */
 
@@ -210,11 +243,13 @@ static int cmd_completion(struct cli *c)
     if (strcmp(shell, "bash") == 0 || strcmp(shell, "zsh") == 0) {
         if (strcmp(shell, "zsh") == 0)
             printf("#compdef rhrun\nautoload -U +X bashcompinit && bashcompinit\n");
-        printf("_rhrun() {\n  local cur=${COMP_WORDS[COMP_CWORD]} words\n  COMPREPLY=()\n  if [ \"$COMP_CWORD\" = 1 ] && [ \"${cur#-}\" = \"$cur\" ]; then\n"
+        printf("_rhrun() {\n  local cur=${COMP_WORDS[COMP_CWORD]} words\n  COMPREPLY=()\n  if [ \"$COMP_CWORD\" = 1 ] "
+               "&& [ \"${cur#-}\" = \"$cur\" ]; then\n"
                "    COMPREPLY=($(compgen -W \"");
         for (size_t i = 0; cli_commands[i]; i++)
             printf("%s%s", i ? " " : "", cli_commands[i]->name);
-        printf("\" -- \"$cur\") $(compgen -f -X '!*.y*ml' -- \"$cur\") $(compgen -d -- \"$cur\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n");
+        printf("\" -- \"$cur\") $(compgen -f -X '!*.y*ml' -- \"$cur\") $(compgen -d -- \"$cur\"))\n    return\n  fi\n  "
+               "case ${COMP_WORDS[1]} in\n");
         for (size_t i = 0; cli_commands[i]; i++) {
             printf("    %s) words='", cli_commands[i]->name);
             words_of(cli_commands[i], stdout);
@@ -222,17 +257,20 @@ static int cmd_completion(struct cli *c)
         }
         printf("    *) words='");
         words_of(cli_commands[0], stdout);
-        printf("' ;;\n  esac\n  if [ \"${cur#-}\" != \"$cur\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"));\n"
-               "  else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n}\ncomplete -o filenames -F _rhrun rhrun\n");
+        printf(
+            "' ;;\n  esac\n  if [ \"${cur#-}\" != \"$cur\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"));\n"
+            "  else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n}\ncomplete -o filenames -F _rhrun rhrun\n");
         return 0;
     }
     if (strcmp(shell, "fish") == 0) {
         for (size_t i = 0; cli_commands[i]; i++) {
-            printf("complete -c rhrun -n __fish_use_subcommand -a %s -d '%s'\n", cli_commands[i]->name, cli_commands[i]->summary);
+            printf("complete -c rhrun -n __fish_use_subcommand -a %s -d '%s'\n", cli_commands[i]->name,
+                   cli_commands[i]->summary);
             for (size_t k = 0; k < cli_option_count; k++)
                 if (cli_command_has(cli_commands[i], cli_options[k].id) && !cli_options[k].hidden)
-                    printf("complete -c rhrun -n '__fish_seen_subcommand_from %s' -l %s%s -d '%s'\n", cli_commands[i]->name, cli_options[k].name,
-                           cli_options[k].value ? " -r" : "", cli_options[k].help);
+                    printf("complete -c rhrun -n '__fish_seen_subcommand_from %s' -l %s%s -d '%s'\n",
+                           cli_commands[i]->name, cli_options[k].name, cli_options[k].value ? " -r" : "",
+                           cli_options[k].help);
         }
         return 0;
     }
@@ -243,5 +281,12 @@ static int cmd_completion(struct cli *c)
 }
 
 static const enum cli_option_id completion_options[] = {OPT_COUNT};
-const struct cli_command cmd_completion_command = {"completion", "SHELL", "Print a completion script for bash, zsh or fish",
-                                                   "For bash: source <(rhrun completion bash)", completion_options, 1, 1, false, cmd_completion};
+const struct cli_command cmd_completion_command = {"completion",
+                                                   "SHELL",
+                                                   "Print a completion script for bash, zsh or fish",
+                                                   "For bash: source <(rhrun completion bash)",
+                                                   completion_options,
+                                                   1,
+                                                   1,
+                                                   false,
+                                                   cmd_completion};

@@ -8,7 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FRAME_MS = 40, TICK_MS = 100, STOPPED_MS = 200, ABOVE_MAX = 64 << 10, HELD_MAX = 8 << 20, BARS_MAX = 4, FINAL_ROWS = 20, KEPT_GROUP = 3 };
+enum {
+    FRAME_MS = 40,
+    TICK_MS = 100,
+    STOPPED_MS = 200,
+    ABOVE_MAX = 64 << 10,
+    HELD_MAX = 8 << 20,
+    BARS_MAX = 4,
+    FINAL_ROWS = 20,
+    KEPT_GROUP = 3
+};
 
 struct item { /* a line of the steps' part */
     enum { ITEM_STEP, ITEM_KEPT, ITEM_OVER, ITEM_WAITING } kind;
@@ -25,7 +34,7 @@ struct live {
     struct term *term;
     struct canvas now, shown; /* shown: what is on the screen */
     struct buf above;
-    uint64_t dropped;         /* lines that were not shown */
+    uint64_t dropped; /* lines that were not shown */
     uint64_t began_ms;
     unsigned spin;
     struct run_counts *counts; /* per step, of this frame */
@@ -45,7 +54,8 @@ static bool is_utf8(void)
         locale = getenv("LC_CTYPE");
     if (!locale || !locale[0])
         locale = getenv("LANG");
-    return locale && (strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8") || strstr(locale, "utf-8"));
+    return locale &&
+           (strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8") || strstr(locale, "utf-8"));
 }
 
 /* Steady: tenths only while they can be read. */
@@ -71,7 +81,8 @@ static void put_separator(struct canvas *v, bool *begun)
 /* ---- the head: name, nodes, time; a second line while not all nodes are there ---- */
 
 /* "lost: gpu3, gpu7, 2 more" of the nodes in one condition; the count always fits. */
-static void put_names(struct live *l, const char *style, const char *label, bool (*is)(const struct run_node_view *v), bool *begun)
+static void put_names(struct live *l, const char *style, const char *label, bool (*is)(const struct run_node_view *v),
+                      bool *begun)
 {
     struct run_node_view v;
     unsigned count = 0, named = 0;
@@ -168,7 +179,10 @@ static void put_bar(struct live *l, const struct run_counts *n, unsigned cells)
     unsigned full = (unsigned)((uint64_t)(n->done + n->kept) * cells / n->total);
     struct buf on = {0}, off = {0};
     for (unsigned i = 0; i < cells; i++)
-        buf_puts(i < full ? &on : &off, l->utf8 && l->c->color_err ? "━" : l->utf8 ? i < full ? "█" : "░" : i < full ? "#" : ".");
+        buf_puts(i < full ? &on : &off, l->utf8 && l->c->color_err ? "━"
+                                        : l->utf8                  ? i < full ? "█" : "░"
+                                        : i < full                 ? "#"
+                                                                   : ".");
     if (on.len)
         canvas_put(&l->now, n->failed ? "31" : "32", on.data, on.len);
     if (off.len)
@@ -204,11 +218,17 @@ static void put_failures(struct live *l, const struct plan_step *step, unsigned 
 }
 
 /* What stands behind the name where a bar says nothing: one node, or the launch. */
-static void put_words(struct live *l, const struct plan_step *step, const struct run_counts *n, unsigned failures, bool final)
+static void put_words(struct live *l, const struct plan_step *step, const struct run_counts *n, unsigned failures,
+                      bool final)
 {
     bool launch = step->kind->phase == PHASE_LAUNCH;
-    const char *state = over(n) ? n->failed ? failures ? "failed" : "stopped" : n->done ? "done" : "kept" :
-                        n->running ? "running" : final ? "not started" : failures ? "waiting to be tried again" : "waiting";
+    const char *state = over(n)      ? n->failed ? failures ? "failed" : "stopped"
+                                       : n->done ? "done"
+                                                 : "kept"
+                        : n->running ? "running"
+                        : final      ? "not started"
+                        : failures   ? "waiting to be tried again"
+                                     : "waiting";
     const char *style = n->failed ? "31" : n->running || n->done ? "" : "2";
     if (failures && n->failed && n->total > 1)
         put_failures(l, step, failures);
@@ -278,7 +298,8 @@ static void draw_group(struct live *l, const struct item *item)
     const char *mark = item->kind == ITEM_WAITING ? more : done;
     canvas_put(&l->now, "", " ", 1);
     canvas_put(&l->now, item->kind == ITEM_OVER ? "32" : "2", mark, strlen(mark));
-    static const char *const words[] = {[ITEM_STEP] = "", [ITEM_KEPT] = "steps kept", [ITEM_OVER] = "steps done", [ITEM_WAITING] = "more steps"};
+    static const char *const words[] = {
+        [ITEM_STEP] = "", [ITEM_KEPT] = "steps kept", [ITEM_OVER] = "steps done", [ITEM_WAITING] = "more steps"};
     canvas_printf(&l->now, "2", " %u %s", item->count, words[item->kind]);
     for (uint32_t i = 0, k = item->step; item->kind == ITEM_KEPT && i < item->count && canvas_left(&l->now); k++)
         if (l->counts[k].total)
@@ -309,7 +330,8 @@ static size_t choose_items(struct live *l, size_t room)
             v[count++] = (struct item){ITEM_STEP, i, 1};
         }
     }
-    while (ended < count && (v[ended].kind == ITEM_KEPT || (over(&l->counts[v[ended].step]) && !l->counts[v[ended].step].failed)))
+    while (ended < count &&
+           (v[ended].kind == ITEM_KEPT || (over(&l->counts[v[ended].step]) && !l->counts[v[ended].step].failed)))
         ended++;
     if (count > room && ended > 1) {
         size_t fold = count - room + 1 < ended ? count - room + 1 : ended;
@@ -369,7 +391,9 @@ static void draw_status(struct live *l)
     if (l->status[0])
         canvas_printf(&l->now, "33", "%s", l->status);
     else if (term_has_keys(l->term) && l->detach)
-        canvas_printf(&l->now, "2", "%s", l->now.columns >= 66 ? "Ctrl-C stops the job; d lets it go on without this terminal" : "Ctrl-C stops, d detaches");
+        canvas_printf(&l->now, "2", "%s",
+                      l->now.columns >= 66 ? "Ctrl-C stops the job; d lets it go on without this terminal"
+                                           : "Ctrl-C stops, d detaches");
     else
         canvas_printf(&l->now, "2", "Ctrl-C stops the job");
     canvas_end_line(&l->now);
@@ -483,7 +507,8 @@ static void frame(struct live *l)
         return;
     }
     if (l->dropped) {
-        buf_printf(&l->above, "rhrun: %llu lines were not shown while the terminal stood still; rhrun logs has them\n", (unsigned long long)l->dropped);
+        buf_printf(&l->above, "rhrun: %llu lines were not shown while the terminal stood still; rhrun logs has them\n",
+                   (unsigned long long)l->dropped);
         l->dropped = 0;
     }
     bool foreground = term_foreground();
@@ -523,7 +548,8 @@ static void on_resumed(void *arg)
 
 /* ---- what the printer calls ---- */
 
-struct live *live_create(struct cli *c, struct loop *loop, const struct plan *plan, const struct progress_table *progress, const uint8_t *outcomes)
+struct live *live_create(struct cli *c, struct loop *loop, const struct plan *plan,
+                         const struct progress_table *progress, const uint8_t *outcomes)
 {
     struct live *l = xcalloc(1, sizeof *l);
     l->c = c;

@@ -11,15 +11,21 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CHUNK = WIRE_SPOOL_HEADER + WIRE_SPOOL_DATA_MAX, OPEN_MAX_FILES = 256, POLL_MS = 100, HANDOVER_MS = 3000, NAMES_MAX = 512 };
+enum {
+    CHUNK = WIRE_SPOOL_HEADER + WIRE_SPOOL_DATA_MAX,
+    OPEN_MAX_FILES = 256,
+    POLL_MS = 100,
+    HANDOVER_MS = 3000,
+    NAMES_MAX = 512
+};
 
 struct stream {
     char *path, *step, *host;
     char attempt[WIRE_ID_LEN + 1];
     uint32_t node, group, generation;
     int fd;
-    bool have, dry;          /* head is a record that waits; there was none at the last look */
-    uint64_t offset;         /* of the next record's header */
+    bool have, dry;  /* head is a record that waits; there was none at the last look */
+    uint64_t offset; /* of the next record's header */
     struct wire_spool head;
     struct watch *watch;
 };
@@ -38,10 +44,10 @@ struct follower {
     size_t count, open_count;
     struct group *groups;
     size_t group_count;
-    uint32_t in_group;       /* whose records are being printed */
-    char *reason;            /* of the restart that comes next */
-    uint64_t after;          /* events seen */
-    struct stream *current;  /* whose lines the watch gives out */
+    uint32_t in_group;                /* whose records are being printed */
+    char *reason;                     /* of the restart that comes next */
+    uint64_t after;                   /* events seen */
+    struct stream *current;           /* whose lines the watch gives out */
     const char *names[NAMES_MAX + 1]; /* of steps that were started, for the nearest one */
     size_t name_count;
     uint8_t chunk[CHUNK];
@@ -78,7 +84,8 @@ static void on_line(void *arg, const struct watch_line *line)
         return;
     }
     if (!bare)
-        cli_line_prefix(&b, fd == 1 ? f->c->color_out : f->c->color_err, s->generation > 0, s->step, s->host, line->rank);
+        cli_line_prefix(&b, fd == 1 ? f->c->color_out : f->c->color_err, s->generation > 0, s->step, s->host,
+                        line->rank);
     buf_append(&b, line->text, line->len);
     if (bare && line->open && f->count == 1)
         out_put_open(f->out, fd, b.data ? b.data : "", b.len);
@@ -100,14 +107,20 @@ static bool wanted(const struct follower *f, const char *step, uint32_t node, bo
     return f->what->all || launch;
 }
 
-static void add_stream(struct follower *f, const char *run, const char *step, const char *attempt, uint32_t node, uint32_t generation)
+static void add_stream(struct follower *f, const char *run, const char *step, const char *attempt, uint32_t node,
+                       uint32_t generation)
 {
     const struct state *st = journal_state(f->j);
     const char *host = node < st->node_count ? st->nodes[node].host : NULL;
     f->streams = xreallocarray(f->streams, f->count + 1, sizeof *f->streams);
     struct stream *s = &f->streams[f->count++];
-    *s = (struct stream){.path = xasprintf("%s/runs/%s/%s.spool", journal_path(f->j), run, attempt), .step = xstrdup(step),
-                         .host = xstrdup(host ? host : "?"), .node = node, .group = (uint32_t)f->group_count - 1, .generation = generation, .fd = -1};
+    *s = (struct stream){.path = xasprintf("%s/runs/%s/%s.spool", journal_path(f->j), run, attempt),
+                         .step = xstrdup(step),
+                         .host = xstrdup(host ? host : "?"),
+                         .node = node,
+                         .group = (uint32_t)f->group_count - 1,
+                         .generation = generation,
+                         .fd = -1};
     snprintf(s->attempt, sizeof s->attempt, "%s", attempt);
     s->watch = watch_create(on_line, f);
 }
@@ -146,11 +159,13 @@ static void tell(struct follower *f, const struct event *e)
         out_put(f->out, 1, b.data, b.len);
     } else if (e->type == EVENT_NOTE && e->reason) {
         const struct state *st = journal_state(f->j);
-        const char *host = e->node < st->node_count && !str_starts(e->reason, "node \"") ? st->nodes[e->node].host : NULL;
+        const char *host =
+            e->node < st->node_count && !str_starts(e->reason, "node \"") ? st->nodes[e->node].host : NULL;
         say(f, "%s%s%s", host ? host : "", host ? ": " : "", e->reason);
     } else if (e->type == EVENT_CANCELLING) {
         say(f, "stopping: %s", e->reason ? e->reason : "on request");
-    } else if (e->type == EVENT_FINISHED && plain_step_failed(e->outcome) && f->group_count > 0 && e->node < journal_state(f->j)->node_count) {
+    } else if (e->type == EVENT_FINISHED && plain_step_failed(e->outcome) && f->group_count > 0 &&
+               e->node < journal_state(f->j)->node_count) {
         const char *host = journal_state(f->j)->nodes[e->node].host;
         if (!f->groups[f->group_count - 1].generation) /* a restart or the end of the run tells of the launch */
             say(f, "%s: failed on %s", e->step, host ? host : "?");
@@ -168,7 +183,8 @@ static bool take_event(void *arg, const struct event *e)
         take_started(f, e);
     if (e->type == EVENT_RESTART || e->type == EVENT_REISSUE) {
         free(f->reason);
-        f->reason = xasprintf("%s%s%s", e->type == EVENT_RESTART ? "restarted" : "launched again", e->reason ? ": " : "", e->reason ? e->reason : "");
+        f->reason = xasprintf("%s%s%s", e->type == EVENT_RESTART ? "restarted" : "launched again",
+                              e->reason ? ": " : "", e->reason ? e->reason : "");
     }
     if (f->what->events)
         tell(f, e);
@@ -225,7 +241,8 @@ static void look_ahead(struct follower *f, struct stream *s)
     if (s->have || s->dry)
         return;
     s->dry = true;
-    if (read_at(f, s, header, sizeof header, &size) != (ssize_t)sizeof header || !wire_spool_get(header, &s->head) || s->head.len > WIRE_SPOOL_DATA_MAX)
+    if (read_at(f, s, header, sizeof header, &size) != (ssize_t)sizeof header || !wire_spool_get(header, &s->head) ||
+        s->head.len > WIRE_SPOOL_DATA_MAX)
         return;
     s->have = size >= s->offset + WIRE_SPOOL_HEADER + s->head.len;
     s->dry = !s->have;
@@ -240,8 +257,10 @@ static void print_record(struct follower *f, struct stream *s)
     if (n != (ssize_t)len)
         return;
     if (f->what->raw) {
-        if (!f->what->has_rank || s->head.rank == f->what->rank) /* a marker for what was dropped is none of the worker's bytes */
-            out_put(f->out, s->head.stream == WIRE_STREAM_OUT ? 1 : 2, (char *)f->chunk + WIRE_SPOOL_HEADER, s->head.len);
+        if (!f->what->has_rank ||
+            s->head.rank == f->what->rank) /* a marker for what was dropped is none of the worker's bytes */
+            out_put(f->out, s->head.stream == WIRE_STREAM_OUT ? 1 : 2, (char *)f->chunk + WIRE_SPOOL_HEADER,
+                    s->head.len);
         return;
     }
     f->current = s;
@@ -265,7 +284,8 @@ static void say_group(struct follower *f, uint32_t index)
     struct group *g = &f->groups[index];
     if (f->in_group == index)
         return;
-    for (uint32_t i = 0; i < f->count && !f->what->raw; i++) { /* what came before has ended: its lines without an end come first */
+    for (uint32_t i = 0; i < f->count && !f->what->raw;
+         i++) { /* what came before has ended: its lines without an end come first */
         f->current = &f->streams[i];
         if (f->streams[i].group < index)
             watch_end(f->streams[i].watch);
@@ -286,7 +306,8 @@ static bool drain(struct follower *f, bool (*interrupted)(void))
         for (size_t i = 0; i < f->count; i++) {
             struct stream *s = &f->streams[i];
             look_ahead(f, s);
-            if (s->have && (!best || s->group < best->group || (s->group == best->group && s->head.wall_ms < best->head.wall_ms)))
+            if (s->have &&
+                (!best || s->group < best->group || (s->group == best->group && s->head.wall_ms < best->head.wall_ms)))
                 best = s;
         }
         if (!best)
@@ -380,7 +401,8 @@ static int follow(struct follower *f, struct cli_logs_end *ret, struct error *er
     }
 }
 
-int cli_logs_print(struct cli *c, struct journal *j, const char *run, const struct cli_logs *what, struct cli_logs_end *ret, struct error *err)
+int cli_logs_print(struct cli *c, struct journal *j, const char *run, const struct cli_logs *what,
+                   struct cli_logs_end *ret, struct error *err)
 {
     struct follower *f = xcalloc(1, sizeof *f);
     sigset_t set, old;

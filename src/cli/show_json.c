@@ -17,9 +17,11 @@ static void begin(struct buf *b, const char *type, uint64_t time_ms, const char 
     put_string(b, "run", run && run[0] ? run : NULL);
 }
 
-void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node, bool launch, const struct watch_line *line)
+void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node, bool launch,
+                     const struct watch_line *line)
 {
-    static const char *const names[] = {[WIRE_STREAM_OUT] = "out", [WIRE_STREAM_ERR] = "err", [WIRE_STREAM_NOTE] = "note"};
+    static const char *const names[] = {
+        [WIRE_STREAM_OUT] = "out", [WIRE_STREAM_ERR] = "err", [WIRE_STREAM_NOTE] = "note"};
     begin(b, "output", line->wall_ms, run);
     put_string(b, "step", step);
     put_string(b, "attempt", attempt);
@@ -34,13 +36,18 @@ void cli_json_progress(struct buf *b, const char *run, const struct plan_step *s
 {
     begin(b, "progress", wall_ms(), run);
     put_string(b, "step", step->name);
-    buf_printf(b, ",\"nodes_done\":%u,\"nodes_running\":%u,\"nodes_failed\":%u,\"nodes_total\":%u}\n", n->done + n->kept, n->running, n->failed, n->total);
+    buf_printf(b, ",\"nodes_done\":%u,\"nodes_running\":%u,\"nodes_failed\":%u,\"nodes_total\":%u}\n",
+               n->done + n->kept, n->running, n->failed, n->total);
 }
 
-void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err, const struct run_result *res)
+void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err,
+                     const struct run_result *res)
 {
-    static const char *const causes[] = {[WIRE_CAUSE_EXIT] = "exit", [WIRE_CAUSE_SIGNAL] = "signal", [WIRE_CAUSE_EXEC] = "exec",
-                                         [WIRE_CAUSE_CREATES] = "creates", [WIRE_CAUSE_SETUP] = "setup"};
+    static const char *const causes[] = {[WIRE_CAUSE_EXIT] = "exit",
+                                         [WIRE_CAUSE_SIGNAL] = "signal",
+                                         [WIRE_CAUSE_EXEC] = "exec",
+                                         [WIRE_CAUSE_CREATES] = "creates",
+                                         [WIRE_CAUSE_SETUP] = "setup"};
     begin(b, "result", wall_ms(), run);
     put_string(b, "status", status);
     buf_printf(b, ",\"exit_status\":%d", exit_status);

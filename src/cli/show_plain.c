@@ -28,7 +28,8 @@ static void failed_names(struct buf *b, const struct plan *plan, const struct pl
         buf_printf(b, " and %u more", count - NAMES_MAX);
 }
 
-void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *step, const struct run_counts *n, const uint8_t *outcomes)
+void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *step, const struct run_counts *n,
+                const uint8_t *outcomes)
 {
     char took[32] = "";
     struct buf names = {0};
@@ -69,7 +70,8 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
         break;
     case EVENT_STARTED:
         if (e->generation == 1 && d->present)
-            buf_printf(b, "launch: %u worker%s on %u node%s", plan->world_size, plural(plan->world_size), e->attempt_count, plural(e->attempt_count));
+            buf_printf(b, "launch: %u worker%s on %u node%s", plan->world_size, plural(plan->world_size),
+                       e->attempt_count, plural(e->attempt_count));
         break;
     case EVENT_RESTART:
         buf_printf(b, "restart %u of %u: %s", restarts, d->max_restarts, e->reason ? e->reason : "a worker failed");
@@ -78,7 +80,8 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
         buf_printf(b, "launching again: %s", e->reason ? e->reason : "it had not started on every node");
         break;
     case EVENT_CANCELLING:
-        buf_printf(b, "stopping (%s): TERM, then KILL after a grace time; Ctrl-C again kills at once", e->reason ? e->reason : "on request");
+        buf_printf(b, "stopping (%s): TERM, then KILL after a grace time; Ctrl-C again kills at once",
+                   e->reason ? e->reason : "on request");
         break;
     case EVENT_NOTE:
         if (e->reason)
@@ -87,6 +90,7 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
     case EVENT_RUN_CLOSED:
     case EVENT_NODE_BOUND:
     case EVENT_FINISHED:
-    case EVENT_SETTLED: break;
+    case EVENT_SETTLED:
+        break;
     }
 }

@@ -26,8 +26,8 @@ struct cli_printer {
     struct json_seen {
         uint32_t done, running, failed;
         uint64_t at_ms;
-    } *seen;          /* per step, for progress lines */
-    struct buf kept;  /* names of kept steps that no line has told yet */
+    } * seen;        /* per step, for progress lines */
+    struct buf kept; /* names of kept steps that no line has told yet */
     unsigned kept_count, stops;
     uint64_t began_ms;
     char run_id[17];
@@ -45,7 +45,8 @@ enum cli_printer_kind cli_printer_choose(const struct cli *c)
     const char *term = getenv("TERM");
     if (c->given[OPT_JSON])
         return c->given[OPT_DETACHED_FD] ? PRINTER_PLAIN : PRINTER_JSON;
-    if (c->given[OPT_QUIET] || c->given[OPT_DETACHED_FD] || !isatty(2) || !term || !term[0] || strcmp(term, "dumb") == 0 || !term_foreground())
+    if (c->given[OPT_QUIET] || c->given[OPT_DETACHED_FD] || !isatty(2) || !term || !term[0] ||
+        strcmp(term, "dumb") == 0 || !term_foreground())
         return PRINTER_PLAIN;
     /* A pipe may end on the same terminal (tee, less): lines from there would tear the view. */
     if (isatty(1) || (fstat(1, &st) == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode))))
@@ -53,7 +54,8 @@ enum cli_printer_kind cli_printer_choose(const struct cli *c)
     return PRINTER_PLAIN;
 }
 
-struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind, struct loop *loop, const struct plan *plan)
+struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind, struct loop *loop,
+                                       const struct plan *plan)
 {
     struct cli_printer *p = xcalloc(1, sizeof *p);
     p->c = c;
@@ -117,7 +119,7 @@ static void say(struct cli_printer *p, const struct buf *line)
 
 void cli_line_prefix(struct buf *b, bool color, bool launch, const char *step, const char *node_name, uint32_t rank)
 {
-    static const char *const colors[] = {"36", "33", "35", "32", "34", "31"};
+    static const char *const colors[] = {"36", "33", "35", "32", "34"};
     if (color)
         buf_printf(b, "\033[%sm", colors[rank % ARRAY_LEN(colors)]);
     if (launch)
@@ -143,7 +145,8 @@ static void put_line(struct cli_printer *p, const struct run_line *line)
         return;
     }
     if (!bare)
-        cli_line_prefix(&b, fd == 1 ? p->c->color_out : p->c->color_err, launch, line->step->name, line->node_name, text->rank);
+        cli_line_prefix(&b, fd == 1 ? p->c->color_out : p->c->color_err, launch, line->step->name, line->node_name,
+                        text->rank);
     bool above = p->live && isatty(fd);
     if (above)
         text_for_screen(&b, text->text, text->len, p->c->color_err);
@@ -163,7 +166,8 @@ static void put_line(struct cli_printer *p, const struct run_line *line)
 /* The held-back line of a stream. */
 static void put_progress(struct cli_printer *p, struct progress *s, uint64_t now)
 {
-    struct watch_line text = {s->rank, s->stream, s->text.data ? s->text.data : "", s->text.len, s->wall_ms, true, false};
+    struct watch_line text = {s->rank, s->stream, s->text.data ? s->text.data : "", s->text.len, s->wall_ms,
+                              true,    false};
     struct run_line line = {s->step, s->node, s->node_name, &text};
     s->waits = false;
     s->shown_ms = now;
@@ -232,7 +236,8 @@ bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const 
 {
     for (size_t i = 0; p && i < p->progress.count; i++) {
         const struct progress *s = p->progress.items[i];
-        if (s->rank == rank && str_eq(s->step->name, step) && str_eq(s->node_name, node_name) && s->serial + RECENT_LINES > p->progress.serial)
+        if (s->rank == rank && str_eq(s->step->name, step) && str_eq(s->node_name, node_name) &&
+            s->serial + RECENT_LINES > p->progress.serial)
             return true;
     }
     return false;
@@ -347,7 +352,8 @@ static void say_done(struct cli_printer *p)
     struct buf b = {0};
     cli_duration(wall_ms() - p->began_ms, took);
     buf_printf(&b, "done in %s (run %s)", took, p->run_id);
-    out_printf(p->out, 2, "rhrun: %s%s%s\n", p->c->color_err ? "\033[32m" : "", b.data, p->c->color_err ? "\033[0m" : "");
+    out_printf(p->out, 2, "rhrun: %s%s%s\n", p->c->color_err ? "\033[32m" : "", b.data,
+               p->c->color_err ? "\033[0m" : "");
     buf_free(&b);
 }
 
@@ -372,7 +378,8 @@ static void on_event(void *arg, const struct event *e)
         live_status(p->live, "stopping: TERM sent, KILL after a grace time; Ctrl-C kills at once");
     if (p->c->given[OPT_QUIET])
         return;
-    if (p->live && (e->type == EVENT_RUN_OPENED || e->type == EVENT_STARTED || (e->type == EVENT_CANCELLING && p->stops)))
+    if (p->live &&
+        (e->type == EVENT_RUN_OPENED || e->type == EVENT_STARTED || (e->type == EVENT_CANCELLING && p->stops)))
         return; /* the view shows it */
     plain_event(&b, p->plan, e, p->run ? run_restarts(p->run) : 0);
     if (b.len || e->type == EVENT_RUN_CLOSED) {
