@@ -133,6 +133,7 @@ void run_destroy(struct run *r)
     state_destroy(r->own_state);
     free(r->tasks);
     free(r->lanes);
+    free(r->machines);
     arena_destroy(r->arena);
     free(r);
 }

@@ -99,6 +99,8 @@ struct run {
     uint64_t cause_ns;
     enum outcome cause_outcome;
     uint32_t failed_nodes;
+    uint32_t *machines; /* see machines.c */
+    size_t machines_size, machines_used;
     struct plan_record *records; /* for run_records */
     struct state *own_state;     /* RUN_LOOK without a journal */
     void (*finished)(void *arg);
@@ -146,6 +148,8 @@ void lane_advance(struct lane *lane);
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
 const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
+/* machines.c: false when another node of the plan is the same machine */
+bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* launch.c */
 void launch_check_barrier(struct run *r);
 bool launch_over(struct run *r);            /* every node's part of the generation ended well */

@@ -407,6 +407,9 @@ static void on_ready(void *arg, struct node *n, bool again)
     }
     if (again)
         run_note(r, lane->index, "the node is back");
+    struct error err = ERROR_INIT;
+    if (r->options.mode == RUN_EXECUTE && !r->probing && !machines_add(r, lane->index, &err))
+        run_fail(r, RUN_INFRA, &err);
     run_changed(r);
 }
 

@@ -135,7 +135,8 @@ static void leave_open(struct run *r, uint32_t node, const struct error *err)
 {
     run_note(r, node, "%s", err->text);
     r->result.error = *err;
-    error_hint(&r->result.error, "what runs goes on: the same command takes it up again, rhrun cancel %s stops it", r->id);
+    if (err->code != ERROR_HELD)
+        error_hint(&r->result.error, "what runs goes on: the same command takes it up again, rhrun cancel %s stops it", r->id);
     r->result.exit_status = err->code == ERROR_HELD ? 4 : 3;
     r->result.status = RUN_OPEN;
     r->detached = true;
