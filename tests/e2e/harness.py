@@ -177,14 +177,14 @@ class Result:
 class Running:
     """An rhrun that was started and not waited for; its output goes to files."""
 
-    def __init__(self, box, args, env, cwd):
+    def __init__(self, box, args, env, cwd, prefix=()):
         self.args = args
         box.serial += 1
         self.out_path = box.dir / f"out.{box.serial}"
         self.err_path = box.dir / f"err.{box.serial}"
         self.began = time.monotonic()
         with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
-            self.process = subprocess.Popen([str(RHRUN), *map(str, args)], env=env, cwd=cwd, stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen([*prefix, str(RHRUN), *map(str, args)], env=env, cwd=cwd, stdin=subprocess.DEVNULL,
                                             stdout=out, stderr=err)
 
     @property
@@ -285,8 +285,8 @@ class Box:
         assert "Sanitizer" not in result.err and "runtime error:" not in result.err, result
         return result
 
-    def start(self, *args, env=None, cwd=None):
-        r = Running(self, args, self._env(env), cwd or self.work)
+    def start(self, *args, env=None, cwd=None, prefix=()):
+        r = Running(self, args, self._env(env), cwd or self.work, prefix)
         self.running.append(r)
         return r
 
