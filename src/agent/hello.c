@@ -61,8 +61,7 @@ static int own(struct ledger *l, const struct wire_hello *h, struct arena *arena
     return 1;
 }
 
-int hello_answer(struct ledger *l, const struct wire_hello *h, struct arena *arena, struct buf *out,
-                 struct error *err)
+int hello_answer(struct ledger *l, const struct wire_hello *h, struct arena *arena, struct buf *out, struct error *err)
 {
     if (ledger_open(l, h, arena, err) < 0)
         return -1;

@@ -204,8 +204,9 @@ int ledger_open(struct ledger *l, const struct wire_hello *h, struct arena *aren
         ledger_close(l);
         return -1;
     }
-    l->work_dir = l->in_place ? arena_strdup(arena, h->work_dir)
-                              : arena_printf(arena, "%s/work/%s%s%s", l->base, l->job, *l->variant ? "/" : "", l->variant);
+    l->work_dir = l->in_place
+                      ? arena_strdup(arena, h->work_dir)
+                      : arena_printf(arena, "%s/work/%s%s%s", l->base, l->job, *l->variant ? "/" : "", l->variant);
     return 0;
 }
 

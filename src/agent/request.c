@@ -413,15 +413,19 @@ static bool request_forget(struct server *s, struct wire_in *in)
 bool server_request(struct server *s, enum wire_type type, struct wire_in *in, struct arena *scratch)
 {
     switch (type) {
-    case WIRE_RUN: return request_run(s, in, scratch);
+    case WIRE_RUN:
+        return request_run(s, in, scratch);
     case WIRE_ATTACH:
     case WIRE_ACK:
-    case WIRE_SIGNAL: return request_attempt(s, type, in);
+    case WIRE_SIGNAL:
+        return request_attempt(s, type, in);
     case WIRE_LIST:
     case WIRE_PING:
     case WIRE_SETTLE:
-    case WIRE_CHECK: return request_token(s, type, in);
-    case WIRE_FORGET: return request_forget(s, in);
+    case WIRE_CHECK:
+        return request_token(s, type, in);
+    case WIRE_FORGET:
+        return request_forget(s, in);
     case WIRE_HELLO:
     case WIRE_HELLO_OK:
     case WIRE_HELD:
@@ -435,7 +439,8 @@ bool server_request(struct server *s, enum wire_type type, struct wire_in *in, s
     case WIRE_SETTLED:
     case WIRE_CHECKED:
     case WIRE_FAULT:
-    case WIRE_FENCED: break;
+    case WIRE_FENCED:
+        break;
     }
     return false;
 }

@@ -47,7 +47,8 @@ ssize_t spool_read(int dir_fd, uint64_t offset, void *out, size_t max, struct er
         if (n <= 0) {
             if (done)
                 break;
-            return n < 0 ? error_errno(err, ERROR_INFRA, errno, "could not read output segment %llu", (unsigned long long)segment)
+            return n < 0 ? error_errno(err, ERROR_INFRA, errno, "could not read output segment %llu",
+                                       (unsigned long long)segment)
                          : error_set(err, ERROR_INFRA, "output segment %llu ends early", (unsigned long long)segment);
         }
         done += (size_t)n;

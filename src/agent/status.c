@@ -120,8 +120,7 @@ int status_create(int a_fd, const struct wire_run *run, const char *variant, con
     }
     if (rc < 0)
         return error_errno(err, ERROR_INFRA, errno, "could not create attempt \"%s\"", run->attempt);
-    if ((dir = openat(a_fd, run->attempt, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
-        mkfifoat(dir, "bell", 0600) < 0 ||
+    if ((dir = openat(a_fd, run->attempt, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 || mkfifoat(dir, "bell", 0600) < 0 ||
         (fd = openat(dir, "status", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0 ||
         flock(fd, LOCK_EX | LOCK_NB) < 0 || claim_fill(fd, run, variant, boot_id, sequence) < 0) {
         int errnum = errno;

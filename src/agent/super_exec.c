@@ -16,20 +16,22 @@
 
 /* Runs the user's script ($1) in this very shell, then writes its environment. Both on the way out of
  * the last line and in an EXIT trap: the script may `exit 0` early, or set a trap of its own. */
-static const char capture_script[] =
-    "__rhrun_s=$1 __rhrun_e=$2 __rhrun_o=$3\n"
-    "shift 3\n"
-    "trap '[ \"$?\" = 0 ] && \"$__rhrun_e\" -0 >|\"$__rhrun_o\"' EXIT\n"
-    "eval \"$__rhrun_s\"\n"
-    "__rhrun_r=$?\n"
-    "[ \"$__rhrun_r\" = 0 ] && \"$__rhrun_e\" -0 >|\"$__rhrun_o\"\n"
-    "exit \"$__rhrun_r\"\n";
+static const char capture_script[] = "__rhrun_s=$1 __rhrun_e=$2 __rhrun_o=$3\n"
+                                     "shift 3\n"
+                                     "trap '[ \"$?\" = 0 ] && \"$__rhrun_e\" -0 >|\"$__rhrun_o\"' EXIT\n"
+                                     "eval \"$__rhrun_s\"\n"
+                                     "__rhrun_r=$?\n"
+                                     "[ \"$__rhrun_r\" = 0 ] && \"$__rhrun_e\" -0 >|\"$__rhrun_o\"\n"
+                                     "exit \"$__rhrun_r\"\n";
 
 int exec_open_cwd(const struct supervise *s)
 {
     const char *cwd = s->run->cwd ? s->run->cwd : "";
     bool absolute = *cwd == '/';
-    CLEANUP(cleanup_free) char *path = absolute ? xstrdup(cwd) : *cwd ? xasprintf("%s/%s", s->work_dir, cwd) : xstrdup(s->work_dir);
+    CLEANUP(cleanup_free)
+    char *path = absolute ? xstrdup(cwd)
+                 : *cwd   ? xasprintf("%s/%s", s->work_dir, cwd)
+                          : xstrdup(s->work_dir);
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && !absolute && s->own_dir && mkdir_p(path, 0700, NULL) == 0)
         fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);

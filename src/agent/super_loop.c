@@ -23,11 +23,11 @@ enum {
     QUIET_MS = 1000,          /* a daemon holds the streams and says nothing */
     QUIET_MAX_MS = 10000,     /* a daemon holds them and goes on talking */
     KILL_EVERY_MS = 20,
-    KILL_MAX_MS = 10000,      /* what does not die by then (disk sleep, another user's) is left over */
+    KILL_MAX_MS = 10000, /* what does not die by then (disk sleep, another user's) is left over */
     KILL_ROUNDS = 100,
-    PACE_AFTER = 32,          /* so many turns in a row without a large read ... */
-    PACE_BYTES = 16 << 10,    /* (a pipe holds 64 KiB: a fast writer must not wait) */
-    PACE_MS = 2,              /* ... and output is collected this long before the next */
+    PACE_AFTER = 32,       /* so many turns in a row without a large read ... */
+    PACE_BYTES = 16 << 10, /* (a pipe holds 64 KiB: a fast writer must not wait) */
+    PACE_MS = 2,           /* ... and output is collected this long before the next */
 };
 
 /* ---- streams ---- */
@@ -336,10 +336,15 @@ static int wait_ms(const struct super *su)
         if (su->s->run->timeout_ms)
             until = su->start_ns + su->s->run->timeout_ms * MS;
         break;
-    case PHASE_QUIET: until = quiet_end(su); break;
+    case PHASE_QUIET:
+        until = quiet_end(su);
+        break;
     case PHASE_STOPPING:
-    case PHASE_KILLING: until = su->deadline_ns; break;
-    case PHASE_DONE: return 0;
+    case PHASE_KILLING:
+        until = su->deadline_ns;
+        break;
+    case PHASE_DONE:
+        return 0;
     }
     if (until == UINT64_MAX)
         return -1;

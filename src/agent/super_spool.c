@@ -141,7 +141,9 @@ void sink_commit(struct sink *k, uint32_t rank, enum wire_stream stream, size_t 
         note_gap(k, len);
     }
     uint64_t left = room(k);
-    size_t fits = left <= WIRE_SPOOL_HEADER ? 0 : left - WIRE_SPOOL_HEADER < len ? (size_t)left - WIRE_SPOOL_HEADER : len;
+    size_t fits = left <= WIRE_SPOOL_HEADER        ? 0
+                  : left - WIRE_SPOOL_HEADER < len ? (size_t)left - WIRE_SPOOL_HEADER
+                                                   : len;
     if (fits) {
         struct wire_spool h = {(uint32_t)fits, rank, (uint8_t)stream, k->now_ms};
         wire_spool_put(k->batch + k->len, &h);

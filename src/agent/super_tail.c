@@ -22,7 +22,11 @@ void tail_add(struct tail *t, const uint8_t *data, size_t len)
 
 static size_t utf8_len(const uint8_t *s, size_t left)
 {
-    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : 0;
+    size_t n = s[0] < 0x80                    ? 1
+               : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4
+               : s[0] >= 0xE0 && s[0] < 0xF0  ? 3
+               : s[0] >= 0xC2 && s[0] < 0xE0  ? 2
+                                              : 0;
     if (n > left)
         return 0;
     for (size_t i = 1; i < n; i++)

@@ -201,7 +201,8 @@ static void success_check(struct super *su, int capture_fd)
     if (st->cause != WIRE_CAUSE_NONE || st->stop_requested || st->timed_out)
         return;
     if (creates && *creates) {
-        CLEANUP(cleanup_free) char *path = *creates == '/' ? xstrdup(creates) : xasprintf("%s/%s", s->work_dir, creates);
+        CLEANUP(cleanup_free)
+        char *path = *creates == '/' ? xstrdup(creates) : xasprintf("%s/%s", s->work_dir, creates);
         struct stat info;
         if (lstat(path, &info) < 0) {
             st->value = errno;

@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct cli_command cmd_run_command, cmd_validate_command, cmd_plan_command, cmd_runs_command, cmd_status_command, cmd_show_command,
-    cmd_logs_command, cmd_attach_command, cmd_cancel_command, cmd_completion_command;
+extern const struct cli_command cmd_run_command, cmd_validate_command, cmd_plan_command, cmd_runs_command,
+    cmd_status_command, cmd_show_command, cmd_logs_command, cmd_attach_command, cmd_cancel_command,
+    cmd_completion_command;
 extern const char rhrun_events_schema[], rhrun_plan_schema[];
 
 static int cmd_schema(struct cli *c)
@@ -31,8 +32,9 @@ static int cmd_schema(struct cli *c)
 }
 
 static const enum cli_option_id no_options[] = {OPT_COUNT};
-static const struct cli_command cmd_schema_command = {"schema", "[job|events|plan]", "Print the JSON Schema of specs, events or plans",
-                                                      NULL, no_options, 0, 1, false, cmd_schema};
+static const struct cli_command cmd_schema_command = {
+    "schema", "[job|events|plan]", "Print the JSON Schema of specs, events or plans", NULL, no_options, 0, 1,
+    false,    cmd_schema};
 
 /* ---- doctor ---- */
 
@@ -67,7 +69,8 @@ static void check_here(struct cli *c, struct findings *f)
 {
     struct error err = ERROR_INIT;
     char *home = journal_home(&err);
-    find(f, "rhrun", "ok", arena_printf(c->arena, "%s; libssh2 %s, SQLite %s", RHRUN_VERSION, libssh2_version(0), sqlite3_libversion()));
+    find(f, "rhrun", "ok",
+         arena_printf(c->arena, "%s; libssh2 %s, SQLite %s", RHRUN_VERSION, libssh2_version(0), sqlite3_libversion()));
     if (!home)
         find(f, "state directory", "error", arena_strdup(c->arena, err.text));
     else if (access(home, W_OK) < 0)
@@ -75,15 +78,18 @@ static void check_here(struct cli *c, struct findings *f)
     else
         find(f, "state directory", "ok", arena_strdup(c->arena, home));
     free(home);
-    static const char *const programs[][2] = {{"ssh", "without it ~/.ssh/config is not read and transport: openssh cannot be used"},
-                                              {"ssh-agent", "without it keys with a passphrase and RSA keys cannot be used"},
-                                              {"ssh-add", "without it keys with a passphrase and RSA keys cannot be used"}};
+    static const char *const programs[][2] = {
+        {"ssh", "without it ~/.ssh/config is not read and transport: openssh cannot be used"},
+        {"ssh-agent", "without it keys with a passphrase and RSA keys cannot be used"},
+        {"ssh-add", "without it keys with a passphrase and RSA keys cannot be used"}};
     for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
         const char *path = program_path(c->arena, programs[i][0]);
-        find(f, programs[i][0], path ? "ok" : "warning", path ? path : arena_printf(c->arena, "not found: %s (Debian: openssh-client)", programs[i][1]));
+        find(f, programs[i][0], path ? "ok" : "warning",
+             path ? path : arena_printf(c->arena, "not found: %s (Debian: openssh-client)", programs[i][1]));
     }
     if (getenv("SSH_AUTH_SOCK"))
-        find(f, "your ssh-agent", access(getenv("SSH_AUTH_SOCK"), R_OK) == 0 ? "ok" : "warning", getenv("SSH_AUTH_SOCK"));
+        find(f, "your ssh-agent", access(getenv("SSH_AUTH_SOCK"), R_OK) == 0 ? "ok" : "warning",
+             getenv("SSH_AUTH_SOCK"));
 }
 
 static void on_finished(void *arg)
@@ -112,11 +118,14 @@ static void check_nodes(struct cli *c, struct plan *plan, struct findings *f)
             continue;
         }
         int64_t skew = (int64_t)(wall_ms() - v.facts->wall_ms);
-        bool low = v.facts->disk_free_bytes < (1u << 30), off = skew > 5000 || skew < -5000;
+        bool low = v.facts->disk_free_bytes<(1u << 30), off = skew> 5000 || skew < -5000;
         find(f, what, low || off ? "warning" : "ok",
-             arena_printf(c->arena, "%s, %s %s, %u cpus, %.1f GiB memory, %.1f GiB free disk%s, %u gpu%s, python %s%s", v.facts->os, v.facts->arch, v.facts->kernel,
-                          v.facts->cpus, (double)v.facts->memory_bytes / (1u << 30), (double)v.facts->disk_free_bytes / (1u << 30), low ? " (low)" : "",
-                          v.facts->gpu_count, v.facts->gpu_count == 1 ? "" : "s", v.facts->python[0] ? v.facts->python_version[0] ? v.facts->python_version : v.facts->python : "none",
+             arena_printf(c->arena, "%s, %s %s, %u cpus, %.1f GiB memory, %.1f GiB free disk%s, %u gpu%s, python %s%s",
+                          v.facts->os, v.facts->arch, v.facts->kernel, v.facts->cpus,
+                          (double)v.facts->memory_bytes / (1u << 30), (double)v.facts->disk_free_bytes / (1u << 30),
+                          low ? " (low)" : "", v.facts->gpu_count, v.facts->gpu_count == 1 ? "" : "s",
+                          v.facts->python[0] ? v.facts->python_version[0] ? v.facts->python_version : v.facts->python
+                                             : "none",
                           off ? ", its clock differs by over 5 s" : ""));
     }
     run_destroy(r);
@@ -162,8 +171,16 @@ static int cmd_doctor(struct cli *c)
 }
 
 static const enum cli_option_id doctor_options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
-static const struct cli_command cmd_doctor_command = {"doctor", "[SPEC]", "Check this machine, and with a SPEC its nodes",
-                                                      "Exit status 0, or 3 when something would keep a job from running.", doctor_options, 0, 1, false, cmd_doctor};
+static const struct cli_command cmd_doctor_command = {
+    "doctor",
+    "[SPEC]",
+    "Check this machine, and with a SPEC its nodes",
+    "Exit status 0, or 3 when something would keep a job from running.",
+    doctor_options,
+    0,
+    1,
+    false,
+    cmd_doctor};
 
 /* ---- help and the table ---- */
 
@@ -190,11 +207,16 @@ static int cmd_help(struct cli *c)
     return 0;
 }
 
-static const struct cli_command cmd_help_command = {"help", "[COMMAND]", "Show help", NULL, no_options, 0, 1, false, cmd_help};
+static const struct cli_command cmd_help_command = {"help", "[COMMAND]", "Show help", NULL,    no_options,
+                                                    0,      1,           false,       cmd_help};
 
 const struct cli_command *const cli_commands[] = {
-    &cmd_run_command,    &cmd_validate_command, &cmd_plan_command,   &cmd_show_command,   &cmd_runs_command,       &cmd_status_command,
-    &cmd_logs_command,   &cmd_attach_command,   &cmd_cancel_command, &cmd_doctor_command, &cmd_schema_command,     &cmd_completion_command,
+    &cmd_run_command,    &cmd_validate_command,
+    &cmd_plan_command,   &cmd_show_command,
+    &cmd_runs_command,   &cmd_status_command,
+    &cmd_logs_command,   &cmd_attach_command,
+    &cmd_cancel_command, &cmd_doctor_command,
+    &cmd_schema_command, &cmd_completion_command,
     &cmd_help_command,   NULL,
 };
 

@@ -11,7 +11,8 @@ static const char *cell_when(struct cli *c, const struct state_cell *cell)
 }
 
 /* From the journal alone. */
-static void offline_records(struct cli *c, const struct plan *plan, const struct state *state, struct plan_record *records)
+static void offline_records(struct cli *c, const struct plan *plan, const struct state *state,
+                            struct plan_record *records)
 {
     for (size_t i = 0; i < plan->step_count; i++)
         for (uint32_t n = 0; n < plan->node_count; n++) {
@@ -46,7 +47,8 @@ static void flags_void(struct cli *c, const struct plan *plan, struct plan_recor
 }
 
 /* What is not cached is kept only where the whole job is done. */
-static void launch_records(struct cli *c, const struct plan *plan, const struct state *state, struct plan_record *records)
+static void launch_records(struct cli *c, const struct plan *plan, const struct state *state,
+                           struct plan_record *records)
 {
     bool anew = c->given[OPT_AGAIN] || c->given[OPT_FRESH] || c->given[OPT_FROM];
     const struct state_run *done = state && !anew ? cli_done_run(state, plan) : NULL;
@@ -67,8 +69,8 @@ static void on_finished(void *arg)
 }
 
 /* Strings of the records live in the run: the caller destroys both after use. */
-static int online(struct cli *c, struct plan *plan, struct journal *journal, struct plan_record *records, struct loop **ret_loop,
-                  struct run **ret_run)
+static int online(struct cli *c, struct plan *plan, struct journal *journal, struct plan_record *records,
+                  struct loop **ret_loop, struct run **ret_run)
 {
     struct loop *loop = *ret_loop = loop_create();
     struct run_options o = {.mode = RUN_LOOK, .plan = plan, .journal = journal};
@@ -157,7 +159,8 @@ static int cmd_plan(struct cli *c)
     if (rc == 0)
         rc = write_out(c, &text);
     for (size_t i = 0; i < cells && rc == 0 && c->given[OPT_EXIT_CODE]; i++)
-        if (plan->steps[i / plan->node_count].on[i % plan->node_count] && decisions[i].verdict != VERDICT_KEEP && decisions[i].verdict != VERDICT_NOT_NEEDED)
+        if (plan->steps[i / plan->node_count].on[i % plan->node_count] && decisions[i].verdict != VERDICT_KEEP &&
+            decisions[i].verdict != VERDICT_NOT_NEEDED)
             rc = 10;
     buf_free(&text);
     run_destroy(run);
@@ -168,10 +171,17 @@ static int cmd_plan(struct cli *c)
     return rc;
 }
 
-static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_SET, OPT_PARAM, OPT_ON, OPT_AGAIN, OPT_FRESH, OPT_FROM, OPT_COUNT};
+static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_SET,  OPT_PARAM,
+                                             OPT_ON,        OPT_AGAIN,   OPT_FRESH,  OPT_FROM, OPT_COUNT};
 const struct cli_command cmd_plan_command = {
-    "plan", "SPEC", "Show what would be done on which node, and why",
+    "plan",
+    "SPEC",
+    "Show what would be done on which node, and why",
     "Per step: keep, run, or run again and why by the name of the input that changed.\n"
     "Asks the nodes what they hold; --offline uses the journal alone. --exit-code: 0\n"
     "nothing to do, 10 there is work to do.",
-    options, 1, 1, true, cmd_plan};
+    options,
+    1,
+    1,
+    true,
+    cmd_plan};

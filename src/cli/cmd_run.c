@@ -81,7 +81,8 @@ static void watch_signals(struct session *s)
 }
 
 /* --json ends with one such line, whatever happened. */
-static void say_json_result(struct cli *c, const char *run, const char *status, int exit_status, const struct error *err, const struct run_result *res)
+static void say_json_result(struct cli *c, const char *run, const char *status, int exit_status,
+                            const struct error *err, const struct run_result *res)
 {
     struct buf b = {0};
     if (c->given[OPT_JSON]) {
@@ -110,7 +111,8 @@ static void say_other_hosts(const struct session *s)
         const char *was = state->nodes[n].host, *is = s->spec->hosts[n].name;
         if (!was || str_eq(was, is))
             continue;
-        fprintf(stderr, "  it was done on %s%s, not on %s: --again launches it there\n", was, n + 1 < s->plan->node_count ? ", ..." : "", is);
+        fprintf(stderr, "  it was done on %s%s, not on %s: --again launches it there\n", was,
+                n + 1 < s->plan->node_count ? ", ..." : "", is);
         return;
     }
 }
@@ -121,17 +123,21 @@ static void say_nothing_to_do(struct session *s, const struct state_run *done, c
     struct cli *c = s->c;
     cli_time(done->closed_ms, when);
     if (c->given[OPT_JSON]) {
-        printf("{\"type\":\"nothing_to_do\",\"run\":\"%s\",\"since_ms\":%llu,\"verified_nodes\":%u,\"unverified_nodes\":%u}\n", done->id,
-               (unsigned long long)done->closed_ms, res->verified_nodes, res->unverified_nodes);
+        printf("{\"type\":\"nothing_to_do\",\"run\":\"%s\",\"since_ms\":%llu,\"verified_nodes\":%u,\"unverified_"
+               "nodes\":%u}\n",
+               done->id, (unsigned long long)done->closed_ms, res->verified_nodes, res->unverified_nodes);
         say_json_result(c, done->id, run_status_name(RUN_DONE), 0, NULL, NULL);
         return;
     }
     if (res->unverified_nodes > 0 && !c->given[OPT_QUIET])
-        fprintf(stderr, "rhrun: warning: the set-up could not be verified on %u of %u nodes: %s\n", res->unverified_nodes,
-                res->unverified_nodes + res->verified_nodes, res->unverified_reason ? res->unverified_reason : "?");
+        fprintf(stderr, "rhrun: warning: the set-up could not be verified on %u of %u nodes: %s\n",
+                res->unverified_nodes, res->unverified_nodes + res->verified_nodes,
+                res->unverified_reason ? res->unverified_reason : "?");
     if (!c->given[OPT_QUIET])
-        fprintf(stderr, "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: rhrun %s --again; everything anew: --fresh\n", when, done->id,
-                res->unverified_nodes ? "" : ", set-up verified on every node", s->spec->path);
+        fprintf(stderr,
+                "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: rhrun %s --again; everything "
+                "anew: --fresh\n",
+                when, done->id, res->unverified_nodes ? "" : ", set-up verified on every node", s->spec->path);
     if (!c->given[OPT_QUIET])
         say_other_hosts(s);
 }
@@ -241,10 +247,13 @@ static int do_job(struct session *s)
     if (need_secrets(s) < 0)
         return 2;
     bool resume = open && str_eq(open->plan_hash, s->plan->hash) && str_eq(open->variant, s->spec->variant);
-    if (resume && wants_new && (open->flags & flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) == (flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)))
+    if (resume && wants_new &&
+        (open->flags & flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) ==
+            (flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)))
         wants_new = false; /* the unfinished run was opened by the same flags */
     if (resume && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
-        fprintf(stderr, "rhrun: resuming run %s%s\n", open->id, wants_new ? "; the options apply to the run after it" : "");
+        fprintf(stderr, "rhrun: resuming run %s%s\n", open->id,
+                wants_new ? "; the options apply to the run after it" : "");
     int rc = bring_to_end(s, flags, resume && wants_new);
     if (resume && wants_new && rc == 0 && !s->detach_wanted) {
         end_run(s);
@@ -303,10 +312,11 @@ static int spawn_detached(struct cli *c)
     if (c->given[OPT_JSON])
         printf("{\"type\":\"detached\",\"run\":\"%s\",\"pid\":%d}\n", id, (int)pid);
     else if (!c->given[OPT_QUIET])
-        fprintf(stderr, "rhrun: run %s goes on without a terminal (controller pid %d):\n"
-                        "  what is left to do is started, failures are restarted, output is collected\n"
-                        "  follow: rhrun attach %s   stop: rhrun cancel %s\n"
-                        "  if this machine dies, the nodes finish what runs and start nothing new\n",
+        fprintf(stderr,
+                "rhrun: run %s goes on without a terminal (controller pid %d):\n"
+                "  what is left to do is started, failures are restarted, output is collected\n"
+                "  follow: rhrun attach %s   stop: rhrun cancel %s\n"
+                "  if this machine dies, the nodes finish what runs and start nothing new\n",
                 id, (int)pid, id, id);
     return 0;
 }
@@ -365,13 +375,20 @@ static int cmd_run(struct cli *c)
     return s.detach_wanted ? spawn_detached(c) : rc;
 }
 
-static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_AGAIN, OPT_FRESH, OPT_FROM, OPT_DETACH, OPT_DETACHED_FD,
-                                             OPT_TAKE_OVER, OPT_REPLACE, OPT_NO_PREFIX, OPT_YES, OPT_COUNT};
+static const enum cli_option_id options[] = {OPT_SET,       OPT_PARAM,  OPT_ON,          OPT_AGAIN,     OPT_FRESH,
+                                             OPT_FROM,      OPT_DETACH, OPT_DETACHED_FD, OPT_TAKE_OVER, OPT_REPLACE,
+                                             OPT_NO_PREFIX, OPT_YES,    OPT_COUNT};
 const struct cli_command cmd_run_command = {
-    "run", "SPEC [-- ARG...]", "Bring the job to done: check, plan, do what is missing",
+    "run",
+    "SPEC [-- ARG...]",
+    "Bring the job to done: check, plan, do what is missing",
     "What is finished is kept: run it again after a crash or an edit and only what is\n"
     "missing or changed is done. An unfinished run is resumed. ARGs behind -- are\n"
     "appended to the entrypoint's arguments. Ctrl-C stops the job in order; a second\n"
     "one kills at once. In the live view, d leaves the job running without the\n"
     "terminal, as --detach and the terminal's end (SIGHUP) do.",
-    options, 1, 1, true, cmd_run};
+    options,
+    1,
+    1,
+    true,
+    cmd_run};

@@ -21,9 +21,17 @@ static void add_rows(struct cli *c, struct journal *j, struct row **rows, size_t
     *rows = xreallocarray(*rows, *count + s->run_count + 1, sizeof **rows);
     for (size_t i = 0; i < s->run_count; i++) {
         const struct state_run *r = &s->runs[i];
-        (*rows)[(*count)++] = (struct row){arena_strdup(c->arena, journal_job_name(j)), arena_strdup(c->arena, r->id), arena_strdup(c->arena, r->variant),
-                                           arena_strdup(c->arena, r->spec_path), r->status, held && r->status == RUN_OPEN, r->exit_status,
-                                           r->opened_ms, r->closed_ms, r->node_count, r->restarts};
+        (*rows)[(*count)++] = (struct row){arena_strdup(c->arena, journal_job_name(j)),
+                                           arena_strdup(c->arena, r->id),
+                                           arena_strdup(c->arena, r->variant),
+                                           arena_strdup(c->arena, r->spec_path),
+                                           r->status,
+                                           held && r->status == RUN_OPEN,
+                                           r->exit_status,
+                                           r->opened_ms,
+                                           r->closed_ms,
+                                           r->node_count,
+                                           r->restarts};
     }
 }
 
@@ -59,8 +67,9 @@ static void print_rows(struct cli *c, const struct row *rows, size_t count)
             json_field(&b, "status", status_word(&rows[i]));
             json_field(&b, "variant", rows[i].variant);
             json_field(&b, "spec", rows[i].spec);
-            buf_printf(&b, ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u}", rows[i].exit_status,
-                       (unsigned long long)rows[i].opened_ms, (unsigned long long)rows[i].closed_ms, rows[i].nodes, rows[i].restarts);
+            buf_printf(&b, ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u}",
+                       rows[i].exit_status, (unsigned long long)rows[i].opened_ms,
+                       (unsigned long long)rows[i].closed_ms, rows[i].nodes, rows[i].restarts);
         }
         buf_puts(&b, "]\n");
     } else if (count == 0) {
@@ -72,7 +81,8 @@ static void print_rows(struct cli *c, const struct row *rows, size_t count)
             cli_time(rows[i].opened_ms, when);
             if (rows[i].closed_ms)
                 cli_duration(rows[i].closed_ms - rows[i].opened_ms, took);
-            buf_printf(&b, "%-16s  %-20.20s  %-10s  %-19s  %9s  %5u\n", rows[i].id, rows[i].job, status_word(&rows[i]), when, took, rows[i].nodes);
+            buf_printf(&b, "%-16s  %-20.20s  %-10s  %-19s  %9s  %5u\n", rows[i].id, rows[i].job, status_word(&rows[i]),
+                       when, took, rows[i].nodes);
         }
     }
     fwrite(b.data ? b.data : "", 1, b.len, stdout);
@@ -122,7 +132,8 @@ static int cmd_runs(struct cli *c)
 }
 
 static const enum cli_option_id runs_options[] = {OPT_LIMIT, OPT_SET, OPT_PARAM, OPT_COUNT};
-const struct cli_command cmd_runs_command = {"runs", "[SPEC]", "List the runs, newest first", NULL, runs_options, 0, 1, false, cmd_runs};
+const struct cli_command cmd_runs_command = {"runs", "[SPEC]", "List the runs, newest first", NULL, runs_options, 0, 1,
+                                             false,  cmd_runs};
 
 /* ---- status ---- */
 
@@ -140,16 +151,20 @@ static void status_cells(const struct state *s, const struct state_run *run, str
             json_field(b, "attempt", cell->attempt);
             json_field(b, "key", cell->key);
             json_field(b, "host", cell->node < s->node_count ? s->nodes[cell->node].host : NULL);
-            buf_printf(b, ",\"node\":%u,\"generation\":%u,\"settled\":%s,\"started_ms\":%llu,\"finished_ms\":%llu,\"log_bytes\":%llu}", cell->node,
-                       cell->generation, cell->settled ? "true" : "false", (unsigned long long)cell->started_ms,
-                       (unsigned long long)cell->finished_ms, (unsigned long long)cell->log_bytes);
+            buf_printf(b,
+                       ",\"node\":%u,\"generation\":%u,\"settled\":%s,\"started_ms\":%llu,\"finished_ms\":%llu,\"log_"
+                       "bytes\":%llu}",
+                       cell->node, cell->generation, cell->settled ? "true" : "false",
+                       (unsigned long long)cell->started_ms, (unsigned long long)cell->finished_ms,
+                       (unsigned long long)cell->log_bytes);
         } else {
             char took[32] = "";
             if (cell->finished_ms)
                 cli_duration(cell->finished_ms - cell->started_ms, took);
             const char *host = cell->node < s->node_count ? s->nodes[cell->node].host : NULL;
             buf_printf(b, "  %-20.20s  %-20.20s  %-11s  %9s%s\n", cell->step, host ? host : "-",
-                       cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome), took, ours ? "" : "  (earlier run)");
+                       cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome), took,
+                       ours ? "" : "  (earlier run)");
         }
         first = false;
     }
@@ -181,22 +196,27 @@ static int cmd_status(struct cli *c)
         json_field(&b, "message", run->message);
         json_field(&b, "variant", run->variant);
         json_field(&b, "spec", run->spec_path);
-        buf_printf(&b, ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u,\"generation\":%u,\"controller_pid\":%d,\"steps\":[",
-                   run->exit_status, (unsigned long long)run->opened_ms, (unsigned long long)run->closed_ms, run->node_count, run->restarts,
-                   run->generation, live ? (int)pid : 0);
+        buf_printf(&b,
+                   ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u,"
+                   "\"generation\":%u,\"controller_pid\":%d,\"steps\":[",
+                   run->exit_status, (unsigned long long)run->opened_ms, (unsigned long long)run->closed_ms,
+                   run->node_count, run->restarts, run->generation, live ? (int)pid : 0);
         status_cells(journal_state(j), run, &b, true);
         buf_puts(&b, "]}\n");
     } else {
         bool more = run->message && !str_eq(run->message, word);
-        buf_printf(&b, "run %s of %s: %s%s%s\n", run->id, journal_job_name(j), word, more ? ": " : "", more ? run->message : "");
-        buf_printf(&b, "  started %s, %s %s, %u node%s", when, run->closed_ms ? "took" : "for", took, run->node_count, run->node_count == 1 ? "" : "s");
+        buf_printf(&b, "run %s of %s: %s%s%s\n", run->id, journal_job_name(j), word, more ? ": " : "",
+                   more ? run->message : "");
+        buf_printf(&b, "  started %s, %s %s, %u node%s", when, run->closed_ms ? "took" : "for", took, run->node_count,
+                   run->node_count == 1 ? "" : "s");
         if (run->restarts)
             buf_printf(&b, ", %u restart%s", run->restarts, run->restarts == 1 ? "" : "s");
         buf_putc(&b, '\n');
         if (live)
             buf_printf(&b, "  controller: pid %d (%s)\n", (int)pid, holder ? holder : "?");
         else if (run->status == RUN_OPEN)
-            buf_printf(&b, "  no controller: run \"rhrun %s\" again to go on\n", run->spec_path ? run->spec_path : "SPEC");
+            buf_printf(&b, "  no controller: run \"rhrun %s\" again to go on\n",
+                       run->spec_path ? run->spec_path : "SPEC");
         status_cells(journal_state(j), run, &b, false);
     }
     fwrite(b.data, 1, b.len, stdout);
@@ -207,8 +227,15 @@ static int cmd_status(struct cli *c)
 }
 
 static const enum cli_option_id status_options[] = {OPT_SET, OPT_PARAM, OPT_COUNT};
-const struct cli_command cmd_status_command = {"status", "[RUN]", "Show one run: its steps on its nodes",
-                                               "RUN is an id, a unique prefix, last (the default), or a spec file.", status_options, 0, 1, false, cmd_status};
+const struct cli_command cmd_status_command = {"status",
+                                               "[RUN]",
+                                               "Show one run: its steps on its nodes",
+                                               "RUN is an id, a unique prefix, last (the default), or a spec file.",
+                                               status_options,
+                                               0,
+                                               1,
+                                               false,
+                                               cmd_status};
 
 /* ---- show ---- */
 
@@ -264,7 +291,14 @@ static int cmd_show(struct cli *c)
 }
 
 static const enum cli_option_id show_options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_EVENTS, OPT_COUNT};
-const struct cli_command cmd_show_command = {"show", "SPEC|RUN", "Show a spec with everything filled in, or a run's events",
-                                             "A spec is printed as rhrun understands it: overrides applied, defaults filled\n"
-                                             "in. Of a run, its journal's events are printed as NDJSON.",
-                                             show_options, 1, 1, true, cmd_show};
+const struct cli_command cmd_show_command = {
+    "show",
+    "SPEC|RUN",
+    "Show a spec with everything filled in, or a run's events",
+    "A spec is printed as rhrun understands it: overrides applied, defaults filled\n"
+    "in. Of a run, its journal's events are printed as NDJSON.",
+    show_options,
+    1,
+    1,
+    true,
+    cmd_show};

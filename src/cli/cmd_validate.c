@@ -54,8 +54,13 @@ static int cmd_validate(struct cli *c)
         return with_schema(c);
     struct diagnostics all = {0};
     for (size_t i = 0; i < c->word_count; i++) {
-        struct spec_overrides o = {.sets = c->values[OPT_SET], .set_count = c->value_count[OPT_SET], .params = c->values[OPT_PARAM],
-                                   .param_count = c->value_count[OPT_PARAM], .on = c->value[OPT_ON], .args = c->args, .arg_count = c->arg_count};
+        struct spec_overrides o = {.sets = c->values[OPT_SET],
+                                   .set_count = c->value_count[OPT_SET],
+                                   .params = c->values[OPT_PARAM],
+                                   .param_count = c->value_count[OPT_PARAM],
+                                   .on = c->value[OPT_ON],
+                                   .args = c->args,
+                                   .arg_count = c->arg_count};
         struct error err = ERROR_INIT;
         struct spec *spec;
         size_t before = all.count;
@@ -77,7 +82,13 @@ static int cmd_validate(struct cli *c)
 
 static const enum cli_option_id options[] = {OPT_SCHEMA, OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
 const struct cli_command cmd_validate_command = {
-    "validate", "SPEC... | --schema FILE DOC...", "Check specs, or any YAML or JSON against a schema",
+    "validate",
+    "SPEC... | --schema FILE DOC...",
+    "Check specs, or any YAML or JSON against a schema",
     "Reports every fault at once with its place. Nothing is touched, no host is\n"
     "asked. Exit status 0 valid, 2 not.",
-    options, 1, 10000, true, cmd_validate};
+    options,
+    1,
+    10000,
+    true,
+    cmd_validate};

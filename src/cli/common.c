@@ -10,17 +10,23 @@
 int cli_exit_status(const struct error *err)
 {
     switch (err->code) {
-    case ERROR_NONE: return 0;
-    case ERROR_JOB: return 1;
+    case ERROR_NONE:
+        return 0;
+    case ERROR_JOB:
+        return 1;
     case ERROR_USAGE:
-    case ERROR_SPEC: return 2;
-    case ERROR_HELD: return 4;
-    case ERROR_INTERRUPTED: return 130;
+    case ERROR_SPEC:
+        return 2;
+    case ERROR_HELD:
+        return 4;
+    case ERROR_INTERRUPTED:
+        return 130;
     case ERROR_INFRA:
     case ERROR_IO:
     case ERROR_PROTOCOL:
     case ERROR_TIMEOUT:
-    case ERROR_INTERNAL: return 3;
+    case ERROR_INTERNAL:
+        return 3;
     }
     return 3;
 }
@@ -52,8 +58,13 @@ void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d)
 
 int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
 {
-    struct spec_overrides o = {.sets = c->values[OPT_SET], .set_count = c->value_count[OPT_SET], .params = c->values[OPT_PARAM],
-                               .param_count = c->value_count[OPT_PARAM], .on = c->value[OPT_ON], .args = c->args, .arg_count = c->arg_count};
+    struct spec_overrides o = {.sets = c->values[OPT_SET],
+                               .set_count = c->value_count[OPT_SET],
+                               .params = c->values[OPT_PARAM],
+                               .param_count = c->value_count[OPT_PARAM],
+                               .on = c->value[OPT_ON],
+                               .args = c->args,
+                               .arg_count = c->arg_count};
     struct diagnostics d = {0};
     struct error err = ERROR_INIT;
     int rc = spec_load(path, &o, c->arena, ret, &d, &err);
@@ -113,8 +124,12 @@ void cli_duration(uint64_t ms, char ret[32])
 
 int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct error *err)
 {
-    struct spec_overrides o = {.sets = c->values[OPT_SET], .set_count = c->value_count[OPT_SET], .params = c->values[OPT_PARAM],
-                               .param_count = c->value_count[OPT_PARAM], .on = c->value[OPT_ON], .identity_only = true};
+    struct spec_overrides o = {.sets = c->values[OPT_SET],
+                               .set_count = c->value_count[OPT_SET],
+                               .params = c->values[OPT_PARAM],
+                               .param_count = c->value_count[OPT_PARAM],
+                               .on = c->value[OPT_ON],
+                               .identity_only = true};
     struct diagnostics d = {0};
     struct spec *spec;
     char id[17];
@@ -134,7 +149,8 @@ int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_jour
 }
 
 /* Looks for the run in one job; keeps the journal in *best when it has a better match. */
-static void match_runs(struct journal *j, const char *word, struct journal **best, const struct state_run **ret_run, unsigned *matches)
+static void match_runs(struct journal *j, const char *word, struct journal **best, const struct state_run **ret_run,
+                       unsigned *matches)
 {
     const struct state *s = journal_state(j);
     bool last = strcmp(word, "last") == 0, kept = false;
@@ -155,14 +171,16 @@ static void match_runs(struct journal *j, const char *word, struct journal **bes
     *best = j;
 }
 
-int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run, struct error *err)
+int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run,
+                 struct error *err)
 {
     struct journal_job *jobs = NULL;
     size_t count = 0;
     unsigned matches = 0;
     *ret_journal = NULL;
     *ret_run = NULL;
-    if (strchr(word, '/') || str_ends(word, ".yaml") || str_ends(word, ".yml") || str_ends(word, ".json") || access(word, F_OK) == 0) {
+    if (strchr(word, '/') || str_ends(word, ".yaml") || str_ends(word, ".yml") || str_ends(word, ".json") ||
+        access(word, F_OK) == 0) {
         if (cli_find_job(c, word, ret_journal, err) < 0)
             return -1;
         *ret_run = state_run_latest(journal_state(*ret_journal), NULL);
@@ -194,7 +212,8 @@ int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, 
 const struct state_run *cli_done_run(const struct state *state, const struct plan *plan)
 {
     const struct state_run *latest = state_run_latest(state, plan->spec->variant);
-    if (plan->spec->entrypoint.always || state_run_open(state) || !latest || latest->status != RUN_DONE || !str_eq(latest->plan_hash, plan->hash))
+    if (plan->spec->entrypoint.always || state_run_open(state) || !latest || latest->status != RUN_DONE ||
+        !str_eq(latest->plan_hash, plan->hash))
         return NULL;
     return latest;
 }
@@ -210,7 +229,8 @@ void cli_run_options(struct cli *c, struct run_options *o)
 {
     o->owner_name = cli_owner_name(c->arena);
     o->flags = (c->given[OPT_AGAIN] ? RUN_FLAG_AGAIN : 0u) | (c->given[OPT_FRESH] ? RUN_FLAG_FRESH : 0u) |
-               (c->given[OPT_FROM] ? RUN_FLAG_FROM : 0u) | (c->given[OPT_DETACH] || c->given[OPT_DETACHED_FD] ? RUN_FLAG_DETACH : 0u) |
+               (c->given[OPT_FROM] ? RUN_FLAG_FROM : 0u) |
+               (c->given[OPT_DETACH] || c->given[OPT_DETACHED_FD] ? RUN_FLAG_DETACH : 0u) |
                (c->given[OPT_REPLACE] ? RUN_FLAG_REPLACE : 0u);
     o->from_step = c->value[OPT_FROM];
     o->take_over = c->given[OPT_TAKE_OVER];

@@ -103,7 +103,8 @@ static void set_value(struct cli *c, const struct cli_option *o, const char *val
 static const struct cli_option *by_name(const struct cli_command *cmd, const char *name, size_t len)
 {
     for (size_t i = 0; i < cli_option_count; i++)
-        if (strlen(cli_options[i].name) == len && memcmp(cli_options[i].name, name, len) == 0 && cli_command_has(cmd, cli_options[i].id))
+        if (strlen(cli_options[i].name) == len && memcmp(cli_options[i].name, name, len) == 0 &&
+            cli_command_has(cmd, cli_options[i].id))
             return &cli_options[i];
     return NULL;
 }
@@ -173,7 +174,8 @@ static int pick_command(struct cli *c, int argc, char **argv, int *ret_first, st
 {
     int first = 1;
     const char *word = NULL;
-    for (; first < argc && strcmp(argv[first], "--") != 0; first++) { /* rhrun --json job.yaml: the command is the first word */
+    for (; first < argc && strcmp(argv[first], "--") != 0;
+         first++) { /* rhrun --json job.yaml: the command is the first word */
         if (argv[first][0] != '-') {
             word = argv[first];
             break;
@@ -235,7 +237,9 @@ int cli_parse(struct cli *c, int argc, char **argv, struct error *err)
     if (c->has_args && !c->command->takes_args)
         return error_set(err, ERROR_USAGE, "rhrun %s takes no arguments behind --", c->command->name);
     if (c->word_count < c->command->words_min || c->word_count > c->command->words_max) {
-        error_set(err, ERROR_USAGE, c->word_count < c->command->words_min ? "rhrun %s: too few words" : "rhrun %s: too many words", c->command->name);
+        error_set(err, ERROR_USAGE,
+                  c->word_count < c->command->words_min ? "rhrun %s: too few words" : "rhrun %s: too many words",
+                  c->command->name);
         error_hint(err, "usage: rhrun %s %s", c->command->name, c->command->usage);
         return -1;
     }

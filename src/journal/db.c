@@ -91,10 +91,9 @@ static int db_check_format(sqlite3 *db, const char *file, struct error *err)
 
 static int db_create(sqlite3 *db, const char *file, const char *name, const char *origin, struct error *err)
 {
-    static const char tables[] =
-        "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
-        "CREATE TABLE events(seq INTEGER PRIMARY KEY, json TEXT NOT NULL);"
-        "CREATE TABLE requests(id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL);";
+    static const char tables[] = "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
+                                 "CREATE TABLE events(seq INTEGER PRIMARY KEY, json TEXT NOT NULL);"
+                                 "CREATE TABLE requests(id INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL);";
     char owner[33];
     random_hex(owner, 16);
     char *sql = sqlite3_mprintf("BEGIN IMMEDIATE;"
@@ -235,7 +234,8 @@ int db_each(sqlite3 *db, const char *file, uint64_t after, bool (*fn)(void *arg,
         arena_reset(arena);
         if (event_from_json(json ? json : "", len, arena, &e, err) < 0) {
             error_prefix(err, "\"%s\": event %llu", file, (unsigned long long)seq);
-            error_hint(err, "move the job's folder away to start anew: what the nodes finished is taken over from them");
+            error_hint(err,
+                       "move the job's folder away to start anew: what the nodes finished is taken over from them");
             result = -1;
             break;
         }

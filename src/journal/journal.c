@@ -76,8 +76,8 @@ static int last_request(struct journal *j, sqlite3 *db, struct error *err)
     return result;
 }
 
-int journal_open(struct loop *loop, const char *name, const char *origin, const char *owner_name,
-                 struct journal **ret, struct error *err)
+int journal_open(struct loop *loop, const char *name, const char *origin, const char *owner_name, struct journal **ret,
+                 struct error *err)
 {
     char id[17];
     journal_job_id(name, origin, id);

@@ -37,7 +37,7 @@ struct writer {
     /* of the loop's thread */
     struct loop_wake *wake;
     struct loop_timer *turn; /* what one turn of the loop appends is committed together */
-    size_t pending; /* appended, not yet called back */
+    size_t pending;          /* appended, not yet called back */
     bool delivering, reported;
     void (*on_failure)(void *arg, const struct error *err);
     void *failure_arg;

@@ -7,8 +7,14 @@
 
 #define T(name) (1u << EVENT_##name)
 #define ALL ((T(NOTE) << 1) - 2)
-#define EVENT(field, kind, types, required) {#field, kind, types, required, offsetof(struct event, field)}
-#define ATTEMPT(field, kind, required) {#field, kind, ALL, required, offsetof(struct event_attempt, field)}
+#define EVENT(field, kind, types, required)                          \
+    {                                                                \
+#field, kind, types, required, offsetof(struct event, field) \
+    }
+#define ATTEMPT(field, kind, required)                                     \
+    {                                                                      \
+#field, kind, ALL, required, offsetof(struct event_attempt, field) \
+    }
 
 /* In the order in which they are written. */
 const struct field event_fields[] = {
@@ -64,8 +70,7 @@ const size_t attempt_field_count = ARRAY_LEN(attempt_fields);
 
 const char *const event_type_names[] = {"",        "run_opened", "node_bound", "started",    "finished", "settled",
                                         "restart", "reissue",    "cancelling", "run_closed", "note",     NULL};
-const char *const outcome_names[] = {"none",      "ok",      "failed",      "stopped",
-                                     "timed_out", "unknown", "not_started", NULL};
+const char *const outcome_names[] = {"none", "ok", "failed", "stopped", "timed_out", "unknown", "not_started", NULL};
 const char *const run_status_names[] = {"open", "done", "failed", "cancelled", "infra", "superseded", NULL};
 const char *const run_flag_names[] = {"again", "fresh", "from", "detach", "replace", NULL};
 
@@ -144,15 +149,31 @@ static void write_value(struct buf *b, const struct field *f, const void *object
     const void *at = (const char *)object + f->offset;
     const struct event *e = object; /* only where the kind is one of an event's */
     switch (f->kind) {
-    case FIELD_STRING: write_string(b, *(const char *const *)at); break;
+    case FIELD_STRING:
+        write_string(b, *(const char *const *)at);
+        break;
     case FIELD_U32:
-    case FIELD_NODE: write_unsigned(b, *(const uint32_t *)at); break;
-    case FIELD_I32: write_signed(b, *(const int32_t *)at); break;
-    case FIELD_U64: write_unsigned(b, *(const uint64_t *)at); break;
-    case FIELD_BOOL: buf_puts(b, *(const bool *)at ? "true" : "false"); break;
-    case FIELD_OUTCOME: write_string(b, outcome_name(e->outcome)); break;
-    case FIELD_STATUS: write_string(b, run_status_name(e->status)); break;
-    case FIELD_FLAGS: write_flags(b, e->flags); break;
+    case FIELD_NODE:
+        write_unsigned(b, *(const uint32_t *)at);
+        break;
+    case FIELD_I32:
+        write_signed(b, *(const int32_t *)at);
+        break;
+    case FIELD_U64:
+        write_unsigned(b, *(const uint64_t *)at);
+        break;
+    case FIELD_BOOL:
+        buf_puts(b, *(const bool *)at ? "true" : "false");
+        break;
+    case FIELD_OUTCOME:
+        write_string(b, outcome_name(e->outcome));
+        break;
+    case FIELD_STATUS:
+        write_string(b, run_status_name(e->status));
+        break;
+    case FIELD_FLAGS:
+        write_flags(b, e->flags);
+        break;
     case FIELD_VOIDS:
         buf_putc(b, '[');
         for (uint32_t i = 0; i < e->void_count; i++) {

@@ -309,7 +309,8 @@ static int value(struct scan *s, const struct field *f, void *ret)
     int64_t v;
     uint32_t i = 0;
     switch (f->kind) {
-    case FIELD_STRING: return string(s, at);
+    case FIELD_STRING:
+        return string(s, at);
     case FIELD_U32:
     case FIELD_NODE:
         if (integer(s, 0, f->kind == FIELD_NODE ? EVENT_NODE_MAX - 1 : UINT32_MAX, &v) < 0)
@@ -339,9 +340,12 @@ static int value(struct scan *s, const struct field *f, void *ret)
             return -1;
         e->status = (enum run_status)i;
         return 0;
-    case FIELD_FLAGS: return flags(s, at);
-    case FIELD_VOIDS: return voids(s, e);
-    case FIELD_ATTEMPTS: return attempts(s, e);
+    case FIELD_FLAGS:
+        return flags(s, at);
+    case FIELD_VOIDS:
+        return voids(s, e);
+    case FIELD_ATTEMPTS:
+        return attempts(s, e);
     }
     return fault(s, "no such kind");
 }
@@ -400,12 +404,10 @@ static void forget_foreign(struct event *e, unsigned types)
         if (!(f->types & types))
             continue;
         static const size_t sizes[] = {
-            [FIELD_STRING] = sizeof(char *),     [FIELD_U32] = sizeof(uint32_t),
-            [FIELD_NODE] = sizeof(uint32_t),     [FIELD_I32] = sizeof(int32_t),
-            [FIELD_U64] = sizeof(uint64_t),      [FIELD_BOOL] = sizeof(bool),
-            [FIELD_OUTCOME] = sizeof e->outcome, [FIELD_STATUS] = sizeof e->status,
-            [FIELD_FLAGS] = sizeof(uint32_t),    [FIELD_VOIDS] = sizeof(void *),
-            [FIELD_ATTEMPTS] = sizeof(void *),
+            [FIELD_STRING] = sizeof(char *),     [FIELD_U32] = sizeof(uint32_t),    [FIELD_NODE] = sizeof(uint32_t),
+            [FIELD_I32] = sizeof(int32_t),       [FIELD_U64] = sizeof(uint64_t),    [FIELD_BOOL] = sizeof(bool),
+            [FIELD_OUTCOME] = sizeof e->outcome, [FIELD_STATUS] = sizeof e->status, [FIELD_FLAGS] = sizeof(uint32_t),
+            [FIELD_VOIDS] = sizeof(void *),      [FIELD_ATTEMPTS] = sizeof(void *),
         };
         memcpy((char *)&clean + f->offset, (char *)e + f->offset, sizes[f->kind]);
     }

@@ -438,7 +438,9 @@ void state_apply(struct state *s, const struct event *e)
         assert(e->node < EVENT_NODE_MAX && e->install && e->boot_id);
         apply_node_bound(s, e);
         break;
-    case EVENT_STARTED: apply_started(s, e); break;
+    case EVENT_STARTED:
+        apply_started(s, e);
+        break;
     case EVENT_FINISHED:
         assert(e->node < EVENT_NODE_MAX && e->scope && e->step && e->attempt && e->outcome != OUTCOME_NONE);
         apply_finished(s, e);
@@ -448,9 +450,14 @@ void state_apply(struct state *s, const struct event *e)
         apply_settled(s, e);
         break;
     case EVENT_RESTART:
-    case EVENT_REISSUE: apply_launch_again(s, e); break;
+    case EVENT_REISSUE:
+        apply_launch_again(s, e);
+        break;
     case EVENT_CANCELLING:
-    case EVENT_RUN_CLOSED: apply_run_end(s, e); break;
-    case EVENT_NOTE: break;
+    case EVENT_RUN_CLOSED:
+        apply_run_end(s, e);
+        break;
+    case EVENT_NOTE:
+        break;
     }
 }

@@ -13,36 +13,57 @@ struct field {
     size_t offset;
 };
 
-#define U8(s, f) {FIELD_U8, offsetof(struct s, f)}
-#define U32(s, f) {FIELD_U32, offsetof(struct s, f)} /* int32_t too */
-#define U64(s, f) {FIELD_U64, offsetof(struct s, f)}
-#define STRING(s, f) {FIELD_STRING, offsetof(struct s, f)}
-#define STRINGS(s, f) {FIELD_STRINGS, offsetof(struct s, f)}
+#define U8(s, f)                        \
+    {                                   \
+        FIELD_U8, offsetof(struct s, f) \
+    }
+#define U32(s, f)                        \
+    {                                    \
+        FIELD_U32, offsetof(struct s, f) \
+    } /* int32_t too */
+#define U64(s, f)                        \
+    {                                    \
+        FIELD_U64, offsetof(struct s, f) \
+    }
+#define STRING(s, f)                        \
+    {                                       \
+        FIELD_STRING, offsetof(struct s, f) \
+    }
+#define STRINGS(s, f)                        \
+    {                                        \
+        FIELD_STRINGS, offsetof(struct s, f) \
+    }
 
 static const struct field hello_fields[] = {
-    U32(wire_hello, version),       U8(wire_hello, mode),         STRING(wire_hello, job),
-    STRING(wire_hello, job_name),   STRING(wire_hello, origin),   STRING(wire_hello, owner),
-    STRING(wire_hello, owner_name), STRING(wire_hello, variant),  STRING(wire_hello, work_dir),
-    STRING(wire_hello, base_dir),   STRING(wire_hello, host_digest), STRING(wire_hello, test_boot_id),
+    U32(wire_hello, version),        U8(wire_hello, mode),
+    STRING(wire_hello, job),         STRING(wire_hello, job_name),
+    STRING(wire_hello, origin),      STRING(wire_hello, owner),
+    STRING(wire_hello, owner_name),  STRING(wire_hello, variant),
+    STRING(wire_hello, work_dir),    STRING(wire_hello, base_dir),
+    STRING(wire_hello, host_digest), STRING(wire_hello, test_boot_id),
 };
 
 static const struct field facts_fields[] = {
-    U32(wire_facts, version),        U64(wire_facts, epoch),          STRING(wire_facts, install),
-    STRING(wire_facts, boot_id),     STRING(wire_facts, machine_id),  STRING(wire_facts, home_id),
-    STRING(wire_facts, hostname),    STRING(wire_facts, user),        STRING(wire_facts, home),
-    STRING(wire_facts, base_dir),    STRING(wire_facts, work_dir),    STRING(wire_facts, arch),
-    STRING(wire_facts, kernel),      STRING(wire_facts, os),          STRING(wire_facts, shell),
-    STRING(wire_facts, python),      STRING(wire_facts, python_version), STRING(wire_facts, gpus),
-    STRING(wire_facts, address),     U32(wire_facts, cpus),           U32(wire_facts, gpu_count),
-    U64(wire_facts, memory_bytes),   U64(wire_facts, disk_free_bytes), U64(wire_facts, mono_ns),
+    U32(wire_facts, version),           U64(wire_facts, epoch),
+    STRING(wire_facts, install),        STRING(wire_facts, boot_id),
+    STRING(wire_facts, machine_id),     STRING(wire_facts, home_id),
+    STRING(wire_facts, hostname),       STRING(wire_facts, user),
+    STRING(wire_facts, home),           STRING(wire_facts, base_dir),
+    STRING(wire_facts, work_dir),       STRING(wire_facts, arch),
+    STRING(wire_facts, kernel),         STRING(wire_facts, os),
+    STRING(wire_facts, shell),          STRING(wire_facts, python),
+    STRING(wire_facts, python_version), STRING(wire_facts, gpus),
+    STRING(wire_facts, address),        U32(wire_facts, cpus),
+    U32(wire_facts, gpu_count),         U64(wire_facts, memory_bytes),
+    U64(wire_facts, disk_free_bytes),   U64(wire_facts, mono_ns),
     U64(wire_facts, wall_ms),
 };
 
 static const struct field run_fields[] = {
-    STRING(wire_run, attempt), STRING(wire_run, slot),    STRING(wire_run, key),     U8(wire_run, kind),
-    STRING(wire_run, cwd),     STRING(wire_run, env_in),  STRING(wire_run, env_out), STRING(wire_run, creates),
-    STRINGS(wire_run, unset),  STRINGS(wire_run, env),    STRINGS(wire_run, env_default), STRINGS(wire_run, secrets),
-    U64(wire_run, timeout_ms), U32(wire_run, grace_ms),   U64(wire_run, log_limit_bytes),
+    STRING(wire_run, attempt), STRING(wire_run, slot),   STRING(wire_run, key),          U8(wire_run, kind),
+    STRING(wire_run, cwd),     STRING(wire_run, env_in), STRING(wire_run, env_out),      STRING(wire_run, creates),
+    STRINGS(wire_run, unset),  STRINGS(wire_run, env),   STRINGS(wire_run, env_default), STRINGS(wire_run, secrets),
+    U64(wire_run, timeout_ms), U32(wire_run, grace_ms),  U64(wire_run, log_limit_bytes),
 };
 
 static const struct field worker_fields[] = {
@@ -51,18 +72,20 @@ static const struct field worker_fields[] = {
 };
 
 static const struct field record_fields[] = {
-    STRING(wire_record, attempt),    STRING(wire_record, slot),          STRING(wire_record, key),
-    STRING(wire_record, variant),    STRING(wire_record, boot_id),       U8(wire_record, state),
-    U8(wire_record, same_boot),      U8(wire_record, stop_requested),    U8(wire_record, timed_out),
-    U64(wire_record, sequence),      U64(wire_record, claim_wall_ms),    U64(wire_record, start_mono_ns),
-    U64(wire_record, end_mono_ns),   U64(wire_record, end_wall_ms),      U64(wire_record, spool_bytes),
-    U64(wire_record, kept_from),     U64(wire_record, dropped_bytes),    U8(wire_record, cause),
-    U32(wire_record, value),         U32(wire_record, cause_rank),       U64(wire_record, cause_mono_ns),
-    STRING(wire_record, tail),       STRING(wire_record, leftover),
+    STRING(wire_record, attempt),  STRING(wire_record, slot),       STRING(wire_record, key),
+    STRING(wire_record, variant),  STRING(wire_record, boot_id),    U8(wire_record, state),
+    U8(wire_record, same_boot),    U8(wire_record, stop_requested), U8(wire_record, timed_out),
+    U64(wire_record, sequence),    U64(wire_record, claim_wall_ms), U64(wire_record, start_mono_ns),
+    U64(wire_record, end_mono_ns), U64(wire_record, end_wall_ms),   U64(wire_record, spool_bytes),
+    U64(wire_record, kept_from),   U64(wire_record, dropped_bytes), U8(wire_record, cause),
+    U32(wire_record, value),       U32(wire_record, cause_rank),    U64(wire_record, cause_mono_ns),
+    STRING(wire_record, tail),     STRING(wire_record, leftover),
 };
 
 static const struct field worker_end_fields[] = {
-    U32(wire_worker_end, rank), U8(wire_worker_end, cause), U32(wire_worker_end, value),
+    U32(wire_worker_end, rank),
+    U8(wire_worker_end, cause),
+    U32(wire_worker_end, value),
     U64(wire_worker_end, end_mono_ns),
 };
 
@@ -71,11 +94,21 @@ static void put_fields(struct buf *out, const void *message, const struct field 
     for (size_t i = 0; i < count; i++) {
         const char *at = (const char *)message + fields[i].offset;
         switch (fields[i].type) {
-        case FIELD_U8: wire_put_u8(out, *(const uint8_t *)at); break;
-        case FIELD_U32: wire_put_u32(out, *(const uint32_t *)(const void *)at); break;
-        case FIELD_U64: wire_put_u64(out, *(const uint64_t *)(const void *)at); break;
-        case FIELD_STRING: wire_put_string(out, *(char *const *)(const void *)at); break;
-        case FIELD_STRINGS: wire_put_strings(out, (const struct wire_strings *)(const void *)at); break;
+        case FIELD_U8:
+            wire_put_u8(out, *(const uint8_t *)at);
+            break;
+        case FIELD_U32:
+            wire_put_u32(out, *(const uint32_t *)(const void *)at);
+            break;
+        case FIELD_U64:
+            wire_put_u64(out, *(const uint64_t *)(const void *)at);
+            break;
+        case FIELD_STRING:
+            wire_put_string(out, *(char *const *)(const void *)at);
+            break;
+        case FIELD_STRINGS:
+            wire_put_strings(out, (const struct wire_strings *)(const void *)at);
+            break;
         }
     }
 }
@@ -85,11 +118,21 @@ static void get_fields(struct wire_in *in, void *message, const struct field *fi
     for (size_t i = 0; i < count; i++) {
         void *at = (char *)message + fields[i].offset;
         switch (fields[i].type) {
-        case FIELD_U8: *(uint8_t *)at = wire_get_u8(in); break;
-        case FIELD_U32: *(uint32_t *)at = wire_get_u32(in); break;
-        case FIELD_U64: *(uint64_t *)at = wire_get_u64(in); break;
-        case FIELD_STRING: *(char **)at = wire_get_string(in); break;
-        case FIELD_STRINGS: *(struct wire_strings *)at = wire_get_strings(in); break;
+        case FIELD_U8:
+            *(uint8_t *)at = wire_get_u8(in);
+            break;
+        case FIELD_U32:
+            *(uint32_t *)at = wire_get_u32(in);
+            break;
+        case FIELD_U64:
+            *(uint64_t *)at = wire_get_u64(in);
+            break;
+        case FIELD_STRING:
+            *(char **)at = wire_get_string(in);
+            break;
+        case FIELD_STRINGS:
+            *(struct wire_strings *)at = wire_get_strings(in);
+            break;
         }
     }
 }
