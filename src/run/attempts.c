@@ -166,7 +166,7 @@ static void on_finished_durable(void *arg)
     struct run *r = ctx->run;
     if (!r->detached) {
         if (!ctx->step->kind->cached)
-            launch_task_ended(r, ctx->step, ctx->node, ctx->outcome);
+            launch_task_ended(r, ctx->step);
         run_check_end(r);
     }
 }

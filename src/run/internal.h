@@ -153,7 +153,7 @@ bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* launch.c */
 void launch_check_barrier(struct run *r);
 bool launch_over(struct run *r);            /* every node's part of the generation ended well */
-void launch_task_ended(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome);
+void launch_task_ended(struct run *r, const struct plan_step *step);
 void launch_port(struct run *r, uint32_t free_port);
 void launch_resume(struct run *r);          /* after a restart of the controller: where was it? */
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */

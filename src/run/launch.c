@@ -14,14 +14,18 @@ static const struct plan_step *phase_step(const struct run *r, enum plan_phase p
     return NULL;
 }
 
-/* Starts a step on all its nodes that have not done it. False: there is none. */
+/* Starts a step on all its nodes that have not done it; on one that is lost for good it has failed. False: there is none. */
 static bool start_phase(struct run *r, const struct plan_step *step, uint32_t generation)
 {
     size_t count = 0;
     uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
     for (uint32_t n = 0; step && n < r->plan->node_count; n++)
-        if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING)
-            nodes[count++] = n;
+        if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING) {
+            if (r->lanes[n].closed_node)
+                run_task(r, step, n)->state = TASK_FAILED;
+            else
+                nodes[count++] = n;
+        }
     if (count > 0)
         task_start_many(r, step, nodes, count, generation);
     free(nodes);
@@ -302,9 +306,19 @@ static void epilog_ended(struct run *r, const struct plan_step *step)
     run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, r->fail_status == RUN_OPEN ? 0 : 1);
 }
 
-void launch_task_ended(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome)
+/* By the tasks' states, not by the end at hand: ends that became durable together are all there before the first of them
+ * is looked at, and a failure among them must not be found only after the others were taken for all. */
+static void fail_generation(struct run *r, const struct plan_step *step)
 {
-    (void)node;
+    for (uint32_t n = 0; n < r->plan->node_count && !r->generation_failed; n++)
+        if (step->on[n] && run_task(r, step, n)->state == TASK_FAILED) {
+            r->generation_failed = true;
+            stop_others(r, step, STOP_GRACE_MS);
+        }
+}
+
+void launch_task_ended(struct run *r, const struct plan_step *step)
+{
     if (step->kind->phase == PHASE_EPILOG) {
         if (r->stage == STAGE_EPILOG && all_ended(r, step))
             epilog_ended(r, step);
@@ -315,10 +329,7 @@ void launch_task_ended(struct run *r, const struct plan_step *step, uint32_t nod
     if (step->kind->phase == PHASE_PROLOG) {
         if (r->stage != STAGE_PROLOG)
             return; /* the ends of several nodes became durable together: the first has gone on for all */
-        if (outcome != OUTCOME_OK && !r->generation_failed) {
-            r->generation_failed = true;
-            stop_others(r, step, STOP_GRACE_MS);
-        }
+        fail_generation(r, step);
         if (all_ended(r, step)) {
             if (r->generation_failed)
                 finish_launch(r, false);
@@ -329,10 +340,7 @@ void launch_task_ended(struct run *r, const struct plan_step *step, uint32_t nod
     }
     if (r->stage != STAGE_LAUNCH)
         return;
-    if (outcome != OUTCOME_OK && !r->generation_failed) {
-        r->generation_failed = true;
-        stop_others(r, step, STOP_GRACE_MS);
-    }
+    fail_generation(r, step);
     if (all_ended(r, step))
         generation_ended(r);
 }

@@ -156,7 +156,7 @@ bool sim_job_turns(struct sim_job *job, bool (*until)(struct sim_job *job))
     while (!job->finished) {
         if (until && until(job))
             return true;
-        if (!loop_turn(job->loop, true))
+        if (!loop_turn(job->loop, true) && !job->finished && !(until && until(job)))
             fail_msg("the controller waits for nothing; it said:\n%s", job->said.data ? job->said.data : "");
         if (mono_ns() > end)
             fail_msg("no end after %d s; it said:\n%s", DEADLINE_S, job->said.data ? job->said.data : "");

@@ -32,7 +32,7 @@ struct world {
     struct track setup[SLOTS_MAX][NODES_MAX];
     bool launched[NODES_MAX]; /* in this generation */
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
-    bool launch_excused;
+    bool launch_excused, launch_ok[NODES_MAX];
     uint32_t controllers;
     bool verbose;
     struct buf log;
@@ -112,6 +112,7 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
             w->launch_excused = false;
         }
         w->launched[node] = true;
+        w->launch_ok[node] = false;
     }
     ret->turns = chance(w, 40) ? 0 : (uint32_t)(next(w) % 6);
     ret->output = chance(w, 30) ? "a line\n" : NULL;
@@ -130,8 +131,10 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
     if (t) {
         t->live = false;
         t->ok = ok;
-    } else if (!ok) {
-        w->launch_excused = true;
+    } else {
+        w->launch_excused = w->launch_excused || !ok;
+        if (strcmp(r->slot, "launch") == 0)
+            w->launch_ok[node] = ok;
     }
 }
 
@@ -300,6 +303,9 @@ static void check_done(struct world *w)
         for (uint32_t n = 0; n < w->nodes; n++)
             if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok)
                 violated(w, "done, but step %s has not ended well on node %u", job->setup[i].name, n);
+    for (uint32_t n = 0; n < w->nodes; n++)
+        if ((n == 0 || job->spec.distributed.present) && !w->launch_ok[n])
+            violated(w, "done, but the launch has not ended well on node %u", n);
     w->faults = 0;
     sim_starts(job->net, &before);
     assert_int_equal(sim_job_mode(job, RUN_VERIFY, 0), 0);
