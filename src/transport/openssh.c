@@ -120,6 +120,27 @@ static enum transport_phase phase_of(const char *text, const char **ret_hint)
     return TRANSPORT_AGENT;
 }
 
+/* What ssh said of the cause before its last line: which known_hosts entry, which identity file. */
+static void append_details(struct buf *b, const char *text)
+{
+    static const char *const telling[] = {"Offending ", "no such identity", "Identity file ", "Bad owner or permissions"};
+    unsigned found = 0;
+    while (*text && found < 3) {
+        size_t len = strcspn(text, "\r\n");
+        for (size_t i = 0; i < ARRAY_LEN(telling); i++) {
+            const char *at = memmem(text, len, telling[i], strlen(telling[i]));
+            if (!at)
+                continue;
+            buf_puts(b, found++ ? "; " : " (");
+            buf_append(b, text, len);
+            break;
+        }
+        text += len + strspn(text + len, "\r\n");
+    }
+    if (found)
+        buf_putc(b, ')');
+}
+
 static void ended(struct transport *t, int status, int sig, const char *error_text)
 {
     const char *hint = "";
@@ -138,7 +159,10 @@ static void ended(struct transport *t, int status, int sig, const char *error_te
     const char *last = end;
     while (last > error_text && last[-1] != '\n' && last[-1] != '\r')
         last--;
-    transport_failf(t, ERROR_INFRA, hint, "%.*s", (int)(end - last), last);
+    struct buf details = {0};
+    append_details(&details, error_text);
+    transport_failf(t, ERROR_INFRA, hint, "%.*s%s", (int)(end - last), last, details.data ? details.data : "");
+    buf_free(&details);
 }
 
 static void spawn(struct openssh *o)
