@@ -23,7 +23,7 @@ struct run_log {
     uint64_t base;   /* offset of the file's first byte: 0 but where the node had freed what this file never got */
     uint64_t size;   /* offset reached */
     uint64_t acked;
-    bool syncing;
+    bool syncing, failed; /* failed: a write did, so nothing may follow it */
     int sync_errno;
     struct watch *watch;
 };

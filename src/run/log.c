@@ -106,7 +106,7 @@ static void acknowledge(struct run_log *log)
 void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len)
 {
     struct run *r = log->run;
-    if (offset + len <= log->size)
+    if (offset + len <= log->size || log->failed)
         return;
     if (offset < log->size) {
         data += log->size - offset;
@@ -124,6 +124,7 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
         struct error err = ERROR_INIT;
         error_errno(&err, ERROR_IO, errno ? errno : EIO, "could not write the log \"%s\"", log->path ? log->path : "?");
         error_hint(&err, "what is missing stays on the node: make room and run the same command again");
+        log->failed = true;
         run_fail(r, RUN_INFRA, &err);
         return;
     }
