@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct session {
@@ -321,10 +322,40 @@ static int spawn_detached(struct cli *c)
     return 0;
 }
 
+/* --replace with a live controller: it is asked to stop, and waited for. Of the same plan there is nothing to replace. */
+static int stop_older(struct session *s, struct error *err)
+{
+    char id[17];
+    struct journal *j;
+    journal_job_id(s->spec->name, s->spec->origin, id);
+    if (journal_open_read(id, &j, err) < 0)
+        return err->code == ERROR_USAGE ? 0 : -1; /* never run */
+    const struct state_run *open = state_run_open(journal_state(j));
+    int rc = 0;
+    if (open && journal_holder(j, NULL, NULL) && !str_eq(open->plan_hash, s->plan->hash)) {
+        if (!s->c->given[OPT_QUIET] && !s->c->given[OPT_JSON])
+            fprintf(stderr, "rhrun: stopping run %s, which has another spec\n", open->id);
+        rc = journal_request(j, "cancel", err);
+        if (rc < 0 && err->code == ERROR_USAGE)
+            rc = 0; /* it has just ended by itself */
+        while (rc == 0 && journal_holder(j, NULL, NULL)) {
+            struct timespec pause = {0, 20000000};
+            nanosleep(&pause, NULL);
+        }
+    }
+    journal_close(j);
+    return rc;
+}
+
 static int open_session(struct session *s, struct error *err)
 {
     struct cli *c = s->c;
     s->loop = loop_create();
+    struct error none = ERROR_INIT;
+    if (s->c->given[OPT_REPLACE] && stop_older(s, &none) < 0) {
+        *err = none;
+        return -1;
+    }
     watch_signals(s);
     if (journal_open(s->loop, s->spec->name, s->spec->origin, cli_owner_name(c->arena), &s->journal, err) < 0)
         return -1;

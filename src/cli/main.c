@@ -1,6 +1,19 @@
+/* rhrun: where the process begins. */
 #include "rhrun/cli.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+/* Closed by whoever started it (`>&-`, some daemons): else the next file opened, the journal say, would be stdout. */
+static void open_standard_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            _exit(3);
+}
 
 int main(int argc, char **argv)
 {
+    open_standard_streams();
     return cli_main(argc, argv);
 }

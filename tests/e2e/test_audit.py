@@ -113,3 +113,23 @@ def test_an_unreadable_journal_is_told_where_runs_are_looked_for(box, rhrun, job
     rhrun(job({"entrypoint": {"run": "true;"}})).ok()
     next(box.state.rglob("journal.db")).write_bytes(b"no database" * 1000)
     assert "not a database" in rhrun("logs", "last").expect(2).err
+
+
+def test_closed_standard_streams(box, rhrun, job):
+    spec = job({"entrypoint": {"run": "echo hi"}})
+    for closed in (">&-", "2>&-", "<&-", "<&- >&- 2>&-"):
+        r = rhrun("--again", spec, prefix=("sh", "-c", f'exec "$@" {closed}', "sh"))
+        assert r.rc == 0, (closed, r)
+    assert rhrun("logs", "--rank", "0", "last").ok().out == "hi\n"
+
+
+def test_replace_stops_a_live_controller(box, rhrun, job):
+    spec = job({"entrypoint": {"run": "echo ready; sleep 60"}})
+    first = box.start(spec)
+    first.wait_text("ready")
+    rhrun(spec, "--replace").expect(4)  # the same spec: nothing to replace
+    spec = job({"entrypoint": {"run": "echo second"}})
+    held = rhrun(spec).expect(4)
+    assert str(first.process.pid) in held.err
+    assert rhrun(spec, "--replace").ok().out == "second\n"
+    first.wait().expect(143)
