@@ -261,7 +261,7 @@ static void probe_done(struct run *r)
             const char *difference = launch_difference(r);
             error_set(&err, ERROR_HELD, "run %s of this job is live on node \"%s\" with another spec (%s); nothing was touched", r->id,
                       node_name(r->lanes[n].node), difference ? difference : "its nodes or set-up changed");
-            error_hint(&err, "wait for it (rhrun attach %s), or stop it and start this one with --replace", r->id);
+            error_hint(&err, "the older spec resumes it; or stop it: rhrun cancel %s, or --replace to start this one at once", r->id);
             hold_back(r, &err);
             return;
         }
