@@ -66,10 +66,20 @@ static void append_opened(struct run *r)
         buf_json_string(&params, spec->params[i].value, strlen(spec->params[i].value));
     }
     buf_putc(&params, '}');
-    struct event e = {.type = EVENT_RUN_OPENED, .variant = spec->variant, .flags = r->options.flags, .node_count = r->plan->node_count,
-                      .voids = voids, .void_count = void_count, .spec_path = spec->real_path ? spec->real_path : spec->path, .spec_hash = spec->hash,
-                      .plan_hash = r->plan->hash, .owner_name = r->options.owner_name, .version = RHRUN_VERSION,
-                      .args_json = args.data, .params_json = params.data, .from_step = r->options.from_step,
+    struct event e = {.type = EVENT_RUN_OPENED,
+                      .variant = spec->variant,
+                      .flags = r->options.flags,
+                      .node_count = r->plan->node_count,
+                      .voids = voids,
+                      .void_count = void_count,
+                      .spec_path = spec->real_path ? spec->real_path : spec->path,
+                      .spec_hash = spec->hash,
+                      .plan_hash = r->plan->hash,
+                      .owner_name = r->options.owner_name,
+                      .version = RHRUN_VERSION,
+                      .args_json = args.data,
+                      .params_json = params.data,
+                      .from_step = r->options.from_step,
                       .spec_text = spec->doc ? spec->doc->source.text : NULL};
     run_append(r, &e, NULL, NULL);
     buf_free(&args);
@@ -112,7 +122,8 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 r->lanes[n].dirty = step->kind->cached || r->lanes[n].dirty;
             } else if (!step->kind->cached && of_last && c->outcome == OUTCOME_OK) {
                 t->state = TASK_DONE;
-            } else if (!step->kind->cached && of_last && c->outcome != OUTCOME_NOT_STARTED && c->outcome != OUTCOME_NONE) {
+            } else if (!step->kind->cached && of_last && c->outcome != OUTCOME_NOT_STARTED &&
+                       c->outcome != OUTCOME_NONE) {
                 t->state = TASK_FAILED;
                 r->cause_outcome = c->outcome;
                 r->result.has_cause = true;
@@ -121,7 +132,8 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 r->result.cause = c->cause;
                 r->result.cause_value = c->cause_value;
                 r->result.cause_rank = c->cause_rank;
-                r->result.cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present && c->outcome != OUTCOME_UNKNOWN;
+                r->result.cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present &&
+                                           c->outcome != OUTCOME_UNKNOWN;
                 r->result.cause_tail = arena_strdup(r->arena, c->tail);
             } else {
                 continue;
@@ -174,7 +186,9 @@ static int open_cancel(struct run *r, const struct state_run *open, struct error
     snprintf(r->id, sizeof r->id, "%s", open->id);
     const char *left = node_left_behind(r);
     if (left) {
-        error_set(err, ERROR_USAGE, "run %s may still be at work on \"%s\", which the spec does not name; nothing was stopped", r->id, left);
+        error_set(err, ERROR_USAGE,
+                  "run %s may still be at work on \"%s\", which the spec does not name; nothing was stopped", r->id,
+                  left);
         error_hint(err, "give the --on or --set that it was started with: rhrun cancel %s --on HOST,...", r->id);
         return -1;
     }
@@ -224,7 +238,8 @@ static const char *launch_difference(const struct run *r)
         for (size_t k = 0; k < r->plan->step_count; k++) {
             const struct state_cell *c = &r->state->cells[i];
             const struct plan_step *step = &r->plan->steps[k];
-            if (step->kind->phase != PHASE_LAUNCH || !str_eq(c->run, r->id) || !str_eq(c->step, step->name) || str_eq(c->key, step->key))
+            if (step->kind->phase != PHASE_LAUNCH || !str_eq(c->run, r->id) || !str_eq(c->step, step->name) ||
+                str_eq(c->key, step->key))
                 continue;
             const char *changed = plan_changed_inputs(step, c->inputs, r->arena);
             return changed ? arena_printf(r->arena, "%s changed", changed) : NULL;
@@ -247,7 +262,10 @@ static void probe_done(struct run *r)
     const char *left = r->options.replace ? NULL : node_left_behind(r);
     if (left) {
         struct error err = ERROR_INIT;
-        error_set(&err, ERROR_HELD, "unfinished run %s may still be at work on \"%s\", which the spec does not name any more; nothing was touched", r->id, left);
+        error_set(&err, ERROR_HELD,
+                  "unfinished run %s may still be at work on \"%s\", which the spec does not name any more; nothing "
+                  "was touched",
+                  r->id, left);
         error_hint(&err, "name it again and `rhrun cancel %s`; --replace goes on and leaves it to itself", r->id);
         hold_back(r, &err);
         return;
@@ -259,9 +277,12 @@ static void probe_done(struct run *r)
                 continue;
             struct error err = ERROR_INIT;
             const char *difference = launch_difference(r);
-            error_set(&err, ERROR_HELD, "run %s of this job is live on node \"%s\" with another spec (%s); nothing was touched", r->id,
+            error_set(&err, ERROR_HELD,
+                      "run %s of this job is live on node \"%s\" with another spec (%s); nothing was touched", r->id,
                       node_name(r->lanes[n].node), difference ? difference : "its nodes or set-up changed");
-            error_hint(&err, "the older spec resumes it; or stop it: rhrun cancel %s, or --replace to start this one at once", r->id);
+            error_hint(&err,
+                       "the older spec resumes it; or stop it: rhrun cancel %s, or --replace to start this one at once",
+                       r->id);
             hold_back(r, &err);
             return;
         }
@@ -275,8 +296,12 @@ static void probe_done(struct run *r)
         const struct wire_facts *facts = node_facts(r->lanes[n].node);
         struct buf json = {0};
         run_facts_json(facts, &json);
-        struct event e = {.type = EVENT_NODE_BOUND, .node = n, .host = node_name(r->lanes[n].node), .install = facts->install,
-                          .boot_id = facts->boot_id, .facts_json = json.data};
+        struct event e = {.type = EVENT_NODE_BOUND,
+                          .node = n,
+                          .host = node_name(r->lanes[n].node),
+                          .install = facts->install,
+                          .boot_id = facts->boot_id,
+                          .facts_json = json.data};
         run_append(r, &e, NULL, NULL);
         buf_free(&json);
     }
@@ -305,8 +330,9 @@ void run_look_done(struct run *r)
             lane_fill_record(&r->lanes[n], &r->plan->steps[i], rec);
             if (good && r->plan->steps[i].kind->cached && r->plan->steps[i].on[n] && !rec->verified) {
                 good = false;
-                r->result.unverified_reason = arena_printf(r->arena, "node \"%s\": step \"%s\": %s", node_name(r->lanes[n].node),
-                                                           r->plan->steps[i].name, rec->why_not ? rec->why_not : "not recorded");
+                r->result.unverified_reason =
+                    arena_printf(r->arena, "node \"%s\": step \"%s\": %s", node_name(r->lanes[n].node),
+                                 r->plan->steps[i].name, rec->why_not ? rec->why_not : "not recorded");
             }
         }
         if (r->lanes[n].state == LANE_FAILED)
