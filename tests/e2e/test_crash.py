@@ -98,26 +98,39 @@ def test_after_every_event(world):
     assert killed >= 8, f"killed only {killed} times"
 
 
-def test_at_random_instants(world):
+# How many of the rounds: the first is the promise itself, the others make it harder.
+@pytest.mark.parametrize("how, share", [("kept", 1), ("lost", 4), ("two-controllers", 4)], ids=["state-kept", "state-lost", "two-controllers"])
+def test_at_random_instants(world, how, share):
     began = time.monotonic()
     world.box.run(world.spec).ok()
     whole = time.monotonic() - began
     seed = int(os.environ.get("RHRUN_TEST_SEED") or random.randrange(1 << 30))
     chance = random.Random(seed)
-    killed = 0
-    for i in range(CRASHES):
+    other = world.box.dir / "state2"
+    rounds = max(1, CRASHES // share)
+    started = killed = 0
+    for i in range(rounds):
         world.reset()
+        shutil.rmtree(other, ignore_errors=True)
         story = f"seed {seed}, round {i}"
         # Sometimes the recovery is killed too.
         for _ in range(chance.choice([1, 1, 2, 3])):
-            r = world.box.start(world.spec)
-            time.sleep(chance.uniform(0, whole * 1.1))
-            killed += r.alive
-            r.kill9()
+            running = [world.box.start(world.spec)]
+            if how == "two-controllers":
+                time.sleep(chance.uniform(0, 0.02))
+                running.append(world.box.start(world.spec, env={"RHRUN_HOME": str(other)}))
+                chance.shuffle(running)
+            for r in running:
+                time.sleep(chance.uniform(0, whole * 1.1 / len(running)))
+                killed += r.alive
+                r.kill9()
+            started += 1
+            if how == "lost":
+                shutil.rmtree(world.box.state, ignore_errors=True)
         recovered = world.recover()
         assert recovered.rc == 0, f"{story}\n{recovered}"
         world.check(story)
-    assert killed >= CRASHES // 3, f"only {killed} of {CRASHES} were alive when killed"
+    assert killed >= started // 3, f"only {killed} of {started} were alive when killed"
 
 
 def test_the_state_directory_is_lost(world):
