@@ -91,6 +91,7 @@ struct run {
     uint32_t generation, restarts;
     bool generation_failed;
     uint32_t master_port;
+    uint32_t next_port;     /* asked for while a failed generation is being stopped; 0 = not known */
     const char *master_addr;
     struct append *appends; /* not durable yet */
     struct loop_timer *stop_deadline;
@@ -153,8 +154,10 @@ bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* launch.c */
 void launch_check_barrier(struct run *r);
 bool launch_over(struct run *r);            /* every node's part of the generation ended well */
+bool launch_complete(struct run *r);        /* nothing of the launch and what follows it is left to do */
 void launch_task_ended(struct run *r, const struct plan_step *step);
 void launch_port(struct run *r, uint32_t free_port);
+void launch_will_restart(struct run *r); /* a worker has failed: asks for the next generation's port already */
 void launch_resume(struct run *r);          /* after a restart of the controller: where was it? */
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
 void launch_failure_text(struct run *r);    /* result.error from the first cause */

@@ -106,6 +106,7 @@ static bool at_barrier(struct run *r)
 static void start_generation(struct run *r)
 {
     const struct plan_step *step = phase_step(r, PHASE_LAUNCH);
+    r->next_port = 0;
     r->stage = STAGE_AGAIN;
     if (!at_barrier(r))
         return;
@@ -124,6 +125,14 @@ bool launch_over(struct run *r)
     return all_done(r, phase_step(r, PHASE_LAUNCH));
 }
 
+bool launch_complete(struct run *r)
+{
+    const struct plan_step *epilog = phase_step(r, PHASE_EPILOG);
+    return launch_over(r) && (!epilog || all_done(r, epilog));
+}
+
+static void finish_launch(struct run *r, bool good);
+
 /* Also before a later generation: a node that restarted does it again. */
 static void start_prolog(struct run *r)
 {
@@ -134,6 +143,8 @@ static void start_prolog(struct run *r)
         return;
     if (!step || all_done(r, step))
         start_generation(r);
+    else
+        finish_launch(r, false);
 }
 
 static void after_port(struct run *r)
@@ -141,28 +152,44 @@ static void after_port(struct run *r)
     start_prolog(r);
 }
 
-/* A free port is asked for right before each generation: the one of the last may still be in TIME_WAIT. */
+static void take_port(struct run *r, uint32_t port)
+{
+    r->master_port = port;
+    r->next_port = 0;
+    r->stage = STAGE_AGAIN;
+    if (at_barrier(r)) /* else the last one to reach it asks again */
+        after_port(r);
+}
+
+/* A free port is asked for before each generation: the one of the last may still be in TIME_WAIT. For a restart the
+ * question went out when the first worker failed, while the others were being stopped. */
 static void ask_port(struct run *r)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
     bind_address(r);
     r->stage = STAGE_PORT;
-    if (d->present && d->master_port == 0) {
+    if (d->present && d->master_port == 0 && r->next_port == 0) {
         node_ping(r->lanes[0].node, 1);
         return;
     }
-    r->master_port = d->master_port;
-    after_port(r);
+    take_port(r, d->master_port ? d->master_port : r->next_port);
 }
 
 void launch_port(struct run *r, uint32_t free_port)
 {
-    if (r->stage != STAGE_PORT || r->failing || r->cancelling)
+    if (r->failing || r->cancelling)
         return;
-    r->master_port = free_port;
-    r->stage = STAGE_AGAIN;
-    if (at_barrier(r)) /* else the last one to reach it asks again */
-        after_port(r);
+    if (r->stage == STAGE_PORT)
+        take_port(r, free_port);
+    else if (r->stage == STAGE_LAUNCH)
+        r->next_port = free_port;
+}
+
+void launch_will_restart(struct run *r)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    if (r->stage == STAGE_LAUNCH && d->present && d->master_port == 0 && r->restarts < d->max_restarts)
+        node_ping(r->lanes[0].node, 1);
 }
 
 void launch_check_barrier(struct run *r)
@@ -191,17 +218,6 @@ void launch_check_barrier(struct run *r)
 }
 
 /* ---- ends ---- */
-
-static void on_restart_durable(void *arg)
-{
-    struct run *r = arg;
-    if (!r->failing && !r->cancelling && !r->detached) {
-        r->stage = STAGE_AGAIN;
-        if (at_barrier(r) && r->stage == STAGE_AGAIN)
-            ask_port(r);
-    }
-    run_check_end(r);
-}
 
 void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size)
 {
@@ -280,7 +296,8 @@ static void generation_ended(struct run *r)
     r->restarts++;
     r->stage = STAGE_RESTARTING;
     struct event e = {.type = EVENT_RESTART, .generation = r->generation + 1, .reason = reason};
-    run_append(r, &e, on_restart_durable, r);
+    run_append(r, &e, NULL, NULL); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
+    ask_port(r);
 }
 
 bool launch_epilog(struct run *r)

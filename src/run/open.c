@@ -122,6 +122,8 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 r->lanes[n].dirty = step->kind->cached || r->lanes[n].dirty;
             } else if (!step->kind->cached && of_last && c->outcome == OUTCOME_OK) {
                 t->state = TASK_DONE;
+            } else if (step->kind->phase == PHASE_PROLOG && open->generation > 0 && c->outcome == OUTCOME_UNKNOWN) {
+                continue; /* it had ended well before the first generation; its node restarted, so it runs before the next */
             } else if (!step->kind->cached && of_last && c->outcome != OUTCOME_NOT_STARTED &&
                        c->outcome != OUTCOME_NONE) {
                 t->state = TASK_FAILED;

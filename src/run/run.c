@@ -120,16 +120,19 @@ void run_fail(struct run *r, enum run_status status, const struct error *err)
     run_check_end(r);
 }
 
-static bool launch_in_flight(struct run *r)
+/* Is there something of prolog, launch or epilog that closing the run would throw away? */
+static bool launch_begun(struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
-        for (uint32_t n = 0; n < r->plan->node_count; n++)
-            if (!r->plan->steps[i].kind->cached && task_in_flight(run_task(r, &r->plan->steps[i], n)))
+        for (uint32_t n = 0; n < r->plan->node_count && !r->plan->steps[i].kind->cached; n++) {
+            const struct run_task *t = run_task(r, &r->plan->steps[i], n);
+            if (task_in_flight(t) || t->state == TASK_DONE)
                 return true;
+        }
     return false;
 }
 
-/* A node is out of reach while the launch may live there: nothing is stopped and the run stays open, so that the same
+/* A node is out of reach while the launch lives, or after a part of it has ended well: nothing is stopped and the run stays open, so that the same
  * command takes it up again. A lost network must not cost the work. */
 static void leave_open(struct run *r, uint32_t node, const struct error *err)
 {
@@ -148,7 +151,13 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     if (r->detached)
         return;
     r->failed_nodes++;
-    if (r->opened && !r->probing && !r->cancelling && !r->failing && launch_in_flight(r)) {
+    bool going = r->opened && !r->probing && !r->cancelling && !r->failing && r->stage < STAGE_CLOSING;
+    if (going && r->options.mode == RUN_EXECUTE && launch_complete(r)) { /* the controller died right before it could say so */
+        run_note(r, node, "%s", err->text);
+        run_close(r, RUN_DONE, 0);
+        return;
+    }
+    if (going && launch_begun(r)) {
         leave_open(r, node, err);
         return;
     }
