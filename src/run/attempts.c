@@ -103,6 +103,33 @@ static struct step_bind bind_of(struct run *r, uint32_t node)
     return bind;
 }
 
+/* What RUN messages say of a node, kept up to date: making it anew for each of N messages would be N * N. */
+void run_learn_node(struct run *r, uint32_t i)
+{
+    const struct wire_facts *facts = node_facts(r->lanes[i].node);
+    const char *address = r->plan->spec->hosts[i].address;
+    if (!address)
+        address = facts && facts->address && facts->address[0] ? facts->address : r->plan->spec->local ? "127.0.0.1" : r->plan->spec->hosts[i].host;
+    if (!r->nodes[i].address || !str_eq(r->nodes[i].address, address)) {
+        address = arena_strdup(r->arena, address);
+        free(r->node_addrs);
+        r->node_addrs = NULL;
+    } else {
+        address = r->nodes[i].address;
+    }
+    r->nodes[i] = (struct step_node){facts, node_name(r->lanes[i].node), address};
+}
+
+static const char *node_addrs(struct run *r)
+{
+    if (!r->node_addrs) {
+        struct arena *arena = arena_create();
+        r->node_addrs = xstrdup(step_node_addrs(r->nodes, r->plan->node_count, arena));
+        arena_destroy(arena);
+    }
+    return r->node_addrs;
+}
+
 void task_send(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
@@ -111,16 +138,9 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         return; /* reconciling sends it when the node has said what it holds */
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;
-    struct step_node *nodes = arena_array(arena, r->plan->node_count, sizeof *nodes);
-    for (uint32_t i = 0; i < r->plan->node_count; i++) {
-        const struct wire_facts *facts = node_facts(r->lanes[i].node);
-        const char *address = r->plan->spec->hosts[i].address;
-        if (!address)
-            address = facts && facts->address && facts->address[0] ? facts->address : r->plan->spec->local ? "127.0.0.1" : r->plan->spec->hosts[i].host;
-        nodes[i] = (struct step_node){facts, node_name(r->lanes[i].node), address};
-    }
     struct step_bind bind = bind_of(r, node);
-    bind.nodes = nodes;
+    bind.nodes = r->nodes;
+    bind.node_addrs = step->kind->phase == PHASE_LAUNCH ? node_addrs(r) : NULL;
     struct wire_run run = {0};
     if (step_build(r->plan, step, &bind, arena, &run, &err) < 0) {
         task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
@@ -222,6 +242,8 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
             lane_advance(&r->lanes[node]);
         else
             setup_failed(r, step, node, e);
+    } else if (step->kind->phase == PHASE_LAUNCH && e->outcome == OUTCOME_FAILED) {
+        launch_will_restart(r);
     }
 }
 

@@ -103,6 +103,9 @@ int run_start(struct run *r, struct error *err)
         transport_pool_set_sim(r->pool, r->options.sim);
     for (uint32_t i = 0; i < r->plan->node_count; i++)
         create_lane(r, i);
+    r->nodes = arena_array(r->arena, r->plan->node_count, sizeof *r->nodes);
+    for (uint32_t i = 0; i < r->plan->node_count; i++)
+        run_learn_node(r, i);
     for (uint32_t i = 0; i < r->plan->node_count; i++)
         node_connect(r->lanes[i].node);
     if (r->options.mode == RUN_CANCEL)
@@ -134,6 +137,7 @@ void run_destroy(struct run *r)
     free(r->tasks);
     free(r->lanes);
     free(r->machines);
+    free(r->node_addrs);
     arena_destroy(r->arena);
     free(r);
 }

@@ -100,6 +100,9 @@ struct run {
     uint64_t cause_ns;
     enum outcome cause_outcome;
     uint32_t failed_nodes;
+    uint32_t awaited; /* a node that the barrier waited for when it was last looked at */
+    struct step_node *nodes; /* as RUN messages name them */
+    char *node_addrs;        /* all of them, NULL = to be made */
     uint32_t *machines; /* see machines.c */
     size_t machines_size, machines_used;
     struct plan_record *records; /* for run_records */
@@ -136,6 +139,7 @@ void run_on_finisher(void *arg);
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation);
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
+void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);

@@ -395,6 +395,7 @@ static void on_ready(void *arg, struct node *n, bool again)
     arena_reset(lane->arena);
     lane->record_count = 0;
     lane->listed = false;
+    run_learn_node(r, lane->index);
     for (size_t i = 0; i < r->plan->step_count; i++)
         run_task(r, &r->plan->steps[i], lane->index)->sent = false;
     if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY && !r->probing) {

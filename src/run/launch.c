@@ -196,9 +196,13 @@ void launch_check_barrier(struct run *r)
 {
     if (r->options.mode != RUN_EXECUTE || r->failing || r->cancelling)
         return;
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)
+    for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */
+        uint32_t n = (r->awaited + k) % r->plan->node_count;
+        if (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0) {
+            r->awaited = n;
             return;
+        }
+    }
     if (r->stage == STAGE_PORT && node_state(r->lanes[0].node) == NODE_READY) {
         node_ping(r->lanes[0].node, 1); /* the question was lost with its connection */
         return;

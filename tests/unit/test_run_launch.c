@@ -108,9 +108,15 @@ static void test_max_restarts(void **unused)
 }
 
 /* Killed between the decision to restart and the generation that follows: it counts, and follows once. */
-static bool restart_decided(struct sim_job *job)
+static void cut_at_restart(struct sim_job *job, const struct event *e)
 {
-    return sim_job_said(job, "restart generation");
+    if (e->type == EVENT_RESTART)
+        sim_cut(job->net);
+}
+
+static bool is_cut(struct sim_job *job)
+{
+    return sim_is_cut(job->net);
 }
 
 static void test_killed_between_generations(void **unused)
@@ -121,9 +127,10 @@ static void test_killed_between_generations(void **unused)
     play_does(&play, 0, "launch", 1, PROGRAM(.status = 9));
     play_does(&play, 0, "launch", 2, PROGRAM(.status = 9));
     assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
-    play_trap(&play, 0, WIRE_PING, NULL, 1, SIM_CUT_BEFORE);
-    sim_job_turns(job, restart_decided);
+    job->on_event = cut_at_restart;
+    assert_true(sim_job_turns(job, is_cut));
     sim_job_kill(job, 0);
+    job->on_event = NULL;
     assert_int_equal(sim_job_run(job, 0), 1);
     assert_int_equal(launches(job, 0), 2);
     assert_error(job, "after 1 restart:");
