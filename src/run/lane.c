@@ -519,12 +519,24 @@ static void drop_orphan(struct lane *lane, const char *attempt)
     }
 }
 
+/* Daemons that a set-up step left: allowed, but named. */
+static void note_leftover(struct lane *lane, const struct plan_step *step, const char *leftover)
+{
+    CLEANUP(cleanup_free) char *list = xstrdup(leftover);
+    for (char *p = list; *p; p++)
+        if (*p == '\n')
+            *p = p[1] ? ',' : 0;
+    run_note(lane->run, lane->index, "step \"%s\" left running: %s", step->name, list);
+}
+
 static void on_ended(void *arg, struct node *n, const struct wire_record *rec)
 {
     struct lane *lane = lane_of(arg, n);
     struct run *r = lane->run;
     const struct plan_step *step = in_flight_step(lane, rec->attempt);
     if (step) {
+        if (rec->leftover[0] && step->kind->phase == PHASE_SETUP)
+            note_leftover(lane, step, rec->leftover);
         task_finish(r, step, lane->index, rec, false);
     } else if (is_orphan(lane, rec->attempt)) {
         run_orphan_ended(r, lane, rec);
