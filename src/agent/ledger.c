@@ -179,7 +179,8 @@ static int open_job(struct ledger *l, const struct wire_hello *h, struct arena *
     char *home = arena_printf(arena, "%s/.rhrun", facts_home(arena));
     if (!*h->base_dir && !str_eq(home, l->base) && access(arena_printf(arena, "%s/%s", home, path), F_OK) == 0)
         return error_set(err, ERROR_INFRA, "cannot write to folder \"%s\", where this job's ledger is: %s", home,
-                         access(home, W_OK) < 0 ? strerror(errno) : "not usable"); /* another one would know nothing of it */
+                         access(home, W_OK) < 0 ? strerror(errno)
+                                                : "not usable"); /* another one would know nothing of it */
     static const char *const folders[] = {"conns", "env", "a"};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
         if (make_dirs(l->base_fd, arena_printf(arena, "%s/%s", path, folders[i]), err) < 0)

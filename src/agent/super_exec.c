@@ -29,9 +29,7 @@ int exec_open_cwd(const struct supervise *s)
     const char *cwd = s->run->cwd ? s->run->cwd : "";
     bool absolute = *cwd == '/';
     CLEANUP(cleanup_free)
-    char *path = absolute ? xstrdup(cwd)
-                 : *cwd   ? xasprintf("%s/%s", s->work_dir, cwd)
-                          : xstrdup(s->work_dir);
+    char *path = absolute ? xstrdup(cwd) : *cwd ? xasprintf("%s/%s", s->work_dir, cwd) : xstrdup(s->work_dir);
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && !absolute && s->own_dir && mkdir_p(path, 0700, NULL) == 0)
         fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -38,7 +38,8 @@ static void on_started_durable(void *arg)
         struct run_task *t = run_task(r, ctx->step, ctx->items[i].node);
         if (t->state != TASK_STARTING || strcmp(t->attempt, ctx->items[i].attempt) != 0 || r->detached)
             continue;
-        if ((r->cancelling && ctx->step->kind->phase != PHASE_EPILOG) || t->stop_wanted) { /* its RUN never left: certain that it did not start */
+        if ((r->cancelling && ctx->step->kind->phase != PHASE_EPILOG) ||
+            t->stop_wanted) { /* its RUN never left: certain that it did not start */
             task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, "stopped before it began");
             continue;
         }
@@ -48,11 +49,14 @@ static void on_started_durable(void *arg)
     run_check_end(r);
 }
 
-void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation)
+void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
+                     uint32_t generation)
 {
     struct event_attempt *attempts = xcalloc(count, sizeof *attempts);
     struct start_ctx *ctx = xcalloc(1, sizeof *ctx + count * sizeof ctx->items[0]);
-    CLEANUP(cleanup_free) char *bind = xasprintf("{\"master_addr\":\"%s\",\"master_port\":%u}", r->master_addr ? r->master_addr : "", r->master_port);
+    CLEANUP(cleanup_free)
+    char *bind =
+        xasprintf("{\"master_addr\":\"%s\",\"master_port\":%u}", r->master_addr ? r->master_addr : "", r->master_port);
     struct arena *arena = arena_create();
     const char *inputs = plan_inputs_json(step, arena);
     ctx->run = r;
@@ -73,7 +77,8 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
         if (step->kind->cached)
             r->lanes[nodes[i]].dirty = true;
     }
-    struct event e = {.type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
+    struct event e = {
+        .type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
     if (generation)
         e.bind_json = bind;
     run_append_own(r, &e, on_started_durable, ctx);
@@ -109,7 +114,9 @@ void run_learn_node(struct run *r, uint32_t i)
     const struct wire_facts *facts = node_facts(r->lanes[i].node);
     const char *address = r->plan->spec->hosts[i].address;
     if (!address)
-        address = facts && facts->address && facts->address[0] ? facts->address : r->plan->spec->local ? "127.0.0.1" : r->plan->spec->hosts[i].host;
+        address = facts && facts->address && facts->address[0] ? facts->address
+                  : r->plan->spec->local                       ? "127.0.0.1"
+                                                               : r->plan->spec->hosts[i].host;
     if (!r->nodes[i].address || !str_eq(r->nodes[i].address, address)) {
         address = arena_strdup(r->arena, address);
         free(r->node_addrs);
@@ -195,7 +202,9 @@ static void on_finished_durable(void *arg)
 static void note_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record)
 {
     struct run_result *res = &r->result;
-    uint64_t when = (uint64_t)((int64_t)(record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns) + r->lanes[node].clock_ns);
+    uint64_t when =
+        (uint64_t)((int64_t)(record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns) +
+                   r->lanes[node].clock_ns);
     if (res->has_cause && when >= r->cause_ns)
         return;
     r->cause_ns = when;
@@ -206,7 +215,8 @@ static void note_cause(struct run *r, const struct plan_step *step, uint32_t nod
     res->cause = record->cause;
     res->cause_value = record->value;
     res->cause_rank = record->cause_rank;
-    res->cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present && r->cause_outcome != OUTCOME_UNKNOWN;
+    res->cause_has_rank =
+        step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present && r->cause_outcome != OUTCOME_UNKNOWN;
     res->cause_generation = r->generation;
     res->cause_tail = arena_strdup(r->arena, record->tail);
 }
@@ -247,13 +257,19 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     }
 }
 
-void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted)
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
+                 bool adopted)
 {
     struct run_task *t = run_task(r, step, node);
     memcpy(t->attempt, record->attempt, WIRE_ID_LEN + 1);
     log_end(t->log);
-    struct event e = {.outcome = record_outcome(record), .adopted = adopted, .cause = record->cause, .cause_value = record->value,
-                      .cause_rank = record->cause_rank, .tail = record->tail, .log_bytes = record->spool_bytes};
+    struct event e = {.outcome = record_outcome(record),
+                      .adopted = adopted,
+                      .cause = record->cause,
+                      .cause_value = record->value,
+                      .cause_rank = record->cause_rank,
+                      .tail = record->tail,
+                      .log_bytes = record->spool_bytes};
     if (record->same_boot && record->start_mono_ns && record->end_mono_ns > record->start_mono_ns)
         e.duration_ms = (record->end_mono_ns - record->start_mono_ns) / 1000000;
     else if (record->end_wall_ms > record->claim_wall_ms)
@@ -268,9 +284,9 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
 {
     struct event e = {.outcome = outcome, .reason = why, .tail = why};
     if (outcome == OUTCOME_UNKNOWN && !r->result.has_cause) {
-        const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t)""};
+        const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
         note_cause(r, step, node, &nothing);
-        r->cause_ns = UINT64_MAX;         /* any failure that was seen comes first */
+        r->cause_ns = UINT64_MAX; /* any failure that was seen comes first */
     }
     log_end(run_task(r, step, node)->log);
     append_finished(r, step, node, &e);
@@ -316,7 +332,8 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
     struct error err = ERROR_INIT;
     if (!step->on_unknown_fail)
         return false;
-    error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": its outcome is unknown", node_name(r->lanes[node].node), step->name);
+    error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": its outcome is unknown", node_name(r->lanes[node].node),
+              step->name);
     error_hint(&err, "look what it did there, then run with --from %s to do it again", step->name);
     run_fail(r, RUN_FAILED, &err);
     return true;
@@ -348,7 +365,8 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
     if (t->tries < step->retry_times) {
         t->tries++;
         uint64_t pause = step->retry_backoff_ms << (t->tries - 1 < 10 ? t->tries - 1 : 10);
-        run_note(r, node, "step \"%s\" failed; attempt %u of %u in %.1f s", step->name, t->tries + 1, step->retry_times + 1, (double)pause / 1000);
+        run_note(r, node, "step \"%s\" failed; attempt %u of %u in %.1f s", step->name, t->tries + 1,
+                 step->retry_times + 1, (double)pause / 1000);
         retry_later(r, step, node, pause);
         return;
     }

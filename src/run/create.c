@@ -17,11 +17,16 @@ static void on_journal_failure(void *arg, const struct error *err)
 static enum transport_kind kind_of(enum spec_transport t)
 {
     switch (t) {
-    case SPEC_TRANSPORT_AUTO: return TRANSPORT_AUTO;
-    case SPEC_TRANSPORT_SSH: return TRANSPORT_SSH;
-    case SPEC_TRANSPORT_OPENSSH: return TRANSPORT_OPENSSH;
-    case SPEC_TRANSPORT_LOCAL: return TRANSPORT_LOCAL;
-    case SPEC_TRANSPORT_SIM: return TRANSPORT_SIM;
+    case SPEC_TRANSPORT_AUTO:
+        return TRANSPORT_AUTO;
+    case SPEC_TRANSPORT_SSH:
+        return TRANSPORT_SSH;
+    case SPEC_TRANSPORT_OPENSSH:
+        return TRANSPORT_OPENSSH;
+    case SPEC_TRANSPORT_LOCAL:
+        return TRANSPORT_LOCAL;
+    case SPEC_TRANSPORT_SIM:
+        return TRANSPORT_SIM;
     }
     return TRANSPORT_AUTO;
 }
@@ -41,23 +46,34 @@ static void create_lane(struct run *r, uint32_t i)
     }
     struct node_options o = {0};
     o.index = i;
-    o.host = (struct transport_host){.name = h->name, .user = h->user, .port = h->port, .identity_file = h->identity_file,
-                                     .proxy_jump = h->proxy_jump, .known_hosts = h->known_hosts, .ssh_config = h->ssh_config,
-                                     .kind = r->options.sim ? TRANSPORT_SIM : kind_of(h->transport), .local_index = i, .sim_index = i};
+    o.host = (struct transport_host){.name = h->name,
+                                     .user = h->user,
+                                     .port = h->port,
+                                     .identity_file = h->identity_file,
+                                     .proxy_jump = h->proxy_jump,
+                                     .known_hosts = h->known_hosts,
+                                     .ssh_config = h->ssh_config,
+                                     .kind = r->options.sim ? TRANSPORT_SIM : kind_of(h->transport),
+                                     .local_index = i,
+                                     .sim_index = i};
     o.host.name = h->host && h->transport != SPEC_TRANSPORT_LOCAL ? h->host : h->name;
     bool look = r->options.mode == RUN_LOOK || r->options.mode == RUN_VERIFY;
     char job[17];
     journal_job_id(spec->name, spec->origin, job);
-    o.hello = (struct wire_hello){.mode = look ? WIRE_READ : r->options.take_over ? WIRE_TAKE_OVER : WIRE_OWN,
-                                  .job = arena_strdup(r->arena, job),
-                                  .job_name = arena_strdup(r->arena, spec->name),
-                                  .origin = arena_strdup(r->arena, spec->origin),
-                                  .owner = arena_strdup(r->arena, r->journal ? journal_owner(r->journal) : "00000000000000000000000000000000") /* only to read */,
-                                  .owner_name = arena_strdup(r->arena, r->options.owner_name),
-                                  .variant = arena_strdup(r->arena, r->work),
-                                  .work_dir = arena_strdup(r->arena, h->work_dir ? h->work_dir : ""),
-                                  .base_dir = lane->base_dir ? lane->base_dir : arena_strdup(r->arena, ""),
-                                  .test_boot_id = arena_strdup(r->arena, r->options.test_boot_id ? r->options.test_boot_id : "")};
+    o.hello = (struct wire_hello){
+        .mode = look                   ? WIRE_READ
+                : r->options.take_over ? WIRE_TAKE_OVER
+                                       : WIRE_OWN,
+        .job = arena_strdup(r->arena, job),
+        .job_name = arena_strdup(r->arena, spec->name),
+        .origin = arena_strdup(r->arena, spec->origin),
+        .owner = arena_strdup(r->arena, r->journal ? journal_owner(r->journal)
+                                                   : "00000000000000000000000000000000") /* only to read */,
+        .owner_name = arena_strdup(r->arena, r->options.owner_name),
+        .variant = arena_strdup(r->arena, r->work),
+        .work_dir = arena_strdup(r->arena, h->work_dir ? h->work_dir : ""),
+        .base_dir = lane->base_dir ? lane->base_dir : arena_strdup(r->arena, ""),
+        .test_boot_id = arena_strdup(r->arena, r->options.test_boot_id ? r->options.test_boot_id : "")};
     o.liveness_ms = r->options.liveness_ms;
     o.reconnect_ms = r->options.reconnect_ms;
     o.hello_ms = r->options.hello_ms;

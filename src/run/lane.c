@@ -125,7 +125,8 @@ static void decide(struct lane *lane, const struct plan_step *step)
                 lane->dirty = true;
             return;
         }
-    } else if (latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key) && !creates_gone(lane, step) &&
+    } else if (latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key) &&
+               !creates_gone(lane, step) &&
                (!cell || strcmp(cell->attempt, latest->attempt) != 0 || cell->outcome == OUTCOME_NONE)) {
         lane->dirty = true;
         task_finish(r, step, lane->index, latest, true);
@@ -150,7 +151,8 @@ static void start_settling(struct lane *lane)
 void lane_advance(struct lane *lane)
 {
     struct run *r = lane->run;
-    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->options.mode != RUN_EXECUTE || lane->orphan_count > 0) {
+    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->options.mode != RUN_EXECUTE ||
+        lane->orphan_count > 0) {
         run_check_end(r);
         return;
     }
@@ -190,7 +192,8 @@ void lane_doubt(struct lane *lane)
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
-        if (step->kind->phase != PHASE_SETUP || !step->on[lane->index] || (t->state != TASK_KEPT && t->state != TASK_DONE))
+        if (step->kind->phase != PHASE_SETUP || !step->on[lane->index] ||
+            (t->state != TASK_KEPT && t->state != TASK_DONE))
             continue;
         const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
         if (cell && cell->outcome == OUTCOME_OK && !contradiction(lane, step, cell))
@@ -229,7 +232,8 @@ static bool may_adopt(const struct lane *lane, const struct plan_step *step)
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     if (step->kind->cached)
         return !is_voided(r, step, cell);
-    return !cell && !(r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) && !r->plan->spec->entrypoint.always;
+    return !cell && !(r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) &&
+           !r->plan->spec->entrypoint.always;
 }
 
 /* A lost state directory: what the ledger says of prolog, launch and epilog is taken over. */
@@ -238,13 +242,17 @@ static void adopt_launch(struct lane *lane)
     struct run *r = lane->run;
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
-        if (step->kind->cached || !step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_PENDING || !may_adopt(lane, step))
+        if (step->kind->cached || !step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_PENDING ||
+            !may_adopt(lane, step))
             continue;
         const struct wire_record *latest = lane_latest(lane, step);
         if (!latest || !wire_record_success(latest) || !str_eq(latest->key, step->key))
             continue;
         if (!latest->same_boot) {
-            run_note(r, lane->index, "an earlier %s ended well, but the node restarted since: how much of it reached the disk is unknown", step->name);
+            run_note(
+                r, lane->index,
+                "an earlier %s ended well, but the node restarted since: how much of it reached the disk is unknown",
+                step->name);
             continue;
         }
         if (step->kind->phase == PHASE_LAUNCH)
@@ -299,7 +307,8 @@ static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
     struct run_task *t = run_task(r, step, lane->index);
     const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
     const struct wire_facts *facts = node_facts(lane->node);
-    bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) && str_eq(cell->install, facts->install);
+    bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
+                str_eq(cell->install, facts->install);
     if (same && (t->stop_wanted || r->cancelling))
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
     else if (same)
@@ -326,9 +335,11 @@ static void finished_part_lost(struct lane *lane)
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
-        if (!step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_DONE || !cell || cell->outcome == OUTCOME_OK)
+        if (!step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_DONE || !cell ||
+            cell->outcome == OUTCOME_OK)
             continue;
-        if ((step->kind->phase == PHASE_LAUNCH && !launch_over(r)) || (step->kind->phase == PHASE_PROLOG && r->stage == STAGE_PROLOG))
+        if ((step->kind->phase == PHASE_LAUNCH && !launch_over(r)) ||
+            (step->kind->phase == PHASE_PROLOG && r->stage == STAGE_PROLOG))
             task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
         else if (step->kind->phase == PHASE_PROLOG && !launch_over(r))
             run_task(r, step, lane->index)->state = TASK_PENDING; /* before the next generation, should there be one */
@@ -340,7 +351,8 @@ void lane_reconcile(struct lane *lane)
     struct run *r = lane->run;
     for (size_t i = 0; i < lane->record_count; i++) {
         const struct wire_record *rec = &lane->records[i];
-        if (rec->state == WIRE_STATE_CLAIMED && !owner_of(lane, rec) && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY) {
+        if (rec->state == WIRE_STATE_CLAIMED && !owner_of(lane, rec) && r->options.mode != RUN_LOOK &&
+            r->options.mode != RUN_VERIFY) {
             run_note(r, lane->index, "stopping an attempt of \"%s\" that an earlier run left", rec->slot);
             add_orphan(lane, rec->attempt);
         }
@@ -401,8 +413,12 @@ static void on_ready(void *arg, struct node *n, bool again)
     if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY && !r->probing) {
         struct buf json = {0};
         run_facts_json(facts, &json);
-        struct event e = {.type = EVENT_NODE_BOUND, .node = lane->index, .host = node_name(n), .install = facts->install,
-                          .boot_id = facts->boot_id, .facts_json = json.data};
+        struct event e = {.type = EVENT_NODE_BOUND,
+                          .node = lane->index,
+                          .host = node_name(n),
+                          .install = facts->install,
+                          .boot_id = facts->boot_id,
+                          .facts_json = json.data};
         run_append(r, &e, NULL, NULL);
         buf_free(&json);
     }
@@ -497,7 +513,8 @@ static void on_busy(void *arg, struct node *n, const char *attempt, const char *
     run_fail(lane->run, RUN_INFRA, &err);
 }
 
-static void on_output(void *arg, struct node *n, const char *attempt, uint64_t offset, const uint8_t *data, uint32_t len)
+static void on_output(void *arg, struct node *n, const char *attempt, uint64_t offset, const uint8_t *data,
+                      uint32_t len)
 {
     struct lane *lane = lane_of(arg, n);
     const struct plan_step *step = in_flight_step(lane, attempt);
@@ -588,5 +605,6 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
 }
 
 const struct node_callbacks lane_callbacks = {
-    on_ready, on_lost, on_failed, on_record, on_listed, on_started, on_busy, on_output, on_ended, on_ponged, on_settled, on_checked, on_fault,
+    on_ready,  on_lost,  on_failed, on_record,  on_listed,  on_started, on_busy,
+    on_output, on_ended, on_ponged, on_settled, on_checked, on_fault,
 };

@@ -85,7 +85,8 @@ static void bind_address(struct run *r)
     else if (r->plan->spec->local || r->plan->node_count == 1)
         r->master_addr = "127.0.0.1";
     else
-        r->master_addr = arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
+        r->master_addr =
+            arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
 }
 
 /* Is every node's set-up there? One that came back as another machine meanwhile does it again first. */
@@ -296,7 +297,8 @@ static void generation_ended(struct run *r)
     if (r->result.cause_has_rank)
         reason = xasprintf("rank %u on node \"%s\": %s", r->result.cause_rank, r->result.cause_node, what);
     else
-        reason = r->result.has_cause ? xasprintf("node \"%s\": %s", r->result.cause_node, what) : xstrdup("a worker failed");
+        reason =
+            r->result.has_cause ? xasprintf("node \"%s\": %s", r->result.cause_node, what) : xstrdup("a worker failed");
     r->restarts++;
     r->stage = STAGE_RESTARTING;
     struct event e = {.type = EVENT_RESTART, .generation = r->generation + 1, .reason = reason};
@@ -307,7 +309,9 @@ static void generation_ended(struct run *r)
 bool launch_epilog(struct run *r)
 {
     const struct plan_step *step = phase_step(r, PHASE_EPILOG);
-    if (!step || r->killing || r->stage == STAGE_EPILOG || (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT && r->stage != STAGE_AGAIN && r->stage != STAGE_RESTARTING))
+    if (!step || r->killing || r->stage == STAGE_EPILOG ||
+        (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT && r->stage != STAGE_AGAIN &&
+         r->stage != STAGE_RESTARTING))
         return false;
     r->stage = STAGE_EPILOG;
     return start_phase(r, step, 0);

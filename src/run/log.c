@@ -116,7 +116,8 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     if (log->fd < 0 && log->path)
         log->fd = open(log->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (offset > log->size) { /* the node freed what we no longer have (a lost state directory) */
-        run_note(r, log->node, "%s: %llu bytes of earlier output are gone", log->step->name, (unsigned long long)(offset - log->size));
+        run_note(r, log->node, "%s: %llu bytes of earlier output are gone", log->step->name,
+                 (unsigned long long)(offset - log->size));
         log->base += offset - log->size;
         log->size = offset;
     }

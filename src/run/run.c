@@ -139,7 +139,8 @@ static void leave_open(struct run *r, uint32_t node, const struct error *err)
     run_note(r, node, "%s", err->text);
     r->result.error = *err;
     if (err->code != ERROR_HELD)
-        error_hint(&r->result.error, "what runs goes on: the same command takes it up again, rhrun cancel %s stops it", r->id);
+        error_hint(&r->result.error, "what runs goes on: the same command takes it up again, rhrun cancel %s stops it",
+                   r->id);
     r->result.exit_status = err->code == ERROR_HELD ? 4 : 3;
     r->result.status = RUN_OPEN;
     r->detached = true;
@@ -152,7 +153,8 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
         return;
     r->failed_nodes++;
     bool going = r->opened && !r->probing && !r->cancelling && !r->failing && r->stage < STAGE_CLOSING;
-    if (going && r->options.mode == RUN_EXECUTE && launch_complete(r)) { /* the controller died right before it could say so */
+    if (going && r->options.mode == RUN_EXECUTE &&
+        launch_complete(r)) { /* the controller died right before it could say so */
         run_note(r, node, "%s", err->text);
         run_close(r, RUN_DONE, 0);
         return;
@@ -215,7 +217,11 @@ void run_check_end(struct run *r)
     if (r->cancelling)
         run_close(r, RUN_CANCELLED, 128 + (r->interrupt_signal ? r->interrupt_signal : SIGTERM));
     else
-        run_close(r, r->fail_status, r->result.error.code == ERROR_HELD ? 4 : r->fail_status == RUN_INFRA ? 3 : r->result.error.code == ERROR_USAGE ? 2 : 1);
+        run_close(r, r->fail_status,
+                  r->result.error.code == ERROR_HELD    ? 4
+                  : r->fail_status == RUN_INFRA         ? 3
+                  : r->result.error.code == ERROR_USAGE ? 2
+                                                        : 1);
 }
 
 void run_on_stop_deadline(void *arg)
@@ -270,19 +276,23 @@ void run_close(struct run *r, enum run_status status, int exit_status)
             if (r->lanes[n].closed_node)
                 buf_printf(&names, "%s%s", names.len ? ", " : "", node_name(r->lanes[n].node));
         if (names.len)
-            error_set(&r->result.error, ERROR_INTERRUPTED, "cancelled; not reached: %s (stopped at the next contact)", names.data);
+            error_set(&r->result.error, ERROR_INTERRUPTED, "cancelled; not reached: %s (stopped at the next contact)",
+                      names.data);
         else
             error_set(&r->result.error, ERROR_INTERRUPTED, "cancelled");
         buf_free(&names);
     } else if (r->failed_nodes > 1 && r->fail_status == RUN_INFRA) {
         size_t len = strlen(r->result.error.text);
-        snprintf(r->result.error.text + len, sizeof r->result.error.text - len, " (and %u more node%s)", r->failed_nodes - 1, r->failed_nodes == 2 ? "" : "s");
+        snprintf(r->result.error.text + len, sizeof r->result.error.text - len, " (and %u more node%s)",
+                 r->failed_nodes - 1, r->failed_nodes == 2 ? "" : "s");
     }
     r->result.status = status;
     r->result.exit_status = exit_status;
     if (status == RUN_DONE) /* only then does every slot have an attempt that is believed */
         forget_old(r);
-    struct event e = {.type = EVENT_RUN_CLOSED, .status = status, .exit_status = exit_status,
+    struct event e = {.type = EVENT_RUN_CLOSED,
+                      .status = status,
+                      .exit_status = exit_status,
                       .reason = r->result.error.code != ERROR_NONE ? r->result.error.text : NULL};
     run_append(r, &e, on_closed_durable, r);
     r->stage = STAGE_CLOSING;
@@ -295,10 +305,18 @@ void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record
     if (!cell || cell->outcome != OUTCOME_NONE)
         return;
     struct arena *arena = arena_create();
-    struct event e = {.type = EVENT_FINISHED, .node = lane->index, .scope = arena_strdup(arena, cell->scope),
-                      .step = arena_strdup(arena, cell->step), .attempt = arena_strdup(arena, cell->attempt),
-                      .key = arena_strdup(arena, cell->key), .outcome = record_outcome(rec), .cause = rec->cause,
-                      .cause_value = rec->value, .cause_rank = rec->cause_rank, .tail = rec->tail, .log_bytes = rec->spool_bytes};
+    struct event e = {.type = EVENT_FINISHED,
+                      .node = lane->index,
+                      .scope = arena_strdup(arena, cell->scope),
+                      .step = arena_strdup(arena, cell->step),
+                      .attempt = arena_strdup(arena, cell->attempt),
+                      .key = arena_strdup(arena, cell->key),
+                      .outcome = record_outcome(rec),
+                      .cause = rec->cause,
+                      .cause_value = rec->value,
+                      .cause_rank = rec->cause_rank,
+                      .tail = rec->tail,
+                      .log_bytes = rec->spool_bytes};
     run_append(r, &e, NULL, NULL);
     arena_destroy(arena);
 }

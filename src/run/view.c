@@ -13,13 +13,23 @@ void run_step_counts(const struct run *r, const struct plan_step *step, struct r
         ret->total++;
         switch (t->state) {
         case TASK_PENDING:
-        case TASK_WAITING: ret->pending++; break;
-        case TASK_KEPT: ret->kept++; break;
+        case TASK_WAITING:
+            ret->pending++;
+            break;
+        case TASK_KEPT:
+            ret->kept++;
+            break;
         case TASK_STARTING:
         case TASK_RUNNING:
-        case TASK_STOPPING: ret->running++; break;
-        case TASK_DONE: ret->done++; break;
-        case TASK_FAILED: ret->failed++; break;
+        case TASK_STOPPING:
+            ret->running++;
+            break;
+        case TASK_DONE:
+            ret->done++;
+            break;
+        case TASK_FAILED:
+            ret->failed++;
+            break;
         }
         if (t->started_ms && (!ret->started_ms || t->started_ms < ret->started_ms))
             ret->started_ms = t->started_ms;

@@ -123,7 +123,8 @@ static enum transport_phase phase_of(const char *text, const char **ret_hint)
 /* What ssh said of the cause before its last line: which known_hosts entry, which identity file. */
 static void append_details(struct buf *b, const char *text)
 {
-    static const char *const telling[] = {"Offending ", "no such identity", "Identity file ", "Bad owner or permissions"};
+    static const char *const telling[] = {"Offending ", "no such identity", "Identity file ",
+                                          "Bad owner or permissions"};
     unsigned found = 0;
     while (*text && found < 3) {
         size_t len = strcspn(text, "\r\n");

@@ -13,11 +13,15 @@ static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
     struct wire_run r;
     struct wire_record rec;
     switch ((int)type) {
-    case WIRE_HELLO: return wire_get_hello(in, &h) && (wire_put_hello(out, &h), true);
-    case WIRE_HELLO_OK: return wire_get_facts(in, &f) && (wire_put_facts(out, &f), true);
-    case WIRE_RUN: return wire_get_run(in, &r) && (wire_put_run(out, &r), true);
+    case WIRE_HELLO:
+        return wire_get_hello(in, &h) && (wire_put_hello(out, &h), true);
+    case WIRE_HELLO_OK:
+        return wire_get_facts(in, &f) && (wire_put_facts(out, &f), true);
+    case WIRE_RUN:
+        return wire_get_run(in, &r) && (wire_put_run(out, &r), true);
     case WIRE_RECORD:
-    case WIRE_EXIT: return wire_get_record(in, &rec) && (wire_put_record(out, type, &rec), true);
+    case WIRE_EXIT:
+        return wire_get_record(in, &rec) && (wire_put_record(out, type, &rec), true);
     default: /* the small ones: a string, a list, an integer */
         wire_get_string(in);
         wire_get_strings(in);

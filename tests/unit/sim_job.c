@@ -36,12 +36,21 @@ struct sim_job *sim_job_create(uint32_t nodes, const struct sim_script *script)
         fail_msg("no temporary folder");
     job->hosts = arena_array(job->arena, nodes, sizeof *job->hosts);
     for (uint32_t i = 0; i < nodes; i++)
-        job->hosts[i] = (struct spec_host){.name = arena_printf(job->arena, "n%u", i), .host = arena_printf(job->arena, "host%u", i),
+        job->hosts[i] = (struct spec_host){.name = arena_printf(job->arena, "n%u", i),
+                                           .host = arena_printf(job->arena, "host%u", i),
                                            .transport = SPEC_TRANSPORT_SIM};
-    job->spec = (struct spec){.path = "job.yaml", .dir = "/home/me/job", .name = "train", .origin = "/home/me/job/job.yaml",
-                              .hash = "h", .variant = "0123456789abcdef", .hosts = job->hosts, .host_count = nodes,
-                              .setup = job->setup, .nnodes = nodes};
-    job->spec.distributed = (struct spec_distributed){.present = true, .nnodes = nodes, .nproc = {NPROC_COUNT, 1}, .launcher = "native"};
+    job->spec = (struct spec){.path = "job.yaml",
+                              .dir = "/home/me/job",
+                              .name = "train",
+                              .origin = "/home/me/job/job.yaml",
+                              .hash = "h",
+                              .variant = "0123456789abcdef",
+                              .hosts = job->hosts,
+                              .host_count = nodes,
+                              .setup = job->setup,
+                              .nnodes = nodes};
+    job->spec.distributed =
+        (struct spec_distributed){.present = true, .nnodes = nodes, .nproc = {NPROC_COUNT, 1}, .launcher = "native"};
     job->spec.entrypoint = (struct spec_entrypoint){.kind = ENTRY_RUN, .target = {.text = "train"}};
     job->reconnect_ms = 20000;
     job->backoff_ms = 1;
@@ -53,7 +62,8 @@ struct spec_step *sim_job_step(struct sim_job *job, const char *name)
     if (job->spec.setup_count == SIM_STEPS_MAX)
         fail_msg("too many steps");
     struct spec_step *s = &job->setup[job->spec.setup_count++];
-    *s = (struct spec_step){.name = name, .run = {.text = arena_printf(job->arena, "make %s", name)}, .retry_backoff_ms = 1};
+    *s = (struct spec_step){
+        .name = name, .run = {.text = arena_printf(job->arena, "make %s", name)}, .retry_backoff_ms = 1};
     return s;
 }
 
@@ -139,10 +149,20 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
         journal_open(job->loop, job->spec.name, job->spec.origin, "me@here", &job->journal, &err) < 0)
         fail_msg("%s", err.text);
     job->durable_seq = journal_state(job->journal)->last_seq;
-    struct run_options o = {.mode = mode, .plan = job->plan, .journal = job->journal, .owner_name = "me@here", .flags = flags,
-                            .from_step = job->from_step, .take_over = job->take_over, .replace = job->replace,
-                            .liveness_ms = job->liveness_ms, .hello_ms = job->hello_ms, .backoff_ms = job->backoff_ms,
-                            .reconnect_ms = job->reconnect_ms, .sim = &sim, .observer = {on_event, on_line, NULL, job}};
+    struct run_options o = {.mode = mode,
+                            .plan = job->plan,
+                            .journal = job->journal,
+                            .owner_name = "me@here",
+                            .flags = flags,
+                            .from_step = job->from_step,
+                            .take_over = job->take_over,
+                            .replace = job->replace,
+                            .liveness_ms = job->liveness_ms,
+                            .hello_ms = job->hello_ms,
+                            .backoff_ms = job->backoff_ms,
+                            .reconnect_ms = job->reconnect_ms,
+                            .sim = &sim,
+                            .observer = {on_event, on_line, NULL, job}};
     job->run = run_create(job->loop, &o, on_finished, job);
     if (run_start(job->run, &err) == 0)
         return 0;

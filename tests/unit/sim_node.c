@@ -203,7 +203,8 @@ static struct attempt *find(const struct node_sim *node, const char *attempt)
 static struct attempt *find_live(const struct node_sim *node, const char *slot)
 {
     for (size_t i = 0; i < node->attempt_count; i++)
-        if (node->attempts[i]->record.state == WIRE_STATE_CLAIMED && (!slot || strcmp(node->attempts[i]->record.slot, slot) == 0))
+        if (node->attempts[i]->record.state == WIRE_STATE_CLAIMED &&
+            (!slot || strcmp(node->attempts[i]->record.slot, slot) == 0))
             return node->attempts[i];
     return NULL;
 }
@@ -313,9 +314,16 @@ static struct attempt *start(struct peer *p, const struct wire_run *run)
     struct sim_net *net = node->net;
     struct attempt *a = xcalloc(1, sizeof *a);
     a->node = node;
-    a->record = (struct wire_record){.attempt = xstrdup(run->attempt), .slot = xstrdup(run->slot), .key = xstrdup(run->key),
-                                     .variant = xstrdup(p->variant), .boot_id = xstrdup(node->boot_id), .tail = xstrdup("last line"),
-                                     .state = WIRE_STATE_CLAIMED, .sequence = ++net->clock, .claim_wall_ms = net->clock, .start_mono_ns = mono_ns()};
+    a->record = (struct wire_record){.attempt = xstrdup(run->attempt),
+                                     .slot = xstrdup(run->slot),
+                                     .key = xstrdup(run->key),
+                                     .variant = xstrdup(p->variant),
+                                     .boot_id = xstrdup(node->boot_id),
+                                     .tail = xstrdup("last line"),
+                                     .state = WIRE_STATE_CLAIMED,
+                                     .sequence = ++net->clock,
+                                     .claim_wall_ms = net->clock,
+                                     .start_mono_ns = mono_ns()};
     node->attempts = xreallocarray(node->attempts, node->attempt_count + 1, sizeof *node->attempts);
     node->attempts[node->attempt_count++] = a;
     if (net->start_count == net->start_cap) {
@@ -453,11 +461,30 @@ static void send_facts(struct peer *p)
     struct node_sim *node = p->node;
     struct buf out = {0};
     CLEANUP(cleanup_free) char *name = xasprintf("host-%u", node->index);
-    struct wire_facts f = {.version = WIRE_VERSION, .epoch = node->epoch, .install = node->install, .boot_id = node->boot_id,
-                           .machine_id = empty, .home_id = node->install, .hostname = name, .user = user, .home = home,
-                           .base_dir = home, .work_dir = home, .arch = arch, .kernel = empty, .os = empty, .shell = shell,
-                           .python = empty, .python_version = empty, .gpus = empty, .address = node->address, .cpus = 4,
-                           .memory_bytes = 1 << 30, .disk_free_bytes = 1 << 30, .mono_ns = mono_ns(), .wall_ms = wall_ms()};
+    struct wire_facts f = {.version = WIRE_VERSION,
+                           .epoch = node->epoch,
+                           .install = node->install,
+                           .boot_id = node->boot_id,
+                           .machine_id = empty,
+                           .home_id = node->install,
+                           .hostname = name,
+                           .user = user,
+                           .home = home,
+                           .base_dir = home,
+                           .work_dir = home,
+                           .arch = arch,
+                           .kernel = empty,
+                           .os = empty,
+                           .shell = shell,
+                           .python = empty,
+                           .python_version = empty,
+                           .gpus = empty,
+                           .address = node->address,
+                           .cpus = 4,
+                           .memory_bytes = 1 << 30,
+                           .disk_free_bytes = 1 << 30,
+                           .mono_ns = mono_ns(),
+                           .wall_ms = wall_ms()};
     wire_put_facts(&out, &f);
     send_frame(p, &out);
 }
@@ -521,16 +548,28 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
     if (fenced(p))
         return;
     switch (type) {
-    case WIRE_HELLO: on_hello(p, in); return;
-    case WIRE_RUN: on_run(p, in); return;
+    case WIRE_HELLO:
+        on_hello(p, in);
+        return;
+    case WIRE_RUN:
+        on_run(p, in);
+        return;
     case WIRE_ATTACH:
     case WIRE_ACK:
-    case WIRE_SIGNAL: on_attempt(p, type, in); return;
+    case WIRE_SIGNAL:
+        on_attempt(p, type, in);
+        return;
     case WIRE_LIST:
     case WIRE_PING:
-    case WIRE_SETTLE: on_token(p, type, in); return;
-    case WIRE_CHECK: on_check(p, in); return;
-    case WIRE_FORGET: on_forget(p, in); return;
+    case WIRE_SETTLE:
+        on_token(p, type, in);
+        return;
+    case WIRE_CHECK:
+        on_check(p, in);
+        return;
+    case WIRE_FORGET:
+        on_forget(p, in);
+        return;
     case WIRE_HELLO_OK:
     case WIRE_HELD:
     case WIRE_RECORD:
@@ -543,7 +582,8 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
     case WIRE_SETTLED:
     case WIRE_CHECKED:
     case WIRE_FAULT:
-    case WIRE_FENCED: break;
+    case WIRE_FENCED:
+        break;
     }
     peer_end(p, "an answer as a request");
 }
@@ -569,16 +609,25 @@ static void one_frame(struct peer *p, enum wire_type type, const uint8_t *payloa
     if (net->cut)
         return;
     switch (fault) {
-    case SIM_PASS: handle(p, type, &in); return;
-    case SIM_DROP_BEFORE: peer_end(p, "connection reset"); return;
+    case SIM_PASS:
+        handle(p, type, &in);
+        return;
+    case SIM_DROP_BEFORE:
+        peer_end(p, "connection reset");
+        return;
     case SIM_DROP_AFTER:
         p->frozen = true;
         handle(p, type, &in);
         peer_end(p, "connection reset");
         return;
-    case SIM_FREEZE: p->frozen = true; return;
-    case SIM_IGNORE: return;
-    case SIM_CUT_BEFORE: net->cut = true; return;
+    case SIM_FREEZE:
+        p->frozen = true;
+        return;
+    case SIM_IGNORE:
+        return;
+    case SIM_CUT_BEFORE:
+        net->cut = true;
+        return;
     case SIM_CUT_AFTER:
         p->frozen = true;
         handle(p, type, &in);

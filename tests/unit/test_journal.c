@@ -269,7 +269,7 @@ static void test_read_where_writing_is_not_allowed(void **unused)
     read_as_nobody(id, 1); /* while a writer lives */
     append_note(j, "y", NULL, NULL);
     journal_close(j);
-    read_as_nobody(id, 2); /* after its end */
+    read_as_nobody(id, 2);                          /* after its end */
     for (size_t i = 1; i < ARRAY_LEN(files); i++) { /* and when only the database was copied there */
         CLEANUP(cleanup_free) char *file = xasprintf("%s%s", path, files[i]);
         chmod(path, 0755);

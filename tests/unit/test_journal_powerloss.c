@@ -151,8 +151,7 @@ static void cut_and_restore(void)
                 }
                 for (size_t at = 0; at < c->len; at += SECTOR)
                     if (chance(2))
-                        put(&f->synced, (size_t)c->at + at, c->data + at,
-                            c->len - at < SECTOR ? c->len - at : SECTOR);
+                        put(&f->synced, (size_t)c->at + at, c->data + at, c->len - at < SECTOR ? c->len - at : SECTOR);
             }
             int fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
             assert_true(fd >= 0);
@@ -272,9 +271,10 @@ static int shim_shm_unmap(sqlite3_file *f, int remove_it)
 static int shim_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *f, int flags, int *ret_flags)
 {
     static const sqlite3_io_methods methods = {
-        2,           shim_close, shim_read,    shim_write,    shim_truncate, shim_sync,    shim_size,
-        shim_lock,   shim_unlock, shim_reserved, shim_control, shim_sector,   shim_traits,  shim_shm_map,
-        shim_shm_lock, shim_shm_barrier, shim_shm_unmap, NULL, NULL,
+        2,           shim_close,   shim_read,     shim_write,       shim_truncate,  shim_sync,
+        shim_size,   shim_lock,    shim_unlock,   shim_reserved,    shim_control,   shim_sector,
+        shim_traits, shim_shm_map, shim_shm_lock, shim_shm_barrier, shim_shm_unmap, NULL,
+        NULL,
     };
     (void)vfs;
     struct shim_file *s = shim(f);
@@ -470,7 +470,8 @@ static void test_the_shim_loses_what_was_not_synced(void **unused)
         disk.until_cut = UINT64_MAX;
         assert_int_equal(sqlite3_open_v2(file, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "powerloss"), 0);
         assert_int_equal(sqlite3_exec(db, "PRAGMA journal_mode=WAL; CREATE TABLE t(x)", NULL, NULL, NULL), SQLITE_OK);
-        assert_int_equal(sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA synchronous=OFF", NULL, NULL, NULL), 0);
+        assert_int_equal(sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA synchronous=OFF", NULL, NULL, NULL),
+                         0);
         for (int k = 0; k < 5; k++)
             assert_int_equal(sqlite3_exec(db, "INSERT INTO t VALUES(1)", NULL, NULL, NULL), SQLITE_OK);
         disk.until_cut = 0;

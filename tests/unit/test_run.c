@@ -271,7 +271,8 @@ static void test_on_unknown_fail(void **unused)
 static void test_connection_lost_at_every_frame(void **unused)
 {
     (void)unused;
-    static const enum wire_type types[] = {WIRE_HELLO, WIRE_LIST, WIRE_CHECK, WIRE_RUN, WIRE_SETTLE, WIRE_PING, WIRE_ATTACH};
+    static const enum wire_type types[] = {WIRE_HELLO,  WIRE_LIST, WIRE_CHECK, WIRE_RUN,
+                                           WIRE_SETTLE, WIRE_PING, WIRE_ATTACH};
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         for (uint32_t skip = 0; skip < 3; skip++)
             for (int after = 0; after < 2; after++) {
@@ -279,12 +280,15 @@ static void test_connection_lost_at_every_frame(void **unused)
                 job->setup[0].creates.text = "deps.ok";
                 play_does(&play, ANY, "setup:deps", 0, PROGRAM(.turns = 2, .output = "a\n"));
                 play_trap(&play, 0, types[i], NULL, skip, after ? SIM_DROP_AFTER : SIM_DROP_BEFORE);
-                bool first = skip == 0 && (types[i] == WIRE_HELLO || ((types[i] == WIRE_LIST || types[i] == WIRE_CHECK) && !after));
+                bool first = skip == 0 &&
+                             (types[i] == WIRE_HELLO || ((types[i] == WIRE_LIST || types[i] == WIRE_CHECK) && !after));
                 int rc = sim_job_run(job, 0);
-                if (rc == 3 && play.traps[0].sprung && first) /* a first connection is not tried again: its answer was lost */
+                if (rc == 3 && play.traps[0].sprung &&
+                    first) /* a first connection is not tried again: its answer was lost */
                     rc = sim_job_run(job, 0);
                 if (rc != 0)
-                    fail_msg("frame %d, %u before it, %s: exit status %d: %s", types[i], skip, after ? "after" : "before", rc, job->result.error.text);
+                    fail_msg("frame %d, %u before it, %s: exit status %d: %s", types[i], skip,
+                             after ? "after" : "before", rc, job->result.error.text);
                 for (uint32_t n = 0; n < 2; n++) {
                     assert_int_equal(sim_started(job->net, n, "setup:deps"), 1);
                     assert_int_equal(sim_started(job->net, n, "launch"), 1);

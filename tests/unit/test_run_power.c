@@ -123,7 +123,8 @@ static void test_unknown_that_fails(void **state)
 
 /* ---- launch ---- */
 
-static void reboot_within_launch(bool (*when)(struct sim_job *), uint32_t restarts, uint64_t vanish, bool controller_dies)
+static void reboot_within_launch(bool (*when)(struct sim_job *), uint32_t restarts, uint64_t vanish,
+                                 bool controller_dies)
 {
     struct endless e = {{{1, "launch"}, {when == launched ? 0u : 9u, "launch"}}};
     struct sim_job *job = job_create(2, &e);
@@ -210,8 +211,8 @@ static void test_replaced_within_launch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reboot_within_setup),      cmocka_unit_test(test_unknown_that_fails),
-        cmocka_unit_test(test_reboot_within_launch),     cmocka_unit_test(test_reboot_of_a_finished_part),
+        cmocka_unit_test(test_reboot_within_setup),    cmocka_unit_test(test_unknown_that_fails),
+        cmocka_unit_test(test_reboot_within_launch),   cmocka_unit_test(test_reboot_of_a_finished_part),
         cmocka_unit_test(test_replaced_within_launch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

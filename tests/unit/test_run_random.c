@@ -30,7 +30,7 @@ struct world {
     uint64_t seed, rng;
     uint32_t nodes, faults; /* faults left */
     struct track setup[SLOTS_MAX][NODES_MAX];
-    bool launched[NODES_MAX]; /* in this generation */
+    bool launched[NODES_MAX];  /* in this generation */
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
     bool launch_excused, launch_ok[NODES_MAX];
     uint32_t controllers;
@@ -127,7 +127,10 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
     struct world *w = arg;
     struct track *t = track_of(w, node, r->slot);
     bool ok = wire_record_success(r);
-    say(w, "  node %u: %s %.6s ended %s", node, r->slot, r->attempt, ok ? "well" : r->state == WIRE_STATE_LOST ? "lost" : "badly");
+    say(w, "  node %u: %s %.6s ended %s", node, r->slot, r->attempt,
+        ok                            ? "well"
+        : r->state == WIRE_STATE_LOST ? "lost"
+                                      : "badly");
     if (t) {
         t->live = false;
         t->ok = ok;
@@ -317,9 +320,10 @@ static void check_done(struct world *w)
             excused = excused || w->setup[i][n].excused;
         replaced += excused;
     }
-    if (before != after || job->result.unverified_nodes > replaced || job->result.verified_nodes + job->result.unverified_nodes != w->nodes)
-        violated(w, "verifying the finished job: %zu starts, %u nodes unverified: %s", after - before, job->result.unverified_nodes,
-                 job->unverified);
+    if (before != after || job->result.unverified_nodes > replaced ||
+        job->result.verified_nodes + job->result.unverified_nodes != w->nodes)
+        violated(w, "verifying the finished job: %zu starts, %u nodes unverified: %s", after - before,
+                 job->result.unverified_nodes, job->unverified);
 }
 
 static void run_seed(uint64_t seed, bool verbose)

@@ -18,8 +18,10 @@ static void report(const char *what, uint64_t since_ns)
 {
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
-    print_message("%s of %u nodes: %.3f s, %.2f s of CPU so far, peak memory %ld MiB\n", what, nodes, (double)(mono_ns() - since_ns) / 1e9,
-                  (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6,
+    print_message("%s of %u nodes: %.3f s, %.2f s of CPU so far, peak memory %ld MiB\n", what, nodes,
+                  (double)(mono_ns() - since_ns) / 1e9,
+                  (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+                      (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6,
                   use.ru_maxrss / 1024);
 }
 

@@ -16,22 +16,37 @@
 
 static void opened(struct state *s, const char *run, const char *const *voids, uint32_t void_count)
 {
-    struct event e = {.type = EVENT_RUN_OPENED, .time_ms = 10, .run = run, .variant = "v", .node_count = 2,
-                      .voids = voids, .void_count = void_count};
+    struct event e = {.type = EVENT_RUN_OPENED,
+                      .time_ms = 10,
+                      .run = run,
+                      .variant = "v",
+                      .node_count = 2,
+                      .voids = voids,
+                      .void_count = void_count};
     state_apply(s, &e);
 }
 
 static void bound(struct state *s, uint32_t node, const char *install, const char *boot_id)
 {
-    struct event e = {.type = EVENT_NODE_BOUND, .time_ms = 20, .run = "r1", .node = node, .host = "h",
-                      .install = install, .boot_id = boot_id, .facts_json = "{}"};
+    struct event e = {.type = EVENT_NODE_BOUND,
+                      .time_ms = 20,
+                      .run = "r1",
+                      .node = node,
+                      .host = "h",
+                      .install = install,
+                      .boot_id = boot_id,
+                      .facts_json = "{}"};
     state_apply(s, &e);
 }
 
 static void started(struct state *s, const char *step, uint32_t node, const char *attempt, uint32_t generation)
 {
     struct event_attempt a = {"", step, attempt, "key", "{\"a\":\"1\"}", node};
-    struct event e = {.type = EVENT_STARTED, .time_ms = 30, .run = "r1", .attempts = &a, .attempt_count = 1,
+    struct event e = {.type = EVENT_STARTED,
+                      .time_ms = 30,
+                      .run = "r1",
+                      .attempts = &a,
+                      .attempt_count = 1,
                       .generation = generation};
     state_apply(s, &e);
 }
@@ -39,9 +54,18 @@ static void started(struct state *s, const char *step, uint32_t node, const char
 static void finished(struct state *s, const char *step, uint32_t node, const char *attempt, enum outcome outcome,
                      bool adopted)
 {
-    struct event e = {.type = EVENT_FINISHED, .time_ms = 1000, .run = "r1", .node = node, .scope = "", .step = step,
-                      .attempt = attempt, .key = adopted ? "key2" : NULL, .outcome = outcome, .adopted = adopted,
-                      .duration_ms = 400, .tail = "last"};
+    struct event e = {.type = EVENT_FINISHED,
+                      .time_ms = 1000,
+                      .run = "r1",
+                      .node = node,
+                      .scope = "",
+                      .step = step,
+                      .attempt = attempt,
+                      .key = adopted ? "key2" : NULL,
+                      .outcome = outcome,
+                      .adopted = adopted,
+                      .duration_ms = 400,
+                      .tail = "last"};
     state_apply(s, &e);
 }
 
@@ -66,24 +90,70 @@ static const struct event_attempt attempts_sample[] = {
     {"0123456789abcdef", "launch", A2, NULL, NULL, 65535},
 };
 static const struct event samples[] = {
-    {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1700000000000, .run = "r", .variant = "v", .spec_path = "/a b/\"c\"",
-     .spec_hash = "h", .spec_text = "name: x\n\ttab \\ \"q\" \x01 \xc3\xa4 \xf0\x9f\x98\x80\x7f", .plan_hash = "p",
-     .owner_name = "me@here", .version = "0.1.0", .args_json = "[\"--x\"]", .params_json = "{\"p\":1e-3}",
-     .from_step = "launch", .flags = RUN_FLAG_AGAIN | RUN_FLAG_REPLACE, .node_count = 65536, .voids = voids_sample,
+    {.type = EVENT_RUN_OPENED,
+     .seq = 1,
+     .time_ms = 1700000000000,
+     .run = "r",
+     .variant = "v",
+     .spec_path = "/a b/\"c\"",
+     .spec_hash = "h",
+     .spec_text = "name: x\n\ttab \\ \"q\" \x01 \xc3\xa4 \xf0\x9f\x98\x80\x7f",
+     .plan_hash = "p",
+     .owner_name = "me@here",
+     .version = "0.1.0",
+     .args_json = "[\"--x\"]",
+     .params_json = "{\"p\":1e-3}",
+     .from_step = "launch",
+     .flags = RUN_FLAG_AGAIN | RUN_FLAG_REPLACE,
+     .node_count = 65536,
+     .voids = voids_sample,
      .void_count = 2},
     {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = "", .node = EVENT_NODE_NONE},
-    {.type = EVENT_NODE_BOUND, .seq = 2, .time_ms = 2, .run = "r", .node = 3, .host = "h", .install = "i",
-     .boot_id = "b", .facts_json = "{\"cpus\":4}"},
-    {.type = EVENT_STARTED, .seq = 3, .time_ms = 3, .run = "r", .attempts = attempts_sample, .attempt_count = 2,
-     .generation = 7, .bind_json = "{}"},
-    {.type = EVENT_FINISHED, .seq = INT64_MAX, .time_ms = INT64_MAX, .run = "r", .scope = "", .step = "s",
-     .attempt = A1, .key = "k", .inputs = "{}", .node = 0, .outcome = OUTCOME_TIMED_OUT, .adopted = true, .cause = 3,
-     .cause_value = INT32_MIN, .cause_rank = UINT32_MAX, .tail = "Traceback\n", .duration_ms = 5, .log_bytes = 6},
+    {.type = EVENT_NODE_BOUND,
+     .seq = 2,
+     .time_ms = 2,
+     .run = "r",
+     .node = 3,
+     .host = "h",
+     .install = "i",
+     .boot_id = "b",
+     .facts_json = "{\"cpus\":4}"},
+    {.type = EVENT_STARTED,
+     .seq = 3,
+     .time_ms = 3,
+     .run = "r",
+     .attempts = attempts_sample,
+     .attempt_count = 2,
+     .generation = 7,
+     .bind_json = "{}"},
+    {.type = EVENT_FINISHED,
+     .seq = INT64_MAX,
+     .time_ms = INT64_MAX,
+     .run = "r",
+     .scope = "",
+     .step = "s",
+     .attempt = A1,
+     .key = "k",
+     .inputs = "{}",
+     .node = 0,
+     .outcome = OUTCOME_TIMED_OUT,
+     .adopted = true,
+     .cause = 3,
+     .cause_value = INT32_MIN,
+     .cause_rank = UINT32_MAX,
+     .tail = "Traceback\n",
+     .duration_ms = 5,
+     .log_bytes = 6},
     {.type = EVENT_SETTLED, .seq = 5, .time_ms = 4, .run = "r", .node = 1, .boot_id = "b"},
     {.type = EVENT_RESTART, .seq = 6, .time_ms = 4, .run = "r", .generation = 2, .reason = "why"},
     {.type = EVENT_REISSUE, .seq = 7, .time_ms = 4, .run = "r", .generation = 3, .reason = "why"},
     {.type = EVENT_CANCELLING, .seq = 8, .time_ms = 4, .run = "r", .reason = "interrupted"},
-    {.type = EVENT_RUN_CLOSED, .seq = 9, .time_ms = 4, .run = "r", .status = RUN_CANCELLED, .exit_status = -1,
+    {.type = EVENT_RUN_CLOSED,
+     .seq = 9,
+     .time_ms = 4,
+     .run = "r",
+     .status = RUN_CANCELLED,
+     .exit_status = -1,
      .reason = "cancelled"},
     {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .run = "r", .node = EVENT_NODE_NONE, .reason = "hello"},
     {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .node = 4, .reason = "node lost"},
@@ -97,10 +167,11 @@ static void assert_same_string(const char *a, const char *b)
 
 static void assert_same_event(const struct event *a, const struct event *b)
 {
-    const char *const *sa[] = {&a->run, &a->variant, &a->spec_path, &a->spec_hash, &a->spec_text, &a->plan_hash,
-                               &a->owner_name, &a->version, &a->args_json, &a->params_json, &a->from_step, &a->host,
-                               &a->install, &a->boot_id, &a->facts_json, &a->scope, &a->step, &a->attempt, &a->key,
-                               &a->inputs, &a->tail, &a->reason};
+    const char *const *sa[] = {&a->run,       &a->variant,    &a->spec_path, &a->spec_hash, &a->spec_text,
+                               &a->plan_hash, &a->owner_name, &a->version,   &a->args_json, &a->params_json,
+                               &a->from_step, &a->host,       &a->install,   &a->boot_id,   &a->facts_json,
+                               &a->scope,     &a->step,       &a->attempt,   &a->key,       &a->inputs,
+                               &a->tail,      &a->reason};
     for (size_t i = 0; i < ARRAY_LEN(sa); i++) {
         size_t offset = (size_t)((const char *)sa[i] - (const char *)a);
         assert_same_string(*sa[i], *(const char *const *)((const char *)b + offset));
@@ -198,7 +269,8 @@ static void test_json_against_schema(void **unused)
                 continue;
             event_to_json(&samples[i], &text);
             json_t *json = json_loadb(text.data, text.len, 0, NULL);
-            json_array_foreach(json_object_get(def, "required"), n, value) {
+            json_array_foreach(json_object_get(def, "required"), n, value)
+            {
                 if (!json_object_get(json, json_string_value(value)))
                     fail_msg("%s: \"%s\" is required", text.data, json_string_value(value));
             }
@@ -206,11 +278,13 @@ static void test_json_against_schema(void **unused)
             json_decref(json);
             buf_free(&text);
         }
-        json_object_foreach(written, key, value) {
+        json_object_foreach(written, key, value)
+        {
             if (!json_string_value(json_object_get(json_object_get(properties, key), "description")))
                 fail_msg("%s: \"%s\" has no description in the schema", event_type_name(t), key);
         }
-        json_object_foreach(properties, key, value) {
+        json_object_foreach(properties, key, value)
+        {
             if (!json_object_get(written, key))
                 fail_msg("%s: nothing writes \"%s\"", event_type_name(t), key);
         }
@@ -223,11 +297,17 @@ static void test_json_invalid_utf8_is_replaced(void **unused)
 {
     (void)unused;
     struct arena *arena = arena_create();
-    struct event e = {.type = EVENT_NOTE, .time_ms = 1, .node = EVENT_NODE_NONE, .reason = "a\xff" "b"}, back;
+    struct event e = {.type = EVENT_NOTE,
+                      .time_ms = 1,
+                      .node = EVENT_NODE_NONE,
+                      .reason = "a\xff"
+                                "b"},
+                 back;
     struct buf text = {0};
     event_to_json(&e, &text);
     assert_int_equal(event_from_json(text.data, text.len, arena, &back, NULL), 0);
-    assert_string_equal(back.reason, "a\xEF\xBF\xBD" "b");
+    assert_string_equal(back.reason, "a\xEF\xBF\xBD"
+                                     "b");
     buf_free(&text);
     arena_destroy(arena);
 }
@@ -267,9 +347,12 @@ static void test_json_refused(void **unused)
         {"{\"type\":\"run_opened\",\"time_ms\":1,\"run\":\"r\",\"node_count\":65537}", "more than 65536"},
         {"{\"type\":\"run_closed\",\"time_ms\":1,\"run\":\"r\",\"status\":\"open\"}", "cannot close"},
         {"{\"type\":\"started\",\"time_ms\":1,\"run\":\"r\",\"attempts\":[{\"scope\":\"\"}]}", "\"step\" is missing"},
-        {"{\"type\":\"finished\",\"time_ms\":1,\"run\":\"r\",\"node\":0,\"scope\":\"\",\"step\":\"s\",\"attempt\":\"a\","
-         "\"outcome\":\"none\"}", "outcome \"none\""},
-        {"{\"type\":\"note\",\"time_ms\":1,\"x\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[0]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}",
+        {"{\"type\":\"finished\",\"time_ms\":1,\"run\":\"r\",\"node\":0,\"scope\":\"\",\"step\":\"s\",\"attempt\":"
+         "\"a\","
+         "\"outcome\":\"none\"}",
+         "outcome \"none\""},
+        {"{\"type\":\"note\",\"time_ms\":1,\"x\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[0]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
+         "]]]]]]]]]]]}",
          "too deep"},
     };
     struct arena *arena = arena_create();
@@ -288,8 +371,9 @@ static void test_json_refused(void **unused)
 static void test_json_ignores_what_it_does_not_know(void **unused)
 {
     (void)unused;
-    static const char json[] = " { \"later\" : {\"a\":[1,-2.5e+3,true,null,\"}\"],\"b\":{}}, \"time_ms\":5,\"tail\":\"not "
-                               "of a note\",\"type\":\"note\", \"reason\":\"x\" } ";
+    static const char json[] =
+        " { \"later\" : {\"a\":[1,-2.5e+3,true,null,\"}\"],\"b\":{}}, \"time_ms\":5,\"tail\":\"not "
+        "of a note\",\"type\":\"note\", \"reason\":\"x\" } ";
     struct arena *arena = arena_create();
     struct event e;
     struct error err = ERROR_INIT;
@@ -516,7 +600,11 @@ static void test_runs(void **unused)
     e = (struct event){.type = EVENT_CANCELLING, .run = "r2", .time_ms = 5};
     state_apply(s, &e);
     assert_true(state_run_open(s)->cancelling);
-    e = (struct event){.type = EVENT_RUN_CLOSED, .run = "r2", .time_ms = 6, .status = RUN_CANCELLED, .exit_status = 130,
+    e = (struct event){.type = EVENT_RUN_CLOSED,
+                       .run = "r2",
+                       .time_ms = 6,
+                       .status = RUN_CANCELLED,
+                       .exit_status = 130,
                        .reason = "cancelled"};
     state_apply(s, &e);
     assert_null(state_run_open(s));

@@ -16,28 +16,85 @@ static struct wire_worker workers[] = {
     {.rank = 4, .local_rank = 2, .shell = 0, .argv = {strings_b, 1}, .env = {NULL, 0}},
 };
 static struct wire_worker_end ends[] = {{3, WIRE_CAUSE_EXIT, 7, 123}, {4, WIRE_CAUSE_SIGNAL, 9, 456}};
-static const struct wire_hello hello = {
-    .version = WIRE_VERSION, .mode = WIRE_TAKE_OVER, .job = (char *)"00112233aabbccdd", .job_name = (char *)"n",
-    .origin = (char *)"/x/job.yaml", .owner = (char *)"owner1", .owner_name = (char *)"me@here",
-    .variant = (char *)"ffeeddccbbaa9988", .work_dir = (char *)"/w", .base_dir = (char *)"", .host_digest = (char *)"local:0",
-    .test_boot_id = (char *)"b"};
-static const struct wire_facts facts = {
-    .version = 1, .epoch = 1ull << 40, .install = (char *)"i", .boot_id = (char *)"b", .machine_id = (char *)"m",
-    .home_id = (char *)"h", .hostname = (char *)"host", .user = (char *)"u", .home = (char *)"/home/u",
-    .base_dir = (char *)"/home/u/.rhrun", .work_dir = (char *)"/w", .arch = (char *)"x86_64", .kernel = (char *)"6",
-    .os = (char *)"Debian", .shell = (char *)"/bin/bash", .python = (char *)"/usr/bin/python3",
-    .python_version = (char *)"3.11", .gpus = (char *)"H\nH", .address = (char *)"10.0.0.1", .cpus = 8, .gpu_count = 2,
-    .memory_bytes = 1ull << 35, .disk_free_bytes = 77, .mono_ns = 5, .wall_ms = 6};
-static const struct wire_run run = {
-    .attempt = (char *)ID, .slot = (char *)"setup:k", .key = (char *)"k", .kind = WIRE_KIND_STEP, .cwd = (char *)"sub",
-    .env_in = (char *)"in", .env_out = (char *)"out", .creates = (char *)"f", .unset = {strings_b, 1}, .env = {strings_a, 3},
-    .env_default = {strings_a, 2}, .secrets = {strings_a, 1}, .workers = workers, .worker_count = 2, .timeout_ms = 9, .grace_ms = 8, .log_limit_bytes = 7};
-static const struct wire_record record = {
-    .attempt = (char *)ID, .slot = (char *)"launch", .key = (char *)"k", .variant = (char *)"v", .boot_id = (char *)"b",
-    .state = WIRE_STATE_ENDED, .same_boot = 1, .stop_requested = 0, .timed_out = 1, .sequence = 11, .claim_wall_ms = 1,
-    .start_mono_ns = 2, .end_mono_ns = 3, .end_wall_ms = 4, .spool_bytes = 5, .kept_from = 6, .dropped_bytes = 7,
-    .cause = WIRE_CAUSE_EXIT, .value = -8, .cause_rank = 9, .cause_mono_ns = 10, .tail = (char *)"tail\n",
-    .leftover = (char *)"1 x\n", .workers = ends, .worker_count = 2};
+static const struct wire_hello hello = {.version = WIRE_VERSION,
+                                        .mode = WIRE_TAKE_OVER,
+                                        .job = (char *)"00112233aabbccdd",
+                                        .job_name = (char *)"n",
+                                        .origin = (char *)"/x/job.yaml",
+                                        .owner = (char *)"owner1",
+                                        .owner_name = (char *)"me@here",
+                                        .variant = (char *)"ffeeddccbbaa9988",
+                                        .work_dir = (char *)"/w",
+                                        .base_dir = (char *)"",
+                                        .host_digest = (char *)"local:0",
+                                        .test_boot_id = (char *)"b"};
+static const struct wire_facts facts = {.version = 1,
+                                        .epoch = 1ull << 40,
+                                        .install = (char *)"i",
+                                        .boot_id = (char *)"b",
+                                        .machine_id = (char *)"m",
+                                        .home_id = (char *)"h",
+                                        .hostname = (char *)"host",
+                                        .user = (char *)"u",
+                                        .home = (char *)"/home/u",
+                                        .base_dir = (char *)"/home/u/.rhrun",
+                                        .work_dir = (char *)"/w",
+                                        .arch = (char *)"x86_64",
+                                        .kernel = (char *)"6",
+                                        .os = (char *)"Debian",
+                                        .shell = (char *)"/bin/bash",
+                                        .python = (char *)"/usr/bin/python3",
+                                        .python_version = (char *)"3.11",
+                                        .gpus = (char *)"H\nH",
+                                        .address = (char *)"10.0.0.1",
+                                        .cpus = 8,
+                                        .gpu_count = 2,
+                                        .memory_bytes = 1ull << 35,
+                                        .disk_free_bytes = 77,
+                                        .mono_ns = 5,
+                                        .wall_ms = 6};
+static const struct wire_run run = {.attempt = (char *)ID,
+                                    .slot = (char *)"setup:k",
+                                    .key = (char *)"k",
+                                    .kind = WIRE_KIND_STEP,
+                                    .cwd = (char *)"sub",
+                                    .env_in = (char *)"in",
+                                    .env_out = (char *)"out",
+                                    .creates = (char *)"f",
+                                    .unset = {strings_b, 1},
+                                    .env = {strings_a, 3},
+                                    .env_default = {strings_a, 2},
+                                    .secrets = {strings_a, 1},
+                                    .workers = workers,
+                                    .worker_count = 2,
+                                    .timeout_ms = 9,
+                                    .grace_ms = 8,
+                                    .log_limit_bytes = 7};
+static const struct wire_record record = {.attempt = (char *)ID,
+                                          .slot = (char *)"launch",
+                                          .key = (char *)"k",
+                                          .variant = (char *)"v",
+                                          .boot_id = (char *)"b",
+                                          .state = WIRE_STATE_ENDED,
+                                          .same_boot = 1,
+                                          .stop_requested = 0,
+                                          .timed_out = 1,
+                                          .sequence = 11,
+                                          .claim_wall_ms = 1,
+                                          .start_mono_ns = 2,
+                                          .end_mono_ns = 3,
+                                          .end_wall_ms = 4,
+                                          .spool_bytes = 5,
+                                          .kept_from = 6,
+                                          .dropped_bytes = 7,
+                                          .cause = WIRE_CAUSE_EXIT,
+                                          .value = -8,
+                                          .cause_rank = 9,
+                                          .cause_mono_ns = 10,
+                                          .tail = (char *)"tail\n",
+                                          .leftover = (char *)"1 x\n",
+                                          .workers = ends,
+                                          .worker_count = 2};
 
 /* Reads and writes again with the message's own functions: equal bytes mean that nothing was lost. */
 static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
@@ -47,12 +104,17 @@ static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
     struct wire_run r;
     struct wire_record rec;
     switch ((int)type) {
-    case WIRE_HELLO: return wire_get_hello(in, &h) && (wire_put_hello(out, &h), true);
-    case WIRE_HELLO_OK: return wire_get_facts(in, &f) && (wire_put_facts(out, &f), true);
-    case WIRE_RUN: return wire_get_run(in, &r) && (wire_put_run(out, &r), true);
+    case WIRE_HELLO:
+        return wire_get_hello(in, &h) && (wire_put_hello(out, &h), true);
+    case WIRE_HELLO_OK:
+        return wire_get_facts(in, &f) && (wire_put_facts(out, &f), true);
+    case WIRE_RUN:
+        return wire_get_run(in, &r) && (wire_put_run(out, &r), true);
     case WIRE_RECORD:
-    case WIRE_EXIT: return wire_get_record(in, &rec) && (wire_put_record(out, type, &rec), true);
-    default: return false;
+    case WIRE_EXIT:
+        return wire_get_record(in, &rec) && (wire_put_record(out, type, &rec), true);
+    default:
+        return false;
     }
 }
 
@@ -174,7 +236,10 @@ static void test_rules(void **state)
     static char *no_equals[] = {(char *)"NAME"}, *no_name[] = {(char *)"=x"};
     struct wire_run r = run;
     assert_false(run_refused(r));
-#define REFUSED(field, v) r = run; r.field = v; assert_true(run_refused(r))
+#define REFUSED(field, v) \
+    r = run;              \
+    r.field = v;          \
+    assert_true(run_refused(r))
     REFUSED(attempt, (char *)"0123456789ABCDEF0123456789abcdef");
     REFUSED(attempt, (char *)"../x");
     REFUSED(kind, 0);

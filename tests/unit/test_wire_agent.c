@@ -203,9 +203,17 @@ static void test_base_named_unusable(void **state)
     struct peer p;
     struct buf b = {0};
     char *no = (char *)"";
-    struct wire_hello h = {.version = WIRE_VERSION, .job = (char *)JOB, .job_name = no, .origin = no,
-                           .owner = (char *)OWNER_A, .owner_name = no, .variant = (char *)JOB, .work_dir = no,
-                           .base_dir = (char *)"/dev/null/base", .host_digest = no, .test_boot_id = no};
+    struct wire_hello h = {.version = WIRE_VERSION,
+                           .job = (char *)JOB,
+                           .job_name = no,
+                           .origin = no,
+                           .owner = (char *)OWNER_A,
+                           .owner_name = no,
+                           .variant = (char *)JOB,
+                           .work_dir = no,
+                           .base_dir = (char *)"/dev/null/base",
+                           .host_digest = no,
+                           .test_boot_id = no};
     peer_start(&p);
     peer_magic(&p);
     wire_put_hello(&b, &h);

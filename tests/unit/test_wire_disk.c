@@ -150,19 +150,44 @@ static void damage(struct peer *p, const char *attempt, int kind)
     close(fd);
     size_t size = (size_t)n;
     switch (kind) {
-    case 0: size = 0; break;                              /* created, never written */
-    case 1: memset(st, 0, size); break;                   /* its blocks were never written */
-    case 2: size = 512; break;                            /* the end is missing */
-    case 3: size = sizeof *st; break;                     /* the workers are missing */
-    case 4: st->worker_count = UINT32_MAX; break;
-    case 5: st->state = 200; break;
-    case 6: memset(st->slot, 'x', sizeof st->slot); break;
-    case 7: memset(st->tail, 'x', sizeof st->tail); break;
-    case 8: st->version = 99; break;
-    case 9: memset(st->attempt, 0, sizeof st->attempt); break;
-    case 10: st->cause = 99; break;
-    case 11: memset(st, 0xff, size); break;
-    default: fail();
+    case 0:
+        size = 0;
+        break; /* created, never written */
+    case 1:
+        memset(st, 0, size);
+        break; /* its blocks were never written */
+    case 2:
+        size = 512;
+        break; /* the end is missing */
+    case 3:
+        size = sizeof *st;
+        break; /* the workers are missing */
+    case 4:
+        st->worker_count = UINT32_MAX;
+        break;
+    case 5:
+        st->state = 200;
+        break;
+    case 6:
+        memset(st->slot, 'x', sizeof st->slot);
+        break;
+    case 7:
+        memset(st->tail, 'x', sizeof st->tail);
+        break;
+    case 8:
+        st->version = 99;
+        break;
+    case 9:
+        memset(st->attempt, 0, sizeof st->attempt);
+        break;
+    case 10:
+        st->cause = 99;
+        break;
+    case 11:
+        memset(st, 0xff, size);
+        break;
+    default:
+        fail();
     }
     put_file(path, st, size);
 }

@@ -43,7 +43,8 @@ static void worker_add(struct fixture *f, const char *script)
     struct wire_worker *w = &f->workers[f->run.worker_count];
     char **argv = arena_array(f->arena, 1, sizeof *argv);
     argv[0] = arena_strdup(f->arena, script);
-    *w = (struct wire_worker){.rank = f->run.worker_count, .local_rank = f->run.worker_count, .shell = 1, .argv = {argv, 1}};
+    *w = (struct wire_worker){
+        .rank = f->run.worker_count, .local_rank = f->run.worker_count, .shell = 1, .argv = {argv, 1}};
     f->run.worker_count++;
 }
 
@@ -65,9 +66,17 @@ static void run_reset(struct fixture *f)
     f->dir_fd = f->bell_fd = -1;
     buf_clear(&f->spool);
     random_hex(f->attempt, WIRE_ID_LEN / 2);
-    f->run = (struct wire_run){.attempt = f->attempt, .slot = text("setup:x"), .key = text("k"), .kind = WIRE_KIND_STEP,
-        .cwd = text(""), .env_in = text(""), .env_out = text(""), .creates = text(""), .workers = f->workers,
-        .grace_ms = 5000, .log_limit_bytes = 64 << 20};
+    f->run = (struct wire_run){.attempt = f->attempt,
+                               .slot = text("setup:x"),
+                               .key = text("k"),
+                               .kind = WIRE_KIND_STEP,
+                               .cwd = text(""),
+                               .env_in = text(""),
+                               .env_out = text(""),
+                               .creates = text(""),
+                               .workers = f->workers,
+                               .grace_ms = 5000,
+                               .log_limit_bytes = 64 << 20};
     f->deadline_ns = mono_ns() + DEADLINE_MS * 1000000ull;
 }
 
@@ -112,8 +121,14 @@ static void start(struct fixture *f)
         fail_msg("%s", err.text);
     f->bell_fd = openat(f->dir_fd, "bell", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(f->bell_fd >= 0);
-    struct supervise s = {.run = &f->run, .dir_fd = f->dir_fd, .status_fd = status, .work_dir = f->work_dir,
-        .env_dir = f->env_dir, .boot_id = "boot", .shell = "/bin/bash", .own_dir = true};
+    struct supervise s = {.run = &f->run,
+                          .dir_fd = f->dir_fd,
+                          .status_fd = status,
+                          .work_dir = f->work_dir,
+                          .env_dir = f->env_dir,
+                          .boot_id = "boot",
+                          .shell = "/bin/bash",
+                          .own_dir = true};
     if (supervise_start(&s, &err) < 0)
         fail_msg("%s", err.text);
     close(status);
@@ -507,7 +522,8 @@ static void test_masking(void **state)
     struct fixture *f = *state;
     fifo_make(f, "go");
     f->run.secrets = list_of(f, "TOKEN=SECRETVALUE", "KEY=line-one\nline-two\nab");
-    worker_add(f, "printf 'xSECRET'; read l <go; printf 'VALUEy\\n'; echo \"$KEY\"; echo a line-two b >&2; printf 'SECRET'");
+    worker_add(
+        f, "printf 'xSECRET'; read l <go; printf 'VALUEy\\n'; echo \"$KEY\"; echo a line-two b >&2; printf 'SECRET'");
     start(f);
     wait_output(f, "x");
     assert_string_equal(out0(f), "x");
@@ -564,7 +580,8 @@ static void test_tail(void **state)
     const char *raw = "\033[31mred\033[0m\r\n10%\r20%\r100%\nbad \xff\xc3;\x01 caf\xc3\xa9\n";
     tail_add(t, (const uint8_t *)raw, strlen(raw));
     tail_format(t, shown, sizeof shown);
-    assert_string_equal(shown, "red\n100%\nbad ?""?; caf\xc3\xa9\n");
+    assert_string_equal(shown, "red\n100%\nbad ?"
+                               "?; caf\xc3\xa9\n");
     for (int i = 0; i < 1000; i++) {
         char line[32];
         int n = snprintf(line, sizeof line, "line %d\n", i);
@@ -603,7 +620,8 @@ static void test_stop_trapped(void **state)
 static const char daemons[] =
     "trap '' TERM\n"
     "setsid bash -c 'trap \"\" TERM; echo $BASHPID >one; exec sleep 1000' </dev/null >/dev/null 2>&1 &\n"
-    "(setsid bash -c '(trap \"\" TERM; echo $BASHPID >two; kill -STOP $BASHPID; exec sleep 1000) &' >/dev/null 2>&1 &)\n"
+    "(setsid bash -c '(trap \"\" TERM; echo $BASHPID >two; kill -STOP $BASHPID; exec sleep 1000) &' >/dev/null 2>&1 "
+    "&)\n"
     "until test -s one && test -s two; do :; done; echo ready\n"
     "while :; do sleep 1000; done\n";
 
@@ -738,7 +756,8 @@ static void test_lost(void **state)
     assert_int_equal(status_mark_lost(f->dir_fd, f->attempt, &err), -1); /* not while it lives */
     uint32_t supervisor = 0;
     int fd = openat(f->dir_fd, "status", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(pread(fd, &supervisor, sizeof supervisor, offsetof(struct status, supervisor_pid)), sizeof supervisor);
+    assert_int_equal(pread(fd, &supervisor, sizeof supervisor, offsetof(struct status, supervisor_pid)),
+                     sizeof supervisor);
     assert_int_equal(kill((pid_t)supervisor, SIGKILL), 0);
     /* the lock is free as soon as it is dead, though its workers live */
     assert_int_equal(flock(fd, LOCK_SH), 0);
@@ -768,12 +787,12 @@ static void test_damaged(void **state)
     assert_int_equal(pread(fd, good, size, 0), size);
     struct wire_record r;
     char part[100];
-#define REFUSED(offset, value)                                                                                    \
-    do {                                                                                                          \
-        memcpy(bad, good, size);                                                                                  \
-        memset(bad + (offset), value, 4);                                                                         \
-        assert_int_equal(pwrite(fd, bad, size, 0), size);                                                         \
-        assert_int_equal(status_read(f->dir_fd, "boot", f->arena, &r, &err), -1);                                 \
+#define REFUSED(offset, value)                                                    \
+    do {                                                                          \
+        memcpy(bad, good, size);                                                  \
+        memset(bad + (offset), value, 4);                                         \
+        assert_int_equal(pwrite(fd, bad, size, 0), size);                         \
+        assert_int_equal(status_read(f->dir_fd, "boot", f->arena, &r, &err), -1); \
     } while (0)
     REFUSED(offsetof(struct status, version), 9);
     REFUSED(offsetof(struct status, state), 0);
@@ -854,9 +873,9 @@ int main(void)
         CASE(test_folders),      CASE(test_known_attempt), CASE(test_creates),       CASE(test_environment),
         CASE(test_capture),      CASE(test_output_bytes),  CASE(test_log_limit),     CASE(test_log_limit_end),
         CASE(test_masking),      CASE(test_mask_cuts),     CASE(test_tail),          CASE(test_stop_trapped),
-        CASE(test_stop_daemons), CASE(test_stop_stopped), CASE(test_kill_forking),  CASE(test_first_failure), CASE(test_timeout),
-        CASE(test_step_daemon),  CASE(test_launch_daemon), CASE(test_lost),          CASE(test_damaged),
-        CASE(test_full_disk),
+        CASE(test_stop_daemons), CASE(test_stop_stopped),  CASE(test_kill_forking),  CASE(test_first_failure),
+        CASE(test_timeout),      CASE(test_step_daemon),   CASE(test_launch_daemon), CASE(test_lost),
+        CASE(test_damaged),      CASE(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
