@@ -78,9 +78,16 @@ static void feed_text(struct watch *w, struct partial *p, const char *data, size
                 continue;
             }
         }
-        size_t n = 0;
-        while (n < len && data[n] != '\n' && data[n] != '\r')
+        size_t n = 0, room = WATCH_LINE_MAX - p->text.len;
+        while (n < len && n < room && data[n] != '\n' && data[n] != '\r')
             n++;
+        if (n == room && n < len && data[n] != '\n' && data[n] != '\r') { /* so that cuts of the input make no difference */
+            buf_append(&p->text, data, n);
+            emit_partial(w, p, false, true);
+            data += n;
+            len -= n;
+            continue;
+        }
         if (n < len && data[n] == '\n' && p->text.len == 0) {
             emit(w, p, data, n, false, false); /* the common case copies nothing */
             data += n + 1;
@@ -92,8 +99,6 @@ static void feed_text(struct watch *w, struct partial *p, const char *data, size
             emit_partial(w, p, false, false);
         else if (n < len)
             p->pending_return = true;
-        else if (p->text.len >= WATCH_LINE_MAX)
-            emit_partial(w, p, false, true);
         size_t used = n < len ? n + 1 : n;
         data += used;
         len -= used;

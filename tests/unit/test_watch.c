@@ -1,0 +1,178 @@
+/* watch: lines out of a spool, the same ones wherever its bytes are cut. */
+#include "rhrun/watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void record(struct buf *spool, uint32_t rank, uint8_t stream, uint64_t wall, const char *text, size_t len)
+{
+    uint8_t header[WIRE_SPOOL_HEADER];
+    struct wire_spool h = {.len = (uint32_t)len, .rank = rank, .stream = stream, .wall_ms = wall};
+    wire_spool_put(header, &h);
+    buf_append(spool, header, sizeof header);
+    buf_append(spool, text, len);
+}
+
+static void put(struct buf *spool, uint32_t rank, uint8_t stream, const char *text)
+{
+    record(spool, rank, stream, 7, text, strlen(text));
+}
+
+static void on_line(void *arg, const struct watch_line *l)
+{
+    struct buf *out = arg;
+    buf_printf(out, "%u.%u%s%s %zu ", l->rank, l->stream, l->returned ? " returned" : "", l->open ? " open" : "",
+               l->len);
+    buf_append(out, l->text, l->len < 40 ? l->len : 40);
+    buf_putc(out, '\n');
+}
+
+/* All lines, the spool fed in pieces of `piece` bytes after a first one of `first`. */
+static char *lines(const struct buf *spool, size_t first, size_t piece)
+{
+    struct buf out = {0};
+    struct watch *w = watch_create(on_line, &out);
+    for (size_t at = 0; at < spool->len;) {
+        size_t want = at == 0 && first ? first : piece, n = spool->len - at < want ? spool->len - at : want;
+        assert_true(watch_feed(w, (const uint8_t *)spool->data + at, n));
+        at += n;
+    }
+    watch_end(w);
+    watch_destroy(w);
+    if (!out.data)
+        buf_puts(&out, "");
+    return buf_steal(&out);
+}
+
+static void check(struct buf *spool, const char *want)
+{
+    for (size_t first = 0; first <= spool->len; first++) {
+        CLEANUP(cleanup_free) char *got = lines(spool, first, spool->len);
+        assert_string_equal(got, want);
+    }
+    for (size_t piece = 1; piece < 9; piece++) {
+        CLEANUP(cleanup_free) char *got = lines(spool, 0, piece);
+        assert_string_equal(got, want);
+    }
+    buf_free(spool);
+}
+
+static void test_lines_in_all_cuts(void **unused)
+{
+    (void)unused;
+    struct buf s = {0};
+    put(&s, 0, WIRE_STREAM_OUT, "one\ntwo");
+    put(&s, 1, WIRE_STREAM_OUT, "other\n");
+    put(&s, 0, WIRE_STREAM_ERR, "err\n\n");
+    put(&s, 0, WIRE_STREAM_OUT, " goes on\n");
+    put(&s, 0, WIRE_STREAM_NOTE, "marker");
+    put(&s, 0, WIRE_STREAM_OUT, "no end");
+    check(&s, "0.1 3 one\n1.1 5 other\n0.2 3 err\n0.2 0 \n0.1 11 two goes on\n0.1 open 6 no end\n0.3 open 6 marker\n");
+}
+
+static void test_carriage_returns(void **unused)
+{
+    (void)unused;
+    struct buf s = {0};
+    put(&s, 0, WIRE_STREAM_OUT, "10%\r20%\r");
+    put(&s, 0, WIRE_STREAM_OUT, "30%\r\nwindows\r\n\r\n");
+    put(&s, 0, WIRE_STREAM_OUT, "a\r");
+    put(&s, 0, WIRE_STREAM_OUT, "\nb\r");
+    put(&s, 1, WIRE_STREAM_OUT, "x\n");
+    put(&s, 0, WIRE_STREAM_OUT, "\r\rend\r");
+    check(&s, "0.1 returned 3 10%\n0.1 returned 3 20%\n0.1 3 30%\n0.1 7 windows\n0.1 0 \n0.1 1 a\n1.1 1 x\n"
+              "0.1 returned 1 b\n0.1 returned 0 \n0.1 returned 0 \n0.1 open 3 end\n");
+}
+
+static void test_any_bytes(void **unused)
+{
+    (void)unused;
+    struct buf s = {0}, out = {0};
+    record(&s, 0, WIRE_STREAM_OUT, 7, "a\0b\xff\n", 5);
+    CLEANUP(cleanup_free) char *got = lines(&s, 0, s.len);
+    assert_memory_equal(got, "0.1 4 a\0b\xff\n", 11);
+    buf_free(&s);
+    buf_free(&out);
+}
+
+/* A line without an end is cut at the same places however it came. */
+static void test_long_lines(void **unused)
+{
+    (void)unused;
+    struct buf s = {0};
+    size_t total = 2 * WATCH_LINE_MAX + 100;
+    CLEANUP(cleanup_free) char *text = xmalloc(total + 1);
+    memset(text, 'x', total);
+    text[total] = '\n';
+    for (size_t at = 0; at <= total;) {
+        size_t n = total + 1 - at < 50000 ? total + 1 - at : 50000;
+        record(&s, 0, WIRE_STREAM_OUT, 7, text + at, n);
+        at += n;
+    }
+    record(&s, 0, WIRE_STREAM_OUT, 7, text + 100, WATCH_LINE_MAX); /* exactly so many, then the end */
+    put(&s, 0, WIRE_STREAM_OUT, "\nshort\n");
+    const char *want = "0.1 open 65536 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n0.1 open 65536 "
+                       "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"
+                       "0.1 100 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n0.1 65536 "
+                       "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n0.1 5 short\n";
+    static const size_t pieces[] = {1 << 30, 1, 7, 4096, 65536, 65537, 100000};
+    for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
+        CLEANUP(cleanup_free) char *got = lines(&s, 0, pieces[i]);
+        assert_string_equal(got, want);
+    }
+    buf_free(&s);
+}
+
+static void test_malformed(void **unused)
+{
+    (void)unused;
+    struct buf s = {0}, out = {0};
+    put(&s, 0, WIRE_STREAM_OUT, "good\n");
+    size_t good = s.len;
+    put(&s, 0, WIRE_STREAM_OUT, "never\n");
+    s.data[good + 8] = 9; /* no such stream */
+    struct watch *w = watch_create(on_line, &out);
+    assert_false(watch_feed(w, (const uint8_t *)s.data, s.len));
+    assert_false(watch_feed(w, (const uint8_t *)s.data, good));
+    assert_string_equal(out.data, "0.1 4 good\n");
+    watch_destroy(w);
+    watch_destroy(NULL);
+    buf_free(&s);
+    buf_free(&out);
+}
+
+/* What was shown before is skipped, cut anywhere; what follows is shown. */
+static void test_skip(void **unused)
+{
+    (void)unused;
+    struct buf s = {0};
+    put(&s, 0, WIRE_STREAM_OUT, "old\n");
+    put(&s, 0, WIRE_STREAM_OUT, "new\n");
+    size_t first = s.len / 2;
+    for (size_t cut = 0; cut <= first; cut++) {
+        struct buf out = {0};
+        struct watch *w = watch_create(on_line, &out);
+        assert_true(watch_skip(w, (const uint8_t *)s.data, cut));
+        assert_true(watch_skip(w, (const uint8_t *)s.data + cut, first - cut));
+        assert_true(watch_feed(w, (const uint8_t *)s.data + first, s.len - first));
+        watch_end(w);
+        assert_string_equal(out.data, "0.1 3 new\n");
+        watch_destroy(w);
+        buf_free(&out);
+    }
+    buf_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines_in_all_cuts), cmocka_unit_test(test_carriage_returns),
+        cmocka_unit_test(test_any_bytes),         cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_malformed),         cmocka_unit_test(test_skip),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
