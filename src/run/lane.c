@@ -295,7 +295,7 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
         t->log = log_open(r, step, lane->index, t->attempt);
     t->sent = true;
     node_attach(lane->node, t->attempt, t->log->size);
-    if (t->stop_wanted || r->cancelling)
+    if (t->stop_wanted || (r->cancelling && step->kind->phase != PHASE_EPILOG))
         node_signal(lane->node, t->attempt, r->killing ? WIRE_KILL : WIRE_STOP, CANCEL_GRACE_MS);
 }
 
@@ -309,7 +309,7 @@ static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
     const struct wire_facts *facts = node_facts(lane->node);
     bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
                 str_eq(cell->install, facts->install);
-    if (same && (t->stop_wanted || r->cancelling))
+    if (same && (t->stop_wanted || (r->cancelling && step->kind->phase != PHASE_EPILOG)))
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
     else if (same)
         task_send(r, step, lane->index);

@@ -81,7 +81,8 @@ static void feed_text(struct watch *w, struct partial *p, const char *data, size
         size_t n = 0, room = WATCH_LINE_MAX - p->text.len;
         while (n < len && n < room && data[n] != '\n' && data[n] != '\r')
             n++;
-        if (n == room && n < len && data[n] != '\n' && data[n] != '\r') { /* so that cuts of the input make no difference */
+        if (n == room && n < len && data[n] != '\n' &&
+            data[n] != '\r') { /* so that cuts of the input make no difference */
             buf_append(&p->text, data, n);
             emit_partial(w, p, false, true);
             data += n;

@@ -1,59 +1,8 @@
 /* The simulated agent: ledger, requests, programs, faults. */
-#include "sim_node.h"
+#include "sim_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct attempt {
-    struct node_sim *node;
-    struct wire_record record; /* strings are this attempt's own */
-    bool settled;
-    struct sim_program program;
-    uint32_t turns_left;
-    bool stopping;
-    struct buf spool;
-};
-struct sub { /* an attached attempt */
-    struct attempt *attempt;
-    uint64_t offset;
-};
-struct peer {
-    struct peer *next;
-    struct node_sim *node;
-    struct transport *transport;
-    struct buf in;
-    bool greeted, held, reads, dead, frozen;
-    uint64_t epoch;
-    char variant[17];
-    struct sub *subs;
-    size_t sub_count;
-};
-struct node_sim {
-    struct sim_net *net;
-    uint32_t index;
-    char install[WIRE_ID_LEN + 1], boot_id[WIRE_ID_LEN + 1], address[32];
-    char *owner, *owner_name, *gone;
-    uint64_t epoch;
-    bool away;
-    struct attempt **attempts;
-    size_t attempt_count;
-    struct peer *peers;
-};
-struct sim_net {
-    struct loop *loop;
-    struct sim_script script;
-    struct node_sim *nodes;
-    uint32_t node_count;
-    struct sim_start *starts;
-    size_t start_count, start_cap;
-    struct attempt **live;
-    size_t live_count, live_cap;
-    struct loop_timer *turn;
-    struct arena *scratch;
-    uint64_t clock; /* strictly increasing, so that claims have an order */
-    uint32_t frames[WIRE_FENCED + 1];
-    bool cut;
-};
 
 /* ---- sending ---- */
 
@@ -144,7 +93,7 @@ static void publish(struct attempt *a)
 
 /* ---- connections ---- */
 
-static void peer_end(struct peer *p, const char *text)
+void sim_peer_end(struct peer *p, const char *text)
 {
     struct error err = ERROR_INIT;
     if (p->dead)
@@ -156,8 +105,8 @@ static void peer_end(struct peer *p, const char *text)
         transport_sim_fail(p->transport, &err);
 }
 
-static void *peer_open(void *script, uint32_t index, const char *name, struct transport *t, struct error *err,
-                       enum transport_phase *ret_phase)
+void *sim_peer_open(void *script, uint32_t index, const char *name, struct transport *t, struct error *err,
+                    enum transport_phase *ret_phase)
 {
     struct sim_net *net = script;
     struct node_sim *node = &net->nodes[index % net->node_count];
@@ -177,7 +126,7 @@ static void *peer_open(void *script, uint32_t index, const char *name, struct tr
     return p;
 }
 
-static void peer_close(void *peer)
+void sim_peer_close(void *peer)
 {
     struct peer *p = peer;
     for (struct peer **at = &p->node->peers; *at; at = &(*at)->next)
@@ -200,7 +149,7 @@ static struct attempt *find(const struct node_sim *node, const char *attempt)
     return NULL;
 }
 
-static struct attempt *find_live(const struct node_sim *node, const char *slot)
+struct attempt *sim_find_live(const struct node_sim *node, const char *slot)
 {
     for (size_t i = 0; i < node->attempt_count; i++)
         if (node->attempts[i]->record.state == WIRE_STATE_CLAIMED &&
@@ -236,13 +185,13 @@ static void attempt_free(struct attempt *a)
     free(a);
 }
 
-static void remove_at(struct node_sim *node, size_t i)
+void sim_remove_at(struct node_sim *node, size_t i)
 {
     attempt_free(node->attempts[i]);
     memmove(&node->attempts[i], &node->attempts[i + 1], (--node->attempt_count - i) * sizeof node->attempts[0]);
 }
 
-static void end_attempt(struct attempt *a, enum wire_state state, enum wire_cause cause, int32_t value)
+void sim_end_attempt(struct attempt *a, enum wire_state state, enum wire_cause cause, int32_t value)
 {
     struct wire_record *r = &a->record;
     live_remove(a);
@@ -271,9 +220,9 @@ static void write_output(struct attempt *a)
 static void program_ends(struct attempt *a)
 {
     if (a->program.lost)
-        end_attempt(a, WIRE_STATE_LOST, WIRE_CAUSE_NONE, 0);
+        sim_end_attempt(a, WIRE_STATE_LOST, WIRE_CAUSE_NONE, 0);
     else
-        end_attempt(a, WIRE_STATE_ENDED, a->program.status ? WIRE_CAUSE_EXIT : WIRE_CAUSE_NONE, a->program.status);
+        sim_end_attempt(a, WIRE_STATE_ENDED, a->program.status ? WIRE_CAUSE_EXIT : WIRE_CAUSE_NONE, a->program.status);
 }
 
 static void arm(struct sim_net *net)
@@ -291,7 +240,7 @@ void sim_turn(struct sim_net *net)
     for (size_t i = net->live_count; i-- > 0;) {
         struct attempt *a = net->live[i];
         if (a->stopping) {
-            end_attempt(a, WIRE_STATE_ENDED, WIRE_CAUSE_SIGNAL, 15);
+            sim_end_attempt(a, WIRE_STATE_ENDED, WIRE_CAUSE_SIGNAL, 15);
         } else if (!a->program.endless) {
             write_output(a);
             if (--a->turns_left == 0)
@@ -302,7 +251,7 @@ void sim_turn(struct sim_net *net)
     }
 }
 
-static void on_turn(void *arg)
+void sim_on_turn(void *arg)
 {
     sim_turn(arg);
     arm(arg);
@@ -353,10 +302,10 @@ static void on_run(struct peer *p, struct wire_in *in)
 {
     struct wire_run run;
     if (!wire_get_run(in, &run)) {
-        peer_end(p, "malformed RUN");
+        sim_peer_end(p, "malformed RUN");
         return;
     }
-    struct attempt *known = find(p->node, run.attempt), *live = known ? NULL : find_live(p->node, run.slot);
+    struct attempt *known = find(p->node, run.attempt), *live = known ? NULL : sim_find_live(p->node, run.slot);
     if (known) {
         send_record(p, WIRE_RECORD, known);
         for (size_t i = 0; i < p->sub_count; i++)
@@ -384,7 +333,7 @@ static void on_attempt(struct peer *p, enum wire_type type, struct wire_in *in)
     uint64_t offset = type == WIRE_SIGNAL ? 0 : wire_get_u64(in);
     struct attempt *a = find(p->node, id);
     if (!wire_in_done(in)) {
-        peer_end(p, "malformed request");
+        sim_peer_end(p, "malformed request");
     } else if (!a) {
         if (type != WIRE_ACK)
             send_text(p, WIRE_FAULT, id, "attempt is not known on this node", NULL);
@@ -446,10 +395,10 @@ static void on_forget(struct peer *p, struct wire_in *in)
         for (size_t i = 0; i < p->node->attempt_count; i++)
             if (strcmp(p->node->attempts[i]->record.attempt, ids.items[k]) == 0 &&
                 p->node->attempts[i]->record.state != WIRE_STATE_CLAIMED)
-                remove_at(p->node, i--);
+                sim_remove_at(p->node, i--);
 }
 
-static void replace(char **text, const char *by)
+void sim_replace(char **text, const char *by)
 {
     free(*text);
     *text = by ? xstrdup(by) : NULL;
@@ -494,13 +443,13 @@ static void on_hello(struct peer *p, struct wire_in *in)
     struct wire_hello h;
     struct node_sim *node = p->node;
     if (p->greeted || !wire_get_hello(in, &h)) {
-        peer_end(p, "malformed HELLO");
+        sim_peer_end(p, "malformed HELLO");
         return;
     }
     bool same = str_eq(node->owner, h.owner), connected = false;
     for (struct peer *o = node->peers; o; o = o->next)
         connected = connected || (o != p && o->greeted && !o->reads && !o->dead);
-    struct attempt *live = find_live(node, NULL);
+    struct attempt *live = sim_find_live(node, NULL);
     if (h.mode == WIRE_OWN && node->owner && !same && (connected || live)) {
         struct buf out = {0};
         p->held = true;
@@ -516,8 +465,8 @@ static void on_hello(struct peer *p, struct wire_in *in)
     p->reads = h.mode == WIRE_READ;
     snprintf(p->variant, sizeof p->variant, "%s", h.variant);
     if (!p->reads) {
-        replace(&node->owner, h.owner);
-        replace(&node->owner_name, h.owner_name);
+        sim_replace(&node->owner, h.owner);
+        sim_replace(&node->owner_name, h.owner_name);
         p->epoch = ++node->epoch;
     }
     send_facts(p);
@@ -534,7 +483,7 @@ static bool fenced(struct peer *p)
     wire_put_string(&out, p->node->owner_name);
     wire_end(&out, at);
     send_frame(p, &out);
-    peer_end(p, "fenced");
+    sim_peer_end(p, "fenced");
     return true;
 }
 
@@ -542,7 +491,7 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
 {
     if (!p->greeted && type != WIRE_HELLO) {
         if (!p->held)
-            peer_end(p, "a request before HELLO");
+            sim_peer_end(p, "a request before HELLO");
         return;
     }
     if (fenced(p))
@@ -585,7 +534,7 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
     case WIRE_FENCED:
         break;
     }
-    peer_end(p, "an answer as a request");
+    sim_peer_end(p, "an answer as a request");
 }
 
 static enum sim_fault fault_of(struct peer *p, enum wire_type type, const uint8_t *payload, uint32_t len)
@@ -613,12 +562,12 @@ static void one_frame(struct peer *p, enum wire_type type, const uint8_t *payloa
         handle(p, type, &in);
         return;
     case SIM_DROP_BEFORE:
-        peer_end(p, "connection reset");
+        sim_peer_end(p, "connection reset");
         return;
     case SIM_DROP_AFTER:
         p->frozen = true;
         handle(p, type, &in);
-        peer_end(p, "connection reset");
+        sim_peer_end(p, "connection reset");
         return;
     case SIM_FREEZE:
         p->frozen = true;
@@ -636,7 +585,7 @@ static void one_frame(struct peer *p, enum wire_type type, const uint8_t *payloa
     }
 }
 
-static void peer_received(void *peer, const uint8_t *data, size_t len)
+void sim_peer_received(void *peer, const uint8_t *data, size_t len)
 {
     struct peer *p = peer;
     size_t done = 0;
@@ -648,183 +597,11 @@ static void peer_received(void *peer, const uint8_t *data, size_t len)
         uint32_t size;
         int have = wire_peek(&view, &type, &payload, &size);
         if (have < 0)
-            peer_end(p, "malformed frame");
+            sim_peer_end(p, "malformed frame");
         if (have <= 0)
             break;
         one_frame(p, type, payload, size);
         done += WIRE_HEADER_SIZE + size;
     }
     buf_consume(&p->in, done);
-}
-
-/* ---- the net ---- */
-
-struct sim_net *sim_create(struct loop *loop, uint32_t node_count, const struct sim_script *script)
-{
-    struct sim_net *net = xcalloc(1, sizeof *net);
-    net->loop = loop;
-    net->script = script ? *script : (struct sim_script){0};
-    net->nodes = xcalloc(node_count, sizeof *net->nodes);
-    net->node_count = node_count;
-    net->scratch = arena_create();
-    net->turn = loop_timer_create(loop, on_turn, net);
-    net->clock = wall_ms();
-    for (uint32_t i = 0; i < node_count; i++) {
-        struct node_sim *node = &net->nodes[i];
-        node->net = net;
-        node->index = i;
-        random_hex(node->install, WIRE_ID_LEN / 2);
-        random_hex(node->boot_id, WIRE_ID_LEN / 2);
-        snprintf(node->address, sizeof node->address, "10.%u.%u.%u", i >> 16, i >> 8 & 255, i & 255);
-    }
-    return net;
-}
-
-void sim_destroy(struct sim_net *net)
-{
-    if (!net)
-        return;
-    for (uint32_t i = 0; i < net->node_count; i++) {
-        struct node_sim *node = &net->nodes[i];
-        while (node->attempt_count > 0)
-            remove_at(node, node->attempt_count - 1);
-        free(node->attempts);
-        replace(&node->owner, NULL);
-        replace(&node->owner_name, NULL);
-        replace(&node->gone, NULL);
-    }
-    loop_timer_destroy(net->turn);
-    arena_destroy(net->scratch);
-    free(net->nodes);
-    free(net->starts);
-    free(net->live);
-    free(net);
-}
-
-struct transport_sim_script sim_transport(struct sim_net *net)
-{
-    return (struct transport_sim_script){peer_open, peer_received, peer_close, net};
-}
-
-const struct sim_start *sim_starts(const struct sim_net *net, size_t *ret_count)
-{
-    *ret_count = net->start_count;
-    return net->starts;
-}
-
-uint32_t sim_started(const struct sim_net *net, uint32_t node, const char *slot)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < net->start_count; i++)
-        n += net->starts[i].node == node && strcmp(net->starts[i].slot, slot) == 0;
-    return n;
-}
-
-size_t sim_live(const struct sim_net *net)
-{
-    return net->live_count;
-}
-
-uint32_t sim_frames(const struct sim_net *net, enum wire_type type)
-{
-    return net->frames[type];
-}
-
-void sim_drop(struct sim_net *net, uint32_t node)
-{
-    for (struct peer *p = net->nodes[node].peers; p; p = p->next)
-        peer_end(p, "connection reset");
-}
-
-void sim_away(struct sim_net *net, uint32_t node, bool away)
-{
-    net->nodes[node].away = away;
-    if (away)
-        sim_drop(net, node);
-}
-
-void sim_end(struct sim_net *net, uint32_t node, const char *slot, int32_t status)
-{
-    struct attempt *a = find_live(&net->nodes[node], slot);
-    if (a)
-        end_attempt(a, WIRE_STATE_ENDED, status ? WIRE_CAUSE_EXIT : WIRE_CAUSE_NONE, status);
-}
-
-void sim_lose(struct sim_net *net, uint32_t node, const char *slot)
-{
-    struct attempt *a = find_live(&net->nodes[node], slot);
-    if (a)
-        end_attempt(a, WIRE_STATE_LOST, WIRE_CAUSE_NONE, 0);
-}
-
-void sim_reboot(struct sim_net *net, uint32_t node, uint64_t vanish)
-{
-    struct node_sim *n = &net->nodes[node];
-    sim_drop(net, node);
-    random_hex(n->boot_id, WIRE_ID_LEN / 2);
-    for (size_t i = 0, at = 0; at < n->attempt_count; i++) {
-        struct attempt *a = n->attempts[at];
-        if (!a->settled && (vanish >> i % 64 & 1)) {
-            remove_at(n, at);
-            continue;
-        }
-        if (a->record.state == WIRE_STATE_CLAIMED)
-            end_attempt(a, WIRE_STATE_LOST, WIRE_CAUSE_NONE, 0);
-        at++;
-    }
-}
-
-void sim_reinstall(struct sim_net *net, uint32_t node)
-{
-    struct node_sim *n = &net->nodes[node];
-    sim_drop(net, node);
-    while (n->attempt_count > 0)
-        remove_at(n, n->attempt_count - 1);
-    random_hex(n->install, WIRE_ID_LEN / 2);
-    random_hex(n->boot_id, WIRE_ID_LEN / 2);
-    replace(&n->owner, NULL);
-}
-
-void sim_same_machine(struct sim_net *net, uint32_t node, uint32_t as)
-{
-    memcpy(net->nodes[node].install, net->nodes[as].install, sizeof net->nodes[node].install);
-}
-
-void sim_wipe(struct sim_net *net, uint32_t node, const char *slot)
-{
-    struct node_sim *n = &net->nodes[node];
-    for (size_t i = 0; i < n->attempt_count; i++)
-        if (strcmp(n->attempts[i]->record.slot, slot) == 0)
-            remove_at(n, i--);
-}
-
-void sim_path_gone(struct sim_net *net, uint32_t node, const char *path)
-{
-    replace(&net->nodes[node].gone, path);
-}
-
-void sim_own(struct sim_net *net, uint32_t node, const char *owner)
-{
-    replace(&net->nodes[node].owner, owner);
-    replace(&net->nodes[node].owner_name, owner);
-}
-
-uint32_t sim_record_count(const struct sim_net *net, uint32_t node)
-{
-    return (uint32_t)net->nodes[node].attempt_count;
-}
-
-void sim_cut(struct sim_net *net)
-{
-    net->cut = true;
-}
-
-bool sim_is_cut(const struct sim_net *net)
-{
-    return net->cut;
-}
-
-void sim_revive(struct sim_net *net)
-{
-    net->cut = false;
 }

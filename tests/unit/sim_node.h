@@ -38,8 +38,9 @@ struct sim_net;
 struct sim_script {
     void (*program)(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth, struct sim_program *ret); /* nth
                        start of this slot on this node, from 1; NULL = all end well at once */
-    enum sim_fault (*frame)(void *arg, uint32_t node, enum wire_type type, const char *slot); /* slot: of a RUN, else "" */
-    bool (*refuse)(void *arg, uint32_t node); /* a connection is asked for */
+    enum sim_fault (*frame)(void *arg, uint32_t node, enum wire_type type,
+                            const char *slot);                                 /* slot: of a RUN, else "" */
+    bool (*refuse)(void *arg, uint32_t node);                                  /* a connection is asked for */
     void (*ended)(void *arg, uint32_t node, const struct wire_record *record); /* a program ended or was lost */
     void *arg;
 };
@@ -50,7 +51,7 @@ struct sim_start { /* a program was started */
 };
 
 struct sim_net *sim_create(struct loop *loop, uint32_t node_count, const struct sim_script *script);
-void sim_destroy(struct sim_net *net); /* every transport must be closed */
+void sim_destroy(struct sim_net *net);                          /* every transport must be closed */
 struct transport_sim_script sim_transport(struct sim_net *net); /* for run_options.sim */
 
 /* All programs that were ever started, in order. */
@@ -60,18 +61,18 @@ size_t sim_live(const struct sim_net *net);
 uint32_t sim_frames(const struct sim_net *net, enum wire_type type); /* of this type that arrived */
 
 /* What happens by itself. */
-void sim_turn(struct sim_net *net);                     /* one turn of every program, without the loop */
-void sim_drop(struct sim_net *net, uint32_t node);      /* its connections end */
+void sim_turn(struct sim_net *net);                           /* one turn of every program, without the loop */
+void sim_drop(struct sim_net *net, uint32_t node);            /* its connections end */
 void sim_away(struct sim_net *net, uint32_t node, bool away); /* and no new one is accepted */
 void sim_end(struct sim_net *net, uint32_t node, const char *slot, int32_t status); /* its live program exits */
 void sim_lose(struct sim_net *net, uint32_t node, const char *slot); /* the supervisor dies without an outcome */
 /* Power cut: live programs are lost, and of the unsettled records those vanish whose bit (its number modulo 64) is set. */
 void sim_reboot(struct sim_net *net, uint32_t node, uint64_t vanish);
-void sim_reinstall(struct sim_net *net, uint32_t node);  /* another machine with nothing on it */
+void sim_reinstall(struct sim_net *net, uint32_t node); /* another machine with nothing on it */
 void sim_same_machine(struct sim_net *net, uint32_t node, uint32_t as);
 void sim_wipe(struct sim_net *net, uint32_t node, const char *slot); /* its records are gone, the machine is the same */
 void sim_path_gone(struct sim_net *net, uint32_t node, const char *path); /* CHECK says no; NULL = all are there */
-void sim_own(struct sim_net *net, uint32_t node, const char *owner); /* another controller holds the job */
+void sim_own(struct sim_net *net, uint32_t node, const char *owner);      /* another controller holds the job */
 uint32_t sim_record_count(const struct sim_net *net, uint32_t node);
 /* The controller is dead: nothing moves any more until the next connection is opened after sim_revive. */
 void sim_cut(struct sim_net *net);

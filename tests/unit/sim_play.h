@@ -27,7 +27,8 @@ struct sim_play {
     uint32_t refusals[4]; /* connections refused from now on, by node */
 };
 
-static inline void play_program(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth, struct sim_program *ret)
+static inline void play_program(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth,
+                                struct sim_program *ret)
 {
     struct sim_play *p = arg;
     for (size_t i = 0; i < p->rule_count; i++)
@@ -41,7 +42,8 @@ static inline enum sim_fault play_frame(void *arg, uint32_t node, enum wire_type
     struct sim_play *p = arg;
     for (size_t i = 0; i < p->trap_count; i++) {
         struct play_trap *t = &p->traps[i];
-        if (t->sprung || t->type != type || (t->node != ANY && t->node != node) || (t->slot && strcmp(t->slot, slot) != 0))
+        if (t->sprung || t->type != type || (t->node != ANY && t->node != node) ||
+            (t->slot && strcmp(t->slot, slot) != 0))
             continue;
         if (t->skip > 0) {
             t->skip--;
@@ -69,12 +71,14 @@ static inline struct sim_script play_script(struct sim_play *p)
 }
 
 /* The nth start (0 = every) of slot on node does this. */
-static inline void play_does(struct sim_play *p, uint32_t node, const char *slot, uint32_t nth, struct sim_program program)
+static inline void play_does(struct sim_play *p, uint32_t node, const char *slot, uint32_t nth,
+                             struct sim_program program)
 {
     p->rules[p->rule_count++] = (struct play_rule){slot, node, nth, program};
 }
 
-static inline void play_trap(struct sim_play *p, uint32_t node, enum wire_type type, const char *slot, uint32_t skip, enum sim_fault fault)
+static inline void play_trap(struct sim_play *p, uint32_t node, enum wire_type type, const char *slot, uint32_t skip,
+                             enum sim_fault fault)
 {
     p->traps[p->trap_count++] = (struct play_trap){type, slot, node, skip, fault, false};
 }

@@ -19,10 +19,10 @@ static struct scene {
     struct buf got;         /* of it */
     /* how the peer behaves */
     enum answer answer;
-    const char *before; /* written before the magic */
-    size_t noise;       /* bytes of noise before the magic */
+    const char *before;    /* written before the magic */
+    size_t noise;          /* bytes of noise before the magic */
     uint32_t refuse, drop; /* so many connections are refused; dropped at their HELLO */
-    const void *after;  /* written behind HELLO_OK */
+    const void *after;     /* written behind HELLO_OK */
     size_t after_len;
     bool frozen;
     /* what happened */
@@ -36,14 +36,31 @@ static struct scene {
 static void put_facts(struct buf *out)
 {
     static char id[] = "0123456789abcdef0123456789abcdef", text[] = "x";
-    struct wire_facts f = {.version = scene.answer == ANSWER_OTHER_VERSION ? WIRE_VERSION + 1 : WIRE_VERSION, .epoch = 1, .install = id, .boot_id = id,
-                           .machine_id = text, .home_id = text, .hostname = text, .user = text, .home = text, .base_dir = text, .work_dir = text,
-                           .arch = text, .kernel = text, .os = text, .shell = text, .python = text, .python_version = text, .gpus = text,
-                           .address = text, .cpus = 3};
+    struct wire_facts f = {.version = scene.answer == ANSWER_OTHER_VERSION ? WIRE_VERSION + 1 : WIRE_VERSION,
+                           .epoch = 1,
+                           .install = id,
+                           .boot_id = id,
+                           .machine_id = text,
+                           .home_id = text,
+                           .hostname = text,
+                           .user = text,
+                           .home = text,
+                           .base_dir = text,
+                           .work_dir = text,
+                           .arch = text,
+                           .kernel = text,
+                           .os = text,
+                           .shell = text,
+                           .python = text,
+                           .python_version = text,
+                           .gpus = text,
+                           .address = text,
+                           .cpus = 3};
     wire_put_facts(out, &f);
 }
 
-static void *peer_open(void *script, uint32_t index, const char *name, struct transport *t, struct error *err, enum transport_phase *ret_phase)
+static void *peer_open(void *script, uint32_t index, const char *name, struct transport *t, struct error *err,
+                       enum transport_phase *ret_phase)
 {
     (void)script;
     (void)index;
@@ -207,10 +224,22 @@ static int end(void **unused)
 static void start(void)
 {
     static char job[] = "0123456789abcdef", owner[] = "o", empty[] = "";
-    static const struct node_callbacks callbacks = {.ready = ready, .lost = lost, .failed = failed, .ponged = ponged, .record = record, .fault = text};
-    struct node_options o = {.host = {.name = "gpu1", .kind = TRANSPORT_SIM}, .liveness_ms = 60, .hello_ms = 40, .reconnect_ms = 150, .backoff_ms = 1};
-    o.hello = (struct wire_hello){.job = job, .job_name = owner, .origin = owner, .owner = owner, .owner_name = owner, .variant = job, .work_dir = empty,
-                                  .base_dir = empty, .test_boot_id = empty};
+    static const struct node_callbacks callbacks = {
+        .ready = ready, .lost = lost, .failed = failed, .ponged = ponged, .record = record, .fault = text};
+    struct node_options o = {.host = {.name = "gpu1", .kind = TRANSPORT_SIM},
+                             .liveness_ms = 60,
+                             .hello_ms = 40,
+                             .reconnect_ms = 150,
+                             .backoff_ms = 1};
+    o.hello = (struct wire_hello){.job = job,
+                                  .job_name = owner,
+                                  .origin = owner,
+                                  .owner = owner,
+                                  .owner_name = owner,
+                                  .variant = job,
+                                  .work_dir = empty,
+                                  .base_dir = empty,
+                                  .test_boot_id = empty};
     scene.node = node_create(scene.loop, scene.pool, &o, &callbacks, NULL);
     assert_int_equal(node_state(scene.node), NODE_IDLE);
     node_connect(scene.node);
@@ -221,7 +250,8 @@ static void until(const char *tail)
 {
     uint64_t limit = mono_ns() + UINT64_C(20000000000);
     while (!scene.said.data || !str_ends(scene.said.data, tail)) {
-        if ((!loop_turn(scene.loop, true) && !str_ends(scene.said.data ? scene.said.data : "", tail)) || mono_ns() > limit)
+        if ((!loop_turn(scene.loop, true) && !str_ends(scene.said.data ? scene.said.data : "", tail)) ||
+            mono_ns() > limit)
             fail_msg("waiting for \"%s\"; said: %s", tail, scene.said.data ? scene.said.data : "nothing");
     }
 }
@@ -296,7 +326,8 @@ static void test_held(void **unused)
     scene.answer = ANSWER_HELD;
     start();
     until_failed();
-    CLEANUP(cleanup_free) char *want = xasprintf("failed %d: node \"gpu1\": the job is held by you@there (launch)\n", (int)ERROR_HELD);
+    CLEANUP(cleanup_free)
+    char *want = xasprintf("failed %d: node \"gpu1\": the job is held by you@there (launch)\n", (int)ERROR_HELD);
     assert_said(want);
     assert_said("--take-over");
 }
@@ -329,7 +360,7 @@ static void bad_frame(const struct buf *frame)
 static void test_bad_frames(void **state)
 {
     struct buf b = {0};
-    end(state); /* each has a scene of its own */
+    end(state);                                      /* each has a scene of its own */
     buf_append(&b, "\xff\xff\xff\xff\x40\0\0\0", 8); /* longer than any */
     bad_frame(&b);
     buf_clear(&b);
@@ -478,11 +509,20 @@ static void test_requests_while_away(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_noise_before_the_magic), CASE(test_endless_noise),      CASE(test_refused),
-        CASE(test_no_answer_to_hello),     CASE(test_held),               CASE(test_other_version),
-        CASE(test_bad_frames),             CASE(test_frames_in_pieces),   CASE(test_ping),
-        CASE(test_silence_is_a_loss),      CASE(test_reconnects),         CASE(test_gives_up_in_time),
-        CASE(test_told_to_give_up),        CASE(test_requests_while_away),
+        CASE(test_noise_before_the_magic),
+        CASE(test_endless_noise),
+        CASE(test_refused),
+        CASE(test_no_answer_to_hello),
+        CASE(test_held),
+        CASE(test_other_version),
+        CASE(test_bad_frames),
+        CASE(test_frames_in_pieces),
+        CASE(test_ping),
+        CASE(test_silence_is_a_loss),
+        CASE(test_reconnects),
+        CASE(test_gives_up_in_time),
+        CASE(test_told_to_give_up),
+        CASE(test_requests_while_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "sim_job.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +226,11 @@ static bool cut(struct sim_job *job)
     struct world *w = job->arg;
     if (!sim_is_cut(job->net) && fault(w, 1))
         accident(w);
+    if (!sim_is_cut(job->net) && chance(w, 15) && fault(w, 1)) {
+        say(w, "  interrupted");
+        w->launch_excused = true;
+        run_interrupt(job->run, SIGINT);
+    }
     return sim_is_cut(job->net);
 }
 
@@ -291,7 +297,7 @@ static bool one_controller(struct world *w)
     job->take_over = false;
     int rc = job->result.exit_status;
     say(w, "exit status %d: %s", rc, job->result.error.text);
-    if (rc != 0 && rc != 1 && rc != 3)
+    if (rc != 0 && rc != 1 && rc != 3 && rc != 130)
         violated(w, "exit status %d: %s", rc, job->result.error.text);
     if ((rc == 0) != (job->result.status == RUN_DONE) || (rc != 0 && !job->result.error.text[0]))
         violated(w, "exit status %d does not fit run status %d", rc, job->result.status);
