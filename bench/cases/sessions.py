@@ -3,7 +3,7 @@ import pathlib
 import subprocess
 import time
 
-HOSTS, PER_HOST = 32, 8
+HOSTS = 256
 
 
 def resident(pid):
@@ -15,14 +15,7 @@ def resident(pid):
 
 def rows(bench):
     fleet = bench.fleet(HOSTS)
-    # The same 32 servers under 8 names each: a name is a session, the sshd cannot tell.
-    config = (fleet.folder / "default").read_text()
-    names, hosts = [], ""
-    for i in range(1, HOSTS + 1):
-        for k in range(PER_HOST):
-            names.append(f"n{i}-{k}")
-            hosts += f"Host n{i}-{k}\n  HostName 127.0.0.1\n  Port {fleet.view_base + i}\n  HostKeyAlias node{i}\n"
-    ssh_config = bench.spec("many", hosts + config[config.index("Host *"):])
+    names, ssh_config = fleet.names(HOSTS), fleet.config("default")
 
     def measured(hosts):
         stop, up = bench.dir / "stop", bench.dir / "up"
@@ -50,7 +43,7 @@ def rows(bench):
                 p.kill()
                 p.wait()
 
-    few, many = measured(names[::PER_HOST][:8]), measured(names)
+    few, many = measured(names[:8]), measured(names)
     each = (many - few) / (len(names) - 8) / 1024
     yield {"work": f"{len(names)} idle SSH sessions", "against": "", "wanted": None,
            "value": f"{many / (1 << 20):.1f} MB resident, {each:.0f} KB a session"}

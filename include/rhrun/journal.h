@@ -4,7 +4,8 @@
  *   $RHRUN_HOME | $XDG_STATE_HOME/rhrun | ~/.local/state/rhrun      0700
  *     jobs/JOB/journal.db     SQLite, WAL, synchronous=FULL: meta (owner id, name, origin), events, requests
  *     jobs/JOB/lock           flock by the live controller; holds "pid owner_name\n"
- *     jobs/JOB/runs/RUN/      logs: ATTEMPT.spool (the node's spool, byte for byte), controller.log
+ *     jobs/JOB/runs/RUN/      logs: ATTEMPT.spool (the node's spool, byte for byte)
+ *     jobs/JOB/controller.log what a controller without a terminal says
  *
  * JOB = first 16 hex digits of SHA-256(name NUL origin). Appending never blocks: events are queued to the
  * journal's own thread, which commits whatever is queued in one transaction (group commit); `done` runs on the loop
