@@ -41,7 +41,7 @@ function(rhrun_agent_tests)
     add_dependencies(test_wire_agent rhrun_agent)
   endif()
   if(MUSL_GCC)
-    add_test(NAME agent_size COMMAND ${CMAKE_COMMAND} -DFILE=${CMAKE_BINARY_DIR}/agent/rhrun-agent -DMAX=102400
+    add_test(NAME agent_size COMMAND ${CMAKE_COMMAND} -DFILE=${CMAKE_BINARY_DIR}/agent/rhrun-agent -DMAX=100000
       -P ${CMAKE_SOURCE_DIR}/cmake/check-size.cmake)
   endif()
   find_program(QEMU_AARCH64 NAMES qemu-aarch64-static qemu-aarch64)
