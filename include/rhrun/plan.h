@@ -136,6 +136,7 @@ struct plan_record {
     const char *key, *inputs; /* inputs: JSON object as stored, for the reason */
     const char *when;    /* for people: "2026-11-20 14:02" */
     bool verified;       /* the node's ledger was asked and agrees */
+    bool unasked;        /* its node was to be asked and gave no answer */
     bool contradicted;   /* the node's ledger was asked and does not have it (`why_not`) */
     const char *why_not; /* "the node is a new machine", "kernels/k.so is gone", "the node's ledger does not have it";
                             for voided: "voided by --fresh" */

@@ -100,6 +100,7 @@ static int online(struct cli *c, struct plan *plan, struct journal *journal, str
             const char *when = records[i].when;
             records[i] = run_records(r)[i];
             records[i].when = when;
+            records[i].unasked = plan->steps[i / plan->node_count].kind->cached && !facts[i % plan->node_count].known;
         }
     }
     return rc;

@@ -87,6 +87,8 @@ static struct plan_decision decide_one(struct decider *d, const struct plan_step
     if (r->voided)
         return (struct plan_decision){VERDICT_AGAIN,
                                       r->why_not ? r->why_not : "asked for by --again, --fresh or --from"};
+    if (!r->present && r->unasked)
+        return (struct plan_decision){VERDICT_DEPENDS, "the node could not be asked"};
     if (!r->present)
         return (struct plan_decision){VERDICT_RUN, NULL};
     if (!str_eq(r->key, s->key) && (r->ok || r->live))

@@ -250,3 +250,15 @@ def test_the_man_page_names_every_command():
     page = (ROOT / "docs/rhrun.1").read_text()
     for name in COMMANDS:
         assert name in page
+
+
+def test_plan_says_which_node_could_not_be_asked(rhrun, job):
+    spec = job("""
+        cluster: {hosts: [{host: 127.0.0.1, port: 1}], ssh_config: none}
+        setup: [{name: s, run: "true"}]
+        entrypoint: {command: ["true"]}
+        """)
+    r = rhrun("plan", spec).ok()
+    assert "depends " in r.out and "the node could not be asked" in r.out
+    assert "127.0.0.1" in r.err and "refused" in r.err
+    assert "depends" not in rhrun("plan", "--offline", spec).ok().out
