@@ -255,6 +255,9 @@ void launch_failure_text(struct run *r)
         return;
     }
     run_cause_text(r->cause_outcome, res->cause, res->cause_value, what, sizeof what);
+    uint64_t timeout_ms = r->plan->spec->entrypoint.timeout_ms;
+    if (r->cause_outcome == OUTCOME_TIMED_OUT && timeout_ms)
+        snprintf(what, sizeof what, "timed out after %.1f s", (double)timeout_ms / 1000);
     if (res->cause_has_rank)
         error_set(&res->error, ERROR_JOB, "rank %u on node \"%s\": %s", res->cause_rank, res->cause_node, what);
     else

@@ -56,6 +56,12 @@ void step_run_own_env(const struct step_bind *bind, bool node_rank, struct step_
 int step_run_shell(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,
                    struct arena *arena, struct wire_run *run, struct error *err);
 
+/* around.c: plan and build of the shell text before and after the launch. */
+int step_around_plan(struct plan_builder *b, const struct spec *spec, const struct step_kind *kind,
+                     const struct spec_text *shell, struct error *err);
+int step_around_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                      struct arena *arena, struct wire_run *ret_run, struct error *err);
+
 /* The nodes that launch: all with `distributed`, else the first. */
 void step_on_launch_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s);
 

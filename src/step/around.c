@@ -1,0 +1,38 @@
+/* What prolog and epilog share: shell text of the entrypoint around the launch, on the nodes that launch, with every
+ * launch anew. */
+#include "internal.h"
+
+int step_around_plan(struct plan_builder *b, const struct spec *spec, const struct step_kind *kind,
+                     const struct spec_text *shell, struct error *err)
+{
+    const struct spec_entrypoint *entry = &spec->entrypoint;
+    if (!shell->text || !*shell->text)
+        return 0;
+    const char *text;
+    if (plan_expand(b, shell, EXPR_SHELL, &text, err) < 0)
+        return -1;
+    struct plan_step *s = plan_add(b, kind, kind->name, step_title(plan_arena(b), text));
+    s->item = shell;
+    s->command = text;
+    step_on_launch_nodes(b, spec, s);
+    plan_input(b, s, kind->name, text);
+    if (step_input_env(b, s, "env", spec->env, spec->env_count, err) < 0 ||
+        step_input_env(b, s, "entrypoint.env", entry->env, entry->env_count, err) < 0)
+        return -1;
+    step_input_after_all(b, s);
+    return 0;
+}
+
+int step_around_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                      struct arena *arena, struct wire_run *ret_run, struct error *err)
+{
+    struct step_env env = {.arena = arena};
+    const struct spec_env **late; /* what speaks of a rank is for the workers, not for this */
+    step_run_init(plan, step, bind, arena, ret_run);
+    if (step_run_env(plan, bind, true, &env, &late, err) < 0)
+        return -1;
+    step_run_own_env(bind, true, &env);
+    step_run_secrets(bind, arena, ret_run);
+    ret_run->env = env.list;
+    return step_run_shell(plan, bind, step->item, arena, ret_run, err);
+}
