@@ -11,7 +11,7 @@ list(FILTER agent_sources EXCLUDE REGEX "/src/base/(digest|diagnostics)\\.c$")
 file(GLOB agent_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/rhrun/*.h ${CMAKE_SOURCE_DIR}/src/agent/*.h)
 
 set(agent_flags -std=c17 -flto=auto -static -no-pie -fno-pie -ffunction-sections -fdata-sections
-  -fno-asynchronous-unwind-tables -fno-unwind-tables -fstack-protector-strong
+  -fno-asynchronous-unwind-tables -fno-unwind-tables
   -D_GNU_SOURCE -DRHRUN_AGENT -DRHRUN_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR}/include
   -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings
   -Wundef -Wvla -Wconversion -Wformat=2 -Wimplicit-fallthrough -Wswitch-enum
@@ -23,7 +23,11 @@ endif()
 # rhrun_build_agent(TARGET COMPILER FILE): one agent.
 function(rhrun_build_agent target compiler out)
   execute_process(COMMAND ${compiler} -Oz -E -x c /dev/null RESULT_VARIABLE oz OUTPUT_QUIET ERROR_QUIET)
-  set(small $<IF:$<EQUAL:${oz},0>,-Oz,-Os>) # gcc has -Oz from 12 on
+  if(oz EQUAL 0)
+    set(small -Oz -fstack-protector-strong)
+  else() # gcc before 12: the few KB that -Os is larger must not break the bound of 100 KB
+    set(small -Os -fstack-protector)
+  endif()
   get_filename_component(folder ${out} DIRECTORY)
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(OUTPUT ${out}
