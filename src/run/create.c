@@ -99,6 +99,7 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->arena = arena_create();
     r->tasks = xcalloc(r->plan->step_count * r->plan->node_count + 1, sizeof *r->tasks);
     r->lanes = xcalloc(r->plan->node_count, sizeof *r->lanes);
+    r->noted = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->noted);
     r->voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->voids);
     r->stop_deadline = loop_timer_create(loop, run_on_stop_deadline, r);
     r->finisher = loop_timer_create(loop, run_on_finisher, r);

@@ -39,6 +39,7 @@ struct run_task {
     struct loop_timer *retry;
     uint64_t started_ms, ended_ms;
     const char *reason; /* why it runs (again); NULL = never ran */
+    bool general;       /* the reason holds for every node */
 };
 
 enum lane_state { LANE_CONNECTING, LANE_LISTED, LANE_SETUP, LANE_SETTLING, LANE_BARRIER, LANE_FAILED };
@@ -79,6 +80,7 @@ struct run {
     struct transport_pool *pool;
     struct lane *lanes;
     struct run_task *tasks; /* [step * node_count + node] */
+    bool *noted;            /* per step: a general reason was told */
     bool *voids;            /* per step: redone whatever is recorded, by this run's flags */
     char id[17];
     const char *work;       /* names the working directory on the nodes */

@@ -115,6 +115,7 @@ static void decide(struct lane *lane, const struct plan_step *step)
     t->decided = true;
     if (is_voided(r, step, cell)) {
         t->reason = "asked for";
+        t->general = true;
         return;
     }
     if (cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key)) {
@@ -137,6 +138,7 @@ static void decide(struct lane *lane, const struct plan_step *step)
     } else if (cell && !str_eq(cell->key, step->key)) {
         const char *changed = plan_changed_inputs(step, cell->inputs, r->arena);
         t->reason = changed ? arena_printf(r->arena, "%s changed", changed) : "its inputs changed";
+        t->general = true;
     } else if (cell && cell->outcome == OUTCOME_FAILED) {
         t->reason = "it failed before";
     }
@@ -146,6 +148,16 @@ static void start_settling(struct lane *lane)
 {
     lane->state = LANE_SETTLING;
     node_settle(lane->node, lane->index + 1);
+}
+
+/* Why a step runs again: once where it is so for every node, else with the node's name. */
+static void note_reason(struct lane *lane, const struct plan_step *step, const struct run_task *t)
+{
+    struct run *r = lane->run;
+    if (!t->reason || (t->general && r->noted[step->id]))
+        return;
+    run_note(r, t->general ? EVENT_NODE_NONE : lane->index, "step \"%s\" runs again: %s", step->name, t->reason);
+    r->noted[step->id] = r->noted[step->id] || t->general;
 }
 
 void lane_advance(struct lane *lane)
@@ -171,8 +183,7 @@ void lane_advance(struct lane *lane)
         if (t->state == TASK_PENDING) {
             if (node_state(lane->node) != NODE_READY)
                 return; /* goes on when it is back */
-            if (t->reason)
-                run_note(r, lane->index, "step \"%s\" runs again: %s", step->name, t->reason);
+            note_reason(lane, step, t);
             task_start(r, step, lane->index);
         }
         return;
