@@ -373,6 +373,35 @@ void launch_task_ended(struct run *r, const struct plan_step *step)
         generation_ended(r);
 }
 
+/* A generation that has failed: what runs is stopped, what never started never will be. */
+static void end_failed(struct run *r, const struct plan_step *launch)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (launch->on[n] && run_task(r, launch, n)->state == TASK_PENDING)
+            run_task(r, launch, n)->state = TASK_FAILED;
+    stop_others(r, launch, STOP_GRACE_MS);
+}
+
+static bool has_begun(struct run *r, const struct plan_step *step)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n] && run_task(r, step, n)->state != TASK_PENDING)
+            return true;
+    return false;
+}
+
+static void resume_epilog(struct run *r, const struct plan_step *epilog, bool failed)
+{
+    if (failed) {
+        launch_failure_text(r);
+        r->fail_status = RUN_FAILED;
+    }
+    r->stage = STAGE_EPILOG;
+    start_phase(r, epilog, 0);
+    if (all_ended(r, epilog))
+        epilog_ended(r, epilog);
+}
+
 /* The controller was restarted behind the barrier: the tasks' states (from the journal) tell where it was. */
 void launch_resume(struct run *r)
 {
@@ -403,11 +432,11 @@ void launch_resume(struct run *r)
     if (pending && !failed) /* only a lost journal can leave this: the others' results were adopted */
         start_phase(r, launch, r->generation ? r->generation : 1);
     else if (failed)
-        stop_others(r, launch, STOP_GRACE_MS);
+        end_failed(r, launch);
     if (!all_ended(r, launch))
         return;
-    if (epilog && !failed && all_ended(r, epilog))
-        epilog_ended(r, epilog);
+    if (epilog && has_begun(r, epilog)) /* so the launch was judged before */
+        resume_epilog(r, epilog, failed);
     else
         generation_ended(r);
 }

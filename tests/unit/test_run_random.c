@@ -294,8 +294,9 @@ static bool one_controller(struct world *w)
         return false;
     }
     sim_job_close(job);
-    job->take_over = false;
     int rc = job->result.exit_status;
+    if (rc != 3) /* else a node that was away is still the lost journal's */
+        job->take_over = false;
     say(w, "exit status %d: %s", rc, job->result.error.text);
     if (rc != 0 && rc != 1 && rc != 3 && rc != 130)
         violated(w, "exit status %d: %s", rc, job->result.error.text);
