@@ -6,8 +6,8 @@
  * lane is there: prolog, launch generations, epilog. What happens is said to an observer as journal events (once
  * they are durable) and lines of output. Nothing here prints.
  *
- * The rules on attempts (design 4) are kept in three places: start_attempts (STARTED durable before RUN), reconcile
- * (journal against ledger after each HELLO) and finish_attempt (FINISHED durable before what depends on it).
+ * The rules on attempts are kept in three places: task_start_many (STARTED durable before RUN), lane_reconcile
+ * (journal against ledger after each HELLO) and task_finish (FINISHED durable before what depends on it).
  */
 #ifndef RHRUN_RUN_H
 #define RHRUN_RUN_H

@@ -32,7 +32,6 @@ const struct cli_option cli_options[] = {
     {OPT_RANK, 0, "rank", "R", "only this rank, byte for byte", false, false},
     {OPT_STEP, 0, "step", "NAME", "only this step", false, false},
     {OPT_NODE, 0, "node", "N", "only this node (its number)", false, false},
-    {OPT_RUN, 0, "run", "RUN", "of this run", false, false},
     {OPT_LIMIT, 'n', "limit", "N", "at most so many", false, false},
     {OPT_EVENTS, 0, "events", NULL, "its events as NDJSON", false, false},
 };

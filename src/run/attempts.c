@@ -54,9 +54,11 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
 {
     struct event_attempt *attempts = xcalloc(count, sizeof *attempts);
     struct start_ctx *ctx = xcalloc(1, sizeof *ctx + count * sizeof ctx->items[0]);
-    CLEANUP(cleanup_free)
-    char *bind =
-        xasprintf("{\"master_addr\":\"%s\",\"master_port\":%u}", r->master_addr ? r->master_addr : "", r->master_port);
+    const char *addr = r->master_addr ? r->master_addr : "";
+    struct buf bind = {0};
+    buf_puts(&bind, "{\"master_addr\":");
+    buf_json_string(&bind, addr, strlen(addr));
+    buf_printf(&bind, ",\"master_port\":%u}", r->master_port);
     struct arena *arena = arena_create();
     const char *inputs = plan_inputs_json(step, arena);
     ctx->run = r;
@@ -80,8 +82,9 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
     struct event e = {
         .type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
     if (generation)
-        e.bind_json = bind;
+        e.bind_json = bind.data;
     run_append_own(r, &e, on_started_durable, ctx);
+    buf_free(&bind);
     free(attempts);
     arena_destroy(arena);
     run_changed(r);

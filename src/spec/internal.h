@@ -10,11 +10,11 @@
 #include "rhrun/spec.h"
 
 enum {
-    SPEC_HOSTS_MAX = 100000,
+    SPEC_HOSTS_MAX = 65536, /* slots of a plan: EVENT_NODE_MAX */
     SPEC_NPROC_MAX = 4096,
     SPEC_STEPS_MAX = 10000,
     SPEC_ARGS_MAX_BYTES = 1 << 20,
-    SPEC_FILE_MAX_BYTES = 16 << 20, /* hostfile: 100,000 hosts of 160 bytes */
+    SPEC_FILE_MAX_BYTES = 16 << 20, /* hostfile: hosts of up to 256 bytes */
     SPEC_SECRET_MAX_BYTES = 1 << 20,
 };
 
