@@ -310,6 +310,37 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
         node_signal(lane->node, t->attempt, r->killing ? WIRE_KILL : WIRE_STOP, CANCEL_GRACE_MS);
 }
 
+struct attempt_search {
+    const char *attempt;
+    bool found;
+};
+
+static bool search_started(void *arg, const struct event *e)
+{
+    struct attempt_search *search = arg;
+    for (uint32_t i = 0; e->type == EVENT_STARTED && i < e->attempt_count; i++)
+        search->found = search->found || str_eq(e->attempts[i].attempt, search->attempt);
+    return !search->found;
+}
+
+/* Another controller has done this step meanwhile, under an attempt that this journal never started: its record stands
+ * for ours, which never started. The journal is read for it: only in the rare recovery that finds an attempt missing. */
+static const struct wire_record *done_by_another(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    const struct state_run *run = state_run_find(r->state, r->id);
+    const struct wire_record *latest = lane_latest(lane, step);
+    bool anew = step->kind->cached ? r->voids[step->id]
+                                   : run && (run->flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) != 0;
+    if (anew || !latest || !latest->same_boot || !wire_record_success(latest) || !str_eq(latest->key, step->key) ||
+        creates_gone(lane, step))
+        return NULL;
+    struct attempt_search search = {latest->attempt, false};
+    if (journal_each(r->journal, 0, search_started, &search, NULL) < 0 || search.found)
+        return NULL;
+    return latest;
+}
+
 /* An attempt of ours that the ledger does not have: on the same boot it never started, so its RUN is sent again;
  * otherwise a power cut may have taken the claim with it. */
 static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
@@ -318,14 +349,17 @@ static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
     struct run_task *t = run_task(r, step, lane->index);
     const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
     const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_record *other;
     bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
                 str_eq(cell->install, facts->install);
     if (same && (t->stop_wanted || (r->cancelling && step->kind->phase != PHASE_EPILOG)))
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
-    else if (same)
-        task_send(r, step, lane->index);
-    else
+    else if (!same)
         task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
+    else if ((other = done_by_another(lane, step)))
+        task_finish(r, step, lane->index, other, true);
+    else
+        task_send(r, step, lane->index);
 }
 
 /* A node that cannot have the workers asked for (no GPU) ends the run before its set-up, not behind it. */

@@ -167,6 +167,23 @@ def test_two_controllers_at_once(world, same_state):
         world.check(f"round {round_}: {[r.rc for r in results]}")
 
 
+@pytest.mark.parametrize("event, begun", [(3, "one"), (5, "two"), (8, "launch")], ids=["first-step", "second-step", "launch"])
+def test_another_controller_does_what_was_only_decided(box, job, event, begun):
+    """An attempt was committed and its RUN never left; somebody else does the step. It is not done again."""
+    spec = job("""
+        setup: [{name: one, run: "echo one >>$HOME/lines"}, {name: two, run: "echo two >>$HOME/lines"}]
+        entrypoint: {run: "echo launch >>$HOME/lines"}
+        """)
+    box.run(spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": event})
+    assert begun not in box.lines()
+    box.run(spec, env={"RHRUN_HOME": str(box.dir / "state2")}).ok()
+    assert box.lines() == ["one", "two", "launch"]
+    box.run(spec).ok()
+    assert box.lines() == ["one", "two", "launch"]
+    box.run("--again", spec).ok()
+    assert box.lines() == ["one", "two", "launch", "launch"]
+
+
 def test_killed_while_output_flows(box):
     """The log after the crash is what the worker wrote, byte for byte."""
     spec = box.spec("entrypoint:\n  run: |\n    i=0\n    while [ $i -lt 3000 ]; do echo \"line $i of the output\"; i=$((i+1)); done\n"
