@@ -243,8 +243,11 @@ static bool may_adopt(const struct lane *lane, const struct plan_step *step)
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     if (step->kind->cached)
         return !is_voided(r, step, cell);
-    return !cell && !(r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) &&
-           !r->plan->spec->entrypoint.always;
+    if ((r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) || r->plan->spec->entrypoint.always)
+        return false;
+    /* also where a run has adopted it and then could not go on, for another node's sake */
+    const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
+    return !cell || (run && run->status == RUN_INFRA && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key));
 }
 
 /* A lost state directory: what the ledger says of prolog, launch and epilog is taken over. */
