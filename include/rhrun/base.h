@@ -35,7 +35,6 @@ char *xasprintf(const char *fmt, ...) FORMAT(1, 2);
 char *xvasprintf(const char *fmt, va_list ap) FORMAT(1, 0);
 void cleanup_free(void *ptr);  /* for CLEANUP(cleanup_free) char *p = NULL; */
 void cleanup_close(int *fd);   /* for CLEANUP(cleanup_close) int fd = -1; */
-void cleanup_fclose(FILE **f); /* for CLEANUP(cleanup_fclose) FILE *f = NULL; */
 int base_steal_fd(int *fd);    /* returns *fd and leaves -1 there */
 
 /* ---- arena: memory of one lifetime, freed at once; zero-filled, aligned to 16 ---- */
@@ -69,6 +68,9 @@ char *buf_steal(struct buf *b); /* the text, owned by the caller (free); b is em
 void buf_shell_quote(struct buf *b, const char *s); /* appends s as one POSIX shell word */
 void buf_json_string(struct buf *b, const char *s, size_t len); /* appends "..." with JSON escapes;
                                                                    invalid UTF-8 becomes U+FFFD */
+
+/* Length of the valid UTF-8 sequence at s (left > 0 bytes are there), or 0. */
+size_t utf8_length(const unsigned char *s, size_t left);
 
 /* ---- strict parsing: the whole string, no blanks, no sign for unsigned, false on overflow ---- */
 bool parse_u64(const char *s, uint64_t *ret);

@@ -20,7 +20,6 @@
 struct node;
 
 enum node_state { NODE_IDLE, NODE_CONNECTING, NODE_GREETING, NODE_READY, NODE_WAITING, NODE_FAILED };
-const char *node_state_name(enum node_state s);
 
 /* All run on the loop. Pointers are valid during the call. Records and facts stay valid until the next callback. */
 struct node_callbacks {
@@ -66,14 +65,12 @@ const struct wire_facts *node_facts(const struct node *n); /* NULL before it was
 uint64_t node_lost_since_ms(const struct node *n);          /* loop time; 0 when READY */
 
 /* Requests; dropped when the node is not READY (the owner repeats what matters after `ready`). */
-void node_list(struct node *n, uint64_t token);
 void node_run(struct node *n, const struct wire_run *run);
 void node_attach(struct node *n, const char *attempt, uint64_t offset);
 void node_ack(struct node *n, const char *attempt, uint64_t offset);
 void node_signal(struct node *n, const char *attempt, enum wire_signal signal, uint32_t grace_ms);
 void node_ping(struct node *n, uint64_t token); /* token > 0; answered through `ponged` */
 void node_settle(struct node *n, uint64_t token);
-void node_check(struct node *n, uint64_t token, const struct wire_strings *paths);
 void node_forget(struct node *n, const struct wire_strings *attempts);
 
 #endif

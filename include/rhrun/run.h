@@ -104,11 +104,9 @@ struct run_node_view {
     const char *error; /* last loss, or NULL */
 };
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret);
-const struct plan *run_plan(const struct run *r);
 /* Records as plan_decide wants them: after `finished` in RUN_LOOK and RUN_VERIFY. */
 const struct plan_record *run_records(const struct run *r);
 const char *run_id(const struct run *r);
-uint32_t run_generation(const struct run *r);
 uint32_t run_restarts(const struct run *r);
 
 #endif

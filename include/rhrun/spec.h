@@ -182,9 +182,5 @@ enum expr_mode {
  * inserted as data. err has what is wrong; the caller adds the place. *ret is allocated in the arena. */
 enum expr_status expr_expand(const struct spec_text *text, enum expr_mode mode, const struct expr_context *ctx,
                              bool keep_late, struct arena *arena, const char **ret, struct error *err);
-/* Checks all expressions of text at load time: syntax, unknown names, with places. late_ok: names of node and worker may
- * occur. */
-void expr_check(const struct spec_text *text, const struct spec *spec, bool late_node, bool late_rank,
-                struct diagnostics *diagnostics);
 
 #endif

@@ -20,24 +20,6 @@ void tail_add(struct tail *t, const uint8_t *data, size_t len)
     t->len += len;
 }
 
-static size_t utf8_len(const uint8_t *s, size_t left)
-{
-    size_t n = s[0] < 0x80                    ? 1
-               : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4
-               : s[0] >= 0xE0 && s[0] < 0xF0  ? 3
-               : s[0] >= 0xC2 && s[0] < 0xE0  ? 2
-                                              : 0;
-    if (n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
-        (s[0] == 0xF4 && s[1] > 0x8F))
-        return 0;
-    return n;
-}
-
 /* Length of the terminal escape sequence at s (s[0] is ESC). */
 static size_t escape_len(const uint8_t *s, size_t left)
 {
@@ -85,7 +67,7 @@ void tail_format(const struct tail *t, char *out, size_t max)
         } else if (c < 0x20 || c == 0x7F) {
             i++;
         } else {
-            size_t len = utf8_len(t->data + i, left);
+            size_t len = utf8_length(t->data + i, left);
             if (!len)
                 out[n++] = '?';
             else

@@ -86,12 +86,6 @@ void cleanup_close(int *fd)
         close(*fd);
 }
 
-void cleanup_fclose(FILE **f)
-{
-    if (*f)
-        fclose(*f);
-}
-
 int base_steal_fd(int *fd)
 {
     int taken = *fd;
@@ -311,7 +305,7 @@ void buf_shell_quote(struct buf *b, const char *s)
 }
 
 /* Length of the valid UTF-8 sequence at s, or 0. */
-static size_t utf8_len(const unsigned char *s, size_t left)
+size_t utf8_length(const unsigned char *s, size_t left)
 {
     if (s[0] < 0x80)
         return 1;
@@ -332,7 +326,7 @@ void buf_json_string(struct buf *b, const char *s, size_t len)
     const unsigned char *p = (const unsigned char *)s;
     buf_putc(b, '"');
     for (size_t i = 0; i < len;) {
-        size_t n = utf8_len(p + i, len - i);
+        size_t n = utf8_length(p + i, len - i);
         if (n == 0) {
             buf_puts(b, "\xEF\xBF\xBD");
             i++;

@@ -54,13 +54,7 @@ static int cmd_validate(struct cli *c)
         return with_schema(c);
     struct diagnostics all = {0};
     for (size_t i = 0; i < c->word_count; i++) {
-        struct spec_overrides o = {.sets = c->values[OPT_SET],
-                                   .set_count = c->value_count[OPT_SET],
-                                   .params = c->values[OPT_PARAM],
-                                   .param_count = c->value_count[OPT_PARAM],
-                                   .on = c->value[OPT_ON],
-                                   .args = c->args,
-                                   .arg_count = c->arg_count};
+        struct spec_overrides o = cli_overrides(c);
         struct error err = ERROR_INIT;
         struct spec *spec;
         size_t before = all.count;

@@ -56,15 +56,20 @@ void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d)
     buf_free(&text);
 }
 
+struct spec_overrides cli_overrides(const struct cli *c)
+{
+    return (struct spec_overrides){.sets = c->values[OPT_SET],
+                                   .set_count = c->value_count[OPT_SET],
+                                   .params = c->values[OPT_PARAM],
+                                   .param_count = c->value_count[OPT_PARAM],
+                                   .on = c->value[OPT_ON],
+                                   .args = c->args,
+                                   .arg_count = c->arg_count};
+}
+
 int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
 {
-    struct spec_overrides o = {.sets = c->values[OPT_SET],
-                               .set_count = c->value_count[OPT_SET],
-                               .params = c->values[OPT_PARAM],
-                               .param_count = c->value_count[OPT_PARAM],
-                               .on = c->value[OPT_ON],
-                               .args = c->args,
-                               .arg_count = c->arg_count};
+    struct spec_overrides o = cli_overrides(c);
     struct diagnostics d = {0};
     struct error err = ERROR_INIT;
     int rc = spec_load(path, &o, c->arena, ret, &d, &err);
@@ -124,12 +129,10 @@ void cli_duration(uint64_t ms, char ret[32])
 
 int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct error *err)
 {
-    struct spec_overrides o = {.sets = c->values[OPT_SET],
-                               .set_count = c->value_count[OPT_SET],
-                               .params = c->values[OPT_PARAM],
-                               .param_count = c->value_count[OPT_PARAM],
-                               .on = c->value[OPT_ON],
-                               .identity_only = true};
+    struct spec_overrides o = cli_overrides(c);
+    o.args = NULL;
+    o.arg_count = 0;
+    o.identity_only = true;
     struct diagnostics d = {0};
     struct spec *spec;
     char id[17];

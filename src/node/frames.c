@@ -19,11 +19,6 @@ static void send_token(struct node *n, enum wire_type type, uint64_t token)
     send_frame(n, &b);
 }
 
-void node_list(struct node *n, uint64_t token)
-{
-    send_token(n, WIRE_LIST, token);
-}
-
 void node_ping(struct node *n, uint64_t token)
 {
     send_token(n, WIRE_PING, token);
@@ -68,16 +63,6 @@ void node_signal(struct node *n, const char *attempt, enum wire_signal signal, u
     wire_put_string(&b, attempt);
     wire_put_u8(&b, (uint8_t)signal);
     wire_put_u32(&b, grace_ms);
-    wire_end(&b, at);
-    send_frame(n, &b);
-}
-
-void node_check(struct node *n, uint64_t token, const struct wire_strings *paths)
-{
-    struct buf b = {0};
-    size_t at = wire_begin(&b, WIRE_CHECK);
-    wire_put_u64(&b, token);
-    wire_put_strings(&b, paths);
     wire_end(&b, at);
     send_frame(n, &b);
 }

@@ -6,13 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const state_names[] = {"idle", "connecting", "greeting", "ready", "waiting", "failed"};
-
-const char *node_state_name(enum node_state s)
-{
-    return state_names[s];
-}
-
 static bool transition_legal(enum node_state from, enum node_state to)
 {
     switch (from) {

@@ -148,6 +148,7 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
 enum outcome record_outcome(const struct wire_record *record);
 /* lane.c */
 extern const struct node_callbacks lane_callbacks;
+void lane_bind(struct lane *lane); /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
 bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node); /* on_unknown: fail; true: the run fails */

@@ -446,6 +446,21 @@ static struct lane *lane_of(void *arg, struct node *n)
     return &r->lanes[node_index(n)];
 }
 
+void lane_bind(struct lane *lane)
+{
+    const struct wire_facts *facts = node_facts(lane->node);
+    struct buf json = {0};
+    run_facts_json(facts, &json);
+    struct event e = {.type = EVENT_NODE_BOUND,
+                      .node = lane->index,
+                      .host = node_name(lane->node),
+                      .install = facts->install,
+                      .boot_id = facts->boot_id,
+                      .facts_json = json.data};
+    run_append(lane->run, &e, NULL, NULL);
+    buf_free(&json);
+}
+
 static void on_ready(void *arg, struct node *n, bool again)
 {
     struct lane *lane = lane_of(arg, n);
@@ -458,18 +473,8 @@ static void on_ready(void *arg, struct node *n, bool again)
     run_learn_node(r, lane->index);
     for (size_t i = 0; i < r->plan->step_count; i++)
         run_task(r, &r->plan->steps[i], lane->index)->sent = false;
-    if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY && !r->probing) {
-        struct buf json = {0};
-        run_facts_json(facts, &json);
-        struct event e = {.type = EVENT_NODE_BOUND,
-                          .node = lane->index,
-                          .host = node_name(n),
-                          .install = facts->install,
-                          .boot_id = facts->boot_id,
-                          .facts_json = json.data};
-        run_append(r, &e, NULL, NULL);
-        buf_free(&json);
-    }
+    if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY && !r->probing)
+        lane_bind(lane);
     if (again)
         run_note(r, lane->index, "the node is back");
     struct error err = ERROR_INIT;

@@ -294,19 +294,8 @@ static void probe_done(struct run *r)
         run_fail(r, RUN_FAILED, &err);
         return;
     }
-    for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const struct wire_facts *facts = node_facts(r->lanes[n].node);
-        struct buf json = {0};
-        run_facts_json(facts, &json);
-        struct event e = {.type = EVENT_NODE_BOUND,
-                          .node = n,
-                          .host = node_name(r->lanes[n].node),
-                          .install = facts->install,
-                          .boot_id = facts->boot_id,
-                          .facts_json = json.data};
-        run_append(r, &e, NULL, NULL);
-        buf_free(&json);
-    }
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        lane_bind(&r->lanes[n]);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         lane_reconcile(&r->lanes[n]);
 }

@@ -48,11 +48,6 @@ void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
     ret->error = lane->error.code != ERROR_NONE ? lane->error.text : NULL;
 }
 
-const struct plan *run_plan(const struct run *r)
-{
-    return r->plan;
-}
-
 const struct plan_record *run_records(const struct run *r)
 {
     return r->records;
@@ -61,11 +56,6 @@ const struct plan_record *run_records(const struct run *r)
 const char *run_id(const struct run *r)
 {
     return r->id;
-}
-
-uint32_t run_generation(const struct run *r)
-{
-    return r->generation;
 }
 
 uint32_t run_restarts(const struct run *r)

@@ -56,14 +56,6 @@ enum expr_name expr_name_find(const char *whole, const char *member)
     return NAME_UNKNOWN;
 }
 
-const char *expr_name_text(enum expr_name name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (names[i].name == name)
-            return names[i].text;
-    return name == NAME_PARAM ? "params" : name == NAME_ENV ? "env" : "?";
-}
-
 enum expr_scope expr_name_scope(enum expr_name name)
 {
     for (size_t i = 0; i < ARRAY_LEN(names); i++)

@@ -288,13 +288,6 @@ void expr_check_rules(const struct spec_text *text, const struct spec *spec, con
     arena_destroy(c.arena);
 }
 
-void expr_check(const struct spec_text *text, const struct spec *spec, bool late_node, bool late_rank,
-                struct diagnostics *diagnostics)
-{
-    struct expr_rules rules = {.scope = late_rank ? SCOPE_RANK : late_node ? SCOPE_NODE : SCOPE_LOAD};
-    expr_check_rules(text, spec, &rules, false, diagnostics);
-}
-
 const char *expand_now(struct load *l, const struct spec_text *text)
 {
     static const struct expr_rules rules = {.scope = SCOPE_LOAD};

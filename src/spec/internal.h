@@ -71,7 +71,8 @@ struct expr_rules {
     bool args_in_shell; /* `args` may stand in shell text */
     size_t first;  /* how many "${{" of the same value stand before this text */
 };
-/* As expr_check, with the rules told apart. shell: also that every value can be inserted safely. */
+/* Checks all expressions of text at load time: syntax, unknown names, names that are not known there, with places.
+ * shell: also that every value can be inserted safely. */
 void expr_check_rules(const struct spec_text *text, const struct spec *spec, const struct expr_rules *rules, bool shell,
                       struct diagnostics *diagnostics);
 /* Expands at load time; NULL after a fault was added. */
@@ -115,7 +116,6 @@ struct expr_fault {
 };
 /* text begins behind "${{"; *ret_used is the length to behind "}}". NULL and fault. */
 const struct expr *expr_parse(const char *text, struct arena *arena, size_t *ret_used, struct expr_fault *fault);
-const char *expr_name_text(enum expr_name name);
 enum expr_name expr_name_find(const char *whole, const char *member);
 enum expr_scope expr_name_scope(enum expr_name name);
 /* in_env: below an env value, where env itself is not known. */
