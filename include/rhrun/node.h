@@ -38,6 +38,11 @@ struct node_callbacks {
     void (*settled)(void *arg, struct node *n, uint64_t token, const char *error);
     void (*checked)(void *arg, struct node *n, uint64_t token, const uint8_t *exists, uint32_t count);
     void (*fault)(void *arg, struct node *n, const char *attempt, const char *text); /* a request was not done */
+    void (*sync_state)(void *arg, struct node *n, const struct wire_sync_state *s);
+    void (*entries)(void *arg, struct node *n, const struct wire_entries *e);
+    void (*file_data)(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,
+                      const uint8_t *data, uint32_t len);
+    void (*drained)(void *arg, struct node *n); /* node_room says yes again */
 };
 
 struct node_options {
@@ -46,6 +51,7 @@ struct node_options {
     struct transport_host host; /* strings must outlive the node */
     struct wire_hello hello;    /* host_digest and version are filled in; strings must outlive the node */
     struct wire_strings checks; /* paths of a CHECK sent with every HELLO (token 1), answered before `listed` */
+    struct wire_strings check_trees; /* three strings each: name, root, id; answered behind those of checks */
     uint32_t liveness_ms;       /* lost when nothing was heard for so long; 0 = 15 s */
     uint32_t hello_ms;          /* between the agent's start and its HELLO answer; 0 = 15 s */
     uint64_t reconnect_ms;      /* how long it tries to come back; 0 = 5 min */
@@ -72,5 +78,16 @@ void node_signal(struct node *n, const char *attempt, enum wire_signal signal, u
 void node_ping(struct node *n, uint64_t token); /* token > 0; answered through `ponged` */
 void node_settle(struct node *n, uint64_t token);
 void node_forget(struct node *n, const struct wire_strings *attempts);
+/* Transfers: a sender asks node_room before each frame with data, and goes on in `drained` when it says no. */
+bool node_room(const struct node *n);
+void node_sync(struct node *n, const struct wire_sync *sync);
+void node_sync_all(struct node *n, const char *attempt);
+void node_file(struct node *n, const char *attempt, const char *path, uint32_t mode, uint64_t size,
+               const uint8_t *oid, uint64_t offset, const void *data, size_t len);
+void node_file_data(struct node *n, const char *attempt, const void *data, size_t len);
+void node_remove(struct node *n, const char *attempt, const struct wire_strings *paths);
+void node_sync_end(struct node *n, const char *attempt);
+void node_glob(struct node *n, uint64_t token, const char *pattern);
+void node_get(struct node *n, uint64_t token, const char *path, uint64_t offset, uint64_t size, uint64_t mtime_ns);
 
 #endif

@@ -18,19 +18,23 @@
 
 #include "rhrun/base.h"
 #include "rhrun/spec.h"
+#include "rhrun/tree.h"
 
 struct plan;
 struct plan_step;
 struct plan_builder; /* while planning */
 struct step_bind;    /* what binds at run time: see step.h */
 struct wire_run;
+struct step_sync;    /* what a step brings to a node: see step.h */
+struct step_fetch;   /* what a step brings home: see step.h */
 
 struct plan_input {
     const char *name;  /* "run", "inputs data/x.csv", "env PATH_TO", "after kernels" */
     const char *value; /* short text itself, or "sha256:HEX" of longer text */
 };
 
-enum plan_phase { PHASE_SETUP, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG };
+enum plan_phase { PHASE_SETUP, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG, PHASE_OUTPUTS };
+/* How a step is done on a node: by a RUN; by a transfer of files to it, from it; exactly one of build, sync, fetch is set. */
 
 struct step_kind {
     const char *name;  /* "activate", "run", "prolog", "launch", "epilog" */
@@ -42,6 +46,14 @@ struct step_kind {
     /* Fills the RUN message for one node: everything but attempt and key. Memory in the arena. */
     int (*build)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                  struct arena *arena, struct wire_run *ret_run, struct error *err);
+    /* The tree that is to be on the node, and where. */
+    int (*sync)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                struct arena *arena, struct step_sync *ret, struct error *err);
+    /* The files that are to come home, and where to. */
+    int (*fetch)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                 struct arena *arena, struct step_fetch *ret, struct error *err);
+    bool verify; /* installs: where an earlier step with `verify` ran in this run, a kept one is run too: its RUN looks first whether
+                    what it installed is still as it left it, and does no more then */
 };
 
 struct plan_step {
@@ -63,6 +75,22 @@ struct plan_step {
     bool on_unknown_fail;
     const char *creates;  /* path below the working directory that exists while the step's result does, or NULL */
     const char *hint;     /* "narrow it with inputs", or NULL */
+    bool shared;          /* acts only below the base folder: on nodes that share one (facts.home_id) it is done by the first of
+                             them, for all */
+    const char *tree_name, *tree_root; /* of a sync, as in wire.h (the name without the working directory's variant: the run adds
+                             it where tree_root is relative); NULL = none, or known on the node only */
+    const struct tree *tree; /* of a sync, else NULL */
+};
+
+/* Trees and files that planning reads; gathered before it (cli), so that plan stays pure. All optional. */
+struct plan_sources {
+    const struct tree *workdir;       /* spec.workdir */
+    const char *commit;               /* when it is a repository's */
+    const struct tree *const *files;  /* per item of spec.files */
+    const struct tree *const *copies; /* per item of spec.setup: those of ITEM_COPY, else NULL */
+    /* The content of a file below the working directory (of the tree, or in place); -1: there is none such (ERROR_SPEC). */
+    int (*read)(void *arg, const char *path, struct buf *ret, struct error *err);
+    void *arg;
 };
 
 struct plan_rank { /* the rank table of the native launch */
@@ -71,6 +99,7 @@ struct plan_rank { /* the rank table of the native launch */
 
 struct plan {
     const struct spec *spec;
+    const struct plan_sources *sources; /* never NULL; empty where there are none */
     uint32_t node_count;
     struct plan_step *steps; /* in order; set-up first, then prolog, launch, epilog */
     size_t step_count;
@@ -89,7 +118,7 @@ struct plan_facts {
 
 /* 0 and *ret_plan in the arena, or -1 (for instance an input file that cannot be read). facts: node_count of them or NULL. */
 int plan_compile(const struct spec *spec, const struct step_kind *const *kinds /* NULL-terminated */,
-                 const struct plan_facts *facts, struct arena *arena, struct plan **ret_plan, struct error *err);
+                 const struct plan_sources *sources /* or NULL */, const struct plan_facts *facts, struct arena *arena, struct plan **ret_plan, struct error *err);
 /* Can this node take its workers, by its facts alone? Asked before anything starts there. */
 int plan_check_node(const struct plan *plan, uint32_t node, const struct plan_facts *facts, struct error *err);
 /* Binds the rank table once counts are known; false and err when gpu was asked and a node has none. */
@@ -114,16 +143,21 @@ struct plan_step *plan_at(struct plan_builder *b, size_t i);
 int plan_expand(struct plan_builder *b, const struct spec_text *text, enum expr_mode mode, const char **ret,
                 struct error *err);
 struct arena *plan_arena(struct plan_builder *b);
+const struct plan_sources *plan_sources_of(struct plan_builder *b);
+/* The files of the working directory's tree that match, by their oids; without a tree as plan_input_files in the spec's folder. */
+int plan_input_tree_files(struct plan_builder *b, struct plan_step *s, const struct spec_texts *patterns,
+                          struct error *err);
 
 /* ---- verdicts ---- */
 enum verdict {
     VERDICT_KEEP,       /* recorded with this key, and nothing speaks against it */
     VERDICT_RUN,        /* never ran here */
     VERDICT_AGAIN,      /* ran, but `reason` */
+    VERDICT_VERIFY,     /* kept, but looked at: an earlier installation runs, which may have changed what this one left */
     VERDICT_DEPENDS,    /* only the node can tell (offline; or facts are old) */
     VERDICT_NOT_NEEDED, /* the launch's result is kept, so its set-up need not be there */
 };
-const char *verdict_name(enum verdict v); /* "keep", "run", "run again", "depends on the node", "not needed" */
+const char *verdict_name(enum verdict v); /* "keep", "run", "run again", "verify", "depends on the node", "not needed" */
 
 /* What is recorded of a (step, node), from the journal or from the node's ledger; passed in, so that plan stays pure. */
 struct plan_record {

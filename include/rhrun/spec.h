@@ -72,19 +72,68 @@ struct spec_host {
     struct place place;
 };
 
+/* Where files come from: a folder or file of this machine, or a commit of a repository. */
+struct spec_source {
+    const char *path;          /* absolute; NULL = a repository */
+    struct spec_text url, ref; /* of a repository; ref.text NULL = its HEAD */
+    struct spec_texts exclude, include; /* patterns as in .gitignore */
+    struct place place;
+};
+struct spec_file { /* an item of `files` */
+    const char *name;          /* of its step: "files-1" */
+    struct spec_source source;
+    struct spec_text to;       /* node path (wire.h) of the folder, or of the file when the source is one; a trailing / makes it a folder */
+    struct place place;
+};
+enum spec_venv { VENV_AUTO, VENV_TRUE, VENV_FALSE, VENV_PATH };
+struct spec_python {
+    struct spec_text interpreter; /* "python3", looked up in PATH after activate, or a path */
+    enum spec_venv venv;          /* AUTO: one of the job once pip or requirements install something */
+    struct spec_text venv_path;   /* VENV_PATH: node path */
+    bool system_site_packages;    /* default true */
+    struct spec_text conda;       /* name or path of an existing conda environment, instead of a venv; text NULL = none */
+    struct place place;
+};
+
 enum spec_on_kind { ON_ALL, ON_FIRST, ON_LIST };
-struct spec_step { /* an item of setup; this version knows `run` */
-    const char *name;      /* given, or derived and unique: "run-1" */
-    struct spec_text run;  /* shell */
-    struct spec_texts inputs; /* glob patterns relative to the working directory */
-    struct spec_text creates;
+enum spec_item { ITEM_RUN, ITEM_PIP, ITEM_REQUIREMENTS, ITEM_APT, ITEM_CONDA, ITEM_GIT, ITEM_COPY };
+struct spec_step { /* an item of set-up; `packages` come first, then `requirements`, then the list `setup` */
+    const char *name;      /* given, or derived and unique: "run-1", "pip-2", "requirements.txt" */
+    enum spec_item item;
+    struct spec_text run;  /* RUN: shell */
+    struct spec_texts packages; /* PIP, APT, CONDA: what to install; of PIP "./" and "./path[extra]" are below the working directory */
+    bool upgrade, editable;     /* PIP (upgrade: REQUIREMENTS too) */
+    struct spec_text index_url; /* PIP, REQUIREMENTS */
+    struct spec_texts extra_index_url, find_links, options; /* PIP, REQUIREMENTS; options: PIP, REQUIREMENTS, APT, CONDA */
+    struct spec_texts channels; /* CONDA */
+    struct spec_text file;      /* REQUIREMENTS: below the working directory */
+    struct spec_text url, ref;  /* GIT */
+    struct spec_source source;  /* COPY */
+    struct spec_text to;        /* GIT, COPY: node path */
+    struct spec_texts inputs; /* RUN: glob patterns relative to the working directory */
+    struct spec_text creates; /* RUN */
     enum spec_on_kind on;
     uint32_t *on_nodes;    /* ON_LIST */
     size_t on_count;
     uint32_t retry_times;  /* further attempts after the first */
     uint64_t retry_backoff_ms;
-    bool on_unknown_fail;  /* on_unknown: fail; default redo, with a warning */
+    bool on_unknown_fail;  /* RUN: on_unknown: fail; default redo, with a warning */
     uint64_t timeout_ms;   /* 0 = none */
+    struct place place;
+};
+
+enum spec_when { WHEN_ALWAYS, WHEN_SUCCESS };
+struct spec_output {
+    const char *name;      /* of its step: "outputs-1" */
+    struct spec_text from; /* node path with wildcards */
+    struct spec_text to;   /* folder here; relative to the spec's folder. With several nodes and no ${{ node... }} in it, each
+                              node's files go to to/NODE/ */
+    enum spec_when when;   /* default always */
+    uint64_t every_ms;     /* also so often while the launch runs; 0 = no */
+    bool restore;          /* what `to` holds is put back on a node that does not have it, before the launch */
+    enum spec_on_kind on;  /* `nodes`: all, first (default) or a list */
+    uint32_t *on_nodes;
+    size_t on_count;
     struct place place;
 };
 
@@ -98,10 +147,11 @@ struct spec_distributed {
     struct place place;
 };
 
-enum spec_entry_kind { ENTRY_SCRIPT, ENTRY_MODULE, ENTRY_COMMAND, ENTRY_RUN };
+enum spec_entry_kind { ENTRY_SCRIPT, ENTRY_MODULE, ENTRY_COMMAND, ENTRY_RUN, ENTRY_FUNCTION };
 struct spec_entrypoint {
     enum spec_entry_kind kind;
-    struct spec_text target;   /* script path, module name, shell text */
+    struct spec_text target;   /* script path, module name, shell text, "module:function" */
+    const struct doc_node *kwargs; /* FUNCTION: an object; scalars may hold ${{ }}; NULL = none */
     struct spec_texts command; /* ENTRY_COMMAND: argv */
     struct spec_texts args;    /* split already when given as one string; pass-through ARGs are appended */
     struct spec_env *env;
@@ -129,6 +179,14 @@ struct spec {
     size_t env_count;
     struct spec_secret *secrets;
     size_t secret_count;
+    const char *job_id;    /* 16 hex: first digits of SHA-256(name NUL origin) */
+    bool has_workdir;
+    struct spec_source workdir;
+    struct spec_file *files;
+    size_t file_count;
+    struct spec_python python;
+    struct spec_output *outputs;
+    size_t output_count;
     struct spec_step *setup;
     size_t setup_count;
     struct spec_text activate;

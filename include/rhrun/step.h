@@ -50,10 +50,29 @@ struct step_bind {
     uint32_t master_port;
     const struct spec_secret *secrets; /* resolved (spec_resolve_secrets); those with value NULL are skipped */
     size_t secret_count;
+    const char *work;               /* the working directory's name on the nodes (variant, or that after --fresh) */
+    const char *result_dir;         /* absolute folder here for a function's results; NULL = not known */
     uint64_t log_limit_bytes;       /* 0 = STEP_LOG_LIMIT_BYTES */
 };
 
-/* NULL-terminated, in the order of the steps: activate, run, prolog, launch, epilog. */
+/* What `sync` of a kind says. */
+struct step_sync {
+    const struct tree *tree;
+    const char *name; /* of the tree on the node (wire.h); one in the working directory has the variant's name in it */
+    const char *root; /* node path */
+    bool missing;     /* WIRE_SYNC_MISSING */
+};
+/* What `fetch` of a kind says. */
+struct step_fetch {
+    const char *from;  /* node path with wildcards */
+    const char *to;    /* absolute folder here */
+    enum spec_when when;
+    uint64_t every_ms;
+    bool required;     /* no file there is a failure (a function's result); else it is a note */
+};
+
+/* NULL-terminated, in the order of the steps: sync, files, activate, venv, the items of set-up, restore, prolog, launch,
+ * epilog, result, outputs. */
 extern const struct step_kind *const step_kinds[];
 
 /* "10.0.0.1,10.0.0.2,...": RHRUN_NODE_ADDRS; "" when it would be longer than STEP_ADDRS_MAX or nodes is NULL. */

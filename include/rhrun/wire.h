@@ -25,7 +25,7 @@
 
 #include "rhrun/base.h"
 
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
 #define WIRE_MAGIC "\nRHRUN-AGENT-1\n"
 enum {
     WIRE_HEADER_SIZE = 8,
@@ -49,8 +49,19 @@ enum wire_type {
     WIRE_SIGNAL,     /* string attempt, u8 wire_signal, u32 grace_ms */
     WIRE_PING,       /* u64 token */
     WIRE_SETTLE,     /* u64 token: one syncfs of the ledger's and the working directory's file system */
-    WIRE_CHECK,      /* u64 token, list of paths (relative to the working directory): do they exist? */
+    WIRE_CHECK,      /* u64 token, list of paths: do they exist? list of trees, three strings each (name, root, id as in
+                        struct wire_sync): is that tree there, complete and unchanged? */
     WIRE_FORGET,     /* list of attempts whose record and output are no longer needed (ended ones only) */
+    WIRE_SYNC,       /* struct wire_sync: files are to be brought; claimed like a RUN. SYNC_STATE | BUSY | RECORD | FAULT */
+    WIRE_SYNC_ALL,   /* string attempt: the base in SYNC_STATE is not known here: SYNC_STATE once more, with base "" and
+                        every file */
+    WIRE_FILE,       /* string attempt, string path, u32 mode, u64 size, bytes oid, u64 offset, bytes: a file or link from
+                        its beginning (offset 0) or, of a partial one, from where it stopped; whole if so many bytes */
+    WIRE_FILE_DATA,  /* string attempt, bytes: the next part of the file under way */
+    WIRE_REMOVE,     /* string attempt, list of paths: files of the old tree that the new one does not have */
+    WIRE_SYNC_END,   /* string attempt: all is sent. EXIT follows */
+    WIRE_GLOB,       /* u64 token, string pattern: which files are there? ENTRIES follow */
+    WIRE_GET,        /* u64 token, string path, u64 offset, u64 size, u64 mtime_ns: DATA follows, as of ENTRIES */
     /* agent to controller */
     WIRE_HELLO_OK = 64, /* struct wire_facts */
     WIRE_HELD,          /* string owner_name, string reason ("connection" or the live attempt's slot), u64 epoch */
@@ -62,9 +73,13 @@ enum wire_type {
     WIRE_EXIT,          /* struct wire_record: ended or lost; sent after all its output */
     WIRE_PONG,          /* u64 token, u64 mono_ns, u64 wall_ms of the node, u32 a TCP port that is free there now */
     WIRE_SETTLED,       /* u64 token, string error ("" = done) */
-    WIRE_CHECKED,       /* u64 token, list of u8 (1: exists) as bytes */
+    WIRE_CHECKED,       /* u64 token, bytes: one for each path, then one for each tree (1: it is) */
     WIRE_FAULT,         /* string attempt ("" = the connection), string text: the request was not done */
     WIRE_FENCED,        /* u64 epoch, string owner_name */
+    WIRE_SYNC_STATE,    /* struct wire_sync_state; several frames, the last one says so */
+    WIRE_ENTRIES,       /* struct wire_entries; several frames, the last one says so */
+    WIRE_DATA,          /* u64 token, u64 offset, u8 last, string error, bytes: consecutive; the file is complete with
+                           last = 1 and error "" ("changed": it is not the one of ENTRIES any more) */
 };
 
 enum wire_signal { WIRE_STOP = 1 /* TERM, grace, KILL */, WIRE_KILL = 2 /* at once */ };
@@ -124,6 +139,71 @@ struct wire_worker {
 
 enum wire_kind { WIRE_KIND_STEP = 1, WIRE_KIND_LAUNCH = 2 };
 
+/*
+ * A node path (creates, roots, patterns, paths of CHECK): absolute; "@base/..." below the base folder; "~/..." below
+ * the home directory; else relative to the working directory.
+ *
+ * Trees on a node. A tree has a name (one per working directory and per place that `files` names) and a root, the folder
+ * its files go to. The agent keeps an index per tree, BASE/t/JOB/NAME/index where the root is below the base folder, else
+ * BASE/m/MACHINE/jobs/JOB/t/NAME/index (base folders are shared, other roots need not be): the id of the complete tree it
+ * describes ("" while a transfer is under way) and per file its oid, mode, size, mtime and inode as they were when it was
+ * written. A file whose stat data differ is changed: it counts as not there, and is sent again. Paths in frames are
+ * checked as tree.h says; none passes through a symbolic link below the root. A file is written under a temporary name on
+ * the root's file system, then renamed; one over TREE_PART_MIN bytes that was cut off stays as a part and goes on where it
+ * stopped. Files that are in no index are never touched, but one that stands where a file of the tree belongs is
+ * replaced; a folder there is an error that names it, unless only files of the index were in it. Removing the last file
+ * of a folder removes the folder if it is empty then. A FILE that fails ends the attempt with WIRE_CAUSE_SETUP,
+ * its tail naming the file and the reason; all that came before it is kept in the index.
+ */
+enum wire_sync_flag {
+    WIRE_SYNC_DISTRUST = 1, /* power may have been lost since: nothing of the index counts */
+    WIRE_SYNC_MISSING = 2,  /* only what is not there at all is brought; what is there stays, whatever it is */
+};
+enum { TREE_PART_MIN = 1 << 20, WIRE_FILE_MAX = 256 << 10 /* bytes of one FILE or FILE_DATA */ };
+
+struct wire_sync {
+    char *attempt, *slot, *key; /* as in struct wire_run */
+    char *name;  /* of the tree: a safe file name */
+    char *root;  /* node path of a folder; made (0755 under the umask; the working directory as ever) */
+    char *tree;  /* id of the tree that is to be, 40 hex digits */
+    uint8_t flags; /* enum wire_sync_flag */
+};
+struct wire_sync_file { /* differs from the base */
+    char *path;
+    const uint8_t *oid; /* WIRE_OID_SIZE bytes, or NULL: not there, or changed */
+};
+struct wire_sync_part { /* the beginning of a file, cut off earlier */
+    const uint8_t *oid;
+    uint64_t size;
+};
+enum { WIRE_OID_SIZE = 20 };
+struct wire_sync_state {
+    char *attempt;
+    char *base; /* the tree that is there but for `files`; "" = none */
+    uint8_t last;
+    struct wire_sync_file *files;
+    uint32_t file_count;
+    struct wire_sync_part *parts;
+    uint32_t part_count;
+};
+
+/* GLOB: a node path with * ? [] within a part and ** for any number of parts; a folder means all below it. Dot files match.
+ * Symbolic links are entries of their own and never followed below the first wildcard. */
+struct wire_entry {
+    char *path;      /* below `prefix`; no "." or ".." */
+    uint32_t mode;   /* st_mode: regular file, link or folder */
+    uint64_t size, mtime_ns, inode;
+    char *target;    /* of a link, else "" */
+};
+struct wire_entries {
+    uint64_t token;
+    char *error;  /* "" = none; else nothing else counts */
+    char *prefix; /* absolute: the pattern's leading folder without wildcards (of a single file: its folder) */
+    uint8_t last;
+    struct wire_entry *entries;
+    uint32_t entry_count;
+};
+
 struct wire_run {
     char *attempt; /* WIRE_ID_LEN hex digits */
     char *slot;    /* "setup:kernels", "launch": one live attempt per slot of a job on a node */
@@ -132,7 +212,8 @@ struct wire_run {
     char *cwd;     /* relative to the working directory ("" = itself) or absolute */
     char *env_in;  /* name of an environment captured before, used instead of the agent's own; "" = none */
     char *env_out; /* after success, the shell's environment is captured under this name; "" = no */
-    char *creates; /* must exist after success (relative to the working directory); "" = no check */
+    char *creates; /* must exist after success (a node path, see below); "" = no check */
+    char *path_first; /* folders put before PATH, whatever set it ("/a/bin:/b/bin"); "" = none */
     struct wire_strings unset;   /* names to remove; a trailing * matches a prefix */
     struct wire_strings env;     /* "NAME=value" */
     struct wire_strings env_default; /* "NAME=value", set only where nothing else set the name */
@@ -227,6 +308,14 @@ void wire_put_facts(struct buf *out, const struct wire_facts *m);
 bool wire_get_facts(struct wire_in *in, struct wire_facts *ret);
 void wire_put_run(struct buf *out, const struct wire_run *m);
 bool wire_get_run(struct wire_in *in, struct wire_run *ret);
+void wire_put_sync(struct buf *out, const struct wire_sync *m);
+bool wire_get_sync(struct wire_in *in, struct wire_sync *ret);
+void wire_put_sync_state(struct buf *out, const struct wire_sync_state *m);
+bool wire_get_sync_state(struct wire_in *in, struct wire_sync_state *ret);
+void wire_put_entries(struct buf *out, const struct wire_entries *m);
+bool wire_get_entries(struct wire_in *in, struct wire_entries *ret);
+/* A path of a tree: relative, 1 to 4000 bytes, no empty part, "." or "..", not into .git at its top. */
+bool wire_tree_path_valid(const char *path);
 void wire_put_record(struct buf *out, enum wire_type type, const struct wire_record *m);
 bool wire_get_record(struct wire_in *in, struct wire_record *ret);
 bool wire_id_valid(const char *id); /* exactly WIRE_ID_LEN lower-case hex digits */

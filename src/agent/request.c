@@ -440,6 +440,17 @@ bool server_request(struct server *s, enum wire_type type, struct wire_in *in, s
     case WIRE_CHECKED:
     case WIRE_FAULT:
     case WIRE_FENCED:
+    case WIRE_SYNC:
+    case WIRE_SYNC_ALL:
+    case WIRE_FILE:
+    case WIRE_FILE_DATA:
+    case WIRE_REMOVE:
+    case WIRE_SYNC_END:
+    case WIRE_GLOB:
+    case WIRE_GET:
+    case WIRE_SYNC_STATE:
+    case WIRE_ENTRIES:
+    case WIRE_DATA:
         break;
     }
     return false;

@@ -58,6 +58,11 @@ struct arena *plan_arena(struct plan_builder *b)
     return b->arena;
 }
 
+const struct plan_sources *plan_sources_of(struct plan_builder *b)
+{
+    return b->plan->sources;
+}
+
 struct plan_step *plan_at(struct plan_builder *b, size_t i)
 {
     return i < b->count ? b->steps[i] : NULL;
@@ -226,14 +231,16 @@ static int ask_kinds(struct plan_builder *b, const struct step_kind *const *kind
     return 0;
 }
 
-int plan_compile(const struct spec *spec, const struct step_kind *const *kinds, const struct plan_facts *facts,
-                 struct arena *arena, struct plan **ret_plan, struct error *err)
+int plan_compile(const struct spec *spec, const struct step_kind *const *kinds, const struct plan_sources *sources,
+                 const struct plan_facts *facts, struct arena *arena, struct plan **ret_plan, struct error *err)
 {
+    static const struct plan_sources no_sources = {0};
     if (spec->nnodes == 0 || spec->nnodes > spec->host_count)
         return error_set(err, ERROR_SPEC, "%u nodes are wanted and %zu hosts are given", spec->nnodes,
                          spec->host_count);
     struct plan *plan = arena_alloc(arena, sizeof *plan);
     plan->spec = spec;
+    plan->sources = sources ? sources : &no_sources;
     plan->node_count = spec->nnodes;
     plan->nproc = arena_array(arena, plan->node_count, sizeof *plan->nproc);
     struct plan_builder b = {.plan = plan, .arena = arena};

@@ -64,7 +64,7 @@ static void input_script(struct plan_builder *b, struct plan_step *s, const stru
 
 static int input_entry(struct plan_builder *b, struct plan_step *s, const struct spec *spec, struct error *err)
 {
-    static const char *const names[] = {"script", "module", "command", "run"};
+    static const char *const names[] = {"script", "module", "command", "run", "function"};
     const struct spec_entrypoint *entry = &spec->entrypoint;
     const char *name = names[entry->kind], *path;
     if (entry->kind == ENTRY_COMMAND) {

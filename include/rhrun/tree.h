@@ -1,0 +1,95 @@
+/*
+ * tree: files of this machine (or of a git repository) as an immutable, named set, and the snapshots of them.
+ *
+ * A tree is a sorted list of files with the id of a git tree: the same files have the same id on every machine.
+ * It holds exactly what git would track or see as untracked and not ignored, or every file where there is no
+ * repository; contents are the bytes on disk (no line-end or other filter of git's). Never in it: `.git`, sockets,
+ * devices, FIFOs, and the paths in `leave_out` (a job never makes itself stale). Submodules and repositories inside
+ * are part of it by the same rules, each with its own ignore files.
+ *
+ * The store is a bare git repository (tree.git in the job's state directory, read and written through libgit2):
+ * what was sent to a node can be read again, byte for byte, whatever became of the source. Many new files become one
+ * pack (not compressed: speed counts), few become loose objects, files over TREE_BIG_SIZE lie beside it as
+ * big/OID. Beside it too: `scan-*`, for each scanned folder a table of stat data and ids, so that an unchanged file
+ * is not read again (git's rule for racily clean files holds: one that changed as late as the table is read again).
+ *
+ * A file that changes while it is read is read again (TREE_READS times), then it is an error that names it.
+ * Thread rule: a store belongs to one thread at a time; scanning may use threads of its own inside.
+ */
+#ifndef RHRUN_TREE_H
+#define RHRUN_TREE_H
+
+#include "rhrun/base.h"
+
+#define TREE_BIG_SIZE (UINT64_C(8) << 20)
+#define TREE_WARN_SIZE (UINT64_C(100) << 20) /* the caller warns above it */
+enum {
+    TREE_OID_SIZE = 20,
+    TREE_ID_LEN = 40,
+    TREE_READS = 5,
+    TREE_FILES_MAX = 1000000,
+    TREE_PATH_MAX = 4000, /* bytes of a path below the root */
+    TREE_DEPTH_MAX = 200,
+    TREE_MODE_FILE = 0100644,
+    TREE_MODE_EXEC = 0100755,
+    TREE_MODE_LINK = 0120000,
+};
+
+struct tree_file {
+    const char *path; /* relative, no "." or "..", no empty part; any bytes but NUL */
+    uint32_t mode;    /* TREE_MODE_* */
+    uint8_t oid[TREE_OID_SIZE]; /* of git's blob: SHA-1 of "blob SIZE\0" and the content (a link's: its target) */
+    uint64_t size;    /* bytes of the content */
+};
+struct tree {
+    char id[TREE_ID_LEN + 1]; /* of the git tree; the empty tree has git's well-known id */
+    const struct tree_file *files; /* sorted by strcmp of path */
+    size_t count;
+    uint64_t bytes;
+};
+const struct tree_file *tree_find(const struct tree *t, const char *path); /* or NULL */
+
+struct tree_store;
+/* dir is made (0700) with its parents if need be. One store may be open in several processes. */
+int tree_store_open(const char *dir, struct tree_store **ret, struct error *err);
+void tree_store_close(struct tree_store *s); /* takes NULL */
+
+struct tree_scan {
+    const char *path;               /* absolute: a folder; or one file, which is a tree with that one name */
+    const char *const *exclude;     /* patterns as in .gitignore, relative to path; they count after all ignore files */
+    size_t exclude_count;
+    const char *const *include;     /* likewise; what they match is in the tree though ignored or excluded */
+    size_t include_count;
+    const char *const *leave_out;   /* absolute paths (files or folders) that are never part of it */
+    size_t leave_out_count;
+    bool store;                     /* contents go to the store; false: ids only (`plan`) */
+};
+/* Files that git ignores but `store` needs to know: none. What is left out without having been asked (a socket, an
+ * unreadable file is an error) is named in ret_notes ("" = nothing; one per line, at most 20). */
+int tree_scan(struct tree_store *s, const struct tree_scan *scan, struct arena *arena, struct tree **ret,
+              const char **ret_notes, struct error *err);
+
+/* The tree of a commit. ref: branch, tag, full or short commit id, refs/...; NULL = the remote's HEAD. A full commit id
+ * that the store has needs no network; with offline a ref is what it was when last fetched. Credentials: ssh-agent
+ * and git's own defaults for ssh; for https those in the URL's user part are refused (they would be kept in the spec),
+ * a `git credential` helper is asked. Errors: ERROR_INFRA when the remote cannot be reached, ERROR_SPEC when it has
+ * no such ref (with the nearest name). */
+int tree_fetch(struct tree_store *s, const char *url, const char *ref, bool offline, struct arena *arena,
+               struct tree **ret, char ret_commit[TREE_ID_LEN + 1], const char **ret_notes, struct error *err);
+
+/* A tree that the store has. false: it does not. */
+bool tree_load(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret);
+
+/* The content of a file of a stored tree. */
+struct tree_reader {
+    const uint8_t *data; /* of a small file or a link's target: all of it; NULL for a big one */
+    uint64_t size;
+    int fd;              /* of a big file, else -1 */
+    void *object;        /* private */
+};
+int tree_open(struct tree_store *s, const struct tree_file *f, struct tree_reader *ret, struct error *err);
+/* Bytes from offset, at most len of them; 0 at the end. */
+ssize_t tree_read(struct tree_reader *r, uint64_t offset, void *out, size_t len, struct error *err);
+void tree_done(struct tree_reader *r); /* takes a zeroed one */
+
+#endif
