@@ -88,6 +88,8 @@ struct plan_sources {
     const char *commit;               /* when it is a repository's */
     const struct tree *const *files;  /* per item of spec.files */
     const struct tree *const *copies; /* per item of spec.setup: those of ITEM_COPY, else NULL */
+    const struct tree *const *restores; /* [output * nnodes + node]: what `to` of an output with `restore` holds for that node;
+                                           NULL = it does not exist. Nodes that share one `to` share the tree */
     /* The content of a file below the working directory (of the tree, or in place); -1: there is none such (ERROR_SPEC). */
     int (*read)(void *arg, const char *path, struct buf *ret, struct error *err);
     void *arg;
