@@ -71,6 +71,11 @@ struct step_fetch {
     bool required;     /* no file there is a failure (a function's result); else it is a note */
 };
 
+/* The folder here, absolute, where the files of an output of node ctx->node_rank go: with several nodes and no ${{ node... }}
+ * in `to`, one named as the node below it. EXPR_LATE without keep_late: not known yet. */
+enum expr_status step_output_to(const struct spec_output *o, const struct expr_context *ctx, bool keep_late,
+                                struct arena *arena, const char **ret, struct error *err);
+
 /* NULL-terminated, in the order of the steps: sync, files, activate, venv, the items of set-up, restore, prolog, launch,
  * epilog, result, outputs. */
 extern const struct step_kind *const step_kinds[];

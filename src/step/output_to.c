@@ -1,0 +1,41 @@
+/* Where the files of an output are here: what fetches them, puts them back, or leaves them out of trees must agree. */
+#include "internal.h"
+
+#include <string.h>
+
+/* One part of a path: a node's name may be "user@host:22", and must not be a way out of the folder. */
+static const char *folder_name(const struct spec *spec, uint32_t node, struct arena *arena)
+{
+    const char *name = spec->hosts[node].name;
+    bool shared = false;
+    for (uint32_t n = 0; n < spec->nnodes && n < spec->host_count && !shared; n++)
+        shared = n != node && str_eq(spec->hosts[n].name, name);
+    char *safe = shared ? arena_printf(arena, "%s-%u", name, node) : arena_strdup(arena, name);
+    for (char *p = safe; *p; p++)
+        if (*p == '/')
+            *p = '_';
+    return !*safe || str_eq(safe, ".") || str_eq(safe, "..") ? arena_printf(arena, "node-%u", node) : safe;
+}
+
+static bool on_several(const struct spec *spec, const struct spec_output *o)
+{
+    return o->on == ON_ALL ? spec->nnodes > 1 : o->on == ON_LIST && o->on_count > 1;
+}
+
+enum expr_status step_output_to(const struct spec_output *o, const struct expr_context *ctx, bool keep_late,
+                                struct arena *arena, const char **ret, struct error *err)
+{
+    const char *to = o->to.text;
+    enum expr_status status = EXPR_OK;
+    if (o->to.has_expr)
+        status = expr_expand(&o->to, EXPR_PLAIN, ctx, keep_late, arena, &to, err);
+    if (status != EXPR_OK)
+        return status;
+    if (*to != '/')
+        to = arena_printf(arena, "%s/%s", ctx->spec->dir, to);
+    bool own = o->to.has_expr && strstr(o->to.text, "node."); /* it names the node itself */
+    if (on_several(ctx->spec, o) && !own)
+        to = arena_printf(arena, "%s/%s", to, folder_name(ctx->spec, ctx->node_rank, arena));
+    *ret = to;
+    return EXPR_OK;
+}
