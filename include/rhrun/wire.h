@@ -29,39 +29,38 @@
 #define WIRE_MAGIC "\nRHRUN-AGENT-1\n"
 enum {
     WIRE_HEADER_SIZE = 8,
-    WIRE_NOISE_MAX = 1 << 20,         /* bytes before the magic */
-    WIRE_PAYLOAD_MAX = 8 << 20,       /* a RUN with many workers is the largest */
-    WIRE_STRING_MAX = 1 << 20,        /* one string */
-    WIRE_LIST_MAX = 65536,            /* items of one list */
-    WIRE_WORKERS_MAX = 4096,          /* workers of one RUN */
-    WIRE_OUTPUT_MAX = 64 << 10,       /* data of one OUTPUT frame */
-    WIRE_TAIL_MAX = 4096,             /* last output kept in a record */
-    WIRE_ID_LEN = 32,                 /* hex digits of an attempt or install id */
+    WIRE_NOISE_MAX = 1 << 20,   /* bytes before the magic */
+    WIRE_PAYLOAD_MAX = 8 << 20, /* a RUN with many workers is the largest */
+    WIRE_STRING_MAX = 1 << 20,  /* one string */
+    WIRE_LIST_MAX = 65536,      /* items of one list */
+    WIRE_WORKERS_MAX = 4096,    /* workers of one RUN */
+    WIRE_OUTPUT_MAX = 64 << 10, /* data of one OUTPUT frame */
+    WIRE_TAIL_MAX = 4096,       /* last output kept in a record */
+    WIRE_ID_LEN = 32,           /* hex digits of an attempt or install id */
 };
 
 enum wire_type {
     /* controller to agent */
-    WIRE_HELLO = 1,  /* struct wire_hello */
-    WIRE_LIST,       /* u64 token */
-    WIRE_RUN,        /* struct wire_run */
-    WIRE_ATTACH,     /* string attempt, u64 offset */
-    WIRE_ACK,        /* string attempt, u64 offset: bytes below it are durable at the controller */
-    WIRE_SIGNAL,     /* string attempt, u8 wire_signal, u32 grace_ms */
-    WIRE_PING,       /* u64 token */
-    WIRE_SETTLE,     /* u64 token: one syncfs of the ledger's and the working directory's file system */
-    WIRE_CHECK,      /* u64 token, list of paths: do they exist? list of trees, three strings each (name, root, id as in
-                        struct wire_sync): is that tree there, complete and unchanged? */
-    WIRE_FORGET,     /* list of attempts whose record and output are no longer needed (ended ones only) */
-    WIRE_SYNC,       /* struct wire_sync: files are to be brought; claimed like a RUN. SYNC_STATE | BUSY | RECORD | FAULT */
-    WIRE_SYNC_ALL,   /* string attempt: the base in SYNC_STATE is not known here: SYNC_STATE once more, with base "" and
+    WIRE_HELLO = 1, /* struct wire_hello */
+    WIRE_LIST,      /* u64 token */
+    WIRE_RUN,       /* struct wire_run */
+    WIRE_ATTACH,    /* string attempt, u64 offset */
+    WIRE_ACK,       /* string attempt, u64 offset: bytes below it are durable at the controller */
+    WIRE_SIGNAL,    /* string attempt, u8 wire_signal, u32 grace_ms */
+    WIRE_PING,      /* u64 token */
+    WIRE_SETTLE,    /* u64 token: one syncfs of the ledger's and the working directory's file system */
+    WIRE_CHECK,     /* struct wire_check */
+    WIRE_FORGET,    /* list of attempts whose record and output are no longer needed (ended ones only) */
+    WIRE_SYNC, /* struct wire_sync: files are to be brought; claimed like a RUN. SYNC_STATE | BUSY | RECORD | FAULT */
+    WIRE_SYNC_ALL,  /* string attempt: the base in SYNC_STATE is not known here: SYNC_STATE once more, with base "" and
                         every file */
-    WIRE_FILE,       /* string attempt, string path, u32 mode, u64 size, bytes oid, u64 offset, bytes: a file or link from
-                        its beginning (offset 0) or, of a partial one, from where it stopped; whole if so many bytes */
-    WIRE_FILE_DATA,  /* string attempt, bytes: the next part of the file under way */
-    WIRE_REMOVE,     /* string attempt, list of paths: files of the old tree that the new one does not have */
-    WIRE_SYNC_END,   /* string attempt: all is sent. EXIT follows */
-    WIRE_GLOB,       /* u64 token, string pattern: which files are there? ENTRIES follow */
-    WIRE_GET,        /* u64 token, string path, u64 offset, u64 size, u64 mtime_ns: DATA follows, as of ENTRIES */
+    WIRE_FILE,      /* struct wire_file: a file or link from its beginning (offset 0) or, of a partial one, from where
+                        it stopped; whole if so many bytes */
+    WIRE_FILE_DATA, /* string attempt, bytes: the next part of the file under way */
+    WIRE_REMOVE,    /* string attempt, list of paths: files of the old tree that the new one does not have */
+    WIRE_SYNC_END,  /* string attempt: all is sent. EXIT follows */
+    WIRE_GLOB,      /* u64 token, string pattern: which files are there? ENTRIES follow */
+    WIRE_GET,       /* u64 token, string path, u64 offset, u64 size, u64 mtime_ns: DATA follows, as of ENTRIES */
     /* agent to controller */
     WIRE_HELLO_OK = 64, /* struct wire_facts */
     WIRE_HELD,          /* string owner_name, string reason ("connection" or the live attempt's slot), u64 epoch */
@@ -92,33 +91,33 @@ enum wire_hello_mode {
 
 struct wire_hello {
     uint32_t version;
-    uint8_t mode;     /* enum wire_hello_mode */
-    char *job;        /* id of the job: 16 hex digits */
-    char *job_name;   /* for people */
-    char *origin;     /* for people */
-    char *owner;      /* the journal's random id: whose job it is */
-    char *owner_name; /* for people: user@host */
-    char *variant;    /* names the working directory: 16 hex digits */
-    char *work_dir;   /* absolute: use this folder in place; "" = the job's own folder */
-    char *base_dir;   /* absolute; "" = $HOME/.rhrun, or the first usable of the fall-backs */
+    uint8_t mode;       /* enum wire_hello_mode */
+    char *job;          /* id of the job: 16 hex digits */
+    char *job_name;     /* for people */
+    char *origin;       /* for people */
+    char *owner;        /* the journal's random id: whose job it is */
+    char *owner_name;   /* for people: user@host */
+    char *variant;      /* names the working directory: 16 hex digits */
+    char *work_dir;     /* absolute: use this folder in place; "" = the job's own folder */
+    char *base_dir;     /* absolute; "" = $HOME/.rhrun, or the first usable of the fall-backs */
     char *host_digest;  /* of the host key (or "local:I"): part of the machine's identity */
     char *test_boot_id; /* test hook: taken as the boot id; "" = the real one */
 };
 
 struct wire_facts {
     uint32_t version;
-    uint64_t epoch;      /* of the job on this node, after this HELLO */
-    char *install;       /* install id */
+    uint64_t epoch; /* of the job on this node, after this HELLO */
+    char *install;  /* install id */
     char *boot_id;
-    char *machine_id;    /* /etc/machine-id or "" */
-    char *home_id;       /* equal on nodes that share this base folder */
+    char *machine_id; /* /etc/machine-id or "" */
+    char *home_id;    /* equal on nodes that share this base folder */
     char *hostname, *user, *home, *base_dir, *work_dir;
     char *arch, *kernel, *os; /* uname -m, uname -r, PRETTY_NAME */
-    char *shell;         /* the absolute path of bash, else of sh */
-    char *python;        /* absolute path of python3 or "" */
-    char *python_version; /* "3.11" as far as it is known without running it, or "" */
-    char *gpus;          /* models, one a line; "" = none */
-    char *address;       /* the address that the caller reached (SSH_CONNECTION), or "" */
+    char *shell;              /* the absolute path of bash, else of sh */
+    char *python;             /* absolute path of python3 or "" */
+    char *python_version;     /* "3.11" as far as it is known without running it, or "" */
+    char *gpus;               /* models, one a line; "" = none */
+    char *address;            /* the address that the caller reached (SSH_CONNECTION), or "" */
     uint32_t cpus, gpu_count;
     uint64_t memory_bytes, disk_free_bytes;
     uint64_t mono_ns, wall_ms;
@@ -159,14 +158,34 @@ enum wire_sync_flag {
     WIRE_SYNC_DISTRUST = 1, /* power may have been lost since: nothing of the index counts */
     WIRE_SYNC_MISSING = 2,  /* only what is not there at all is brought; what is there stays, whatever it is */
 };
-enum { TREE_PART_MIN = 1 << 20, WIRE_FILE_MAX = 256 << 10 /* bytes of one FILE or FILE_DATA */ };
+enum {
+    TREE_PART_MIN = 1 << 20,
+    WIRE_FILE_MAX = 256 << 10, /* bytes of one FILE or FILE_DATA */
+    WIRE_OID_SIZE = 20,
+    WIRE_PATH_MAX = 4000, /* of a tree's or a node path */
+};
 
 struct wire_sync {
     char *attempt, *slot, *key; /* as in struct wire_run */
-    char *name;  /* of the tree: a safe file name */
-    char *root;  /* node path of a folder; made (0755 under the umask; the working directory as ever) */
-    char *tree;  /* id of the tree that is to be, 40 hex digits */
-    uint8_t flags; /* enum wire_sync_flag */
+    char *name;                 /* of the tree: a safe file name */
+    char *root;                 /* node path of a folder; made (0755 under the umask; the working directory as ever) */
+    char *tree;                 /* id of the tree that is to be, 40 hex digits */
+    uint8_t flags;              /* enum wire_sync_flag */
+};
+struct wire_file {
+    char *attempt, *path;
+    uint32_t mode;      /* as git has it: 0100644, 0100755, 0120000 */
+    uint64_t size;      /* of the whole file */
+    const uint8_t *oid; /* WIRE_OID_SIZE bytes */
+    uint64_t offset;
+    const uint8_t *data; /* of a link: its target */
+    uint32_t len;
+};
+struct wire_check {
+    uint64_t token;
+    struct wire_strings paths; /* do they exist? */
+    struct wire_strings
+        trees; /* three for each: name, root, id as in struct wire_sync: is it there, complete, unchanged? */
 };
 struct wire_sync_file { /* differs from the base */
     char *path;
@@ -176,7 +195,6 @@ struct wire_sync_part { /* the beginning of a file, cut off earlier */
     const uint8_t *oid;
     uint64_t size;
 };
-enum { WIRE_OID_SIZE = 20 };
 struct wire_sync_state {
     char *attempt;
     char *base; /* the tree that is there but for `files`; "" = none */
@@ -190,10 +208,10 @@ struct wire_sync_state {
 /* GLOB: a node path with * ? [] within a part and ** for any number of parts; a folder means all below it. Dot files match.
  * Symbolic links are entries of their own and never followed below the first wildcard. */
 struct wire_entry {
-    char *path;      /* below `prefix`; no "." or ".." */
-    uint32_t mode;   /* st_mode: regular file, link or folder */
+    char *path;    /* below `prefix`; no "." or ".." */
+    uint32_t mode; /* st_mode: regular file, link or folder */
     uint64_t size, mtime_ns, inode;
-    char *target;    /* of a link, else "" */
+    char *target; /* of a link, else "" */
 };
 struct wire_entries {
     uint64_t token;
@@ -205,19 +223,19 @@ struct wire_entries {
 };
 
 struct wire_run {
-    char *attempt; /* WIRE_ID_LEN hex digits */
-    char *slot;    /* "setup:kernels", "launch": one live attempt per slot of a job on a node */
-    char *key;     /* digest of the step's inputs, 64 hex digits */
-    uint8_t kind;  /* enum wire_kind; LAUNCH: daemons left behind are ended */
-    char *cwd;     /* relative to the working directory ("" = itself) or absolute */
-    char *env_in;  /* name of an environment captured before, used instead of the agent's own; "" = none */
-    char *env_out; /* after success, the shell's environment is captured under this name; "" = no */
-    char *creates; /* must exist after success (a node path, see below); "" = no check */
-    char *path_first; /* folders put before PATH, whatever set it ("/a/bin:/b/bin"); "" = none */
-    struct wire_strings unset;   /* names to remove; a trailing * matches a prefix */
-    struct wire_strings env;     /* "NAME=value" */
+    char *attempt;             /* WIRE_ID_LEN hex digits */
+    char *slot;                /* "setup:kernels", "launch": one live attempt per slot of a job on a node */
+    char *key;                 /* digest of the step's inputs, 64 hex digits */
+    uint8_t kind;              /* enum wire_kind; LAUNCH: daemons left behind are ended */
+    char *cwd;                 /* relative to the working directory ("" = itself) or absolute */
+    char *env_in;              /* name of an environment captured before, used instead of the agent's own; "" = none */
+    char *env_out;             /* after success, the shell's environment is captured under this name; "" = no */
+    char *creates;             /* must exist after success (a node path, see below); "" = no check */
+    char *path_first;          /* folders put before PATH, whatever set it ("/a/bin:/b/bin"); "" = none */
+    struct wire_strings unset; /* names to remove; a trailing * matches a prefix */
+    struct wire_strings env;   /* "NAME=value" */
     struct wire_strings env_default; /* "NAME=value", set only where nothing else set the name */
-    struct wire_strings secrets; /* "NAME=value": environment only, masked in the output, never written */
+    struct wire_strings secrets;     /* "NAME=value": environment only, masked in the output, never written */
     struct wire_worker *workers;
     uint32_t worker_count;
     uint64_t timeout_ms;      /* 0 = none; when over: stop, outcome timed out */
@@ -232,12 +250,12 @@ enum wire_state {
     WIRE_STATE_LOST = 3,    /* the supervisor died without an outcome: unknown */
 };
 enum wire_cause {
-    WIRE_CAUSE_NONE = 0,   /* every worker exited 0 */
-    WIRE_CAUSE_EXIT = 1,   /* value = exit status */
-    WIRE_CAUSE_SIGNAL = 2, /* value = signal number */
-    WIRE_CAUSE_EXEC = 3,   /* value = errno: the program could not be started */
+    WIRE_CAUSE_NONE = 0,    /* every worker exited 0 */
+    WIRE_CAUSE_EXIT = 1,    /* value = exit status */
+    WIRE_CAUSE_SIGNAL = 2,  /* value = signal number */
+    WIRE_CAUSE_EXEC = 3,    /* value = errno: the program could not be started */
     WIRE_CAUSE_CREATES = 4, /* it succeeded but `creates` does not exist */
-    WIRE_CAUSE_SETUP = 5,  /* value = errno: its directory, environment or spool could not be prepared */
+    WIRE_CAUSE_SETUP = 5,   /* value = errno: its directory, environment or spool could not be prepared */
 };
 
 struct wire_worker_end {
@@ -253,7 +271,7 @@ struct wire_record {
     uint8_t same_boot;      /* boot_id is the node's current one */
     uint8_t stop_requested; /* ended by a stop: exit 0 is then no success */
     uint8_t timed_out;
-    uint64_t sequence;      /* of the claims of this job on this node: the order that no clock can turn round */
+    uint64_t sequence; /* of the claims of this job on this node: the order that no clock can turn round */
     uint64_t claim_wall_ms, start_mono_ns, end_mono_ns, end_wall_ms;
     uint64_t spool_bytes;   /* size of the spool so far */
     uint64_t kept_from;     /* smaller offsets were acknowledged and freed */
@@ -310,6 +328,10 @@ void wire_put_run(struct buf *out, const struct wire_run *m);
 bool wire_get_run(struct wire_in *in, struct wire_run *ret);
 void wire_put_sync(struct buf *out, const struct wire_sync *m);
 bool wire_get_sync(struct wire_in *in, struct wire_sync *ret);
+void wire_put_file(struct buf *out, const struct wire_file *m);
+bool wire_get_file(struct wire_in *in, struct wire_file *ret); /* data points into the payload */
+void wire_put_check(struct buf *out, const struct wire_check *m);
+bool wire_get_check(struct wire_in *in, struct wire_check *ret);
 void wire_put_sync_state(struct buf *out, const struct wire_sync_state *m);
 bool wire_get_sync_state(struct wire_in *in, struct wire_sync_state *ret);
 void wire_put_entries(struct buf *out, const struct wire_entries *m);

@@ -300,16 +300,17 @@ static void forget(struct server *s, const struct wire_strings *attempts)
     ledger_unlock(&s->ledger);
 }
 
-static void check(struct server *s, uint64_t token, const struct wire_strings *paths)
+static void check(struct server *s, const struct wire_check *m)
 {
+    const struct wire_strings *paths = &m->paths;
     CLEANUP(cleanup_close) int dir_fd = open(s->ledger.work_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    CLEANUP(cleanup_free) uint8_t *found = xcalloc(paths->count, 1);
+    CLEANUP(cleanup_free) uint8_t *found = xcalloc(paths->count + m->trees.count / 3, 1);
     struct stat st;
     for (uint32_t i = 0; i < paths->count; i++)
         found[i] = (dir_fd >= 0 || paths->items[i][0] == '/') && fstatat(dir_fd, paths->items[i], &st, 0) == 0;
     size_t frame = wire_begin(&s->out.control, WIRE_CHECKED);
-    wire_put_u64(&s->out.control, token);
-    wire_put_bytes(&s->out.control, found, paths->count);
+    wire_put_u64(&s->out.control, m->token);
+    wire_put_bytes(&s->out.control, found, paths->count + m->trees.count / 3);
     wire_end(&s->out.control, frame);
 }
 
@@ -380,21 +381,25 @@ static bool request_attempt(struct server *s, enum wire_type type, struct wire_i
 static bool request_token(struct server *s, enum wire_type type, struct wire_in *in)
 {
     uint64_t token = wire_get_u64(in);
-    struct wire_strings paths = {0};
-    if (type == WIRE_CHECK)
-        paths = wire_get_strings(in);
     if (!wire_in_done(in))
         return false;
     if (type == WIRE_LIST)
         list(s, token);
     else if (type == WIRE_PING)
         pong(s, token);
-    else if (type == WIRE_CHECK)
-        check(s, token, &paths);
     else if (s->ledger.read_only)
         out_fault(&s->out, "", "this connection only reads: SETTLE is refused");
     else
         server_settle(s, token);
+    return true;
+}
+
+static bool request_check(struct server *s, struct wire_in *in)
+{
+    struct wire_check m;
+    if (!wire_get_check(in, &m))
+        return false;
+    check(s, &m);
     return true;
 }
 
@@ -422,8 +427,9 @@ bool server_request(struct server *s, enum wire_type type, struct wire_in *in, s
     case WIRE_LIST:
     case WIRE_PING:
     case WIRE_SETTLE:
-    case WIRE_CHECK:
         return request_token(s, type, in);
+    case WIRE_CHECK:
+        return request_check(s, in);
     case WIRE_FORGET:
         return request_forget(s, in);
     case WIRE_HELLO:

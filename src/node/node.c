@@ -96,12 +96,8 @@ static void send_hello(struct node *n)
     hello.host_digest = digest;
     struct buf frame = {0};
     wire_put_hello(&frame, &hello);
-    if (n->options.checks.count > 0) {
-        size_t at = wire_begin(&frame, WIRE_CHECK);
-        wire_put_u64(&frame, 1);
-        wire_put_strings(&frame, &n->options.checks);
-        wire_end(&frame, at);
-    }
+    if (n->options.checks.count > 0 || n->options.check_trees.count > 0)
+        wire_put_check(&frame, &(struct wire_check){1, n->options.checks, n->options.check_trees});
     size_t at = wire_begin(&frame, WIRE_LIST);
     wire_put_u64(&frame, 1);
     wire_end(&frame, at);

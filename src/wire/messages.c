@@ -1,38 +1,10 @@
 /*
- * Whole messages. Each struct has one table of its plain fields, in the order of the wire; the same
- * table writes and reads, so the two directions cannot drift apart. What is more than a field (lists
- * of structs, rules between fields) stands in the message's own functions.
+ * Whole messages: a table of the plain fields for each struct. What is more than a field (lists of structs, rules
+ * between fields) stands in the message's own functions.
  */
-#include "rhrun/wire.h"
+#include "internal.h"
 
 #include <string.h>
-
-enum field_type { FIELD_U8, FIELD_U32, FIELD_U64, FIELD_STRING, FIELD_STRINGS };
-struct field {
-    enum field_type type;
-    size_t offset;
-};
-
-#define U8(s, f)                        \
-    {                                   \
-        FIELD_U8, offsetof(struct s, f) \
-    }
-#define U32(s, f)                        \
-    {                                    \
-        FIELD_U32, offsetof(struct s, f) \
-    } /* int32_t too */
-#define U64(s, f)                        \
-    {                                    \
-        FIELD_U64, offsetof(struct s, f) \
-    }
-#define STRING(s, f)                        \
-    {                                       \
-        FIELD_STRING, offsetof(struct s, f) \
-    }
-#define STRINGS(s, f)                        \
-    {                                        \
-        FIELD_STRINGS, offsetof(struct s, f) \
-    }
 
 static const struct field hello_fields[] = {
     U32(wire_hello, version),        U8(wire_hello, mode),
@@ -60,10 +32,10 @@ static const struct field facts_fields[] = {
 };
 
 static const struct field run_fields[] = {
-    STRING(wire_run, attempt), STRING(wire_run, slot),   STRING(wire_run, key),          U8(wire_run, kind),
-    STRING(wire_run, cwd),     STRING(wire_run, env_in), STRING(wire_run, env_out),      STRING(wire_run, creates),
-    STRINGS(wire_run, unset),  STRINGS(wire_run, env),   STRINGS(wire_run, env_default), STRINGS(wire_run, secrets),
-    U64(wire_run, timeout_ms), U32(wire_run, grace_ms),  U64(wire_run, log_limit_bytes),
+    STRING(wire_run, attempt),    STRING(wire_run, slot),    STRING(wire_run, key),     U8(wire_run, kind),
+    STRING(wire_run, cwd),        STRING(wire_run, env_in),  STRING(wire_run, env_out), STRING(wire_run, creates),
+    STRING(wire_run, path_first), STRINGS(wire_run, unset),  STRINGS(wire_run, env),    STRINGS(wire_run, env_default),
+    STRINGS(wire_run, secrets),   U64(wire_run, timeout_ms), U32(wire_run, grace_ms),   U64(wire_run, log_limit_bytes),
 };
 
 static const struct field worker_fields[] = {
@@ -89,7 +61,7 @@ static const struct field worker_end_fields[] = {
     U64(wire_worker_end, end_mono_ns),
 };
 
-static void put_fields(struct buf *out, const void *message, const struct field *fields, size_t count)
+void wire_put_fields(struct buf *out, const void *message, const struct field *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const char *at = (const char *)message + fields[i].offset;
@@ -113,7 +85,7 @@ static void put_fields(struct buf *out, const void *message, const struct field 
     }
 }
 
-static void get_fields(struct wire_in *in, void *message, const struct field *fields, size_t count)
+void wire_get_fields(struct wire_in *in, void *message, const struct field *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         void *at = (char *)message + fields[i].offset;
@@ -137,11 +109,7 @@ static void get_fields(struct wire_in *in, void *message, const struct field *fi
     }
 }
 
-#define PUT(out, m, fields) put_fields(out, m, fields, ARRAY_LEN(fields))
-#define GET(in, m, fields) get_fields(in, m, fields, ARRAY_LEN(fields))
-
-/* A count of structs of at least min_size bytes each; 0 and a fault when there cannot be so many. */
-static uint32_t get_count(struct wire_in *in, uint32_t max, size_t min_size)
+uint32_t wire_get_count(struct wire_in *in, uint32_t max, size_t min_size)
 {
     uint32_t count = wire_get_u32(in);
     if (!in->bad && count <= max && count <= (size_t)(in->end - in->p) / min_size)
@@ -150,8 +118,7 @@ static uint32_t get_count(struct wire_in *in, uint32_t max, size_t min_size)
     return 0;
 }
 
-/* Names of files on the node come from outside: one path component, not hidden. */
-static bool name_valid(const char *s)
+bool wire_name_valid(const char *s)
 {
     return *s && *s != '.' && !strchr(s, '/') && strlen(s) <= 200;
 }
@@ -184,7 +151,7 @@ bool wire_get_hello(struct wire_in *in, struct wire_hello *ret)
     GET(in, &m, hello_fields);
     if (!wire_in_done(in))
         return false;
-    if (m.mode > WIRE_READ || !hex16(m.job) || !name_valid(m.owner) ||
+    if (m.mode > WIRE_READ || !hex16(m.job) || !wire_name_valid(m.owner) ||
         !(hex16(m.variant) || (m.mode == WIRE_READ && !*m.variant)) || (*m.work_dir && *m.work_dir != '/') ||
         (*m.base_dir && *m.base_dir != '/'))
         return false;
@@ -223,7 +190,7 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
 {
     struct wire_run m = {0};
     GET(in, &m, run_fields);
-    uint32_t count = get_count(in, WIRE_WORKERS_MAX, 17);
+    uint32_t count = wire_get_count(in, WIRE_WORKERS_MAX, 17);
     m.workers = arena_array(in->arena, (size_t)count + 1, sizeof *m.workers);
     for (uint32_t i = 0; i < count && !in->bad; i++) {
         struct wire_worker *w = &m.workers[i];
@@ -235,9 +202,9 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
     if (!wire_in_done(in) || count == 0)
         return false;
     if (!wire_id_valid(m.attempt) || (m.kind != WIRE_KIND_STEP && m.kind != WIRE_KIND_LAUNCH) || !*m.slot ||
-        strlen(m.slot) > 200 || strlen(m.key) > 64 || (*m.env_in && !name_valid(m.env_in)) ||
-        (*m.env_out && !name_valid(m.env_out)) || !assignments_valid(&m.env) || !assignments_valid(&m.env_default) ||
-        !assignments_valid(&m.secrets))
+        strlen(m.slot) > 200 || strlen(m.key) > 64 || (*m.env_in && !wire_name_valid(m.env_in)) ||
+        (*m.env_out && !wire_name_valid(m.env_out)) || !assignments_valid(&m.env) ||
+        !assignments_valid(&m.env_default) || !assignments_valid(&m.secrets))
         return false;
     *ret = m;
     return true;
@@ -257,7 +224,7 @@ bool wire_get_record(struct wire_in *in, struct wire_record *ret)
 {
     struct wire_record m = {0};
     GET(in, &m, record_fields);
-    uint32_t count = get_count(in, WIRE_WORKERS_MAX, 17);
+    uint32_t count = wire_get_count(in, WIRE_WORKERS_MAX, 17);
     m.workers = arena_array(in->arena, (size_t)count + 1, sizeof *m.workers);
     for (uint32_t i = 0; i < count; i++)
         GET(in, &m.workers[i], worker_end_fields);

@@ -12,6 +12,11 @@ static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
     struct wire_facts f;
     struct wire_run r;
     struct wire_record rec;
+    struct wire_sync sync;
+    struct wire_file file;
+    struct wire_check c;
+    struct wire_sync_state st;
+    struct wire_entries e;
     switch ((int)type) {
     case WIRE_HELLO:
         return wire_get_hello(in, &h) && (wire_put_hello(out, &h), true);
@@ -22,6 +27,16 @@ static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
     case WIRE_RECORD:
     case WIRE_EXIT:
         return wire_get_record(in, &rec) && (wire_put_record(out, type, &rec), true);
+    case WIRE_SYNC:
+        return wire_get_sync(in, &sync) && (wire_put_sync(out, &sync), true);
+    case WIRE_FILE:
+        return wire_get_file(in, &file) && (wire_put_file(out, &file), true);
+    case WIRE_CHECK:
+        return wire_get_check(in, &c) && (wire_put_check(out, &c), true);
+    case WIRE_SYNC_STATE:
+        return wire_get_sync_state(in, &st) && (wire_put_sync_state(out, &st), true);
+    case WIRE_ENTRIES:
+        return wire_get_entries(in, &e) && (wire_put_entries(out, &e), true);
     default: /* the small ones: a string, a list, an integer */
         wire_get_string(in);
         wire_get_strings(in);

@@ -351,15 +351,16 @@ static void on_attempt(struct peer *p, enum wire_type type, struct wire_in *in)
 
 static void on_check(struct peer *p, struct wire_in *in)
 {
-    uint64_t token = wire_get_u64(in);
-    struct wire_strings paths = wire_get_strings(in);
-    CLEANUP(cleanup_free) uint8_t *there = xcalloc(paths.count + 1, 1);
+    struct wire_check m = {0};
+    wire_get_check(in, &m);
+    uint32_t count = m.paths.count + m.trees.count / 3;
+    CLEANUP(cleanup_free) uint8_t *there = xcalloc(count + 1, 1);
     struct buf out = {0};
-    for (uint32_t i = 0; i < paths.count; i++)
-        there[i] = !(p->node->gone && strcmp(p->node->gone, paths.items[i]) == 0);
+    for (uint32_t i = 0; i < m.paths.count; i++)
+        there[i] = !(p->node->gone && strcmp(p->node->gone, m.paths.items[i]) == 0);
     size_t at = wire_begin(&out, WIRE_CHECKED);
-    wire_put_u64(&out, token);
-    wire_put_bytes(&out, there, paths.count);
+    wire_put_u64(&out, m.token);
+    wire_put_bytes(&out, there, count);
     wire_end(&out, at);
     send_frame(p, &out);
 }

@@ -61,6 +61,7 @@ static const struct wire_run run = {.attempt = (char *)ID,
                                     .env_in = (char *)"in",
                                     .env_out = (char *)"out",
                                     .creates = (char *)"f",
+                                    .path_first = (char *)"/v/bin:/b",
                                     .unset = {strings_b, 1},
                                     .env = {strings_a, 3},
                                     .env_default = {strings_a, 2},
@@ -96,6 +97,39 @@ static const struct wire_record record = {.attempt = (char *)ID,
                                           .workers = ends,
                                           .worker_count = 2};
 
+static const uint8_t oid[WIRE_OID_SIZE] = "0123456789abcdefghi";
+static const struct wire_sync sync_message = {.attempt = (char *)ID,
+                                              .slot = (char *)"sync:workdir",
+                                              .key = (char *)"k",
+                                              .name = (char *)"workdir-1",
+                                              .root = (char *)"@base/work",
+                                              .tree = (char *)"0123456789012345678901234567890123456789",
+                                              .flags = WIRE_SYNC_DISTRUST | WIRE_SYNC_MISSING};
+static const struct wire_file file = {.attempt = (char *)ID,
+                                      .path = (char *)"a/b",
+                                      .mode = 0100755,
+                                      .size = 1000,
+                                      .oid = oid,
+                                      .offset = 990,
+                                      .data = (const uint8_t *)"0123456789",
+                                      .len = 10};
+static char *check_paths[] = {(char *)"a", (char *)"~/b"}, *check_trees[] = {(char *)"n", (char *)"", (char *)"id"};
+static const struct wire_check check = {5, {check_paths, 2}, {check_trees, 3}};
+static struct wire_sync_file sync_files[] = {{(char *)"a", oid}, {(char *)"b/c", NULL}};
+static struct wire_sync_part parts[] = {{oid, 1ull << 40}};
+static const struct wire_sync_state sync_state = {.attempt = (char *)ID,
+                                                  .base = (char *)"0123456789012345678901234567890123456789",
+                                                  .last = 1,
+                                                  .files = sync_files,
+                                                  .file_count = 2,
+                                                  .parts = parts,
+                                                  .part_count = 1};
+static struct wire_entry entry_list[] = {{(char *)"a", 0100644, 1, 2, 3, (char *)""},
+                                         {(char *)"d/l", 0120777, 4, 5, 6, (char *)"../x"},
+                                         {(char *)"d", 0040755, 4, 5, 7, (char *)""}};
+static const struct wire_entries entries = {
+    .token = 9, .error = (char *)"", .prefix = (char *)"/w/out", .last = 1, .entries = entry_list, .entry_count = 3};
+
 /* Reads and writes again with the message's own functions: equal bytes mean that nothing was lost. */
 static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
 {
@@ -103,6 +137,11 @@ static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
     struct wire_facts f;
     struct wire_run r;
     struct wire_record rec;
+    struct wire_sync sync;
+    struct wire_file f1;
+    struct wire_check c;
+    struct wire_sync_state st;
+    struct wire_entries e;
     switch ((int)type) {
     case WIRE_HELLO:
         return wire_get_hello(in, &h) && (wire_put_hello(out, &h), true);
@@ -113,6 +152,16 @@ static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
     case WIRE_RECORD:
     case WIRE_EXIT:
         return wire_get_record(in, &rec) && (wire_put_record(out, type, &rec), true);
+    case WIRE_SYNC:
+        return wire_get_sync(in, &sync) && (wire_put_sync(out, &sync), true);
+    case WIRE_FILE:
+        return wire_get_file(in, &f1) && (wire_put_file(out, &f1), true);
+    case WIRE_CHECK:
+        return wire_get_check(in, &c) && (wire_put_check(out, &c), true);
+    case WIRE_SYNC_STATE:
+        return wire_get_sync_state(in, &st) && (wire_put_sync_state(out, &st), true);
+    case WIRE_ENTRIES:
+        return wire_get_entries(in, &e) && (wire_put_entries(out, &e), true);
     default:
         return false;
     }
@@ -176,6 +225,21 @@ static void test_messages(void **state)
     check_message(&b);
     buf_clear(&b);
     wire_put_record(&b, WIRE_EXIT, &record);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_sync(&b, &sync_message);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_file(&b, &file);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_check(&b, &check);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_sync_state(&b, &sync_state);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_entries(&b, &entries);
     check_message(&b);
     buf_free(&b);
 }
@@ -277,6 +341,114 @@ static void test_rules(void **state)
     assert_true(hello_refused(h));
 }
 
+static bool refused(enum wire_type type, struct buf *b)
+{
+    struct buf out = {0};
+    bool ok = parse(type, b->data + WIRE_HEADER_SIZE, b->len - WIRE_HEADER_SIZE, &out);
+    buf_free(b);
+    buf_free(&out);
+    return !ok;
+}
+
+static bool file_refused(struct wire_file changed)
+{
+    struct buf b = {0};
+    wire_put_file(&b, &changed);
+    return refused(WIRE_FILE, &b);
+}
+
+static bool sync_refused(struct wire_sync changed)
+{
+    struct buf b = {0};
+    wire_put_sync(&b, &changed);
+    return refused(WIRE_SYNC, &b);
+}
+
+static bool entry_refused(struct wire_entry changed)
+{
+    struct buf b = {0};
+    struct wire_entries m = entries;
+    m.entries = &changed;
+    m.entry_count = 1;
+    wire_put_entries(&b, &m);
+    return refused(WIRE_ENTRIES, &b);
+}
+
+static void test_transfer_rules(void **state)
+{
+    (void)state;
+    struct wire_file f = file;
+    struct wire_sync y = sync_message;
+    struct wire_entry e = entry_list[0];
+    assert_false(file_refused(f) || sync_refused(y) || entry_refused(e));
+#define REFUSED(message, original, field, v) \
+    message = original;                      \
+    message.field = v;                       \
+    assert_true(message##_refused(message))
+#define f_refused file_refused
+#define y_refused sync_refused
+#define e_refused entry_refused
+    REFUSED(f, file, path, (char *)"../x");
+    REFUSED(f, file, path, (char *)".git/hooks/x");
+    REFUSED(f, file, mode, 0100600);
+    REFUSED(f, file, mode, 0120000); /* a link comes whole */
+    REFUSED(f, file, oid, NULL);
+    REFUSED(f, file, offset, 991);
+    REFUSED(f, file, offset, UINT64_MAX);
+    REFUSED(f, file, attempt, (char *)"");
+    REFUSED(y, sync_message, attempt, (char *)"x");
+    REFUSED(y, sync_message, slot, (char *)"");
+    REFUSED(y, sync_message, name, (char *)"../x");
+    REFUSED(y, sync_message, name, (char *)".x");
+    REFUSED(y, sync_message, tree, (char *)"");
+    REFUSED(y, sync_message, flags, 4);
+    REFUSED(e, entry_list[0], path, (char *)"../x");
+    REFUSED(e, entry_list[0], path, (char *)"/x");
+    REFUSED(e, entry_list[0], mode, 0010644); /* a FIFO */
+    REFUSED(e, entry_list[0], mode, 0120777); /* a link to nowhere */
+#undef REFUSED
+    f = file;
+    f.mode = 0120000;
+    f.size = f.len = 4;
+    f.offset = 0;
+    f.data = (const uint8_t *)"../x";
+    assert_false(file_refused(f));
+    f.data = (const uint8_t *)"a\0bc";
+    assert_true(file_refused(f));
+    f.size = f.len = 0;
+    assert_true(file_refused(f));
+    struct buf b = {0};
+    struct wire_check c = check;
+    c.trees.count = 2;
+    wire_put_check(&b, &c);
+    assert_true(refused(WIRE_CHECK, &b));
+}
+
+static void test_tree_paths(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"a", "a/b", "...", "..a", ".git2", "a/.git", "x\n\x01\xff/ y", ".gitignore"};
+    static const char *const bad[] = {"",    "/",   "/a",     "a/",   "a//b",  ".",           "..",   "./a",
+                                      "a/.", "../", "a/../b", ".git", ".git/", ".git/config", "a/..", "a/./b"};
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        assert_true(wire_tree_path_valid(good[i]));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_false(wire_tree_path_valid(bad[i]));
+    struct buf deep = {0};
+    for (int i = 0; i < 200; i++)
+        buf_puts(&deep, i ? "/d" : "d");
+    assert_true(wire_tree_path_valid(deep.data));
+    buf_puts(&deep, "/d");
+    assert_false(wire_tree_path_valid(deep.data));
+    buf_clear(&deep);
+    while (deep.len < WIRE_PATH_MAX)
+        buf_putc(&deep, 'x');
+    assert_true(wire_tree_path_valid(deep.data));
+    buf_putc(&deep, 'x');
+    assert_false(wire_tree_path_valid(deep.data));
+    buf_free(&deep);
+}
+
 static void test_frames(void **state)
 {
     (void)state;
@@ -298,9 +470,10 @@ static void test_frames(void **state)
     assert_int_equal(wire_get_u32(&in), 0);
     assert_true(in.bad);
     static const uint8_t bad[][8] = {
-        {0, 0, 0, 0, 0, 0, 0, 0},    /* type 0 */
-        {0, 0, 0, 0, 63, 0, 0, 0},   /* between the two ranges */
-        {0, 0, 0, 0, 77, 0, 0, 0},   /* past the last */
+        {0, 0, 0, 0, 0, 0, 0, 0},             /* type 0 */
+        {0, 0, 0, 0, 63, 0, 0, 0},            /* between the two ranges */
+        {0, 0, 0, 0, WIRE_DATA + 1, 0, 0, 0}, /* past the last */
+        {0, 0, 0, 0, WIRE_GET + 1, 0, 0, 0},
         {0, 0, 0, 0, 1, 1, 0, 0},    /* high byte of the type */
         {0, 0, 0, 0, 1, 0, 1, 0},    /* reserved */
         {1, 0, 0x80, 0, 1, 0, 0, 0}, /* larger than the limit */
@@ -380,9 +553,9 @@ static void test_success(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages), cmocka_unit_test(test_values),  cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_frames),   cmocka_unit_test(test_strings), cmocka_unit_test(test_spool_records),
-        cmocka_unit_test(test_success),
+        cmocka_unit_test(test_messages),       cmocka_unit_test(test_values),        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_transfer_rules), cmocka_unit_test(test_tree_paths),    cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_strings),        cmocka_unit_test(test_spool_records), cmocka_unit_test(test_success),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

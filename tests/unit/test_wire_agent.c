@@ -478,8 +478,10 @@ static void test_list_check_settle_ack_forget(void **state)
     struct wire_in in = expect(&p, WIRE_LISTED);
     assert_int_equal(wire_get_u64(&in), 7);
 
-    uint64_t token = 8;
-    send_strings(&p, WIRE_CHECK, &token, 4, "made", "not-made", "d/e", "/dev/null");
+    char *paths[] = {(char *)"made", (char *)"not-made", (char *)"d/e", (char *)"/dev/null"};
+    struct buf b = {0};
+    wire_put_check(&b, &(struct wire_check){.token = 8, .paths = {paths, 4}});
+    send_buf(&p, &b);
     in = expect(&p, WIRE_CHECKED);
     assert_int_equal(wire_get_u64(&in), 8);
     uint32_t len;
