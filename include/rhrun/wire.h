@@ -187,9 +187,10 @@ struct wire_check {
     struct wire_strings
         trees; /* three for each: name, root, id as in struct wire_sync: is it there, complete, unchanged? */
 };
-struct wire_sync_file { /* differs from the base */
+struct wire_sync_file { /* differs from the base: in content, in mode, or in being there */
     char *path;
     const uint8_t *oid; /* WIRE_OID_SIZE bytes, or NULL: not there, or changed */
+    uint32_t mode;      /* as it is there, as in struct wire_file; 0 where oid is NULL */
 };
 struct wire_sync_part { /* the beginning of a file, cut off earlier */
     const uint8_t *oid;

@@ -157,6 +157,7 @@ void wire_put_sync_state(struct buf *out, const struct wire_sync_state *m)
     for (uint32_t i = 0; i < m->file_count; i++) {
         wire_put_string(out, m->files[i].path);
         put_oid(out, m->files[i].oid);
+        wire_put_u32(out, m->files[i].mode);
     }
     wire_put_u32(out, m->part_count);
     for (uint32_t i = 0; i < m->part_count; i++) {
@@ -171,11 +172,12 @@ bool wire_get_sync_state(struct wire_in *in, struct wire_sync_state *ret)
     struct wire_sync_state m = {0};
     bool valid = true;
     GET(in, &m, state_fields);
-    m.file_count = wire_get_count(in, WIRE_LIST_MAX, 8);
+    m.file_count = wire_get_count(in, WIRE_LIST_MAX, 12);
     m.files = arena_array(in->arena, (size_t)m.file_count + 1, sizeof *m.files);
     for (uint32_t i = 0; i < m.file_count && valid; i++) {
         m.files[i].path = wire_get_string(in);
         m.files[i].oid = get_oid(in);
+        m.files[i].mode = wire_get_u32(in);
         valid = wire_tree_path_valid(m.files[i].path);
     }
     m.part_count = wire_get_count(in, WIRE_LIST_MAX, 12);

@@ -115,7 +115,7 @@ static const struct wire_file file = {.attempt = (char *)ID,
                                       .len = 10};
 static char *check_paths[] = {(char *)"a", (char *)"~/b"}, *check_trees[] = {(char *)"n", (char *)"", (char *)"id"};
 static const struct wire_check check = {5, {check_paths, 2}, {check_trees, 3}};
-static struct wire_sync_file sync_files[] = {{(char *)"a", oid}, {(char *)"b/c", NULL}};
+static struct wire_sync_file sync_files[] = {{(char *)"a", oid, 0100755}, {(char *)"b/c", NULL, 0}};
 static struct wire_sync_part parts[] = {{oid, 1ull << 40}};
 static const struct wire_sync_state sync_state = {.attempt = (char *)ID,
                                                   .base = (char *)"0123456789012345678901234567890123456789",
