@@ -42,8 +42,10 @@ struct node_callbacks {
     void (*entries)(void *arg, struct node *n, const struct wire_entries *e);
     void (*file_data)(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,
                       const uint8_t *data, uint32_t len);
-    void (*drained)(void *arg, struct node *n); /* node_room says yes again */
+    void (*drained)(void *arg, struct node *n); /* node_room says yes again; also inside a request of the owner's: it is to
+                                                   go on in a later turn */
 };
+/* sync_state and what follows it may be NULL where nothing of the kind is asked for. */
 
 struct node_options {
     uint32_t index;
@@ -78,12 +80,14 @@ void node_signal(struct node *n, const char *attempt, enum wire_signal signal, u
 void node_ping(struct node *n, uint64_t token); /* token > 0; answered through `ponged` */
 void node_settle(struct node *n, uint64_t token);
 void node_forget(struct node *n, const struct wire_strings *attempts);
-/* Transfers: a sender asks node_room before each frame with data, and goes on in `drained` when it says no. */
+/* Transfers. Frames with data are held together until there are 64 KiB of them, node_flush is called, or another request is
+ * made, so that a thousand small files are no thousand packets. A sender asks node_room before each, and goes on in
+ * `drained` when it says no. */
 bool node_room(const struct node *n);
+void node_flush(struct node *n);
 void node_sync(struct node *n, const struct wire_sync *sync);
 void node_sync_all(struct node *n, const char *attempt);
-void node_file(struct node *n, const char *attempt, const char *path, uint32_t mode, uint64_t size,
-               const uint8_t *oid, uint64_t offset, const void *data, size_t len);
+void node_file(struct node *n, const struct wire_file *file);
 void node_file_data(struct node *n, const char *attempt, const void *data, size_t len);
 void node_remove(struct node *n, const char *attempt, const struct wire_strings *paths);
 void node_sync_end(struct node *n, const char *attempt);

@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
-static void send_frame(struct node *n, struct buf *frame)
+void node_send(struct node *n, struct buf *frame)
 {
+    node_flush(n);
     if (n->state == NODE_READY)
         transport_write(n->transport, frame->data, frame->len);
     buf_free(frame);
@@ -16,7 +17,7 @@ static void send_token(struct node *n, enum wire_type type, uint64_t token)
     size_t at = wire_begin(&b, type);
     wire_put_u64(&b, token);
     wire_end(&b, at);
-    send_frame(n, &b);
+    node_send(n, &b);
 }
 
 void node_ping(struct node *n, uint64_t token)
@@ -33,7 +34,7 @@ void node_run(struct node *n, const struct wire_run *run)
 {
     struct buf b = {0};
     wire_put_run(&b, run);
-    send_frame(n, &b);
+    node_send(n, &b);
 }
 
 static void send_attempt_offset(struct node *n, enum wire_type type, const char *attempt, uint64_t offset)
@@ -43,7 +44,7 @@ static void send_attempt_offset(struct node *n, enum wire_type type, const char 
     wire_put_string(&b, attempt);
     wire_put_u64(&b, offset);
     wire_end(&b, at);
-    send_frame(n, &b);
+    node_send(n, &b);
 }
 
 void node_attach(struct node *n, const char *attempt, uint64_t offset)
@@ -64,7 +65,7 @@ void node_signal(struct node *n, const char *attempt, enum wire_signal signal, u
     wire_put_u8(&b, (uint8_t)signal);
     wire_put_u32(&b, grace_ms);
     wire_end(&b, at);
-    send_frame(n, &b);
+    node_send(n, &b);
 }
 
 void node_forget(struct node *n, const struct wire_strings *attempts)
@@ -73,7 +74,7 @@ void node_forget(struct node *n, const struct wire_strings *attempts)
     size_t at = wire_begin(&b, WIRE_FORGET);
     wire_put_strings(&b, attempts);
     wire_end(&b, at);
-    send_frame(n, &b);
+    node_send(n, &b);
 }
 
 /* ---- answers ---- */
@@ -225,6 +226,10 @@ static bool handle(struct node *n, enum wire_type type, struct wire_in *in, stru
             return false;
         }
         return on_strings(n, in, type);
+    case WIRE_SYNC_STATE:
+    case WIRE_ENTRIES:
+    case WIRE_DATA:
+        return !greeting && node_on_transfer(n, type, in);
     case WIRE_HELLO:
     case WIRE_LIST:
     case WIRE_RUN:
@@ -235,6 +240,14 @@ static bool handle(struct node *n, enum wire_type type, struct wire_in *in, stru
     case WIRE_SETTLE:
     case WIRE_CHECK:
     case WIRE_FORGET:
+    case WIRE_SYNC:
+    case WIRE_SYNC_ALL:
+    case WIRE_FILE:
+    case WIRE_FILE_DATA:
+    case WIRE_REMOVE:
+    case WIRE_SYNC_END:
+    case WIRE_GLOB:
+    case WIRE_GET:
         break;
     }
     return false;

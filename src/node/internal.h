@@ -13,6 +13,7 @@ struct node {
     enum node_state state;
     struct transport *transport;
     struct buf in;
+    struct buf held; /* frames with data, not written yet */
     bool magic_seen, was_ready, gave_up;
     uint64_t heard_ms, lost_since_ms, backoff_ms;
     struct loop_timer *retry, *deadline, *pinger;
@@ -25,5 +26,9 @@ void node_connection_lost(struct node *n, const struct error *err);
 void node_greeted(struct node *n);
 /* Handles every complete frame in n->in; may end the connection. */
 void node_handle_frames(struct node *n);
+
+void node_send(struct node *n, struct buf *frame); /* behind what is held; frees the frame */
+/* transfer.c: answers about files; false when the frame is malformed */
+bool node_on_transfer(struct node *n, enum wire_type type, struct wire_in *in);
 
 #endif

@@ -37,6 +37,7 @@ static void drop_connection(struct node *n)
     transport_close(n->transport);
     n->transport = NULL;
     buf_clear(&n->in);
+    buf_clear(&n->held);
     n->magic_seen = false;
     loop_timer_stop(n->deadline);
     loop_timer_stop(n->pinger);
@@ -163,7 +164,9 @@ static void on_closed(void *arg, const struct error *err, enum transport_phase p
 
 static void on_drained(void *arg)
 {
-    (void)arg;
+    struct node *n = arg;
+    if (n->state == NODE_READY && n->callbacks.drained)
+        n->callbacks.drained(n->arg, n);
 }
 
 void node_connect(struct node *n)
@@ -239,6 +242,7 @@ void node_destroy(struct node *n)
     arena_destroy(n->frame_arena);
     arena_destroy(n->facts_arena);
     buf_free(&n->in);
+    buf_free(&n->held);
     free(n);
 }
 
