@@ -37,11 +37,12 @@ enum plan_phase { PHASE_SETUP, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG, PHASE_O
 /* How a step is done on a node: by a RUN; by a transfer of files to it, from it; exactly one of build, sync, fetch is set. */
 
 struct step_kind {
-    const char *name;  /* "activate", "run", "prolog", "launch", "epilog" */
+    const char *name;  /* "sync", "activate", "run", "launch" */
     unsigned version;  /* in the key: raise it when the same inputs mean something else */
     enum plan_phase phase;
     bool cached;       /* a recorded success is kept (set-up); prolog and epilog run with every launch */
-    /* Adds this kind's steps for the spec (none is fine) by plan_add and plan_input_*. */
+    /* Adds this kind's steps for the spec (none is fine) by plan_add and plan_input_*. NULL: another kind does, so that steps
+     * of several kinds stand in the spec's order. */
     int (*plan)(struct plan_builder *b, const struct spec *spec, struct error *err);
     /* Fills the RUN message for one node: everything but attempt and key. Memory in the arena. */
     int (*build)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
@@ -138,6 +139,8 @@ int plan_input_text(struct plan_builder *b, struct plan_step *s, const char *nam
 int plan_input_files(struct plan_builder *b, struct plan_step *s, const char *dir, const struct spec_texts *patterns,
                      struct error *err);
 void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct plan_step *earlier); /* chains keys */
+/* Chains to all earlier steps that count (NULL: all), by the fewest edges: one to a step stands for what that chains to. */
+void plan_input_after_all(struct plan_builder *b, struct plan_step *s, bool (*counts)(const struct plan_step *earlier));
 struct plan_step *plan_last(struct plan_builder *b); /* the step added last, or NULL */
 /* The step added as number i, in order; NULL past the end. For kinds that look back. */
 struct plan_step *plan_at(struct plan_builder *b, size_t i);

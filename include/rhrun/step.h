@@ -76,6 +76,10 @@ struct step_fetch {
 enum expr_status step_output_to(const struct spec_output *o, const struct expr_context *ctx, bool keep_late,
                                 struct arena *arena, const char **ret, struct error *err);
 
+/* The name of a tree on nodes (wire.h) from plan_step's tree_name and tree_root: one in the working directory has the name
+ * of that, `work`, in it. */
+const char *step_tree_name(const char *name, const char *root, const char *work, struct arena *arena);
+
 /* NULL-terminated, in the order of the steps: sync, files, activate, venv, the items of set-up, restore, prolog, launch,
  * epilog, result, outputs. */
 extern const struct step_kind *const step_kinds[];

@@ -84,8 +84,8 @@ static void check_name(struct plan_builder *b, const char *name)
     for (size_t i = 0; i < b->count; i++)
         if (str_eq(b->steps[i]->name, name)) {
             error_set(&b->failed, ERROR_SPEC, "two steps are named \"%s\"", name);
-            error_hint(&b->failed, "give the item of `setup` another name; activate, prolog, launch and epilog "
-                                   "are names of rhrun's own steps");
+            error_hint(&b->failed, "give the item of `setup` another name; sync, activate, python, prolog, launch, "
+                                   "epilog, result, files-N, restore-N and outputs-N are names of rhrun's own steps");
             return;
         }
 }
@@ -99,6 +99,7 @@ struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind,
         b->cap = b->cap ? 2 * b->cap : 16;
         b->steps = xreallocarray(b->steps, b->cap, sizeof *b->steps);
         b->input_caps = xreallocarray(b->input_caps, b->cap, sizeof *b->input_caps);
+        b->reach = xreallocarray(b->reach, b->cap, sizeof *b->reach);
     }
     const struct spec *spec = b->plan->spec;
     bool setup = kind->phase == PHASE_SETUP;
@@ -110,6 +111,7 @@ struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind,
     s->slot = setup ? arena_printf(b->arena, "setup:%s", name) : s->name;
     s->scope = setup && spec->local ? "" : spec->variant;
     b->input_caps[b->count] = 0;
+    b->reach[b->count] = NULL;
     b->steps[b->count++] = s;
     return s;
 }
@@ -185,12 +187,40 @@ int plan_input_text(struct plan_builder *b, struct plan_step *s, const char *nam
     return 0;
 }
 
+static void merge_reach(const struct plan_builder *b, uint64_t *into, uint32_t earlier)
+{
+    const uint64_t *from = b->reach[earlier];
+    for (size_t i = 0; from && i <= earlier / 64; i++)
+        into[i] |= from[i];
+    into[earlier / 64] |= UINT64_C(1) << earlier % 64;
+}
+
 void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct plan_step *earlier)
 {
     struct plan_step *e = b->steps[earlier->id];
+    if (!b->reach[s->id])
+        b->reach[s->id] = arena_array(b->arena, s->id / 64 + 1, sizeof **b->reach);
+    merge_reach(b, b->reach[s->id], e->id);
     seal(b, e);
     const char *value = arena_printf(b->arena, "sha256:%s", e->key);
     plan_input(b, s, arena_printf(b->arena, "after %s", e->name), value);
+}
+
+void plan_input_after_all(struct plan_builder *b, struct plan_step *s, bool (*counts)(const struct plan_step *earlier))
+{
+    uint64_t *reached = xcalloc(s->id / 64 + 1, sizeof *reached);
+    bool *edge = xcalloc((size_t)s->id + 1, sizeof *edge);
+    for (uint32_t i = s->id; i-- > 0;) {
+        if (reached[i / 64] >> i % 64 & 1 || (counts && !counts(b->steps[i])))
+            continue;
+        edge[i] = true;
+        merge_reach(b, reached, i);
+    }
+    for (uint32_t i = 0; i < s->id; i++)
+        if (edge[i])
+            plan_input_after(b, s, b->steps[i]);
+    free(reached);
+    free(edge);
 }
 
 /* ---- the whole ---- */
@@ -220,7 +250,7 @@ static void hash_plan(struct plan *plan, struct arena *arena)
 static int ask_kinds(struct plan_builder *b, const struct step_kind *const *kinds, struct error *err)
 {
     for (; *kinds; kinds++) {
-        if ((*kinds)->plan(b, b->plan->spec, err) < 0)
+        if ((*kinds)->plan && (*kinds)->plan(b, b->plan->spec, err) < 0)
             return -1;
         if (b->failed.code) {
             if (err)
@@ -264,6 +294,7 @@ int plan_compile(const struct spec *spec, const struct step_kind *const *kinds, 
     }
     free(b.steps);
     free(b.input_caps);
+    free(b.reach);
     /* 4. the rank table, as far as counts are known */
     if (rc < 0 || plan_bind_ranks(plan, facts, arena, err) < 0)
         return -1;

@@ -78,6 +78,12 @@ static const char *end_reason(struct decider *d, const struct plan_step *s, cons
     return with_time(d, r->ended ? arena_printf(d->arena, "ended with %s", r->ended) : "did not end well", r->when);
 }
 
+/* One text for all nodes: nodes are shown together where their reasons are equal. */
+static const char *verify_reason(struct decider *d, const struct plan_step *first, bool again)
+{
+    return arena_printf(d->arena, "%s runs%s, which may change what it installed", first->name, again ? " again" : "");
+}
+
 /* ---- passes ---- */
 
 static struct plan_decision decide_one(struct decider *d, const struct plan_step *s, const struct plan_record *r,
@@ -166,6 +172,28 @@ static void pass_not_needed(struct decider *d, enum launch_is launch)
     }
 }
 
+/* An installation may change what a later one left: that one is looked at. Not the other way round. */
+static void pass_verify(struct decider *d)
+{
+    for (uint32_t n = 0; n < d->plan->node_count; n++) {
+        const struct plan_step *first = NULL;
+        bool again = false;
+        for (size_t i = 0; i < d->plan->step_count; i++) {
+            const struct plan_step *s = &d->plan->steps[i];
+            struct plan_decision *out = &d->out[cell(d, i, n)];
+            if (!s->kind->verify || !s->on[n] || is_live(d, cell(d, i, n)))
+                continue;
+            if (!first && (out->verdict == VERDICT_RUN || out->verdict == VERDICT_AGAIN)) {
+                first = s;
+                again = out->verdict == VERDICT_AGAIN;
+            } else if (first && out->verdict == VERDICT_KEEP) {
+                out->verdict = VERDICT_VERIFY;
+                out->reason = verify_reason(d, first, again);
+            }
+        }
+    }
+}
+
 void plan_decide(const struct plan *plan, const struct plan_record *records, bool online, struct arena *arena,
                  struct plan_decision *ret_decisions)
 {
@@ -180,6 +208,8 @@ void plan_decide(const struct plan *plan, const struct plan_record *records, boo
     /* 3. a kept launch makes the rest unnecessary */
     if (launch != LAUNCH_TO_RUN)
         pass_not_needed(&d, launch);
+    /* 4. of what is left, installations behind one that runs are looked at */
+    pass_verify(&d);
 }
 
 const char *verdict_name(enum verdict v)
@@ -191,6 +221,8 @@ const char *verdict_name(enum verdict v)
         return "run";
     case VERDICT_AGAIN:
         return "run again";
+    case VERDICT_VERIFY:
+        return "verify";
     case VERDICT_DEPENDS:
         return "depends on the node";
     case VERDICT_NOT_NEEDED:

@@ -14,12 +14,15 @@
 #include <unistd.h>
 
 struct match {
-    char *path;     /* relative */
-    size_t pattern; /* the first that matches */
+    char *path;                   /* relative */
+    size_t pattern;               /* the first that matches */
+    const struct tree_file *file; /* of the tree; NULL: on disk */
 };
 struct walk {
     struct plan_builder *b;
-    const char *dir;
+    const char *dir;              /* that is walked, */
+    const struct tree *tree;      /* or the tree that is gone through instead */
+    const struct tree_file *file; /* of that, the one at hand */
     const char **patterns;
     size_t pattern_count;
     bool *hit; /* per pattern */
@@ -125,7 +128,7 @@ static int found(struct walk *w, struct error *err)
             w->cap = w->cap ? 2 * w->cap : 64;
             w->matches = xreallocarray(w->matches, w->cap, sizeof *w->matches);
         }
-        w->matches[w->count++] = (struct match){xstrdup(path), i};
+        w->matches[w->count++] = (struct match){xstrdup(path), i, w->file};
     }
     return 0;
 }
@@ -190,6 +193,22 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct match *)a)->path, ((const struct match *)b)->path);
 }
 
+/* What a file's input says: its digest, or that of git's blob where there is a tree. */
+static int file_value(const struct walk *w, const struct match *m, char ret[72], struct error *err)
+{
+    char hex[65];
+    if (m->file) {
+        for (size_t i = 0; i < TREE_OID_SIZE; i++)
+            snprintf(ret + 2 * i, 3, "%02x", m->file->oid[i]);
+        return 0;
+    }
+    CLEANUP(cleanup_free) char *full = xasprintf("%s/%s", w->dir, m->path);
+    if (digest_sha256_file(full, hex, err) < 0)
+        return -1;
+    snprintf(ret, 72, "sha256:%s", hex);
+    return 0;
+}
+
 static int add_inputs(struct walk *w, struct plan_step *s, const struct spec_texts *patterns, struct error *err)
 {
     struct arena *arena = w->b->arena;
@@ -199,14 +218,13 @@ static int add_inputs(struct walk *w, struct plan_step *s, const struct spec_tex
     if (w->count)
         qsort(w->matches, w->count, sizeof *w->matches, by_path);
     for (size_t i = 0; i < w->count && rc == 0; i++) {
-        char hex[65];
+        char value[72] = "";
         const char *path = w->matches[i].path;
-        CLEANUP(cleanup_free) char *full = xasprintf("%s/%s", w->dir, path);
-        rc = digest_sha256_file(full, hex, err);
+        rc = file_value(w, &w->matches[i], value, err);
         if (rc == 0 && named)
-            plan_input(w->b, s, arena_printf(arena, "inputs %s", path), arena_printf(arena, "sha256:%s", hex));
+            plan_input(w->b, s, arena_printf(arena, "inputs %s", path), value);
         else if (rc == 0)
-            buf_printf(&lists[w->matches[i].pattern], "%zu:%s%s", strlen(path), path, hex);
+            buf_printf(&lists[w->matches[i].pattern], "%zu:%s%s", strlen(path), path, value);
     }
     for (size_t i = 0; i < w->pattern_count && rc == 0; i++) {
         const char *name = arena_printf(arena, "inputs %s", patterns->items[i].text);
@@ -225,25 +243,50 @@ static int add_inputs(struct walk *w, struct plan_step *s, const struct spec_tex
     return rc;
 }
 
+static int go_through_tree(struct walk *w, struct error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < w->tree->count && rc == 0; i++) {
+        w->file = &w->tree->files[i];
+        buf_clear(&w->path);
+        buf_puts(&w->path, w->file->path);
+        if (!is_left_out(w, w->path.data))
+            rc = found(w, err);
+    }
+    return rc;
+}
+
+static int input_matches(struct walk *w, struct plan_step *s, const struct spec_texts *patterns, struct error *err)
+{
+    int rc = read_patterns(w, patterns, err);
+    if (rc == 0)
+        rc = read_left_out(w, err);
+    if (rc == 0)
+        rc = w->tree ? go_through_tree(w, err) : walk_folder(w, 0, err);
+    if (rc == 0)
+        rc = add_inputs(w, s, patterns, err);
+    if (rc < 0)
+        error_prefix(err, "step \"%s\"", s->name);
+    for (size_t i = 0; i < w->count; i++)
+        free(w->matches[i].path);
+    free(w->matches);
+    free(w->patterns);
+    free(w->hit);
+    free(w->left_out);
+    buf_free(&w->path);
+    return rc;
+}
+
 int plan_input_files(struct plan_builder *b, struct plan_step *s, const char *dir, const struct spec_texts *patterns,
                      struct error *err)
 {
     struct walk w = {.b = b, .dir = dir};
-    int rc = read_patterns(&w, patterns, err);
-    if (rc == 0)
-        rc = read_left_out(&w, err);
-    if (rc == 0)
-        rc = walk_folder(&w, 0, err);
-    if (rc == 0)
-        rc = add_inputs(&w, s, patterns, err);
-    if (rc < 0)
-        error_prefix(err, "step \"%s\"", s->name);
-    for (size_t i = 0; i < w.count; i++)
-        free(w.matches[i].path);
-    free(w.matches);
-    free(w.patterns);
-    free(w.hit);
-    free(w.left_out);
-    buf_free(&w.path);
-    return rc;
+    return input_matches(&w, s, patterns, err);
+}
+
+int plan_input_tree_files(struct plan_builder *b, struct plan_step *s, const struct spec_texts *patterns,
+                          struct error *err)
+{
+    struct walk w = {.b = b, .dir = b->plan->spec->dir, .tree = b->plan->sources->workdir};
+    return input_matches(&w, s, patterns, err);
 }

@@ -113,6 +113,7 @@ static const char *verdict_colour(enum verdict v)
     case VERDICT_RUN:
     case VERDICT_AGAIN:
         return "33";
+    case VERDICT_VERIFY:
     case VERDICT_DEPENDS:
         return "36";
     case VERDICT_NOT_NEEDED:
@@ -235,7 +236,7 @@ static bool starts(const struct plan *plan, const struct plan_step *s, const str
 {
     for (uint32_t n = 0; n < plan->node_count; n++)
         if (s->on[n] && (!row || row[n].verdict == VERDICT_RUN || row[n].verdict == VERDICT_AGAIN ||
-                         row[n].verdict == VERDICT_DEPENDS))
+                         row[n].verdict == VERDICT_VERIFY || row[n].verdict == VERDICT_DEPENDS))
             return true;
     return false;
 }

@@ -24,9 +24,11 @@ static const char *phase_name(enum plan_phase phase)
     case PHASE_LAUNCH:
         return "launch";
     case PHASE_EPILOG:
+        return "epilog";
+    case PHASE_OUTPUTS:
         break;
     }
-    return "epilog";
+    return "outputs";
 }
 
 static void put_nodes(const struct plan *plan, struct buf *b)

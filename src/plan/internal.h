@@ -21,6 +21,7 @@ struct plan_builder {
     struct arena *arena;
     struct plan_step **steps; /* so that kinds may hold pointers while more are added */
     size_t *input_caps;
+    uint64_t **reach;         /* per step: bits of the earlier steps that it chains to, directly or not; NULL = none */
     size_t count, cap;
     bool *all;                /* shared by all steps that run everywhere */
     struct error failed;      /* the first fault of a call that returns none; plan_compile hands it on */

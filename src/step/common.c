@@ -45,25 +45,16 @@ int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *na
     return rc;
 }
 
-/* An item that names its inputs does not chain to what comes before it. */
-static bool chains(const struct plan_step *s)
-{
-    for (size_t i = 0; i < s->input_count; i++)
-        if (str_starts(s->inputs[i].name, "inputs "))
-            return false;
-    return true;
-}
-
 void step_input_after_all(struct plan_builder *b, struct plan_step *s)
 {
-    size_t first = s->id;
-    while (first > 0) {
-        first--;
-        if (chains(plan_at(b, first)))
-            break;
-    }
-    for (size_t i = first; i < s->id; i++)
-        plan_input_after(b, s, plan_at(b, i));
+    plan_input_after_all(b, s, NULL);
+}
+
+void step_input_after_env(struct plan_builder *b, struct plan_step *s)
+{
+    for (uint32_t i = 0; i < s->id; i++)
+        if (plan_at(b, i)->kind == &step_kind_activate)
+            plan_input_after(b, s, plan_at(b, i));
 }
 
 const char *step_title(struct arena *arena, const char *text)

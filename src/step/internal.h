@@ -4,7 +4,8 @@
 
 #include "rhrun/step.h"
 
-extern const struct step_kind step_kind_activate, step_kind_run, step_kind_prolog, step_kind_launch, step_kind_epilog;
+extern const struct step_kind step_kind_sync, step_kind_files, step_kind_activate, step_kind_run, step_kind_copy,
+    step_kind_prolog, step_kind_launch, step_kind_epilog;
 
 #define STEP_ENVIRONMENT "activate" /* name of the environment that activate leaves on a node */
 
@@ -17,8 +18,17 @@ int step_input_env(struct plan_builder *b, struct plan_step *s, const char *pref
 /* The texts as one input: a JSON array. */
 int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_texts *texts,
                      struct error *err);
-/* Chains to all that was added before s: edges to the latest steps are enough, they chain to the rest. */
+/* Chains to all that was added before s. */
 void step_input_after_all(struct plan_builder *b, struct plan_step *s);
+/* Chains to what makes the environment of s: activate, the venv. */
+void step_input_after_env(struct plan_builder *b, struct plan_step *s);
+/* The steps of all items of set-up, of whichever kind. */
+int step_items_plan(struct plan_builder *b, const struct spec *spec, struct error *err);
+/* What every item of set-up has: where it runs, retries. */
+void step_item_common(struct plan_builder *b, struct plan_step *s, const struct spec_step *item);
+/* One item of its kind each. */
+int step_run_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err);
+int step_copy_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err);
 /* The first line that has something in it, and " ..." when there is more. */
 const char *step_title(struct arena *arena, const char *text);
 
@@ -55,6 +65,22 @@ void step_run_own_env(const struct step_bind *bind, bool node_rank, struct step_
 /* One shell worker that runs the text. */
 int step_run_shell(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,
                    struct arena *arena, struct wire_run *run, struct error *err);
+
+/* ---- trees ---- */
+
+struct step_tree_at {
+    const char *name, *root;
+    const struct tree *tree;
+};
+const char *step_tree_title(struct arena *arena, const struct tree *tree); /* "9,001 files, 98.0 MB, tree 1a2b3c4"; NULL is fine */
+/* Where a tree goes for `to`, a node path. A source that is a file gets the last part of `to` for a name, unless that
+ * ends in "/". */
+void step_tree_place(struct arena *arena, const char *to, bool is_file, const struct tree *tree,
+                     struct step_tree_at *ret);
+bool step_path_shared(const char *path); /* is a node path always below the base folder? */
+/* `sync` of a step whose tree and place are in the plan. */
+int step_tree_sync(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                   struct arena *arena, struct step_sync *ret, struct error *err);
 
 /* around.c: plan and build of the shell text before and after the launch. */
 int step_around_plan(struct plan_builder *b, const struct spec *spec, const struct step_kind *kind,

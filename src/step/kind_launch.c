@@ -108,6 +108,9 @@ static int describe(struct plan_builder *b, const struct spec_entrypoint *entry,
     case ENTRY_MODULE:
         buf_puts(ret, "python3 -u -m");
         break;
+    case ENTRY_FUNCTION:
+        buf_puts(ret, "call");
+        break;
     case ENTRY_COMMAND:
         return put_words(b, &entry->command, ret, err) < 0 ? -1 : put_words(b, &entry->args, ret, err);
     case ENTRY_RUN: {
@@ -221,6 +224,9 @@ static enum expr_status make_argv(const struct launch *l, const struct step_env 
     case ENTRY_RUN:
         add_word(&argv, l->arena, target);
         break;
+    case ENTRY_FUNCTION:
+        error_set(err, ERROR_INTERNAL, "functions cannot be called yet");
+        return EXPR_FAILED;
     }
     enum expr_status status = add_texts(l, w, &entry->args, &argv, err);
     if (status == EXPR_OK)

@@ -1,6 +1,7 @@
 /*
- * run: the items of `setup`, one step each. An item chains to all before it, so that it runs again when one of
- * them changes; with `inputs` it chains only to activate, whose environment it sees, and to its files.
+ * run: items of `setup` that are shell text. An item chains to all before it, the working directory's tree too, so that
+ * it runs again when one of them changes; with `inputs` it chains only to activate and the venv, whose environment it
+ * sees, and to its files.
  */
 #include "internal.h"
 
@@ -20,13 +21,15 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
     }
     if (item->inputs.count == 0) {
         step_input_after_all(b, s);
-        if (spec->local)
+        if (spec->has_workdir)
+            s->hint = "runs again with every change of the working directory: narrow it with `inputs`";
+        else if (spec->local)
             s->hint = "names no `inputs`: a change of the files it reads is not noticed";
         return 0;
     }
-    struct plan_step *first = plan_at(b, 0);
-    if (first != s && first->kind != s->kind)
-        plan_input_after(b, s, first);
+    step_input_after_env(b, s);
+    if (spec->has_workdir)
+        return plan_input_tree_files(b, s, &item->inputs, err);
     if (spec->local)
         return plan_input_files(b, s, spec->dir, &item->inputs, err);
     for (size_t i = 0; i < item->inputs.count; i++)
@@ -35,39 +38,18 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
     return 0;
 }
 
-static int add_item(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err)
+int step_run_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err)
 {
-    static const uint32_t node_0 = 0;
     const char *text;
     if (plan_expand(b, &item->run, EXPR_SHELL, &text, err) < 0)
         return -1;
     struct plan_step *s = plan_add(b, &step_kind_run, item->name, step_title(plan_arena(b), text));
     s->item = item;
     s->command = text;
-    s->retry_times = item->retry_times;
-    s->retry_backoff_ms = item->retry_backoff_ms;
     s->on_unknown_fail = item->on_unknown_fail;
-    switch (item->on) {
-    case ON_ALL:
-        plan_on_all(b, s);
-        break;
-    case ON_FIRST:
-        plan_on_nodes(b, s, &node_0, 1);
-        break;
-    case ON_LIST:
-        plan_on_nodes(b, s, item->on_nodes, item->on_count);
-        break;
-    }
+    step_item_common(b, s, item);
     plan_input(b, s, "run", text);
     return item_inputs(b, s, spec, item, err);
-}
-
-static int run_plan_items(struct plan_builder *b, const struct spec *spec, struct error *err)
-{
-    for (size_t i = 0; i < spec->setup_count; i++)
-        if (add_item(b, spec, &spec->setup[i], err) < 0)
-            return -1;
-    return 0;
 }
 
 static int run_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
@@ -89,4 +71,4 @@ static int run_build(const struct plan *plan, const struct plan_step *step, cons
 }
 
 const struct step_kind step_kind_run = {
-    .name = "run", .version = 1, .phase = PHASE_SETUP, .cached = true, .plan = run_plan_items, .build = run_build};
+    .name = "run", .version = 1, .phase = PHASE_SETUP, .cached = true, .plan = step_items_plan, .build = run_build};

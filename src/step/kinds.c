@@ -1,8 +1,9 @@
 /* The table of step kinds, and the way into their build. */
 #include "internal.h"
 
-const struct step_kind *const step_kinds[] = {&step_kind_activate, &step_kind_run,    &step_kind_prolog,
-                                              &step_kind_launch,   &step_kind_epilog, NULL};
+const struct step_kind *const step_kinds[] = {&step_kind_sync,   &step_kind_files,  &step_kind_activate,
+                                              &step_kind_run,    &step_kind_copy,   &step_kind_prolog,
+                                              &step_kind_launch, &step_kind_epilog, NULL};
 
 int step_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind, struct arena *arena,
                struct wire_run *ret_run, struct error *err)
@@ -10,6 +11,8 @@ int step_build(const struct plan *plan, const struct plan_step *step, const stru
     struct wire_run run = {0};
     if (bind->node >= plan->node_count)
         return error_set(err, ERROR_INTERNAL, "step \"%s\": node %u of %u", step->name, bind->node, plan->node_count);
+    if (!step->kind->build)
+        return error_set(err, ERROR_INTERNAL, "step \"%s\" is no RUN", step->name);
     if (step->kind->build(plan, step, bind, arena, &run, err) < 0) {
         error_prefix(err, "step \"%s\"", step->name);
         return -1;

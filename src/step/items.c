@@ -1,0 +1,32 @@
+/* The items of set-up, in the spec's order whatever their kinds are. */
+#include "internal.h"
+
+void step_item_common(struct plan_builder *b, struct plan_step *s, const struct spec_step *item)
+{
+    static const uint32_t node_0 = 0;
+    s->retry_times = item->retry_times;
+    s->retry_backoff_ms = item->retry_backoff_ms;
+    switch (item->on) {
+    case ON_ALL:
+        plan_on_all(b, s);
+        break;
+    case ON_FIRST:
+        plan_on_nodes(b, s, &node_0, 1);
+        break;
+    case ON_LIST:
+        plan_on_nodes(b, s, item->on_nodes, item->on_count);
+        break;
+    }
+}
+
+int step_items_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
+{
+    static int (*const plans[])(struct plan_builder *, const struct spec *, const struct spec_step *,
+                                struct error *) = {[ITEM_RUN] = step_run_plan, [ITEM_COPY] = step_copy_plan};
+    for (size_t i = 0; i < spec->setup_count; i++) {
+        const struct spec_step *item = &spec->setup[i];
+        if (plans[item->item](b, spec, item, err) < 0)
+            return -1;
+    }
+    return 0;
+}
