@@ -650,7 +650,7 @@ static void test_other_version(void **state)
     wire_put_u32(&b, 12345);
     wire_end(&b, frame);
     send_buf(&p, &b);
-    expect_refusal(&p, "protocol version 2");
+    expect_refusal(&p, "protocol version 3");
 }
 
 static void test_unlink(void **state)
