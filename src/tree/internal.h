@@ -54,4 +54,78 @@ void tree_hash(enum tree_object type, const void *data, size_t len, uint8_t ret_
 
 void tree_hex(const uint8_t oid[TREE_OID_SIZE], char ret[TREE_ID_LEN + 1]);
 
+/* ---- the store's own (store.c, store_big.c, pack.c, pack_read.c, reader.c, remote*.c) ----
+ *
+ *   DIR/objects, refs, ...   a bare git repository
+ *   DIR/big/OID              contents over TREE_BIG_SIZE
+ *   DIR/scan-*               the tables of scan_*.c
+ *   tmp_rhrun_*              of a batch at work, locked (flock): one whose lock is free was left behind, and goes
+ *
+ * After a power cut the last pack may be shorter than it was. Such a pack, or big file, does not count as there, so
+ * the next scan stores its contents again; a page lost inside one is found by its checksum when it is read. */
+
+struct git_odb;
+struct git_repository;
+
+struct tree_pack {
+    char name[48];        /* "pack-HEX" */
+    const uint8_t *index; /* .idx version 2, mapped; its tables were checked to lie within */
+    size_t index_size;
+    uint32_t count;
+    const uint8_t *data; /* .pack, mapped; both stay so until the store is closed */
+    uint64_t size;
+};
+struct tree_store {
+    char *dir;
+    struct tree_pack *packs;
+    size_t pack_count;
+    bool packs_read; /* at least once */
+    bool git_ready;  /* git_libgit2_init was called */
+    struct git_repository *repository; /* NULL until it is needed */
+    struct git_odb *odb;
+};
+
+/* Opens the repository with libgit2 if it is not open yet. */
+int tree_store_git(struct tree_store *s, struct error *err);
+/* "what: the last message of libgit2" */
+int tree_git_error(struct error *err, enum error_code code, const char *fmt, ...) FORMAT(3, 4);
+/* A new locked file in DIR/folder; the caller renames or unlinks it, and closes the descriptor. */
+int tree_temp(struct tree_store *s, const char *folder, char **ret_path, struct error *err);
+int tree_big_begin(struct tree_store *s, struct tree_big **ret, int *ret_fd, struct error *err);
+char *tree_big_path(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE]);
+bool tree_big_has(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], uint64_t *ret_size);
+
+/* Reads what is new in objects/pack; what is not sound is passed over. Packs stay where they are in memory only until
+ * the next call. */
+void tree_packs_read(struct tree_store *s);
+void tree_packs_free(struct tree_store *s);
+bool tree_pack_find(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], const struct tree_pack **ret,
+                    uint64_t *ret_offset);
+/* The head of an object in a pack. False: it is a delta, or damaged. */
+struct tree_entry {
+    int type;            /* git's: 1 commit, 2 tree, 3 blob, 4 tag */
+    uint64_t size;       /* of the content */
+    const uint8_t *body; /* the zlib stream, and how many bytes the pack has from there */
+    size_t left;
+};
+bool tree_pack_entry(const struct tree_pack *pack, uint64_t offset, struct tree_entry *ret);
+
+/* An object's content. `owned` is what to free; data may lie in a mapped pack instead. */
+struct tree_content {
+    const uint8_t *data;
+    uint64_t size;
+    void *owned;        /* malloc */
+    void *git;          /* git_odb_object */
+};
+enum tree_found { TREE_FOUND, TREE_MISSING, TREE_DAMAGED };
+/* type is git's. On TREE_DAMAGED err says why (the caller says of which file). */
+enum tree_found tree_content_read(struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], int type,
+                                  struct tree_content *ret, struct error *err);
+void tree_content_free(struct tree_content *c);
+
+/* Lists the files of tree id. *ret_same: the files alone give this id again (nothing was left out, no mode is another
+ * form of one of ours). Submodules go to ret_notes (may be NULL). What no git would make is refused. */
+enum tree_found tree_list(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret, bool *ret_same,
+                          struct buf *ret_notes, struct error *err);
+
 #endif

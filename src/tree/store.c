@@ -1,0 +1,173 @@
+/* The store's folder: opening it, what lies in it, and the temporary files of batches. */
+#include "internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <git2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEMP_PREFIX "tmp_rhrun_"
+
+enum { TEMP_TRIES = 100, LEFT_BEHIND_S = 24 * 60 * 60 };
+
+const char *tree_store_dir(const struct tree_store *s)
+{
+    return s->dir;
+}
+
+int tree_git_error(struct error *err, enum error_code code, const char *fmt, ...)
+{
+    const git_error *last = git_error_last();
+    char reason[256];
+    snprintf(reason, sizeof reason, "%s", last && last->message ? last->message : "no reason given");
+    for (char *p = reason; *p; p++)
+        if (*p == '\n')
+            *p = ' ';
+    size_t len = strlen(reason);
+    while (len && (reason[len - 1] == '.' || reason[len - 1] == ' '))
+        reason[--len] = 0;
+    va_list ap;
+    va_start(ap, fmt);
+    CLEANUP(cleanup_free) char *what = xvasprintf(fmt, ap);
+    va_end(ap);
+    return error_set(err, code, "%s: %s", what, reason);
+}
+
+int tree_temp(struct tree_store *s, const char *folder, char **ret_path, struct error *err)
+{
+    for (int i = 0; i < TEMP_TRIES; i++) {
+        CLEANUP(cleanup_free) char *path = xasprintf("%s/%s/" TEMP_PREFIX "XXXXXX", s->dir, folder);
+        CLEANUP(cleanup_close) int fd = mkostemp(path, O_CLOEXEC);
+        if (fd < 0)
+            return error_errno(err, ERROR_IO, errno, "could not create a file in \"%s/%s\"", s->dir, folder);
+        struct stat st;
+        /* Who cleans up may have got it before the lock did: then it is gone, and another one is taken. */
+        if ((flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) || fstat(fd, &st) < 0 || st.st_nlink == 0)
+            continue;
+        *ret_path = path;
+        path = NULL;
+        return STEAL_FD(fd);
+    }
+    return error_set(err, ERROR_IO, "could not keep a temporary file in \"%s/%s\"", s->dir, folder);
+}
+
+/* Ours show by the lock that nobody writes to them; libgit2's by their age. */
+static bool left_behind(int folder, const char *name)
+{
+    if (str_starts(name, TEMP_PREFIX)) {
+        CLEANUP(cleanup_close) int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    }
+    struct stat st;
+    return (str_starts(name, "pack_git2_") || str_starts(name, "tmp_object_git2_")) &&
+           fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+           time(NULL) - st.st_mtime > LEFT_BEHIND_S;
+}
+
+static void clean(const struct tree_store *s, const char *folder)
+{
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/%s", s->dir, folder);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir));)
+        if (left_behind(dirfd(dir), e->d_name))
+            (void)unlinkat(dirfd(dir), e->d_name, 0);
+    closedir(dir);
+}
+
+/* What makes a folder a bare repository. Several processes may do it at once: each piece is the same for all. */
+static int make_layout(const struct tree_store *s, struct error *err)
+{
+    static const char *const folders[] = {"objects/pack", "objects/info", "refs/heads", "refs/tags", "big"};
+    static const char config[] = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
+    static const char head[] = "ref: refs/heads/main\n";
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+        CLEANUP(cleanup_free) char *path = xasprintf("%s/%s", s->dir, folders[i]);
+        if (mkdir_p(path, 0700, err) < 0)
+            return -1;
+    }
+    CLEANUP(cleanup_free) char *config_path = xasprintf("%s/config", s->dir);
+    CLEANUP(cleanup_free) char *head_path = xasprintf("%s/HEAD", s->dir);
+    if (access(config_path, F_OK) < 0 && file_write_atomic(config_path, config, sizeof config - 1, 0600, err) < 0)
+        return -1;
+    if (access(head_path, F_OK) < 0) /* the last piece: with it, all is there */
+        return file_write_atomic(head_path, head, sizeof head - 1, 0600, err);
+    return 0;
+}
+
+int tree_store_open(const char *dir, struct tree_store **ret, struct error *err)
+{
+    struct tree_store *s = xcalloc(1, sizeof *s);
+    s->dir = xstrdup(dir);
+    CLEANUP(cleanup_free) char *head = xasprintf("%s/HEAD", dir);
+    if (access(head, F_OK) < 0 && make_layout(s, err) < 0) {
+        error_prefix(err, "snapshot store \"%s\"", dir);
+        tree_store_close(s);
+        return -1;
+    }
+    clean(s, "objects");
+    clean(s, "objects/pack");
+    clean(s, "big");
+    *ret = s;
+    return 0;
+}
+
+void tree_store_close(struct tree_store *s)
+{
+    if (!s)
+        return;
+    git_odb_free(s->odb);
+    git_repository_free(s->repository);
+    if (s->git_ready)
+        git_libgit2_shutdown();
+    tree_packs_free(s);
+    free(s->dir);
+    free(s);
+}
+
+int tree_store_git(struct tree_store *s, struct error *err)
+{
+    if (!s->git_ready) {
+        if (git_libgit2_init() < 0)
+            return tree_git_error(err, ERROR_IO, "could not start libgit2");
+        s->git_ready = true;
+        /* Contents over TREE_BIG_SIZE are no objects, and ids of a batch are known before its objects are there. */
+        (void)git_libgit2_opts(GIT_OPT_ENABLE_STRICT_OBJECT_CREATION, 0);
+        /* Reading does not hash again: zlib's checksum finds damage of the disk, the folder is the user's own (0700),
+         * and what comes from a remote is hashed as it arrives. */
+        (void)git_libgit2_opts(GIT_OPT_ENABLE_STRICT_HASH_VERIFICATION, 0);
+    }
+    if (!s->repository && git_repository_open_ext(&s->repository, s->dir,
+                                                  GIT_REPOSITORY_OPEN_NO_SEARCH | GIT_REPOSITORY_OPEN_BARE, NULL) < 0)
+        return tree_git_error(err, ERROR_IO, "could not open the snapshot store \"%s\"", s->dir);
+    if (!s->odb && git_repository_odb(&s->odb, s->repository) < 0)
+        return tree_git_error(err, ERROR_IO, "could not open the objects of \"%s\"", s->dir);
+    return 0;
+}
+
+static bool loose_has(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE])
+{
+    char hex[TREE_ID_LEN + 1];
+    tree_hex(oid, hex);
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/objects/%.2s/%s", s->dir, hex, hex + 2);
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_size > 0; /* empty: a power cut took its content */
+}
+
+bool tree_store_has(struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], uint64_t size)
+{
+    const struct tree_pack *pack;
+    uint64_t offset, there;
+    if (!s->packs_read)
+        tree_packs_read(s);
+    if (size > TREE_BIG_SIZE && tree_big_has(s, oid, &there) && there == size)
+        return true;
+    return tree_pack_find(s, oid, &pack, &offset) || (size <= TREE_BIG_SIZE && loose_has(s, oid));
+}
