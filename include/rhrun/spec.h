@@ -74,9 +74,9 @@ struct spec_host {
 
 /* Where files come from: a folder or file of this machine, or a commit of a repository. */
 struct spec_source {
-    const char *path;          /* absolute; NULL = a repository */
-    struct spec_text url, ref; /* of a repository; ref.text NULL = its HEAD */
-    struct spec_texts exclude, include; /* patterns as in .gitignore */
+    const char *path;          /* absolute, links resolved, there when the spec was loaded; NULL = a repository */
+    struct spec_text url, ref; /* of a repository, expanded; ref.text NULL = its HEAD */
+    struct spec_texts exclude, include; /* patterns as in .gitignore, expanded */
     struct place place;
 };
 struct spec_file { /* an item of `files` */
@@ -97,11 +97,13 @@ struct spec_python {
 
 enum spec_on_kind { ON_ALL, ON_FIRST, ON_LIST };
 enum spec_item { ITEM_RUN, ITEM_PIP, ITEM_REQUIREMENTS, ITEM_APT, ITEM_CONDA, ITEM_GIT, ITEM_COPY };
-struct spec_step { /* an item of set-up; `packages` come first, then `requirements`, then the list `setup` */
-    const char *name;      /* given, or derived and unique: "run-1", "pip-2", "requirements.txt" */
+struct spec_step { /* an item of set-up; `packages` come first, then `requirements`, then the list `setup`. Texts of all
+                      but RUN, and but `to`, are expanded */
+    const char *name;      /* given, or derived from the content, so that it stays when others come and go, and unique:
+                              "pip:torch", "pip:./", "requirements.txt", "apt:git", "git:apex", "run-1", "pip:torch-2" */
     enum spec_item item;
     struct spec_text run;  /* RUN: shell */
-    struct spec_texts packages; /* PIP, APT, CONDA: what to install; of PIP "./" and "./path[extra]" are below the working directory */
+    struct spec_texts packages; /* PIP, APT, CONDA: what to install; of PIP "./", "./[extra]" and "./path[extra]" are below the working directory */
     bool upgrade, editable;     /* PIP (upgrade: REQUIREMENTS too) */
     struct spec_text index_url; /* PIP, REQUIREMENTS */
     struct spec_texts extra_index_url, find_links, options; /* PIP, REQUIREMENTS; options: PIP, REQUIREMENTS, APT, CONDA */
@@ -151,6 +153,8 @@ enum spec_entry_kind { ENTRY_SCRIPT, ENTRY_MODULE, ENTRY_COMMAND, ENTRY_RUN, ENT
 struct spec_entrypoint {
     enum spec_entry_kind kind;
     struct spec_text target;   /* script path, module name, shell text, "module:function" */
+    const struct doc_node *positional; /* FUNCTION: args with their YAML types, an array (an item may be ${{ args }}), for
+                                          expr_expand_doc like kwargs; `args` has the same as text */
     const struct doc_node *kwargs; /* FUNCTION: an object; scalars may hold ${{ }}; NULL = none */
     struct spec_texts command; /* ENTRY_COMMAND: argv */
     struct spec_texts args;    /* split already when given as one string; pass-through ARGs are appended */
@@ -170,7 +174,8 @@ struct spec {
     const char *origin;    /* git remote + path in the repository, else the absolute path */
     const char *hash;      /* SHA-256 hex of the canonical document after overrides */
     const char *variant;   /* 16 hex: name, origin, params and args */
-    bool local;            /* this machine, the spec's folder in place */
+    bool this_machine;     /* the nodes are agents on this machine */
+    bool local;            /* this machine, the spec's folder in place: no workdir */
     struct spec_host *hosts; /* the slots' hosts, in order: at least nnodes; on this machine nnodes of them */
     size_t host_count;
     struct spec_param *params;
@@ -179,7 +184,7 @@ struct spec {
     size_t env_count;
     struct spec_secret *secrets;
     size_t secret_count;
-    const char *job_id;    /* 16 hex: first digits of SHA-256(name NUL origin) */
+    const char *job_id;    /* 16 hex: see spec_job_id */
     bool has_workdir;
     struct spec_source workdir;
     struct spec_file *files;
@@ -217,6 +222,8 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
               struct diagnostics *diagnostics, struct error *err);
 /* Reads the secrets' values (environment, file, command). -1 names the first that is missing and how to give it. */
 int spec_resolve_secrets(struct spec *spec, struct arena *arena, struct error *err);
+/* 16 hex digits and NUL: the first of SHA-256(name NUL origin). */
+void spec_job_id(const char *name, const char *origin, char ret_id[17]);
 /* The embedded schema's text (NUL-terminated). */
 const char *spec_schema_text(void);
 
@@ -240,5 +247,10 @@ enum expr_mode {
  * inserted as data. err has what is wrong; the caller adds the place. *ret is allocated in the arena. */
 enum expr_status expr_expand(const struct spec_text *text, enum expr_mode mode, const struct expr_context *ctx,
                              bool keep_late, struct arena *arena, const char **ret, struct error *err);
+/* A copy of a tree of values with the expressions of its strings expanded as EXPR_PLAIN; keys stay. A string that is
+ * exactly one expression gets the type of its value (integer, number, boolean, text); exactly ${{ args }} becomes a list,
+ * or, as an item of a list, as many items. Late ones with keep_late stay text. */
+enum expr_status expr_expand_doc(const struct doc_node *node, const struct expr_context *ctx, bool keep_late,
+                                 struct arena *arena, struct doc_node **ret, struct error *err);
 
 #endif

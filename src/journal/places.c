@@ -1,6 +1,8 @@
 /* The state directory: its folders, and the lock of a job. */
 #include "internal.h"
 
+#include "rhrun/spec.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -89,14 +91,7 @@ char *journal_home(struct error *err)
 
 void journal_job_id(const char *name, const char *origin, char ret_id[17])
 {
-    char hex[65];
-    struct buf b = {0};
-    buf_append(&b, name, strlen(name) + 1);
-    buf_puts(&b, origin);
-    digest_sha256_hex(b.data, b.len, hex);
-    buf_free(&b);
-    memcpy(ret_id, hex, 16);
-    ret_id[16] = 0;
+    spec_job_id(name, origin, ret_id);
 }
 
 char *journal_make_job_dir(const char *job_id, struct error *err)

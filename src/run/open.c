@@ -159,7 +159,7 @@ static int open_new(struct run *r, struct error *err)
 
 static bool names_node(const struct run *r, const char *host, uint32_t node)
 {
-    if (r->plan->spec->local && str_starts(host, "local")) /* "local" alone is "local-0" among several */
+    if (r->plan->spec->this_machine && str_starts(host, "local")) /* "local" alone is "local-0" among several */
         return node < r->plan->node_count;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (str_eq(r->plan->spec->hosts[n].name, host))

@@ -17,16 +17,9 @@ const char *spec_schema_text(void)
 
 /* Keys of later versions that people will try: told apart from typing errors. * is one part of a path. */
 static const char *const later_keys[] = {
-    "/workdir",
-    "/packages",
-    "/requirements",
-    "/python",
-    "/outputs",
     "/roles",
     "/metrics",
     "/failure_rules",
-    "/files",
-    "/function",
     "/slurm",
     "/resources",
     "/cluster/instance",
@@ -42,19 +35,25 @@ static const char *const later_keys[] = {
     "/cluster/disk",
     "/cluster/image",
     "/cluster/hosts/*/devices",
-    "/setup/*/pip",
-    "/setup/*/apt",
-    "/setup/*/conda",
-    "/setup/*/git",
-    "/setup/*/copy",
-    "/setup/*/requirements",
     "/distributed/rdzv_backend",
     "/distributed/launcher_args",
     "/distributed/rdzv_endpoint",
-    "/entrypoint/function",
-    "/entrypoint/kwargs",
-    "/entrypoint/outputs",
     NULL,
+};
+
+/* Keys that people look for in the wrong place, or under another name. */
+static const struct {
+    const char *path, *hint;
+} known_elsewhere[] = {
+    {"/function", "it belongs to entrypoint: entrypoint: {function: module:function}"},
+    {"/script", "it belongs to entrypoint: entrypoint: {script: FILE}"},
+    {"/run", "it belongs to entrypoint: entrypoint: {run: TEXT}; steps before it are setup"},
+    {"/entrypoint/outputs", "outputs stands at the top level"},
+    {"/packages/*/reqs", "requirements: FILE, or \"reqs:PATH\" without a blank"},
+    {"/setup/*/reqs", "requirements: FILE"},
+    {"/packages/*/local", "workdir: . sends the folder to every node; pip: ./ installs it as a package"},
+    {"/setup/*/local", "workdir: . sends the folder to every node; pip: ./ installs it as a package"},
+    {"/workdir/url", "did you mean git?"},
 };
 
 static bool matches(const char *pattern, const char *path)
@@ -79,6 +78,9 @@ static void hint_later(struct diagnostics *diagnostics, size_t first)
         for (const char *const *key = later_keys; *key; key++)
             if (matches(*key, d->path))
                 diagnostic_hint(d, "%s is not in this version of rhrun", strrchr(d->path, '/') + 1);
+        for (size_t k = 0; k < ARRAY_LEN(known_elsewhere); k++)
+            if (matches(known_elsewhere[k].path, d->path))
+                diagnostic_hint(d, "%s", known_elsewhere[k].hint);
     }
 }
 
@@ -94,6 +96,9 @@ static void check(struct load *l, const struct doc_node *node, const char *defin
     doc_remove(doc_get_path(doc->root, "/properties/entrypoint"), "oneOf");
     doc_remove(doc_get(defs, "cluster_object"), "oneOf");
     doc_remove(doc_get(defs, "secret"), "not");
+    doc_remove(doc_get(defs, "source"), "not");
+    doc_remove(doc_get(defs, "source"), "dependentRequired");
+    doc_remove(doc_get(defs, "step"), "oneOf");
     struct doc_node *root = doc->root;
     if (definition) {
         root = doc_new_object(l->arena);

@@ -334,13 +334,15 @@ static void bind_local(struct load *l)
 {
     struct spec *spec = l->spec;
     uint32_t n = spec->distributed.present && spec->distributed.nnodes > 0 ? spec->distributed.nnodes : 1;
-    spec->local = true;
+    bool in_place = !doc_get(l->root, "workdir");
+    spec->this_machine = true;
+    spec->local = in_place;
     spec->hosts = arena_array(l->arena, n, sizeof *spec->hosts);
     spec->host_count = n;
     for (uint32_t i = 0; i < n; i++)
         spec->hosts[i] = (struct spec_host){.name = n == 1 ? "local" : arena_printf(l->arena, "local-%u", i),
                                             .host = "localhost",
-                                            .work_dir = spec->dir,
+                                            .work_dir = in_place ? spec->dir : NULL,
                                             .transport = SPEC_TRANSPORT_LOCAL};
 }
 

@@ -38,8 +38,11 @@ void env_bind(struct load *l);           /* spec.env, entrypoint.env */
 void secrets_bind(struct load *l);
 void distributed_bind(struct load *l);
 void cluster_bind(struct load *l);       /* hosts and nnodes */
-void setup_bind(struct load *l);
+void sources_bind(struct load *l);       /* workdir and files */
+void python_bind(struct load *l);
+void setup_bind(struct load *l);         /* packages, requirements and setup, activate */
 void entrypoint_bind(struct load *l);
+void outputs_bind(struct load *l);
 void rules_check(struct load *l);        /* what crosses keys */
 const struct doc_node *spec_normalise(const struct load *l);
 /* The git remote and the path in the repository ("https://host/x.git#jobs/a.yaml"), else real_path itself. */
@@ -60,6 +63,36 @@ bool nproc_of(const struct doc_node *node, struct spec_nproc *ret);
 /* A path on this machine: "~/" is HOME, else relative to dir. */
 const char *path_here(const struct load *l, const char *dir, const char *path);
 bool name_is_valid(const char *name); /* as $defs/name of the schema */
+/* Texts with their expressions checked (texts_of) or expanded now (text_now, texts_now; an item that cannot be is left
+ * out, after a fault). A single text is a list of one; with split its words are, as shlex splits them. */
+struct expr_rules;
+extern const struct expr_rules on_node; /* what is known per node may be used */
+struct spec_text checked(struct load *l, const struct doc_node *node, const struct expr_rules *rules, bool shell);
+struct spec_text text_now(struct load *l, const struct doc_node *node);
+struct spec_texts texts_now(struct load *l, const struct doc_node *node, bool split);
+void texts_add(struct load *l, struct spec_texts *list, size_t *cap, struct spec_text text);
+/* `on` of set-up and `nodes` of outputs. */
+void nodes_of(struct load *l, const struct doc_node *node, enum spec_on_kind *kind, uint32_t **nodes, size_t *count);
+/* A node path that a user wrote: not out of the working directory by "..", no "~user". false after a fault. */
+bool check_node_path(struct load *l, const struct spec_text *text, const char *key);
+bool path_leaves(const char *path); /* relative, and a ".." leads out of where it starts */
+/* A path, or a mapping with path or git. folder: it must be one. false after a fault. */
+bool source_of(struct load *l, const struct doc_node *node, bool folder, struct spec_source *ret);
+/* The name of a repository, by its URL: "apex". */
+const char *repository_name(struct load *l, const char *url);
+/* A fault where a URL has a user or a password in it, which a spec must not keep; hint says what to do instead. */
+void refuse_credentials(struct load *l, const struct spec_text *text, const char *hint);
+/* A name in the folder of path that is near to path's last part (folder: a folder's), or NULL. */
+const char *near_path(struct load *l, const char *path, bool folder);
+/* A short form of `packages`, or the text behind "pip:" and the like in an item of its own. false after a fault. */
+bool package_of(struct load *l, const struct doc_node *node, struct spec_step *ret);
+bool package_words(struct load *l, struct spec_step *s, const struct spec_text *text);
+bool check_requirement(struct load *l, struct spec_text *text); /* "src/pkg" becomes "./src/pkg" */
+/* Whether the text is one expression, `args`, and nothing else. */
+bool is_args_item(const char *text);
+/* positional and kwargs of a function; true when ${{ args }} stands in kwargs. Faults where there is no function. */
+bool function_bind(struct load *l, struct spec_entrypoint *e, const struct doc_node *node,
+                   const struct expr_rules *rules);
 struct spec_env *env_list(struct load *l, const struct doc_node *object, size_t *ret_count);
 
 /* Which names an expression at some place may use. */

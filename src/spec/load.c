@@ -50,6 +50,25 @@ static const char *digest_of(struct arena *arena, const struct doc_node *node)
     return hex;
 }
 
+void spec_job_id(const char *name, const char *origin, char ret_id[17])
+{
+    char hex[65];
+    struct buf b = {0};
+    buf_append(&b, name, strlen(name) + 1);
+    buf_puts(&b, origin);
+    digest_sha256_hex(b.data, b.len, hex);
+    buf_free(&b);
+    memcpy(ret_id, hex, 16);
+    ret_id[16] = 0;
+}
+
+static const char *job_id_of(const struct spec *spec, struct arena *arena)
+{
+    char id[17];
+    spec_job_id(spec->name, spec->origin, id);
+    return arena_strdup(arena, id);
+}
+
 static void identify(struct load *l, const char *real_path)
 {
     struct spec *spec = l->spec;
@@ -68,6 +87,7 @@ static void identify(struct load *l, const char *real_path)
     doc_set(a, variant, "params", params);
     doc_set(a, variant, "args", strings(a, spec->args, spec->arg_count));
     spec->variant = arena_strndup(a, digest_of(a, variant), 16);
+    spec->job_id = job_id_of(spec, a);
 }
 
 static void bind_all(struct load *l)
@@ -83,8 +103,11 @@ static void bind_all(struct load *l)
     env_bind(l);
     secrets_bind(l);
     cluster_bind(l);
+    sources_bind(l);
+    python_bind(l);
     setup_bind(l);
     entrypoint_bind(l);
+    outputs_bind(l);
     rules_check(l);
 }
 
@@ -114,6 +137,7 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
         overrides_apply(&l); /* --set name=... */
         bind_name(&l);
         spec->origin = origin_find(real, arena);
+        spec->job_id = job_id_of(spec, arena);
         *ret_spec = spec;
         return 0;
     }

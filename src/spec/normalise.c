@@ -59,7 +59,7 @@ static struct doc_node *params_node(struct arena *a, const struct spec *spec)
 static struct doc_node *cluster_node(struct arena *a, const struct spec *spec)
 {
     static const char *const transports[] = {"auto", "ssh", "openssh", "local", "sim"};
-    if (spec->local)
+    if (spec->this_machine)
         return doc_new_string(a, "local");
     struct doc_node *object = doc_new_object(a), *hosts = doc_new_array(a);
     for (size_t i = 0; i < spec->host_count; i++) {
@@ -101,27 +101,138 @@ static struct doc_node *secrets_node(struct arena *a, const struct spec *spec)
     return array;
 }
 
+static void put_texts(struct arena *a, struct doc_node *to, const char *key, const struct spec_texts *list)
+{
+    if (list->count > 0)
+        doc_set(a, to, key, texts(a, list));
+}
+
+static struct doc_node *nodes_node(struct arena *a, enum spec_on_kind kind, const uint32_t *nodes, size_t count)
+{
+    if (kind != ON_LIST)
+        return doc_new_string(a, kind == ON_FIRST ? "first" : "all");
+    struct doc_node *list = doc_new_array(a);
+    for (size_t i = 0; i < count; i++)
+        doc_append(a, list, doc_new_int(a, nodes[i]));
+    return list;
+}
+
+static struct doc_node *source_node(struct arena *a, const struct spec_source *s)
+{
+    struct doc_node *one = doc_new_object(a);
+    put_text(a, one, "path", s->path);
+    put_text(a, one, "git", s->url.text);
+    put_text(a, one, "ref", s->ref.text);
+    put_texts(a, one, "exclude", &s->exclude);
+    put_texts(a, one, "include", &s->include);
+    return one;
+}
+
+static struct doc_node *files_node(struct arena *a, const struct spec *spec)
+{
+    struct doc_node *list = doc_new_array(a);
+    for (size_t i = 0; i < spec->file_count; i++) {
+        struct doc_node *one = doc_new_object(a);
+        doc_set(a, one, "from", source_node(a, &spec->files[i].source));
+        put_text(a, one, "to", spec->files[i].to.text);
+        doc_append(a, list, one);
+    }
+    return list;
+}
+
+static struct doc_node *python_node(struct arena *a, const struct spec_python *p)
+{
+    struct doc_node *one = doc_new_object(a);
+    if (p->conda.text) {
+        put_text(a, one, "conda", p->conda.text);
+        return one;
+    }
+    put_text(a, one, "interpreter", p->interpreter.text);
+    if (p->venv == VENV_TRUE || p->venv == VENV_FALSE)
+        doc_set(a, one, "venv", doc_new_bool(a, p->venv == VENV_TRUE));
+    else
+        put_text(a, one, "venv", p->venv == VENV_PATH ? p->venv_path.text : "auto");
+    doc_set(a, one, "system_site_packages", doc_new_bool(a, p->system_site_packages));
+    return one;
+}
+
+static void put_install(struct arena *a, struct doc_node *one, const struct spec_step *s)
+{
+    bool pip = s->item == ITEM_PIP;
+    if (pip || s->item == ITEM_REQUIREMENTS) {
+        doc_set(a, one, "upgrade", doc_new_bool(a, s->upgrade));
+        if (pip)
+            doc_set(a, one, "editable", doc_new_bool(a, s->editable));
+        put_text(a, one, "index_url", s->index_url.text);
+        put_texts(a, one, "extra_index_url", &s->extra_index_url);
+        put_texts(a, one, "find_links", &s->find_links);
+    }
+    put_texts(a, one, "options", &s->options);
+    put_texts(a, one, "channels", &s->channels);
+}
+
+static void put_item(struct arena *a, struct doc_node *one, const struct spec_step *s)
+{
+    switch (s->item) {
+    case ITEM_RUN:
+        put_text(a, one, "run", s->run.text);
+        doc_set(a, one, "inputs", texts(a, &s->inputs));
+        put_text(a, one, "creates", s->creates.text);
+        put_text(a, one, "on_unknown", s->on_unknown_fail ? "fail" : "redo");
+        return;
+    case ITEM_PIP:
+        doc_set(a, one, "pip", texts(a, &s->packages));
+        break;
+    case ITEM_REQUIREMENTS:
+        put_text(a, one, "requirements", s->file.text);
+        break;
+    case ITEM_APT:
+        doc_set(a, one, "apt", texts(a, &s->packages));
+        break;
+    case ITEM_CONDA:
+        doc_set(a, one, "conda", texts(a, &s->packages));
+        break;
+    case ITEM_GIT:
+        put_text(a, one, "git", s->url.text);
+        put_text(a, one, "ref", s->ref.text);
+        put_text(a, one, "to", s->to.text);
+        return;
+    case ITEM_COPY:
+        doc_set(a, one, "copy", source_node(a, &s->source));
+        put_text(a, one, "to", s->to.text);
+        return;
+    }
+    put_install(a, one, s);
+}
+
 static struct doc_node *step_node(struct arena *a, const struct spec_step *s)
 {
-    struct doc_node *one = doc_new_object(a), *retry = doc_new_object(a), *on;
+    struct doc_node *one = doc_new_object(a), *retry = doc_new_object(a);
     put_text(a, one, "name", s->name);
-    put_text(a, one, "run", s->run.text);
-    doc_set(a, one, "inputs", texts(a, &s->inputs));
-    put_text(a, one, "creates", s->creates.text);
-    if (s->on == ON_LIST) {
-        on = doc_new_array(a);
-        for (size_t i = 0; i < s->on_count; i++)
-            doc_append(a, on, doc_new_int(a, s->on_nodes[i]));
-    } else {
-        on = doc_new_string(a, s->on == ON_FIRST ? "first" : "all");
-    }
-    doc_set(a, one, "on", on);
+    put_item(a, one, s);
+    doc_set(a, one, "on", nodes_node(a, s->on, s->on_nodes, s->on_count));
     doc_set(a, retry, "times", doc_new_int(a, s->retry_times));
     doc_set(a, retry, "backoff", duration(a, s->retry_backoff_ms));
     doc_set(a, one, "retry", retry);
-    put_text(a, one, "on_unknown", s->on_unknown_fail ? "fail" : "redo");
     doc_set(a, one, "timeout", duration(a, s->timeout_ms));
     return one;
+}
+
+static struct doc_node *outputs_node(struct arena *a, const struct spec *spec)
+{
+    struct doc_node *list = doc_new_array(a);
+    for (size_t i = 0; i < spec->output_count; i++) {
+        const struct spec_output *o = &spec->outputs[i];
+        struct doc_node *one = doc_new_object(a);
+        put_text(a, one, "from", o->from.text);
+        put_text(a, one, "to", o->to.text);
+        put_text(a, one, "when", o->when == WHEN_SUCCESS ? "success" : "always");
+        doc_set(a, one, "every", duration(a, o->every_ms));
+        doc_set(a, one, "restore", doc_new_bool(a, o->restore));
+        doc_set(a, one, "nodes", nodes_node(a, o->on, o->on_nodes, o->on_count));
+        doc_append(a, list, one);
+    }
+    return list;
 }
 
 static struct doc_node *distributed_node(struct arena *a, const struct spec_distributed *d)
@@ -137,13 +248,18 @@ static struct doc_node *distributed_node(struct arena *a, const struct spec_dist
 
 static struct doc_node *entrypoint_node(struct arena *a, const struct spec_entrypoint *e)
 {
-    static const char *const kinds[] = {"script", "module", "command", "run"};
+    static const char *const kinds[] = {"script", "module", "command", "run", "function"};
     struct doc_node *object = doc_new_object(a);
     if (e->kind == ENTRY_COMMAND)
         doc_set(a, object, "command", texts(a, &e->command));
     else
         put_text(a, object, kinds[e->kind], e->target.text);
-    doc_set(a, object, "args", texts(a, &e->args));
+    if (e->kind == ENTRY_FUNCTION)
+        doc_set(a, object, "args", doc_clone(a, e->positional));
+    else
+        doc_set(a, object, "args", texts(a, &e->args));
+    if (e->kwargs)
+        doc_set(a, object, "kwargs", doc_clone(a, e->kwargs));
     doc_set(a, object, "env", env_node(a, e->env, e->env_count));
     put_text(a, object, "cwd", e->cwd.text);
     doc_set(a, object, "timeout", duration(a, e->timeout_ms));
@@ -161,6 +277,11 @@ const struct doc_node *spec_normalise(const struct load *l)
     put_text(a, root, "name", spec->name);
     doc_set(a, root, "params", params_node(a, spec));
     doc_set(a, root, "cluster", cluster_node(a, spec));
+    if (spec->has_workdir)
+        doc_set(a, root, "workdir", source_node(a, &spec->workdir));
+    if (spec->file_count > 0)
+        doc_set(a, root, "files", files_node(a, spec));
+    doc_set(a, root, "python", python_node(a, &spec->python));
     doc_set(a, root, "env", env_node(a, spec->env, spec->env_count));
     doc_set(a, root, "secrets", secrets_node(a, spec));
     for (size_t i = 0; i < spec->setup_count; i++)
@@ -170,5 +291,7 @@ const struct doc_node *spec_normalise(const struct load *l)
     if (spec->distributed.present)
         doc_set(a, root, "distributed", distributed_node(a, &spec->distributed));
     doc_set(a, root, "entrypoint", entrypoint_node(a, &spec->entrypoint));
+    if (spec->output_count > 0)
+        doc_set(a, root, "outputs", outputs_node(a, spec));
     return root;
 }

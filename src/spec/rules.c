@@ -1,44 +1,110 @@
-/* What crosses keys and belongs to no single one: files that a remote cluster does not have. */
+/*
+ * What crosses keys and belongs to no single one: files that are named below the working directory must be there once
+ * the job runs. What set-up may make first is not looked for.
+ */
 #include "internal.h"
 
 #include <string.h>
+#include <unistd.h>
 
-/* This version sends no files, so what the spec names must be on the hosts already. */
-static void check_script(struct load *l)
+struct rules {
+    struct load *l;
+    const char *base;  /* the folder of this machine that becomes the working directory, or NULL */
+    bool nothing_sent; /* hosts without workdir: the working directory is empty at first */
+    bool placed;       /* git, copy and files put files there */
+    bool runs;         /* run items may make any file */
+};
+
+static struct rules rules_of(struct load *l)
 {
+    const struct spec *spec = l->spec;
+    struct rules r = {.l = l, .placed = spec->file_count > 0};
+    r.base = spec->has_workdir ? spec->workdir.path : spec->local ? spec->dir : NULL;
+    r.nothing_sent = !spec->has_workdir && !spec->this_machine;
+    for (size_t i = 0; i < spec->setup_count; i++) {
+        r.placed |= spec->setup[i].item == ITEM_GIT || spec->setup[i].item == ITEM_COPY;
+        r.runs |= spec->setup[i].item == ITEM_RUN;
+    }
+    return r;
+}
+
+static bool is_elsewhere(const char *path)
+{
+    return *path == '/' || *path == '~' || *path == '@' || strstr(path, "${{");
+}
+
+/* A fault when there can be no such file in the working directory. */
+static void check_there(const struct rules *r, struct place place, const char *what, const char *path)
+{
+    struct load *l = r->l;
+    if (!r->base || r->placed || r->runs || is_elsewhere(path))
+        return;
+    const char *full = arena_printf(l->arena, "%s/%s", r->base, path);
+    if (access(full, F_OK) == 0)
+        return;
+    struct diagnostic *d = fault(l, place, "there is no %s\"%s\" in %s", what, path,
+                                 l->spec->has_workdir ? "workdir" : "the spec's folder");
+    const char *near = near_path(l, full, false), *slash = strrchr(path, '/');
+    if (near)
+        diagnostic_hint(d, "did you mean %.*s%s?", slash ? (int)(slash + 1 - path) : 0, path, near);
+}
+
+static void check_script(const struct rules *r)
+{
+    struct load *l = r->l;
     const struct spec_entrypoint *e = &l->spec->entrypoint;
     struct expr_context ctx = {.spec = l->spec};
     struct error err = ERROR_INIT;
     const char *path = NULL;
     if (e->kind != ENTRY_SCRIPT || !e->target.text)
         return;
-    if (expr_expand(&e->target, EXPR_PLAIN, &ctx, true, l->arena, &path, &err) != EXPR_OK)
+    if (expr_expand(&e->target, EXPR_PLAIN, &ctx, true, l->arena, &path, &err) != EXPR_OK || is_elsewhere(path))
         return;
-    if (*path == '/' || str_starts(path, "${{"))
-        return;
-    struct diagnostic *d = fault(l, e->target.place, "the script \"%s\" is not on the hosts", path);
-    diagnostic_expected(d, "an absolute path, the same on every host");
-    diagnostic_hint(d,
-                    "this version sends no files: use an absolute path, or let a set-up step put the script there "
-                    "and start it with command: [python3, %s]",
-                    path);
+    if (l->spec->has_workdir && path_leaves(path)) {
+        diagnostic_hint(fault(l, e->target.place, "the script \"%s\" is outside workdir", path),
+                        "workdir: .. sends the folder above, and the script is named from there");
+    } else if (r->nothing_sent && !r->placed) {
+        struct diagnostic *d = fault(l, e->target.place, "the script \"%s\" is not on the hosts", path);
+        diagnostic_hint(d, "workdir: . sends the spec's folder to them; a path that begins with / is one of theirs");
+    } else if (l->spec->has_workdir) {
+        check_there(r, e->target.place, "script ", path);
+    }
 }
 
-static void check_inputs(struct load *l, const struct doc_node *item)
+/* requirements: FILE and pip: ./PATH. */
+static void check_needed(const struct rules *r, struct place place, const char *path)
 {
-    const struct doc_member *m = doc_get_member(item, "inputs", 6);
-    if (!m || !is_array(m->value) || m->value->count == 0)
+    if (is_elsewhere(path))
         return;
-    struct diagnostic *d = fault(l, m->key_place, "inputs are files on this machine, which the hosts do not have");
-    diagnostic_hint(d, "this version sends no files: leave inputs out; the step runs again when its text changes");
+    if (r->nothing_sent && !r->placed && !r->runs)
+        diagnostic_hint(fault(r->l, place, "\"%s\" is not on the hosts", path),
+                        "workdir: . sends the spec's folder to them");
+    check_there(r, place, "", path);
+}
+
+static void check_item(const struct rules *r, const struct spec_step *s)
+{
+    struct load *l = r->l;
+    if (s->item == ITEM_REQUIREMENTS && s->file.text)
+        check_needed(r, s->file.place, s->file.text);
+    for (size_t i = 0; s->item == ITEM_PIP && i < s->packages.count; i++) {
+        const struct spec_text *one = &s->packages.items[i];
+        if (str_starts(one->text, "./") && !path_leaves(one->text))
+            check_needed(r, one->place, arena_strndup(l->arena, one->text, strcspn(one->text, "[;")));
+    }
+    if (s->inputs.count == 0 || !r->nothing_sent)
+        return;
+    struct diagnostic *d = fault(l, s->inputs.items[0].place, "inputs are files of workdir, and there is none");
+    diagnostic_hint(d, "workdir: . sends the spec's folder to the hosts; without inputs the step runs again when its "
+                       "text changes");
 }
 
 void rules_check(struct load *l)
 {
-    const struct doc_node *setup = doc_get(l->root, "setup");
-    if (l->spec->local || l->spec->host_count == 0)
+    if (l->spec->host_count == 0 && !l->spec->this_machine)
         return;
-    check_script(l);
-    for (size_t i = 0; is_array(setup) && i < setup->count; i++)
-        check_inputs(l, setup->items[i]);
+    const struct rules r = rules_of(l);
+    check_script(&r);
+    for (size_t i = 0; i < l->spec->setup_count; i++)
+        check_item(&r, &l->spec->setup[i]);
 }

@@ -1,0 +1,123 @@
+/* What the job finds on a node and what comes back from there: `python` and `outputs`. */
+#include "internal.h"
+
+#include <string.h>
+
+/* ---- python ---- */
+
+static void bind_venv(struct load *l, struct spec_python *p, const struct doc_node *node)
+{
+    if (!is_scalar(node) || strcmp(node->text, "auto") == 0)
+        return;
+    if (node->type == DOC_BOOL) {
+        p->venv = node->boolean ? VENV_TRUE : VENV_FALSE;
+        return;
+    }
+    p->venv = VENV_PATH;
+    p->venv_path = checked(l, node, &on_node, false);
+    check_node_path(l, &p->venv_path, "venv");
+}
+
+static void bind_object(struct load *l, struct spec_python *p, const struct doc_node *node)
+{
+    const struct doc_member *venv = doc_get_member(node, "venv", 4), *conda = doc_get_member(node, "conda", 5);
+    const struct doc_node *interpreter = doc_get(node, "interpreter");
+    if (is_scalar(interpreter))
+        p->interpreter = checked(l, interpreter, &on_node, false);
+    bind_venv(l, p, venv ? venv->value : NULL);
+    p->system_site_packages = doc_get_bool(node, "system_site_packages", true);
+    p->conda = checked(l, conda ? conda->value : NULL, &on_node, false);
+    if (p->conda.text && (p->venv == VENV_TRUE || p->venv == VENV_PATH)) {
+        diagnostic_hint(fault(l, conda->key_place, "both venv and conda are given"),
+                        "a conda environment is an environment itself: leave venv out");
+        note(l, venv->key_place, "venv is here");
+    }
+    if (p->conda.text && interpreter)
+        diagnostic_hint(fault(l, conda->key_place, "both interpreter and conda are given"),
+                        "the interpreter is that of the conda environment: leave interpreter out");
+}
+
+void python_bind(struct load *l)
+{
+    const struct doc_node *node = doc_get(l->root, "python");
+    struct spec_python *p = &l->spec->python;
+    *p = (struct spec_python){.interpreter = {.text = "python3"}, .venv = VENV_AUTO, .system_site_packages = true};
+    if (!node)
+        return;
+    p->place = place_of(node);
+    if (is_object(node))
+        bind_object(l, p, node);
+    else if (is_scalar(node))
+        p->interpreter = checked(l, node, &on_node, false);
+    const char *text = p->interpreter.text;
+    if (strchr(text, '/') ? *text != '~' : !strpbrk(text, " \t\n"))
+        return;
+    if (*text == '~' && text[1] == '/')
+        return;
+    diagnostic_expected(fault(l, p->interpreter.place, "\"%s\" is not an interpreter", text),
+                        "a program's name such as python3.11, or its path, without arguments");
+}
+
+/* ---- outputs ---- */
+
+static bool has_wildcard(const char *s)
+{
+    return strpbrk(s, "*?[") != NULL;
+}
+
+/* Where files go when nothing says it: a folder to the one of the same name, a pattern to what stands before it. */
+static const char *default_to(struct load *l, const char *from)
+{
+    if (*from == '/' || *from == '~' || *from == '@' || strstr(from, "${{"))
+        return NULL;
+    if (!has_wildcard(from))
+        return str_ends(from, "/") ? from : NULL;
+    size_t at = strcspn(from, "*?[");
+    while (at > 0 && from[at - 1] != '/')
+        at--;
+    return at > 0 ? arena_strndup(l->arena, from, at) : "./";
+}
+
+static void report_no_to(struct load *l, const struct spec_text *from)
+{
+    struct diagnostic *d = fault(l, from->place, "nothing says where \"%s\" is to go", from->text);
+    if (strchr("/~@", *from->text) || from->has_expr)
+        diagnostic_hint(d, "{from: \"%s\", to: FOLDER}", from->text);
+    else
+        diagnostic_hint(d, "a folder ends in / (%s/); a file needs to: {from: %s, to: FOLDER}", from->text, from->text);
+}
+
+static void bind_output(struct load *l, const struct doc_node *item)
+{
+    struct spec_output *o = &l->spec->outputs[l->spec->output_count];
+    const struct doc_node *from = is_object(item) ? doc_get(item, "from") : item;
+    const struct doc_node *to = is_object(item) ? doc_get(item, "to") : NULL;
+    *o = (struct spec_output){.on = ON_FIRST, .place = place_of(item)};
+    o->name = arena_printf(l->arena, "outputs-%zu", ++l->spec->output_count);
+    o->from = checked(l, from, &on_node, false);
+    if (!o->from.text || !*o->from.text)
+        return;
+    check_node_path(l, &o->from, "from");
+    o->to = to ? checked(l, to, &on_node, false)
+               : (struct spec_text){.text = default_to(l, o->from.text), .place = o->from.place};
+    if (!to && !o->to.text)
+        report_no_to(l, &o->from);
+    if (!is_object(item))
+        return;
+    o->when = str_eq(doc_get_string(item, "when", NULL), "success") ? WHEN_SUCCESS : WHEN_ALWAYS;
+    duration_of(l, item, "every", &o->every_ms);
+    o->restore = doc_get_bool(item, "restore", false);
+    nodes_of(l, doc_get(item, "nodes"), &o->on, &o->on_nodes, &o->on_count);
+}
+
+void outputs_bind(struct load *l)
+{
+    const struct doc_node *node = doc_get(l->root, "outputs");
+    size_t count = is_array(node) ? node->count : is_object(node) || is_scalar(node) ? 1 : 0;
+    l->spec->outputs = arena_array(l->arena, count + 1, sizeof *l->spec->outputs);
+    for (size_t i = 0; i < count; i++) {
+        const struct doc_node *item = is_array(node) ? node->items[i] : node;
+        if (is_object(item) || (item->type == DOC_STRING && item->text_len > 0))
+            bind_output(l, item);
+    }
+}
