@@ -61,8 +61,9 @@ void tree_hex(const uint8_t oid[TREE_OID_SIZE], char ret[TREE_ID_LEN + 1]);
  *   DIR/scan-*               the tables of scan_*.c
  *   tmp_rhrun_*              of a batch at work, locked (flock): one whose lock is free was left behind, and goes
  *
- * After a power cut the last pack may be shorter than it was. Such a pack, or big file, does not count as there, so
- * the next scan stores its contents again; a page lost inside one is found by its checksum when it is read. */
+ * A pack is on the disk before it gets its name (its pages are written out while it grows, so that costs little). A
+ * big file is not waited for: after a power cut it may be shorter than it was. Then, as with a pack that is not whole,
+ * it does not count as there, and the next scan stores its content again. */
 
 struct git_odb;
 struct git_repository;
@@ -94,6 +95,9 @@ int tree_temp(struct tree_store *s, const char *folder, char **ret_path, struct 
 int tree_big_begin(struct tree_store *s, struct tree_big **ret, int *ret_fd, struct error *err);
 char *tree_big_path(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE]);
 bool tree_big_has(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], uint64_t *ret_size);
+
+/* Starts to write a file's pages out, up to `to` (0: all), and does not wait. */
+void tree_write_back(int fd, uint64_t to);
 
 /* Reads what is new in objects/pack; what is not sound is passed over. Packs stay where they are in memory only until
  * the next call. */

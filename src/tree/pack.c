@@ -29,6 +29,7 @@ enum {
     ADLER_SIZE = 4,
     BLOCKS = 128, /* written at once: 8 MiB */
     SLOTS_FIRST = 1024,
+    WRITE_BACK_SHIFT = 23, /* every 8 MiB the disk is put to work, so that the end waits for the last of it only */
 };
 
 struct entry {
@@ -272,8 +273,11 @@ int tree_batch_add(struct tree_batch *b, enum tree_object type, const uint8_t oi
         rc = add_held(b, &b->entries[i], data, len, &failed);
     }
     (void)pthread_mutex_unlock(&b->lock);
-    if (write)
+    if (write) {
         rc = entry_write(b, &mine, data, len, &crc, &failed);
+        if (mine.offset >> WRITE_BACK_SHIFT != (mine.offset + len) >> WRITE_BACK_SHIFT)
+            tree_write_back(b->fd, mine.offset);
+    }
     if (write || rc < 0) {
         (void)pthread_mutex_lock(&b->lock);
         if (rc == 0)

@@ -30,6 +30,16 @@ bool tree_big_has(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], 
     return true;
 }
 
+void tree_write_back(int fd, uint64_t to)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    (void)sync_file_range(fd, 0, (off_t)to, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)fd;
+    (void)to;
+#endif
+}
+
 static void big_free(struct tree_big *big)
 {
     close(big->fd);
@@ -64,6 +74,8 @@ int tree_batch_big_end(struct tree_big *big, const uint8_t oid[TREE_OID_SIZE], s
     } else if (rename(big->path, path) < 0) {
         rc = error_errno(err, ERROR_IO, errno, "could not name \"%s\"", path);
         (void)unlink(big->path);
+    } else {
+        tree_write_back(big->fd, 0);
     }
     big_free(big);
     return rc;
