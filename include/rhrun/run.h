@@ -54,6 +54,7 @@ struct run_options {
     uint32_t hello_ms, backoff_ms; /* of struct node_options; 0 = default */
     const char *test_boot_id; /* test hook */
     bool allow_prompt;
+    struct tree_store *store; /* of the files that steps bring to nodes; NULL where none does */
     const struct transport_sim_script *sim; /* or NULL */
     struct run_observer observer;
 };
@@ -96,6 +97,12 @@ struct run_counts {
     uint64_t started_ms, ended_ms; /* wall clock of the first start and last end; 0 = none */
 };
 void run_step_counts(const struct run *r, const struct plan_step *step, struct run_counts *ret);
+/* Of a step that brings or fetches files: over all its nodes, in this process. */
+struct run_transfer {
+    uint32_t nodes;                        /* that it is under way on */
+    uint64_t files_done, files_total, bytes_done, bytes_total; /* totals as far as they are known */
+};
+void run_step_transfer(const struct run *r, const struct plan_step *step, struct run_transfer *ret);
 struct run_node_view {
     const char *name;
     enum node_state state;

@@ -108,6 +108,7 @@ static struct step_bind bind_of(struct run *r, uint32_t node)
     bind.master_port = r->master_port;
     bind.secrets = r->plan->spec->secrets;
     bind.secret_count = r->plan->spec->secret_count;
+    bind.work = r->work;
     return bind;
 }
 
@@ -118,7 +119,7 @@ void run_learn_node(struct run *r, uint32_t i)
     const char *address = r->plan->spec->hosts[i].address;
     if (!address)
         address = facts && facts->address && facts->address[0] ? facts->address
-                  : r->plan->spec->local                       ? "127.0.0.1"
+                  : r->plan->spec->this_machine                ? "127.0.0.1"
                                                                : r->plan->spec->hosts[i].host;
     if (!r->nodes[i].address || !str_eq(r->nodes[i].address, address)) {
         address = arena_strdup(r->arena, address);
@@ -152,17 +153,21 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
     bind.nodes = r->nodes;
     bind.node_addrs = step->kind->phase == PHASE_LAUNCH ? node_addrs(r) : NULL;
     struct wire_run run = {0};
-    if (step_build(r->plan, step, &bind, arena, &run, &err) < 0) {
+    int rc = step->kind->sync ? transfer_start(r, step, node, &bind, &err)
+                              : step_build(r->plan, step, &bind, arena, &run, &err);
+    if (rc < 0) {
         task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
         error_prefix(&err, "step \"%s\"", step->name);
         run_fail(r, RUN_FAILED, &err);
     } else {
-        run.attempt = t->attempt;
-        run.slot = arena_strdup(arena, step->slot);
-        run.key = arena_strdup(arena, step->key);
         if (!t->log)
             t->log = log_open(r, step, node, t->attempt);
         t->sent = true;
+    }
+    if (rc == 0 && !step->kind->sync) {
+        run.attempt = t->attempt;
+        run.slot = arena_strdup(arena, step->slot);
+        run.key = arena_strdup(arena, step->key);
         node_run(lane->node, &run);
     }
     arena_destroy(arena);
@@ -250,11 +255,15 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     t->ended_ms = wall_ms();
     t->state = e->outcome == OUTCOME_OK ? TASK_DONE : TASK_FAILED;
     run_changed(r);
-    if (step->kind->cached) {
-        if (e->outcome == OUTCOME_OK)
-            lane_advance(&r->lanes[node]);
-        else
-            setup_failed(r, step, node, e);
+    if (step->kind->sync)
+        transfer_stop(&r->lanes[node]);
+    if (step->kind->cached && e->outcome == OUTCOME_OK) {
+        transfer_tally(r, step, node);
+        lane_advance(&r->lanes[node]);
+        if (step->shared)
+            homes_advance(r, node);
+    } else if (step->kind->cached) {
+        setup_failed(r, step, node, e);
     } else if (step->kind->phase == PHASE_LAUNCH && e->outcome == OUTCOME_FAILED) {
         launch_will_restart(r);
     }
@@ -342,6 +351,21 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
     return true;
 }
 
+/* A transfer that was cut off is begun again without a word of doubt: the node tells what has arrived. */
+static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+{
+    struct run_task *t = run_task(r, step, node);
+    bool cut_off = e->outcome == OUTCOME_UNKNOWN || (e->outcome == OUTCOME_STOPPED && !t->stop_wanted);
+    t->idle_tries = t->bytes_done || t->removed ? 0 : t->idle_tries + 1;
+    if (!step->kind->sync || !cut_off || t->idle_tries > IDLE_TRIES_MAX)
+        return false;
+    t->trusted = !e->reason; /* with a reason: the node restarted, or is another */
+    t->state = TASK_PENDING;
+    t->reason = "it was cut off";
+    lane_advance(&r->lanes[node]);
+    return true;
+}
+
 static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
     struct run_task *t = run_task(r, step, node);
@@ -349,6 +373,9 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
     const char *name = node_name(r->lanes[node].node);
     if (r->cancelling || r->failing)
         return;
+    if (transfer_again(r, step, node, e))
+        return;
+    t->trusted = true; /* of the same boot: it ended by itself */
     if (e->outcome == OUTCOME_UNKNOWN) {
         if (step_unknown_fails(r, step, node))
             return;
@@ -375,6 +402,12 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
     }
     char what[160];
     run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
+    if (step->kind->sync && e->outcome == OUTCOME_FAILED) { /* no program: the node's words are all there is */
+        error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name, e->tail && e->tail[0] ? e->tail : what);
+        error_hint(&err, "what has arrived is kept: the same command sends the rest");
+        run_fail(r, RUN_INFRA, &err);
+        return;
+    }
     if (e->cause == WIRE_CAUSE_CREATES && step->creates)
         snprintf(what, sizeof what, "it ended well, but \"%.60s\" does not exist", step->creates);
     error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": %s", name, step->name, what);

@@ -40,6 +40,7 @@ static void create_lane(struct run *r, uint32_t i)
     lane->index = i;
     lane->arena = arena_create();
     lane->creates = arena_array(r->arena, r->plan->step_count + 1, 1);
+    lane->trees = arena_array(r->arena, r->plan->step_count + 1, 1);
     if (h->transport == SPEC_TRANSPORT_LOCAL && i > 0) {
         const char *home = getenv("HOME");
         lane->base_dir = xasprintf("%s/.rhrun/local/%u", home ? home : "", i);
@@ -83,6 +84,17 @@ static void create_lane(struct run *r, uint32_t i)
     for (size_t s = 0; s < r->plan->step_count; s++)
         if (r->plan->steps[s].creates && r->plan->steps[s].on[i])
             o.checks.items[o.checks.count++] = arena_strdup(r->arena, r->plan->steps[s].creates);
+    o.check_trees.items = arena_array(r->arena, 3 * r->plan->step_count + 1, sizeof(char *));
+    for (size_t s = 0; s < r->plan->step_count; s++) {
+        const struct plan_step *step = &r->plan->steps[s];
+        if (!step_checks_tree(step, i))
+            continue;
+        char **item = &o.check_trees.items[o.check_trees.count];
+        item[0] = arena_strdup(r->arena, step_tree_name(step->tree_name, step->tree_root, r->work, r->arena));
+        item[1] = arena_strdup(r->arena, step->tree_root);
+        item[2] = arena_strdup(r->arena, step->tree->id);
+        o.check_trees.count += 3;
+    }
     lane->node = node_create(r->loop, r->pool, &o, &lane_callbacks, r);
 }
 
@@ -99,6 +111,7 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->arena = arena_create();
     r->tasks = xcalloc(r->plan->step_count * r->plan->node_count + 1, sizeof *r->tasks);
     r->lanes = xcalloc(r->plan->node_count, sizeof *r->lanes);
+    r->unheard = r->plan->node_count;
     r->noted = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->noted);
     r->voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->voids);
     r->stop_deadline = loop_timer_create(loop, run_on_stop_deadline, r);
@@ -141,12 +154,14 @@ void run_destroy(struct run *r)
         log_close(r->tasks[i].log);
     }
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
+        transfer_stop(&r->lanes[i]);
         node_destroy(r->lanes[i].node);
         arena_destroy(r->lanes[i].arena);
         free(r->lanes[i].records);
         free(r->lanes[i].orphans);
         free(r->lanes[i].base_dir);
     }
+    transfer_caches_free(r);
     transport_pool_destroy(r->pool);
     loop_timer_destroy(r->stop_deadline);
     loop_timer_destroy(r->finisher);

@@ -9,6 +9,7 @@ enum {
     STOP_GRACE_MS = 3000,    /* when a worker failed: TERM, this long, KILL; all stopped within 5 s */
     CANCEL_GRACE_MS = 10000, /* when the user asked */
     STOP_REACH_MS = 20000,   /* how long a stop waits for nodes that are away */
+    IDLE_TRIES_MAX = 20,     /* a transfer that is cut off so often before anything was sent has failed */
     ACK_BYTES = 1 << 20,     /* output is made durable and acknowledged in such portions */
 };
 
@@ -33,6 +34,12 @@ struct run_task {
     bool decided;      /* set-up: reconciled with the node's ledger in this process */
     bool sent;         /* RUN or ATTACH went out on the present connection */
     bool stop_wanted;
+    bool trusted;      /* sync: what the node's index says of earlier transfers holds */
+    bool tallied;      /* sync: counted in its step's tally */
+    const char *verify; /* an installation before it ran in this run: kept only after a look; the name of that step */
+    uint64_t files_done, files_total, bytes_done, bytes_total; /* of a transfer */
+    uint64_t removed;
+    uint32_t idle_tries; /* sync: cut off so often in a row without anything sent */
     uint32_t tries;    /* attempts that failed in this run */
     char attempt[WIRE_ID_LEN + 1];
     struct run_log *log;
@@ -41,6 +48,8 @@ struct run_task {
     const char *reason; /* why it runs (again); NULL = never ran */
     bool general;       /* the reason holds for every node */
 };
+
+enum check { CHECK_UNASKED, CHECK_YES, CHECK_NO }; /* of creates and trees, as of the node's last HELLO */
 
 enum lane_state { LANE_CONNECTING, LANE_LISTED, LANE_SETUP, LANE_SETTLING, LANE_BARRIER, LANE_FAILED };
 
@@ -57,7 +66,9 @@ struct lane {
     struct arena *arena; /* records of the last LIST */
     struct wire_record *records;
     size_t record_count, record_cap;
-    uint8_t *creates;    /* per step: 0 = not asked, 1 = exists, 2 = gone */
+    uint8_t *creates, *trees; /* per step: enum check */
+    struct transfer *transfer;  /* files are being brought: of at most one step at a time */
+    uint32_t home_first, home_next; /* see homes.c */
     struct lane_orphan *orphans;
     size_t orphan_count;
     bool dirty;          /* something ran since the last settle */
@@ -85,6 +96,10 @@ struct run {
     char id[17];
     const char *work;       /* names the working directory on the nodes */
     enum stage stage;
+    struct step_tally *tallies; /* per step: what was sent, to say it once */
+    struct tree_cache *cache;   /* bases and contents that several transfers need */
+    uint32_t unheard;           /* nodes that were never listed nor failed */
+    bool homes_known;
     bool opened;            /* RUN_OPENED is in the journal (now or before) */
     bool probing;           /* an unfinished run with another plan: nodes are asked before anything is opened */
     bool failing, cancelling, killing, detached;
@@ -131,6 +146,34 @@ void run_facts_json(const struct wire_facts *facts, struct buf *ret);
 /* "exit status 3", "killed by signal 9 (Killed)", "timed out", ... */
 void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
 void run_append_free(struct append *a);     /* takes it off the list of the run */
+/* decide.c */
+void lane_keep_record(struct lane *lane, const struct wire_record *r);
+const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
+const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
+/* Is its tree asked for with each HELLO of this node? */
+static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
+{
+    return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
+}
+bool lane_holds(const struct lane *lane, const struct plan_step *step); /* CHECK did not deny what it creates or brought */
+/* Why a recorded success is not believed on this node, or NULL. */
+const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
+void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
+bool lane_may_adopt(const struct lane *lane, const struct plan_step *step);
+/* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
+void lane_decide(struct lane *lane, const struct plan_step *step);
+void lane_verify_after(struct lane *lane, const struct plan_step *step); /* step is about to run: later installations are looked at */
+/* homes.c */
+uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node); /* who does it for this node; itself, mostly */
+void homes_advance(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
+/* transfer.c, transfer_diff.c, transfer_cache.c */
+int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, const struct step_bind *bind,
+                   struct error *err);
+void transfer_state(struct lane *lane, const struct wire_sync_state *s);
+void transfer_drained(struct lane *lane);
+void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
+void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
+void transfer_caches_free(struct run *r);
 /* open.c */
 int run_open(struct run *r, struct error *err);
 void run_look_done(struct run *r);
@@ -153,9 +196,6 @@ void lane_reconcile(struct lane *lane);
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
 bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node); /* on_unknown: fail; true: the run fails */
 void lane_advance(struct lane *lane);
-const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
-const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
-void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 /* machines.c: false when another node of the plan is the same machine */
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* launch.c */

@@ -5,144 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- records of the node's ledger ---- */
-
-static void copy_record(struct lane *lane, const struct wire_record *r)
-{
-    if (lane->record_count == lane->record_cap) {
-        lane->record_cap = lane->record_cap ? lane->record_cap * 2 : 16;
-        lane->records = xreallocarray(lane->records, lane->record_cap, sizeof *lane->records);
-    }
-    struct wire_record *c = &lane->records[lane->record_count++];
-    *c = *r;
-    c->attempt = arena_strdup(lane->arena, r->attempt);
-    c->slot = arena_strdup(lane->arena, r->slot);
-    c->key = arena_strdup(lane->arena, r->key);
-    c->variant = arena_strdup(lane->arena, r->variant);
-    c->boot_id = arena_strdup(lane->arena, r->boot_id);
-    c->tail = arena_strdup(lane->arena, r->tail);
-    c->leftover = NULL;
-    c->workers = NULL;
-    c->worker_count = 0;
-}
-
-const struct wire_record *lane_record(const struct lane *lane, const char *attempt)
-{
-    for (size_t i = 0; i < lane->record_count; i++)
-        if (strcmp(lane->records[i].attempt, attempt) == 0)
-            return &lane->records[i];
-    return NULL;
-}
-
-const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step)
-{
-    const struct wire_record *best = NULL;
-    for (size_t i = 0; i < lane->record_count; i++) {
-        const struct wire_record *r = &lane->records[i];
-        if (strcmp(r->slot, step->slot) != 0 || (step->scope[0] && strcmp(r->variant, lane->run->work) != 0))
-            continue;
-        if (!best || r->sequence > best->sequence)
-            best = r;
-    }
-    return best;
-}
-
-/* ---- belief: journal and ledger must agree ---- */
-
-static bool creates_gone(const struct lane *lane, const struct plan_step *step)
-{
-    return lane->creates[step->id] == 2;
-}
-
-/* Why a recorded success is not believed on this node, or NULL. */
-static const char *contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
-{
-    const struct wire_facts *facts = node_facts(lane->node);
-    const struct wire_record *latest = lane_latest(lane, step);
-    if (facts && cell->install && !str_eq(cell->install, facts->install))
-        return "the node is another machine now";
-    if (!latest || strcmp(latest->attempt, cell->attempt) != 0)
-        return "the node's ledger does not have it";
-    if (!wire_record_success(latest))
-        return "the node's ledger does not say that it ended well";
-    if (creates_gone(lane, step))
-        return "what it creates is gone";
-    return NULL;
-}
-
-static bool is_voided(const struct run *r, const struct plan_step *step, const struct state_cell *cell)
-{
-    return r->voids[step->id] && !(cell && str_eq(cell->run, r->id));
-}
-
-void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret)
-{
-    struct run *r = lane->run;
-    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
-    *ret = (struct plan_record){0};
-    bool listed = lane->state != LANE_CONNECTING && lane->state != LANE_FAILED;
-    if (cell) {
-        ret->present = true;
-        ret->ok = cell->outcome == OUTCOME_OK;
-        ret->unknown = cell->outcome == OUTCOME_UNKNOWN;
-        ret->live = cell->outcome == OUTCOME_NONE;
-        ret->voided = is_voided(r, step, cell) || cell->voided;
-        ret->key = cell->key;
-        ret->inputs = cell->inputs;
-    }
-    if (!listed || !step->kind->cached)
-        return;
-    const struct wire_record *latest = lane_latest(lane, step);
-    if (cell && ret->ok) {
-        ret->why_not = contradiction(lane, step, cell);
-        ret->contradicted = ret->why_not != NULL;
-        ret->verified = !ret->contradicted;
-    } else if (!cell && latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key)) {
-        ret->present = ret->ok = ret->verified = true;
-        ret->key = step->key;
-    }
-}
-
 /* ---- set-up ---- */
-
-/* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
-static void decide(struct lane *lane, const struct plan_step *step)
-{
-    struct run *r = lane->run;
-    struct run_task *t = run_task(r, step, lane->index);
-    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
-    const struct wire_record *latest = lane_latest(lane, step);
-    t->decided = true;
-    if (is_voided(r, step, cell)) {
-        t->reason = "asked for";
-        t->general = true;
-        return;
-    }
-    if (cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key)) {
-        t->reason = contradiction(lane, step, cell);
-        if (!t->reason) {
-            t->state = TASK_KEPT;
-            if (!cell->settled)
-                lane->dirty = true;
-            return;
-        }
-    } else if (latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key) &&
-               !creates_gone(lane, step) &&
-               (!cell || strcmp(cell->attempt, latest->attempt) != 0 || cell->outcome == OUTCOME_NONE)) {
-        lane->dirty = true;
-        task_finish(r, step, lane->index, latest, true);
-        return;
-    } else if (cell && cell->outcome == OUTCOME_UNKNOWN) {
-        step_unknown_fails(r, step, lane->index);
-        t->reason = "its outcome is unknown";
-    } else if (cell && !str_eq(cell->key, step->key)) {
-        const char *changed = plan_changed_inputs(step, cell->inputs, r->arena);
-        t->reason = changed ? arena_printf(r->arena, "%s changed", changed) : "its inputs changed";
-        t->general = true;
-    } else if (cell && cell->outcome == OUTCOME_FAILED) {
-        t->reason = "it failed before";
-    }
-}
 
 static void start_settling(struct lane *lane)
 {
@@ -160,34 +23,73 @@ static void note_reason(struct lane *lane, const struct plan_step *step, const s
     r->noted[step->id] = r->noted[step->id] || t->general;
 }
 
-void lane_advance(struct lane *lane)
+/* A step that the first node of a shared home does for all: true when this lane is to wait for it. */
+static bool awaits_leader(struct lane *lane, const struct plan_step *step, struct run_task *t)
 {
     struct run *r = lane->run;
-    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->options.mode != RUN_EXECUTE ||
-        lane->orphan_count > 0) {
-        run_check_end(r);
-        return;
-    }
+    if (!step->shared || t->state != TASK_PENDING || r->plan->node_count == 1)
+        return false;
+    if (r->unheard > 0)
+        return true;
+    uint32_t leader = homes_leader(r, step, lane->index);
+    if (leader == lane->index)
+        return false;
+    enum task_state s = run_task(r, step, leader)->state;
+    if (s != TASK_KEPT && s != TASK_DONE)
+        return true;
+    t->state = TASK_KEPT;
+    t->decided = true;
+    transfer_tally(r, step, lane->index);
+    return false;
+}
+
+/* The first step that is missing is looked at, and begun where it must be. True: none is. */
+static bool next_step(struct lane *lane, bool *ret_kept)
+{
+    struct run *r = lane->run;
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         if (step->kind->phase != PHASE_SETUP || !step->on[lane->index])
             continue;
         struct run_task *t = run_task(r, step, lane->index);
+        if (awaits_leader(lane, step, t))
+            return false;
         if (t->state == TASK_PENDING && !t->decided) {
-            decide(lane, step);
+            lane_decide(lane, step);
             if (lane->state != LANE_SETUP || r->failing) /* adopting went on by itself */
-                return;
+                return false;
+            if (t->state == TASK_KEPT) {
+                transfer_tally(r, step, lane->index);
+                *ret_kept = *ret_kept || step->shared;
+            }
         }
         if (t->state == TASK_KEPT || t->state == TASK_DONE)
             continue;
-        if (t->state == TASK_PENDING) {
-            if (node_state(lane->node) != NODE_READY)
-                return; /* goes on when it is back */
+        if (t->state == TASK_PENDING && node_state(lane->node) == NODE_READY) { /* else it goes on when it is back */
             note_reason(lane, step, t);
+            lane_verify_after(lane, step);
+            t->verify = NULL;
             task_start(r, step, lane->index);
         }
+        return false;
+    }
+    return true;
+}
+
+void lane_advance(struct lane *lane)
+{
+    struct run *r = lane->run;
+    bool kept = false;
+    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->options.mode != RUN_EXECUTE ||
+        lane->orphan_count > 0) {
+        run_check_end(r);
         return;
     }
+    bool complete = next_step(lane, &kept);
+    if (kept)
+        homes_advance(r, lane->index);
+    if (!complete || lane->state != LANE_SETUP)
+        return;
     if (lane->dirty && node_state(lane->node) == NODE_READY)
         start_settling(lane);
     else if (!lane->dirty)
@@ -207,7 +109,7 @@ void lane_doubt(struct lane *lane)
             (t->state != TASK_KEPT && t->state != TASK_DONE))
             continue;
         const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
-        if (cell && cell->outcome == OUTCOME_OK && !contradiction(lane, step, cell))
+        if (cell && cell->outcome == OUTCOME_OK && !lane_contradiction(lane, step, cell))
             continue;
         t->state = TASK_PENDING;
         t->decided = false;
@@ -235,21 +137,6 @@ static void add_orphan(struct lane *lane, const char *attempt)
     node_signal(lane->node, attempt, WIRE_STOP, STOP_GRACE_MS);
 }
 
-/* May what the ledger has of this step stand for it? Set-up: unless a flag voids it. Of a launch only where this journal
- * never knew of one (a lost state directory), and nothing asks for a new one. */
-static bool may_adopt(const struct lane *lane, const struct plan_step *step)
-{
-    const struct run *r = lane->run;
-    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
-    if (step->kind->cached)
-        return !is_voided(r, step, cell);
-    if ((r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) || r->plan->spec->entrypoint.always)
-        return false;
-    /* also where a run has adopted it and then could not go on, for another node's sake */
-    const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
-    return !cell || (run && run->status == RUN_INFRA && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key));
-}
-
 /* A lost state directory: what the ledger says of prolog, launch and epilog is taken over. */
 static void adopt_launch(struct lane *lane)
 {
@@ -257,7 +144,7 @@ static void adopt_launch(struct lane *lane)
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         if (step->kind->cached || !step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_PENDING ||
-            !may_adopt(lane, step))
+            !lane_may_adopt(lane, step))
             continue;
         const struct wire_record *latest = lane_latest(lane, step);
         if (!latest || !wire_record_success(latest) || !str_eq(latest->key, step->key))
@@ -286,7 +173,7 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
         struct run_task *t = run_task(r, step, lane->index);
         if (task_in_flight(t))
             return strcmp(t->attempt, rec->attempt) == 0 ? step : NULL;
-        if (t->state == TASK_PENDING && str_eq(step->key, rec->key) && may_adopt(lane, step)) {
+        if (t->state == TASK_PENDING && str_eq(step->key, rec->key) && lane_may_adopt(lane, step)) {
             t->decided = true;
             if (!step->kind->cached)
                 r->generation = r->generation ? r->generation : 1;
@@ -336,7 +223,7 @@ static const struct wire_record *done_by_another(struct lane *lane, const struct
     bool anew = step->kind->cached ? r->voids[step->id]
                                    : run && (run->flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) != 0;
     if (anew || !latest || !latest->same_boot || !wire_record_success(latest) || !str_eq(latest->key, step->key) ||
-        creates_gone(lane, step))
+        !lane_holds(lane, step))
         return NULL;
     struct attempt_search search = {latest->attempt, false};
     if (journal_each(r->journal, 0, search_started, &search, NULL) < 0 || search.found)
@@ -466,6 +353,8 @@ static void on_ready(void *arg, struct node *n, bool again)
     struct lane *lane = lane_of(arg, n);
     struct run *r = lane->run;
     const struct wire_facts *facts = node_facts(n);
+    transfer_stop(lane);
+    r->homes_known = false;
     lane->clock_ns = (int64_t)(mono_ns() - facts->mono_ns);
     arena_reset(lane->arena);
     lane->record_count = 0;
@@ -487,8 +376,19 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
 {
     struct lane *lane = lane_of(arg, n);
     lane->error = *err;
+    transfer_stop(lane);
     run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
     run_changed(lane->run);
+}
+
+/* One more node was heard of, for the first time: with the last, it is known who shares a home with whom. */
+static void heard(struct run *r)
+{
+    if (--r->unheard > 0)
+        return;
+    for (uint32_t n = 0; n < r->plan->node_count && r->plan->node_count > 1; n++)
+        if (r->lanes[n].state == LANE_SETUP)
+            lane_advance(&r->lanes[n]);
 }
 
 static void on_failed(void *arg, struct node *n, const struct error *err)
@@ -497,8 +397,12 @@ static void on_failed(void *arg, struct node *n, const struct error *err)
     struct run *r = lane->run;
     lane->error = *err;
     lane->closed_node = true;
+    bool unheard = lane->state == LANE_CONNECTING;
     lane->state = LANE_FAILED;
+    transfer_stop(lane);
     run_node_failed(r, lane->index, err);
+    if (unheard)
+        heard(r);
 }
 
 static void on_record(void *arg, struct node *n, const struct wire_record *rec)
@@ -513,17 +417,20 @@ static void on_record(void *arg, struct node *n, const struct wire_record *rec)
             return;
         }
     }
-    copy_record(lane, rec);
+    lane_keep_record(lane, rec);
 }
 
 static void on_listed(void *arg, struct node *n, uint64_t token)
 {
     struct lane *lane = lane_of(arg, n);
     (void)token;
+    bool first = lane->state == LANE_CONNECTING;
     lane->listed = true;
-    if (lane->state == LANE_CONNECTING)
+    if (first)
         lane->state = LANE_LISTED;
     run_lane_listed(lane->run, lane);
+    if (first)
+        heard(lane->run);
 }
 
 static void on_checked(void *arg, struct node *n, uint64_t token, const uint8_t *exists, uint32_t count)
@@ -534,7 +441,10 @@ static void on_checked(void *arg, struct node *n, uint64_t token, const uint8_t 
     (void)token;
     for (size_t i = 0; i < r->plan->step_count; i++)
         if (r->plan->steps[i].creates && r->plan->steps[i].on[lane->index] && k < count)
-            lane->creates[i] = exists[k++] ? 1 : 2;
+            lane->creates[i] = exists[k++] ? CHECK_YES : CHECK_NO;
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (step_checks_tree(&r->plan->steps[i], lane->index) && k < count)
+            lane->trees[i] = exists[k++] ? CHECK_YES : CHECK_NO;
 }
 
 static const struct plan_step *in_flight_step(struct lane *lane, const char *attempt)
@@ -657,7 +567,28 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
     run_note(r, lane->index, "%s", text);
 }
 
-const struct node_callbacks lane_callbacks = {
-    on_ready,  on_lost,  on_failed, on_record,  on_listed,  on_started, on_busy,
-    on_output, on_ended, on_ponged, on_settled, on_checked, on_fault,
-};
+static void on_sync_state(void *arg, struct node *n, const struct wire_sync_state *s)
+{
+    transfer_state(lane_of(arg, n), s);
+}
+
+static void on_drained(void *arg, struct node *n)
+{
+    transfer_drained(lane_of(arg, n));
+}
+
+const struct node_callbacks lane_callbacks = {.ready = on_ready,
+                                              .lost = on_lost,
+                                              .failed = on_failed,
+                                              .record = on_record,
+                                              .listed = on_listed,
+                                              .started = on_started,
+                                              .busy = on_busy,
+                                              .output = on_output,
+                                              .ended = on_ended,
+                                              .ponged = on_ponged,
+                                              .settled = on_settled,
+                                              .checked = on_checked,
+                                              .fault = on_fault,
+                                              .sync_state = on_sync_state,
+                                              .drained = on_drained};

@@ -38,6 +38,19 @@ void run_step_counts(const struct run *r, const struct plan_step *step, struct r
     }
 }
 
+void run_step_transfer(const struct run *r, const struct plan_step *step, struct run_transfer *ret)
+{
+    *ret = (struct run_transfer){0};
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct run_task *t = &r->tasks[(size_t)step->id * r->plan->node_count + n];
+        ret->nodes += step->on[n] && task_in_flight(t) && t->bytes_total > 0;
+        ret->files_done += t->files_done;
+        ret->files_total += t->files_total;
+        ret->bytes_done += t->bytes_done;
+        ret->bytes_total += t->bytes_total;
+    }
+}
+
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
 {
     const struct lane *lane = &r->lanes[node];

@@ -338,7 +338,7 @@ static void test_other_version(void **unused)
     scene.answer = ANSWER_OTHER_VERSION;
     start();
     until_failed();
-    assert_said("speaks version 2, not 1");
+    assert_said("speaks version 3, not 2");
 }
 
 /* ---- bad frames ---- */

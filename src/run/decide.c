@@ -1,0 +1,237 @@
+/* Belief: what the journal says of a set-up step and what its node's ledger says must agree. decide() keeps a step, adopts
+ * it, or leaves it to be run and says why. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- records of the node's ledger ---- */
+
+void lane_keep_record(struct lane *lane, const struct wire_record *r)
+{
+    if (lane->record_count == lane->record_cap) {
+        lane->record_cap = lane->record_cap ? lane->record_cap * 2 : 16;
+        lane->records = xreallocarray(lane->records, lane->record_cap, sizeof *lane->records);
+    }
+    struct wire_record *c = &lane->records[lane->record_count++];
+    *c = *r;
+    c->attempt = arena_strdup(lane->arena, r->attempt);
+    c->slot = arena_strdup(lane->arena, r->slot);
+    c->key = arena_strdup(lane->arena, r->key);
+    c->variant = arena_strdup(lane->arena, r->variant);
+    c->boot_id = arena_strdup(lane->arena, r->boot_id);
+    c->tail = arena_strdup(lane->arena, r->tail);
+    c->leftover = NULL;
+    c->workers = NULL;
+    c->worker_count = 0;
+}
+
+const struct wire_record *lane_record(const struct lane *lane, const char *attempt)
+{
+    for (size_t i = 0; i < lane->record_count; i++)
+        if (strcmp(lane->records[i].attempt, attempt) == 0)
+            return &lane->records[i];
+    return NULL;
+}
+
+const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step)
+{
+    const struct wire_record *best = NULL;
+    for (size_t i = 0; i < lane->record_count; i++) {
+        const struct wire_record *r = &lane->records[i];
+        if (strcmp(r->slot, step->slot) != 0 || (step->scope[0] && strcmp(r->variant, lane->run->work) != 0))
+            continue;
+        if (!best || r->sequence > best->sequence)
+            best = r;
+    }
+    return best;
+}
+
+/* ---- belief ---- */
+
+/* What the node was asked with its HELLO and denied: the step's result is there no more, though its record is. */
+static const char *gone(const struct lane *lane, const struct plan_step *step)
+{
+    if (lane->creates[step->id] == CHECK_NO)
+        return "what it creates is gone";
+    if (lane->trees[step->id] == CHECK_NO)
+        return "files of it changed on the node";
+    return NULL;
+}
+
+bool lane_holds(const struct lane *lane, const struct plan_step *step)
+{
+    return !gone(lane, step);
+}
+
+static const char *ledger_differs(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
+{
+    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_record *latest = lane_latest(lane, step);
+    if (facts && cell->install && !str_eq(cell->install, facts->install))
+        return "the node is another machine now";
+    if (!latest || strcmp(latest->attempt, cell->attempt) != 0)
+        return "the node's ledger does not have it";
+    if (!wire_record_success(latest))
+        return "the node's ledger does not say that it ended well";
+    return NULL;
+}
+
+const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
+{
+    const char *differs = ledger_differs(lane, step, cell);
+    return differs ? differs : gone(lane, step);
+}
+
+static bool is_voided(const struct run *r, const struct plan_step *step, const struct state_cell *cell)
+{
+    return r->voids[step->id] && !(cell && str_eq(cell->run, r->id));
+}
+
+void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret)
+{
+    struct run *r = lane->run;
+    bool listed = lane->state != LANE_CONNECTING && lane->state != LANE_FAILED;
+    if (listed && step->shared) /* what the first of them has done is done for all */
+        lane = &r->lanes[homes_leader(r, step, lane->index)];
+    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+    *ret = (struct plan_record){0};
+    if (cell) {
+        ret->present = true;
+        ret->ok = cell->outcome == OUTCOME_OK;
+        ret->unknown = cell->outcome == OUTCOME_UNKNOWN;
+        ret->live = cell->outcome == OUTCOME_NONE;
+        ret->voided = is_voided(r, step, cell) || cell->voided;
+        ret->key = cell->key;
+        ret->inputs = cell->inputs;
+    }
+    if (!listed || !step->kind->cached)
+        return;
+    const struct wire_record *latest = lane_latest(lane, step);
+    if (cell && ret->ok) {
+        ret->why_not = lane_contradiction(lane, step, cell);
+        ret->contradicted = ret->why_not != NULL;
+        ret->verified = !ret->contradicted;
+    } else if (!cell && latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key)) {
+        ret->present = ret->ok = ret->verified = true;
+        ret->key = step->key;
+    }
+}
+
+/* May what the ledger has of this step stand for it? Set-up: unless a flag voids it. Of a launch only where this journal
+ * never knew of one (a lost state directory), and nothing asks for a new one. */
+bool lane_may_adopt(const struct lane *lane, const struct plan_step *step)
+{
+    const struct run *r = lane->run;
+    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+    if (step->kind->cached)
+        return !is_voided(r, step, cell);
+    if ((r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) || r->plan->spec->entrypoint.always)
+        return false;
+    /* also where a run has adopted it and then could not go on, for another node's sake */
+    const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
+    return !cell || (run && run->status == RUN_INFRA && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key));
+}
+
+/* ---- installations that are looked at again ---- */
+
+void lane_verify_after(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    for (size_t i = step->id + 1; step->kind->verify && i < r->plan->step_count; i++) {
+        const struct plan_step *later = &r->plan->steps[i];
+        struct run_task *t = run_task(r, later, lane->index);
+        if (!later->kind->verify || !later->on[lane->index])
+            continue;
+        t->verify = step->name;
+        if (t->state == TASK_KEPT || t->state == TASK_DONE) {
+            t->state = TASK_PENDING;
+            t->decided = false;
+        }
+    }
+}
+
+/* A step that an earlier controller of this run has done: what was kept, or done before it, is looked at after it. */
+static void verify_after_resume(struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
+{
+    struct run *r = lane->run;
+    if (!step->kind->verify || !str_eq(cell->run, r->id))
+        return;
+    for (size_t i = step->id + 1; i < r->plan->step_count; i++) {
+        const struct plan_step *later = &r->plan->steps[i];
+        struct run_task *t = run_task(r, later, lane->index);
+        const struct state_cell *c = state_cell_find(r->state, later->scope, later->name, lane->index);
+        if (later->kind->verify && later->on[lane->index] && c && t->state == TASK_PENDING &&
+            (!str_eq(c->run, r->id) || c->started_ms < cell->finished_ms))
+            t->verify = step->name;
+    }
+}
+
+/* ---- deciding ---- */
+
+/* Does the node's index of the files that it was brought hold? What was written in this boot, or is known to be on the disk. */
+static bool index_holds(const struct lane *lane, const struct state_cell *cell)
+{
+    const struct wire_facts *facts = node_facts(lane->node);
+    if (!cell || !facts || !str_eq(cell->install, facts->install))
+        return false;
+    if (cell->outcome == OUTCOME_OK && cell->settled)
+        return true;
+    return str_eq(cell->boot_id, facts->boot_id) && cell->outcome != OUTCOME_NONE && cell->outcome != OUTCOME_UNKNOWN &&
+           cell->outcome != OUTCOME_NOT_STARTED;
+}
+
+/* A recorded success with this key: kept, unless something speaks against it. False: it is to be run. */
+static bool keep(struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
+{
+    struct run *r = lane->run;
+    struct run_task *t = run_task(r, step, lane->index);
+    t->reason = lane_contradiction(lane, step, cell);
+    if (t->reason && r->generation > 0 && r->stage == STAGE_SETUP && !ledger_differs(lane, step, cell)) {
+        lane->doubtful = true; /* the launch that is being resumed may have changed it: not under its feet */
+        t->reason = NULL;
+    }
+    if (!t->reason && t->verify)
+        t->reason = arena_printf(r->arena, "verified, since %s ran", t->verify);
+    if (t->reason)
+        return false;
+    t->state = TASK_KEPT;
+    if (!cell->settled)
+        lane->dirty = true;
+    verify_after_resume(lane, step, cell);
+    return true;
+}
+
+void lane_decide(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    struct run_task *t = run_task(r, step, lane->index);
+    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+    const struct wire_record *latest = lane_latest(lane, step);
+    t->decided = true;
+    t->trusted = index_holds(lane, cell);
+    t->reason = NULL;
+    t->general = false;
+    if (is_voided(r, step, cell)) {
+        t->reason = "asked for";
+        t->general = true;
+        return;
+    }
+    if (cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key)) {
+        keep(lane, step, cell);
+    } else if (latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key) &&
+               lane_holds(lane, step) && !t->verify &&
+               (!cell || strcmp(cell->attempt, latest->attempt) != 0 || cell->outcome == OUTCOME_NONE)) {
+        lane->dirty = true;
+        task_finish(r, step, lane->index, latest, true);
+    } else if (cell && cell->outcome == OUTCOME_UNKNOWN) {
+        step_unknown_fails(r, step, lane->index);
+        t->reason = step->kind->sync ? "it was cut off" : "its outcome is unknown";
+    } else if (cell && !str_eq(cell->key, step->key)) {
+        const char *changed = plan_changed_inputs(step, cell->inputs, r->arena);
+        t->reason = changed ? arena_printf(r->arena, "%s changed", changed) : "its inputs changed";
+        t->general = true;
+    } else if (cell && cell->outcome == OUTCOME_FAILED) {
+        t->reason = "it failed before";
+    }
+}

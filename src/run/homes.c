@@ -1,0 +1,73 @@
+/* Nodes that share a home directory share what is below rhrun's folder there: a step that acts only there is done by the
+ * first of them for all. The groups are found anew when a node's facts change, not for each question: there may be 10,000
+ * nodes. Who is the first is known once every node was heard of. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool same_home(const struct run *r, uint32_t a, uint32_t b)
+{
+    const struct wire_facts *x = node_facts(r->lanes[a].node), *y = node_facts(r->lanes[b].node);
+    return x && y && x->home_id[0] && strcmp(x->home_id, y->home_id) == 0 && strcmp(x->base_dir, y->base_dir) == 0 &&
+           strcmp(x->work_dir, y->work_dir) == 0;
+}
+
+static size_t hash_of(const char *s)
+{
+    size_t h = 0xcbf29ce4;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 0x01000193;
+    return h;
+}
+
+/* Chains the lanes of each home in their order: home_first is the head, home_next the one behind. */
+static void renew(struct run *r)
+{
+    size_t size = 64;
+    while (size < 2 * (size_t)r->plan->node_count)
+        size *= 2;
+    struct place {
+        uint32_t first, last; /* lane + 1 */
+    } *table = xcalloc(size, sizeof *table);
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct wire_facts *f = node_facts(r->lanes[n].node);
+        struct lane *lane = &r->lanes[n];
+        lane->home_first = lane->home_next = n;
+        if (!f || !f->home_id[0])
+            continue;
+        size_t i = hash_of(f->home_id) & (size - 1);
+        while (table[i].first && !same_home(r, table[i].first - 1, n))
+            i = (i + 1) & (size - 1);
+        if (table[i].first) {
+            lane->home_first = table[i].first - 1;
+            r->lanes[table[i].last - 1].home_next = n;
+        } else {
+            table[i].first = n + 1;
+        }
+        table[i].last = n + 1;
+    }
+    free(table);
+    r->homes_known = true;
+}
+
+uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    if (!r->homes_known)
+        renew(r);
+    for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next)
+        if (step->on[n] || n == node || r->lanes[n].home_next == n)
+            return step->on[n] ? n : node;
+}
+
+void homes_advance(struct run *r, uint32_t node)
+{
+    if (!r->homes_known)
+        return;
+    for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next) {
+        if (n != node && r->lanes[n].state == LANE_SETUP)
+            lane_advance(&r->lanes[n]);
+        if (!r->homes_known || r->lanes[n].home_next == n)
+            return;
+    }
+}
