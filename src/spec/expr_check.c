@@ -296,8 +296,12 @@ const char *expand_now(struct load *l, const struct spec_text *text)
     const char *value = NULL;
     struct error err = ERROR_INIT;
     expr_check_rules(text, l->spec, &rules, false, l->diagnostics);
-    if (l->diagnostics->errors > errors ||
-        expr_expand(text, EXPR_PLAIN, &ctx, false, l->arena, &value, &err) != EXPR_OK)
+    if (l->diagnostics->errors > errors)
         return NULL;
-    return value;
+    enum expr_status status = expr_expand(text, EXPR_PLAIN, &ctx, false, l->arena, &value, &err);
+    /* late: through env, or because a param has no value, which is reported where params are bound */
+    if (status == EXPR_LATE && l->diagnostics->errors == 0)
+        diagnostic_hint(fault(l, text->place, "the value is not known when planning"),
+                        "it uses a value of env that is known on the nodes only");
+    return status == EXPR_OK ? value : NULL;
 }

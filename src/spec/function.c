@@ -79,12 +79,13 @@ static void check_target(struct load *l, const struct spec_text *text)
     if (!text->text || text->has_expr)
         return;
     const char *colon = strchr(text->text, ':'), *dot = strrchr(text->text, '.');
-    if (colon && is_dotted(text->text, (size_t)(colon - text->text)) && is_dotted(colon + 1, strlen(colon + 1)))
+    size_t module = colon ? (size_t)(colon - text->text) : 0;
+    bool file = module > 3 && strncmp(colon - 3, ".py", 3) == 0;
+    if (!file && is_dotted(text->text, module) && is_dotted(colon + 1, strlen(colon + 1)))
         return;
     struct diagnostic *d = fault(l, text->place, "\"%s\" is not a function", text->text);
     diagnostic_expected(d, "module:function, such as train:main or package.train:Trainer.run");
-    size_t module = colon ? (size_t)(colon - text->text) : 0;
-    if (module > 3 && strncmp(colon - 3, ".py", 3) == 0) {
+    if (file) {
         char *name = arena_strndup(l->arena, text->text, module - 3);
         for (char *p = name; *p; p++)
             if (*p == '/')

@@ -44,7 +44,7 @@ bool check_requirement(struct load *l, struct spec_text *text)
     if (!is_path(s) || *s == '/' || *s == '~')
         return true;
     if (path_leaves(s))
-        return fail(l, text->place, "workdir sends a folder with all that is needed below it",
+        return fail(l, text->place, "workdir: .. sends the folder above, and the path begins there",
                     "\"%s\" leads out of the working directory", s);
     if (strcmp(s, ".") == 0)
         text->text = "./";
@@ -159,6 +159,8 @@ static bool put_reqs(struct load *l, struct spec_step *s, struct spec_text text)
     s->item = ITEM_REQUIREMENTS;
     s->file = text;
     s->file.text = folder ? arena_printf(l->arena, "%s%srequirements.txt", path, *last ? "/" : "") : path;
+    while (str_starts(s->file.text, "./"))
+        s->file.text += 2;
     return put_options(l, s, rest);
 }
 
@@ -189,7 +191,7 @@ static bool put_kind(struct load *l, struct spec_step *s, const char *kind, stru
 bool package_of(struct load *l, const struct doc_node *node, struct spec_step *s)
 {
     struct spec_text text = text_now(l, node);
-    if (!text.text)
+    if (!text.text || !*text.text)
         return false;
     text.text += strspn(text.text, " \t\n");
     size_t word = strspn(text.text, "abcdefghijklmnopqrstuvwxyz_");

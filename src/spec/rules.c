@@ -74,7 +74,7 @@ static void check_script(const struct rules *r)
 /* requirements: FILE and pip: ./PATH. */
 static void check_needed(const struct rules *r, struct place place, const char *path)
 {
-    if (is_elsewhere(path))
+    if (is_elsewhere(path) || path_leaves(path))
         return;
     if (r->nothing_sent && !r->placed && !r->runs)
         diagnostic_hint(fault(r->l, place, "\"%s\" is not on the hosts", path),
@@ -89,7 +89,7 @@ static void check_item(const struct rules *r, const struct spec_step *s)
         check_needed(r, s->file.place, s->file.text);
     for (size_t i = 0; s->item == ITEM_PIP && i < s->packages.count; i++) {
         const struct spec_text *one = &s->packages.items[i];
-        if (str_starts(one->text, "./") && !path_leaves(one->text))
+        if (str_starts(one->text, "./"))
             check_needed(r, one->place, arena_strndup(l->arena, one->text, strcspn(one->text, "[;")));
     }
     if (s->inputs.count == 0 || !r->nothing_sent)

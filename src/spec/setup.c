@@ -133,11 +133,19 @@ static void append(struct load *l, struct spec_texts *list, struct spec_texts mo
     *list = all;
 }
 
+static struct spec_text file_of(struct load *l, const struct doc_node *node)
+{
+    struct spec_text file = text_now(l, node);
+    while (file.text && str_starts(file.text, "./") && file.text[2])
+        file.text += 2;
+    return file;
+}
+
 static void bind_install(struct load *l, struct spec_step *s, const struct doc_node *item)
 {
     const struct doc_node *node = doc_get(item, kinds[s->item]);
     if (s->item == ITEM_REQUIREMENTS)
-        s->file = text_now(l, node);
+        s->file = file_of(l, node);
     else
         bind_packages(l, s, node);
     s->upgrade = doc_get_bool(item, "upgrade", false);
@@ -205,11 +213,21 @@ static void check_addresses(struct load *l, const struct spec_step *s)
     refuse_in(l, &s->channels, "use the node's .condarc");
 }
 
+/* What a requirements file says is part of the plan, so it must be one of the job's own. */
+static void check_file(struct load *l, const struct spec_text *file)
+{
+    if (*file->text != '/' && *file->text != '~' && !path_leaves(file->text))
+        return;
+    diagnostic_hint(
+        fault(l, file->place, "the requirements file \"%s\" is outside the working directory", file->text),
+        "workdir sends a folder of this machine; a file of the node is {pip: PACKAGE, options: [-r, FILE]}");
+}
+
 static void check_paths(struct load *l, const struct spec_step *s)
 {
     size_t local = 0;
     if (s->file.text)
-        check_node_path(l, &s->file, "requirements");
+        check_file(l, &s->file);
     for (size_t i = 0; i < s->packages.count; i++)
         local += *s->packages.items[i].text == '.' || *s->packages.items[i].text == '/';
     if (s->editable && s->packages.count > 0 && local < s->packages.count)
@@ -305,6 +323,9 @@ static bool bind_item(struct load *l, struct spec_step *s, const struct doc_node
 static const char *package_name(struct load *l, const char *text)
 {
     size_t n = strcspn(text, " ;<>=!~@[,(");
+    for (size_t i = 1; str_ends(text, ".whl") && i < n; i++) /* torch-2.1-py3-none-any.whl */
+        if (text[i] == '-' && isdigit((unsigned char)text[i + 1]))
+            return last_part(l, arena_strndup(l->arena, text, i));
     if (n == 0)
         return text;
     if (!strstr(text, "://") || n < (size_t)(strstr(text, "://") - text))
@@ -327,7 +348,7 @@ static const char *derived_name(struct load *l, const struct spec_step *s, size_
         return arena_printf(l->arena, "%s:%s", kinds[s->item], package_name(l, first));
     case ITEM_REQUIREMENTS:
         first = s->file.text ? s->file.text : "requirements";
-        return arena_strdup(l->arena, str_starts(first, "./") && first[2] ? first + 2 : first);
+        return first;
     case ITEM_GIT:
         return arena_printf(l->arena, "git:%s", s->url.text ? repository_name(l, s->url.text) : "repository");
     case ITEM_COPY:
@@ -418,7 +439,7 @@ static bool bind_requirements(struct load *l, struct spec_step *s, const struct 
     s->item = ITEM_REQUIREMENTS;
     s->place = place_of(node);
     s->retry_backoff_ms = 1000;
-    s->file = text_now(l, node);
+    s->file = file_of(l, node);
     check_paths(l, s);
     return s->file.text != NULL;
 }
