@@ -128,7 +128,7 @@ enum spec_when { WHEN_ALWAYS, WHEN_SUCCESS };
 struct spec_output {
     const char *name;      /* of its step: "outputs-1" */
     struct spec_text from; /* node path with wildcards */
-    struct spec_text to;   /* folder here; relative to the spec's folder. With several nodes and no ${{ node... }} in it, each
+    struct spec_text to;   /* folder here: absolute, or relative to the spec's folder. With several nodes and no ${{ node... }} in it, each
                               node's files go to to/NODE/ */
     enum spec_when when;   /* default always */
     uint64_t every_ms;     /* also so often while the launch runs; 0 = no */

@@ -78,6 +78,7 @@ bool check_node_path(struct load *l, const struct spec_text *text, const char *k
 bool path_leaves(const char *path); /* relative, and a ".." leads out of where it starts */
 /* A path, or a mapping with path or git. folder: it must be one. false after a fault. */
 bool source_of(struct load *l, const struct doc_node *node, bool folder, struct spec_source *ret);
+void check_repository(struct load *l, const struct spec_text *url, const struct spec_text *ref);
 /* The name of a repository, by its URL: "apex". */
 const char *repository_name(struct load *l, const char *url);
 /* A fault where a URL has a user or a password in it, which a spec must not keep; hint says what to do instead. */

@@ -87,6 +87,13 @@ static void report_no_to(struct load *l, const struct spec_text *from)
         diagnostic_hint(d, "a folder ends in / (%s/); a file needs to: {from: %s, to: FOLDER}", from->text, from->text);
 }
 
+static struct spec_text home_expanded(struct load *l, struct spec_text text)
+{
+    if (text.text && str_starts(text.text, "~/"))
+        text.text = path_here(l, l->spec->dir, text.text);
+    return text;
+}
+
 static void bind_output(struct load *l, const struct doc_node *item)
 {
     struct spec_output *o = &l->spec->outputs[l->spec->output_count];
@@ -98,7 +105,7 @@ static void bind_output(struct load *l, const struct doc_node *item)
     if (!o->from.text || !*o->from.text)
         return;
     check_node_path(l, &o->from, "from");
-    o->to = to ? checked(l, to, &on_node, false)
+    o->to = to ? home_expanded(l, checked(l, to, &on_node, false))
                : (struct spec_text){.text = default_to(l, o->from.text), .place = o->from.place};
     if (!to && !o->to.text)
         report_no_to(l, &o->from);

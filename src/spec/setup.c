@@ -180,7 +180,7 @@ static void bind_place(struct load *l, struct spec_step *s, const struct doc_nod
     if (s->item == ITEM_GIT) {
         s->url = text_now(l, doc_get(item, "git"));
         s->ref = text_now(l, doc_get(item, "ref"));
-        refuse_credentials(l, &s->url, "use an ssh address, or a git credential helper");
+        check_repository(l, &s->url, &s->ref);
         name = s->url.text ? repository_name(l, s->url.text) : "repository";
     } else {
         source_of(l, doc_get(item, "copy"), false, &s->source);
@@ -369,7 +369,7 @@ static const char *clean(struct load *l, const char *name)
 
 static void check_name(struct load *l, const char *name, struct place place)
 {
-    static const char *const reserved[] = {"activate", "venv",   "sync",   "restore", "prolog",
+    static const char *const reserved[] = {"activate", "python", "sync",   "restore", "prolog",
                                            "launch",   "epilog", "result", NULL};
     static const char *const numbered[] = {"files-", "outputs-", "restore-", NULL};
     bool taken = false;

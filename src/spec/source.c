@@ -172,6 +172,17 @@ void refuse_credentials(struct load *l, const struct spec_text *text, const char
         }
 }
 
+void check_repository(struct load *l, const struct spec_text *url, const struct spec_text *ref)
+{
+    const struct spec_text *both[] = {url, ref};
+    for (size_t i = 0; i < ARRAY_LEN(both); i++)
+        if (both[i]->text && (*both[i]->text == '-' || !*both[i]->text))
+            diagnostic_expected(fault(l, both[i]->place, "\"%s\" is not a %s", both[i]->text, i ? "ref" : "repository"),
+                                i ? "a branch, a tag or a commit" : "the URL or path of a repository");
+    if (url->text)
+        refuse_credentials(l, url, "use an ssh address, or a git credential helper");
+}
+
 static bool bind_repository(struct load *l, const struct doc_node *node, struct spec_source *ret)
 {
     const struct doc_member *ref = doc_get_member(node, "ref", 3), *git = doc_get_member(node, "git", 3);
@@ -187,7 +198,9 @@ static bool bind_repository(struct load *l, const struct doc_node *node, struct 
     }
     ret->url = text_now(l, git->value);
     ret->ref = text_now(l, ref ? ref->value : NULL);
-    refuse_credentials(l, &ret->url, "use an ssh address, or a git credential helper");
+    check_repository(l, &ret->url, &ret->ref);
+    if (ret->url.text && (*ret->url.text == '.' || *ret->url.text == '~')) /* a repository of this machine */
+        ret->url.text = path_here(l, l->spec->dir, ret->url.text);
     return true;
 }
 
