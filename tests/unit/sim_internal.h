@@ -13,6 +13,35 @@ struct attempt {
     bool stopping;
     struct buf spool;
 };
+struct sim_file { /* of a tree that was brought, or made by the job */
+    char *path; /* in a tree: below its root; else absolute */
+    char *target; /* of a link that the job made */
+    uint8_t oid[WIRE_OID_SIZE];
+    uint32_t mode;
+    uint64_t size, mtime_ns, inode;
+    bool settled, changed, torn; /* changed: its stat data are others; torn: the power went before it was on the disk */
+};
+struct sim_part {
+    uint8_t oid[WIRE_OID_SIZE];
+    uint64_t size;
+};
+struct sim_node_tree { /* the agent's index of it */
+    struct sim_node_tree *next;
+    char *name;
+    char id[41];
+    struct sim_file *files;
+    size_t file_count;
+    struct sim_part *parts;
+    size_t part_count;
+};
+struct sim_sync { /* of a connection */
+    struct attempt *attempt;
+    struct sim_node_tree *tree;
+    char id[41];
+    bool missing, busy; /* busy: a file is under way */
+    struct sim_file file;
+    uint64_t at;
+};
 struct sub { /* an attached attempt */
     struct attempt *attempt;
     uint64_t offset;
@@ -27,6 +56,7 @@ struct peer {
     char variant[17];
     struct sub *subs;
     size_t sub_count;
+    struct sim_sync sync;
 };
 struct node_sim {
     struct sim_net *net;
@@ -38,6 +68,11 @@ struct node_sim {
     struct attempt **attempts;
     size_t attempt_count;
     struct peer *peers;
+    struct node_sim *home; /* whose home directory it has */
+    struct sim_node_tree *trees;
+    struct sim_file *made; /* by the job */
+    size_t made_count;
+    uint64_t room; /* bytes that still fit on the disk */
 };
 struct sim_net {
     struct loop *loop;
@@ -49,9 +84,11 @@ struct sim_net {
     struct attempt **live;
     size_t live_count, live_cap;
     struct loop_timer *turn;
+    uint64_t file_bytes; /* that came in FILE and FILE_DATA */
+    uint64_t last_inode;
     struct arena *scratch;
     uint64_t clock; /* strictly increasing, so that claims have an order */
-    uint32_t frames[WIRE_FENCED + 1];
+    uint32_t frames[WIRE_DATA + 1];
     bool cut;
 };
 
@@ -64,6 +101,20 @@ void sim_on_turn(void *net);
 struct attempt *sim_find_live(const struct node_sim *node, const char *slot); /* NULL: any slot */
 void sim_remove_at(struct node_sim *node, size_t i);
 void sim_end_attempt(struct attempt *a, enum wire_state state, enum wire_cause cause, int32_t value);
+/* sim_node.c, for sim_files.c */
+void sim_send_frame(struct peer *p, struct buf *frame);
+void sim_send_record(struct peer *p, enum wire_type type, const struct attempt *a);
+void sim_send_text(struct peer *p, enum wire_type type, const char *a, const char *b, const char *c);
+struct attempt *sim_find(const struct node_sim *node, const char *attempt);
+struct attempt *sim_start_attempt(struct peer *p, const struct wire_run *run);
+void sim_attach(struct peer *p, struct attempt *a, uint64_t offset);
+/* sim_files.c */
+void sim_on_transfer(struct peer *p, enum wire_type type, struct wire_in *in);
+bool sim_tree_holds(const struct node_sim *node, const char *name, const char *id);
+void sim_sync_lost(struct peer *p);
+void sim_files_reboot(struct node_sim *node, uint64_t vanish);
+void sim_files_settle(struct node_sim *node);
+void sim_files_free(struct node_sim *node);
 void sim_replace(char **text, const char *by);
 
 #endif

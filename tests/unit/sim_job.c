@@ -72,6 +72,8 @@ void sim_job_destroy(struct sim_job *job)
     run_destroy(job->run);
     journal_close(job->journal);
     sim_destroy(job->net);
+    sim_trees_forget();
+    sim_tree_broken(NULL);
     loop_destroy(job->loop);
     arena_destroy(job->arena);
     buf_free(&job->said);
@@ -145,7 +147,7 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
     sim_revive(job->net);
     job->finished = false;
     job->result = (struct run_result){.exit_status = -1};
-    if (plan_compile(&job->spec, step_kinds, NULL, NULL, job->arena, &job->plan, &err) < 0 ||
+    if (plan_compile(&job->spec, sim_kinds(&job->kinds), NULL, NULL, job->arena, &job->plan, &err) < 0 ||
         journal_open(job->loop, job->spec.name, job->spec.origin, "me@here", &job->journal, &err) < 0)
         fail_msg("%s", err.text);
     job->durable_seq = journal_state(job->journal)->last_seq;
@@ -161,6 +163,7 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
                             .hello_ms = job->hello_ms,
                             .backoff_ms = job->backoff_ms,
                             .reconnect_ms = job->reconnect_ms,
+                            .store = sim_store(),
                             .sim = &sim,
                             .observer = {on_event, on_line, NULL, job}};
     job->run = run_create(job->loop, &o, on_finished, job);

@@ -7,7 +7,9 @@
 #define RHRUN_TEST_SIM_JOB_H
 
 #include "rhrun/run.h"
+#include "sim_kinds.h"
 #include "sim_node.h"
+#include "sim_tree.h"
 
 enum { SIM_STEPS_MAX = 6 };
 
@@ -15,6 +17,7 @@ struct sim_job {
     struct spec spec;
     struct spec_host *hosts;
     struct spec_step setup[SIM_STEPS_MAX];
+    struct sim_kind_lists kinds;
     struct sim_net *net;
     struct loop *loop;
     struct arena *arena;

@@ -18,6 +18,8 @@ struct sim_net *sim_create(struct loop *loop, uint32_t node_count, const struct 
         struct node_sim *node = &net->nodes[i];
         node->net = net;
         node->index = i;
+        node->home = node;
+        node->room = UINT64_MAX;
         random_hex(node->install, WIRE_ID_LEN / 2);
         random_hex(node->boot_id, WIRE_ID_LEN / 2);
         snprintf(node->address, sizeof node->address, "10.%u.%u.%u", i >> 16, i >> 8 & 255, i & 255);
@@ -34,6 +36,7 @@ void sim_destroy(struct sim_net *net)
         while (node->attempt_count > 0)
             sim_remove_at(node, node->attempt_count - 1);
         free(node->attempts);
+        sim_files_free(node);
         sim_replace(&node->owner, NULL);
         sim_replace(&node->owner_name, NULL);
         sim_replace(&node->gone, NULL);
@@ -106,6 +109,7 @@ void sim_reboot(struct sim_net *net, uint32_t node, uint64_t vanish)
 {
     struct node_sim *n = &net->nodes[node];
     sim_drop(net, node);
+    sim_files_reboot(n, vanish);
     random_hex(n->boot_id, WIRE_ID_LEN / 2);
     for (size_t i = 0, at = 0; at < n->attempt_count; i++) {
         struct attempt *a = n->attempts[at];
@@ -125,6 +129,7 @@ void sim_reinstall(struct sim_net *net, uint32_t node)
     sim_drop(net, node);
     while (n->attempt_count > 0)
         sim_remove_at(n, n->attempt_count - 1);
+    sim_files_free(n);
     random_hex(n->install, WIRE_ID_LEN / 2);
     random_hex(n->boot_id, WIRE_ID_LEN / 2);
     sim_replace(&n->owner, NULL);

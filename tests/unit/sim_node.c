@@ -6,14 +6,14 @@
 
 /* ---- sending ---- */
 
-static void send_frame(struct peer *p, struct buf *frame)
+void sim_send_frame(struct peer *p, struct buf *frame)
 {
     if (!p->dead && !p->frozen && !p->node->net->cut)
         transport_sim_send(p->transport, frame->data, frame->len);
     buf_free(frame);
 }
 
-static void send_text(struct peer *p, enum wire_type type, const char *a, const char *b, const char *c)
+void sim_send_text(struct peer *p, enum wire_type type, const char *a, const char *b, const char *c)
 {
     struct buf out = {0};
     size_t at = wire_begin(&out, type);
@@ -23,7 +23,7 @@ static void send_text(struct peer *p, enum wire_type type, const char *a, const 
     if (c)
         wire_put_string(&out, c);
     wire_end(&out, at);
-    send_frame(p, &out);
+    sim_send_frame(p, &out);
 }
 
 static void send_token(struct peer *p, enum wire_type type, uint64_t token, const char *text)
@@ -34,17 +34,17 @@ static void send_token(struct peer *p, enum wire_type type, uint64_t token, cons
     if (text)
         wire_put_string(&out, text);
     wire_end(&out, at);
-    send_frame(p, &out);
+    sim_send_frame(p, &out);
 }
 
-static void send_record(struct peer *p, enum wire_type type, const struct attempt *a)
+void sim_send_record(struct peer *p, enum wire_type type, const struct attempt *a)
 {
     struct buf out = {0};
     struct wire_record r = a->record;
     r.same_boot = strcmp(r.boot_id, a->node->boot_id) == 0;
     r.spool_bytes = a->spool.len;
     wire_put_record(&out, type, &r);
-    send_frame(p, &out);
+    sim_send_frame(p, &out);
 }
 
 /* Output that the peer has not had, then the end if there is one: true. */
@@ -60,16 +60,16 @@ static bool send_news(struct peer *p, struct sub *s)
         wire_put_u64(&out, s->offset);
         wire_put_bytes(&out, a->spool.data + s->offset, a->spool.len - s->offset);
         wire_end(&out, at);
-        send_frame(p, &out);
+        sim_send_frame(p, &out);
         s->offset = a->spool.len;
     }
     if (a->record.state == WIRE_STATE_CLAIMED)
         return false;
-    send_record(p, WIRE_EXIT, a);
+    sim_send_record(p, WIRE_EXIT, a);
     return true;
 }
 
-static void attach(struct peer *p, struct attempt *a, uint64_t offset)
+void sim_attach(struct peer *p, struct attempt *a, uint64_t offset)
 {
     struct sub s = {a, offset};
     for (size_t i = 0; i < p->sub_count; i++)
@@ -100,6 +100,7 @@ void sim_peer_end(struct peer *p, const char *text)
         return;
     p->dead = true;
     p->sub_count = 0;
+    sim_sync_lost(p);
     error_set(&err, ERROR_INFRA, "%s", text);
     if (!p->node->net->cut)
         transport_sim_fail(p->transport, &err);
@@ -129,6 +130,7 @@ void *sim_peer_open(void *script, uint32_t index, const char *name, struct trans
 void sim_peer_close(void *peer)
 {
     struct peer *p = peer;
+    sim_sync_lost(p);
     for (struct peer **at = &p->node->peers; *at; at = &(*at)->next)
         if (*at == p) {
             *at = p->next;
@@ -141,7 +143,7 @@ void sim_peer_close(void *peer)
 
 /* ---- the ledger ---- */
 
-static struct attempt *find(const struct node_sim *node, const char *attempt)
+struct attempt *sim_find(const struct node_sim *node, const char *attempt)
 {
     for (size_t i = 0; i < node->attempt_count; i++)
         if (strcmp(node->attempts[i]->record.attempt, attempt) == 0)
@@ -174,6 +176,9 @@ static void attempt_free(struct attempt *a)
         for (size_t i = 0; i < p->sub_count; i++)
             if (p->subs[i].attempt == a)
                 p->subs[i--] = p->subs[--p->sub_count];
+    for (struct peer *p = a->node->peers; p; p = p->next)
+        if (p->sync.attempt == a)
+            p->sync.attempt = NULL;
     live_remove(a);
     free(a->record.attempt);
     free(a->record.slot);
@@ -257,7 +262,7 @@ void sim_on_turn(void *arg)
     arm(arg);
 }
 
-static struct attempt *start(struct peer *p, const struct wire_run *run)
+struct attempt *sim_start_attempt(struct peer *p, const struct wire_run *run)
 {
     struct node_sim *node = p->node;
     struct sim_net *net = node->net;
@@ -291,6 +296,8 @@ static struct attempt *start(struct peer *p, const struct wire_run *run)
     net->live[net->live_count++] = a;
     if (net->script.program)
         net->script.program(net->script.arg, node->index, run, sim_started(net, node->index, run->slot), &a->program);
+    if (!run->kind) /* files are brought: the controller ends it */
+        a->program = (struct sim_program){.endless = true};
     a->turns_left = a->program.turns;
     write_output(a);
     return a;
@@ -305,19 +312,19 @@ static void on_run(struct peer *p, struct wire_in *in)
         sim_peer_end(p, "malformed RUN");
         return;
     }
-    struct attempt *known = find(p->node, run.attempt), *live = known ? NULL : sim_find_live(p->node, run.slot);
+    struct attempt *known = sim_find(p->node, run.attempt), *live = known ? NULL : sim_find_live(p->node, run.slot);
     if (known) {
-        send_record(p, WIRE_RECORD, known);
+        sim_send_record(p, WIRE_RECORD, known);
         for (size_t i = 0; i < p->sub_count; i++)
             if (p->subs[i].attempt == known)
                 return;
-        attach(p, known, 0);
+        sim_attach(p, known, 0);
     } else if (live) {
-        send_text(p, WIRE_BUSY, run.attempt, live->record.attempt, run.slot);
+        sim_send_text(p, WIRE_BUSY, run.attempt, live->record.attempt, run.slot);
     } else {
-        struct attempt *a = start(p, &run);
-        send_text(p, WIRE_STARTED, run.attempt, NULL, NULL);
-        attach(p, a, 0);
+        struct attempt *a = sim_start_attempt(p, &run);
+        sim_send_text(p, WIRE_STARTED, run.attempt, NULL, NULL);
+        sim_attach(p, a, 0);
         if (!a->program.endless && a->turns_left == 0)
             program_ends(a);
         arm(p->node->net);
@@ -331,14 +338,14 @@ static void on_attempt(struct peer *p, enum wire_type type, struct wire_in *in)
     if (type == WIRE_SIGNAL)
         wire_get_u32(in);
     uint64_t offset = type == WIRE_SIGNAL ? 0 : wire_get_u64(in);
-    struct attempt *a = find(p->node, id);
+    struct attempt *a = sim_find(p->node, id);
     if (!wire_in_done(in)) {
         sim_peer_end(p, "malformed request");
     } else if (!a) {
         if (type != WIRE_ACK)
-            send_text(p, WIRE_FAULT, id, "attempt is not known on this node", NULL);
+            sim_send_text(p, WIRE_FAULT, id, "attempt is not known on this node", NULL);
     } else if (type == WIRE_ATTACH) {
-        attach(p, a, offset);
+        sim_attach(p, a, offset);
     } else if (type == WIRE_ACK) {
         if (offset > a->record.kept_from)
             a->record.kept_from = offset < a->spool.len ? offset : a->spool.len;
@@ -358,11 +365,13 @@ static void on_check(struct peer *p, struct wire_in *in)
     struct buf out = {0};
     for (uint32_t i = 0; i < m.paths.count; i++)
         there[i] = !(p->node->gone && strcmp(p->node->gone, m.paths.items[i]) == 0);
+    for (uint32_t i = 0; i < m.trees.count / 3; i++)
+        there[m.paths.count + i] = sim_tree_holds(p->node, m.trees.items[3 * i], m.trees.items[3 * i + 2]);
     size_t at = wire_begin(&out, WIRE_CHECKED);
     wire_put_u64(&out, m.token);
     wire_put_bytes(&out, there, count);
     wire_end(&out, at);
-    send_frame(p, &out);
+    sim_send_frame(p, &out);
 }
 
 static void on_token(struct peer *p, enum wire_type type, struct wire_in *in)
@@ -371,11 +380,12 @@ static void on_token(struct peer *p, enum wire_type type, struct wire_in *in)
     uint64_t token = wire_get_u64(in);
     if (type == WIRE_LIST) {
         for (size_t i = 0; i < node->attempt_count; i++)
-            send_record(p, WIRE_RECORD, node->attempts[i]);
+            sim_send_record(p, WIRE_RECORD, node->attempts[i]);
         send_token(p, WIRE_LISTED, token, NULL);
     } else if (type == WIRE_SETTLE) {
         for (size_t i = 0; i < node->attempt_count; i++)
             node->attempts[i]->settled = true;
+        sim_files_settle(node);
         send_token(p, WIRE_SETTLED, token, "");
     } else {
         struct buf out = {0};
@@ -385,7 +395,7 @@ static void on_token(struct peer *p, enum wire_type type, struct wire_in *in)
         wire_put_u64(&out, wall_ms());
         wire_put_u32(&out, 40000 + node->index % 1000);
         wire_end(&out, at);
-        send_frame(p, &out);
+        sim_send_frame(p, &out);
     }
 }
 
@@ -416,7 +426,7 @@ static void send_facts(struct peer *p)
                            .install = node->install,
                            .boot_id = node->boot_id,
                            .machine_id = empty,
-                           .home_id = node->install,
+                           .home_id = node->home->install,
                            .hostname = name,
                            .user = user,
                            .home = home,
@@ -436,7 +446,7 @@ static void send_facts(struct peer *p)
                            .mono_ns = mono_ns(),
                            .wall_ms = wall_ms()};
     wire_put_facts(&out, &f);
-    send_frame(p, &out);
+    sim_send_frame(p, &out);
 }
 
 static void on_hello(struct peer *p, struct wire_in *in)
@@ -459,7 +469,7 @@ static void on_hello(struct peer *p, struct wire_in *in)
         wire_put_string(&out, connected ? "connection" : live->record.slot);
         wire_put_u64(&out, node->epoch);
         wire_end(&out, at);
-        send_frame(p, &out);
+        sim_send_frame(p, &out);
         return;
     }
     p->greeted = true;
@@ -483,7 +493,7 @@ static bool fenced(struct peer *p)
     wire_put_u64(&out, p->node->epoch);
     wire_put_string(&out, p->node->owner_name);
     wire_end(&out, at);
-    send_frame(p, &out);
+    sim_send_frame(p, &out);
     sim_peer_end(p, "fenced");
     return true;
 }
@@ -520,6 +530,16 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
     case WIRE_FORGET:
         on_forget(p, in);
         return;
+    case WIRE_SYNC:
+    case WIRE_SYNC_ALL:
+    case WIRE_FILE:
+    case WIRE_FILE_DATA:
+    case WIRE_REMOVE:
+    case WIRE_SYNC_END:
+    case WIRE_GLOB:
+    case WIRE_GET:
+        sim_on_transfer(p, type, in);
+        return;
     case WIRE_HELLO_OK:
     case WIRE_HELD:
     case WIRE_RECORD:
@@ -533,6 +553,9 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
     case WIRE_CHECKED:
     case WIRE_FAULT:
     case WIRE_FENCED:
+    case WIRE_SYNC_STATE:
+    case WIRE_ENTRIES:
+    case WIRE_DATA:
         break;
     }
     sim_peer_end(p, "an answer as a request");
@@ -554,7 +577,7 @@ static void one_frame(struct peer *p, enum wire_type type, const uint8_t *payloa
     struct sim_net *net = p->node->net;
     struct wire_in in = {payload, payload + len, net->scratch, false};
     arena_reset(net->scratch);
-    net->frames[type <= WIRE_FENCED ? type : 0]++;
+    net->frames[type <= WIRE_DATA ? type : 0]++;
     enum sim_fault fault = fault_of(p, type, payload, len);
     if (net->cut)
         return;

@@ -10,6 +10,7 @@
 
 #include "rhrun/loop.h"
 #include "rhrun/transport.h"
+#include "rhrun/tree.h"
 #include "rhrun/wire.h"
 
 /* What a program that starts will do. All zero: it ends at once, well. */
@@ -74,6 +75,17 @@ void sim_wipe(struct sim_net *net, uint32_t node, const char *slot); /* its reco
 void sim_path_gone(struct sim_net *net, uint32_t node, const char *path); /* CHECK says no; NULL = all are there */
 void sim_own(struct sim_net *net, uint32_t node, const char *owner);      /* another controller holds the job */
 uint32_t sim_record_count(const struct sim_net *net, uint32_t node);
+/* ---- files ---- */
+void sim_share_home(struct sim_net *net, uint32_t node, uint32_t as);
+void sim_disk(struct sim_net *net, uint32_t node, uint64_t room_bytes);  /* FILE fails beyond it; UINT64_MAX at first */
+void sim_touch(struct sim_net *net, uint32_t node, const char *name, const char *path); /* a file of a tree changes */
+/* Is the tree `name` on the node, whole, with the right contents and modes? "" = it is; else what is wrong. */
+const char *sim_tree_fault(const struct sim_net *net, uint32_t node, const char *name, const struct tree *tree);
+uint64_t sim_file_bytes(const struct sim_net *net); /* contents that came in FILE and FILE_DATA */
+/* The job made (or changed, or with mode 0 removed) a file; version decides its content. Absolute path. */
+void sim_make(struct sim_net *net, uint32_t node, const char *path, unsigned version, uint64_t size, uint32_t mode);
+void sim_make_link(struct sim_net *net, uint32_t node, const char *path, const char *target);
+void sim_make_folder(struct sim_net *net, uint32_t node, const char *path);
 /* The controller is dead: nothing moves any more until the next connection is opened after sim_revive. */
 void sim_cut(struct sim_net *net);
 bool sim_is_cut(const struct sim_net *net);
