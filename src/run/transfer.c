@@ -340,15 +340,15 @@ static void say_tally(struct run *r, const struct plan_step *step, const struct 
     buf_printf(&text, " file%s, ", all == 1 ? "" : "s");
     put_bytes(&text, tally->bytes);
     buf_puts(&text, " sent");
+    if (tally->sent_nodes == 1 && r->plan->node_count > 1)
+        buf_printf(&text, " to %s", node_name(r->lanes[tally->node].node));
+    else if (tally->sent_nodes > 1)
+        buf_printf(&text, " to %u nodes", tally->sent_nodes);
     if (tally->removed) {
         buf_puts(&text, ", ");
         put_count(&text, tally->removed);
         buf_puts(&text, " removed");
     }
-    if (tally->sent_nodes == 1 && r->plan->node_count > 1)
-        buf_printf(&text, " on %s", node_name(r->lanes[tally->node].node));
-    else if (tally->sent_nodes > 1)
-        buf_printf(&text, " to %u nodes", tally->sent_nodes);
     run_note(r, EVENT_NODE_NONE, "%s", text.data);
     buf_free(&text);
 }

@@ -329,8 +329,9 @@ static void on_glob(struct peer *p, struct wire_in *in)
         for (; i < node->made_count && m.entry_count < 2; i++) {
             struct sim_file *f = &node->made[i];
             if (strncmp(f->path, prefix, len) == 0 && f->path[len] == '/')
-                entries[m.entry_count++] = (struct wire_entry){f->path + len + 1, f->mode, f->size, f->mtime_ns, f->inode,
-                                                              f->target ? f->target : (char *)(uintptr_t) ""};
+                entries[m.entry_count++] =
+                    (struct wire_entry){f->path + len + 1, f->mode,  f->size,
+                                        f->mtime_ns,       f->inode, f->target ? f->target : (char *)(uintptr_t) ""};
         }
         m.last = i == node->made_count;
         struct buf out = {0};

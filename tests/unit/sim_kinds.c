@@ -13,8 +13,7 @@ static int sync_sync(const struct plan *plan, const struct plan_step *step, cons
     const struct sim_sync_step *s = step->item;
     (void)plan;
     (void)err;
-    *ret =
-        (struct step_sync){s->tree, step_tree_name(s->tree_name, s->root, bind->work, arena), s->root, s->missing};
+    *ret = (struct step_sync){s->tree, step_tree_name(s->tree_name, s->root, bind->work, arena), s->root, s->missing};
     return 0;
 }
 
@@ -92,8 +91,8 @@ static int fetch_fetch(const struct plan *plan, const struct plan_step *step, co
 {
     const struct sim_fetch_step *f = step->item;
     (void)err;
-    *ret = (struct step_fetch){f->from, arena_printf(arena, "%s/%s", f->to, plan->spec->hosts[bind->node].name), f->when,
-                               f->every_ms, f->required};
+    *ret = (struct step_fetch){f->from, arena_printf(arena, "%s/%s", f->to, plan->spec->hosts[bind->node].name),
+                               f->when, f->every_ms, f->required};
     return 0;
 }
 

@@ -218,6 +218,89 @@ static void test_exit_status(void **state)
     }
 }
 
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } cases[] = {{0, "0 bytes"},
+                 {1, "1 byte"},
+                 {999, "999 bytes"},
+                 {1000, "1.0 kB"},
+                 {999949, "999.9 kB"},
+                 {999950, "1.0 MB"},
+                 {UINT64_C(1234567890), "1.2 GB"},
+                 {UINT64_MAX, "18.4 EB"}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char text[32];
+        cli_size(cases[i].bytes, text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+/* No name of a file reaches the terminal as an escape sequence or as two lines. */
+static void test_paths(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"src/a b.py", "src/a b.py"},
+                                           {"gr\xc3\xbc\xc3\x9f"
+                                            "e",
+                                            "gr\xc3\xbc\xc3\x9f"
+                                            "e"},
+                                           {"-n", "-n"},
+                                           {" a", "\" a\""},
+                                           {"a\nb", "\"a\\012b\""},
+                                           {"a\033[2J", "\"a\\033[2J\""},
+                                           {"a\xff", "\"a\\377\""},
+                                           {"a\xc2\x9b"
+                                            "2J",
+                                            "\"a\\302\\2332J\""},
+                                           {"\"q\"\\", "\"\\\"q\\\"\\\\\""}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buf b = {0};
+        cli_put_path(&b, cases[i][0]);
+        assert_string_equal(b.data, cases[i][1]);
+        buf_free(&b);
+    }
+}
+
+/* What takes the room is named first, down to the folder that holds it. */
+static void test_files_of_a_plan(void **state)
+{
+    (void)state;
+    static const struct tree_file files[] = {{.path = "a.py", .mode = TREE_MODE_FILE, .size = 10},
+                                             {.path = "runs/ckpt/1.bin", .mode = TREE_MODE_FILE, .size = 900000},
+                                             {.path = "runs/ckpt/2.bin", .mode = TREE_MODE_EXEC, .size = 600000},
+                                             {.path = "runs/log", .mode = TREE_MODE_FILE, .size = 1000},
+                                             {.path = "src/b", .mode = TREE_MODE_LINK, .size = 4},
+                                             {.path = "src/c", .mode = TREE_MODE_FILE, .size = 1}};
+    static const struct tree tree = {.id = "0123", .files = files, .count = ARRAY_LEN(files), .bytes = 1501015};
+    static const struct tree none = {.id = "4b82", .count = 0};
+    struct source_tree items[] = {
+        {.name = "workdir", .from = "/src", .tree = &tree},
+        {.name = "files-1", .from = "https://x/y", .commit = "0123456789abcdef", .to = "~/y", .tree = &none}};
+    struct spec spec = {.name = "job", .path = "job.yaml"};
+    struct sources s = {.items = items, .count = ARRAY_LEN(items), .spec = &spec};
+    struct buf b = {0};
+    cli_format_files(&s, false, &b);
+    assert_string_equal(b.data, "job (job.yaml): 6 files, 1.5 MB; a node is sent what it does not have\n"
+                                "\nworkdir: /src, 6 files, 1.5 MB\n"
+                                "  largest: runs/ckpt/ (1.5 MB), runs/log (1.0 kB)\n"
+                                "    10 bytes  a.py\n"
+                                "    900.0 kB  runs/ckpt/1.bin\n"
+                                "    600.0 kB  runs/ckpt/2.bin\n"
+                                "      1.0 kB  runs/log\n"
+                                "     4 bytes  src/b (link)\n"
+                                "      1 byte  src/c\n"
+                                "\nfiles-1: https://x/y at 0123456789ab to ~/y, 0 files, 0 bytes\n");
+    buf_clear(&b);
+    s.count = 0;
+    cli_format_files(&s, false, &b);
+    assert_non_null(strstr(b.data, "no files are sent"));
+    buf_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +310,9 @@ int main(void)
         cmocka_unit_test(test_readme),
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_exit_status),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_files_of_a_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
