@@ -6,7 +6,14 @@
 #include <string.h>
 #include <strings.h>
 
-enum { GIT_TREE = 2, GIT_BLOB = 3, MODE_FOLDER = 0040000, MODE_SUBMODULE = 0160000, MODE_GROUP = 0100664 };
+enum {
+    GIT_TREE = 2,
+    GIT_BLOB = 3,
+    MODE_FOLDER = 0040000,
+    MODE_SUBMODULE = 0160000,
+    MODE_GROUP = 0100664,
+    NOTES_MAX = 18
+};
 
 const struct tree_file *tree_find(const struct tree *t, const char *path)
 {
@@ -30,6 +37,7 @@ struct lister {
     struct tree_store *store;
     struct arena *arena;
     struct buf *notes; /* may be NULL */
+    size_t noted;
     struct tree_file *files;
     size_t count, cap, folders;
     uint64_t bytes;
@@ -162,8 +170,8 @@ static enum tree_found blob_size(struct lister *l, const uint8_t oid[TREE_OID_SI
 static void note(struct lister *l, const char *what)
 {
     l->path.data[l->path.len] = 0;
-    if (l->notes)
-        buf_printf(l->notes, "%s%s: %s", l->notes->len ? "\n" : "", l->path.data, what);
+    if (l->notes && l->noted++ < NOTES_MAX)
+        buf_printf(l->notes, "%s: %s\n", l->path.data, what);
 }
 
 static enum tree_found file_add(struct lister *l, const struct item *i)
