@@ -1,0 +1,245 @@
+/*
+ * Files that git tracks although its rules ignore them. Only the index knows them, and reading one takes as long as the
+ * whole walk; so the table keeps the paths that the index has and the walk did not come by (ignored, excluded or
+ * deleted). They hold as long as the indexes and all ignore files are the same: then what the walk came by before, it
+ * comes by again if it is there.
+ */
+#include "scan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <git2.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_repos(const void *a, const void *b)
+{
+    return strcmp((*(struct repo *const *)a)->work_tree, (*(struct repo *const *)b)->work_tree);
+}
+
+/* The repositories in which something is ignored, sorted. */
+static struct repo **concerned(const struct walk *w, size_t *ret_count)
+{
+    size_t count = 0;
+    for (struct repo *r = w->repos; r; r = r->next)
+        count++;
+    struct repo **list = xcalloc(count + 1, sizeof(struct repo *));
+    *ret_count = 0;
+    for (struct repo *r = w->repos; r; r = r->next)
+        if (atomic_load(&r->ignored))
+            list[(*ret_count)++] = r;
+    qsort(list, *ret_count, sizeof(struct repo *), compare_repos);
+    return list;
+}
+
+/* What the list of tracked files is made from. False: an index is so new that it may change unseen. */
+static bool digest(const struct walk *w, struct repo *const *repos, size_t count, uint8_t ret[TREE_OID_SIZE])
+{
+    struct buf text = {0};
+    bool settled = true;
+    for (size_t i = 0; i < count; i++) {
+        const struct repo *r = repos[i];
+        CLEANUP(cleanup_free) char *path = xasprintf("%s/index", r->git_dir);
+        struct stat st;
+        struct stat_data d = {0};
+        if (stat(path, &st) == 0)
+            d = stat_data_of(&st);
+        settled &= !scan_racy(&d, &w->started);
+        uint64_t rules = atomic_load(&r->rules_sum);
+        buf_append(&text, r->work_tree, strlen(r->work_tree) + 1);
+        buf_append(&text, path, strlen(path) + 1);
+        buf_append(&text, &d, sizeof d);
+        buf_append(&text, &rules, sizeof rules);
+    }
+    tree_hash(TREE_OBJECT_BLOB, text.data, text.len, ret);
+    buf_free(&text);
+    return settled;
+}
+
+/* What one index has and the walk did not come by. */
+static int add_index(const struct walk *w, const struct repo *r, const struct scan_items *seen, struct arena *a,
+                     struct scan_table *t, size_t *cap, struct error *err)
+{
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/index", r->git_dir);
+    git_index *index = NULL;
+    if (git_index_open(&index, path)) {
+        const git_error *e = git_error_last();
+        error_set(err, ERROR_SPEC, "could not read the index \"%s\": %s", path,
+                  e && e->message ? e->message : "unknown error");
+        error_hint(err, "split and sparse indexes cannot be read: git update-index --no-split-index, "
+                        "git sparse-checkout reapply --no-sparse-index");
+        return -1;
+    }
+    struct buf full = {0};
+    const char *before = NULL;
+    for (size_t i = 0; i < git_index_entrycount(index); i++) {
+        const git_index_entry *e = git_index_get_byindex(index, i);
+        if (before && strcmp(before, e->path) == 0) /* stages of a conflict */
+            continue;
+        before = e->path;
+        buf_clear(&full);
+        buf_puts(&full, r->prefix);
+        buf_puts(&full, e->path);
+        if (!str_starts(full.data, w->root->path) || scan_find(seen, full.data + w->skip))
+            continue;
+        if (t->tracked_count == *cap) {
+            *cap = *cap ? 2 * *cap : 64;
+            t->tracked = xreallocarray(t->tracked, *cap, sizeof *t->tracked);
+        }
+        t->tracked[t->tracked_count++] =
+            (struct tracked){arena_strdup(a, full.data + w->skip), e->mode == GIT_FILEMODE_COMMIT};
+    }
+    buf_free(&full);
+    git_index_free(index);
+    return 0;
+}
+
+static int make(const struct walk *w, struct repo *const *repos, size_t count, const struct scan_items *seen,
+                struct arena *a, struct scan_table *t, struct error *err)
+{
+    size_t cap = 0;
+    int rc = 0;
+    free(t->tracked);
+    t->tracked = NULL;
+    t->tracked_count = 0;
+    git_libgit2_init();
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = add_index(w, repos[i], seen, a, t, &cap, err);
+    git_libgit2_shutdown();
+    return rc;
+}
+
+/* From which part of path on the walk took nothing, because git's rules ignore it; 0: none. */
+static size_t ignored_from(const struct walk *w, const char *path)
+{
+    const struct walk_folder *f = w->root;
+    size_t at = 0;
+    for (size_t i = 0; i < w->more_root_count; i++) {
+        const struct walk_folder *more = w->more_roots[i];
+        if (more->len - w->skip > at && str_starts(path, more->path + w->skip)) {
+            f = more;
+            at = more->len - w->skip;
+        }
+    }
+    while (f && path[at]) {
+        size_t n = strcspn(path + at, "/");
+        const struct walk_entry *e = walk_find(f, path + at, n);
+        if (!e || (e->kind != WALK_IGNORED && e->kind != WALK_FOLDER))
+            return 0;
+        at += n;
+        if (e->kind == WALK_IGNORED)
+            return at;
+        f = e->sub;
+        at += path[at] == '/';
+    }
+    return 0;
+}
+
+/* Is the path, of which the first `from` bytes are ignored by git, on the disk and not left out otherwise? */
+static bool is_there(const struct walk *w, const char *path, size_t from, struct stat *ret)
+{
+    CLEANUP(cleanup_free) char *full = xasprintf("%s%s", w->root->path, path);
+    for (size_t end = from + w->skip;; end++) {
+        end += strcspn(full + end, "/");
+        char c = full[end];
+        full[end] = 0;
+        const char *slash = strrchr(full, '/');
+        size_t name = slash ? (size_t)(slash + 1 - full) : 0;
+        if (walk_left_out(w, full) || strcmp(full + name, ".git") == 0 ||
+            fstatat(w->root_fd, full + w->skip, ret, AT_SYMLINK_NOFOLLOW) || (c && !S_ISDIR(ret->st_mode)) ||
+            (w->exclude && ignore_match(w->exclude, full, end, name, S_ISDIR(ret->st_mode)) == IGNORE_OUT))
+            return false;
+        full[end] = c;
+        if (!c)
+            return true;
+    }
+}
+
+static void add_item(struct scan_items *to, const char *path, const struct stat *st)
+{
+    to->items = xreallocarray(to->items, to->count + 1, sizeof *to->items);
+    to->items[to->count++] = (struct scan_item){.path = path, .len = (uint32_t)strlen(path), .st = stat_data_of(st)};
+}
+
+static void add_submodule(struct walk *w, const char *path, struct arena *a)
+{
+    char *git_dir, *common_dir;
+    if (!repo_find(arena_printf(w->arena, "%s/%s%s", w->top, w->root->path, path), w->arena, &git_dir, &common_dir))
+        return;
+    struct walk_folder *f = arena_alloc(a, sizeof *f);
+    f->path = arena_printf(a, "%s%s/", w->root->path, path);
+    f->len = strlen(f->path);
+    for (const char *p = path; p; p = strchr(p + 1, '/'))
+        f->depth++;
+    for (size_t i = 0; i < w->more_root_count; i++)
+        if (strcmp(w->more_roots[i]->path, f->path) == 0)
+            return;
+    w->more_roots = xreallocarray(w->more_roots, w->more_root_count + 1, sizeof(struct walk_folder *));
+    w->more_roots[w->more_root_count++] = f;
+    walk_push(w, f);
+}
+
+static int compare_items(const void *a, const void *b)
+{
+    return strcmp(((const struct scan_item *)a)->path, ((const struct scan_item *)b)->path);
+}
+
+/* Adds what the list has; *ret_more: there are submodules to walk through. */
+static void add_all(struct walk *w, const struct scan_table *t, struct arena *a, struct scan_items *to, bool *ret_more)
+{
+    size_t before = to->count, roots = w->more_root_count;
+    for (size_t i = 0; i < t->tracked_count; i++) {
+        const struct tracked *tr = &t->tracked[i];
+        size_t from = ignored_from(w, tr->path);
+        struct stat st;
+        if (!from || !is_there(w, tr->path, from, &st))
+            continue;
+        if (tr->submodule && S_ISDIR(st.st_mode))
+            add_submodule(w, tr->path, a);
+        else if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+            add_item(to, arena_strdup(a, tr->path), &st);
+    }
+    if (to->count > before)
+        qsort(to->items, to->count, sizeof *to->items, compare_items);
+    *ret_more = w->more_root_count > roots;
+}
+
+static int walk_submodules(struct walk *w, size_t first, struct arena *a, struct scan_items *to, struct error *err)
+{
+    w->files = 0;
+    w->path_bytes = 0;
+    if (walk_run(w, err))
+        return -1;
+    to->items = xreallocarray(to->items, to->count + w->files + 1, sizeof *to->items);
+    char *paths = arena_alloc(a, w->path_bytes + 1);
+    for (size_t i = first; i < w->more_root_count; i++)
+        scan_collect(w, w->more_roots[i], to, &paths);
+    qsort(to->items, to->count, sizeof *to->items, compare_items);
+    return 0;
+}
+
+int scan_tracked_add(struct walk *w, struct scan_table *t, struct arena *a, struct scan_items *to, bool *ret_changed,
+                     struct error *err)
+{
+    static const uint8_t none[TREE_OID_SIZE];
+    for (bool more = true; more;) {
+        size_t count, first = w->more_root_count;
+        uint8_t seen[TREE_OID_SIZE];
+        CLEANUP(cleanup_free) struct repo **repos = concerned(w, &count);
+        if (!count)
+            return 0;
+        bool settled = digest(w, repos, count, seen);
+        if (!settled || memcmp(seen, t->tracked_seen, sizeof seen) != 0) {
+            if (make(w, repos, count, to, w->arena, t, err))
+                return -1;
+            memcpy(t->tracked_seen, settled ? seen : none, sizeof seen);
+            *ret_changed = true;
+        }
+        add_all(w, t, a, to, &more);
+        if (more && walk_submodules(w, first, a, to, err))
+            return -1;
+    }
+    return to->count <= TREE_FILES_MAX
+               ? 0
+               : error_set(err, ERROR_SPEC, "\"%s\" has more than %d files", w->scan->path, TREE_FILES_MAX);
+}
