@@ -138,6 +138,10 @@ int plan_input_text(struct plan_builder *b, struct plan_step *s, const char *nam
 /* glob patterns below dir (with ** and dotfiles excluded as in git): one input per file, by content */
 int plan_input_files(struct plan_builder *b, struct plan_step *s, const char *dir, const struct spec_texts *patterns,
                      struct error *err);
+/* All source files below dir as one input: without what building leaves there (build, *.egg-info, __pycache__, ...) and
+ * dot files. */
+int plan_input_sources(struct plan_builder *b, struct plan_step *s, const char *dir, const char *name,
+                       struct error *err);
 void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct plan_step *earlier); /* chains keys */
 /* Chains to all earlier steps that count (NULL: all), by the fewest edges: one to a step stands for what that chains to. */
 void plan_input_after_all(struct plan_builder *b, struct plan_step *s, bool (*counts)(const struct plan_step *earlier));
@@ -148,6 +152,7 @@ struct plan_step *plan_at(struct plan_builder *b, size_t i);
 int plan_expand(struct plan_builder *b, const struct spec_text *text, enum expr_mode mode, const char **ret,
                 struct error *err);
 struct arena *plan_arena(struct plan_builder *b);
+const struct spec *plan_spec_of(struct plan_builder *b);
 const struct plan_sources *plan_sources_of(struct plan_builder *b);
 /* The files of the working directory's tree that match, by their oids; without a tree as plan_input_files in the spec's folder. */
 int plan_input_tree_files(struct plan_builder *b, struct plan_step *s, const struct spec_texts *patterns,

@@ -63,6 +63,11 @@ const struct plan_sources *plan_sources_of(struct plan_builder *b)
     return b->plan->sources;
 }
 
+const struct spec *plan_spec_of(struct plan_builder *b)
+{
+    return b->plan->spec;
+}
+
 struct plan_step *plan_at(struct plan_builder *b, size_t i)
 {
     return i < b->count ? b->steps[i] : NULL;

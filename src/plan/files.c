@@ -25,7 +25,8 @@ struct walk {
     const struct tree_file *file; /* of that, the one at hand */
     const char **patterns;
     size_t pattern_count;
-    bool *hit; /* per pattern */
+    bool *hit;           /* per pattern */
+    const char *sources; /* name of the one input for all of them; what building leaves is no source */
     const char **left_out;
     size_t left_out_count;
     struct match *matches;
@@ -148,12 +149,22 @@ static bool may_enter(const struct walk *w, bool link)
 
 static int walk_folder(struct walk *w, int depth, struct error *err);
 
+static bool is_built(const char *name)
+{
+    static const char *const names[] = {"build", "dist", "__pycache__", "node_modules", "venv"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (str_eq(name, names[i]))
+            return true;
+    return *name == '.' || str_ends(name, ".egg-info") || str_ends(name, ".pyc");
+}
+
 static int visit(struct walk *w, int dir_fd, const char *name, int depth, struct error *err)
 {
     struct stat st;
     if (++w->visits > PLAN_VISITS_MAX)
         return error_set(err, ERROR_SPEC, "the input patterns look at more than %d files", PLAN_VISITS_MAX);
-    if (is_left_out(w, w->path.data) || fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if ((w->sources && is_built(name)) || is_left_out(w, w->path.data) ||
+        fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     bool link = S_ISLNK(st.st_mode);
     if (link && fstatat(dir_fd, name, &st, 0) < 0)
@@ -212,7 +223,7 @@ static int file_value(const struct walk *w, const struct match *m, char ret[72],
 static int add_inputs(struct walk *w, struct plan_step *s, const struct spec_texts *patterns, struct error *err)
 {
     struct arena *arena = w->b->arena;
-    bool named = w->count <= PLAN_FILES_NAMED;
+    bool named = w->count <= PLAN_FILES_NAMED && !w->sources;
     struct buf *lists = xcalloc(w->pattern_count + 1, sizeof *lists); /* per pattern: path and digest of each file */
     int rc = 0;
     if (w->count)
@@ -227,7 +238,7 @@ static int add_inputs(struct walk *w, struct plan_step *s, const struct spec_tex
             buf_printf(&lists[w->matches[i].pattern], "%zu:%s%s", strlen(path), path, value);
     }
     for (size_t i = 0; i < w->pattern_count && rc == 0; i++) {
-        const char *name = arena_printf(arena, "inputs %s", patterns->items[i].text);
+        const char *name = w->sources ? w->sources : arena_printf(arena, "inputs %s", patterns->items[i].text);
         if (!w->hit[i]) {
             plan_input(w->b, s, name, "none");
             s->hint = arena_printf(arena, "the input pattern \"%s\" matches no file", patterns->items[i].text);
@@ -289,4 +300,13 @@ int plan_input_tree_files(struct plan_builder *b, struct plan_step *s, const str
 {
     struct walk w = {.b = b, .dir = b->plan->spec->dir, .tree = b->plan->sources->workdir};
     return input_matches(&w, s, patterns, err);
+}
+
+int plan_input_sources(struct plan_builder *b, struct plan_step *s, const char *dir, const char *name,
+                       struct error *err)
+{
+    struct spec_text all = {.text = "**"};
+    const struct spec_texts patterns = {&all, 1};
+    struct walk w = {.b = b, .dir = dir, .sources = name};
+    return input_matches(&w, s, &patterns, err);
 }

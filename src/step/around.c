@@ -29,7 +29,8 @@ int step_around_build(const struct plan *plan, const struct plan_step *step, con
     struct step_env env = {.arena = arena};
     const struct spec_env **late; /* what speaks of a rank is for the workers, not for this */
     step_run_init(plan, step, bind, arena, ret_run);
-    if (step_run_env(plan, bind, true, &env, &late, err) < 0)
+    if (step_run_env(plan, bind, true, &env, &late, err) < 0 ||
+        step_python_env(plan, bind, arena, ret_run, &env, err) < 0)
         return -1;
     step_run_own_env(bind, true, &env);
     step_run_secrets(bind, arena, ret_run);

@@ -45,15 +45,20 @@ int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *na
     return rc;
 }
 
+static bool counts(const struct plan_step *earlier)
+{
+    return earlier->kind != &step_kind_restore; /* what comes back is a result of the launch, not its cause */
+}
+
 void step_input_after_all(struct plan_builder *b, struct plan_step *s)
 {
-    plan_input_after_all(b, s, NULL);
+    plan_input_after_all(b, s, counts);
 }
 
 void step_input_after_env(struct plan_builder *b, struct plan_step *s)
 {
     for (uint32_t i = 0; i < s->id; i++)
-        if (plan_at(b, i)->kind == &step_kind_activate)
+        if (plan_at(b, i)->kind == &step_kind_activate || plan_at(b, i)->kind == &step_kind_python)
             plan_input_after(b, s, plan_at(b, i));
 }
 
@@ -172,6 +177,7 @@ void step_run_init(const struct plan *plan, const struct plan_step *step, const 
         .env_in = arena_strdup(arena, activated ? STEP_ENVIRONMENT : ""),
         .env_out = arena_strdup(arena, ""),
         .creates = arena_strdup(arena, ""),
+        .path_first = arena_strdup(arena, ""),
         .grace_ms = STEP_GRACE_MS,
         .log_limit_bytes = bind->log_limit_bytes ? bind->log_limit_bytes : STEP_LOG_LIMIT_BYTES,
     };
@@ -186,6 +192,24 @@ void step_run_secrets(const struct step_bind *bind, struct arena *arena, struct 
             step_env_set(&env, s->to ? s->to : s->name, s->value);
     }
     run->secrets = env.list;
+}
+
+void step_run_unset(struct wire_run *run, struct arena *arena, const char *name)
+{
+    char **items = arena_array(arena, run->unset.count + 1, sizeof *items);
+    if (run->unset.count)
+        memcpy(items, run->unset.items, run->unset.count * sizeof *items);
+    items[run->unset.count++] = arena_strdup(arena, name);
+    run->unset.items = items;
+}
+
+void step_run_unset_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run)
+{
+    for (size_t i = 0; i < bind->secret_count; i++) {
+        step_run_unset(run, arena, bind->secrets[i].name);
+        if (bind->secrets[i].to)
+            step_run_unset(run, arena, bind->secrets[i].to);
+    }
 }
 
 static int put_env(const struct plan *plan, const struct step_bind *bind, const struct spec_env *e,

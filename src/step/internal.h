@@ -4,10 +4,16 @@
 
 #include "rhrun/step.h"
 
-extern const struct step_kind step_kind_sync, step_kind_files, step_kind_activate, step_kind_run, step_kind_copy,
-    step_kind_prolog, step_kind_launch, step_kind_epilog;
+extern const struct step_kind step_kind_sync, step_kind_files, step_kind_activate, step_kind_python, step_kind_run,
+    step_kind_pip, step_kind_requirements, step_kind_apt, step_kind_conda, step_kind_git, step_kind_copy,
+    step_kind_restore, step_kind_prolog, step_kind_launch, step_kind_epilog, step_kind_result, step_kind_outputs;
+
+/* Programs that run on nodes (the files beside this one), as text. */
+extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_conda_env[], rhrun_step_conda[], rhrun_step_apt[],
+    rhrun_step_git[], rhrun_step_call[];
 
 #define STEP_ENVIRONMENT "activate" /* name of the environment that activate leaves on a node */
+#define STEP_CONDA_ENVIRONMENT "python" /* and of that which a conda environment makes of it */
 
 /* ---- planning ---- */
 
@@ -28,7 +34,16 @@ int step_items_plan(struct plan_builder *b, const struct spec *spec, struct erro
 void step_item_common(struct plan_builder *b, struct plan_step *s, const struct spec_step *item);
 /* One item of its kind each. */
 int step_run_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err);
+int step_pip_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err);
+int step_requirements_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item,
+                           struct error *err);
+int step_apt_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err);
+int step_conda_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err);
+int step_git_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err);
 int step_copy_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err);
+/* scripts.c: an item that is a verb and packages: they and its options are inputs. */
+struct plan_step *step_words_plan(struct plan_builder *b, const struct step_kind *kind, const struct spec_step *item,
+                                  const char *verb, struct error *err);
 /* The first line that has something in it, and " ..." when there is more. */
 const char *step_title(struct arena *arena, const char *text);
 
@@ -62,9 +77,91 @@ int step_run_env(const struct plan *plan, const struct step_bind *bind, bool ent
                  const struct spec_env ***ret_late, struct error *err);
 /* RHRUN_RUN_ID and RHRUN_JOB_ID */
 void step_run_own_env(const struct step_bind *bind, bool node_rank, struct step_env *env);
+/* Takes a variable out of what the step starts with; those of secrets. */
+void step_run_unset(struct wire_run *run, struct arena *arena, const char *name);
+void step_run_unset_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run);
+/* An item of set-up: all but its worker; env is to go into the run once the caller has added to it. */
+int step_run_item(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                  struct step_env *env, struct arena *arena, struct wire_run *ret_run, struct error *err);
+/* One worker: argv (NULL at its end); a program of rhrun's own for the shell, with the texts as its arguments. */
+void step_run_argv(struct wire_run *run, struct arena *arena, const char *const *argv);
+void step_run_script(struct wire_run *run, struct arena *arena, const char *script);
+int step_run_script_with(const struct plan *plan, const struct step_bind *bind, struct wire_run *run,
+                         struct arena *arena, const char *script, const struct spec_texts *const *lists,
+                         struct error *err);
 /* One shell worker that runs the text. */
 int step_run_shell(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,
                    struct arena *arena, struct wire_run *run, struct error *err);
+
+/* ---- python ---- */
+
+enum step_python_kind { PYTHON_PLAIN, PYTHON_VENV, PYTHON_VENV_PATH, PYTHON_CONDA };
+struct step_python { /* item of the step "python" */
+    enum step_python_kind kind;
+    const char *dir; /* of a venv: node path, late names as written */
+};
+enum step_python_kind step_python_kind(const struct spec *spec);
+const struct spec_text *step_interpreter(const struct spec *spec);
+const struct plan_step *step_python_step(const struct plan *plan); /* NULL: the job uses the interpreter as it is */
+/* The absolute folder of the venv on the node; NULL = there is none. */
+int step_python_dir(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
+                    struct error *err);
+/* What runs Python: the venv's, the conda environment's, or the interpreter. */
+int step_python_program(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
+                        struct error *err);
+/* Puts the venv or the conda environment into what the step starts with. */
+int step_python_env(const struct plan *plan, const struct step_bind *bind, struct arena *arena, struct wire_run *run,
+                    struct step_env *env, struct error *err);
+const char *step_node_name(const struct plan *plan, const struct step_bind *bind);
+/* A node path made absolute; what the caller may not know yet is ERROR_INTERNAL. */
+int step_absolute(const struct step_bind *bind, const char *path, struct arena *arena, const char **ret,
+                  struct error *err);
+
+/* ---- a function ---- */
+
+struct step_call { /* whose arguments are wanted, and what is known of names */
+    const struct spec *spec;
+    enum expr_status (*expand)(void *arg, const struct spec_text *text, const char **ret, struct error *err);
+    void *arg;
+    struct arena *arena;
+};
+/* The keyword arguments as a JSON object; a value that is one ${{ }} keeps the type of what it names. */
+enum expr_status step_call_kwargs(const struct step_call *call, struct buf *ret, struct error *err);
+/* What call.py is told of a rank. */
+enum expr_status step_call_json(const struct step_call *call, const struct step_bind *bind, uint32_t rank,
+                                const char **ret, struct error *err);
+/* The folder on nodes for what is returned: node path. */
+const char *step_result_path(const struct spec *spec, const struct step_bind *bind, struct arena *arena);
+
+/* Where an output's steps run. */
+void step_output_on(struct plan_builder *b, struct plan_step *s, const struct spec_output *o);
+
+/* install.c: what pip and requirements share. */
+struct plan_step *step_install_add(struct plan_builder *b, const struct spec *spec, const struct step_kind *kind,
+                                   const struct spec_step *item, const char *title, const char *command);
+int step_install_inputs(struct plan_builder *b, struct plan_step *s, const struct spec *spec,
+                        const struct spec_step *item, struct error *err);
+int step_install_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                       struct arena *arena, struct wire_run *ret_run, struct error *err);
+
+/* read.c: what installations read of the working directory. */
+struct step_requirements {
+    bool on_node;         /* only the node has it */
+    bool editable;        /* one of `folders` is installed in place */
+    const char **paths;   /* the file and all that it includes, below the working directory */
+    const char **digests; /* "sha256:..." of each */
+    size_t count;
+    const char **folders; /* packages that it names by their folder: "./x" */
+    size_t folder_count;
+};
+int step_read_requirements(struct plan_builder *b, const struct spec *spec, const struct spec_text *file,
+                           struct step_requirements *ret, struct error *err);
+/* The inputs of a package that is a folder (or file) of the working directory: its build files where it is editable,
+ * else all files. `said`: where messages point to. */
+int step_input_package(struct plan_builder *b, struct plan_step *s, const struct spec *spec,
+                       const struct spec_text *said, const char *package, bool editable, struct error *err);
+/* Does an item install the working directory itself, so that variants must not share what it installs into? */
+bool step_installs_in_place(struct plan_builder *b, const struct spec *spec);
 
 /* ---- trees ---- */
 
@@ -73,6 +170,7 @@ struct step_tree_at {
     const struct tree *tree;
 };
 const char *step_tree_title(struct arena *arena, const struct tree *tree); /* "9,001 files, 98.0 MB, tree 1a2b3c4"; NULL is fine */
+const char *step_oid_hex(struct arena *arena, const struct tree_file *f);
 /* Where a tree goes for `to`, a node path. A source that is a file gets the last part of `to` for a name, unless that
  * ends in "/". */
 void step_tree_place(struct arena *arena, const char *to, bool is_file, const struct tree *tree,

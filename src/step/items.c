@@ -22,7 +22,11 @@ void step_item_common(struct plan_builder *b, struct plan_step *s, const struct 
 int step_items_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
 {
     static int (*const plans[])(struct plan_builder *, const struct spec *, const struct spec_step *,
-                                struct error *) = {[ITEM_RUN] = step_run_plan, [ITEM_COPY] = step_copy_plan};
+                                struct error *) = {
+        [ITEM_RUN] = step_run_plan,   [ITEM_PIP] = step_pip_plan,     [ITEM_REQUIREMENTS] = step_requirements_plan,
+        [ITEM_APT] = step_apt_plan,   [ITEM_CONDA] = step_conda_plan, [ITEM_GIT] = step_git_plan,
+        [ITEM_COPY] = step_copy_plan,
+    };
     for (size_t i = 0; i < spec->setup_count; i++) {
         const struct spec_step *item = &spec->setup[i];
         if (plans[item->item](b, spec, item, err) < 0)

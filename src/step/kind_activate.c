@@ -1,6 +1,33 @@
 /* activate: shell text run once on every node; the environment it leaves is where every later step starts. */
 #include "internal.h"
 
+#include <string.h>
+
+enum { WORDS_MAX = 64 }; /* files that its text may name */
+
+/* The files of the working directory that its text names: `source env.sh` notices an edited env.sh, and no edit elsewhere. */
+static void input_named_files(struct plan_builder *b, struct plan_step *s, const char *text)
+{
+    static const char between[] = " \t\r\n;&|<>()'\"`=:{}$*?[]\\#!,";
+    const struct tree *tree = plan_sources_of(b)->workdir;
+    struct arena *arena = plan_arena(b);
+    const char *seen[WORDS_MAX];
+    for (size_t count = 0, len = 0; tree && count < WORDS_MAX && *(text += strspn(text, between)); text += len) {
+        len = strcspn(text, between);
+        const char *word = arena_strndup(arena, text, len);
+        while (str_starts(word, "./"))
+            word += 2 + strspn(word + 2, "/");
+        const struct tree_file *f = tree_find(tree, word);
+        for (size_t i = 0; f && i < count; i++)
+            if (str_eq(seen[i], word))
+                f = NULL;
+        if (f) {
+            plan_input(b, s, arena_printf(arena, "content of %s", word), step_oid_hex(arena, f));
+            seen[count++] = word;
+        }
+    }
+}
+
 static int activate_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
 {
     if (!spec->activate.text || !*spec->activate.text)
@@ -13,19 +40,8 @@ static int activate_plan(struct plan_builder *b, const struct spec *spec, struct
     s->item = &spec->activate;
     plan_on_all(b, s);
     plan_input(b, s, "activate", text);
+    input_named_files(b, s, text);
     return step_input_env(b, s, "env", spec->env, spec->env_count, err);
-}
-
-/* The environment that activate leaves is written to the node's disk. On this machine it starts from the caller's, which
- * is where secrets come from: those variables are taken out. */
-static void leave_out_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run)
-{
-    run->unset.items = arena_array(arena, 2 * bind->secret_count + 1, sizeof *run->unset.items);
-    for (size_t i = 0; i < bind->secret_count; i++) {
-        run->unset.items[run->unset.count++] = arena_strdup(arena, bind->secrets[i].name);
-        if (bind->secrets[i].to)
-            run->unset.items[run->unset.count++] = arena_strdup(arena, bind->secrets[i].to);
-    }
 }
 
 static int activate_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
@@ -33,7 +49,7 @@ static int activate_build(const struct plan *plan, const struct plan_step *step,
 {
     struct step_env env = {.arena = arena};
     step_run_init(plan, step, bind, arena, ret_run);
-    leave_out_secrets(bind, arena, ret_run);
+    step_run_unset_secrets(bind, arena, ret_run);
     ret_run->env_in = arena_strdup(arena, "");
     ret_run->env_out = arena_strdup(arena, STEP_ENVIRONMENT);
     if (step_run_env(plan, bind, false, &env, NULL, err) < 0)

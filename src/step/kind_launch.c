@@ -62,6 +62,24 @@ static void input_script(struct plan_builder *b, struct plan_step *s, const stru
                there ? arena_printf(plan_arena(b), "sha256:%s", hex) : "none");
 }
 
+static enum expr_status expand_now(void *arg, const struct spec_text *text, const char **ret, struct error *err)
+{
+    return plan_expand(arg, text, EXPR_PLAIN, ret, err) < 0 ? EXPR_FAILED : EXPR_OK;
+}
+
+static int input_kwargs(struct plan_builder *b, struct plan_step *s, const struct spec *spec, struct error *err)
+{
+    const struct step_call call = {spec, expand_now, b, plan_arena(b)};
+    struct buf json = {0};
+    if (step_call_kwargs(&call, &json, err) != EXPR_OK) {
+        buf_free(&json);
+        return -1;
+    }
+    plan_input(b, s, "kwargs", json.data);
+    buf_free(&json);
+    return 0;
+}
+
 static int input_entry(struct plan_builder *b, struct plan_step *s, const struct spec *spec, struct error *err)
 {
     static const char *const names[] = {"script", "module", "command", "run", "function"};
@@ -79,6 +97,12 @@ static int input_entry(struct plan_builder *b, struct plan_step *s, const struct
             return -1;
         input_script(b, s, spec, path);
     }
+    bool python = entry->kind == ENTRY_SCRIPT || entry->kind == ENTRY_MODULE || entry->kind == ENTRY_FUNCTION;
+    if (python && step_python_kind(spec) == PYTHON_PLAIN && !str_eq(step_interpreter(spec)->text, "python3") &&
+        plan_input_text(b, s, "interpreter", step_interpreter(spec), EXPR_PLAIN, err) < 0)
+        return -1;
+    if (entry->kind == ENTRY_FUNCTION && input_kwargs(b, s, spec, err) < 0)
+        return -1;
     if (entry->cwd.text && plan_input_text(b, s, "cwd", &entry->cwd, EXPR_PLAIN, err) < 0)
         return -1;
     return step_input_texts(b, s, "args", &entry->args, err);
@@ -97,20 +121,29 @@ static int put_words(struct plan_builder *b, const struct spec_texts *texts, str
     return 0;
 }
 
+static const char *python_text(struct plan_builder *b)
+{
+    const struct spec *spec = plan_spec_of(b);
+    const char *text;
+    struct error ignored = ERROR_INIT;
+    bool plain = step_python_kind(spec) == PYTHON_PLAIN;
+    return plain && plan_expand(b, step_interpreter(spec), EXPR_PLAIN, &text, &ignored) == 0 ? text : "python";
+}
+
 /* The command as one would type it. */
 static int describe(struct plan_builder *b, const struct spec_entrypoint *entry, struct buf *ret, struct error *err)
 {
     struct spec_texts target = {(struct spec_text *)&entry->target, 1};
     switch (entry->kind) {
     case ENTRY_SCRIPT:
-        buf_puts(ret, "python3 -u");
+        buf_printf(ret, "%s -u", python_text(b));
         break;
     case ENTRY_MODULE:
-        buf_puts(ret, "python3 -u -m");
+        buf_printf(ret, "%s -u -m", python_text(b));
         break;
     case ENTRY_FUNCTION:
         buf_puts(ret, "call");
-        break;
+        return put_words(b, &target, ret, err);
     case ENTRY_COMMAND:
         return put_words(b, &entry->command, ret, err) < 0 ? -1 : put_words(b, &entry->args, ret, err);
     case ENTRY_RUN: {
@@ -163,12 +196,17 @@ static void add_word(struct wire_strings *argv, struct arena *arena, const char 
     argv->items[argv->count++] = arena_strdup(arena, word);
 }
 
-/* The node's own python3, unless something of the job decides what PATH is. */
-static const char *python_of(const struct launch *l, const struct step_env *env)
+/* The venv's or the interpreter that the spec names; else the node's own python3, unless something of the job decides
+ * what PATH is. */
+static int python_of(const struct launch *l, const struct step_env *env, const char **ret, struct error *err)
 {
     const struct step_node *n = l->bind->nodes ? &l->bind->nodes[l->bind->node] : NULL;
     bool own_path = *l->run->env_in || step_env_has(env, "PATH");
-    return !own_path && n && n->facts && n->facts->python && *n->facts->python ? n->facts->python : "python3";
+    if (step_python_program(l->plan, l->bind, l->arena, ret, err) < 0)
+        return -1;
+    if (str_eq(*ret, "python3") && !own_path && n && n->facts && n->facts->python && *n->facts->python)
+        *ret = n->facts->python;
+    return 0;
 }
 
 /* A script is relative to the working directory, and the process starts in cwd. */
@@ -199,7 +237,10 @@ static enum expr_status make_argv(const struct launch *l, const struct step_env 
 {
     const struct spec_entrypoint *entry = &l->plan->spec->entrypoint;
     struct wire_strings argv = {arena_array(l->arena, entry->args.count + entry->command.count + 4, sizeof(char *)), 0};
-    const char *target = "";
+    const char *target = "", *python = "";
+    bool is_command = entry->kind == ENTRY_COMMAND || entry->kind == ENTRY_RUN;
+    if (!is_command && python_of(l, env, &python, err) < 0)
+        return EXPR_FAILED;
     if (entry->kind != ENTRY_COMMAND) {
         enum expr_mode mode = entry->kind == ENTRY_RUN ? EXPR_SHELL : EXPR_PLAIN;
         enum expr_status status = step_expand(l->plan, l->bind, w, &entry->target, mode, l->arena, &target, err);
@@ -209,7 +250,7 @@ static enum expr_status make_argv(const struct launch *l, const struct step_env 
     switch (entry->kind) {
     case ENTRY_SCRIPT:
     case ENTRY_MODULE:
-        add_word(&argv, l->arena, python_of(l, env));
+        add_word(&argv, l->arena, python);
         add_word(&argv, l->arena, "-u");
         if (entry->kind == ENTRY_MODULE)
             add_word(&argv, l->arena, "-m");
@@ -224,9 +265,13 @@ static enum expr_status make_argv(const struct launch *l, const struct step_env 
     case ENTRY_RUN:
         add_word(&argv, l->arena, target);
         break;
-    case ENTRY_FUNCTION:
-        error_set(err, ERROR_INTERNAL, "functions cannot be called yet");
-        return EXPR_FAILED;
+    case ENTRY_FUNCTION: /* its arguments are in the environment, of each worker */
+        add_word(&argv, l->arena, python);
+        add_word(&argv, l->arena, "-u");
+        add_word(&argv, l->arena, "-c");
+        add_word(&argv, l->arena, rhrun_step_call);
+        *ret = argv;
+        return EXPR_OK;
     }
     enum expr_status status = add_texts(l, w, &entry->args, &argv, err);
     if (status == EXPR_OK)
@@ -235,6 +280,31 @@ static enum expr_status make_argv(const struct launch *l, const struct step_env 
 }
 
 /* ---- building: its environment ---- */
+
+struct expanding { /* for the arguments of a function */
+    const struct launch *l;
+    const struct step_worker *w;
+};
+
+static enum expr_status expand_late(void *arg, const struct spec_text *text, const char **ret, struct error *err)
+{
+    const struct expanding *e = arg;
+    return step_expand(e->l->plan, e->l->bind, e->w, text, EXPR_PLAIN, e->l->arena, ret, err);
+}
+
+static enum expr_status set_call(const struct launch *l, const struct step_worker *w, struct step_env *env,
+                                 struct error *err)
+{
+    struct expanding expanding = {l, w};
+    const struct step_call call = {l->plan->spec, expand_late, &expanding, l->arena};
+    const char *json;
+    if (l->plan->spec->entrypoint.kind != ENTRY_FUNCTION)
+        return EXPR_OK;
+    enum expr_status status = step_call_json(&call, l->bind, w ? w->rank : 0, &json, err);
+    if (status == EXPR_OK)
+        step_env_set(env, "RHRUN_CALL", json);
+    return status;
+}
 
 static void set_number(struct step_env *env, const char *name, uint32_t n)
 {
@@ -311,6 +381,8 @@ static int make_worker(const struct launch *l, const struct step_worker *w, stru
     set_number(&env, "RANK", w->rank);
     set_number(&env, "LOCAL_RANK", w->local_rank);
     set_number(&env, "ROLE_RANK", w->rank);
+    if (set_call(l, w, &env, err) != EXPR_OK)
+        return -1;
     ret->rank = w->rank;
     ret->local_rank = w->local_rank;
     ret->env = env.list;
@@ -329,6 +401,8 @@ static int build_plain(struct launch *l, struct step_env *env, struct error *err
 {
     struct wire_worker *worker = arena_alloc(l->arena, sizeof *worker);
     enum expr_status status = make_argv(l, env, NULL, &worker->argv, err);
+    if (status == EXPR_OK)
+        status = set_call(l, NULL, env, err);
     if (status == EXPR_LATE || *l->late_env)
         return not_for_all(l, err);
     if (status != EXPR_OK)
@@ -351,9 +425,8 @@ static int build_ranks(struct launch *l, struct step_env *env, struct error *err
     set_defaults(l, env);
     set_node_env(l, env);
     l->run->env = env->list;
-    l->run->unset.items = arena_array(l->arena, 2, sizeof(char *));
-    add_word(&l->run->unset, l->arena, "PET_*");
-    add_word(&l->run->unset, l->arena, "TORCHELASTIC_ERROR_FILE"); /* that of whoever started rhrun */
+    step_run_unset(l->run, l->arena, "PET_*");
+    step_run_unset(l->run, l->arena, "TORCHELASTIC_ERROR_FILE"); /* that of whoever started rhrun */
     struct wire_strings shared;
     enum expr_status all = make_argv(l, env, NULL, &shared, err);
     if (all == EXPR_FAILED)
@@ -382,7 +455,8 @@ static int launch_build(const struct plan *plan, const struct plan_step *step, c
     const char *cwd;
     step_run_init(plan, step, bind, arena, ret_run);
     if (step_expand_node(plan, bind, &entry->cwd, EXPR_PLAIN, arena, &cwd, err) < 0 ||
-        step_run_env(plan, bind, true, &env, &l.late_env, err) < 0)
+        step_run_env(plan, bind, true, &env, &l.late_env, err) < 0 ||
+        step_python_env(plan, bind, arena, ret_run, &env, err) < 0)
         return -1;
     ret_run->kind = WIRE_KIND_LAUNCH;
     ret_run->cwd = arena_strdup(arena, cwd);

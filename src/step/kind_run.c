@@ -60,6 +60,7 @@ static int run_build(const struct plan *plan, const struct plan_step *step, cons
     const char *creates;
     step_run_init(plan, step, bind, arena, ret_run);
     if (step_run_env(plan, bind, false, &env, NULL, err) < 0 ||
+        step_python_env(plan, bind, arena, ret_run, &env, err) < 0 ||
         step_expand_node(plan, bind, &item->creates, EXPR_PLAIN, arena, &creates, err) < 0)
         return -1;
     step_run_own_env(bind, true, &env);

@@ -1,9 +1,24 @@
 /* The table of step kinds, and the way into their build. */
 #include "internal.h"
 
-const struct step_kind *const step_kinds[] = {&step_kind_sync,   &step_kind_files,  &step_kind_activate,
-                                              &step_kind_run,    &step_kind_copy,   &step_kind_prolog,
-                                              &step_kind_launch, &step_kind_epilog, NULL};
+const struct step_kind *const step_kinds[] = {&step_kind_sync,
+                                              &step_kind_files,
+                                              &step_kind_activate,
+                                              &step_kind_python,
+                                              &step_kind_run, /* plans the items of all kinds */
+                                              &step_kind_pip,
+                                              &step_kind_requirements,
+                                              &step_kind_apt,
+                                              &step_kind_conda,
+                                              &step_kind_git,
+                                              &step_kind_copy,
+                                              &step_kind_restore,
+                                              &step_kind_prolog,
+                                              &step_kind_launch,
+                                              &step_kind_epilog,
+                                              &step_kind_result,
+                                              &step_kind_outputs,
+                                              NULL};
 
 int step_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind, struct arena *arena,
                struct wire_run *ret_run, struct error *err)

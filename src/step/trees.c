@@ -40,6 +40,14 @@ const char *step_tree_title(struct arena *arena, const struct tree *tree)
                         size_text(arena, tree->bytes), tree->id);
 }
 
+const char *step_oid_hex(struct arena *arena, const struct tree_file *f)
+{
+    char *hex = arena_alloc(arena, 2 * TREE_OID_SIZE + 1);
+    for (size_t i = 0; i < TREE_OID_SIZE; i++)
+        snprintf(hex + 2 * i, 3, "%02x", f->oid[i]);
+    return hex;
+}
+
 const char *step_tree_name(const char *name, const char *root, const char *work, struct arena *arena)
 {
     bool relative = *root != '/' && *root != '@' && *root != '~';

@@ -1,0 +1,289 @@
+"""What a pip or requirements item of set-up does on a node, run as `PYTHON -c TEXT` by the python it installs for.
+
+Its data is JSON in RHRUN_ITEM: marker, key, and packages or file, with upgrade, editable, options, index_url,
+extra_index_url, find_links. The marker (written last) holds the key and the versions that the item left. Where it
+agrees, nothing is installed: so a verified item costs no more than a look, and one that was killed is done again.
+Needs Python 3.6. uv is used where it is there and means the same as pip, else pip.
+"""
+import sys
+
+sys.path[:1] = [p for p in sys.path[:1] if p]  # a module of the working directory is not one of the library
+
+import importlib
+import json
+import os
+import re
+import shutil
+import site
+import subprocess
+import sysconfig
+
+try:
+    from importlib import metadata
+except ImportError:
+    metadata = None
+
+item = json.loads(os.environ.pop("RHRUN_ITEM"))
+
+
+def normal(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# ---- what is installed ----
+
+
+def dists():
+    """Name -> (version, names it requires, the URL it came from); the first on the path counts."""
+    found = {}
+    if metadata:
+        for d in metadata.distributions():
+            name = d.metadata["Name"]
+            if name and normal(name) not in found:
+                found[normal(name)] = (d.version, [name_of(r) for r in d.requires or []], direct_url(d))
+        return found
+    import pkg_resources
+
+    for d in pkg_resources.WorkingSet():
+        try:
+            needs = [normal(r.project_name) for r in d.requires(d.extras)]
+        except Exception:  # metadata that it cannot parse
+            needs = []
+        found.setdefault(normal(d.project_name), (d.version, needs, None))
+    return found
+
+
+def direct_url(dist):
+    try:
+        return json.loads(dist.read_text("direct_url.json") or "{}").get("url")
+    except ValueError:
+        return None
+
+
+def name_of(requirement):
+    """The project's name in "torch[x]>=2; marker"; None for what is no name."""
+    found = re.match(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:$|[\[<>=!~;@,( ])", requirement)
+    return normal(found.group(1)) if found else None
+
+
+def wanted(lines):
+    """Names, and places (folders, URLs) that are wanted."""
+    names, places = set(), []
+    for line in lines:
+        name = name_of(line)
+        if re.match(r"[a-z+]+://|[./]", line) or name is None:
+            places.append(line)
+        else:
+            names.add(name)
+    return names, places
+
+
+def requirement_lines(path, depth=0):
+    if depth > 16:
+        return
+    with open(path, encoding="utf-8", errors="replace") as f:
+        text = f.read().replace("\\\n", " ")
+    for line in text.splitlines():
+        line = re.sub(r"(^|\s)#.*", "", line).strip()
+        nested = re.match(r"(?:-r\s*|--requirement[\s=]\s*)(.+)", line)
+        if nested:
+            inner = os.path.join(os.path.dirname(path), nested.group(1).strip())
+            for one in requirement_lines(inner, depth + 1):
+                yield one
+            continue
+        line = re.sub(r"^(-e|--editable)[\s=]\s*", "", line)
+        if line and not line.startswith("-"):
+            yield line.split(" --")[0]
+
+
+def is_place(url, places):
+    if not url:
+        return False
+    path = url[7:] if url.startswith("file://") else None
+    for place in places:
+        folder = os.path.realpath(re.sub(r"\[[^]]*\]$", "", place))
+        if (path and os.path.realpath(path) == folder) or url in place:
+            return True
+    return False
+
+
+def left(before, after):
+    """name -> version of what the item asked for and all that needs; of all there is, where that cannot be told."""
+    lines = item["packages"] if "packages" in item else list(requirement_lines(item["file"]))
+    names, places = wanted(lines)
+    from_places = {n for n, d in after.items() if is_place(d[2], places)}
+    changed = {n for n, d in after.items() if n not in before or before[n][0] != d[0]}
+    if places and not from_places and not changed:
+        return {n: d[0] for n, d in after.items()}
+    todo, seen = list(names | from_places | changed), set()
+    while todo:
+        name = todo.pop()
+        if name in after and name not in seen:
+            seen.add(name)
+            todo.extend(n for n in after[name][1] if n)
+    return {n: after[n][0] for n in seen}
+
+
+# ---- the marker ----
+
+
+def as_installed(now):
+    try:
+        with open(item["marker"], encoding="utf-8") as f:
+            mark = json.load(f)
+        same = mark["key"] == item["key"] and all(n in now and now[n][0] == v for n, v in mark["left"].items())
+        return mark["left"] if same else None
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return None
+
+
+def write_marker(versions):
+    temporary = "%s.%d" % (item["marker"], os.getpid())
+    with open(temporary, "w", encoding="utf-8") as f:
+        json.dump({"key": item["key"], "left": versions}, f, sort_keys=True)
+        f.flush()
+        os.fsync(f.fileno())
+    os.rename(temporary, item["marker"])
+
+
+# ---- the tool ----
+
+
+def is_venv():
+    return sys.prefix != getattr(sys, "base_prefix", sys.prefix) or os.path.isdir(os.path.join(sys.prefix, "conda-meta"))
+
+
+def sees_system():
+    try:
+        with open(os.path.join(sys.prefix, "pyvenv.cfg"), encoding="utf-8") as f:
+            return re.search(r"^include-system-site-packages\s*=\s*true", f.read(), re.M | re.I) is not None
+    except OSError:
+        return False
+
+
+def pip_is_configured():
+    """Has pip been told of an index that uv, which does not read pip's settings, knows nothing of?"""
+    of_uv = ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_CONFIG_FILE")
+    if any(os.environ.get(n) for n in of_uv):
+        return False
+    home = os.path.expanduser("~")
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    if any(os.path.exists(p) for p in (os.path.join(config, "uv/uv.toml"), "/etc/uv/uv.toml")):
+        return False
+    if any(os.environ.get(n) for n in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX")):
+        return True
+    own = [os.path.join(home, ".pip/pip.conf"), os.path.join(config, "pip/pip.conf"), os.path.join(sys.prefix, "pip.conf")]
+    for name in [os.environ.get("PIP_CONFIG_FILE"), "/etc/xdg/pip/pip.conf", "/etc/pip.conf"] + own:
+        try:
+            with open(name or "", encoding="utf-8", errors="replace") as f:
+                if re.search(r"^\s*(extra-index-url|index-url|find-links|no-index)\s*[=:]", f.read(), re.M):
+                    return True
+        except OSError:
+            pass
+    return False
+
+
+def find_uv():
+    home = os.path.expanduser("~")
+    for name in (shutil.which("uv"), os.path.join(home, ".local/bin/uv"), os.path.join(home, ".cargo/bin/uv")):
+        if name and os.access(name, os.X_OK):
+            return name
+    return None
+
+
+def runs(argv):
+    try:
+        return subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+    except OSError:
+        return False
+
+
+def find_pip():
+    """pip for this python: its own, or one of the system's that takes --python (22.3 and later)."""
+    if runs([sys.executable, "-m", "pip", "--version"]):
+        return [sys.executable, "-m", "pip"]
+    base = os.path.join(getattr(sys, "base_exec_prefix", sys.exec_prefix), "bin", "python3")
+    if runs([base, "-m", "pip", "--python", sys.executable, "--version"]):
+        return [base, "-m", "pip", "--python", sys.executable]
+    return None
+
+
+def what(editable_flag):
+    """The tool's words for what is to be installed."""
+    words = ["--upgrade"] if item.get("upgrade") else []
+    words += item.get("options", [])
+    if "file" in item:
+        return words + ["-r", item["file"]]
+    for package in item["packages"]:
+        words += [editable_flag, package] if item.get("editable") and re.match(r"\.|[a-z]+\+", package) else [package]
+    return words
+
+
+def indexes():
+    """Indexes go through a file of options: they add to what the node has set, and stand in no argv."""
+    lines = ["--index-url " + item["index_url"]] if item.get("index_url") else []
+    lines += ["--extra-index-url " + url for url in item.get("extra_index_url", [])]
+    lines += ["--find-links " + (os.path.abspath(p) if os.path.exists(p) else p) for p in item.get("find_links", [])]
+    for line in lines:
+        for name in re.findall(r"\$\{([A-Z0-9_]+)\}", line):
+            if name not in os.environ:
+                sys.exit('rhrun: %s is not set, and "%s" names it' % (name, line.split(" ", 1)[1]))
+    if not lines:
+        return []
+    path = item["marker"] + ".options"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
+        f.write("\n".join(lines) + "\n")
+    return ["-r", path]
+
+
+def uv_replaces_system(argv, now):
+    """Would uv bring a package that is there already? In a venv it does not see the system's."""
+    look = argv + ["--dry-run"]
+    done = subprocess.run(look, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    brings = re.findall(r"^ \+ ([^\s=@]+)", done.stdout, re.M)
+    return done.returncode == 0 and any(normal(name) in now for name in brings)
+
+
+def tool(now):
+    options = indexes()
+    uv, pip = find_uv(), find_pip()
+    managed = not is_venv() and os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED"))
+    override = ["--break-system-packages"] if managed else []
+    plain = not item.get("options") and is_venv() and not pip_is_configured()
+    if uv and (plain or not pip):
+        argv = [uv, "pip", "install", "--python", sys.executable] + override + what("-e") + options
+        os.environ.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # one index is as good as another, as for pip
+        if not (pip and sees_system() and uv_replaces_system(argv, now)):
+            return argv
+    if pip:
+        os.environ.setdefault("PIP_ROOT_USER_ACTION", "ignore")
+        return pip + ["install", "--disable-pip-version-check", "--no-input"] + override + what("-e") + options
+    sys.exit("rhrun: %s has no pip, and there is no uv (apt-get install python3-pip python3-venv)" % sys.executable)
+
+
+def main():
+    now = dists()
+    versions = as_installed(now)
+    if versions:
+        some = ", ".join("%s %s" % one for one in sorted(versions.items())[:20])
+        print("as installed: %s%s" % (some, " ..." if len(versions) > 20 else ""))
+        return 0
+    os.makedirs(os.path.dirname(item["marker"]), mode=0o700, exist_ok=True)
+    if os.path.exists(item["marker"]):
+        os.unlink(item["marker"])
+    argv = tool(now)
+    sys.stdout.flush()
+    status = subprocess.call(argv)
+    try:
+        os.unlink(item["marker"] + ".options")
+    except OSError:
+        pass
+    if status:
+        return status if status > 0 else 128 - status
+    importlib.invalidate_caches()
+    site.main()  # folders and .pth files that came just now
+    write_marker(left(now, dists()))
+    return 0
+
+
+sys.exit(main())

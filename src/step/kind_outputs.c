@@ -1,0 +1,66 @@
+/* outputs: files of the working directory, or of anywhere on a node, come home. No later step depends on them. */
+#include "internal.h"
+
+void step_output_on(struct plan_builder *b, struct plan_step *s, const struct spec_output *o)
+{
+    static const uint32_t node_0 = 0;
+    switch (o->on) {
+    case ON_ALL:
+        plan_on_all(b, s);
+        break;
+    case ON_FIRST:
+        plan_on_nodes(b, s, &node_0, 1);
+        break;
+    case ON_LIST:
+        plan_on_nodes(b, s, o->on_nodes, o->on_count);
+        break;
+    }
+}
+
+static int outputs_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
+{
+    for (size_t i = 0; i < spec->output_count; i++) {
+        const struct spec_output *o = &spec->outputs[i];
+        const char *from, *to;
+        if (plan_expand(b, &o->from, EXPR_PLAIN, &from, err) < 0 || plan_expand(b, &o->to, EXPR_PLAIN, &to, err) < 0)
+            return -1;
+        struct plan_step *s =
+            plan_add(b, &step_kind_outputs, o->name, arena_printf(plan_arena(b), "%s to %s", from, to));
+        s->item = o;
+        step_output_on(b, s, o);
+        plan_input(b, s, "from", from);
+        plan_input(b, s, "to", to);
+        plan_input(b, s, "when", o->when == WHEN_SUCCESS ? "success" : "always");
+    }
+    return 0;
+}
+
+static int outputs_fetch(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
+                         struct arena *arena, struct step_fetch *ret, struct error *err)
+{
+    const struct spec_output *o = step->item;
+    const struct step_node *n = bind->nodes ? &bind->nodes[bind->node] : NULL;
+    const struct expr_context ctx = {.spec = plan->spec,
+                                     .has_node = true,
+                                     .node_rank = bind->node,
+                                     .node_name = step_node_name(plan, bind),
+                                     .node_address = n && n->address ? n->address : step_node_name(plan, bind),
+                                     .run = bind->run_id};
+    const char *from, *to = NULL;
+    if (step_expand_node(plan, bind, &o->from, EXPR_PLAIN, arena, &from, err) < 0)
+        return -1;
+    switch (step_output_to(o, &ctx, false, arena, &to, err)) {
+    case EXPR_OK:
+        break;
+    case EXPR_LATE:
+        error_set(err, ERROR_SPEC, "\"%s\" speaks of what is not known for an output", o->to.text);
+        return -1;
+    case EXPR_FAILED:
+        return -1;
+    }
+    *ret = (struct step_fetch){.from = from, .to = to, .when = o->when, .every_ms = o->every_ms};
+    return 0;
+}
+
+const struct step_kind step_kind_outputs = {
+    .name = "outputs", .version = 1, .phase = PHASE_OUTPUTS, .plan = outputs_plan, .fetch = outputs_fetch};

@@ -1,0 +1,118 @@
+/* Which python a job has, and what that means for the environment of a step: the venv's bin in front, or what the conda
+ * environment left. */
+#include "internal.h"
+
+#include <string.h>
+
+static bool installs(const struct spec *spec)
+{
+    for (size_t i = 0; i < spec->setup_count; i++)
+        if (spec->setup[i].item == ITEM_PIP || spec->setup[i].item == ITEM_REQUIREMENTS)
+            return true;
+    return false;
+}
+
+enum step_python_kind step_python_kind(const struct spec *spec)
+{
+    if (spec->python.conda.text)
+        return PYTHON_CONDA;
+    switch (spec->python.venv) {
+    case VENV_TRUE:
+        return PYTHON_VENV;
+    case VENV_PATH:
+        return PYTHON_VENV_PATH;
+    case VENV_AUTO:
+        return installs(spec) ? PYTHON_VENV : PYTHON_PLAIN;
+    case VENV_FALSE:
+        break;
+    }
+    return PYTHON_PLAIN;
+}
+
+const struct spec_text *step_interpreter(const struct spec *spec)
+{
+    static const struct spec_text usual = {.text = "python3"};
+    return spec->python.interpreter.text && *spec->python.interpreter.text ? &spec->python.interpreter : &usual;
+}
+
+const struct plan_step *step_python_step(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind == &step_kind_python)
+            return &plan->steps[i];
+    return NULL;
+}
+
+/* ---- on a node ---- */
+
+const char *step_node_name(const struct plan *plan, const struct step_bind *bind)
+{
+    const struct step_node *n = bind->nodes ? &bind->nodes[bind->node] : NULL;
+    return n && n->host ? n->host : plan->spec->hosts[bind->node].name;
+}
+
+int step_absolute(const struct step_bind *bind, const char *path, struct arena *arena, const char **ret,
+                  struct error *err)
+{
+    const struct wire_facts *facts = bind->nodes ? bind->nodes[bind->node].facts : NULL;
+    if (*path == '/') {
+        *ret = path;
+        return 0;
+    }
+    const char *folder = facts ? facts->work_dir : NULL;
+    if (str_starts(path, "@base/") || str_starts(path, "~/")) {
+        folder = !facts ? NULL : *path == '@' ? facts->base_dir : facts->home;
+        path = strchr(path, '/') + 1;
+    }
+    if (!folder || *folder != '/')
+        return error_set(err, ERROR_INTERNAL, "where \"%s\" is on the node is not known", path);
+    *ret = *path ? arena_printf(arena, "%s%s%s", folder, str_ends(folder, "/") ? "" : "/", path) : folder;
+    return 0;
+}
+
+int step_python_dir(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
+                    struct error *err)
+{
+    const struct plan_step *s = step_python_step(plan);
+    const struct step_python *python = s ? s->item : NULL;
+    const char *path = python ? python->dir : NULL;
+    *ret = NULL;
+    if (!python || python->kind == PYTHON_PLAIN || python->kind == PYTHON_CONDA)
+        return 0;
+    if (python->kind == PYTHON_VENV_PATH &&
+        step_expand_node(plan, bind, &plan->spec->python.venv_path, EXPR_PLAIN, arena, &path, err) < 0)
+        return -1;
+    return step_absolute(bind, path, arena, ret, err);
+}
+
+int step_python_env(const struct plan *plan, const struct step_bind *bind, struct arena *arena, struct wire_run *run,
+                    struct step_env *env, struct error *err)
+{
+    const char *dir;
+    const struct plan_step *s = step_python_step(plan);
+    if (!s)
+        return 0;
+    if (step_python_dir(plan, bind, arena, &dir, err) < 0)
+        return -1;
+    if (!dir) {
+        run->env_in = arena_strdup(arena, STEP_CONDA_ENVIRONMENT);
+        return 0;
+    }
+    run->path_first = arena_printf(arena, "%s/bin", dir);
+    step_env_set(env, "VIRTUAL_ENV", dir);
+    step_run_unset(run, arena, "PYTHONHOME");
+    return 0;
+}
+
+int step_python_program(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
+                        struct error *err)
+{
+    const struct plan_step *s = step_python_step(plan);
+    const char *dir;
+    if (!s)
+        return step_expand_node(plan, bind, step_interpreter(plan->spec), EXPR_PLAIN, arena, ret, err);
+    if (step_python_dir(plan, bind, arena, &dir, err) < 0)
+        return -1;
+    *ret = dir ? arena_printf(arena, "%s/bin/python", dir) : "python";
+    return 0;
+}

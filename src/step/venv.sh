@@ -1,0 +1,51 @@
+# The venv of the job, made anew. RHRUN_VENV: its folder; RHRUN_PYTHON: the interpreter; RHRUN_SYSTEM: 1 when it is to see
+# the system's packages; RHRUN_NODE: what messages call this node; RHRUN_KEEP: 1 for a folder that the spec names: a venv
+# there that rhrun did not make is used as it is. A venv cannot be moved, so it is made in place; RHRUN_VENV/.rhrun/venv is
+# there once it is complete.
+fail() {
+    printf 'rhrun: %s\n' "$@" >&2
+    exit 1
+}
+if [ "$RHRUN_KEEP" = 1 ] && [ ! -e "$RHRUN_VENV/.rhrun" ] && [ -x "$RHRUN_VENV/bin/python" ]; then
+    echo "$RHRUN_VENV is there: $("$RHRUN_VENV/bin/python" --version 2>&1)"
+    exit 0
+fi
+if [ "$RHRUN_KEEP" = 1 ] && [ -e "$RHRUN_VENV" ] && [ ! -e "$RHRUN_VENV/.rhrun" ] && ! rmdir -- "$RHRUN_VENV" 2>/dev/null; then
+    fail "$RHRUN_VENV is there and is no venv"
+fi
+python=$(command -v -- "$RHRUN_PYTHON") ||
+    fail "interpreter \"$RHRUN_PYTHON\" is not on node $RHRUN_NODE (PATH=$PATH)"
+case $python in /*) ;; *) python=$PWD/$python ;; esac
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' || fail "$python is no Python 3.6 or later"
+
+begin() {
+    rm -rf -- "$RHRUN_VENV"
+    mkdir -p -- "$RHRUN_VENV/.rhrun"
+    : >"$RHRUN_VENV/.rhrun/unfinished"
+}
+system=
+[ "$RHRUN_SYSTEM" != 1 ] || system=--system-site-packages
+uv=$(command -v uv || :)
+[ -n "$uv" ] || [ ! -x "$HOME/.local/bin/uv" ] || uv=$HOME/.local/bin/uv
+said=$(mktemp "${TMPDIR:-/tmp}/rhrun-venv.XXXXXX")
+trap 'rm -f -- "$said"' EXIT
+
+begin
+made=
+if "$python" -m venv $system "$RHRUN_VENV" >"$said" 2>&1; then
+    made=1
+elif [ -n "$uv" ] && begin && "$uv" venv --allow-existing --python "$python" $system "$RHRUN_VENV" >"$said.2" 2>&1; then
+    made=1
+elif begin && "$python" -m venv --without-pip $system "$RHRUN_VENV" >"$said.2" 2>&1 &&
+    "$python" -m pip --python "$RHRUN_VENV/bin/python" --version >"$said.2" 2>&1; then # pip 22.3 or later
+    made=1
+elif begin && "$python" -m virtualenv $system "$RHRUN_VENV" >"$said.2" 2>&1; then
+    made=1
+fi
+rm -f -- "$said.2"
+if [ -z "$made" ]; then
+    tail -n 5 -- "$said" >&2
+    fail "no venv can be made with $python on node $RHRUN_NODE: apt-get install python3-venv there, or python: {venv: false}"
+fi
+mv -f -- "$RHRUN_VENV/.rhrun/unfinished" "$RHRUN_VENV/.rhrun/venv"
+echo "$RHRUN_VENV: $("$RHRUN_VENV/bin/python" --version 2>&1)"
