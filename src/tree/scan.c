@@ -60,22 +60,6 @@ struct scan_item *scan_find(const struct scan_items *in, const char *path)
     return in->count ? bsearch(path, in->items, in->count, sizeof *in->items, compare_path) : NULL;
 }
 
-const struct tree_file *tree_find(const struct tree *t, const char *path)
-{
-    size_t low = 0, high = t->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        int c = strcmp(path, t->files[mid].path);
-        if (c == 0)
-            return &t->files[mid];
-        if (c < 0)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return NULL;
-}
-
 /* ---- where it begins ---- */
 
 /* The work tree that the folder lies in, as git finds it: upwards, on the same file system. NULL: none. */
