@@ -89,6 +89,37 @@ static void test_values(void **state)
         {"${{ dirname('a') }} ${{ dirname('/') }} ${{ dirname('/a') }} ${{ dirname('a/b/') }} ${{ dirname('a//b') }}",
          ". / / a a"},
         {"${{ basename('/') }} ${{ basename('a/b//') }} ${{ basename('') }}.", "/ b ."},
+        /* precedence, by rising order: ?: || && == < + * ! */
+        {"${{ false || true && false }}", "false"},
+        {"${{ (false || true) && false }}", "false"},
+        {"${{ true || false && false }}", "true"},
+        {"${{ 1 + 2 == 3 && 2 * 3 != 7 }}", "true"},
+        {"${{ 1 < 2 == true }}", "true"},
+        {"${{ true == 1 < 2 }}", "true"},
+        {"${{ 2 + 3 * 4 - 6 / 2 % 2 }}", "13"},
+        {"${{ 10 - 4 - 3 }} ${{ 100 / 10 / 5 }} ${{ 7 % 4 * 2 }} ${{ 2 * 7 % 4 }}", "3 2 6 2"},
+        {"${{ -2 * -3 }} ${{ - 2 + 5 }} ${{ 5 - -2 }} ${{ -(2 + 3) }}", "6 3 7 -5"},
+        {"${{ !true == false }} ${{ !(1 == 2) }} ${{ !!true }}", "true true true"},
+        {"${{ true ? 1 : 2 + 5 }} ${{ 1 + 1 == 2 ? 3 + 4 : 0 }}", "1 7"},
+        {"${{ true ? false ? 1 : 2 : 3 }} ${{ false ? 1 : false ? 2 : 3 }}", "2 3"},
+        {"${{ (true ? 1 : 2) + 5 }}", "6"},
+        /* blanks, newlines and none at all */
+        {"${{\n1\t+\n2\n}}${{1+2}}${{(1)+(2)}}", "333"},
+        {"${{ ((((((((((1)))))))))) }}", "1"},
+        /* quoting: the other quote, doubled ones, signs that mean something outside */
+        {"${{ '\"' }}${{ \"'\" }}${{ '''' }}${{ \"\"\"\" }}", "\"''\""},
+        {"${{ 'a }} b' }}|${{ \"${{ 1 }}\" }}|${{ '' }}|", "a }} b|${{ 1 }}||"},
+        {"${{ '\\n' }}${{ ' a ' }}", "\\n a "},
+        {"${{ 'a' == \"a\" }} ${{ 'a' != 'A' }} ${{ '10' < '9' }} ${{ '' < 'a' }}", "true true true true"},
+        {"a${{ 1 }}b${{ 2 }}${{ 3 }}c}}", "a1b23c}}"},
+        /* the edges of 64 bits */
+        {"${{ 9223372036854775806 + 1 }} ${{ -9223372036854775807 - 1 }}", "9223372036854775807 -9223372036854775808"},
+        {"${{ (-9223372036854775807 - 1) / 1 }} ${{ (-9223372036854775807 - 1) % 2 }}", "-9223372036854775808 0"},
+        {"${{ 3037000499 * 3037000499 < 9223372036854775807 }}", "true"},
+        /* what is not looked at cannot fail */
+        {"${{ params.n != 0 && 6 / params.n == 2 }} ${{ params.n == 0 ? 0 : 6 / params.n }}", "true 2"},
+        {"${{ dirname(dirname('/a/b/c')) }} ${{ basename(dirname('/a/b/c')) }}", "/a b"},
+        {"${{ params.rate == params.rate }} ${{ params.n > params.rate }}", "true true"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char got[256];
@@ -163,6 +194,30 @@ static void test_faults(void **state)
         {"${{ }}", "empty"},
         {"${{ 'a }}", "not closed"},
         {"${{ a & b }}", "not a sign"},
+        {"${{ 1 < 2 < 3 }}", "cannot compare"},
+        {"${{ !1 }}", "true or false expected"},
+        {"${{ -'a' }}", "an integer expected"},
+        {"${{ 'a' + 'b' }}", "an integer expected"},
+        {"${{ 1 ? 2 : 3 }}", "true or false expected"},
+        {"${{ params.n / (params.n - 3) }}", "division by zero"},
+        {"${{ params.n % (params.n - 3) }}", "division by zero"},
+        {"${{ -9223372036854775807 - 1 - 1 }}", "beyond 64 bits"},
+        {"${{ 3037000500 * 3037000500 }}", "beyond 64 bits"},
+        {"${{ (-9223372036854775807 - 1) % -1 }}", "beyond 64 bits"},
+        {"${{ 0x10 }}", "not an integer"},
+        {"${{ 99999999999999999999 }}", "too large"},
+        {"${{ params }}", "unknown name"},
+        {"${{ env. }}", "not a sign"},
+        {"${{ node.x }}", "unknown name"},
+        {"${{ dirname }}", "\"(\" expected"},
+        {"${{ dirname() }}", "a value expected"},
+        {"${{ dirname('a', 'b') }}", "not a sign"},
+        {"${{ 1 + 2", "no }} closes"},
+        {"${{ 'a' }", "not a sign"},
+        {"${{ \"it's }}", "not closed"},
+        {"${{ true ? 1 : }}", "a value expected"},
+        {"${{ () }}", "a value expected"},
+        {"${{ 1 == }}", "a value expected"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char got[256];
