@@ -82,6 +82,27 @@ static void check_needed(const struct rules *r, struct place place, const char *
     check_there(r, place, "", path);
 }
 
+/* pip takes a folder for a package only where it can be built. */
+static void check_package(const struct rules *r, struct place place, const char *path)
+{
+    struct load *l = r->l;
+    size_t errors = l->diagnostics->errors;
+    check_needed(r, place, path);
+    if (l->diagnostics->errors > errors || !r->base || r->placed || r->runs || path_leaves(path))
+        return;
+    const char *full = arena_printf(l->arena, "%s/%s", r->base, path);
+    bool folder = access(arena_printf(l->arena, "%s/.", full), F_OK) == 0;
+    if (!folder || access(arena_printf(l->arena, "%s/pyproject.toml", full), F_OK) == 0 ||
+        access(arena_printf(l->arena, "%s/setup.py", full), F_OK) == 0)
+        return;
+    struct diagnostic *d =
+        fault(l, place, "\"%s\" is no Python package: it has no pyproject.toml and no setup.py", path);
+    if (access(arena_printf(l->arena, "%s/requirements.txt", full), F_OK) == 0)
+        diagnostic_hint(d, "requirements: FILE installs what its requirements.txt lists");
+    else
+        diagnostic_hint(d, "files that are only imported need no installation: they are in the working directory");
+}
+
 static void check_item(const struct rules *r, const struct spec_step *s)
 {
     struct load *l = r->l;
@@ -90,7 +111,7 @@ static void check_item(const struct rules *r, const struct spec_step *s)
     for (size_t i = 0; s->item == ITEM_PIP && i < s->packages.count; i++) {
         const struct spec_text *one = &s->packages.items[i];
         if (str_starts(one->text, "./"))
-            check_needed(r, one->place, arena_strndup(l->arena, one->text, strcspn(one->text, "[;")));
+            check_package(r, one->place, arena_strndup(l->arena, one->text, strcspn(one->text, "[;")));
     }
     if (s->inputs.count == 0 || !r->nothing_sent)
         return;

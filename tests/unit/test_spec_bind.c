@@ -181,8 +181,8 @@ static void test_links(void **state)
 static void test_path_leaves(void **state)
 {
     (void)state;
-    static const char *const inside[] = {"", ".", "a", "a/..", "./a/../b", "a/b/../..", "..a", "a..", "/..", "~/..", "...",
-                                         "a//..", ".a/.."};
+    static const char *const inside[] = {"",    ".",   "a",    "a/..", "./a/../b", "a/b/../..", "..a",
+                                         "a..", "/..", "~/..", "...",  "a//..",    ".a/.."};
     static const char *const outside[] = {"..", "../a", "a/../..", "./..", ".//..", "a/../../a", "a/b/../../.."};
     for (size_t i = 0; i < ARRAY_LEN(inside); i++)
         if (path_leaves(inside[i]))
@@ -242,10 +242,11 @@ static void test_arguments(void **state)
         {"{}", "{}"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        const char *why, *text = arena_printf(arena,
-                                              "name: j\nparams: {n: 3, rate: 1e-3, flag: true, text: '7'}\n"
-                                              "entrypoint:\n  function: a:b\n  args: ['${{ args }}']\n  kwargs: {v: %s}\n",
-                                              cases[i].value);
+        const char *why,
+            *text = arena_printf(arena,
+                                 "name: j\nparams: {n: 3, rate: 1e-3, flag: true, text: '7'}\n"
+                                 "entrypoint:\n  function: a:b\n  args: ['${{ args }}']\n  kwargs: {v: %s}\n",
+                                 cases[i].value);
         struct spec *spec = try_load(text, &with_args, &why);
         if (!spec)
             fail_msg("%s: %s", cases[i].value, why);
@@ -282,8 +283,9 @@ static void test_positional(void **state)
 static void test_late_arguments(void **state)
 {
     (void)state;
-    struct spec *spec = load("params: {n: 3}\ndistributed: {nproc_per_node: 2}\nentrypoint:\n  function: a:b\n"
-                             "  kwargs: {r: \"${{ rank }}\", t: \"${{ params.n + rank }} x\", n: \"${{ 6 / rank }}\"}\n");
+    struct spec *spec =
+        load("params: {n: 3}\ndistributed: {nproc_per_node: 2}\nentrypoint:\n  function: a:b\n"
+             "  kwargs: {r: \"${{ rank }}\", t: \"${{ params.n + rank }} x\", n: \"${{ 6 / rank }}\"}\n");
     struct expr_context ctx = {.spec = spec};
     assert_string_equal(expanded(spec->entrypoint.kwargs, &ctx, true),
                         "{\"r\":\"${{ rank }}\",\"t\":\"${{ 3 + rank }} x\",\"n\":\"${{ 6 / rank }}\"}");
