@@ -5,17 +5,34 @@
  */
 #include "internal.h"
 
+#include <string.h>
+
 static void put_text(struct arena *a, struct doc_node *to, const char *key, const char *text)
 {
     if (text)
         doc_set(a, to, key, doc_new_string(a, text));
 }
 
+/* What is no expression, though it looks like one (an ARG, or expanded already), is written so that it stays none. */
+static struct doc_node *text_node(struct arena *a, const struct spec_text *text)
+{
+    struct buf b = {0};
+    const char *p = text->text;
+    for (const char *hit; !text->has_expr && (hit = strstr(p, "${{")); p = hit + 3) {
+        buf_append(&b, p, (size_t)(hit - p));
+        buf_puts(&b, "${{ '${{' }}");
+    }
+    buf_puts(&b, p);
+    struct doc_node *node = doc_new_string(a, b.data);
+    buf_free(&b);
+    return node;
+}
+
 static struct doc_node *texts(struct arena *a, const struct spec_texts *list)
 {
     struct doc_node *array = doc_new_array(a);
     for (size_t i = 0; i < list->count; i++)
-        doc_append(a, array, doc_new_string(a, list->items[i].text));
+        doc_append(a, array, text_node(a, &list->items[i]));
     return array;
 }
 
@@ -65,7 +82,7 @@ static struct doc_node *cluster_node(struct arena *a, const struct spec *spec)
     for (size_t i = 0; i < spec->host_count; i++) {
         const struct spec_host *h = &spec->hosts[i];
         struct doc_node *one = doc_new_object(a);
-        put_text(a, one, "name", h->name);
+        put_text(a, one, "name", name_is_valid(h->name) ? h->name : NULL); /* else it is derived from what follows */
         put_text(a, one, "host", h->host);
         put_text(a, one, "user", h->user);
         if (h->port > 0)

@@ -71,6 +71,33 @@ static char *outcome(const struct spec_overrides *over, const char *here)
     return buf_steal(&out);
 }
 
+/* The normalised document means the same: read as a spec beside the same files, it is its own normalised document. */
+static void check_again(const char *name, const char *here, const char *normalised, const struct spec_overrides *over)
+{
+    char dir[] = "/tmp/test_spec.XXXXXX", command[8192];
+    bool open = strstr(normalised, "${{ args }}") != NULL; /* else the ARGs stand in it */
+    struct spec_overrides args = {.args = over->args, .arg_count = open ? over->arg_count : 0};
+    struct error err = ERROR_INIT;
+    struct buf text = {0};
+    for (const char *hit; (hit = strstr(normalised, "<here>")); normalised = hit + 6) {
+        buf_append(&text, normalised, (size_t)(hit - normalised));
+        buf_puts(&text, here);
+    }
+    buf_puts(&text, normalised);
+    assert_non_null(mkdtemp(dir));
+    snprintf(command, sizeof command, "cp -r '%s/.' %s", here, dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(chdir(dir), 0);
+    assert_int_equal(file_write_atomic("job.yaml", text.data, text.len, 0644, &err), 0);
+    char *again = outcome(&args, "/nowhere");
+    if (strcmp(again, text.data) != 0)
+        fail_msg("%s: its normalised document is another one when read:\n%s", name, again);
+    free(again);
+    buf_free(&text);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 static bool run_case(const char *name)
 {
     struct buf options_text = {0}, expected = {0};
@@ -95,6 +122,8 @@ static bool run_case(const char *name)
             print_error("--- %s: expected\n%s+++ got\n%s\n", name,
                         expected.data ? expected.data : "(no expected.txt)\n", got);
     }
+    if (!strstr(got, "job.yaml: "))
+        check_again(name, here, got, &options.over);
     free(got);
     buf_free(&expected);
     buf_free(&options_text);
