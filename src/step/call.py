@@ -80,7 +80,7 @@ def main():
             raise
     except Exception as e:
         frame = e.__traceback__
-        while frame and frame.tb_next and own(frame):
+        while frame and own(frame):
             frame = frame.tb_next
         traceback.print_exception(type(e), e, frame)
         sys.stderr.flush()

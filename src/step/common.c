@@ -55,11 +55,14 @@ void step_input_after_all(struct plan_builder *b, struct plan_step *s)
     plan_input_after_all(b, s, counts);
 }
 
+static bool makes_env(const struct plan_step *earlier)
+{
+    return earlier->kind == &step_kind_activate || earlier->kind == &step_kind_python;
+}
+
 void step_input_after_env(struct plan_builder *b, struct plan_step *s)
 {
-    for (uint32_t i = 0; i < s->id; i++)
-        if (plan_at(b, i)->kind == &step_kind_activate || plan_at(b, i)->kind == &step_kind_python)
-            plan_input_after(b, s, plan_at(b, i));
+    plan_input_after_all(b, s, makes_env);
 }
 
 const char *step_title(struct arena *arena, const char *text)

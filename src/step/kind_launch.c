@@ -18,6 +18,8 @@ static const char *nproc_text(struct arena *arena, const struct spec_nproc *np)
         return "cpu";
     case NPROC_GPU:
         return "gpu";
+    case NPROC_XPU:
+        return "xpu";
     case NPROC_AUTO:
         break;
     }

@@ -31,6 +31,10 @@ enum expr_status step_output_to(const struct spec_output *o, const struct expr_c
         status = expr_expand(&o->to, EXPR_PLAIN, ctx, keep_late, arena, &to, err);
     if (status != EXPR_OK)
         return status;
+    size_t len = strlen(to);
+    while (len > 1 && to[len - 1] == '/')
+        len--;
+    to = arena_strndup(arena, to, len);
     if (*to != '/')
         to = arena_printf(arena, "%s/%s", ctx->spec->dir, to);
     bool own = o->to.has_expr && strstr(o->to.text, "node."); /* it names the node itself */

@@ -26,7 +26,7 @@ static const char *size_text(struct arena *arena, uint64_t bytes)
     double size = (double)bytes / 1000;
     size_t unit = 0;
     if (bytes < 1000)
-        return arena_printf(arena, "%u bytes", (unsigned)bytes);
+        return arena_printf(arena, "%u byte%s", (unsigned)bytes, bytes == 1 ? "" : "s");
     for (; size >= 999.95 && unit + 1 < ARRAY_LEN(units); unit++)
         size /= 1000;
     return arena_printf(arena, "%.1f %s", size, units[unit]);

@@ -2,6 +2,7 @@
 #include "rhrun/schema.h"
 #include "rhrun/step.h"
 #include "plan_spec.h"
+#include "run_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,32 +106,9 @@ static const struct plan_step *step(const struct plan *plan, const char *name)
 
 /* ---- building, and the message as text ---- */
 
-static void put_strings(struct buf *b, const char *name, const struct wire_strings *list, const char *indent)
-{
-    for (uint32_t i = 0; i < list->count; i++)
-        buf_printf(b, "%s%s %s\n", indent, name, list->items[i]);
-}
-
 static const char *as_text(const struct wire_run *r)
 {
-    struct buf b = {0};
-    buf_printf(&b, "slot %s\nkind %s\ncwd %s\nenv_in %s\nenv_out %s\ncreates %s\n", r->slot,
-               r->kind == WIRE_KIND_LAUNCH ? "launch" : "step", r->cwd, r->env_in, r->env_out, r->creates);
-    put_strings(&b, "unset", &r->unset, "");
-    put_strings(&b, "env", &r->env, "");
-    put_strings(&b, "env_default", &r->env_default, "");
-    put_strings(&b, "secret", &r->secrets, "");
-    buf_printf(&b, "timeout_ms %llu\ngrace_ms %u\nlog_limit_bytes %llu\n", (unsigned long long)r->timeout_ms,
-               r->grace_ms, (unsigned long long)r->log_limit_bytes);
-    for (uint32_t i = 0; i < r->worker_count; i++) {
-        const struct wire_worker *w = &r->workers[i];
-        buf_printf(&b, "worker %u local %u%s\n", w->rank, w->local_rank, w->shell ? " shell" : "");
-        put_strings(&b, "arg", &w->argv, "  ");
-        put_strings(&b, "env", &w->env, "  ");
-    }
-    const char *ret = arena_strdup(scene.arena, b.data);
-    buf_free(&b);
-    return ret;
+    return run_text(scene.arena, r);
 }
 
 static struct wire_facts facts = {.python = (char *)"/usr/bin/python3.11", .work_dir = (char *)"/root/.rhrun/w"};
