@@ -12,6 +12,8 @@
  *   m/MACHINE/jobs/JOB/a/ATTEMPT/status      struct status, preallocated; flock = the supervisor lives
  *   m/MACHINE/jobs/JOB/a/ATTEMPT/spool.N     segment N: spool bytes [N, N+1) * SEGMENT_SIZE
  *   m/MACHINE/jobs/JOB/a/ATTEMPT/bell        FIFO: the supervisor writes a byte when there is news
+ *   m/MACHINE/jobs/JOB/t/NAME/...    index of a tree whose root is not below the base folder (see tree.h)
+ *   t/JOB/NAME/index lock new/       index of a tree below the base folder, its lock, what is being written
  *   work/JOB/VARIANT/                working directories (shared by machines that share the base)
  */
 #ifndef RHRUN_AGENT_INTERNAL_H
@@ -59,13 +61,16 @@ struct status {
  * the lock. A failure with errno EEXIST means that the attempt is known; a half-made claim is replaced. */
 int status_create(int a_fd, const struct wire_run *run, const char *variant, const char *boot_id, uint64_t sequence,
                   int *ret_dir, int *ret_status, struct error *err);
+/* The end of an attempt without workers, whose holder has its status file open: recorded, and the lock let go. */
+int status_finish(int status_fd, bool stopped, enum wire_cause cause, int errnum, const char *tail, struct error *err);
 /* Reads a record (strings into the arena). boot_id: the node's current one, for same_boot. */
 int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wire_record *ret, struct error *err);
 bool status_alive(int dir_fd); /* somebody holds the lock */
 /* Lock free and no outcome: kills what carries RHRUN_ATTEMPT=attempt in its environment, then records LOST.
  * Looks whatever boot the claim names: the id is random, so what carries it is the attempt's. */
 int status_mark_lost(int dir_fd, const char *attempt, struct error *err);
-int status_signal(int dir_fd, enum wire_signal signal, uint32_t grace_ms, struct error *err); /* to the live supervisor */
+int status_signal(int dir_fd, enum wire_signal signal, uint32_t grace_ms,
+                  struct error *err); /* to the live supervisor */
 
 /* ---- spool.c ---- */
 /* Up to max bytes from offset (0 = nothing there yet); never beyond the published size. */
@@ -76,12 +81,12 @@ uint64_t spool_kept_from(int dir_fd);        /* first offset that can still be r
 /* ---- supervise.c (and super_*.c) ---- */
 struct supervise {
     const struct wire_run *run;
-    int dir_fd, status_fd;   /* of the attempt; the supervisor takes them over */
-    const char *work_dir;    /* absolute */
-    const char *env_dir;     /* absolute folder of the captured environments */
+    int dir_fd, status_fd; /* of the attempt; the supervisor takes them over */
+    const char *work_dir;  /* absolute */
+    const char *env_dir;   /* absolute folder of the captured environments */
     const char *boot_id;
-    const char *shell;       /* absolute path of bash or sh */
-    bool own_dir;            /* work_dir is the job's own folder: it and a missing relative cwd are created (0700) */
+    const char *shell; /* absolute path of bash or sh */
+    bool own_dir;      /* work_dir is the job's own folder: it and a missing relative cwd are created (0700) */
 };
 /* Starts the supervisor (double fork, own session, subreaper) and returns in the agent as soon as it is on its
  * way. Both fds stay open in the supervisor only: the caller closes its own copies. */
@@ -101,18 +106,18 @@ int base_dir_open(const char *named, struct arena *arena, char **ret_path, struc
 
 /* ---- ledger.c: the folders, identities, lock, epoch and owner of one job on this machine ---- */
 struct ledger {
-    char *base, *work_dir, *env_dir; /* absolute */
-    char *install, *home_id;         /* random ids */
+    char *base, *work_dir, *job_dir, *env_dir, *home; /* absolute; home: "" = none */
+    char *install, *home_id;                          /* random ids */
     char *job, *variant, *owner, *boot_id, *shell;
-    bool read_only;   /* WIRE_READ: claims, signals and frees nothing */
-    bool in_place;    /* work_dir was named by HELLO: it is not created */
-    uint64_t epoch;   /* ours; another one in the file = fenced */
+    bool read_only; /* WIRE_READ: claims, signals and frees nothing */
+    bool in_place;  /* work_dir was named by HELLO: it is not created */
+    uint64_t epoch; /* ours; another one in the file = fenced */
     int base_fd, job_fd, a_fd, lock_fd, epoch_fd, conn_fd;
 };
 /* Finds or makes the folders and identities that HELLO asks for. The strings live in the arena. On failure the
  * ledger is closed and the error says which folder and why. */
 int ledger_open(struct ledger *l, const struct wire_hello *hello, struct arena *arena, struct error *err);
-void ledger_close(struct ledger *l); /* takes a zeroed or half-open one */
+void ledger_close(struct ledger *l);                  /* takes a zeroed or half-open one */
 int ledger_lock(struct ledger *l, struct error *err); /* waits a bounded time */
 void ledger_unlock(struct ledger *l);
 int ledger_epoch(const struct ledger *l, uint64_t *ret, struct error *err); /* as the file says now; 0 = none yet */
@@ -123,7 +128,10 @@ int ledger_owner_set(struct ledger *l, const char *owner, const char *name, stru
 bool ledger_connected(const struct ledger *l, const char *owner); /* a serving agent of that owner lives */
 int ledger_connect(struct ledger *l, struct error *err);          /* this agent serves l->owner from now on */
 int ledger_work_dir(struct ledger *l, struct error *err);         /* the working directory exists afterwards */
-int ledger_attempt(const struct ledger *l, const char *attempt);  /* its folder opened, or -1 */
+/* A node path as an absolute one. */
+char *ledger_node_path(const struct ledger *l, const char *path, struct arena *arena);
+char *path_clean(char *path); /* an absolute one without "//", "." and "..", in place */
+int ledger_attempt(const struct ledger *l, const char *attempt); /* its folder opened, or -1 */
 /* Removes the folder of an attempt that is not live: renamed first, so that it vanishes at once. */
 int ledger_forget(struct ledger *l, const char *attempt, struct error *err);
 /* Calls fn with the id and open folder of each attempt; fn returns false to end the walk. Also removes what an
@@ -146,7 +154,7 @@ struct out {
     size_t frame_left; /* of the output frame that is partly written */
 };
 bool out_pending(const struct out *o);
-bool out_full(const struct out *o); /* OUT_QUEUE_MAX bytes of output wait */
+bool out_full(const struct out *o);   /* OUT_QUEUE_MAX bytes of output wait */
 int out_write(struct out *o, int fd); /* what fd takes now; -1: the peer is gone */
 void out_fault(struct out *o, const char *attempt, const char *fmt, ...) FORMAT(3, 4);
 
@@ -155,9 +163,9 @@ struct stream {
     char attempt[WIRE_ID_LEN + 1];
     int dir_fd, status_fd, bell_fd;
     uint64_t offset;
-    bool ready; /* may have output or an end */
-    bool check; /* look whether its supervisor lives */
-    bool hung;  /* the bell's last writer is gone */
+    bool ready;  /* may have output or an end */
+    bool check;  /* look whether its supervisor lives */
+    bool hung;   /* the bell's last writer is gone */
     bool broken; /* its spool cannot be read: only its end is waited for */
 };
 struct streams {
@@ -168,8 +176,8 @@ int stream_attach(struct streams *all, struct ledger *l, const char *attempt, ui
 struct stream *stream_find(struct streams *all, const char *attempt); /* or NULL */
 void stream_detach(struct streams *all, struct stream *s);
 void stream_bell(struct stream *s, short revents); /* poll said this about bell_fd */
-/* Queues output of all attached attempts in turn, and EXIT of those that are over, until `out` is full. */
-void stream_fill(struct streams *all, struct ledger *l, struct out *out);
+/* Queues a frame of output of the attached attempt whose turn it is, or EXIT when it is over; false: none has any. */
+bool stream_turn(struct streams *all, struct ledger *l, struct out *out);
 /* How long poll may wait for them; -1 = for ever. */
 int stream_wait_ms(const struct streams *all, const struct ledger *l, const struct out *out);
 /* Reads an attempt's record; one whose supervisor died is recorded LOST first (read-only: only told so). */

@@ -185,7 +185,8 @@ static int open_job(struct ledger *l, const struct wire_hello *h, struct arena *
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
         if (make_dirs(l->base_fd, arena_printf(arena, "%s/%s", path, folders[i]), err) < 0)
             return -1;
-    l->env_dir = arena_printf(arena, "%s/%s/env", l->base, path);
+    l->job_dir = arena_printf(arena, "%s/%s", l->base, path);
+    l->env_dir = arena_printf(arena, "%s/env", l->job_dir);
     return (l->job_fd = open_dir(l->base_fd, path, err)) < 0 || (l->a_fd = open_dir(l->job_fd, "a", err)) < 0 ||
                    (l->lock_fd = open_file(l->job_fd, "lock", err)) < 0 ||
                    (l->epoch_fd = open_file(l->job_fd, "epoch", err)) < 0
@@ -203,6 +204,7 @@ int ledger_open(struct ledger *l, const struct wire_hello *h, struct arena *aren
     l->job = arena_strdup(arena, h->job);
     l->variant = arena_strdup(arena, h->variant);
     l->owner = arena_strdup(arena, h->owner);
+    l->home = facts_home(arena);
     l->boot_id = *h->test_boot_id ? arena_strdup(arena, h->test_boot_id) : facts_boot_id(arena);
     l->base_fd = base_dir_open(h->base_dir, arena, &l->base, err);
     if (l->base_fd < 0 || open_job(l, h, arena, err) < 0) {
@@ -330,6 +332,35 @@ int ledger_work_dir(struct ledger *l, struct error *err)
         return S_ISDIR(st.st_mode) ? 0 : error_set(err, ERROR_INFRA, "\"%s\" is not a folder", l->work_dir);
     }
     return make_dirs(l->base_fd, l->work_dir + strlen(l->base) + 1, err);
+}
+
+char *ledger_node_path(const struct ledger *l, const char *path, struct arena *arena)
+{
+    bool base = str_starts(path, "@base"), home = *path == '~';
+    const char *rest = path + (base ? strlen("@base") : home);
+    if ((base || home) && (*rest == '/' || !*rest))
+        return arena_printf(arena, "%s%s", base || !*l->home ? l->base : l->home, rest);
+    return *path == '/' ? arena_strdup(arena, path)
+                        : arena_printf(arena, "%s%s%s", l->work_dir, *path ? "/" : "", path);
+}
+
+char *path_clean(char *path)
+{
+    size_t len = 0;
+    for (const char *p = path; *p;) {
+        size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.') {
+            while (len && path[--len] != '/')
+                ;
+        } else if (n && !(n == 1 && *p == '.')) {
+            path[len++] = '/'; /* never beyond p: each part is behind a slash */
+            memmove(path + len, p, n);
+            len += n;
+        }
+        p += n + (p[n] == '/');
+    }
+    path[len ? len : 1] = 0; /* "/" stays */
+    return path;
 }
 
 int ledger_attempt(const struct ledger *l, const char *attempt)

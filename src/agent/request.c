@@ -51,128 +51,16 @@ const char *server_reason(struct server *s, const struct error *err, struct aren
     return full ? arena_printf(scratch, "no space left on the node (%s): %s", base ? base : "?", err->text) : err->text;
 }
 
-/* The lock, if our epoch still counts: true. Else the answer is queued. */
-static bool begin(struct server *s, const char *attempt)
-{
-    struct error err = ERROR_INIT;
-    if (ledger_lock(&s->ledger, &err) < 0) {
-        out_fault(&s->out, attempt, "%s", err.text);
-        return false;
-    }
-    if (!server_fenced(s))
-        return true;
-    ledger_unlock(&s->ledger);
-    return false;
-}
-
-/* ---- which attempts may be live ---- */
-
-static void live_add(struct server *s, const char *attempt, const char *slot)
-{
-    if (s->live_count == s->live_cap) {
-        s->live_cap = s->live_cap ? 2 * s->live_cap : 8;
-        s->live = xreallocarray(s->live, s->live_cap, sizeof *s->live);
-    }
-    struct live *l = &s->live[s->live_count++];
-    snprintf(l->attempt, sizeof l->attempt, "%s", attempt);
-    snprintf(l->slot, sizeof l->slot, "%s", slot);
-}
-
-/* Claimed, but its agent or supervisor died before any worker was started: as good as no claim at all, where another
- * boot's claim is not (what its page cache held is gone). */
-static bool never_started(const struct ledger *l, int dir_fd, struct status *status)
-{
-    if (status->state != WIRE_STATE_CLAIMED || status->start_mono_ns || status_alive(dir_fd))
-        return false;
-    /* the lock first, then the word that nobody can write any more */
-    return ledger_status(dir_fd, status) && status->state == WIRE_STATE_CLAIMED && !status->start_mono_ns &&
-           strncmp(status->boot_id, l->boot_id, sizeof status->boot_id) == 0;
-}
-
-static bool live_scan(void *context, const char *attempt, int dir_fd)
-{
-    static struct status status;
-    struct server *s = context;
-    if (!ledger_status(dir_fd, &status))
-        return true;
-    if (status.sequence > s->sequence)
-        s->sequence = status.sequence;
-    if (status.state == WIRE_STATE_CLAIMED) {
-        status.slot[sizeof status.slot - 1] = 0;
-        live_add(s, attempt, status.slot);
-    }
-    return true;
-}
-
-/* Is it live? One that died without an outcome is recorded lost, its workload ended, before the slot is free. */
-static bool live_check(struct server *s, const char *attempt)
-{
-    static struct status status;
-    struct error err = ERROR_INIT;
-    CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
-    if (dir_fd < 0 || !ledger_status(dir_fd, &status) || status.state != WIRE_STATE_CLAIMED)
-        return false;
-    if (status_alive(dir_fd))
-        return true;
-    if (never_started(&s->ledger, dir_fd, &status))
-        return false;
-    if (status_mark_lost(dir_fd, attempt, &err) < 0)
-        out_fault(&s->out, attempt, "%s", err.text);
-    return false;
-}
-
-/* The live attempt in a slot, or NULL; s->sequence is known afterwards. Under the lock. */
-static const struct live *live_in_slot(struct server *s, const char *slot)
-{
-    if (!s->live_known)
-        ledger_each(&s->ledger, live_scan, s);
-    s->live_known = true;
-    for (size_t i = 0; i < s->live_count;) {
-        if (strcmp(s->live[i].slot, slot) != 0) {
-            i++;
-        } else if (live_check(s, s->live[i].attempt)) {
-            return &s->live[i];
-        } else {
-            s->live[i] = s->live[--s->live_count];
-        }
-    }
-    return NULL;
-}
-
 /* ---- RUN ---- */
 
-/* The attempt's folder is there: its record goes out and it is attached. False: it is only the rest of a claim under
- * which nothing was started, and has been removed. */
-static bool run_known(struct server *s, const char *attempt, struct arena *scratch)
-{
-    static struct status status;
-    struct error err = ERROR_INIT;
-    struct wire_record record;
-    CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
-    if (dir_fd < 0)
-        return false;
-    bool claimed = ledger_status(dir_fd, &status);
-    if (claimed ? never_started(&s->ledger, dir_fd, &status) : !status_alive(dir_fd)) {
-        struct stream *stream = stream_find(&s->streams, attempt);
-        if (stream)
-            stream_detach(&s->streams, stream);
-        if (ledger_forget(&s->ledger, attempt, &err) == 0)
-            return false;
-        out_fault(&s->out, attempt, "%s", err.text);
-        return true;
-    }
-    if (stream_record(&s->ledger, attempt, dir_fd, scratch, &record, &err) < 0 ||
-        (!stream_find(&s->streams, attempt) && stream_attach(&s->streams, &s->ledger, attempt, 0, &err) < 0))
-        out_fault(&s->out, attempt, "%s", err.text);
-    else
-        wire_put_record(&s->out.control, WIRE_RECORD, &record);
-    return true;
-}
-
 /* Claims and starts. Under the lock, the attempt is new and its slot is free. */
-static int run_start(struct server *s, const struct wire_run *run, struct error *err)
+static int run_start(struct server *s, const struct wire_run *request, struct arena *scratch, struct error *err)
 {
     struct ledger *l = &s->ledger;
+    struct wire_run resolved = *request;
+    const struct wire_run *run = &resolved;
+    if (*resolved.creates)
+        resolved.creates = ledger_node_path(l, resolved.creates, scratch);
     CLEANUP(cleanup_close) int dir_fd = -1;
     CLEANUP(cleanup_close) int status_fd = -1;
     if (ledger_work_dir(l, err) < 0)
@@ -194,30 +82,23 @@ static int run_start(struct server *s, const struct wire_run *run, struct error 
         ledger_forget(l, run->attempt, &ignored); /* nothing was started under it */
         return -1;
     }
-    live_add(s, run->attempt, run->slot);
+    server_claimed(s, run->attempt, run->slot);
     return stream_attach(&s->streams, l, run->attempt, 0, err);
 }
 
 static void run(struct server *s, const struct wire_run *r, struct arena *scratch)
 {
     struct error err = ERROR_INIT;
-    if (!begin(s, r->attempt))
+    if (!server_begin(s, r->attempt))
         return;
-    const struct live *other;
-    if (run_known(s, r->attempt, scratch)) {
-        /* answered */
-    } else if ((other = live_in_slot(s, r->slot))) {
-        size_t frame = wire_begin(&s->out.control, WIRE_BUSY);
-        wire_put_string(&s->out.control, r->attempt);
-        wire_put_string(&s->out.control, other->attempt);
-        wire_put_string(&s->out.control, r->slot);
-        wire_end(&s->out.control, frame);
-    } else if (run_start(s, r, &err) < 0) {
-        out_fault(&s->out, r->attempt, "%s", server_reason(s, &err, scratch));
-    } else {
-        size_t frame = wire_begin(&s->out.control, WIRE_STARTED);
-        wire_put_string(&s->out.control, r->attempt);
-        wire_end(&s->out.control, frame);
+    if (server_claimable(s, r->attempt, r->slot, scratch)) {
+        if (run_start(s, r, scratch, &err) < 0) {
+            out_fault(&s->out, r->attempt, "%s", server_reason(s, &err, scratch));
+        } else {
+            size_t frame = wire_begin(&s->out.control, WIRE_STARTED);
+            wire_put_string(&s->out.control, r->attempt);
+            wire_end(&s->out.control, frame);
+        }
     }
     ledger_unlock(&s->ledger);
 }
@@ -230,7 +111,7 @@ static bool list_one(void *context, const char *attempt, int dir_fd)
     struct server *s = context;
     struct error err = ERROR_INIT;
     struct wire_record record;
-    if (!ledger_status(dir_fd, &status) || never_started(&s->ledger, dir_fd, &status))
+    if (!ledger_status(dir_fd, &status) || server_never_started(&s->ledger, dir_fd, &status))
         return true; /* nothing ran under it */
     struct arena *arena = arena_create();
     if (stream_record(&s->ledger, attempt, dir_fd, arena, &record, &err) < 0)
@@ -259,8 +140,12 @@ static void acknowledge(struct server *s, const char *attempt, uint64_t offset)
 static void send_signal(struct server *s, const char *attempt, uint8_t signal, uint32_t grace_ms)
 {
     struct error err = ERROR_INIT;
-    if (!begin(s, attempt))
+    if (!server_begin(s, attempt))
         return;
+    if (sync_signal(s, attempt)) {
+        ledger_unlock(&s->ledger);
+        return;
+    }
     CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
     if (dir_fd < 0)
         out_fault(&s->out, attempt, "attempt %s is not known on this node", attempt);
@@ -280,14 +165,14 @@ static void send_signal(struct server *s, const char *attempt, uint8_t signal, u
 static void forget(struct server *s, const struct wire_strings *attempts)
 {
     struct error err = ERROR_INIT;
-    if (!begin(s, ""))
+    if (!server_begin(s, ""))
         return;
     for (uint32_t i = 0; i < attempts->count; i++) {
         const char *attempt = attempts->items[i];
         CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
         if (dir_fd < 0)
             continue;
-        if (live_check(s, attempt) || status_alive(dir_fd)) {
+        if (server_live(s, attempt) || status_alive(dir_fd)) {
             out_fault(&s->out, attempt, "attempt %s is live and cannot be forgotten", attempt);
             continue;
         }
@@ -300,17 +185,20 @@ static void forget(struct server *s, const struct wire_strings *attempts)
     ledger_unlock(&s->ledger);
 }
 
-static void check(struct server *s, const struct wire_check *m)
+static void check(struct server *s, const struct wire_check *m, struct arena *scratch)
 {
-    const struct wire_strings *paths = &m->paths;
-    CLEANUP(cleanup_close) int dir_fd = open(s->ledger.work_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    CLEANUP(cleanup_free) uint8_t *found = xcalloc(paths->count + m->trees.count / 3, 1);
+    uint32_t count = m->paths.count, trees = m->trees.count / 3;
+    uint8_t *found = arena_alloc(scratch, (size_t)count + trees + 1);
     struct stat st;
-    for (uint32_t i = 0; i < paths->count; i++)
-        found[i] = (dir_fd >= 0 || paths->items[i][0] == '/') && fstatat(dir_fd, paths->items[i], &st, 0) == 0;
+    for (uint32_t i = 0; i < count; i++)
+        found[i] = stat(ledger_node_path(&s->ledger, m->paths.items[i], scratch), &st) == 0;
+    for (uint32_t i = 0; i < trees; i++) {
+        char **tree = &m->trees.items[3 * i];
+        found[count + i] = tree_there(&s->ledger, tree[0], tree[1], tree[2]);
+    }
     size_t frame = wire_begin(&s->out.control, WIRE_CHECKED);
     wire_put_u64(&s->out.control, m->token);
-    wire_put_bytes(&s->out.control, found, paths->count + m->trees.count / 3);
+    wire_put_bytes(&s->out.control, found, count + trees);
     wire_end(&s->out.control, frame);
 }
 
@@ -394,12 +282,12 @@ static bool request_token(struct server *s, enum wire_type type, struct wire_in 
     return true;
 }
 
-static bool request_check(struct server *s, struct wire_in *in)
+static bool request_check(struct server *s, struct wire_in *in, struct arena *scratch)
 {
     struct wire_check m;
     if (!wire_get_check(in, &m))
         return false;
-    check(s, &m);
+    check(s, &m, scratch);
     return true;
 }
 
@@ -429,9 +317,19 @@ bool server_request(struct server *s, enum wire_type type, struct wire_in *in, s
     case WIRE_SETTLE:
         return request_token(s, type, in);
     case WIRE_CHECK:
-        return request_check(s, in);
+        return request_check(s, in, scratch);
     case WIRE_FORGET:
         return request_forget(s, in);
+    case WIRE_SYNC:
+    case WIRE_SYNC_ALL:
+    case WIRE_FILE:
+    case WIRE_FILE_DATA:
+    case WIRE_REMOVE:
+    case WIRE_SYNC_END:
+        return sync_request(s, type, in, scratch);
+    case WIRE_GLOB:
+    case WIRE_GET:
+        return fetch_request(s, type, in);
     case WIRE_HELLO:
     case WIRE_HELLO_OK:
     case WIRE_HELD:
@@ -446,14 +344,6 @@ bool server_request(struct server *s, enum wire_type type, struct wire_in *in, s
     case WIRE_CHECKED:
     case WIRE_FAULT:
     case WIRE_FENCED:
-    case WIRE_SYNC:
-    case WIRE_SYNC_ALL:
-    case WIRE_FILE:
-    case WIRE_FILE_DATA:
-    case WIRE_REMOVE:
-    case WIRE_SYNC_END:
-    case WIRE_GLOB:
-    case WIRE_GET:
     case WIRE_SYNC_STATE:
     case WIRE_ENTRIES:
     case WIRE_DATA:

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TICK_MS = 1000, FLUSH_MS = 2000, READ_SIZE = 64 << 10 };
+enum { TICK_MS = 1000, FLUSH_MS = 2000, READ_SIZE = 64 << 10, READ_SIZE_SYNC = 1 << 20 };
 
 /* A fault of the connection as a whole: said, then the end. */
 static void fail(struct server *s, const char *text)
@@ -61,6 +61,7 @@ static void dispatch(struct server *s, enum wire_type type, struct wire_in *in, 
 static void take_frames(struct server *s)
 {
     size_t taken = 0;
+    bool secret = false;
     s->backlog = false;
     while (!s->closing) {
         struct buf rest = {s->in.data + taken, s->in.len - taken, 0};
@@ -76,6 +77,7 @@ static void take_frames(struct server *s)
             s->backlog = true;
             break;
         }
+        secret |= type == WIRE_RUN;
         struct arena *scratch = arena_create();
         struct wire_in in = {.p = payload, .end = payload + len, .arena = scratch};
         dispatch(s, type, &in, scratch);
@@ -83,7 +85,8 @@ static void take_frames(struct server *s)
         taken += WIRE_HEADER_SIZE + len;
     }
     if (taken) {
-        explicit_bzero(s->in.data, taken); /* secrets came this way */
+        if (secret)
+            explicit_bzero(s->in.data, taken);
         buf_consume(&s->in, taken);
     }
 }
@@ -91,8 +94,9 @@ static void take_frames(struct server *s)
 /* What the peer sent; false when it is gone. */
 static bool read_peer(struct server *s)
 {
-    buf_reserve(&s->in, READ_SIZE);
-    ssize_t n = read(s->in_fd, s->in.data + s->in.len, READ_SIZE);
+    size_t most = s->sync.phase == SYNC_OPEN ? READ_SIZE_SYNC : READ_SIZE;
+    buf_reserve(&s->in, most);
+    ssize_t n = read(s->in_fd, s->in.data + s->in.len, most);
     if (n < 0)
         return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;
     s->in.len += (size_t)n;
@@ -120,6 +124,16 @@ static void flush_and_close(struct server *s)
     }
 }
 
+/* Output of attempts and files that were asked for, in turn, until enough waits to be written. */
+static void fill(struct server *s)
+{
+    bool more = true;
+    while (more && !out_full(&s->out)) {
+        more = stream_turn(&s->streams, &s->ledger, &s->out);
+        more |= fetch_turn(s);
+    }
+}
+
 /* One turn: wait, then see to whatever is ready. False at the end. */
 static bool turn(struct server *s)
 {
@@ -135,6 +149,9 @@ static bool turn(struct server *s)
     for (size_t i = 0; i < s->streams.count; i++)
         s->poll[3 + i] = (struct pollfd){.fd = s->streams.items[i].bell_fd, .events = POLLIN};
     int wait = s->open ? stream_wait_ms(&s->streams, &s->ledger, &s->out) : -1;
+    wait = sync_wait_ms(s, wait);
+    if (fetch_ready(s))
+        wait = 0;
     if (s->backlog && listen)
         wait = 0;
     int rc = poll(s->poll, (nfds_t)n, wait);
@@ -156,14 +173,17 @@ static bool turn(struct server *s)
             return false;
     }
     take_frames(s);
+    if (s->open && !s->closing)
+        sync_turn(s);
     if (s->open)
-        stream_fill(&s->streams, &s->ledger, &s->out);
+        fill(s);
     return out_write(&s->out, s->out_fd) == 0 && !s->closing;
 }
 
 int serve(int in_fd, int out_fd)
 {
-    struct server s = {.in_fd = in_fd, .out_fd = out_fd, .settle = {.fd = -1}, .last_tick_ns = mono_ns()};
+    struct server s = {
+        .in_fd = in_fd, .out_fd = out_fd, .settle = {.fd = -1}, .fetch = {.fd = -1}, .last_tick_ns = mono_ns()};
     s.arena = arena_create();
     if (write_all(out_fd, WIRE_MAGIC, sizeof WIRE_MAGIC - 1) < 0)
         return 1;

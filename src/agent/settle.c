@@ -1,4 +1,4 @@
-/* SETTLE: syncfs of the ledger's and the working directory's file system, in a child, for it may take long. */
+/* SETTLE: syncfs of the file systems of the ledger, the working directory and other roots of trees, in a child, for it may take long. */
 #include "server.h"
 
 #include <dirent.h>
@@ -33,6 +33,18 @@ static int sync_path(const char *path, dev_t *last)
     return syncfs(fd);
 }
 
+struct elsewhere {
+    dev_t last;
+    struct error err;
+};
+
+static void sync_root(void *context, const char *root)
+{
+    struct elsewhere *e = context;
+    if (*root == '/' && sync_path(root, &e->last) < 0 && errno != ENOENT && e->err.code == ERROR_NONE)
+        error_errno(&e->err, ERROR_INFRA, errno, "could not sync \"%s\"", root);
+}
+
 static _Noreturn void child(const struct ledger *l, int fd)
 {
     close_all_but(fd);
@@ -42,6 +54,9 @@ static _Noreturn void child(const struct ledger *l, int fd)
         error_errno(&err, ERROR_INFRA, errno, "could not sync \"%s\"", l->base);
     else if (sync_path(l->work_dir, &last) < 0 && errno != ENOENT)
         error_errno(&err, ERROR_INFRA, errno, "could not sync \"%s\"", l->work_dir);
+    struct elsewhere roots = {last, err};
+    tree_each_root(l, sync_root, &roots);
+    err = roots.err;
     write_all(fd, err.text, strlen(err.text));
     write_all(fd, "", 1); /* the NUL says that the answer is whole */
     _exit(0);

@@ -134,6 +134,23 @@ int status_create(int a_fd, const struct wire_run *run, const char *variant, con
     return 0;
 }
 
+int status_finish(int status_fd, bool stopped, enum wire_cause cause, int errnum, const char *tail, struct error *err)
+{
+    struct status *st = mmap(NULL, sizeof *st, PROT_READ | PROT_WRITE, MAP_SHARED, status_fd, 0);
+    if (st == MAP_FAILED)
+        return error_errno(err, ERROR_INFRA, errno, "could not map a status file");
+    st->stop_requested = stopped;
+    st->cause = (uint8_t)cause;
+    st->value = errnum;
+    text_set(st->tail, sizeof st->tail, tail);
+    st->cause_mono_ns = st->end_mono_ns = mono_ns();
+    st->end_wall_ms = wall_ms();
+    atomic_store_explicit(&st->state, WIRE_STATE_ENDED, memory_order_release);
+    munmap(st, sizeof *st);
+    flock(status_fd, LOCK_UN);
+    return 0;
+}
+
 /* ---- reading ---- */
 
 /* A checked copy of the file (free it), or NULL. */

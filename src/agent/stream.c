@@ -165,20 +165,18 @@ static void step(struct streams *all, struct stream *s, struct ledger *l, struct
         stream_detach(all, s);
 }
 
-void stream_fill(struct streams *all, struct ledger *l, struct out *out)
+bool stream_turn(struct streams *all, struct ledger *l, struct out *out)
 {
-    size_t idle = 0;
-    while (all->count && idle < all->count && !out_full(out)) {
+    for (size_t idle = 0; idle < all->count; idle++) {
         if (all->next >= all->count)
             all->next = 0;
         struct stream *s = &all->items[all->next++];
         if (s->ready) {
-            idle = 0;
             step(all, s, l, out);
-        } else {
-            idle++;
+            return true;
         }
     }
+    return false;
 }
 
 int stream_wait_ms(const struct streams *all, const struct ledger *l, const struct out *out)

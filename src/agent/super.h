@@ -10,7 +10,7 @@
 /* ---- super_proc.c: what /proc says ---- */
 struct proc {
     pid_t pid, ppid;
-    char state; /* 'Z', 'X': dead */
+    char state;     /* 'Z', 'X': dead */
     uint64_t start; /* start tick: with the pid and the boot id it names a process */
     char name[17];
 };
@@ -33,6 +33,8 @@ struct environment {
 void environment_set(struct environment *e, char *assignment); /* replaces one of that name */
 const char *environment_get(const struct environment *e, const char *name);
 void environment_copy(struct environment *to, const struct environment *from);
+#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+void environment_path_first(struct environment *e, const char *folders); /* before PATH; NULL or "": as it is */
 /* What all workers of the run share; -1 and errno when env_in cannot be read. */
 int environment_base(struct environment *e, const struct supervise *s);
 
@@ -41,19 +43,20 @@ struct mask {
     struct mask_pattern {
         const char *text;
         size_t len;
-    } *patterns; /* longest first */
+    } * patterns; /* longest first */
     size_t count, longest;
     bool first[256]; /* a pattern begins with this byte */
 };
 struct mask_stream {
-    uint8_t *held;  /* bytes that may begin a secret, before the next read */
+    uint8_t *held; /* bytes that may begin a secret, before the next read */
     size_t held_len;
     size_t covered; /* of them, already shown as *** */
 };
 void mask_init(struct mask *m, const struct wire_strings *secrets);
 bool mask_contains(const struct mask *m, const char *text); /* does it hold a secret (of 4 bytes or more)? */
 /* Takes the next bytes of one stream (flush: and what is held back); `out` is replaced by what may be shown. */
-void mask_feed(const struct mask *m, struct mask_stream *s, const uint8_t *data, size_t len, bool flush, struct buf *out);
+void mask_feed(const struct mask *m, struct mask_stream *s, const uint8_t *data, size_t len, bool flush,
+               struct buf *out);
 
 /* ---- super_tail.c: the last output of a worker ---- */
 struct tail {
@@ -68,16 +71,16 @@ void tail_format(const struct tail *t, char *out, size_t max);
 /* ---- super_spool.c: the spool's writing end ---- */
 struct sink {
     int dir_fd, segment_fd, bell_fd;
-    uint64_t segment;      /* of segment_fd */
+    uint64_t segment; /* of segment_fd */
     struct status *status;
-    uint8_t *batch;        /* records not written yet */
+    uint8_t *batch; /* records not written yet */
     size_t len;
-    uint64_t base;         /* offset of batch[0]: what is published */
-    uint64_t limit;        /* of bytes not acknowledged; 0 = none */
-    uint64_t now_ms;       /* stamp of the records of this turn */
-    uint64_t gap_bytes;    /* dropped since the last note */
+    uint64_t base;      /* offset of batch[0]: what is published */
+    uint64_t limit;     /* of bytes not acknowledged; 0 = none */
+    uint64_t now_ms;    /* stamp of the records of this turn */
+    uint64_t gap_bytes; /* dropped since the last note */
     uint32_t gap_rank;
-    bool gap_disk;         /* dropped because the disk was full */
+    bool gap_disk; /* dropped because the disk was full */
     uint64_t disk_retry_ns;
 };
 void sink_init(struct sink *k, int dir_fd, struct status *status, int bell_fd, uint64_t limit);
@@ -98,7 +101,7 @@ struct exec_plan {
     const struct supervise *s;
     const struct environment *env;
     int cwd_fd, fault_fd, null_fd;
-    int capture_fd; /* memfd for env_out's environment, or -1 */
+    int capture_fd;                    /* memfd for env_out's environment, or -1 */
     uint64_t nofile_soft, nofile_hard; /* the limit that workers get */
 };
 /* Forks worker `index` with its streams at out_fd and err_fd. The pid, or -1 with errno. */
@@ -109,7 +112,7 @@ int exec_store_env(const struct supervise *s, int capture_fd, const struct mask 
 
 /* ---- super_loop.c: the supervisor while its workers run ---- */
 struct worker {
-    pid_t pid;             /* 0: not started or ended */
+    pid_t pid;               /* 0: not started or ended */
     struct exec_fault fault; /* cause 0: it was started */
     struct output {
         int fd; /* -1: at its end */
@@ -131,22 +134,22 @@ struct super {
     struct status *status;
     struct sink sink;
     struct mask mask;
-    struct buf shown;    /* masked output */
-    uint8_t *scratch;    /* a read before masking */
+    struct buf shown; /* masked output */
+    uint8_t *scratch; /* a read before masking */
     struct worker *workers;
     uint32_t running, open_streams;
     int epoll_fd, signal_fd, fault_fd; /* fault_fd: reading end */
     enum phase phase;
     uint64_t start_ns, exit_ns, output_ns; /* of the first fork, the last worker's end, the last output */
-    uint64_t deadline_ns; /* STOPPING: KILL follows; KILLING: the next look */
-    uint64_t kill_ns;     /* KILLING: since */
+    uint64_t deadline_ns;                  /* STOPPING: KILL follows; KILLING: the next look */
+    uint64_t kill_ns;                      /* KILLING: since */
     bool has_children;
     struct worker *failed; /* the first */
 };
 int loop_watch(struct super *su, struct worker *w, int which, int fd); /* takes fd over as a stream */
 void loop_worker_end(struct super *su, struct worker *w, enum wire_cause cause, int32_t value);
 void loop_note(struct super *su, struct worker *w, const char *fmt, ...) FORMAT(3, 4); /* a line of rhrun's own */
-void loop_run(struct super *su);     /* until PHASE_DONE */
+void loop_run(struct super *su);                                                       /* until PHASE_DONE */
 void loop_discard(struct super *su); /* reads what daemons still write, until they end */
 
 #endif

@@ -54,6 +54,17 @@ void environment_copy(struct environment *to, const struct environment *from)
     to->items[to->count] = NULL;
 }
 
+void environment_path_first(struct environment *e, const char *folders)
+{
+    const char *path = environment_get(e, "PATH");
+    size_t len = folders ? strlen(folders) : 0;
+    if (!path)
+        path = DEFAULT_PATH;
+    /* what an earlier step left may begin with them already */
+    if (len && !(strncmp(path, folders, len) == 0 && (path[len] == ':' || !path[len])))
+        environment_set(e, xasprintf("PATH=%s%s%s", folders, *path ? ":" : "", path));
+}
+
 /* "NAME" or "PREFIX*" */
 static bool pattern_matches(const char *pattern, const char *assignment)
 {

@@ -90,7 +90,7 @@ static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int ou
     const struct supervise *s = plan->s;
     const struct wire_worker *w = &s->run->workers[index];
     struct rlimit files = {(rlim_t)plan->nofile_soft, (rlim_t)plan->nofile_hard};
-    setrlimit(RLIMIT_NOFILE, &files);
+    prlimit(0, RLIMIT_NOFILE, &files, NULL);
     setsid(); /* `kill 0` in a worker must reach its own processes only */
     if (dup2(plan->null_fd, 0) < 0 || dup2(out_fd, 1) < 0 || dup2(err_fd, 2) < 0 || fchdir(plan->cwd_fd) < 0)
         fault(plan, index, WIRE_CAUSE_SETUP, errno);
@@ -98,6 +98,7 @@ static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int ou
     environment_copy(&env, plan->env);
     for (uint32_t i = 0; i < w->env.count; i++)
         environment_set(&env, w->env.items[i]);
+    environment_path_first(&env, s->run->path_first);
     char cwd[PATH_MAX];
     if (getcwd(cwd, sizeof cwd))
         environment_set(&env, xasprintf("PWD=%s", cwd));
@@ -139,8 +140,7 @@ static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int ou
         fault(plan, index, WIRE_CAUSE_EXEC, errno);
     }
     const char *path = environment_get(&env, "PATH");
-    fault(plan, index, WIRE_CAUSE_EXEC,
-          exec_lookup(argv.items, env.items, path ? path : "/usr/local/bin:/usr/bin:/bin"));
+    fault(plan, index, WIRE_CAUSE_EXEC, exec_lookup(argv.items, env.items, path ? path : DEFAULT_PATH));
 }
 
 pid_t exec_worker(const struct exec_plan *plan, uint32_t index, int out_fd, int err_fd)

@@ -30,7 +30,7 @@ static void close_from(int first)
     if (syscall(SYS_NR_close_range, (unsigned)first, ~0u, 0) == 0)
         return;
     struct rlimit limit;
-    int max = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 65536 ? (int)limit.rlim_cur : 65536;
+    int max = prlimit(0, RLIMIT_NOFILE, NULL, &limit) == 0 && limit.rlim_cur < 65536 ? (int)limit.rlim_cur : 65536;
     for (int fd = first; fd < max; fd++)
         close(fd);
 }
@@ -147,11 +147,11 @@ static int plan_make(struct super *su, struct exec_plan *plan, struct environmen
         if (!s->run->workers[0].shell || (plan->capture_fd = memfd_create("rhrun-env", MFD_CLOEXEC)) < 0)
             return -1;
     }
-    getrlimit(RLIMIT_NOFILE, &files);
+    prlimit(0, RLIMIT_NOFILE, NULL, &files);
     plan->nofile_soft = files.rlim_cur;
     plan->nofile_hard = files.rlim_max;
     files.rlim_cur = files.rlim_max; /* three descriptors for each worker */
-    setrlimit(RLIMIT_NOFILE, &files);
+    prlimit(0, RLIMIT_NOFILE, &files, NULL);
     return 0;
 }
 

@@ -143,6 +143,9 @@ bool wire_get_check(struct wire_in *in, struct wire_check *ret)
     GET(in, &m, check_fields);
     if (!wire_in_done(in) || m.trees.count % 3)
         return false;
+    for (uint32_t i = 0; i < m.trees.count; i += 3)
+        if (!wire_name_valid(m.trees.items[i]))
+            return false;
     *ret = m;
     return true;
 }

@@ -3,9 +3,12 @@
 #include "rhrun/wire.h"
 
 #include <limits.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -16,7 +19,18 @@ int small_vasprintf(char **ret, const char *fmt, va_list ap);
 void *small_memmem(const void *text, size_t len, const void *needle, size_t n);
 char *small_strstr(const char *text, const char *needle);
 void small_qsort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *));
+void *small_malloc(size_t size);
+void *small_calloc(size_t count, size_t size);
+void *small_realloc(void *p, size_t size);
+void small_free(void *p);
+pid_t small_fork(void);
 #undef __GLIBC__
+#define malloc small_malloc
+#define calloc small_calloc
+#define realloc small_realloc
+#define free small_free
+#define fork small_fork
+#define _Fork getpid /* not every libc has it */
 #define vsnprintf small_vsnprintf
 #define snprintf small_snprintf
 #define vasprintf small_vasprintf
@@ -25,6 +39,11 @@ void small_qsort(void *base, size_t count, size_t size, int (*compare)(const voi
 #define strstr small_strstr
 #define qsort small_qsort
 #include "../../src/agent/small.c"
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
+#undef fork
 #undef vsnprintf
 #undef snprintf
 #undef vasprintf
@@ -109,13 +128,60 @@ static void test_sort(void **state)
     }
 }
 
+/* Random sizes of all classes: blocks keep what is in them, and do not overlap. */
+static void test_memory(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 64, ROUNDS = 20000 };
+    struct {
+        uint8_t *p, fill;
+        size_t size;
+    } blocks[BLOCKS] = {0};
+    uint32_t seed = 7;
+    for (int round = 0; round < ROUNDS; round++) {
+        seed = seed * 1664525 + 1013904223;
+        size_t at = (seed >> 8) % BLOCKS, size = (seed >> 4) % ((size_t)1 << (seed >> 28) % 15 * 5 / 4);
+        if (round % 512 == 0)
+            size += 200000;
+        uint8_t *p = blocks[at].p;
+        for (size_t i = 0; i < blocks[at].size; i++)
+            if (p[i] != blocks[at].fill)
+                fail_msg("round %d: byte %zu of %zu", round, i, blocks[at].size);
+        size_t kept = size < blocks[at].size ? size : blocks[at].size;
+        if (seed & 1 << 20) {
+            p = small_realloc(p, size);
+            for (size_t i = 0; i < kept; i++)
+                if (p[i] != blocks[at].fill)
+                    fail_msg("round %d: byte %zu of %zu was not kept", round, i, size);
+        } else {
+            small_free(p);
+            p = small_calloc(1, size);
+            for (size_t i = 0; i < size; i++)
+                if (p[i])
+                    fail_msg("round %d: byte %zu of %zu is not zero", round, i, size);
+        }
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 16, 0);
+        memset(p, round, size);
+        blocks[at].p = p;
+        blocks[at].size = size;
+        blocks[at].fill = (uint8_t)round;
+    }
+    for (size_t i = 0; i < BLOCKS; i++)
+        small_free(blocks[i].p);
+    errno = 0;
+    volatile size_t most = SIZE_MAX;
+    assert_null(small_malloc(most));
+    assert_int_equal(errno, ENOMEM);
+    assert_null(small_calloc(most / 2, 3));
+    assert_null(small_realloc(NULL, most - 8));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_allocated),
-        cmocka_unit_test(test_search),
-        cmocka_unit_test(test_sort),
+        cmocka_unit_test(test_formats), cmocka_unit_test(test_allocated), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_search),  cmocka_unit_test(test_sort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

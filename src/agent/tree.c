@@ -1,0 +1,365 @@
+/* The index of a tree: reading it, adding to it, replacing it. */
+#include "tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum op {
+    OP_HEAD = 1, /* path: the root; oid: the tree's id (zeros: none); size: how many entries follow */
+    OP_SET,
+    OP_DROP,
+    OP_BOOT, /* path: the boot that the rest belongs to */
+};
+enum { INDEX_VERSION = 1, INDEX_MAX = 1 << 30, GIVE_UP_MS = 5000 };
+
+struct record { /* as it is on disk; the path with its NUL follows */
+    uint32_t sum;
+    uint16_t path_size;
+    uint8_t op, flags; /* of a head: the version */
+    uint16_t mode, stat_mode;
+    uint8_t oid[WIRE_OID_SIZE];
+    uint64_t size, mtime_ns, inode;
+};
+_Static_assert(sizeof(struct record) == 56, "no holes");
+
+static uint32_t hash(uint32_t h, const void *data, size_t len)
+{
+    const uint8_t *p = data;
+    while (len--)
+        h = (h ^ *p++) * 0x01000193u;
+    return h;
+}
+
+static uint32_t sum(const struct record *r, const char *path)
+{
+    return hash(hash(0x811c9dc5u, (const char *)r + sizeof r->sum, sizeof *r - sizeof r->sum), path, r->path_size);
+}
+
+/* ---- entries ---- */
+
+static uint32_t *slot_of(const struct tree *t, const char *path)
+{
+    uint32_t at = hash(0x811c9dc5u, path, strlen(path));
+    for (;; at++) {
+        uint32_t *slot = &t->slots[at & (t->slot_count - 1)];
+        if (!*slot || strcmp(t->entries[*slot - 1].path, path) == 0)
+            return slot;
+    }
+}
+
+struct tree_entry *tree_find(const struct tree *t, const char *path)
+{
+    uint32_t *slot = t->slot_count ? slot_of(t, path) : NULL;
+    return slot && *slot ? &t->entries[*slot - 1] : NULL;
+}
+
+/* path: lives as long as the tree */
+static struct tree_entry *entry_at(struct tree *t, const char *path)
+{
+    if (t->count == t->cap) {
+        t->cap = t->cap ? 2 * t->cap : 1024;
+        t->entries = xreallocarray(t->entries, t->cap, sizeof *t->entries);
+        t->slot_count = 2 * t->cap;
+        free(t->slots);
+        t->slots = xcalloc(t->slot_count, sizeof *t->slots);
+        for (uint32_t i = 0; i < t->count; i++)
+            *slot_of(t, t->entries[i].path) = i + 1;
+    }
+    uint32_t *slot = slot_of(t, path);
+    if (!*slot) {
+        t->entries[t->count] = (struct tree_entry){.path = path};
+        *slot = ++t->count;
+    }
+    return &t->entries[*slot - 1];
+}
+
+struct tree_entry *tree_entry(struct tree *t, const char *path)
+{
+    struct tree_entry *e = tree_find(t, path);
+    return e ? e : entry_at(t, arena_strdup(t->arena, path));
+}
+
+void tree_entry_stat(struct tree_entry *e, const struct stat *st)
+{
+    e->stat_mode = (uint16_t)st->st_mode;
+    e->size = (uint64_t)st->st_size;
+    e->mtime_ns = (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+    e->inode = st->st_ino;
+}
+
+bool tree_entry_is(const struct tree_entry *e, const struct stat *st)
+{
+    struct tree_entry now = {0};
+    tree_entry_stat(&now, st);
+    return now.stat_mode == e->stat_mode && now.size == e->size && now.mtime_ns == e->mtime_ns && now.inode == e->inode;
+}
+
+/* ---- reading ---- */
+
+static bool next_record(struct tree *t, struct record *r, const char **ret_path)
+{
+    size_t left = t->text.len - t->whole;
+    if (left < sizeof *r)
+        return false;
+    memcpy(r, t->text.data + t->whole, sizeof *r);
+    const char *path = t->text.data + t->whole + sizeof *r;
+    if (left - sizeof *r < r->path_size || !r->path_size || strnlen(path, r->path_size) != r->path_size - 1u ||
+        r->sum != sum(r, path))
+        return false;
+    t->whole += sizeof *r + r->path_size;
+    *ret_path = path;
+    return true;
+}
+
+static void take(struct tree *t, const struct record *r, const char *path, uint8_t flags)
+{
+    struct tree_entry *e = entry_at(t, path);
+    uint8_t base = e->flags & ENTRY_BASE;
+    memcpy(e->oid, r->oid, sizeof e->oid);
+    e->mode = r->mode;
+    e->stat_mode = r->stat_mode;
+    e->size = r->size;
+    e->mtime_ns = r->mtime_ns;
+    e->inode = r->inode;
+    e->flags = (uint8_t)((r->flags & ENTRY_ANY) | base | flags);
+}
+
+/* What another boot wrote, or nobody vouches for: not there, and sent again or removed at the end. */
+static void take_lost(struct tree *t, const struct record *r, const char *path)
+{
+    const struct tree_entry *e = tree_find(t, path);
+    if (!e || !(e->flags & ENTRY_BASE)) /* else what stat says tells which of the two is there */
+        take(t, r, path, ENTRY_GONE | ENTRY_STALE);
+}
+
+/* False: not usable; what was read so far is only what may be there. */
+static bool read_index(struct tree *t)
+{
+    struct record r;
+    const char *path;
+    if (!next_record(t, &r, &path) || r.op != OP_HEAD || r.flags != INDEX_VERSION || strcmp(path, t->root) != 0)
+        return false;
+    static const uint8_t none[WIRE_OID_SIZE];
+    bool complete = memcmp(r.oid, none, sizeof none) != 0;
+    for (size_t i = 0; complete && i < sizeof none; i++)
+        snprintf(t->id + 2 * i, 3, "%02x", r.oid[i]);
+    for (uint64_t left = r.size; left; left--) {
+        if (!next_record(t, &r, &path) || r.op != OP_SET || !wire_tree_path_valid(path))
+            return false;
+        take(t, &r, path, ENTRY_BASE);
+    }
+    for (bool ours = false; next_record(t, &r, &path);) {
+        struct tree_entry *e;
+        if (r.op == OP_BOOT) {
+            ours = strcmp(path, t->boot_id) == 0;
+            t->touched = true;
+        } else if (!wire_tree_path_valid(path) || (r.op != OP_SET && r.op != OP_DROP)) {
+            return false;
+        } else if (r.op == OP_SET && ours) {
+            take(t, &r, path, ENTRY_NEW);
+        } else if (r.op == OP_SET) {
+            take_lost(t, &r, path);
+        } else if (ours && (e = tree_find(t, path))) {
+            e->flags |= ENTRY_NEW | ENTRY_GONE;
+        }
+    }
+    return true;
+}
+
+void tree_open(struct tree *t, const struct ledger *l, const char *name, const char *root, struct arena *arena)
+{
+    *t = (struct tree){.arena = arena, .boot_id = l->boot_id, .fd = -1};
+    size_t base = strlen(l->base);
+    t->path = path_clean(ledger_node_path(l, root, arena));
+    t->inside = str_starts(t->path, l->base) && (t->path[base] == '/' || !t->path[base]);
+    t->root = t->inside ? arena_printf(arena, "@base%s", t->path + base) : t->path;
+    t->dir = t->inside ? arena_printf(arena, "%s/t/%s/%s", l->base, l->job, name)
+                       : arena_printf(arena, "%s/t/%s", l->job_dir, name);
+}
+
+void tree_read(struct tree *t, bool distrust)
+{
+    file_read(arena_printf(t->arena, "%s/index", t->dir), INDEX_MAX, &t->text, NULL);
+    if (read_index(t) && !distrust)
+        return;
+    t->fresh = true;
+    t->touched = false;
+    *t->id = 0;
+    for (uint32_t i = 0; i < t->count; i++)
+        t->entries[i].flags = ENTRY_GONE | ENTRY_STALE;
+}
+
+void tree_close(struct tree *t)
+{
+    if (t->fd > 2)
+        close(t->fd);
+    free(t->entries);
+    free(t->slots);
+    buf_free(&t->text);
+    buf_free(&t->added);
+    *t = (struct tree){.fd = -1};
+}
+
+/* ---- writing ---- */
+
+static void put_record(struct buf *out, struct record *r, const char *path)
+{
+    r->path_size = (uint16_t)(strlen(path) + 1);
+    r->sum = sum(r, path);
+    buf_append(out, r, sizeof *r);
+    buf_append(out, path, r->path_size);
+}
+
+static void put_entry(struct buf *out, enum op op, const struct tree_entry *e)
+{
+    struct record r = {.op = (uint8_t)op,
+                       .flags = e->flags & ENTRY_ANY,
+                       .mode = e->mode,
+                       .stat_mode = e->stat_mode,
+                       .size = e->size,
+                       .mtime_ns = e->mtime_ns,
+                       .inode = e->inode};
+    memcpy(r.oid, e->oid, sizeof r.oid);
+    put_record(out, &r, e->path);
+}
+
+static void put_boot(struct buf *out, const char *boot_id)
+{
+    put_record(out, &(struct record){.op = OP_BOOT}, boot_id);
+}
+
+void tree_add(struct tree *t, const struct tree_entry *e)
+{
+    put_entry(&t->added, OP_SET, e);
+}
+
+void tree_drop(struct tree *t, struct tree_entry *e)
+{
+    e->flags = (uint8_t)((e->flags & ~(unsigned)ENTRY_STALE) | ENTRY_NEW | ENTRY_GONE);
+    put_entry(&t->added, OP_DROP, e);
+}
+
+/* The complete tree of that id; without one a file to add to, which keeps in mind what may be there. */
+static int replace(struct tree *t, const char *id, struct error *err)
+{
+    struct buf all = {0};
+    struct record head = {.op = OP_HEAD, .flags = INDEX_VERSION};
+    if (id)
+        hex_decode(id, head.oid, sizeof head.oid);
+    for (uint32_t i = 0; i < t->count; i++)
+        head.size += id && !(t->entries[i].flags & ENTRY_GONE);
+    put_record(&all, &head, t->root);
+    if (!id)
+        put_boot(&all, "-");
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->entries[i].flags & ENTRY_GONE ? !id && t->entries[i].flags & ENTRY_STALE : id != NULL)
+            put_entry(&all, OP_SET, &t->entries[i]);
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/index", t->dir);
+    CLEANUP(cleanup_free) char *tmp = xasprintf("%s.new", path);
+    CLEANUP(cleanup_close) int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int rc = fd < 0 || write_all(fd, all.data, all.len) < 0 || rename(tmp, path) < 0 ? -1 : 0;
+    if (rc < 0) {
+        int errnum = errno;
+        unlink(tmp);
+        error_errno(err, ERROR_INFRA, errnum, "could not write \"%s\"", path);
+        errno = errnum;
+    }
+    t->whole = all.len;
+    buf_free(&all);
+    return rc;
+}
+
+static int open_to_add(struct tree *t, struct error *err)
+{
+    if (t->fresh && replace(t, NULL, err) < 0)
+        return -1;
+    t->fresh = false;
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/index", t->dir);
+    struct buf boot = {0};
+    put_boot(&boot, t->boot_id);
+    t->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (t->fd < 0 || ftruncate(t->fd, (off_t)t->whole) < 0 || write_all(t->fd, boot.data, boot.len) < 0) {
+        error_errno(err, ERROR_INFRA, errno, "could not write \"%s\"", path);
+        buf_free(&boot);
+        return -1;
+    }
+    t->whole += boot.len;
+    t->touched = true;
+    buf_free(&boot);
+    return 0;
+}
+
+int tree_flush(struct tree *t, struct error *err)
+{
+    if (!t->added.len)
+        return 0;
+    if (t->fd < 0 && open_to_add(t, err) < 0)
+        return -1;
+    if (write_all(t->fd, t->added.data, t->added.len) < 0) {
+        error_errno(err, ERROR_INFRA, errno, "could not write \"%s/index\"", t->dir);
+        int rc = ftruncate(t->fd, (off_t)t->whole); /* what follows half a record would not be read */
+        (void)rc;
+        return -1;
+    }
+    t->whole += t->added.len;
+    buf_clear(&t->added);
+    return 0;
+}
+
+int tree_commit(struct tree *t, const char *id, struct error *err)
+{
+    return replace(t, id, err);
+}
+
+/* ---- looking ---- */
+
+bool tree_there(const struct ledger *l, const char *name, const char *root, const char *id)
+{
+    struct tree t;
+    struct arena *arena = arena_create();
+    CLEANUP(cleanup_free) struct dirs *d = xcalloc(1, sizeof *d);
+    uint64_t end = mono_ns() + GIVE_UP_MS * UINT64_C(1000000);
+    tree_open(&t, l, name, root, arena);
+    tree_read(&t, false);
+    d->root_fd = open(t.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool there = d->root_fd >= 0 && *id && str_eq(t.id, id) && !t.touched;
+    for (uint32_t i = 0; i < t.count && there; i++) {
+        const struct tree_entry *e = &t.entries[i];
+        const char *file;
+        struct stat st;
+        int fd = dirs_enter(d, e->path, &file, NULL, NULL);
+        there = fd >= 0 && fstatat(fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                ((e->flags & ENTRY_ANY) || tree_entry_is(e, &st)) &&
+                (i % 256 || mono_ns() < end); /* the peer waits; a transfer that finds nothing to do does not hurry */
+    }
+    dirs_leave(d, 0);
+    cleanup_close(&d->root_fd);
+    tree_close(&t);
+    arena_destroy(arena);
+    return there;
+}
+
+void tree_each_root(const struct ledger *l, void (*fn)(void *context, const char *root), void *context)
+{
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/t", l->job_dir);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir));) {
+        CLEANUP(cleanup_free) char *file = xasprintf("%s/%s/index", path, e->d_name);
+        CLEANUP(cleanup_close) int fd = open(file, O_RDONLY | O_CLOEXEC);
+        char head[sizeof(struct record) + WIRE_PATH_MAX + 1];
+        struct tree t = {.text = {.data = head}};
+        ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof head);
+        struct record r;
+        const char *root;
+        t.text.len = n > 0 ? (size_t)n : 0;
+        if (next_record(&t, &r, &root) && r.op == OP_HEAD)
+            fn(context, root);
+    }
+    closedir(dir);
+}

@@ -1,0 +1,88 @@
+/*
+ * Trees on a node: the index of what a transfer wrote, and the folders that it writes to.
+ *
+ * The index is one file of records: a head, as many entries as the head says (the complete tree of its id), then
+ * what a transfer under way has changed since. That part begins with the boot's id and counts for that boot only.
+ * At the end of the transfer a new file takes the old one's place. Each record has a check sum; reading ends at the
+ * first that is not whole.
+ */
+#ifndef RHRUN_AGENT_TREE_H
+#define RHRUN_AGENT_TREE_H
+
+#include "internal.h"
+
+#include <sys/stat.h>
+
+enum entry_flag {
+    ENTRY_ANY = 1,    /* on disk: whatever is there is good enough */
+    ENTRY_BASE = 2,   /* of the complete tree */
+    ENTRY_NEW = 4,    /* written or removed since */
+    ENTRY_GONE = 8,   /* not there, or changed */
+    ENTRY_STALE = 16, /* may not have survived: sent again, or removed at the end */
+};
+struct tree_entry {
+    const char *path;
+    uint8_t oid[WIRE_OID_SIZE];
+    uint16_t mode;      /* as in struct wire_file */
+    uint16_t stat_mode; /* the rest is as stat said when it was written */
+    uint8_t flags;
+    uint64_t size, mtime_ns, inode;
+};
+struct tree {
+    char *dir;  /* of the index: absolute */
+    char *root; /* as in the index: "@base/...", else absolute */
+    char *path; /* of the root: absolute */
+    const char *boot_id;
+    bool inside;                    /* the root is below the base folder */
+    char id[2 * WIRE_OID_SIZE + 1]; /* of the complete tree; "" = none */
+    bool touched;                   /* and a transfer has begun to change it */
+    struct tree_entry *entries;
+    uint32_t count, cap;
+    uint32_t *slots; /* hash table: 1 + index of an entry */
+    uint32_t slot_count;
+    struct arena *arena; /* of new paths */
+    struct buf text;     /* the file as it was read: older paths lie in it */
+    size_t whole;        /* bytes of it that are records */
+    bool fresh;          /* there is no usable file: one has to be made before anything is added */
+    int fd;              /* to add to, or -1 */
+    struct buf added;    /* records that are not written yet */
+};
+
+/* Where a tree's index is (root: a node path), and what it says: no file is the same as an empty one. distrust: nothing
+ * counts. The strings lie in the arena; to be closed in any case. */
+void tree_open(struct tree *t, const struct ledger *l, const char *name, const char *root, struct arena *arena);
+void tree_read(struct tree *t, bool distrust);
+void tree_close(struct tree *t);                                      /* takes a zeroed one */
+struct tree_entry *tree_find(const struct tree *t, const char *path); /* or NULL */
+/* The entry of that path, which is new if need be; its other fields are to be set, then tree_add called. */
+struct tree_entry *tree_entry(struct tree *t, const char *path);
+void tree_add(struct tree *t, const struct tree_entry *e); /* to the file, by the next tree_flush */
+void tree_drop(struct tree *t, struct tree_entry *e);      /* likewise: it is not there any more */
+int tree_flush(struct tree *t, struct error *err);
+/* The entries that are not gone are the complete tree `id` from now on. */
+int tree_commit(struct tree *t, const char *id, struct error *err);
+void tree_entry_stat(struct tree_entry *e, const struct stat *st);
+bool tree_entry_is(const struct tree_entry *e, const struct stat *st); /* unchanged */
+/* The complete tree of that id, every file unchanged. */
+bool tree_there(const struct ledger *l, const char *name, const char *root, const char *id);
+/* Calls fn with the root of each tree that is not below the base folder. */
+void tree_each_root(const struct ledger *l, void (*fn)(void *context, const char *root), void *context);
+
+/* ---- dirs.c: the folders below a root, step by step and never through a link ---- */
+enum { DIRS_DEPTH = 200 };
+struct dirs {
+    int root_fd;
+    size_t depth;
+    int fds[DIRS_DEPTH];
+    size_t ends[DIRS_DEPTH]; /* where each one's name ends in path */
+    char path[WIRE_PATH_MAX + 2];
+};
+/* The folder that holds the file `path`, and the file's name in it; -1 with errno. It stays open until another is
+ * entered. in_the_way: called for what is no folder, with its path; removes it or returns -1 with errno. NULL: nothing is
+ * made. */
+int dirs_enter(struct dirs *d, const char *path, const char **ret_name,
+               int (*in_the_way)(void *context, int dir_fd, const char *name, const char *path), void *context);
+void dirs_leave(struct dirs *d, size_t depth); /* all folders below that depth */
+void dirs_prune(struct dirs *d);               /* removes the folder last entered if it is empty, and so on upwards */
+
+#endif
