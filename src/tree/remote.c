@@ -87,7 +87,7 @@ static int job_run(struct remote_job *job, struct error *err)
     if (!done) {
         job->abandoned = true; /* it stops at its next step, if there is one */
         if (job->child)
-            (void)kill(job->child, SIGKILL);
+            (void)kill(-job->child, SIGKILL); /* a session of its own: what it started too */
     }
     (void)pthread_mutex_unlock(&job->lock);
     if (!done) {

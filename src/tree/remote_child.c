@@ -94,7 +94,7 @@ int remote_child_end(struct remote_job *job, struct remote_child *c, bool stop, 
     job->child = 0; /* nobody else kills it from here: its id may be another's soon */
     (void)pthread_mutex_unlock(&job->lock);
     if (stop)
-        (void)kill(c->pid, SIGTERM);
+        (void)kill(-c->pid, SIGTERM);
     while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (ret_said)

@@ -71,9 +71,15 @@ void remote_ssh_free(struct remote_ssh *ssh)
 /* What ssh said says more than "early EOF". */
 static int ended(struct ssh_transport *t)
 {
-    char said[400] = "";
+    char said[2048] = "";
     (void)remote_child_end(t->job, &t->child, false, said, sizeof said);
-    git_error_set_str(GIT_ERROR_SSH, *said ? said : "ssh ended");
+    /* Of a changed host key it says a page, and where the old one is near its end. */
+    const char *offending = strstr(said, "Offending ");
+    CLEANUP(cleanup_free)
+    char *changed = offending && strstr(said, "Host key verification failed")
+                        ? xasprintf("its host key has changed (Host key verification failed): %.150s", offending)
+                        : NULL;
+    git_error_set_str(GIT_ERROR_SSH, changed ? changed : *said ? said : "ssh ended");
     return -1;
 }
 

@@ -62,10 +62,12 @@ static int connect_to(struct remote_job *job, git_remote *remote)
 
 static int unreachable(struct remote_job *job, const char *what)
 {
-    (void)tree_git_error(&job->err, ERROR_INFRA, "could not %s \"%s\"", what, job->url);
     const char *text = job->err.text;
+    (void)tree_git_error(&job->err, ERROR_INFRA, "could not %s \"%s\"", what, job->url);
+    if (strstr(text, "unsupported URL protocol") && !strstr(job->url, "://")) /* it took a path for no repository */
+        return error_set(&job->err, ERROR_INFRA, "there is no git repository at \"%s\"", job->url);
     struct remote_ssh ssh = {.host = NULL};
-    if (strstr(text, "IDENTIFICATION HAS CHANGED") || strstr(text, "Host key verification failed")) {
+    if (strstr(text, "Host key verification failed")) {
         if (remote_ssh_parse(job->url, &ssh))
             error_hint(&job->err,
                        "its host key is unknown or has changed: compare it with what its owner says (ssh%s%s %s), then "
@@ -77,7 +79,7 @@ static int unreachable(struct remote_job *job, const char *what)
                    "nothing can be asked here: load the key into ssh-agent (ssh-add KEY), or name one without a "
                    "passphrase in ~/.ssh/config (IdentityFile)");
     } else if (strstr(text, "certificate")) {
-        error_hint(&job->err, "%s", "SSL_CERT_FILE=FILE names the certificates to trust");
+        error_hint(&job->err, "%s", "GIT_SSL_CAINFO=FILE names the certificates to trust");
     } else if (strstr(text, "credentials") || strstr(text, "authentication")) {
         error_hint(&job->err, "%s", "set up a credential helper for git (git config credential.helper), or use ssh");
     }
@@ -282,9 +284,25 @@ static char *url_instead(git_repository *repository, const char *url)
     return instead;
 }
 
+/* Whose certificates count: what the user says, else what libgit2 was built with. */
+static void trust(git_repository *repository)
+{
+    git_config *config = NULL;
+    const char *file = getenv("GIT_SSL_CAINFO");
+    if (!file)
+        file = getenv("SSL_CERT_FILE");
+    if (git_repository_config_snapshot(&config, repository) == 0 && !file &&
+        git_config_get_string(&file, config, "http.sslCAInfo") < 0)
+        file = NULL;
+    if (file && *file)
+        (void)git_libgit2_opts(GIT_OPT_SET_SSL_CERT_LOCATIONS, file, NULL);
+    git_config_free(config);
+}
+
 static int remote_create(struct remote_job *job, git_repository *repository, git_remote **ret)
 {
     CLEANUP(cleanup_free) char *url = url_instead(repository, job->url);
+    trust(repository);
     git_remote_create_options options;
     (void)git_remote_create_options_init(&options, GIT_REMOTE_CREATE_OPTIONS_VERSION);
     options.repository = repository;
