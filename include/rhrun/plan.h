@@ -55,6 +55,7 @@ struct step_kind {
                  struct arena *arena, struct step_fetch *ret, struct error *err);
     bool verify; /* installs: where an earlier step with `verify` ran in this run, a kept one is run too: its RUN looks first whether
                     what it installed is still as it left it, and does no more then */
+    bool renews; /* when it runs, what later steps left is gone (a venv made anew): those that chain to it run too */
 };
 
 struct plan_step {
@@ -107,9 +108,9 @@ struct plan {
     struct plan_step *steps; /* in order; set-up first, then prolog, launch, epilog */
     size_t step_count;
     const char *hash;        /* over all keys: "done" means the latest run of the variant has the same */
-    bool ranks_known;        /* false: nproc is auto/cpu/gpu and facts are not there yet */
+    bool ranks_known;        /* false: nproc is auto/cpu/gpu and facts are not there yet, or torchrun gives the ranks */
     uint32_t *nproc;         /* per node; 0 = not known yet */
-    uint32_t world_size;
+    uint32_t world_size;     /* 0 = not known */
     struct plan_rank *ranks; /* world_size of them, when known */
 };
 
@@ -192,6 +193,8 @@ struct plan_decision {
 /* decisions[step * node_count + node]. A step whose earlier input step runs again runs again only where keys chain. */
 void plan_decide(const struct plan *plan, const struct plan_record *records /* same layout */, bool online,
                  struct arena *arena, struct plan_decision *ret_decisions);
+/* Does a run of `step` make a later one run that is kept otherwise? By kind->verify and kind->renews. */
+bool plan_looks_again(const struct plan *plan, const struct plan_step *step, const struct plan_step *later);
 /* Names of the inputs that differ between a recorded JSON object and the step: "run, env HF_HOME"; NULL when none. */
 const char *plan_changed_inputs(const struct plan_step *step, const char *recorded_json, struct arena *arena);
 /* {"run": "…", ...} as kept in events */

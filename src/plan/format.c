@@ -213,7 +213,10 @@ static void put_ranks(const struct plan *plan, bool verbose, struct buf *b)
     if (!plan->spec->distributed.present)
         return;
     if (!plan->ranks_known) {
-        buf_puts(b, "\n  ranks: known once the nodes have told their CPUs and GPUs\n");
+        bool own = plan->spec->distributed.launcher == LAUNCHER_TORCHRUN || plan->world_size > 0;
+        buf_printf(b, "\n  ranks: %s\n",
+                   own ? "given by torchrun when its nodes have met"
+                       : "known once the nodes have told their CPUs and GPUs");
         return;
     }
     buf_printf(b, "\n  %u ranks\n", plan->world_size);

@@ -1,4 +1,4 @@
-/* The rank table of the native launch: node by node in the order of the slots. */
+/* The rank table: node by node in the order of the slots. */
 #include "internal.h"
 
 static int count_of(const struct plan *plan, uint32_t node, const struct plan_facts *f, uint32_t *ret,
@@ -25,6 +25,9 @@ static int count_of(const struct plan *plan, uint32_t node, const struct plan_fa
             return -1;
         }
         break;
+    case NPROC_XPU: /* torchrun finds out */
+        *ret = 0;
+        return 0;
     case NPROC_AUTO:
         n = f->gpus ? f->gpus : f->cpus;
         break;
@@ -34,6 +37,19 @@ static int count_of(const struct plan *plan, uint32_t node, const struct plan_fa
                          PLAN_NPROC_MAX);
     *ret = n;
     return 0;
+}
+
+/* Ranks of torchrun are by node where the nodes have a fixed order and rhrun says how many workers there are. */
+static bool is_ordered(const struct spec *spec)
+{
+    const struct spec_distributed *d = &spec->distributed;
+    const struct spec_text *backend = spec_flag_value(d, "rdzv_backend");
+    if (backend && !str_eq(backend->text, "static"))
+        return false;
+    bool counted = d->nproc.kind == NPROC_COUNT;
+    for (size_t i = 0; i < spec->host_count; i++)
+        counted = counted && (!spec->hosts[i].has_nproc || spec->hosts[i].nproc.kind == NPROC_COUNT);
+    return d->launcher != LAUNCHER_TORCHRUN || counted;
 }
 
 int plan_check_node(const struct plan *plan, uint32_t node, const struct plan_facts *facts, struct error *err)
@@ -61,10 +77,10 @@ int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct ar
     if (total > PLAN_RANKS_MAX)
         return error_set(err, ERROR_SPEC, "%llu workers, but at most %d are possible in a launch",
                          (unsigned long long)total, PLAN_RANKS_MAX);
-    plan->ranks_known = known;
+    plan->ranks_known = known && is_ordered(plan->spec);
     plan->world_size = known ? (uint32_t)total : 0;
     plan->ranks = NULL;
-    if (!known)
+    if (!plan->ranks_known)
         return 0;
     plan->ranks = arena_array(arena, total, sizeof *plan->ranks);
     uint32_t rank = 0;

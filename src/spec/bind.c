@@ -1,40 +1,14 @@
-/* Binding distributed and the entrypoint: the tree's values as typed data, expressions checked. */
+/* Binding the entrypoint: the tree's values as typed data, expressions checked. */
 #include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What the entrypoint's texts may name: without `distributed` its process has no rank. */
+/* What the entrypoint's texts may name: a rank only where rhrun starts the ranks itself. */
 static struct expr_rules of_launch(const struct load *l)
 {
-    return (struct expr_rules){.scope = l->spec->distributed.present ? SCOPE_RANK : SCOPE_NODE};
+    return (struct expr_rules){.scope = spec_has_ranks(&l->spec->distributed) ? SCOPE_RANK : SCOPE_NODE};
 }
-
-static uint32_t bounded(const struct doc_node *object, const char *key, int64_t otherwise, int64_t max)
-{
-    int64_t n = doc_get_int(object, key, otherwise);
-    return n < 0 || n > max ? (uint32_t)otherwise : (uint32_t)n;
-}
-
-void distributed_bind(struct load *l)
-{
-    const struct doc_node *node = doc_get(l->root, "distributed");
-    struct spec_distributed *d = &l->spec->distributed;
-    d->nproc = (struct spec_nproc){.kind = NPROC_COUNT, .count = 1};
-    d->launcher = "native";
-    if (!is_object(node))
-        return;
-    d->present = true;
-    d->place = place_of(node);
-    d->nnodes = bounded(node, "nnodes", 0, SPEC_HOSTS_MAX);
-    if (d->nnodes > 0)
-        l->nnodes = doc_get(node, "nnodes");
-    nproc_of(doc_get(node, "nproc_per_node"), &d->nproc);
-    d->max_restarts = bounded(node, "max_restarts", 0, 1000);
-    d->master_port = bounded(node, "master_port", 0, UINT16_MAX);
-}
-
-/* ---- the entrypoint ---- */
 
 static const char *const forms[] = {
     [ENTRY_SCRIPT] = "script", [ENTRY_MODULE] = "module",     [ENTRY_COMMAND] = "command",

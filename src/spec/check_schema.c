@@ -35,9 +35,6 @@ static const char *const later_keys[] = {
     "/cluster/disk",
     "/cluster/image",
     "/cluster/hosts/*/devices",
-    "/distributed/rdzv_backend",
-    "/distributed/launcher_args",
-    "/distributed/rdzv_endpoint",
     NULL,
 };
 

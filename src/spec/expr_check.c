@@ -163,9 +163,14 @@ static void check_name(struct check *c, const struct expr *e)
         bool rank = expr_name_scope(e->name) == SCOPE_RANK;
         struct diagnostic *d = report(c, e->at, e->end, "\"%s\" is not known here", e->whole);
         if (!rank)
-            diagnostic_hint(d, "it is known on the nodes only: in run and to of set-up, in python, outputs and entrypoint");
+            diagnostic_hint(
+                d, "it is known on the nodes only: in run and to of set-up, in python, outputs and entrypoint");
+        else if (c->spec->distributed.present && !spec_has_ranks(&c->spec->distributed))
+            diagnostic_hint(d, "launcher %s gives the ranks: the program finds its own in the environment",
+                            spec_launchers[c->spec->distributed.launcher]);
         else if (c->spec->distributed.present)
-            diagnostic_hint(d, "it is known to workers only: in script, module, command, run, args, kwargs and entrypoint.env");
+            diagnostic_hint(
+                d, "it is known to workers only: in script, module, command, run, args, kwargs and entrypoint.env");
         else
             diagnostic_hint(d, "without distributed there is one plain process, which has no rank");
     }

@@ -25,7 +25,7 @@ struct load {
     struct doc_node *root; /* of the document, overrides applied; may be of any type */
     struct diagnostics *diagnostics;
     struct error *err;
-    const struct doc_node *nnodes; /* distributed.nnodes where it is an integer, or NULL */
+    const struct doc_node *nnodes; /* distributed.nnodes where it is a number or MIN:MAX, or NULL */
     bool hosts_failed;             /* no use in checking counts against hosts */
 };
 
@@ -36,13 +36,15 @@ void schema_check_cluster(struct load *l, const struct doc_node *node); /* a clu
 void params_bind(struct load *l);
 void env_bind(struct load *l);           /* spec.env, entrypoint.env */
 void secrets_bind(struct load *l);
-void distributed_bind(struct load *l);
+void distributed_bind(struct load *l);   /* counts and launcher */
 void cluster_bind(struct load *l);       /* hosts and nnodes */
 void sources_bind(struct load *l);       /* workdir and files */
 void python_bind(struct load *l);
 void setup_bind(struct load *l);         /* packages, requirements and setup, activate */
 void entrypoint_bind(struct load *l);
 void outputs_bind(struct load *l);
+void distributed_bind_flags(struct load *l); /* what goes to the launcher; then distributed_check */
+void distributed_check(struct load *l);  /* distributed_rules.c */
 void rules_check(struct load *l);        /* what crosses keys */
 const struct doc_node *spec_normalise(const struct load *l);
 /* The git remote and the path in the repository ("https://host/x.git#jobs/a.yaml"), else real_path itself. */

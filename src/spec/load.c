@@ -108,6 +108,7 @@ static void bind_all(struct load *l)
     setup_bind(l);
     entrypoint_bind(l);
     outputs_bind(l);
+    distributed_bind_flags(l);
     rules_check(l);
 }
 

@@ -55,7 +55,7 @@ static struct doc_node *duration(struct arena *a, uint64_t ms)
 
 static struct doc_node *nproc_node(struct arena *a, const struct spec_nproc *n)
 {
-    static const char *const words[] = {"", "cpu", "gpu", "auto"};
+    static const char *const words[] = {"", "cpu", "gpu", "xpu", "auto"};
     return n->kind == NPROC_COUNT ? doc_new_int(a, n->count) : doc_new_string(a, words[n->kind]);
 }
 
@@ -252,12 +252,20 @@ static struct doc_node *outputs_node(struct arena *a, const struct spec *spec)
     return list;
 }
 
-static struct doc_node *distributed_node(struct arena *a, const struct spec_distributed *d)
+static struct doc_node *distributed_node(const struct load *l, const struct spec_distributed *d)
 {
+    struct arena *a = l->arena;
     struct doc_node *object = doc_new_object(a);
-    doc_set(a, object, "nnodes", doc_new_int(a, d->nnodes));
+    doc_set(a, object, "nnodes",
+            d->min_nodes == d->nnodes ? doc_new_int(a, d->nnodes)
+                                      : doc_new_string(a, arena_printf(a, "%u:%u", d->min_nodes, d->nnodes)));
     doc_set(a, object, "nproc_per_node", nproc_node(a, &d->nproc));
-    put_text(a, object, "launcher", d->launcher);
+    put_text(a, object, "launcher", spec_launchers[d->launcher]);
+    put_texts(a, object, "launcher_args", &d->launcher_args);
+    for (size_t i = 0; i < d->flag_count; i++) {
+        const char *key = d->flags[i].flag->name;
+        doc_set(a, object, key, doc_clone(a, doc_get(doc_get(l->root, "distributed"), key)));
+    }
     doc_set(a, object, "max_restarts", doc_new_int(a, d->max_restarts));
     doc_set(a, object, "master_port", doc_new_int(a, d->master_port));
     return object;
@@ -306,7 +314,7 @@ const struct doc_node *spec_normalise(const struct load *l)
     doc_set(a, root, "setup", setup);
     put_text(a, root, "activate", spec->activate.text);
     if (spec->distributed.present)
-        doc_set(a, root, "distributed", distributed_node(a, &spec->distributed));
+        doc_set(a, root, "distributed", distributed_node(l, &spec->distributed));
     doc_set(a, root, "entrypoint", entrypoint_node(a, &spec->entrypoint));
     if (spec->output_count > 0)
         doc_set(a, root, "outputs", outputs_node(a, spec));

@@ -102,8 +102,8 @@ bool nproc_of(const struct doc_node *node, struct spec_nproc *ret)
         *ret = (struct spec_nproc){.kind = NPROC_COUNT, .count = (uint32_t)n};
         return true;
     }
-    static const char *const words[] = {"cpu", "gpu", "auto"};
-    static const enum spec_nproc_kind kinds[] = {NPROC_CPU, NPROC_GPU, NPROC_AUTO};
+    static const char *const words[] = {"cpu", "gpu", "xpu", "auto"};
+    static const enum spec_nproc_kind kinds[] = {NPROC_CPU, NPROC_GPU, NPROC_XPU, NPROC_AUTO};
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (strcmp(node->text, words[i]) == 0) {
             *ret = (struct spec_nproc){.kind = kinds[i]};

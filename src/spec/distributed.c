@@ -1,0 +1,184 @@
+/*
+ * Binding `distributed`: the counts first, since hosts and expressions depend on them; the flags that go to the
+ * launcher once params and hosts are known. What crosses these keys is in distributed_rules.c.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const spec_launchers[] = {
+    [LAUNCHER_NATIVE] = "native",       [LAUNCHER_TORCHRUN] = "torchrun", [LAUNCHER_ACCELERATE] = "accelerate",
+    [LAUNCHER_DEEPSPEED] = "deepspeed", [LAUNCHER_MPIRUN] = "mpirun",     NULL,
+};
+
+bool spec_has_ranks(const struct spec_distributed *d)
+{
+    return d->present && d->launcher == LAUNCHER_NATIVE;
+}
+
+const struct spec_text *spec_flag_value(const struct spec_distributed *d, const char *name)
+{
+    for (size_t i = 0; i < d->flag_count; i++)
+        if (strcmp(d->flags[i].flag->name, name) == 0)
+            return &d->flags[i].value;
+    return NULL;
+}
+
+static uint32_t bounded(const struct doc_node *object, const char *key, int64_t otherwise, int64_t max)
+{
+    int64_t n = doc_get_int(object, key, otherwise);
+    return n < 0 || n > max ? (uint32_t)otherwise : (uint32_t)n;
+}
+
+/* N or "MIN:MAX". What is neither was told by the schema. */
+static void bind_nnodes(struct load *l, const struct doc_node *node, struct spec_distributed *d)
+{
+    int64_t n;
+    unsigned long min = 0, max = 0;
+    char *end = NULL;
+    if (!is_scalar(node))
+        return;
+    if (doc_is_integer(node, &n)) {
+        min = max = n >= 1 && n <= SPEC_HOSTS_MAX ? (unsigned long)n : 0;
+    } else if (node->type == DOC_STRING) {
+        min = strtoul(node->text, &end, 10);
+        if (*end != ':')
+            return;
+        max = strtoul(end + 1, &end, 10);
+        if (*end || min < 1 || max < 1 || min > SPEC_HOSTS_MAX || max > SPEC_HOSTS_MAX)
+            return;
+        if (min > max) {
+            diagnostic_expected(
+                fault(l, place_of(node), "nnodes is %s: the first number is the larger one", node->text), "MIN:MAX");
+            return;
+        }
+    }
+    if (max == 0)
+        return;
+    d->min_nodes = (uint32_t)min;
+    d->nnodes = (uint32_t)max;
+    l->nnodes = node;
+}
+
+void distributed_bind(struct load *l)
+{
+    const struct doc_node *node = doc_get(l->root, "distributed");
+    struct spec_distributed *d = &l->spec->distributed;
+    d->nproc = (struct spec_nproc){.kind = NPROC_COUNT, .count = 1};
+    if (!is_object(node))
+        return;
+    d->present = true;
+    d->place = place_of(node);
+    bind_nnodes(l, doc_get(node, "nnodes"), d);
+    nproc_of(doc_get(node, "nproc_per_node"), &d->nproc);
+    const char *launcher = doc_get_string(node, "launcher", "native");
+    for (size_t i = 0; spec_launchers[i]; i++)
+        if (strcmp(launcher, spec_launchers[i]) == 0)
+            d->launcher = (enum spec_launcher)i;
+    d->max_restarts = bounded(node, "max_restarts", 0, 1000);
+    d->master_port = bounded(node, "master_port", 0, UINT16_MAX);
+}
+
+/* ---- flags ---- */
+
+static bool is_bound_above(const char *name)
+{
+    return str_eq(name, "nnodes") || str_eq(name, "nproc_per_node") || str_eq(name, "max_restarts") ||
+           str_eq(name, "master_port");
+}
+
+static struct spec_text made(struct load *l, const struct doc_node *node, struct buf *text)
+{
+    struct spec_text ret = {.text = arena_strdup(l->arena, text->data ? text->data : ""), .place = place_of(node)};
+    buf_free(text);
+    return ret;
+}
+
+/* "a,b"; doubled: a comma within an item is written twice. */
+static struct spec_text joined(struct load *l, const struct doc_node *node, bool doubled)
+{
+    struct spec_texts items = texts_now(l, node, false);
+    struct buf text = {0};
+    for (size_t i = 0; i < items.count; i++) {
+        if (i > 0)
+            buf_putc(&text, ',');
+        for (const char *p = items.items[i].text; *p; p++)
+            buf_puts(&text, *p == ',' && doubled ? ",," : (char[]){*p, 0});
+    }
+    return made(l, node, &text);
+}
+
+/* "key=value,...": torch splits it at commas and has no way to write one. */
+static struct spec_text mapped(struct load *l, const struct doc_node *node)
+{
+    struct buf text = {0};
+    for (size_t i = 0; i < node->count; i++) {
+        const struct doc_member *m = &node->members[i];
+        struct spec_text value = text_now(l, m->value);
+        if (!value.text)
+            continue;
+        if (strchr(value.text, ',') || !*value.text || !*m->key || strpbrk(m->key, ",= "))
+            fault(l, place_of(m->value),
+                  *value.text ? "%s cannot have a comma, which torchrun takes for its end" : "%s needs a value",
+                  m->key);
+        buf_printf(&text, "%s%s=%s", i ? "," : "", m->key, value.text);
+    }
+    return made(l, node, &text);
+}
+
+/* False: nothing to say. */
+static bool flag_value(struct load *l, const struct torchrun_flag *flag, const struct doc_node *node,
+                       struct spec_text *ret)
+{
+    switch (flag->type) {
+    case TORCHRUN_BOOLEAN:
+        *ret = (struct spec_text){.text = "", .place = place_of(node)};
+        return node->type == DOC_BOOL && node->boolean;
+    case TORCHRUN_RANKS:
+    case TORCHRUN_SIGNALS:
+    case TORCHRUN_LIST:
+        if (is_array(node))
+            *ret = joined(l, node, flag->type == TORCHRUN_LIST);
+        return is_array(node);
+    case TORCHRUN_MAP:
+        if (is_object(node))
+            *ret = mapped(l, node);
+        return is_object(node) && node->count > 0;
+    case TORCHRUN_INTEGER:
+    case TORCHRUN_NUMBER:
+    case TORCHRUN_CHOICE:
+    case TORCHRUN_STD:
+    case TORCHRUN_STRING:
+        break;
+    }
+    *ret = checked(l, node, &on_node, false);
+    return ret->text != NULL;
+}
+
+void distributed_bind_flags(struct load *l)
+{
+    const struct doc_node *node = doc_get(l->root, "distributed");
+    struct spec_distributed *d = &l->spec->distributed;
+    size_t count = 0;
+    if (!is_object(node))
+        return;
+    if (d->min_nodes == 0)
+        d->min_nodes = d->nnodes;
+    while (torchrun_flags[count].name)
+        count++;
+    d->flags = arena_array(l->arena, count, sizeof *d->flags);
+    for (size_t i = 0; i < count; i++) {
+        const struct torchrun_flag *flag = &torchrun_flags[i];
+        const struct doc_node *given = is_bound_above(flag->name) ? NULL : doc_get(node, flag->name);
+        struct spec_text value;
+        if (given && flag_value(l, flag, given, &value))
+            d->flags[d->flag_count++] = (struct spec_flag){flag, value};
+    }
+    const struct doc_node *words = doc_get(node, "launcher_args");
+    size_t cap = 0;
+    for (size_t i = 0; is_array(words) && i < words->count; i++)
+        if (is_scalar(words->items[i]))
+            texts_add(l, &d->launcher_args, &cap, checked(l, words->items[i], &on_node, false));
+    distributed_check(l);
+}

@@ -1,0 +1,301 @@
+/*
+ * What crosses the keys of `distributed`: keys that a launcher does not know, and what torchrun would take without a
+ * word and then ignore, or wait for until it times out.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct doc_node *key(const struct load *l, const char *name)
+{
+    return doc_get(doc_get(l->root, "distributed"), name);
+}
+
+static bool given(const struct load *l, const char *name)
+{
+    return key(l, name) != NULL;
+}
+
+static struct diagnostic *fault_at(struct load *l, const char *name, const char *fmt, ...) FORMAT(3, 4);
+static struct diagnostic *fault_at(struct load *l, const char *name, const char *fmt, ...)
+{
+    const struct doc_node *node = doc_get(l->root, "distributed");
+    const struct doc_member *m = doc_get_member(node, name, strlen(name));
+    va_list ap;
+    va_start(ap, fmt);
+    CLEANUP(cleanup_free) char *message = xvasprintf(fmt, ap);
+    va_end(ap);
+    return fault(l, m ? place_of(m->value) : place_of(node), "%s", message);
+}
+
+/* ---- which launcher knows which key ---- */
+
+static const char *const common[] = {"nnodes", "nproc_per_node", "launcher", "max_restarts", "master_port", NULL};
+static const char *const of_accelerate[] = {"launcher_args", "rdzv_backend", "rdzv_conf", "monitor_interval",
+                                            "role",          "log_dir",      "tee",       NULL};
+
+static bool in(const char *const *list, const char *word)
+{
+    for (; *list; list++)
+        if (strcmp(*list, word) == 0)
+            return true;
+    return false;
+}
+
+static bool knows(enum spec_launcher launcher, const char *name)
+{
+    if (in(common, name))
+        return true;
+    switch (launcher) {
+    case LAUNCHER_NATIVE:
+        return false;
+    case LAUNCHER_TORCHRUN:
+        return true;
+    case LAUNCHER_ACCELERATE:
+        return in(of_accelerate, name);
+    case LAUNCHER_DEEPSPEED:
+    case LAUNCHER_MPIRUN:
+        break;
+    }
+    return str_eq(name, "launcher_args");
+}
+
+static void check_known(struct load *l)
+{
+    const struct doc_node *node = doc_get(l->root, "distributed");
+    enum spec_launcher launcher = l->spec->distributed.launcher;
+    for (size_t i = 0; i < node->count; i++) {
+        const char *name = node->members[i].key;
+        bool any = false;
+        struct buf others = {0};
+        for (int other = 0; spec_launchers[other]; other++)
+            if (knows((enum spec_launcher)other, name) &&
+                (in(common, name) || torchrun_flag_find(name, strlen(name)) || str_eq(name, "launcher_args"))) {
+                buf_printf(&others, "%s%s", any ? " or " : "", spec_launchers[other]);
+                any = true;
+            }
+        if (any && !knows(launcher, name))
+            diagnostic_hint(
+                fault(l, node->members[i].key_place, "launcher %s has no %s", spec_launchers[launcher], name),
+                "launcher: %s has it", others.data);
+        buf_free(&others);
+    }
+}
+
+/* ---- what a launcher can start ---- */
+
+static bool has_xpu(const struct load *l, struct place *ret)
+{
+    const struct spec *spec = l->spec;
+    *ret = spec->distributed.place;
+    if (spec->distributed.nproc.kind == NPROC_XPU) {
+        *ret = place_of(key(l, "nproc_per_node"));
+        return true;
+    }
+    for (size_t i = 0; i < spec->host_count; i++)
+        if (spec->hosts[i].has_nproc && spec->hosts[i].nproc.kind == NPROC_XPU) {
+            *ret = spec->hosts[i].place;
+            return true;
+        }
+    return false;
+}
+
+static void check_launcher(struct load *l)
+{
+    const struct spec_distributed *d = &l->spec->distributed;
+    const struct spec_entrypoint *e = &l->spec->entrypoint;
+    const char *name = spec_launchers[d->launcher];
+    struct place place;
+    if (has_xpu(l, &place) && d->launcher != LAUNCHER_TORCHRUN)
+        diagnostic_hint(fault(l, place, "nproc_per_node is xpu, which only torchrun can count"),
+                        "launcher: torchrun, or a number");
+    if (d->min_nodes != d->nnodes && d->launcher != LAUNCHER_TORCHRUN)
+        diagnostic_hint(fault_at(l, "nnodes", "launcher %s starts on a fixed number of nodes", name),
+                        "launcher: torchrun with rdzv_backend: c10d, or one number");
+    if (d->launcher == LAUNCHER_NATIVE || !e->place.source)
+        return;
+    if (e->kind == ENTRY_RUN)
+        diagnostic_hint(fault(l, e->place, "launcher %s starts a program, not shell text", name),
+                        "command: [bash, -c, TEXT]");
+    if (e->kind == ENTRY_FUNCTION)
+        diagnostic_hint(fault(l, e->place, "launcher %s starts a program, not a function", name),
+                        "launcher: native calls it on every rank");
+}
+
+/* Where the counts are written down they can be compared now, else once the nodes have told them. */
+static void check_equal(struct load *l)
+{
+    const struct spec *spec = l->spec;
+    const struct spec_distributed *d = &spec->distributed;
+    if (d->launcher != LAUNCHER_ACCELERATE && d->launcher != LAUNCHER_DEEPSPEED)
+        return;
+    const struct spec_nproc *first = NULL;
+    for (uint32_t i = 0; i < spec->nnodes && i < spec->host_count; i++) {
+        const struct spec_host *h = &spec->hosts[i];
+        const struct spec_nproc *n = h->has_nproc ? &h->nproc : &d->nproc;
+        if (!first)
+            first = n;
+        if (n->kind != NPROC_COUNT || first->kind != NPROC_COUNT || n->count == first->count)
+            continue;
+        diagnostic_hint(fault(l, h->place.source ? h->place : d->place,
+                              "launcher %s has the same number of workers on every node, but node \"%s\" has %u and "
+                              "node \"%s\" has %u",
+                              spec_launchers[d->launcher], spec->hosts[0].name, first->count, h->name, n->count),
+                        "launcher: torchrun and native take any number per host");
+        return;
+    }
+}
+
+/* ---- rendezvous ---- */
+
+static const char *const conf_dynamic[] = {
+    "join_timeout",        "last_call_timeout",      "close_timeout", "heartbeat_timeout",
+    "keep_alive_interval", "keep_alive_max_attempt", "read_timeout",  NULL};
+static const char *const conf_c10d[] = {"is_host", "store_type", NULL};
+static const char *const conf_static[] = {"timeout", NULL};
+static const char *const conf_etcd_v2[] = {"protocol", "ssl_cert", "ssl_cert_key", "ca_cert", NULL};
+static const char *const conf_etcd[] = {
+    "timeout", "last_call_timeout", "protocol", "etcd_prefix", "cacert", "cert", "key", NULL};
+static const char *const no_conf[] = {NULL};
+
+static void check_conf(struct load *l, const char *backend)
+{
+    const struct doc_node *conf = key(l, "rdzv_conf");
+    bool c10d = strcmp(backend, "c10d") == 0, v2 = strcmp(backend, "etcd-v2") == 0;
+    const char *const *own = c10d ? conf_c10d : v2 ? conf_etcd_v2 : *backend == 's' ? conf_static : conf_etcd;
+    const char *const *more = c10d || v2 ? conf_dynamic : no_conf;
+    for (size_t i = 0; is_object(conf) && i < conf->count; i++) {
+        const struct doc_member *m = &conf->members[i];
+        if (strcmp(m->key, "is_host") == 0 && c10d && l->spec->distributed.nnodes > 1) {
+            diagnostic_hint(fault(l, m->key_place, "is_host cannot be the same on all nodes"),
+                            "rhrun says it itself, unless rdzv_endpoint names another host");
+        } else if (!in(own, m->key) && !in(more, m->key)) {
+            struct diagnostic *d = fault(l, m->key_place, "rdzv_backend %s has no setting \"%s\"", backend, m->key);
+            const char *near = str_nearest(m->key, own);
+            near = near ? near : str_nearest(m->key, more);
+            if (near)
+                diagnostic_hint(d, "did you mean %s?", near);
+            else
+                diagnostic_hint(d, "torchrun would take it and do nothing with it; launcher_args: [--rdzv_conf, TEXT] "
+                                   "hands over what rhrun does not know");
+        }
+    }
+}
+
+static void check_static(struct load *l)
+{
+    const struct spec_distributed *d = &l->spec->distributed;
+    if (given(l, "rdzv_endpoint"))
+        diagnostic_hint(fault_at(l, "rdzv_endpoint", "rdzv_backend static meets at master_addr and master_port"),
+                        "rdzv_backend: c10d, or master_addr and master_port");
+    if (d->min_nodes != d->nnodes)
+        diagnostic_hint(
+            fault_at(l, "nnodes", "rdzv_backend static waits for %u nodes, whatever the smaller number is", d->nnodes),
+            "rdzv_backend: c10d");
+}
+
+static void check_dynamic(struct load *l, const char *backend)
+{
+    bool c10d = strcmp(backend, "c10d") == 0;
+    if (given(l, "master_addr"))
+        diagnostic_hint(fault_at(l, "master_addr", "torchrun ignores master_addr with rdzv_backend %s", backend),
+                        "rdzv_endpoint: HOST:PORT says where the nodes meet");
+    if (l->spec->distributed.master_port > 0 && (given(l, "rdzv_endpoint") || !c10d))
+        diagnostic_hint(fault_at(l, "master_port", "torchrun ignores master_port with rdzv_backend %s%s", backend,
+                                 c10d ? " and rdzv_endpoint" : ""),
+                        "rdzv_endpoint: HOST:PORT says where the nodes meet");
+    if (!c10d && !given(l, "rdzv_endpoint"))
+        diagnostic_hint(fault_at(l, "rdzv_backend", "rdzv_backend %s needs rdzv_endpoint: where etcd answers", backend),
+                        "rdzv_endpoint: HOST:2379");
+}
+
+static void check_standalone(struct load *l)
+{
+    static const char *const replaced[] = {"rdzv_backend", "rdzv_endpoint", "rdzv_id", "master_addr"};
+    const struct spec_distributed *d = &l->spec->distributed;
+    if (d->master_port > 0)
+        fault_at(l, "master_port", "torchrun ignores master_port with standalone");
+    for (size_t i = 0; i < ARRAY_LEN(replaced); i++)
+        if (given(l, replaced[i]))
+            fault_at(l, replaced[i], "torchrun ignores %s with standalone", replaced[i]);
+    if (d->nnodes > 1)
+        diagnostic_hint(fault_at(l, given(l, "nnodes") ? "nnodes" : "standalone",
+                                 "standalone is for one node, and there are %u: each would train alone", d->nnodes),
+                        "nnodes: 1, or no standalone");
+}
+
+static void check_rendezvous(struct load *l)
+{
+    const struct spec_distributed *d = &l->spec->distributed;
+    const char *backend = doc_get_string(doc_get(l->root, "distributed"), "rdzv_backend", "static");
+    static const char *const backends[] = {"static", "c10d", "etcd", "etcd-v2", NULL};
+    if (!in(backends, backend))
+        return; /* told by the schema */
+    if (spec_flag_value(d, "standalone")) {
+        check_standalone(l);
+        check_conf(l, "c10d");
+        return;
+    }
+    if (strcmp(backend, "static") == 0)
+        check_static(l);
+    else if (d->launcher == LAUNCHER_TORCHRUN)
+        check_dynamic(l, backend);
+    check_conf(l, backend);
+    if (d->launcher == LAUNCHER_ACCELERATE && *backend == 'e')
+        diagnostic_hint(fault_at(l, "rdzv_backend", "accelerate meets on the first node, and there is no etcd"),
+                        "rdzv_backend: static or c10d");
+}
+
+/* ---- what has no effect ---- */
+
+static void check_logs(struct load *l)
+{
+    static const char *const of_tee[] = {"duplicate_stdout_filters", "duplicate_stderr_filters",
+                                         "log_line_prefix_template"};
+    const struct spec_distributed *d = &l->spec->distributed;
+    const struct doc_node *ranks = key(l, "local_ranks_filter");
+    const struct spec_text *dir = spec_flag_value(d, "log_dir");
+    for (size_t i = 0; i < ARRAY_LEN(of_tee); i++)
+        if (given(l, of_tee[i]) && !given(l, "tee"))
+            diagnostic_hint(fault_at(l, of_tee[i], "torchrun does nothing with %s without tee", of_tee[i]), "tee: 3");
+    if (dir && strcmp(dir->text, "/dev/null") == 0 && (given(l, "tee") || given(l, "redirects")))
+        fault_at(l, "log_dir", "with log_dir /dev/null torchrun does nothing with %s",
+                 given(l, "tee") ? "tee" : "redirects");
+    for (size_t i = 0; is_array(ranks) && i < ranks->count && d->nproc.kind == NPROC_COUNT; i++) {
+        int64_t rank;
+        bool wider = false;
+        for (size_t h = 0; h < l->spec->host_count; h++)
+            wider |= l->spec->hosts[h].has_nproc;
+        if (!wider && doc_is_integer(ranks->items[i], &rank) && rank >= d->nproc.count)
+            fault(l, place_of(ranks->items[i]), "there is no local rank %lld: nproc_per_node is %u", (long long)rank,
+                  d->nproc.count);
+    }
+}
+
+static void check_entry(struct load *l)
+{
+    const struct spec_distributed *d = &l->spec->distributed;
+    bool run_path = spec_flag_value(d, "run_path") != NULL;
+    if (given(l, "start_method") && !run_path)
+        diagnostic_hint(fault_at(l, "start_method", "torchrun does nothing with start_method without run_path"),
+                        "run_path: true runs the script in torch's own interpreter");
+    if (run_path && l->spec->entrypoint.place.source && l->spec->entrypoint.kind != ENTRY_SCRIPT)
+        fault_at(l, "run_path", "run_path is for entrypoint.script only");
+}
+
+void distributed_check(struct load *l)
+{
+    if (!in(spec_launchers, doc_get_string(doc_get(l->root, "distributed"), "launcher", "native")))
+        return; /* told by the schema */
+    check_known(l);
+    check_launcher(l);
+    check_equal(l);
+    enum spec_launcher launcher = l->spec->distributed.launcher;
+    if (launcher == LAUNCHER_TORCHRUN || launcher == LAUNCHER_ACCELERATE)
+        check_rendezvous(l);
+    if (launcher != LAUNCHER_TORCHRUN)
+        return;
+    check_logs(l);
+    check_entry(l);
+}
