@@ -84,6 +84,26 @@ static const char *verify_reason(struct decider *d, const struct plan_step *firs
     return arena_printf(d->arena, "%s runs%s, which may change what it installed", first->name, again ? " again" : "");
 }
 
+static bool chains(const struct plan *plan, const struct plan_step *later, const struct plan_step *step)
+{
+    for (size_t i = 0; i < later->input_count; i++) {
+        const char *name = later->inputs[i].name;
+        if (!str_starts(name, "after "))
+            continue;
+        const struct plan_step *before = find_step(plan, name + strlen("after "));
+        if (before == step || (before && before->id > step->id && chains(plan, before, step)))
+            return true;
+    }
+    return false;
+}
+
+bool plan_looks_again(const struct plan *plan, const struct plan_step *step, const struct plan_step *later)
+{
+    if (later->id <= step->id || !later->kind->cached)
+        return false;
+    return (step->kind->verify && later->kind->verify) || (step->kind->renews && chains(plan, later, step));
+}
+
 /* ---- passes ---- */
 
 static struct plan_decision decide_one(struct decider *d, const struct plan_step *s, const struct plan_record *r,
@@ -176,20 +196,26 @@ static void pass_not_needed(struct decider *d, enum launch_is launch)
 static void pass_verify(struct decider *d)
 {
     for (uint32_t n = 0; n < d->plan->node_count; n++) {
-        const struct plan_step *first = NULL;
+        const struct plan_step *first = NULL, *renewed = NULL;
         bool again = false;
         for (size_t i = 0; i < d->plan->step_count; i++) {
             const struct plan_step *s = &d->plan->steps[i];
             struct plan_decision *out = &d->out[cell(d, i, n)];
-            if (!s->kind->verify || !s->on[n] || is_live(d, cell(d, i, n)))
+            bool runs = out->verdict == VERDICT_RUN || out->verdict == VERDICT_AGAIN;
+            if (!s->on[n] || is_live(d, cell(d, i, n)))
                 continue;
-            if (!first && (out->verdict == VERDICT_RUN || out->verdict == VERDICT_AGAIN)) {
+            if (runs && s->kind->renews)
+                renewed = s;
+            if (runs && s->kind->verify && !first) {
                 first = s;
                 again = out->verdict == VERDICT_AGAIN;
-            } else if (first && out->verdict == VERDICT_KEEP) {
-                out->verdict = VERDICT_VERIFY;
-                out->reason = verify_reason(d, first, again);
             }
+            if (out->verdict != VERDICT_KEEP)
+                continue;
+            if (renewed && plan_looks_again(d->plan, renewed, s))
+                *out = (struct plan_decision){VERDICT_AGAIN, arena_printf(d->arena, "%s is made anew", renewed->name)};
+            else if (first && plan_looks_again(d->plan, first, s))
+                *out = (struct plan_decision){VERDICT_VERIFY, verify_reason(d, first, again)};
         }
     }
 }

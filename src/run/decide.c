@@ -141,7 +141,7 @@ void lane_verify_after(struct lane *lane, const struct plan_step *step)
     for (size_t i = step->id + 1; step->kind->verify && i < r->plan->step_count; i++) {
         const struct plan_step *later = &r->plan->steps[i];
         struct run_task *t = run_task(r, later, lane->index);
-        if (!later->kind->verify || !later->on[lane->index])
+        if (!later->on[lane->index] || !plan_looks_again(r->plan, step, later))
             continue;
         t->verify = step->name;
         if (t->state == TASK_KEPT || t->state == TASK_DONE) {
@@ -161,7 +161,7 @@ static void verify_after_resume(struct lane *lane, const struct plan_step *step,
         const struct plan_step *later = &r->plan->steps[i];
         struct run_task *t = run_task(r, later, lane->index);
         const struct state_cell *c = state_cell_find(r->state, later->scope, later->name, lane->index);
-        if (later->kind->verify && later->on[lane->index] && c && t->state == TASK_PENDING &&
+        if (later->on[lane->index] && c && t->state == TASK_PENDING && plan_looks_again(r->plan, step, later) &&
             (!str_eq(c->run, r->id) || c->started_ms < cell->finished_ms))
             t->verify = step->name;
     }
@@ -192,7 +192,8 @@ static bool keep(struct lane *lane, const struct plan_step *step, const struct s
         t->reason = NULL;
     }
     if (!t->reason && t->verify)
-        t->reason = arena_printf(r->arena, "verified, since %s ran", t->verify);
+        t->reason =
+            arena_printf(r->arena, step->kind->verify ? "verified, since %s ran" : "%s was made anew", t->verify);
     if (t->reason)
         return false;
     t->state = TASK_KEPT;

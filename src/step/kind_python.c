@@ -113,4 +113,5 @@ const struct step_kind step_kind_python = {.name = "python",
                                            .cached = true,
                                            .plan = python_plan,
                                            .build = python_build,
-                                           .verify = true};
+                                           .verify = true,
+                                           .renews = true};

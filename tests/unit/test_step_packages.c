@@ -566,6 +566,23 @@ static void test_verify(void **state)
     buf_free(&b);
 }
 
+/* A venv that is gone takes with it what was installed into it, by whatever step. */
+static void test_a_venv_made_anew(void **state)
+{
+    (void)state;
+    const struct plan *plan = compile();
+    static const struct {
+        const char *step;
+        bool again;
+    } cases[] = {{"requirements.txt", true}, {"pip-1", true},      {"kernels", true}, {"build", true}, {"sync", false},
+                 {"activate", false},        {"restore-1", false}, {"launch", false}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_int_equal(plan_looks_again(plan, step(plan, "python"), step(plan, cases[i].step)), cases[i].again);
+    assert_true(plan_looks_again(plan, step(plan, "requirements.txt"), step(plan, "pip-1")));
+    assert_false(plan_looks_again(plan, step(plan, "requirements.txt"), step(plan, "build")));
+    assert_false(plan_looks_again(plan, step(plan, "pip-1"), step(plan, "requirements.txt")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -583,6 +600,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_restore, begin, end),
         cmocka_unit_test_setup_teardown(test_outputs, begin, end),
         cmocka_unit_test_setup_teardown(test_verify, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_venv_made_anew, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
