@@ -120,8 +120,54 @@ static void check_item(const struct rules *r, const struct spec_step *s)
                        "text changes");
 }
 
+/* ---- outputs in place ---- */
+
+/* Absolute, without "." and ".." and double slashes, by its text alone. */
+static const char *cleaned(struct load *l, const char *dir, const char *path)
+{
+    char *out = arena_strdup(l->arena, *path == '/' ? path : arena_printf(l->arena, "%s/%s", dir, path));
+    size_t len = 0;
+    for (const char *p = out; *p;) {
+        p += strspn(p, "/");
+        size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.') {
+            while (len > 0 && out[--len] != '/')
+                ;
+        } else if (n > 0 && !(n == 1 && *p == '.')) {
+            out[len++] = '/';
+            memmove(out + len, p, n);
+            len += n;
+        }
+        p += n;
+    }
+    out[len] = 0;
+    return out;
+}
+
+/* In place, what is to come home may be at home: then nothing is done. Below itself it would grow with every run. */
+static void check_output(struct load *l, struct spec_output *o)
+{
+    const char *from = o->from.text;
+    if (!from || !o->to.text || *from == '~' || *from == '@')
+        return;
+    size_t plain = strcspn(from, "*?[");
+    bool deep = !from[plain] || strstr(from, "**");
+    while (from[plain] && plain > 0 && from[plain - 1] != '/')
+        plain--;
+    const char *folder = cleaned(l, l->spec->dir, arena_strndup(l->arena, from, plain));
+    const char *to = cleaned(l, l->spec->dir, o->to.text);
+    size_t len = strlen(folder);
+    o->in_place = strcmp(folder, to) == 0;
+    if (o->in_place || !deep || strncmp(to, folder, len) != 0 || to[len] != '/')
+        return;
+    struct diagnostic *d = fault(l, o->from.place, "\"%s\" would be copied into itself, to \"%s\"", from, o->to.text);
+    diagnostic_hint(d, "the job works in the spec's folder, in place: workdir: . gives it a folder of its own");
+}
+
 void rules_check(struct load *l)
 {
+    for (size_t i = 0; l->spec->local && i < l->spec->output_count; i++)
+        check_output(l, &l->spec->outputs[i]);
     if (l->spec->host_count == 0 && !l->spec->this_machine)
         return;
     const struct rules r = rules_of(l);

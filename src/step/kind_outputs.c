@@ -22,6 +22,8 @@ static int outputs_plan(struct plan_builder *b, const struct spec *spec, struct 
     for (size_t i = 0; i < spec->output_count; i++) {
         const struct spec_output *o = &spec->outputs[i];
         const char *from, *to;
+        if (o->in_place)
+            continue;
         if (plan_expand(b, &o->from, EXPR_PLAIN, &from, err) < 0 || plan_expand(b, &o->to, EXPR_PLAIN, &to, err) < 0)
             return -1;
         struct plan_step *s =

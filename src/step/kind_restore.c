@@ -22,7 +22,7 @@ static int restore_plan(struct plan_builder *b, const struct spec *spec, struct 
         const struct spec_output *o = &spec->outputs[i];
         struct arena *arena = plan_arena(b);
         const char *from, *to;
-        if (!o->restore)
+        if (!o->restore || o->in_place)
             continue;
         if (plan_expand(b, &o->from, EXPR_PLAIN, &from, err) < 0 || plan_expand(b, &o->to, EXPR_PLAIN, &to, err) < 0)
             return -1;

@@ -314,6 +314,35 @@ static void test_arguments_are_bounded(void **state)
     buf_free(&b);
 }
 
+/* ---- outputs ---- */
+
+static void test_outputs_in_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to;
+        bool in_place;
+    } cases[] = {
+        {"out/", "out", true},
+        {"./x/..//out/", "out/.", true},
+        {"logs/*.json", "logs/", true},
+        {"*.txt", ".", true},
+        {"a/b*", "a", true},
+        {"out/", "results", false},
+        {"out/", "../out", false},
+        {"logs/*.json", "logs/json", false},
+        {"~/out/", "out", false},
+        {"out", "ou", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (int workdir = 0; workdir < 2; workdir++) {
+            struct spec *spec = load(arena_printf(arena, "%soutputs: {from: '%s', to: %s}\nentrypoint: {run: x}\n",
+                                                  workdir ? "workdir: .\n" : "", cases[i].from, cases[i].to));
+            if (spec->outputs[0].in_place != (cases[i].in_place && !workdir))
+                fail_msg("%s to %s, workdir %d", cases[i].from, cases[i].to, workdir);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +357,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_positional, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_late_arguments, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_arguments_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_outputs_in_place, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
