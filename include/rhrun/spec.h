@@ -52,7 +52,7 @@ struct spec_secret {
     struct place place;
 };
 
-enum spec_nproc_kind { NPROC_COUNT, NPROC_CPU, NPROC_GPU, NPROC_AUTO };
+enum spec_nproc_kind { NPROC_COUNT, NPROC_CPU, NPROC_GPU, NPROC_XPU /* launcher torchrun only */, NPROC_AUTO };
 struct spec_nproc {
     enum spec_nproc_kind kind;
     uint32_t count; /* NPROC_COUNT */
@@ -140,15 +140,68 @@ struct spec_output {
     struct place place;
 };
 
+/* ---- distributed ---- */
+/* The flags of torch.distributed.run, one table: what is read, checked, written into command lines and documented
+ * (docs/torchrun.md) comes from it. Facts of torch 1.13 to 2.15; `since` is MAJOR * 100 + MINOR of the first that has it. */
+enum torchrun_type {
+    TORCHRUN_INTEGER,
+    TORCHRUN_NUMBER,
+    TORCHRUN_BOOLEAN, /* the flag alone */
+    TORCHRUN_CHOICE,
+    TORCHRUN_STRING,
+    TORCHRUN_STD,     /* 0 to 3 (1 stdout, 2 stderr), or "0:1,1:2" by local rank */
+    TORCHRUN_RANKS,   /* "0,2": integers */
+    TORCHRUN_LIST,    /* "a,b": texts; a comma in one is doubled */
+    TORCHRUN_SIGNALS, /* "SIGTERM,SIGINT" */
+    TORCHRUN_MAP,     /* "key=value,..." */
+};
+enum torchrun_origin {
+    TORCHRUN_GIVEN,    /* as the spec says it, only when it does */
+    TORCHRUN_COMPUTED, /* rhrun says it when the spec does not */
+    TORCHRUN_OWN,      /* rhrun alone says it: there is no key of that name */
+    TORCHRUN_NEVER,    /* no flag of a job */
+};
+enum { TORCHRUN_OLDEST = 113, TORCHRUN_CHOICES_MAX = 8 };
+struct torchrun_flag {
+    const char *name;  /* behind "--", with underscores, which every version takes; also its key below `distributed` */
+    char letter;       /* of its short form, or 0 */
+    bool env;          /* torch reads PET_NAME for it */
+    enum torchrun_type type;
+    enum torchrun_origin origin;
+    unsigned since;    /* TORCHRUN_OLDEST: that version or an older one */
+    bool keyed;        /* it changes what the job computes, not only how it is watched: in the launch's key */
+    const char *const *choices; /* TORCHRUN_CHOICE: NULL-terminated */
+    const char *otherwise; /* torch's default, as docs/torchrun.md shows it */
+    const char *meaning;
+};
+extern const struct torchrun_flag torchrun_flags[]; /* name NULL ends it */
+const struct torchrun_flag *torchrun_flag_find(const char *name, size_t len); /* dashes count as underscores */
+
+struct spec_flag {
+    const struct torchrun_flag *flag;
+    struct spec_text value; /* the word behind the flag, as the command line has it; a BOOLEAN is there only when true */
+};
+enum spec_launcher { LAUNCHER_NATIVE, LAUNCHER_TORCHRUN, LAUNCHER_ACCELERATE, LAUNCHER_DEEPSPEED, LAUNCHER_MPIRUN };
 struct spec_distributed {
     bool present;
-    uint32_t nnodes;   /* resolved: given, or all listed hosts */
+    uint32_t nnodes;     /* resolved: given, or all listed hosts; MAX of MIN:MAX */
+    uint32_t min_nodes;  /* MIN of MIN:MAX (launcher torchrun), else nnodes */
     struct spec_nproc nproc;
-    const char *launcher; /* "native" */
+    enum spec_launcher launcher;
+    struct spec_texts launcher_args; /* words before the script */
+    struct spec_flag *flags; /* those that are given and go to the launcher, in the table's order; not nnodes, nproc_per_node,
+                                max_restarts, master_port */
+    size_t flag_count;
     uint32_t max_restarts;
     uint32_t master_port; /* 0 = a free one */
     struct place place;
 };
+extern const char *const spec_launchers[]; /* names by enum spec_launcher, then NULL */
+/* Whether rhrun starts the ranks itself, so that it knows which worker is which rank. Else there is one worker on a node:
+ * the launcher. */
+bool spec_has_ranks(const struct spec_distributed *d);
+/* The value of a flag that is given, or NULL. */
+const struct spec_text *spec_flag_value(const struct spec_distributed *d, const char *name);
 
 enum spec_entry_kind { ENTRY_SCRIPT, ENTRY_MODULE, ENTRY_COMMAND, ENTRY_RUN, ENTRY_FUNCTION };
 struct spec_entrypoint {
