@@ -50,12 +50,18 @@ static const struct doc_node *positional(struct load *l, const struct doc_node *
     return list;
 }
 
-static void check_size(struct load *l, const struct spec_entrypoint *e, struct place place)
+static void check_size(struct load *l, const struct spec_entrypoint *e)
 {
     struct buf json = {0};
-    doc_to_json(e->kwargs, DOC_JSON_PLAIN, &json);
-    if (json.len > SPEC_ARGS_MAX_BYTES)
-        fault(l, place, "kwargs has %zu bytes as JSON, more than %d", json.len, SPEC_ARGS_MAX_BYTES);
+    doc_to_json(e->positional, DOC_JSON_PLAIN, &json);
+    if (e->kwargs)
+        doc_to_json(e->kwargs, DOC_JSON_PLAIN, &json);
+    for (size_t i = 0; i < l->spec->arg_count; i++)
+        buf_puts(&json, l->spec->args[i]);
+    if (json.len > SPEC_CALL_MAX_BYTES)
+        diagnostic_hint(fault(l, e->place, "the function's arguments have %zu bytes as JSON, more than %d", json.len,
+                              SPEC_CALL_MAX_BYTES),
+                        "put what is large into a file of workdir, or of files");
     buf_free(&json);
 }
 
@@ -110,9 +116,8 @@ bool function_bind(struct load *l, struct spec_entrypoint *e, const struct doc_n
     }
     check_target(l, &e->target);
     e->positional = positional(l, doc_get(node, "args"));
-    if (!kwargs || !is_object(kwargs->value))
-        return false;
-    e->kwargs = kwargs->value;
-    check_size(l, e, kwargs->key_place);
-    return check_value(l, kwargs->value, &in_kwargs);
+    if (kwargs && is_object(kwargs->value))
+        e->kwargs = kwargs->value;
+    check_size(l, e);
+    return e->kwargs && check_value(l, kwargs->value, &in_kwargs);
 }

@@ -14,6 +14,7 @@ enum {
     SPEC_NPROC_MAX = 4096,
     SPEC_STEPS_MAX = 10000,
     SPEC_ARGS_MAX_BYTES = 1 << 20,
+    SPEC_CALL_MAX_BYTES = 96 << 10, /* of a function, as JSON: they travel in one variable, which Linux ends at 128 KiB */
     SPEC_FILE_MAX_BYTES = 16 << 20, /* hostfile: hosts of up to 256 bytes */
     SPEC_SECRET_MAX_BYTES = 1 << 20,
 };

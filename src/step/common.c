@@ -121,14 +121,9 @@ void step_env_set(struct step_env *e, const char *name, const char *value)
 
 /* ---- expressions ---- */
 
-enum expr_status step_expand(const struct plan *plan, const struct step_bind *bind, const struct step_worker *worker,
-                             const struct spec_text *text, enum expr_mode mode, struct arena *arena, const char **ret,
-                             struct error *err)
+struct expr_context step_context(const struct plan *plan, const struct step_bind *bind,
+                                 const struct step_worker *worker)
 {
-    if (!text->text || !text->has_expr) {
-        *ret = text->text ? text->text : "";
-        return EXPR_OK;
-    }
     const struct step_node *n = bind->nodes ? &bind->nodes[bind->node] : NULL;
     const char *name = n && n->host ? n->host : plan->spec->hosts[bind->node].name;
     struct expr_context ctx = {.spec = plan->spec,
@@ -144,6 +139,18 @@ enum expr_status step_expand(const struct plan *plan, const struct step_bind *bi
         ctx.world_size = worker->world_size;
         ctx.local_world_size = worker->local_world_size;
     }
+    return ctx;
+}
+
+enum expr_status step_expand(const struct plan *plan, const struct step_bind *bind, const struct step_worker *worker,
+                             const struct spec_text *text, enum expr_mode mode, struct arena *arena, const char **ret,
+                             struct error *err)
+{
+    if (!text->text || !text->has_expr) {
+        *ret = text->text ? text->text : "";
+        return EXPR_OK;
+    }
+    const struct expr_context ctx = step_context(plan, bind, worker);
     enum expr_status status = expr_expand(text, mode, &ctx, false, arena, ret, err);
     if (status == EXPR_FAILED && text->place.source)
         error_prefix(err, "%s:%u:%u", text->place.source->name, text->place.line, text->place.column);

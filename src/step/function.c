@@ -8,98 +8,38 @@ enum { CALL_MAX = 120 << 10 }; /* Linux ends a variable at 128 KiB */
 
 /* ---- values ---- */
 
-/* One ${{ }} and nothing else? *ret_name: the param that it names, NULL when it is something else. */
-static bool is_expression(const struct doc_node *node, struct arena *arena, const char **ret_name)
+static enum expr_status put(const struct step_call *call, const struct doc_node *node, const char *none,
+                            struct buf *ret, struct error *err)
 {
-    const char *text = node->text + strspn(node->text, " "), *end = strstr(text, "}}");
-    *ret_name = NULL;
-    if (!str_starts(text, "${{") || !end || end[2 + strspn(end + 2, " ")])
-        return false;
-    text += 3 + strspn(text + 3, " ");
-    size_t len = (size_t)(end - text);
-    while (len && text[len - 1] == ' ')
-        len--;
-    if (len > 7 && strncmp(text, "params.", 7) == 0)
-        *ret_name = arena_strndup(arena, text + 7, len - 7);
-    return true;
-}
-
-/* A value that is one expression keeps its type: a param's own, else an integer or a truth value where it reads as one. */
-static void put_expanded(const struct spec *spec, const struct doc_node *node, const char *value, struct arena *arena,
-                         struct buf *ret)
-{
-    const char *name;
-    bool whole = is_expression(node, arena, &name), typed = whole;
-    struct doc_node *plain = doc_new_plain(arena, value);
-    for (size_t i = 0; name && i < spec->param_count; i++)
-        if (str_eq(spec->params[i].name, name))
-            typed = spec->params[i].type != SPEC_STRING;
-    if (!typed || (plain->type != DOC_INT && plain->type != DOC_BOOL && !(name && plain->type == DOC_FLOAT)))
-        buf_json_string(ret, value, strlen(value));
-    else
-        doc_to_json(plain, DOC_JSON_PLAIN, ret);
-}
-
-static enum expr_status put_value(const struct step_call *call, const struct doc_node *node, struct buf *ret,
-                                  struct error *err)
-{
-    enum expr_status status = EXPR_OK;
-    switch (node->type) {
-    case DOC_OBJECT:
-        buf_putc(ret, '{');
-        for (size_t i = 0; i < node->count && status == EXPR_OK; i++) {
-            buf_puts(ret, i ? "," : "");
-            buf_json_string(ret, node->members[i].key, node->members[i].key_len);
-            buf_putc(ret, ':');
-            status = put_value(call, node->members[i].value, ret, err);
-        }
-        buf_putc(ret, '}');
-        return status;
-    case DOC_ARRAY:
-        buf_putc(ret, '[');
-        for (size_t i = 0; i < node->count && status == EXPR_OK; i++) {
-            buf_puts(ret, i ? "," : "");
-            status = put_value(call, node->items[i], ret, err);
-        }
-        buf_putc(ret, ']');
-        return status;
-    case DOC_STRING:
-        if (strstr(node->text, "${{")) {
-            const struct spec_text text = {.text = node->text, .place = node->place, .has_expr = true};
-            const char *value;
-            status = call->expand(call->arg, &text, &value, err);
-            if (status == EXPR_OK)
-                put_expanded(call->spec, node, value, call->arena, ret);
-            return status;
-        }
-        break;
-    case DOC_NULL:
-    case DOC_BOOL:
-    case DOC_INT:
-    case DOC_FLOAT:
-        break;
+    struct doc_node *expanded;
+    if (!node) {
+        buf_puts(ret, none);
+        return EXPR_OK;
     }
-    doc_to_json(node, DOC_JSON_PLAIN, ret);
-    return EXPR_OK;
+    enum expr_status status = expr_expand_doc(node, &call->ctx, call->keep_late, call->arena, &expanded, err);
+    if (status == EXPR_OK)
+        doc_to_json(expanded, DOC_JSON_PLAIN, ret);
+    return status;
+}
+
+enum expr_status step_call_args(const struct step_call *call, struct buf *ret, struct error *err)
+{
+    return put(call, call->ctx.spec->entrypoint.positional, "[]", ret, err);
 }
 
 enum expr_status step_call_kwargs(const struct step_call *call, struct buf *ret, struct error *err)
 {
-    const struct doc_node *kwargs = call->spec->entrypoint.kwargs;
-    if (!kwargs || kwargs->type != DOC_OBJECT) {
-        buf_puts(ret, "{}");
-        return EXPR_OK;
-    }
-    return put_value(call, kwargs, ret, err);
+    return put(call, call->ctx.spec->entrypoint.kwargs, "{}", ret, err);
 }
 
 /* ---- the whole ---- */
 
 static enum expr_status put_call(const struct step_call *call, const char *result, struct buf *ret, struct error *err)
 {
-    const struct spec_entrypoint *entry = &call->spec->entrypoint;
-    const char *target, *value;
-    enum expr_status status = call->expand(call->arg, &entry->target, &target, err);
+    const struct spec_entrypoint *entry = &call->ctx.spec->entrypoint;
+    const char *target;
+    enum expr_status status =
+        expr_expand(&entry->target, EXPR_PLAIN, &call->ctx, call->keep_late, call->arena, &target, err);
     if (status != EXPR_OK)
         return status;
     const char *colon = strrchr(target, ':');
@@ -113,15 +53,11 @@ static enum expr_status put_call(const struct step_call *call, const char *resul
     buf_json_string(ret, colon + 1, strlen(colon + 1));
     buf_puts(ret, ",\"result\":");
     buf_json_string(ret, result, strlen(result));
-    buf_puts(ret, ",\"args\":[");
-    for (size_t i = 0; i < entry->args.count; i++) {
-        status = call->expand(call->arg, &entry->args.items[i], &value, err);
-        if (status != EXPR_OK)
-            return status;
-        buf_puts(ret, i ? "," : "");
-        buf_json_string(ret, value, strlen(value));
-    }
-    buf_puts(ret, "],\"kwargs\":");
+    buf_puts(ret, ",\"args\":");
+    status = step_call_args(call, ret, err);
+    if (status != EXPR_OK)
+        return status;
+    buf_puts(ret, ",\"kwargs\":");
     status = step_call_kwargs(call, ret, err);
     buf_putc(ret, '}');
     if (status == EXPR_OK && ret->len > CALL_MAX) {
@@ -142,7 +78,7 @@ enum expr_status step_call_json(const struct step_call *call, const struct step_
 {
     const char *dir;
     struct buf text = {0};
-    if (step_absolute(bind, step_result_path(call->spec, bind, call->arena), call->arena, &dir, err) < 0)
+    if (step_absolute(bind, step_result_path(call->ctx.spec, bind, call->arena), call->arena, &dir, err) < 0)
         return EXPR_FAILED;
     enum expr_status status = put_call(call, arena_printf(call->arena, "%s/%u.json", dir, rank), &text, err);
     if (status == EXPR_OK)

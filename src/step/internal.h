@@ -60,6 +60,8 @@ bool step_env_has(const struct step_env *e, const char *name);
 struct step_worker { /* of which worker an expression speaks; NULL: of none */
     uint32_t rank, local_rank, world_size, local_world_size;
 };
+/* What expressions know of a node, and of a worker on it. */
+struct expr_context step_context(const struct plan *plan, const struct step_bind *bind, const struct step_worker *worker);
 /* EXPR_OK, EXPR_LATE (worker is NULL and one is spoken of) or EXPR_FAILED; err has the place. */
 enum expr_status step_expand(const struct plan *plan, const struct step_bind *bind, const struct step_worker *worker,
                              const struct spec_text *text, enum expr_mode mode, struct arena *arena, const char **ret,
@@ -120,12 +122,12 @@ int step_absolute(const struct step_bind *bind, const char *path, struct arena *
 /* ---- a function ---- */
 
 struct step_call { /* whose arguments are wanted, and what is known of names */
-    const struct spec *spec;
-    enum expr_status (*expand)(void *arg, const struct spec_text *text, const char **ret, struct error *err);
-    void *arg;
+    struct expr_context ctx;
+    bool keep_late;
     struct arena *arena;
 };
-/* The keyword arguments as a JSON object; a value that is one ${{ }} keeps the type of what it names. */
+/* The positional arguments as a JSON array; the keyword arguments as a JSON object (expr_expand_doc). */
+enum expr_status step_call_args(const struct step_call *call, struct buf *ret, struct error *err);
 enum expr_status step_call_kwargs(const struct step_call *call, struct buf *ret, struct error *err);
 /* What call.py is told of a rank. */
 enum expr_status step_call_json(const struct step_call *call, const struct step_bind *bind, uint32_t rank,

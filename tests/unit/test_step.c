@@ -67,7 +67,7 @@ static int begin(void **state)
                        .secret_count = 2,
                        .activate = text("module load cuda/12")};
     s->distributed = (struct spec_distributed){
-        .present = true, .nnodes = 2, .nproc = {NPROC_COUNT, 2}, .launcher = "native", .max_restarts = 3};
+        .present = true, .nnodes = 2, .nproc = {NPROC_COUNT, 2}, .launcher = LAUNCHER_NATIVE, .max_restarts = 3};
     s->entrypoint = (struct spec_entrypoint){.kind = ENTRY_SCRIPT,
                                              .target = text("train.py"),
                                              .args = TEXTS("--lr", "${{ params.lr }}", "--out", "out dir/${{ rank }}"),

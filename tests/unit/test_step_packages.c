@@ -412,7 +412,8 @@ static void test_function(void **state)
     scene.spec.entrypoint = (struct spec_entrypoint){
         .kind = ENTRY_FUNCTION,
         .target = text("my.mod:train"),
-        .args = TEXTS("x ${{ params.tag }}"),
+        .args = TEXTS("x ${{ params.tag }}", "1", "true", "${{ params.lr }}"),
+        .positional = load("['x ${{ params.tag }}', 1, true, '${{ params.lr }}', '${{ args }}']"),
         .kwargs = load("lr: '${{ params.lr }}'\ntag: '${{ params.tag }}'\ntwice: '${{ rank * 2 }}'\n"
                        "text: 'r${{ rank }}'\nnested: [1e-3, true, null, {a: b}]\n")};
     scene.spec.distributed = (struct spec_distributed){.present = true, .nnodes = 2, .nproc = {NPROC_COUNT, 2}};
@@ -421,6 +422,10 @@ static void test_function(void **state)
     has(plan_inputs_json(step(plan, "launch"), scene.arena), "\"kwargs\":\"sha256:");
     scene.params[0].value = "1e-4";
     assert_string_equal(changed(plan, compile()), "launch");
+    plan = compile();
+    scene.spec.entrypoint.positional = load("['x ${{ params.tag }}', '1', true, '${{ params.lr }}', '${{ args }}']");
+    assert_string_equal(changed(plan, compile()), "launch"); /* text is another argument than a number */
+    plan = compile();
 
     struct step_fetch fetch;
     struct error err = ERROR_INIT;
