@@ -200,6 +200,8 @@ extern const char *const spec_launchers[]; /* names by enum spec_launcher, then 
 /* Whether rhrun starts the ranks itself, so that it knows which worker is which rank. Else there is one worker on a node:
  * the launcher. */
 bool spec_has_ranks(const struct spec_distributed *d);
+/* How often rhrun itself starts all workers again: 0 where torch does it. */
+uint32_t spec_restarts(const struct spec_distributed *d);
 /* The value of a flag that is given, or NULL. */
 const struct spec_text *spec_flag_value(const struct spec_distributed *d, const char *name);
 

@@ -17,6 +17,12 @@ bool spec_has_ranks(const struct spec_distributed *d)
     return d->present && d->launcher == LAUNCHER_NATIVE;
 }
 
+uint32_t spec_restarts(const struct spec_distributed *d)
+{
+    bool torch = d->launcher == LAUNCHER_TORCHRUN || d->launcher == LAUNCHER_ACCELERATE;
+    return d->present && !torch ? d->max_restarts : 0;
+}
+
 const struct spec_text *spec_flag_value(const struct spec_distributed *d, const char *name)
 {
     for (size_t i = 0; i < d->flag_count; i++)

@@ -1,0 +1,60 @@
+/* What the launchers share: the words of a command line, and what of the job they start. */
+#ifndef RHRUN_STEP_LAUNCHER_H
+#define RHRUN_STEP_LAUNCHER_H
+
+#include "internal.h"
+
+struct words {
+    struct wire_strings list;
+    uint32_t cap;
+    struct arena *arena;
+};
+void words_add(struct words *w, const char *word);
+void words_printf(struct words *w, const char *fmt, ...) FORMAT(2, 3);
+
+struct launcher_job {
+    const struct plan *plan;
+    const struct step_bind *bind;
+    struct arena *arena;
+    const struct spec_distributed *distributed;
+    const char *python;          /* the program that runs Python */
+    enum spec_entry_kind entry;  /* SCRIPT, MODULE, COMMAND */
+    struct wire_strings program; /* the script or the module with its arguments, or the command */
+    struct step_env *env;        /* of the node's worker, to be added to */
+    struct wire_run *run;
+};
+struct launcher {
+    enum spec_launcher id;
+    const char *typed; /* how one would type it */
+    bool first_only;   /* one process for all nodes, on the first */
+    /* Adds the words before the program (launcher_args too), and what the environment needs. */
+    int (*build)(const struct launcher_job *job, struct words *argv, struct error *err);
+};
+extern const struct launcher launcher_torchrun, launcher_accelerate, launcher_deepspeed, launcher_mpirun;
+extern const char rhrun_step_torchrun[], rhrun_step_accelerate[];
+
+/* ---- for kind_launch.c: nothing to do where rhrun itself is the launcher ---- */
+bool step_launcher_first_only(const struct spec *spec);
+/* What stands before the program, as one would type it; a module's "-m" too. */
+int step_launcher_describe(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err);
+int step_launcher_inputs(struct plan_builder *b, struct plan_step *s, const struct spec *spec, struct error *err);
+/* The node's one worker, in the environment of job->env. */
+int step_launcher_build(const struct launcher_job *job, struct wire_worker *ret, struct error *err);
+
+/* ---- for the launchers ---- */
+/* launcher_args, expanded for the node. */
+int launcher_args(const struct launcher_job *job, struct words *argv, struct error *err);
+/* A flag's value, expanded for the node; *ret NULL when it is not given. */
+int launcher_flag(const struct launcher_job *job, const char *name, const char **ret, struct error *err);
+/* How many workers are on every node, and how many in all; an error when they are not known or not the same everywhere. */
+int launcher_equal(const struct launcher_job *job, uint32_t *ret_each, uint32_t *ret_total, struct error *err);
+/* The rendezvous' name: no round ever meets workers of an older one. */
+const char *launcher_round(const struct launcher_job *job);
+/* "key=value,..." of rdzv_conf; for c10d with who holds the store, when that is rhrun's to say. "" = nothing. */
+int launcher_conf(const struct launcher_job *job, bool c10d, const char **ret, struct error *err);
+/* HOST:PORT, with brackets around an IPv6 address. */
+const char *launcher_endpoint(struct arena *arena, const char *host, uint32_t port);
+const char *launcher_host(struct arena *arena, const char *host);
+const char *launcher_address(const struct launcher_job *job, uint32_t node); /* what the others call a node */
+
+#endif

@@ -1,0 +1,144 @@
+/*
+ * torchrun: one torch.distributed.run on each node. What the table of flags has and the spec says is handed over as it
+ * is; what rhrun knows better is computed here, so that nothing depends on host names, on a port that is taken, or on
+ * variables that are left over. Membership and restarts are torch's own from there on.
+ */
+#include "launcher.h"
+
+#include <string.h>
+
+static const char *count_word(const struct launcher_job *job)
+{
+    static const char *const words[] = {"", "cpu", "gpu", "xpu", "auto"};
+    const struct spec_host *host = &job->plan->spec->hosts[job->bind->node];
+    const struct spec_nproc *n = host->has_nproc ? &host->nproc : &job->distributed->nproc;
+    return n->kind == NPROC_COUNT ? arena_printf(job->arena, "%u", n->count) : words[n->kind];
+}
+
+static bool is_computed(const char *name)
+{
+    return str_eq(name, "rdzv_endpoint") || str_eq(name, "rdzv_id") || str_eq(name, "rdzv_conf") ||
+           str_eq(name, "master_addr") || str_eq(name, "local_addr") || str_eq(name, "rdzv_backend");
+}
+
+/* Flags that an old torch does not have: "name=212" each. Also xpu, which is a value. */
+static void put_needed(const struct launcher_job *job, struct words *needed)
+{
+    const struct spec_distributed *d = job->distributed;
+    for (size_t i = 0; i < d->flag_count; i++)
+        if (d->flags[i].flag->since > TORCHRUN_OLDEST)
+            words_printf(needed, "--%s=%u", d->flags[i].flag->name, d->flags[i].flag->since);
+    if (str_eq(count_word(job), "xpu"))
+        words_add(needed, "--nproc_per_node=xpu=210");
+}
+
+/* python -m torch.distributed.run; with flags that a torch may not have, a few lines of Python look at its version first. */
+static void put_program(const struct launcher_job *job, struct words *argv)
+{
+    struct words needed = {.arena = job->arena};
+    put_needed(job, &needed);
+    words_add(argv, job->python);
+    if (needed.list.count == 0) {
+        words_add(argv, "-m");
+        words_add(argv, "torch.distributed.run");
+        return;
+    }
+    words_add(argv, "-c");
+    words_add(argv, rhrun_step_torchrun);
+    words_printf(argv, "%u", needed.list.count);
+    for (uint32_t i = 0; i < needed.list.count; i++)
+        words_add(argv, needed.list.items[i]);
+}
+
+static int put_static(const struct launcher_job *job, struct words *argv, struct error *err)
+{
+    const char *master;
+    if (launcher_flag(job, "master_addr", &master, err) < 0)
+        return -1;
+    words_printf(argv, "--node_rank=%u", job->bind->node);
+    words_printf(argv, "--master_addr=%s", launcher_host(job->arena, master ? master : job->bind->master_address));
+    words_printf(argv, "--master_port=%u", job->bind->master_port);
+    return 0;
+}
+
+static int put_endpoint(const struct launcher_job *job, struct words *argv, struct error *err)
+{
+    const char *endpoint;
+    if (launcher_flag(job, "rdzv_endpoint", &endpoint, err) < 0)
+        return -1;
+    if (endpoint && *endpoint != ':')
+        words_printf(argv, "--rdzv_endpoint=%s", endpoint);
+    else if (endpoint)
+        words_printf(argv, "--rdzv_endpoint=%s%s", launcher_host(job->arena, job->bind->master_address), endpoint);
+    else
+        words_printf(argv, "--rdzv_endpoint=%s",
+                     launcher_endpoint(job->arena, job->bind->master_address, job->bind->master_port));
+    return 0;
+}
+
+static int put_rendezvous(const struct launcher_job *job, struct words *argv, struct error *err)
+{
+    const char *backend, *id, *local, *conf;
+    bool alone = spec_flag_value(job->distributed, "standalone") != NULL;
+    if (launcher_flag(job, "rdzv_backend", &backend, err) < 0 || launcher_flag(job, "rdzv_id", &id, err) < 0 ||
+        launcher_flag(job, "local_addr", &local, err) < 0)
+        return -1;
+    backend = backend ? backend : "static";
+    bool c10d = !alone && str_eq(backend, "c10d");
+    /* By its variable: torch before 2.0 has no such flag, and passes over the variable. */
+    if (!alone || local)
+        step_env_set(job->env, "PET_LOCAL_ADDR", local ? local : launcher_address(job, job->bind->node));
+    if (launcher_conf(job, c10d, &conf, err) < 0)
+        return -1;
+    if (*conf)
+        words_printf(argv, "--rdzv_conf=%s", conf);
+    if (alone)
+        return 0;
+    words_printf(argv, "--rdzv_backend=%s", backend);
+    words_printf(argv, "--rdzv_id=%s", id ? id : launcher_round(job));
+    return str_eq(backend, "static") ? put_static(job, argv, err) : put_endpoint(job, argv, err);
+}
+
+static int put_given(const struct launcher_job *job, struct words *argv, struct error *err)
+{
+    const struct spec_distributed *d = job->distributed;
+    for (size_t i = 0; i < d->flag_count; i++) {
+        const char *name = d->flags[i].flag->name, *value;
+        if (is_computed(name))
+            continue;
+        if (launcher_flag(job, name, &value, err) < 0)
+            return -1;
+        if (d->flags[i].flag->type == TORCHRUN_BOOLEAN)
+            words_printf(argv, "--%s", name);
+        else
+            words_printf(argv, "--%s=%s", name, value);
+    }
+    return 0;
+}
+
+static int build(const struct launcher_job *job, struct words *argv, struct error *err)
+{
+    const struct spec_distributed *d = job->distributed;
+    const char *timeout;
+    if (launcher_flag(job, "shutdown_timeout", &timeout, err) < 0)
+        return -1;
+    put_program(job, argv);
+    if (d->min_nodes < d->nnodes)
+        words_printf(argv, "--nnodes=%u:%u", d->min_nodes, d->nnodes);
+    else
+        words_printf(argv, "--nnodes=%u", d->nnodes);
+    words_printf(argv, "--nproc_per_node=%s", count_word(job));
+    words_printf(argv, "--max_restarts=%u", d->max_restarts);
+    if (put_rendezvous(job, argv, err) < 0 || put_given(job, argv, err) < 0 || launcher_args(job, argv, err) < 0)
+        return -1;
+    if (job->entry == ENTRY_MODULE)
+        words_add(argv, "--module");
+    else if (job->entry == ENTRY_COMMAND)
+        words_add(argv, "--no_python");
+    uint32_t seconds;
+    if (timeout && parse_u32(timeout, &seconds) && seconds < 86400)
+        job->run->grace_ms = STEP_GRACE_MS + seconds * 1000;
+    return 0;
+}
+
+const struct launcher launcher_torchrun = {.id = LAUNCHER_TORCHRUN, .typed = "torchrun", .build = build};

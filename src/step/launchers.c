@@ -1,0 +1,193 @@
+/* The table of launchers that start the workers themselves, and what they share. */
+#include "launcher.h"
+
+#include <string.h>
+
+static const struct launcher *const launchers[] = {&launcher_torchrun, &launcher_accelerate, &launcher_deepspeed,
+                                                   &launcher_mpirun};
+
+static const struct launcher *find(const struct spec *spec)
+{
+    for (size_t i = 0; i < ARRAY_LEN(launchers); i++)
+        if (spec->distributed.present && launchers[i]->id == spec->distributed.launcher)
+            return launchers[i];
+    return NULL;
+}
+
+/* ---- planning ---- */
+
+bool step_launcher_first_only(const struct spec *spec)
+{
+    const struct launcher *l = find(spec);
+    return l && l->first_only;
+}
+
+int step_launcher_describe(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
+{
+    const struct spec_distributed *d = &spec->distributed;
+    const struct launcher *l = find(spec);
+    if (!l)
+        return 0;
+    buf_puts(ret, l->typed);
+    for (size_t i = 0; i < d->flag_count; i++) {
+        const char *value;
+        if (plan_expand(b, &d->flags[i].value, EXPR_PLAIN, &value, err) < 0)
+            return -1;
+        buf_printf(ret, " --%s", d->flags[i].flag->name);
+        if (d->flags[i].flag->type == TORCHRUN_BOOLEAN)
+            continue;
+        buf_putc(ret, '=');
+        buf_shell_quote(ret, value);
+    }
+    for (size_t i = 0; i < d->launcher_args.count; i++) {
+        const char *value;
+        if (plan_expand(b, &d->launcher_args.items[i], EXPR_PLAIN, &value, err) < 0)
+            return -1;
+        buf_putc(ret, ' ');
+        buf_shell_quote(ret, value);
+    }
+    buf_puts(ret, spec->entrypoint.kind == ENTRY_MODULE ? " -m" : "");
+    return 0;
+}
+
+/* What changes the computation; where the workers meet and what is logged does not. */
+int step_launcher_inputs(struct plan_builder *b, struct plan_step *s, const struct spec *spec, struct error *err)
+{
+    const struct spec_distributed *d = &spec->distributed;
+    if (!find(spec))
+        return 0;
+    plan_input(b, s, "launcher", spec_launchers[d->launcher]);
+    if (d->min_nodes != d->nnodes)
+        plan_input(b, s, "nnodes at least", arena_printf(plan_arena(b), "%u", d->min_nodes));
+    for (size_t i = 0; i < d->flag_count; i++)
+        if (d->flags[i].flag->keyed &&
+            plan_input_text(b, s, d->flags[i].flag->name, &d->flags[i].value, EXPR_PLAIN, err) < 0)
+            return -1;
+    return d->launcher_args.count > 0 ? step_input_texts(b, s, "launcher_args", &d->launcher_args, err) : 0;
+}
+
+/* ---- building ---- */
+
+void words_add(struct words *w, const char *word)
+{
+    if (w->list.count == w->cap) {
+        uint32_t wider = w->cap ? 2 * w->cap : 32;
+        char **items = arena_array(w->arena, wider, sizeof *items);
+        if (w->list.count)
+            memcpy(items, w->list.items, w->list.count * sizeof *items);
+        w->list.items = items;
+        w->cap = wider;
+    }
+    w->list.items[w->list.count++] = arena_strdup(w->arena, word);
+}
+
+void words_printf(struct words *w, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    CLEANUP(cleanup_free) char *word = xvasprintf(fmt, ap);
+    va_end(ap);
+    words_add(w, word);
+}
+
+int launcher_args(const struct launcher_job *job, struct words *argv, struct error *err)
+{
+    const struct spec_texts *texts = &job->distributed->launcher_args;
+    for (size_t i = 0; i < texts->count; i++) {
+        const char *value;
+        if (step_expand_node(job->plan, job->bind, &texts->items[i], EXPR_PLAIN, job->arena, &value, err) < 0)
+            return -1;
+        words_add(argv, value);
+    }
+    return 0;
+}
+
+int launcher_flag(const struct launcher_job *job, const char *name, const char **ret, struct error *err)
+{
+    const struct spec_text *text = spec_flag_value(job->distributed, name);
+    *ret = NULL;
+    return text ? step_expand_node(job->plan, job->bind, text, EXPR_PLAIN, job->arena, ret, err) : 0;
+}
+
+int launcher_equal(const struct launcher_job *job, uint32_t *ret_each, uint32_t *ret_total, struct error *err)
+{
+    const struct plan *plan = job->plan;
+    for (uint32_t i = 0; i < plan->node_count; i++) {
+        if (plan->nproc[i] == 0)
+            return error_set(err, ERROR_INTERNAL, "the number of workers on node %u is not known", i);
+        if (plan->nproc[i] == plan->nproc[0])
+            continue;
+        error_set(err, ERROR_SPEC,
+                  "launcher %s has the same number of workers on every node, but node \"%s\" has %u and "
+                  "node \"%s\" has %u",
+                  spec_launchers[job->distributed->launcher], plan->spec->hosts[0].name, plan->nproc[0],
+                  plan->spec->hosts[i].name, plan->nproc[i]);
+        error_hint(err, "launcher: torchrun and native take any number per host");
+        return -1;
+    }
+    *ret_each = plan->nproc[0];
+    *ret_total = plan->world_size;
+    return 0;
+}
+
+const char *launcher_round(const struct launcher_job *job)
+{
+    return arena_printf(job->arena, "%s-%u", job->bind->run_id ? job->bind->run_id : "run", job->bind->generation);
+}
+
+int launcher_conf(const struct launcher_job *job, bool c10d, const char **ret, struct error *err)
+{
+    const char *conf, *endpoint;
+    if (launcher_flag(job, "rdzv_conf", &conf, err) < 0 || launcher_flag(job, "rdzv_endpoint", &endpoint, err) < 0)
+        return -1;
+    *ret = conf ? conf : "";
+    /* Left alone, torch compares the endpoint with the names and addresses of each machine: it finds no holder behind NAT,
+     * and two on one machine. */
+    if (c10d && (!endpoint || *endpoint == ':') && !strstr(*ret, "is_host=") && !strstr(*ret, "store_type="))
+        *ret = arena_printf(job->arena, "is_host=%d%s%s", job->bind->node == 0, **ret ? "," : "", *ret);
+    return 0;
+}
+
+const char *launcher_host(struct arena *arena, const char *host)
+{
+    return strchr(host, ':') && *host != '[' ? arena_printf(arena, "[%s]", host) : host;
+}
+
+const char *launcher_endpoint(struct arena *arena, const char *host, uint32_t port)
+{
+    return arena_printf(arena, "%s:%u", launcher_host(arena, host), port);
+}
+
+const char *launcher_address(const struct launcher_job *job, uint32_t node)
+{
+    const struct step_node *n = job->bind->nodes ? &job->bind->nodes[node] : NULL;
+    return n && n->address ? n->address : job->plan->spec->hosts[node].host;
+}
+
+/* What whoever started rhrun's agent may have left: a launcher would take it for its own. */
+static void unset_inherited(const struct launcher_job *job)
+{
+    static const char *const names[] = {
+        "PET_*",      "TORCHELASTIC_*",   "RANK",      "LOCAL_RANK", "WORLD_SIZE",      "LOCAL_WORLD_SIZE",
+        "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_NAME", "ROLE_RANK",  "ROLE_WORLD_SIZE", "MASTER_ADDR",
+        "MASTER_PORT"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        step_run_unset(job->run, job->arena, names[i]);
+}
+
+int step_launcher_build(const struct launcher_job *job, struct wire_worker *ret, struct error *err)
+{
+    const struct launcher *l = find(job->plan->spec);
+    struct words argv = {.arena = job->arena};
+    if (!l || !job->bind->master_address)
+        return error_set(err, ERROR_INTERNAL, "the master's address is not known");
+    unset_inherited(job);
+    if (l->build(job, &argv, err) < 0)
+        return -1;
+    for (uint32_t i = 0; i < job->program.count; i++)
+        words_add(&argv, job->program.items[i]);
+    ret->rank = job->bind->node;
+    ret->local_rank = 0;
+    ret->argv = argv.list;
+    return 0;
+}
