@@ -3,7 +3,7 @@
  * (torch/distributed/run.py, torch/distributed/elastic/agent/server/local_elastic_agent.py); without it, one plain
  * process on the first node, and rank variables that are there are left alone.
  */
-#include "internal.h"
+#include "launcher.h"
 
 #include <string.h>
 
@@ -134,12 +134,17 @@ static const char *python_text(struct plan_builder *b)
 static int describe(struct plan_builder *b, const struct spec_entrypoint *entry, struct buf *ret, struct error *err)
 {
     struct spec_texts target = {(struct spec_text *)&entry->target, 1};
+    if (step_launcher_describe(b, plan_spec_of(b), ret, err) < 0)
+        return -1;
+    bool launcher = ret->len > 0;
     switch (entry->kind) {
     case ENTRY_SCRIPT:
-        buf_printf(ret, "%s -u", python_text(b));
+        if (!launcher)
+            buf_printf(ret, "%s -u", python_text(b));
         break;
     case ENTRY_MODULE:
-        buf_printf(ret, "%s -u -m", python_text(b));
+        if (!launcher)
+            buf_printf(ret, "%s -u -m", python_text(b));
         break;
     case ENTRY_FUNCTION:
         buf_puts(ret, "call");
@@ -171,9 +176,14 @@ static int launch_plan(struct plan_builder *b, const struct spec *spec, struct e
     struct plan_step *s = plan_add(b, &step_kind_launch, "launch", step_title(arena, text));
     s->item = entry;
     s->command = text;
-    step_on_launch_nodes(b, spec, s);
+    static const uint32_t first = 0;
+    if (step_launcher_first_only(spec))
+        plan_on_nodes(b, s, &first, 1);
+    else
+        step_on_launch_nodes(b, spec, s);
     if (input_entry(b, s, spec, err) < 0 || step_input_env(b, s, "env", spec->env, spec->env_count, err) < 0 ||
-        step_input_env(b, s, "entrypoint.env", entry->env, entry->env_count, err) < 0)
+        step_input_env(b, s, "entrypoint.env", entry->env, entry->env_count, err) < 0 ||
+        step_launcher_inputs(b, s, spec, err) < 0)
         return -1;
     if (spec->distributed.present)
         input_layout(b, s, spec);
@@ -434,6 +444,47 @@ static int build_ranks(struct launch *l, struct step_env *env, struct error *err
     return 0;
 }
 
+/* One worker, the launcher: it gives out the ranks, and restarts what fails. */
+static int build_launcher(struct launch *l, struct step_env *env, struct error *err)
+{
+    const struct spec *spec = l->plan->spec;
+    struct launcher_job job = {.plan = l->plan,
+                               .bind = l->bind,
+                               .arena = l->arena,
+                               .distributed = &spec->distributed,
+                               .entry = spec->entrypoint.kind,
+                               .env = env,
+                               .run = l->run};
+    struct wire_worker *worker = arena_alloc(l->arena, sizeof *worker);
+    struct step_env defaults = {.arena = l->arena};
+    enum expr_status status = make_argv(l, env, NULL, &job.program, err);
+    if (status == EXPR_LATE || *l->late_env)
+        return error_set(err, ERROR_SPEC, "the entrypoint speaks of a rank, which launcher %s gives out",
+                         spec_launchers[spec->distributed.launcher]);
+    if (status != EXPR_OK || python_of(l, env, &job.python, err) < 0)
+        return -1;
+    uint32_t own = job.entry == ENTRY_SCRIPT ? 2 : job.entry == ENTRY_MODULE ? 3 : 0; /* python -u, python -u -m */
+    job.program.items += own;
+    job.program.count -= own;
+    if (spec_flag_value(&spec->distributed, "run_path")) { /* torch wants it absolute */
+        const char *script;
+        if (step_absolute(l->bind, job.program.items[0], l->arena, &script, err) < 0)
+            return -1;
+        job.program.items[0] = arena_strdup(l->arena, script);
+    }
+    set_number(env, "RHRUN_NODE_RANK", l->bind->node);
+    set_addresses(l, env);
+    if (!step_env_has(env, "PYTHONUNBUFFERED"))
+        step_env_set(&defaults, "PYTHONUNBUFFERED", "1");
+    l->run->env_default = defaults.list;
+    if (step_launcher_build(&job, worker, err) < 0)
+        return -1;
+    l->run->env = env->list;
+    l->run->workers = worker;
+    l->run->worker_count = 1;
+    return 0;
+}
+
 static int launch_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                         struct arena *arena, struct wire_run *ret_run, struct error *err)
 {
@@ -451,7 +502,9 @@ static int launch_build(const struct plan *plan, const struct plan_step *step, c
     ret_run->timeout_ms = entry->timeout_ms;
     step_run_own_env(bind, false, &env);
     step_run_secrets(bind, arena, ret_run);
-    return plan->spec->distributed.present ? build_ranks(&l, &env, err) : build_plain(&l, &env, err);
+    if (!plan->spec->distributed.present)
+        return build_plain(&l, &env, err);
+    return spec_has_ranks(&plan->spec->distributed) ? build_ranks(&l, &env, err) : build_launcher(&l, &env, err);
 }
 
 const struct step_kind step_kind_launch = {
