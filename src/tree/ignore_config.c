@@ -109,9 +109,9 @@ static bool has_includes(const git_config *config)
 {
     git_config_iterator *it = NULL;
     git_config_entry *entry;
-    bool found = git_config_iterator_glob_new(&it, config, "^include(if)?\\.") != 0;
-    if (!found)
-        found = git_config_next(&entry, it) == 0;
+    bool found = git_config_iterator_new(&it, config) != 0;
+    while (!found && git_config_next(&entry, it) == 0)
+        found = str_starts(entry->name, "include.") || str_starts(entry->name, "includeif.");
     git_config_iterator_free(it);
     return found;
 }

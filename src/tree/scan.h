@@ -251,6 +251,12 @@ struct scan_item *scan_find(const struct scan_items *in, const char *path);
 int scan_tracked_add(struct walk *w, struct scan_table *t, struct arena *a, struct scan_items *to, bool *ret_changed,
                      struct error *err);
 
+/* ---- scan_index.c ---- */
+
+/* Each path of the repository's index, in order; once per stage in a conflict. */
+typedef void scan_index_fn(void *arg, const char *path, bool submodule);
+int scan_index_read(const struct repo *r, scan_index_fn *each, void *arg, struct error *err);
+
 /* ---- scan_read.c ---- */
 
 /* Hashes the items that are not known yet and, with a batch, adds the contents of those that are not stored. Items that

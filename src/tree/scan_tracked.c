@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <git2.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,56 +55,49 @@ static bool digest(const struct walk *w, struct repo *const *repos, size_t count
     return settled;
 }
 
-/* What one index has and the walk did not come by. */
-static int add_index(const struct walk *w, const struct repo *r, const struct scan_items *seen, struct arena *a,
-                     struct scan_table *t, size_t *cap, struct error *err)
+struct making {
+    const struct walk *walk;
+    const struct repo *repo;
+    const struct scan_items *seen;
+    struct scan_table *table;
+    size_t cap;
+    struct buf full;
+};
+
+/* What an index has and the walk did not come by. */
+static void add_path(void *arg, const char *path, bool submodule)
 {
-    CLEANUP(cleanup_free) char *path = xasprintf("%s/index", r->git_dir);
-    git_index *index = NULL;
-    if (git_index_open(&index, path)) {
-        const git_error *e = git_error_last();
-        error_set(err, ERROR_SPEC, "could not read the index \"%s\": %s", path,
-                  e && e->message ? e->message : "unknown error");
-        error_hint(err, "split and sparse indexes cannot be read: git update-index --no-split-index, "
-                        "git sparse-checkout reapply --no-sparse-index");
-        return -1;
+    struct making *m = arg;
+    struct scan_table *t = m->table;
+    buf_clear(&m->full);
+    buf_puts(&m->full, m->repo->prefix);
+    buf_puts(&m->full, path);
+    if (!str_starts(m->full.data, m->walk->root->path))
+        return;
+    const char *below = m->full.data + m->walk->skip;
+    if (scan_find(m->seen, below) ||
+        (t->tracked_count && strcmp(t->tracked[t->tracked_count - 1].path, below) == 0)) /* stages of a conflict */
+        return;
+    if (t->tracked_count == m->cap) {
+        m->cap = m->cap ? 2 * m->cap : 64;
+        t->tracked = xreallocarray(t->tracked, m->cap, sizeof *t->tracked);
     }
-    struct buf full = {0};
-    const char *before = NULL;
-    for (size_t i = 0; i < git_index_entrycount(index); i++) {
-        const git_index_entry *e = git_index_get_byindex(index, i);
-        if (before && strcmp(before, e->path) == 0) /* stages of a conflict */
-            continue;
-        before = e->path;
-        buf_clear(&full);
-        buf_puts(&full, r->prefix);
-        buf_puts(&full, e->path);
-        if (!str_starts(full.data, w->root->path) || scan_find(seen, full.data + w->skip))
-            continue;
-        if (t->tracked_count == *cap) {
-            *cap = *cap ? 2 * *cap : 64;
-            t->tracked = xreallocarray(t->tracked, *cap, sizeof *t->tracked);
-        }
-        t->tracked[t->tracked_count++] =
-            (struct tracked){arena_strdup(a, full.data + w->skip), e->mode == GIT_FILEMODE_COMMIT};
-    }
-    buf_free(&full);
-    git_index_free(index);
-    return 0;
+    t->tracked[t->tracked_count++] = (struct tracked){arena_strdup(m->walk->arena, below), submodule};
 }
 
 static int make(const struct walk *w, struct repo *const *repos, size_t count, const struct scan_items *seen,
-                struct arena *a, struct scan_table *t, struct error *err)
+                struct scan_table *t, struct error *err)
 {
-    size_t cap = 0;
+    struct making m = {.walk = w, .seen = seen, .table = t};
     int rc = 0;
     free(t->tracked);
     t->tracked = NULL;
     t->tracked_count = 0;
-    git_libgit2_init();
-    for (size_t i = 0; i < count && rc == 0; i++)
-        rc = add_index(w, repos[i], seen, a, t, &cap, err);
-    git_libgit2_shutdown();
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        m.repo = repos[i];
+        rc = scan_index_read(repos[i], add_path, &m, err);
+    }
+    buf_free(&m.full);
     return rc;
 }
 
@@ -230,7 +222,7 @@ int scan_tracked_add(struct walk *w, struct scan_table *t, struct arena *a, stru
             return 0;
         bool settled = digest(w, repos, count, seen);
         if (!settled || memcmp(seen, t->tracked_seen, sizeof seen) != 0) {
-            if (make(w, repos, count, to, w->arena, t, err))
+            if (make(w, repos, count, to, t, err))
                 return -1;
             memcpy(t->tracked_seen, settled ? seen : none, sizeof seen);
             *ret_changed = true;

@@ -380,3 +380,21 @@ def test_patterns_on_top(world):
     assert set(world.scan(None, "-x", "!keep.log")[1]) == everything | {b"keep.log"}
     assert set(world.scan(None, "-l", str(world.root / "data"), "-l", str(world.root / "build/other"))[1]) == \
         {b".gitignore", b"src/m.py"}
+
+
+@pytest.mark.parametrize("setting", ["core.splitIndex", "index.sparse"])
+def test_an_index_that_only_git_reads(world, setting):
+    world.git("init", "-q")
+    put(world.root / ".gitignore", b"*.log\n")
+    put(world.root / "a/kept.log")
+    put(world.root / "a/other.log")
+    put(world.root / "b/c/x")
+    world.git("add", "-Af")
+    world.git("rm", "-q", "--cached", "a/other.log")
+    world.git("-c", "user.name=n", "-c", "user.email=e@example", "commit", "-qm", "x")
+    if setting == "index.sparse":
+        world.git("sparse-checkout", "set", "--cone", "--sparse-index", "a")
+        assert not (world.root / "b").exists()
+    else:
+        world.git("update-index", "--split-index")
+    assert set(world.scan()[1]) == {b".gitignore", b"a/kept.log"} | ({b"b/c/x"} if setting == "core.splitIndex" else set())

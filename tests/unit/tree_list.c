@@ -26,10 +26,10 @@ static void print(const struct tree *t)
     printf("%s%c", t->id, 0);
     for (size_t i = 0; i < t->count; i++) {
         const struct tree_file *f = &t->files[i];
-        printf("%06o ", f->mode);
-        for (size_t n = 0; n < TREE_OID_SIZE; n++)
-            printf("%02x", f->oid[n]);
-        printf(" %llu\t%s%c", (unsigned long long)f->size, f->path, 0);
+        char oid[TREE_ID_LEN + 1] = "";
+        for (size_t n = 0; n < TREE_ID_LEN; n++)
+            oid[n] = "0123456789abcdef"[f->oid[n / 2] >> (n % 2 ? 0 : 4) & 15];
+        printf("%06o %s %llu\t%s%c", f->mode, oid, (unsigned long long)f->size, f->path, 0);
     }
 }
 
