@@ -128,6 +128,7 @@ struct wire_strings {
     uint32_t count;
 };
 
+#define WIRE_NO_RANK UINT32_MAX /* of a worker that is a launcher, whose own workers have the ranks */
 struct wire_worker {
     uint32_t rank, local_rank;
     uint8_t shell;            /* argv[0] is a script for `bash -e -o pipefail -c` (or `sh -e -c`), argv[1..] its

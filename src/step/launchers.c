@@ -186,7 +186,7 @@ int step_launcher_build(const struct launcher_job *job, struct wire_worker *ret,
         return -1;
     for (uint32_t i = 0; i < job->program.count; i++)
         words_add(&argv, job->program.items[i]);
-    ret->rank = job->bind->node;
+    ret->rank = WIRE_NO_RANK;
     ret->local_rank = 0;
     ret->argv = argv.list;
     return 0;
