@@ -1,6 +1,6 @@
 /* Attempts: STARTED is durable before the first RUN byte, FINISHED before what depends on it. A task's attempt id is
  * drawn once; a RUN may be sent again under it, the node starts it at most once. */
-#include "internal.h"
+#include "fetch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void on_started_durable(void *arg)
         struct run_task *t = run_task(r, ctx->step, ctx->items[i].node);
         if (t->state != TASK_STARTING || strcmp(t->attempt, ctx->items[i].attempt) != 0 || r->detached)
             continue;
-        if ((r->cancelling && ctx->step->kind->phase != PHASE_EPILOG) ||
+        if ((r->cancelling && !step_outlives_stop(ctx->step)) ||
             t->stop_wanted) { /* its RUN never left: certain that it did not start */
             task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, "stopped before it began");
             continue;
@@ -95,7 +95,7 @@ void task_start(struct run *r, const struct plan_step *step, uint32_t node)
     task_start_many(r, step, &node, 1, 0);
 }
 
-static struct step_bind bind_of(struct run *r, uint32_t node)
+struct step_bind run_bind(struct run *r, uint32_t node)
 {
     struct step_bind bind = {0};
     bind.spec = r->plan->spec;
@@ -109,6 +109,7 @@ static struct step_bind bind_of(struct run *r, uint32_t node)
     bind.secrets = r->plan->spec->secrets;
     bind.secret_count = r->plan->spec->secret_count;
     bind.work = r->work;
+    bind.nodes = r->nodes;
     return bind;
 }
 
@@ -149,22 +150,23 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         return; /* reconciling sends it when the node has said what it holds */
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;
-    struct step_bind bind = bind_of(r, node);
-    bind.nodes = r->nodes;
+    struct step_bind bind = run_bind(r, node);
     bind.node_addrs = step->kind->phase == PHASE_LAUNCH ? node_addrs(r) : NULL;
     struct wire_run run = {0};
-    int rc = step->kind->sync ? transfer_start(r, step, node, &bind, &err)
-                              : step_build(r->plan, step, &bind, arena, &run, &err);
+    bool is_run = step->kind->build;
+    int rc = step->kind->sync    ? transfer_start(r, step, node, &bind, &err)
+             : step->kind->fetch ? fetch_start(r, step, node, false, &err)
+                                 : step_build(r->plan, step, &bind, arena, &run, &err);
     if (rc < 0) {
         task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
         error_prefix(&err, "step \"%s\"", step->name);
         run_fail(r, RUN_FAILED, &err);
-    } else {
-        if (!t->log)
+    } else if (t->state == TASK_RUNNING) {
+        if (!t->log && !step->kind->fetch)
             t->log = log_open(r, step, node, t->attempt);
         t->sent = true;
     }
-    if (rc == 0 && !step->kind->sync) {
+    if (rc == 0 && is_run) {
         run.attempt = t->attempt;
         run.slot = arena_strdup(arena, step->slot);
         run.key = arena_strdup(arena, step->key);
@@ -179,6 +181,11 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 {
     struct run_task *t = run_task(r, step, node);
     t->stop_wanted = true;
+    if (step->kind->fetch) { /* it goes on while a run is stopped, but not when it is killed */
+        if (signal == WIRE_KILL)
+            outputs_abort(r, step, node);
+        return;
+    }
     if (t->state != TASK_RUNNING && t->state != TASK_STOPPING)
         return;
     t->state = TASK_STOPPING;
@@ -224,7 +231,8 @@ static void note_cause(struct run *r, const struct plan_step *step, uint32_t nod
     res->cause_value = record->value;
     res->cause_rank = record->cause_rank;
     res->cause_has_rank =
-        step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present && r->cause_outcome != OUTCOME_UNKNOWN;
+        step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present &&
+        record->cause_rank != WIRE_NO_RANK && r->cause_outcome != OUTCOME_UNKNOWN;
     res->cause_generation = r->generation;
     res->cause_tail = arena_strdup(r->arena, record->tail);
 }
@@ -403,7 +411,8 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
     char what[160];
     run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
     if (step->kind->sync && e->outcome == OUTCOME_FAILED) { /* no program: the node's words are all there is */
-        error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name, e->tail && e->tail[0] ? e->tail : what);
+        error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
+                  e->tail && e->tail[0] ? e->tail : what);
         error_hint(&err, "what has arrived is kept: the same command sends the rest");
         run_fail(r, RUN_INFRA, &err);
         return;

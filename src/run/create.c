@@ -153,6 +153,7 @@ void run_destroy(struct run *r)
         loop_timer_destroy(r->tasks[i].retry);
         log_close(r->tasks[i].log);
     }
+    outputs_free(r);
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         transfer_stop(&r->lanes[i]);
         node_destroy(r->lanes[i].node);

@@ -67,6 +67,7 @@ struct lane {
     struct wire_record *records;
     size_t record_count, record_cap;
     uint8_t *creates, *trees; /* per step: enum check */
+    struct fetch *fetches;      /* files are being fetched */
     struct transfer *transfer;  /* files are being brought: of at most one step at a time */
     uint32_t home_first, home_next; /* see homes.c */
     struct lane_orphan *orphans;
@@ -79,7 +80,7 @@ struct lane {
     struct error error;
 };
 
-enum stage { STAGE_SETUP, STAGE_RESTARTING, STAGE_AGAIN /* the barrier, for another generation */, STAGE_PORT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_CLOSING, STAGE_CLOSED };
+enum stage { STAGE_SETUP, STAGE_RESTARTING, STAGE_AGAIN /* the barrier, for another generation */, STAGE_PORT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_OUTPUTS, STAGE_CLOSING, STAGE_CLOSED };
 
 struct run {
     struct loop *loop;
@@ -97,6 +98,12 @@ struct run {
     const char *work;       /* names the working directory on the nodes */
     enum stage stage;
     struct step_tally *tallies; /* per step: what was sent, to say it once */
+    struct output_watch *watches; /* see outputs.c */
+    size_t watch_count;
+    struct fetch *fetch_queue;  /* wait for their turn */
+    uint32_t fetching;
+    uint64_t fetch_token;
+    struct error outputs_error; /* the first that keeps outputs from being here */
     struct tree_cache *cache;   /* bases and contents that several transfers need */
     uint32_t unheard;           /* nodes that were never listed nor failed */
     bool homes_known;
@@ -137,6 +144,7 @@ void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), voi
 void run_fail(struct run *r, enum run_status status, const struct error *err); /* no new starts; closes when nothing is in flight */
 void run_check_end(struct run *r);
 void run_changed(struct run *r);
+void run_leave_open(struct run *r, const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
 void run_close(struct run *r, enum run_status status, int exit_status);
 void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
 void run_lane_listed(struct run *r, struct lane *lane);
@@ -145,6 +153,13 @@ void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record
 void run_facts_json(const struct wire_facts *facts, struct buf *ret);
 /* "exit status 3", "killed by signal 9 (Killed)", "timed out", ... */
 void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
+/* "1 of 9,001 files, 98.0 MB"; all: 0 = not told. */
+void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes);
+/* Does it go on while a run is being cancelled? */
+static inline bool step_outlives_stop(const struct plan_step *step)
+{
+    return step->kind->phase >= PHASE_EPILOG;
+}
 void run_append_free(struct append *a);     /* takes it off the list of the run */
 /* decide.c */
 void lane_keep_record(struct lane *lane, const struct wire_record *r);
@@ -174,6 +189,21 @@ void transfer_drained(struct lane *lane);
 void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
 void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
 void transfer_caches_free(struct run *r);
+/* fetch.c */
+void fetch_entries(struct lane *lane, const struct wire_entries *e);
+void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, const char *error, const uint8_t *data,
+                uint32_t len);
+void fetch_stop(struct lane *lane, const struct plan_step *step); /* without a word; NULL: all of the lane's */
+/* outputs.c */
+void outputs_watch(struct run *r); /* the launch runs */
+bool outputs_begin(struct run *r); /* fetches what is due, once; false: there is nothing to wait for */
+void outputs_end(struct run *r);   /* there is nothing to wait for: the run ends */
+void outputs_check_end(struct run *r);
+bool outputs_complete(const struct run *r);
+void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node);
+void outputs_abort_all(struct run *r);
+void outputs_interrupt(struct run *r, int signum);
+void outputs_free(struct run *r);
 /* open.c */
 int run_open(struct run *r, struct error *err);
 void run_look_done(struct run *r);
@@ -184,6 +214,7 @@ void run_on_finisher(void *arg);
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation);
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
+struct step_bind run_bind(struct run *r, uint32_t node);
 void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);

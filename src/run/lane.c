@@ -196,7 +196,7 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
         t->log = log_open(r, step, lane->index, t->attempt);
     t->sent = true;
     node_attach(lane->node, t->attempt, t->log->size);
-    if (t->stop_wanted || (r->cancelling && step->kind->phase != PHASE_EPILOG))
+    if (t->stop_wanted || (r->cancelling && !step_outlives_stop(step)))
         node_signal(lane->node, t->attempt, r->killing ? WIRE_KILL : WIRE_STOP, CANCEL_GRACE_MS);
 }
 
@@ -242,7 +242,9 @@ static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
     const struct wire_record *other;
     bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
                 str_eq(cell->install, facts->install);
-    if (same && (t->stop_wanted || (r->cancelling && step->kind->phase != PHASE_EPILOG)))
+    if (step->kind->fetch)
+        task_send(r, step, lane->index);
+    else if (same && (t->stop_wanted || (r->cancelling && !step_outlives_stop(step))))
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
     else if (!same)
         task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
@@ -354,6 +356,7 @@ static void on_ready(void *arg, struct node *n, bool again)
     struct run *r = lane->run;
     const struct wire_facts *facts = node_facts(n);
     transfer_stop(lane);
+    fetch_stop(lane, NULL);
     r->homes_known = false;
     lane->clock_ns = (int64_t)(mono_ns() - facts->mono_ns);
     arena_reset(lane->arena);
@@ -377,6 +380,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
     struct lane *lane = lane_of(arg, n);
     lane->error = *err;
     transfer_stop(lane);
+    fetch_stop(lane, NULL);
     run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
     run_changed(lane->run);
 }
@@ -400,6 +404,7 @@ static void on_failed(void *arg, struct node *n, const struct error *err)
     bool unheard = lane->state == LANE_CONNECTING;
     lane->state = LANE_FAILED;
     transfer_stop(lane);
+    fetch_stop(lane, NULL);
     run_node_failed(r, lane->index, err);
     if (unheard)
         heard(r);
@@ -572,6 +577,17 @@ static void on_sync_state(void *arg, struct node *n, const struct wire_sync_stat
     transfer_state(lane_of(arg, n), s);
 }
 
+static void on_entries(void *arg, struct node *n, const struct wire_entries *e)
+{
+    fetch_entries(lane_of(arg, n), e);
+}
+
+static void on_file_data(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,
+                         const uint8_t *data, uint32_t len)
+{
+    fetch_data(lane_of(arg, n), token, offset, last, error, data, len);
+}
+
 static void on_drained(void *arg, struct node *n)
 {
     transfer_drained(lane_of(arg, n));
@@ -591,4 +607,6 @@ const struct node_callbacks lane_callbacks = {.ready = on_ready,
                                               .checked = on_checked,
                                               .fault = on_fault,
                                               .sync_state = on_sync_state,
+                                              .entries = on_entries,
+                                              .file_data = on_file_data,
                                               .drained = on_drained};

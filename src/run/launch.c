@@ -119,6 +119,7 @@ static void start_generation(struct run *r)
         if (step->on[n])
             run_task(r, step, n)->state = TASK_PENDING;
     start_phase(r, step, r->generation);
+    outputs_watch(r);
 }
 
 bool launch_over(struct run *r)
@@ -129,7 +130,7 @@ bool launch_over(struct run *r)
 bool launch_complete(struct run *r)
 {
     const struct plan_step *epilog = phase_step(r, PHASE_EPILOG);
-    return launch_over(r) && (!epilog || all_done(r, epilog));
+    return launch_over(r) && (!epilog || all_done(r, epilog)) && outputs_complete(r);
 }
 
 static void finish_launch(struct run *r, bool good);
@@ -189,7 +190,7 @@ void launch_port(struct run *r, uint32_t free_port)
 void launch_will_restart(struct run *r)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    if (r->stage == STAGE_LAUNCH && d->present && d->master_port == 0 && r->restarts < d->max_restarts)
+    if (r->stage == STAGE_LAUNCH && d->present && d->master_port == 0 && r->restarts < spec_restarts(d))
         node_ping(r->lanes[0].node, 1);
 }
 
@@ -279,8 +280,8 @@ static void finish_launch(struct run *r, bool good)
         launch_failure_text(r);
         r->fail_status = RUN_FAILED;
     }
-    if (!launch_epilog(r))
-        run_close(r, good ? RUN_DONE : RUN_FAILED, good ? 0 : 1);
+    if (!launch_epilog(r) && !outputs_begin(r))
+        outputs_end(r);
 }
 
 static void generation_ended(struct run *r)
@@ -289,7 +290,7 @@ static void generation_ended(struct run *r)
         finish_launch(r, true);
         return;
     }
-    uint32_t max = r->plan->spec->distributed.present ? r->plan->spec->distributed.max_restarts : 0;
+    uint32_t max = spec_restarts(&r->plan->spec->distributed);
     if (r->restarts >= max || r->cause_outcome == OUTCOME_TIMED_OUT) {
         finish_launch(r, false);
         return;
@@ -331,7 +332,8 @@ static void epilog_ended(struct run *r, const struct plan_step *step)
         launch_failure_text(r);
         r->fail_status = RUN_FAILED;
     }
-    run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, r->fail_status == RUN_OPEN ? 0 : 1);
+    if (!outputs_begin(r))
+        outputs_end(r);
 }
 
 /* By the tasks' states, not by the end at hand: ends that became durable together are all there before the first of them
@@ -347,6 +349,10 @@ static void fail_generation(struct run *r, const struct plan_step *step)
 
 void launch_task_ended(struct run *r, const struct plan_step *step)
 {
+    if (step->kind->phase == PHASE_OUTPUTS) {
+        outputs_check_end(r);
+        return;
+    }
     if (step->kind->phase == PHASE_EPILOG) {
         if (r->stage == STAGE_EPILOG && all_ended(r, step))
             epilog_ended(r, step);
@@ -429,6 +435,7 @@ void launch_resume(struct run *r)
     }
     r->stage = STAGE_LAUNCH;
     r->generation_failed = failed;
+    outputs_watch(r);
     if (pending && !failed) /* only a lost journal can leave this: the others' results were adopted */
         start_phase(r, launch, r->generation ? r->generation : 1);
     else if (failed)

@@ -124,8 +124,13 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 t->state = TASK_DONE;
             } else if (step->kind->phase == PHASE_PROLOG && open->generation > 0 && c->outcome == OUTCOME_UNKNOWN) {
                 continue; /* it had ended well before the first generation; its node restarted, so it runs before the next */
-            } else if (!step->kind->cached && of_last && c->outcome != OUTCOME_NOT_STARTED &&
-                       c->outcome != OUTCOME_NONE) {
+            } else if (step->kind->phase == PHASE_OUTPUTS &&
+                       c->outcome == OUTCOME_FAILED) { /* something was to be there */
+                t->state = TASK_FAILED;
+                r->fail_status = RUN_FAILED;
+                error_set(&r->result.error, ERROR_JOB, "%s", c->tail ? c->tail : "its result is not there");
+            } else if (!step->kind->cached && step->kind->phase != PHASE_OUTPUTS && of_last &&
+                       c->outcome != OUTCOME_NOT_STARTED && c->outcome != OUTCOME_NONE) {
                 t->state = TASK_FAILED;
                 r->cause_outcome = c->outcome;
                 r->result.has_cause = true;
@@ -135,6 +140,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 r->result.cause_value = c->cause_value;
                 r->result.cause_rank = c->cause_rank;
                 r->result.cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present &&
+                                           c->cause_rank != WIRE_NO_RANK &&
                                            c->outcome != OUTCOME_UNKNOWN;
                 r->result.cause_tail = arena_strdup(r->arena, c->tail);
             } else {

@@ -113,7 +113,7 @@ void run_fail(struct run *r, enum run_status status, const struct error *err)
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         for (uint32_t n = 0; n < r->plan->node_count; n++)
-            if (step->kind->phase != PHASE_SETUP && task_in_flight(run_task(r, step, n)))
+            if (step->kind->phase != PHASE_SETUP && !step->kind->fetch && task_in_flight(run_task(r, step, n)))
                 task_stop(r, step, n, WIRE_STOP, STOP_GRACE_MS);
     }
     loop_timer_start(r->stop_deadline, STOP_REACH_MS);
@@ -136,11 +136,16 @@ static bool launch_begun(struct run *r)
  * command takes it up again. A lost network must not cost the work. */
 static void leave_open(struct run *r, uint32_t node, const struct error *err)
 {
+    struct error copy = *err;
     run_note(r, node, "%s", err->text);
-    r->result.error = *err;
     if (err->code != ERROR_HELD)
-        error_hint(&r->result.error, "what runs goes on: the same command takes it up again, rhrun cancel %s stops it",
-                   r->id);
+        error_hint(&copy, "what runs goes on: the same command takes it up again, rhrun cancel %s stops it", r->id);
+    run_leave_open(r, &copy);
+}
+
+void run_leave_open(struct run *r, const struct error *err)
+{
+    r->result.error = *err;
     r->result.exit_status = err->code == ERROR_HELD ? 4 : 3;
     r->result.status = RUN_OPEN;
     r->detached = true;
@@ -212,7 +217,7 @@ void run_check_end(struct run *r)
         return;
     if (still_connecting(r) && (r->options.mode == RUN_CANCEL || !r->cancelling) && loop_timer_active(r->stop_deadline))
         return;
-    if (launch_epilog(r))
+    if (launch_epilog(r) || outputs_begin(r))
         return;
     if (r->cancelling)
         run_close(r, RUN_CANCELLED, 128 + (r->interrupt_signal ? r->interrupt_signal : SIGTERM));
@@ -229,6 +234,8 @@ void run_on_stop_deadline(void *arg)
     struct run *r = arg;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         node_give_up(r->lanes[n].node);
+    if (r->stage == STAGE_OUTPUTS && (r->cancelling || r->failing))
+        outputs_abort_all(r);
     run_check_end(r);
 }
 
@@ -345,6 +352,10 @@ void run_interrupt(struct run *r, int signum)
         r->result.exit_status = 128 + signum;
         r->stage = STAGE_CLOSED;
         loop_timer_start(r->finisher, 0);
+        return;
+    }
+    if (r->stage == STAGE_OUTPUTS && !r->cancelling) {
+        outputs_interrupt(r, signum);
         return;
     }
     if (r->cancelling) {

@@ -303,52 +303,19 @@ struct step_tally {
     uint32_t node;
 };
 
-static void put_count(struct buf *b, uint64_t n)
-{
-    char digits[32];
-    int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            buf_putc(b, ',');
-        buf_putc(b, digits[i]);
-    }
-}
-
-static void put_bytes(struct buf *b, uint64_t bytes)
-{
-    static const char *const units[] = {"kB", "MB", "GB", "TB"};
-    double n = (double)bytes / 1000;
-    size_t u = 0;
-    for (; n >= 999.95 && u + 1 < ARRAY_LEN(units); u++)
-        n /= 1000;
-    if (bytes < 1000)
-        buf_printf(b, "%" PRIu64 " bytes", bytes);
-    else
-        buf_printf(b, "%.1f %s", n, units[u]);
-}
-
 static void say_tally(struct run *r, const struct plan_step *step, const struct step_tally *tally)
 {
     struct buf text = {0};
     uint64_t all = step->tree ? step->tree->count : tally->files;
     buf_printf(&text, "%s: ", step->name);
-    put_count(&text, tally->files);
-    if (tally->files < all) {
-        buf_puts(&text, " of ");
-        put_count(&text, all);
-    }
-    buf_printf(&text, " file%s, ", all == 1 ? "" : "s");
-    put_bytes(&text, tally->bytes);
+    run_put_files(&text, tally->files, all, tally->bytes);
     buf_puts(&text, " sent");
     if (tally->sent_nodes == 1 && r->plan->node_count > 1)
         buf_printf(&text, " to %s", node_name(r->lanes[tally->node].node));
     else if (tally->sent_nodes > 1)
         buf_printf(&text, " to %u nodes", tally->sent_nodes);
-    if (tally->removed) {
-        buf_puts(&text, ", ");
-        put_count(&text, tally->removed);
-        buf_puts(&text, " removed");
-    }
+    if (tally->removed)
+        buf_printf(&text, ", %" PRIu64 " removed", tally->removed);
     run_note(r, EVENT_NODE_NONE, "%s", text.data);
     buf_free(&text);
 }

@@ -318,8 +318,11 @@ static void on_glob(struct peer *p, struct wire_in *in)
     uint64_t token = wire_get_u64(in);
     char prefix[512];
     absolute(wire_get_string(in), prefix, sizeof prefix);
-    if (find_file(node->made, node->made_count, prefix)) /* one file */
+    const char *only = NULL;
+    if (find_file(node->made, node->made_count, prefix)) { /* one file */
         *strrchr(prefix, '/') = 0;
+        only = prefix + strlen(prefix) + 1;
+    }
     size_t len = strlen(prefix), i = 0;
     struct wire_entries m = {.token = token, .error = (char *)(uintptr_t) "", .prefix = prefix};
     struct wire_entry entries[2];
@@ -328,7 +331,8 @@ static void on_glob(struct peer *p, struct wire_in *in)
         m.entry_count = 0;
         for (; i < node->made_count && m.entry_count < 2; i++) {
             struct sim_file *f = &node->made[i];
-            if (strncmp(f->path, prefix, len) == 0 && f->path[len] == '/')
+            if (strncmp(f->path, prefix, len) == 0 && f->path[len] == '/' &&
+                (!only || strcmp(f->path + len + 1, only) == 0))
                 entries[m.entry_count++] =
                     (struct wire_entry){f->path + len + 1, f->mode,  f->size,
                                         f->mtime_ns,       f->inode, f->target ? f->target : (char *)(uintptr_t) ""};
@@ -368,6 +372,7 @@ static void on_get(struct peer *p, struct wire_in *in)
     for (;;) {
         size_t len = size - offset < sizeof data ? (size_t)(size - offset) : sizeof data;
         sim_content(f->oid, offset, data, len);
+        p->node->net->got_bytes += len;
         send_data(p, token, offset, offset + len == size, "", data, len);
         offset += len;
         if (offset == size)
@@ -440,6 +445,11 @@ const char *sim_tree_fault(const struct sim_net *net, uint32_t node, const char 
         return text;
     }
     return "";
+}
+
+uint64_t sim_got_bytes(const struct sim_net *net)
+{
+    return net->got_bytes;
 }
 
 uint64_t sim_file_bytes(const struct sim_net *net)

@@ -84,6 +84,7 @@ struct sim_net {
     struct attempt **live;
     size_t live_count, live_cap;
     struct loop_timer *turn;
+    uint64_t got_bytes;  /* that went out in DATA */
     uint64_t file_bytes; /* that came in FILE and FILE_DATA */
     uint64_t last_inode;
     struct arena *scratch;

@@ -81,6 +81,7 @@ void sim_disk(struct sim_net *net, uint32_t node, uint64_t room_bytes);  /* FILE
 void sim_touch(struct sim_net *net, uint32_t node, const char *name, const char *path); /* a file of a tree changes */
 /* Is the tree `name` on the node, whole, with the right contents and modes? "" = it is; else what is wrong. */
 const char *sim_tree_fault(const struct sim_net *net, uint32_t node, const char *name, const struct tree *tree);
+uint64_t sim_got_bytes(const struct sim_net *net); /* contents that went out in DATA */
 uint64_t sim_file_bytes(const struct sim_net *net); /* contents that came in FILE and FILE_DATA */
 /* The job made (or changed, or with mode 0 removed) a file; version decides its content. Absolute path. */
 void sim_make(struct sim_net *net, uint32_t node, const char *path, unsigned version, uint64_t size, uint32_t mode);

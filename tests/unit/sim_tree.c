@@ -87,9 +87,14 @@ void sim_tree_broken(const char *path)
     the_store.broken = path;
 }
 
-/* ---- what run asks of a store ---- */
+/* ---- what run asks of a store: the linker puts these in the place of the real ones (--wrap) ---- */
 
-bool tree_load(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret)
+bool __wrap_tree_load(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret);
+int __wrap_tree_open(struct tree_store *s, const struct tree_file *f, struct tree_reader *ret, struct error *err);
+ssize_t __wrap_tree_read(struct tree_reader *r, uint64_t offset, void *out, size_t len, struct error *err);
+void __wrap_tree_done(struct tree_reader *r);
+
+bool __wrap_tree_load(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret)
 {
     (void)arena;
     for (struct entry *e = s->trees; e; e = e->next)
@@ -100,7 +105,7 @@ bool tree_load(struct tree_store *s, const char *id, struct arena *arena, struct
     return false;
 }
 
-int tree_open(struct tree_store *s, const struct tree_file *f, struct tree_reader *ret, struct error *err)
+int __wrap_tree_open(struct tree_store *s, const struct tree_file *f, struct tree_reader *ret, struct error *err)
 {
     if (s->broken && strcmp(f->path, s->broken) == 0)
         return error_set(err, ERROR_IO, "\"%s\" is not in the store", f->path);
@@ -116,7 +121,7 @@ int tree_open(struct tree_store *s, const struct tree_file *f, struct tree_reade
     return 0;
 }
 
-ssize_t tree_read(struct tree_reader *r, uint64_t offset, void *out, size_t len, struct error *err)
+ssize_t __wrap_tree_read(struct tree_reader *r, uint64_t offset, void *out, size_t len, struct error *err)
 {
     (void)err;
     uint64_t left = offset < r->size ? r->size - offset : 0;
@@ -126,7 +131,7 @@ ssize_t tree_read(struct tree_reader *r, uint64_t offset, void *out, size_t len,
     return (ssize_t)len;
 }
 
-void tree_done(struct tree_reader *r)
+void __wrap_tree_done(struct tree_reader *r)
 {
     free(r->object);
     *r = (struct tree_reader){.fd = -1};

@@ -1,0 +1,504 @@
+/* What one step brings home from one node: GLOB, a look at what is here already, then GETs, a few at a time, each file
+ * synced on the pool and renamed. Data are written in the loop as logs are: into the page cache, in portions of a frame.
+ * Nothing of it outlives its connection but the parts of files. */
+#include "fetch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    GETS_MAX = 16,       /* in flight at a time */
+    GET_BYTES = 4 << 20, /* of them together, unless it is one */
+    LOOKS_MAX = 256,     /* files looked at in one turn */
+    ENTRIES_MAX = 1000000,
+    ROUNDS_MAX = 3, /* a file that changes while it comes is asked for again */
+    SYNC_BATCH = 64,
+    NOTES_MAX = 10,
+};
+
+enum fetch_phase { QUEUED, GLOBBING, LOOKING, GETTING };
+
+struct get {
+    uint64_t token; /* 0 = free */
+    const struct wire_entry *entry;
+    struct landing_file *file;
+};
+struct batch {               /* of files that are whole, on the pool */
+    struct fetch *fetch;     /* NULL: dropped meanwhile */
+    struct landing *landing; /* then closed here */
+    struct landing_file *files[SYNC_BATCH];
+    size_t count;
+    int errnum;
+    size_t at; /* which failed */
+};
+
+struct fetch {
+    struct fetch *next;   /* of the lane */
+    struct fetch *queued; /* of the run, while it waits for its turn */
+    struct lane *lane;
+    const struct plan_step *step;
+    bool periodic;
+    enum fetch_phase phase;
+    struct arena *arena;
+    struct step_fetch what;
+    struct landing *landing;
+    uint64_t token; /* of GLOB */
+    char *prefix;
+    struct wire_entry *entries;
+    size_t count, cap;
+    size_t looked, next_entry; /* LOOKING: how far; GETTING: entries[0..count) are those to get */
+    size_t matched;
+    struct get gets[GETS_MAX];
+    size_t get_count;
+    uint64_t get_bytes;
+    struct landing_file *whole[SYNC_BATCH];
+    size_t whole_count;
+    struct batch *batch;
+    struct loop_work *work;
+    struct loop_timer *turn;
+    unsigned rounds, changed, notes;
+    struct error trouble; /* the node could not read a file */
+};
+
+static void work_on(struct fetch *f);
+
+static struct run *run_of(const struct fetch *f)
+{
+    return f->lane->run;
+}
+
+static struct run_task *task_of(const struct fetch *f)
+{
+    return run_task(run_of(f), f->step, f->lane->index);
+}
+
+FORMAT(2, 3) static void note(struct fetch *f, const char *fmt, ...)
+{
+    va_list ap;
+    if (f->notes++ >= NOTES_MAX)
+        return;
+    va_start(ap, fmt);
+    CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
+    va_end(ap);
+    run_note(run_of(f), f->lane->index, "%s: %s", f->step->name, text);
+}
+
+/* ---- ending ---- */
+
+static void batch_free(struct batch *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        landing_drop(b->files[i], false);
+    free(b);
+}
+
+static void batch_dropped(void *arg)
+{
+    struct batch *b = arg;
+    struct landing *landing = b->landing;
+    batch_free(b);
+    landing_close(landing, false);
+}
+
+static void unlink_fetch(struct fetch *f)
+{
+    struct run *r = run_of(f);
+    for (struct fetch **at = &f->lane->fetches; *at; at = &(*at)->next)
+        if (*at == f) {
+            *at = f->next;
+            break;
+        }
+    for (struct fetch **at = &r->fetch_queue; *at; at = &(*at)->queued)
+        if (*at == f) {
+            *at = f->queued;
+            break;
+        }
+}
+
+static void start_queued(struct run *r);
+
+static void drop(struct fetch *f, bool complete)
+{
+    struct run *r = run_of(f);
+    unlink_fetch(f);
+    if (f->phase != QUEUED)
+        r->fetching--;
+    for (size_t i = 0; i < GETS_MAX; i++)
+        landing_drop(f->gets[i].file, false);
+    for (size_t i = 0; i < f->whole_count; i++)
+        landing_drop(f->whole[i], false);
+    if (f->work) { /* the pool still has its files open */
+        f->batch->landing = f->landing;
+        f->landing = NULL;
+        loop_work_detach(f->work, batch_dropped);
+    }
+    landing_close(f->landing, complete);
+    loop_timer_destroy(f->turn);
+    arena_destroy(f->arena);
+    free(f->entries);
+    free(f);
+    start_queued(r);
+}
+
+/* The end, good or not: said once, for the fetch is gone when the owner hears of it. */
+static void end(struct fetch *f, enum fetch_end how, const struct error *err)
+{
+    struct run *r = run_of(f);
+    const struct plan_step *step = f->step;
+    uint32_t node = f->lane->index;
+    bool periodic = f->periodic;
+    struct error copy = ERROR_INIT;
+    if (err) {
+        copy = *err;
+        error_prefix(&copy, "node \"%s\": step \"%s\"", node_name(f->lane->node), step->name);
+    }
+    drop(f, how == FETCH_DONE);
+    outputs_fetched(r, step, node, how, &copy, periodic);
+}
+
+void fetch_stop(struct lane *lane, const struct plan_step *step)
+{
+    for (struct fetch *f = lane->fetches; f;) { /* dropping one may begin another */
+        bool meant = !step || f->step == step;
+        if (meant)
+            drop(f, false);
+        f = meant ? lane->fetches : f->next;
+    }
+}
+
+bool fetch_lives(const struct lane *lane, const struct plan_step *step)
+{
+    for (const struct fetch *f = lane->fetches; f; f = f->next)
+        if (f->step == step)
+            return true;
+    return false;
+}
+
+/* ---- beginning ---- */
+
+static void ask(struct fetch *f)
+{
+    struct run *r = run_of(f);
+    f->phase = GLOBBING;
+    f->count = f->looked = f->next_entry = f->matched = 0;
+    f->changed = 0;
+    f->trouble = (struct error)ERROR_INIT;
+    f->token = ++r->fetch_token;
+    node_glob(f->lane->node, f->token, f->what.from);
+}
+
+static int open_landing(struct fetch *f, struct error *err)
+{
+    struct run *r = run_of(f);
+    const struct wire_facts *facts = node_facts(f->lane->node);
+    char tag[65];
+    CLEANUP(cleanup_free) char *folder = xasprintf("%s/fetched", journal_path(r->journal));
+    CLEANUP(cleanup_free)
+    char *text = xasprintf("%s\n%s\n%s\n%s\n%s", f->step->scope, f->step->name, node_name(f->lane->node),
+                           facts ? facts->install : "", f->what.to);
+    digest_sha256_hex(text, strlen(text), tag);
+    CLEANUP(cleanup_free) char *memory = xasprintf("%s/%.32s", folder, tag);
+    if (mkdir_p(folder, 0700, err) < 0)
+        return -1;
+    return landing_open(f->what.to, tag, memory, &f->landing, err);
+}
+
+static void begin(struct fetch *f)
+{
+    struct error err = ERROR_INIT;
+    run_of(f)->fetching++;
+    f->phase = GLOBBING;
+    if (open_landing(f, &err) < 0)
+        end(f, FETCH_BROKEN, &err);
+    else
+        ask(f);
+}
+
+static void start_queued(struct run *r)
+{
+    while (r->fetch_queue && r->fetching < FETCHES_MAX) {
+        struct fetch *f = r->fetch_queue;
+        r->fetch_queue = f->queued;
+        f->queued = NULL;
+        begin(f);
+    }
+}
+
+static void on_turn(void *arg)
+{
+    work_on(arg);
+}
+
+int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool periodic, struct error *err)
+{
+    struct lane *lane = &r->lanes[node];
+    struct arena *arena = arena_create();
+    struct step_fetch what = {0};
+    struct step_bind bind = run_bind(r, node);
+    bind.result_dir = outputs_result_dir(r, arena, err);
+    if (!bind.result_dir || step->kind->fetch(r->plan, step, &bind, arena, &what, err) < 0) {
+        arena_destroy(arena);
+        return -1;
+    }
+    fetch_stop(lane, step);
+    struct fetch *f = xcalloc(1, sizeof *f), **last = &r->fetch_queue;
+    f->lane = lane;
+    f->step = step;
+    f->periodic = periodic;
+    f->phase = QUEUED;
+    f->arena = arena;
+    f->what = what;
+    f->turn = loop_timer_create(r->loop, on_turn, f);
+    f->next = lane->fetches;
+    lane->fetches = f;
+    while (*last)
+        last = &(*last)->queued;
+    *last = f;
+    struct run_task *t = task_of(f);
+    t->files_done = t->files_total = t->bytes_done = t->bytes_total = 0;
+    start_queued(r);
+    return 0;
+}
+
+/* ---- what is there ---- */
+
+void fetch_entries(struct lane *lane, const struct wire_entries *e)
+{
+    struct fetch *f = lane->fetches;
+    struct error err = ERROR_INIT;
+    while (f && (f->phase != GLOBBING || f->token != e->token))
+        f = f->next;
+    if (!f)
+        return;
+    if (e->error[0]) {
+        error_set(&err, ERROR_INFRA, "%s", e->error);
+        end(f, FETCH_BROKEN, &err);
+        return;
+    }
+    if (f->count + e->entry_count > ENTRIES_MAX) {
+        error_set(&err, ERROR_INFRA, "\"%s\" has over %d files", f->what.from, ENTRIES_MAX);
+        end(f, FETCH_BROKEN, &err);
+        return;
+    }
+    for (uint32_t i = 0; i < e->entry_count; i++) {
+        if (f->count == f->cap) {
+            f->cap = f->cap ? f->cap * 2 : 64;
+            f->entries = xreallocarray(f->entries, f->cap, sizeof *f->entries);
+        }
+        struct wire_entry *c = &f->entries[f->count++];
+        *c = e->entries[i];
+        c->path = arena_strdup(f->arena, c->path);
+        c->target = arena_strdup(f->arena, c->target);
+    }
+    f->prefix = arena_strdup(f->arena, e->prefix);
+    if (!e->last)
+        return;
+    f->phase = LOOKING;
+    f->matched = f->count;
+    f->count = 0; /* those to get move to the front */
+    work_on(f);
+}
+
+/* Folders and links are made at once, files that are here are passed over. 0, -1, or 1: it is to be fetched. */
+static int look_at(struct fetch *f, const struct wire_entry *e, struct error *err)
+{
+    if (S_ISDIR(e->mode))
+        return landing_folder(f->landing, e->path, err);
+    if (!S_ISLNK(e->mode))
+        return landing_has(f->landing, e) ? 0 : 1;
+    int rc = landing_link(f->landing, e->path, e->target, err);
+    if (rc > 0 && f->rounds == 0)
+        note(f, "the link \"%s\" is left out: \"%s\" may lie outside of \"%s\"", e->path, e->target, f->what.to);
+    return rc < 0 ? -1 : 0;
+}
+
+/* False: it has ended. */
+static bool look(struct fetch *f)
+{
+    struct run_task *t = task_of(f);
+    for (size_t n = 0; f->looked < f->matched && n < LOOKS_MAX; n++) {
+        struct error err = ERROR_INIT;
+        struct wire_entry e = f->entries[f->looked++];
+        int rc = look_at(f, &e, &err);
+        if (rc < 0) {
+            end(f, FETCH_BROKEN, &err);
+            return false;
+        }
+        if (rc == 0)
+            continue;
+        f->entries[f->count++] = e;
+        t->files_total += f->rounds == 0;
+        t->bytes_total += f->rounds == 0 ? e.size : 0;
+    }
+    if (f->looked == f->matched)
+        f->phase = GETTING;
+    return true;
+}
+
+/* ---- files ---- */
+
+static struct get *get_of(struct fetch *f, uint64_t token)
+{
+    for (size_t i = 0; i < GETS_MAX; i++)
+        if (f->gets[i].token == token)
+            return &f->gets[i];
+    return NULL;
+}
+
+static void release(struct fetch *f, struct get *g)
+{
+    f->get_count--;
+    f->get_bytes -= g->entry->size;
+    *g = (struct get){0};
+}
+
+static void ask_file(struct fetch *f, struct get *g, const struct wire_entry *e, struct landing_file *file)
+{
+    CLEANUP(cleanup_free)
+    char *path = xasprintf("%s%s%s", f->prefix, f->prefix[0] && f->prefix[1] ? "/" : "", e->path);
+    *g = (struct get){++run_of(f)->fetch_token, e, file};
+    f->get_count++;
+    f->get_bytes += e->size;
+    node_get(f->lane->node, g->token, path, file->at, e->size, e->mtime_ns);
+}
+
+static int ask_more(struct fetch *f, struct error *err)
+{
+    while (f->next_entry < f->count && f->get_count < GETS_MAX) {
+        const struct wire_entry *e = &f->entries[f->next_entry];
+        struct landing_file *file;
+        if (f->get_count > 0 && f->get_bytes + e->size > GET_BYTES)
+            return 0;
+        if (landing_begin(f->landing, e, &file, err) < 0)
+            return -1;
+        f->next_entry++;
+        task_of(f)->bytes_done += file->at;
+        ask_file(f, get_of(f, 0), e, file);
+    }
+    return 0;
+}
+
+static void sync_work(void *arg)
+{
+    struct batch *b = arg;
+    for (b->at = 0; b->at < b->count; b->at++)
+        if ((b->errnum = landing_sync(b->files[b->at])) != 0)
+            return;
+}
+
+static void sync_done(void *arg)
+{
+    struct batch *b = arg;
+    struct fetch *f = b->fetch;
+    struct error err = ERROR_INIT;
+    f->work = NULL;
+    f->batch = NULL;
+    if (b->errnum)
+        error_errno(&err, ERROR_IO, b->errnum, "could not write \"%s/%s\"", f->what.to, b->files[b->at]->path);
+    for (size_t i = 0; i < b->count && err.code == ERROR_NONE; i++)
+        if (landing_commit(b->files[i], &err) == 0)
+            task_of(f)->files_done++;
+    batch_free(b);
+    if (err.code != ERROR_NONE)
+        end(f, FETCH_BROKEN, &err);
+    else
+        work_on(f);
+}
+
+static void sync_whole(struct fetch *f)
+{
+    if (f->work || f->whole_count == 0)
+        return;
+    struct batch *b = xcalloc(1, sizeof *b);
+    b->fetch = f;
+    b->count = f->whole_count;
+    memcpy(b->files, f->whole, b->count * sizeof b->files[0]);
+    f->whole_count = 0;
+    f->batch = b;
+    f->work = loop_work(run_of(f)->loop, sync_work, sync_done, b);
+}
+
+static void get_ended(struct fetch *f, struct get *g, const char *error)
+{
+    struct landing_file *file = g->file;
+    const struct wire_entry *e = g->entry;
+    bool whole = !error[0] && file->at == e->size;
+    release(f, g);
+    if (whole) {
+        f->whole[f->whole_count++] = file;
+        return;
+    }
+    f->changed++;
+    if (f->rounds + 1 >= ROUNDS_MAX && (!error[0] || strcmp(error, "changed") == 0))
+        note(f, "\"%s\" changes while it is fetched; it was left as it is here", e->path);
+    else if (error[0] && strcmp(error, "changed") != 0)
+        error_set(&f->trouble, ERROR_INFRA, "\"%s\": %s", e->path, error);
+    landing_drop(file, true);
+}
+
+void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, const char *error, const uint8_t *data,
+                uint32_t len)
+{
+    struct fetch *f = lane->fetches;
+    struct get *g = NULL;
+    struct error err = ERROR_INIT;
+    while (f && !(g = get_of(f, token)))
+        f = f->next;
+    if (!g || token == 0)
+        return;
+    if (offset != g->file->at || len > g->entry->size - g->file->at) {
+        error_set(&err, ERROR_PROTOCOL, "the node sends other bytes of \"%s\" than it was asked for", g->entry->path);
+        end(f, FETCH_BROKEN, &err);
+        return;
+    }
+    if (landing_write(g->file, data, len, &err) < 0) {
+        end(f, FETCH_BROKEN, &err);
+        return;
+    }
+    task_of(f)->bytes_done += len;
+    if (last) {
+        get_ended(f, g, error);
+        work_on(f);
+    } else {
+        run_changed(run_of(f));
+    }
+}
+
+/* Everything was asked for and is here. */
+static void round_ended(struct fetch *f)
+{
+    struct error err = ERROR_INIT;
+    if (f->changed > 0 && ++f->rounds < ROUNDS_MAX) {
+        ask(f);
+    } else if (f->trouble.code != ERROR_NONE) {
+        err = f->trouble;
+        end(f, FETCH_BROKEN, &err);
+    } else if (f->matched == 0) {
+        error_set(&err, ERROR_JOB, "no file is there: \"%s\"", f->what.from);
+        end(f, f->what.required ? FETCH_NOTHING : FETCH_EMPTY, &err);
+    } else {
+        end(f, FETCH_DONE, NULL);
+    }
+}
+
+static void work_on(struct fetch *f)
+{
+    struct error err = ERROR_INIT;
+    if (f->phase == LOOKING && !look(f))
+        return;
+    if (f->phase == LOOKING) {
+        loop_timer_start(f->turn, 0);
+        return;
+    }
+    if (f->phase != GETTING)
+        return;
+    if (f->whole_count + GETS_MAX <= SYNC_BATCH && ask_more(f, &err) < 0) {
+        end(f, FETCH_BROKEN, &err);
+        return;
+    }
+    sync_whole(f);
+    run_changed(run_of(f));
+    if (f->get_count == 0 && f->next_entry == f->count && f->whole_count == 0 && !f->work)
+        round_ended(f);
+}

@@ -1,0 +1,280 @@
+/* What comes home: periodically while the launch runs, and all of it once the launch and the epilog are over. STARTED and
+ * FINISHED are journalled as of any step, so that a controller that dies in between fetches again, and a job is done only
+ * when its outputs are here. */
+#include "fetch.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct output_watch { /* `every` of a step */
+    struct run *run;
+    const struct plan_step *step;
+    uint64_t every_ms;
+    struct loop_timer *timer;
+    char *said; /* the last trouble: not said over and over */
+};
+
+static bool is_output(const struct plan_step *step)
+{
+    return step->kind->phase == PHASE_OUTPUTS;
+}
+
+const char *outputs_result_dir(struct run *r, struct arena *arena, struct error *err)
+{
+    CLEANUP(cleanup_free) char *dir = journal_run_dir(r->journal, r->id, err);
+    return dir ? arena_printf(arena, "%s/result", dir) : NULL;
+}
+
+/* 0 and what the step fetches from this node, or -1. */
+static int what_of(struct run *r, const struct plan_step *step, uint32_t node, struct arena *arena,
+                   struct step_fetch *ret)
+{
+    struct error err = ERROR_INIT;
+    struct step_bind bind = run_bind(r, node);
+    bind.result_dir = "/";
+    return step->kind->fetch(r->plan, step, &bind, arena, ret, &err);
+}
+
+/* ---- while the launch runs ---- */
+
+static void on_watch(void *arg)
+{
+    struct output_watch *w = arg;
+    struct run *r = w->run;
+    struct error err = ERROR_INIT;
+    loop_timer_start(w->timer, w->every_ms);
+    for (uint32_t n = 0; n < r->plan->node_count && r->stage == STAGE_LAUNCH && !r->failing && !r->cancelling; n++)
+        if (w->step->on[n] && node_state(r->lanes[n].node) == NODE_READY && r->lanes[n].listed &&
+            !fetch_lives(&r->lanes[n], w->step) && fetch_start(r, w->step, n, true, &err) < 0)
+            return; /* said when it counts */
+}
+
+void outputs_watch(struct run *r)
+{
+    if (r->watches || r->options.mode != RUN_EXECUTE)
+        return;
+    r->watches = xcalloc(r->plan->step_count + 1, sizeof *r->watches);
+    struct arena *arena = arena_create();
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        struct step_fetch what = {0};
+        uint32_t node = 0;
+        while (is_output(step) && node < r->plan->node_count && !step->on[node])
+            node++;
+        if (!is_output(step) || node == r->plan->node_count || what_of(r, step, node, arena, &what) < 0 ||
+            !what.every_ms)
+            continue;
+        struct output_watch *w = &r->watches[r->watch_count++];
+        *w = (struct output_watch){r, step, what.every_ms, loop_timer_create(r->loop, on_watch, w), NULL};
+        loop_timer_start(w->timer, w->every_ms);
+    }
+    arena_destroy(arena);
+}
+
+static void say_trouble(struct run *r, const struct plan_step *step, uint32_t node, const struct error *err)
+{
+    for (size_t i = 0; i < r->watch_count; i++) {
+        struct output_watch *w = &r->watches[i];
+        if (w->step != step || str_eq(w->said, err->text))
+            continue;
+        free(w->said);
+        w->said = xstrdup(err->text);
+        run_note(r, node, "%s", err->text);
+    }
+}
+
+static void unwatch(struct run *r)
+{
+    for (size_t i = 0; i < r->watch_count; i++) {
+        loop_timer_destroy(r->watches[i].timer);
+        free(r->watches[i].said);
+    }
+    r->watch_count = 0;
+}
+
+void outputs_free(struct run *r)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        fetch_stop(&r->lanes[n], NULL);
+    unwatch(r);
+    free(r->watches);
+}
+
+/* ---- at the end ---- */
+
+static bool in_flight(const struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; is_output(&r->plan->steps[i]) && n < r->plan->node_count; n++)
+            if (task_in_flight(&r->tasks[i * r->plan->node_count + n]))
+                return true;
+    return false;
+}
+
+bool outputs_complete(const struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; is_output(&r->plan->steps[i]) && n < r->plan->node_count; n++)
+            if (r->plan->steps[i].on[n] && r->tasks[i * r->plan->node_count + n].state != TASK_DONE)
+                return false;
+    return true;
+}
+
+/* Those of a step that are due: what is fetched only after a success is not, after anything else. */
+static void start_step(struct run *r, const struct plan_step *step, bool success)
+{
+    uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
+    size_t count = 0;
+    struct arena *arena = arena_create();
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        struct step_fetch what = {.when = WHEN_ALWAYS};
+        struct lane *lane = &r->lanes[n];
+        if (!step->on[n] || run_task(r, step, n)->state != TASK_PENDING)
+            continue;
+        what_of(r, step, n, arena, &what); /* what is wrong with it is said when it starts */
+        if (what.when == WHEN_SUCCESS && !success)
+            continue;
+        if (lane->closed_node || ((r->cancelling || r->failing) && node_state(lane->node) != NODE_READY)) {
+            run_note(r, n, "%s: not fetched, the node is away", step->name);
+            continue;
+        }
+        nodes[count++] = n;
+    }
+    if (count > 0)
+        task_start_many(r, step, nodes, count, 0);
+    arena_destroy(arena);
+    free(nodes);
+}
+
+bool outputs_begin(struct run *r)
+{
+    if (r->killing || r->detached || r->options.mode != RUN_EXECUTE || r->generation == 0)
+        return false;
+    if (r->stage != STAGE_OUTPUTS) {
+        bool success = launch_over(r);
+        unwatch(r);
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            for (size_t i = 0; i < r->plan->step_count; i++)
+                if (is_output(&r->plan->steps[i]) && !task_in_flight(run_task(r, &r->plan->steps[i], n)))
+                    fetch_stop(&r->lanes[n], &r->plan->steps[i]); /* a periodic one */
+        r->stage = STAGE_OUTPUTS;
+        if (r->cancelling || r->failing)
+            loop_timer_start(r->stop_deadline, STOP_REACH_MS);
+        for (size_t i = 0; i < r->plan->step_count; i++)
+            if (is_output(&r->plan->steps[i]))
+                start_step(r, &r->plan->steps[i], success);
+    }
+    return in_flight(r);
+}
+
+static void say_totals(struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        struct run_transfer t;
+        struct buf text = {0};
+        if (!is_output(&r->plan->steps[i]))
+            continue;
+        run_step_transfer(r, &r->plan->steps[i], &t);
+        if (t.files_done == 0)
+            continue;
+        run_put_files(&text, t.files_done, 0, t.bytes_done);
+        run_note(r, EVENT_NODE_NONE, "%s: %s fetched", r->plan->steps[i].name, text.data);
+        buf_free(&text);
+    }
+}
+
+void outputs_end(struct run *r)
+{
+    if (r->stage == STAGE_OUTPUTS)
+        say_totals(r);
+    if (r->cancelling || r->failing)
+        run_check_end(r);
+    else if (r->outputs_error.code != ERROR_NONE && r->fail_status == RUN_OPEN)
+        run_leave_open(r, &r->outputs_error);
+    else
+        run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, r->fail_status == RUN_OPEN ? 0 : 1);
+}
+
+void outputs_check_end(struct run *r)
+{
+    if (r->stage == STAGE_OUTPUTS && !r->detached && !in_flight(r))
+        outputs_end(r);
+}
+
+void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node, enum fetch_end how,
+                     const struct error *err, bool periodic)
+{
+    struct run_task *t = run_task(r, step, node);
+    if (periodic) {
+        if (how == FETCH_BROKEN)
+            say_trouble(r, step, node, err);
+        return;
+    }
+    if (t->state != TASK_RUNNING)
+        return;
+    switch (how) {
+    case FETCH_DONE:
+        task_finish_as(r, step, node, OUTCOME_OK, NULL);
+        return;
+    case FETCH_EMPTY:
+        run_note(r, node, "%s", err->text);
+        task_finish_as(r, step, node, OUTCOME_OK, NULL);
+        return;
+    case FETCH_NOTHING:
+        if (r->fail_status == RUN_OPEN && !r->failing && !r->cancelling) {
+            r->fail_status = RUN_FAILED;
+            r->result.error = *err;
+        }
+        task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
+        return;
+    case FETCH_BROKEN:
+        break;
+    }
+    if (r->cancelling || r->failing || r->fail_status != RUN_OPEN) { /* the run ends badly anyway */
+        run_note(r, node, "%s", err->text);
+        task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
+        return;
+    }
+    if (r->outputs_error.code == ERROR_NONE) {
+        r->outputs_error = *err;
+        error_hint(&r->outputs_error, "what is here is kept: the same command fetches the rest");
+    } else {
+        run_note(r, node, "%s", err->text);
+    }
+    t->state = TASK_FAILED; /* started and not finished, for the journal: the next controller does it again */
+    t->ended_ms = wall_ms();
+    outputs_check_end(r);
+}
+
+/* ---- given up ---- */
+
+void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    struct run_task *t = run_task(r, step, node);
+    fetch_stop(&r->lanes[node], step);
+    if (t->state == TASK_RUNNING || t->state == TASK_STOPPING)
+        task_finish_as(r, step, node, OUTCOME_STOPPED, "stopped before all of it was here");
+}
+
+void outputs_abort_all(struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; is_output(&r->plan->steps[i]) && n < r->plan->node_count; n++)
+            outputs_abort(r, &r->plan->steps[i], n);
+}
+
+void outputs_interrupt(struct run *r, int signum)
+{
+    struct error err = ERROR_INIT;
+    if (r->failing || r->fail_status != RUN_OPEN) {
+        outputs_abort_all(r);
+        return;
+    }
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        fetch_stop(&r->lanes[n], NULL);
+    error_set(&err, ERROR_INTERRUPTED, "interrupted before all outputs were here");
+    error_hint(&err, "the job itself is over: the same command fetches the rest, rhrun cancel %s gives it up", r->id);
+    run_leave_open(r, &err);
+    r->result.exit_status = 128 + (signum ? signum : SIGTERM);
+}
