@@ -150,7 +150,7 @@ static int cancel_alone(struct cli *c, const char *spec_path)
     struct journal *journal;
     int rc = cli_load_spec(c, spec_path, &spec);
     if (rc == 0)
-        rc = cli_plan(c, spec, &plan);
+        rc = cli_plan(c, spec, NULL, &plan);
     if (rc)
         return rc;
     struct loop *loop = loop_create();

@@ -119,18 +119,25 @@ static int write_out(struct cli *c, const struct buf *text)
     return 3;
 }
 
-static int cmd_plan(struct cli *c)
+/* --files: no node is asked, nothing is compared. */
+static int show_files(struct cli *c, const struct sources *sources)
 {
-    struct spec *spec;
+    struct buf text = {0};
+    cli_format_files(sources, c->given[OPT_JSON], &text);
+    int rc = write_out(c, &text);
+    buf_free(&text);
+    return rc;
+}
+
+static int show_plan(struct cli *c, struct spec *spec, const struct sources *sources)
+{
     struct plan *plan;
     struct journal *journal = NULL;
     struct loop *loop = NULL;
     struct run *run = NULL;
     struct error err = ERROR_INIT;
     char id[17];
-    int rc = cli_load_spec(c, c->words[0], &spec);
-    if (rc == 0)
-        rc = cli_plan(c, spec, &plan);
+    int rc = cli_plan(c, spec, sources, &plan);
     if (rc)
         return rc;
     journal_job_id(spec->name, spec->origin, id);
@@ -172,15 +179,31 @@ static int cmd_plan(struct cli *c)
     return rc;
 }
 
-static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_SET,  OPT_PARAM,
-                                             OPT_ON,        OPT_AGAIN,   OPT_FRESH,  OPT_FROM, OPT_COUNT};
+static int cmd_plan(struct cli *c)
+{
+    struct spec *spec;
+    struct sources *sources = NULL;
+    int rc = cli_load_spec(c, c->words[0], &spec);
+    if (rc == 0)
+        rc = cli_sources(c, spec, false, &sources);
+    if (rc == 0) {
+        cli_warn_sources(c, sources);
+        rc = c->given[OPT_FILES] ? show_files(c, sources) : show_plan(c, spec, sources);
+    }
+    cli_sources_close(sources);
+    return rc;
+}
+
+static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_FILES, OPT_SET,  OPT_PARAM,
+                                             OPT_ON,        OPT_AGAIN,   OPT_FRESH,  OPT_FROM,  OPT_COUNT};
 const struct cli_command cmd_plan_command = {
     "plan",
     "SPEC",
     "Show what would be done on which node, and why",
     "Per step: keep, run, or run again and why by the name of the input that changed.\n"
     "Asks the nodes what they hold; --offline uses the journal alone. --exit-code: 0\n"
-    "nothing to do, 10 there is work to do.",
+    "nothing to do, 10 there is work to do. --files lists instead what a node without\n"
+    "anything would be sent: count, bytes, every file; no node is asked.",
     options,
     1,
     1,

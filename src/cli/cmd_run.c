@@ -14,6 +14,7 @@ struct session {
     struct cli *c;
     struct loop *loop;
     struct spec *spec;
+    struct sources *sources;
     struct plan *plan;
     struct journal *journal;
     struct run *run;
@@ -167,7 +168,8 @@ static void say_result(struct session *s, int rc)
 static int execute(struct session *s, enum run_mode mode, uint32_t flags, bool *ret_started)
 {
     struct cli *c = s->c;
-    struct run_options o = {.mode = mode, .plan = s->plan, .journal = s->journal};
+    struct run_options o = {
+        .mode = mode, .plan = s->plan, .journal = s->journal, .store = s->sources ? s->sources->store : NULL};
     struct error err = ERROR_INIT;
     cli_run_options(c, &o);
     o.flags = flags | (o.flags & RUN_FLAG_DETACH);
@@ -247,6 +249,7 @@ static int do_job(struct session *s)
         return verify(s, done);
     if (need_secrets(s) < 0)
         return 2;
+    cli_warn_sources(c, s->sources);
     bool resume = open && str_eq(open->plan_hash, s->plan->hash) && str_eq(open->variant, s->spec->variant);
     if (resume && wants_new &&
         (open->flags & flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) ==
@@ -369,6 +372,7 @@ static void close_session(struct session *s)
     run_destroy(s->run);
     cli_printer_destroy(s->printer);
     journal_close(s->journal);
+    cli_sources_close(s->sources);
     for (size_t i = 0; i < ARRAY_LEN(s->signals); i++)
         loop_signal_destroy(s->signals[i]);
     loop_destroy(s->loop);
@@ -381,15 +385,18 @@ static int cmd_run(struct cli *c)
     uint32_t fd;
     int rc = cli_load_spec(c, c->words[0], &s.spec);
     if (rc == 0)
-        rc = cli_plan(c, s.spec, &s.plan);
+        rc = cli_sources(c, s.spec, true, &s.sources);
+    if (rc == 0)
+        rc = cli_plan(c, s.spec, s.sources, &s.plan);
     if (rc) {
+        cli_sources_close(s.sources);
         say_json_result(c, NULL, NULL, rc, NULL, NULL);
         return rc;
     }
     if (c->given[OPT_DETACH] && !c->given[OPT_DETACHED_FD]) {
-        if (need_secrets(&s) < 0)
-            return 2;
-        return spawn_detached(c);
+        rc = need_secrets(&s) < 0 ? 2 : 0;
+        cli_sources_close(s.sources);
+        return rc ? rc : spawn_detached(c);
     }
     if (c->given[OPT_DETACHED_FD] && parse_u32(c->value[OPT_DETACHED_FD], &fd)) {
         s.detached_fd = (int)fd;

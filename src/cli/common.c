@@ -86,10 +86,10 @@ int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
     return rc < 0 ? 2 : 0;
 }
 
-int cli_plan(struct cli *c, struct spec *spec, struct plan **ret)
+int cli_plan(struct cli *c, struct spec *spec, const struct sources *sources, struct plan **ret)
 {
     struct error err = ERROR_INIT;
-    if (plan_compile(spec, step_kinds, NULL, NULL, c->arena, ret, &err) == 0)
+    if (plan_compile(spec, step_kinds, sources ? &sources->plan : NULL, NULL, c->arena, ret, &err) == 0)
         return 0;
     cli_print_error(c, &err);
     return err.code == ERROR_SPEC || err.code == ERROR_USAGE ? 2 : cli_exit_status(&err);

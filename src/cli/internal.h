@@ -8,13 +8,14 @@
 #include "rhrun/run.h"
 #include "rhrun/step.h"
 #include "rhrun/spec.h"
+#include "rhrun/tree.h"
 
 /* One option; `id` is what the parsed values are asked by. */
 enum cli_option_id {
     OPT_HELP, OPT_VERSION, OPT_JSON, OPT_QUIET, OPT_VERBOSE, OPT_NO_COLOR, OPT_NO_PREFIX, OPT_YES,
     OPT_SET, OPT_PARAM, OPT_ON, OPT_AGAIN, OPT_FRESH, OPT_FROM, OPT_DETACH, OPT_DETACHED_FD, OPT_TAKE_OVER, OPT_REPLACE,
     OPT_SCHEMA, OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_FOLLOW, OPT_RANK, OPT_STEP, OPT_NODE, OPT_LIMIT,
-    OPT_EVENTS, OPT_COUNT
+    OPT_EVENTS, OPT_FILES, OPT_ALL, OPT_COUNT
 };
 struct cli_option {
     enum cli_option_id id;
@@ -77,11 +78,44 @@ void cli_duration(uint64_t ms, char ret[32]);          /* "340 ms", "12.3 s", "3
  * ret_run points into the journal's state. */
 int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run, struct error *err);
 int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct error *err);
-/* Compiles the plan of a spec; prints faults. */
-int cli_plan(struct cli *c, struct spec *spec, struct plan **ret);
+struct sources;
+/* Compiles the plan of a spec; prints faults. 0, or an exit status. sources NULL: of a spec whose trees do not matter, as
+ * nothing is started; the keys are not those of a run then. */
+int cli_plan(struct cli *c, struct spec *spec, const struct sources *sources, struct plan **ret);
 /* Is the latest run of the variant done with this plan, so that nothing is to be done? */
 const struct state_run *cli_done_run(const struct state *state, const struct plan *plan);
 void cli_run_options(struct cli *c, struct run_options *o); /* from options and test hooks in the environment */
+
+/* sources.c: the trees that the plan of a spec reads */
+struct source_tree {
+    const char *name;   /* "workdir", "files-1", the name of a copy's item, "restore of outputs-1" */
+    const char *from;   /* path here, or the repository's URL */
+    const char *commit; /* of a repository, else NULL */
+    const char *to;     /* node path as written; NULL = the working directory */
+    const struct tree *tree;
+    const char *notes;  /* of the scan: one per line, "" = none */
+};
+struct sources {
+    struct plan_sources plan;
+    struct tree_store *store; /* of the job; NULL = there is nothing to bring */
+    struct source_tree *items;
+    size_t count;
+    bool stored;              /* contents are in the store */
+    const struct spec *spec;  /* private, as is the arena */
+    struct arena *arena;
+};
+/* stored: contents are kept in the job's store, from which nodes get them; else only ids are known. Prints faults; 0, or an
+ * exit status. The store is the caller's while it runs a plan of these sources. */
+int cli_sources(struct cli *c, const struct spec *spec, bool stored, struct sources **ret);
+void cli_sources_close(struct sources *s); /* takes NULL */
+
+/* show_files.c: what is in the sources */
+void cli_size(uint64_t bytes, char ret[32]); /* "0 bytes", "12.3 kB", "1.4 GB" */
+/* A path with what no terminal or reader of lines should get escaped, as a quoted string; else as it is. */
+void cli_put_path(struct buf *b, const char *path);
+/* Warns of a large working directory, of one that outputs go to, and what the scans left out. */
+void cli_warn_sources(const struct cli *c, const struct sources *s);
+void cli_format_files(const struct sources *s, bool json, struct buf *ret); /* plan --files */
 
 /* out.c: text to stdout and stderr in few writes, in order. What is put waits until the loop's next turn. */
 struct out;
@@ -117,7 +151,7 @@ void progress_clear(struct progress_table *t);
 
 /* show_json.c: lines of --json that are no events of the journal (schema/events.schema.json) */
 void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node, bool launch, const struct watch_line *line);
-void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n);
+void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n, const struct run_transfer *t);
 /* The last line of `run --json` and `attach --json`. res may be NULL; err NULL or ERROR_NONE: nothing went wrong. */
 void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err, const struct run_result *res);
 
@@ -144,6 +178,7 @@ void cli_line_prefix(struct buf *b, bool color, bool launch, const char *step, c
 /* show_plain.c: rhrun's own lines, without line end; nothing when there is nothing to say */
 void plain_event(struct buf *b, const struct plan *plan, const struct event *e, uint32_t restarts);
 void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *step, const struct run_counts *n, const uint8_t *outcomes);
+void plain_transfer(struct buf *b, const struct run_transfer *t); /* "12.3 of 90.0 MB, 120 of 9000 files" */
 bool plain_step_failed(enum outcome o); /* by itself, not stopped because another one failed */
 
 /* live.c: the live view on a terminal */

@@ -19,6 +19,11 @@ enum {
     KEPT_GROUP = 3
 };
 
+struct speed { /* of a step's transfer, from frame to frame */
+    uint64_t at_ms, bytes;
+    double per_second;
+};
+
 struct item { /* a line of the steps' part */
     enum { ITEM_STEP, ITEM_KEPT, ITEM_OVER, ITEM_WAITING } kind;
     uint32_t step, count; /* of the step; how many steps a group stands for */
@@ -38,6 +43,7 @@ struct live {
     uint64_t began_ms;
     unsigned spin;
     struct run_counts *counts; /* per step, of this frame */
+    struct speed *speeds;      /* per step */
     struct item *items;
     char status[96];
     bool stopping, utf8;
@@ -217,6 +223,37 @@ static void put_failures(struct live *l, const struct plan_step *step, unsigned 
     }
 }
 
+enum { SPEED_MS = 500 };
+
+/* Halfway between what it was and what the last half second says: neither nervous nor late. */
+static double speed_of(struct speed *s, uint64_t bytes)
+{
+    uint64_t now = mono_ns() / 1000000;
+    if (!s->at_ms || bytes < s->bytes) {
+        *s = (struct speed){now, bytes, 0};
+    } else if (now - s->at_ms >= SPEED_MS) {
+        double latest = (double)(bytes - s->bytes) * 1000 / (double)(now - s->at_ms);
+        *s = (struct speed){now, bytes, s->per_second > 0 ? (s->per_second + latest) / 2 : latest};
+    }
+    return s->per_second;
+}
+
+/* "12.3 MB of 90.0 MB, 120 of 9000 files, 45.1 MB/s", as much of it as fits. */
+static void put_transfer(struct live *l, const struct plan_step *step, const struct run_transfer *t)
+{
+    struct buf b = {0};
+    char text[32];
+    double speed = speed_of(&l->speeds[step->id], t->bytes_done);
+    plain_transfer(&b, t);
+    if (canvas_left(&l->now) < b.len + 24)
+        b.data[strcspn(b.data, ",")] = 0;
+    canvas_printf(&l->now, "", "%s", b.data);
+    buf_free(&b);
+    cli_size((uint64_t)speed, text);
+    if (speed > 0 && canvas_left(&l->now) > strlen(text) + 12)
+        canvas_printf(&l->now, "2", ", %s/s", text);
+}
+
 /* What stands behind the name where a bar says nothing: one node, or the launch. */
 static void put_words(struct live *l, const struct plan_step *step, const struct run_counts *n, unsigned failures,
                       bool final)
@@ -251,8 +288,10 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
     static const char *const braille[] = {"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
     static const char *const ascii[] = {"|", "/", "-", "\\"};
     const struct run_counts *n = &l->counts[step->id];
+    struct run_transfer transfer;
+    run_step_transfer(l->run, step, &transfer);
     unsigned failures = real_failures(l, step), columns = l->now.columns;
-    bool ended = over(n), launch = step->kind->phase == PHASE_LAUNCH;
+    bool moves = transfer.nodes > 0 && !final, ended = over(n), launch = step->kind->phase == PHASE_LAUNCH;
     const char *mark = " ", *style = "2";
     if (n->failed) {
         mark = failures ? l->utf8 ? "✗" : "x" : "-";
@@ -277,9 +316,12 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
         canvas_printf(&l->now, "", "%*u/%s", digits, n->done + n->kept, total);
         if (n->kept && n->kept < n->total)
             canvas_printf(&l->now, "2", ", %u kept", n->kept);
-    } else {
+        canvas_put(&l->now, "", "  ", moves ? 2 : 0);
+    } else if (!moves) {
         put_words(l, step, n, failures, final);
     }
+    if (moves)
+        put_transfer(l, step, &transfer);
     if (n->started_ms && (n->done || n->failed || n->running)) {
         uint64_t to = ended && n->ended_ms ? n->ended_ms : wall_ms();
         canvas_put(&l->now, "", "  ", 2);
@@ -559,6 +601,7 @@ struct live *live_create(struct cli *c, struct loop *loop, const struct plan *pl
     l->timer = loop_timer_create(loop, on_timer, l);
     l->term = term_create(loop, on_key, on_resumed, l);
     l->counts = xcalloc(plan->step_count + 1, sizeof *l->counts);
+    l->speeds = xcalloc(plan->step_count + 1, sizeof *l->speeds);
     l->items = xcalloc(plan->step_count + 1, sizeof *l->items);
     l->began_ms = wall_ms();
     l->utf8 = is_utf8();
@@ -627,6 +670,7 @@ void live_destroy(struct live *l)
     canvas_free(&l->shown);
     buf_free(&l->above);
     free(l->counts);
+    free(l->speeds);
     free(l->items);
     free(l);
 }

@@ -29,11 +29,13 @@ const struct cli_option cli_options[] = {
     {OPT_OFFLINE, 0, "offline", NULL, "do not ask the nodes", false, false},
     {OPT_OUTPUT, 'o', "output", "FILE", "write there instead of stdout", false, false},
     {OPT_FOLLOW, 'f', "follow", NULL, "go on until the run ends", false, false},
-    {OPT_RANK, 0, "rank", "R", "only this rank, byte for byte", false, false},
+    {OPT_RANK, 0, "rank", "R", "only this rank; of logs, byte for byte", false, false},
     {OPT_STEP, 0, "step", "NAME", "only this step", false, false},
     {OPT_NODE, 0, "node", "N", "only this node (its number)", false, false},
     {OPT_LIMIT, 'n', "limit", "N", "at most so many", false, false},
     {OPT_EVENTS, 0, "events", NULL, "its events as NDJSON", false, false},
+    {OPT_FILES, 0, "files", NULL, "list the files that would be sent", false, false},
+    {OPT_ALL, 0, "all", NULL, "of every rank, as an object", false, false},
 };
 const size_t cli_option_count = ARRAY_LEN(cli_options);
 

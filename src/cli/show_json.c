@@ -26,18 +26,27 @@ void cli_json_output(struct buf *b, const char *run, const char *step, const cha
     put_string(b, "step", step);
     put_string(b, "attempt", attempt);
     put_string(b, "role", launch ? "default" : NULL);
-    buf_printf(b, ",\"node\":%u,\"rank\":%u,\"stream\":\"%s\",\"text\":", node, line->rank,
+    buf_printf(b, ",\"node\":%u", node);
+    if (line->rank != WIRE_NO_RANK)
+        buf_printf(b, ",\"rank\":%u", line->rank);
+    buf_printf(b, ",\"stream\":\"%s\",\"text\":",
                line->stream < ARRAY_LEN(names) && names[line->stream] ? names[line->stream] : "note");
     buf_json_string(b, line->text, line->len);
     buf_puts(b, "}\n");
 }
 
-void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n)
+void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n,
+                       const struct run_transfer *t)
 {
     begin(b, "progress", wall_ms(), run);
     put_string(b, "step", step->name);
-    buf_printf(b, ",\"nodes_done\":%u,\"nodes_running\":%u,\"nodes_failed\":%u,\"nodes_total\":%u}\n",
-               n->done + n->kept, n->running, n->failed, n->total);
+    buf_printf(b, ",\"nodes_done\":%u,\"nodes_running\":%u,\"nodes_failed\":%u,\"nodes_total\":%u", n->done + n->kept,
+               n->running, n->failed, n->total);
+    if (t->files_total)
+        buf_printf(b, ",\"files_done\":%llu,\"files_total\":%llu,\"bytes_done\":%llu,\"bytes_total\":%llu",
+                   (unsigned long long)t->files_done, (unsigned long long)t->files_total,
+                   (unsigned long long)t->bytes_done, (unsigned long long)t->bytes_total);
+    buf_puts(b, "}\n");
 }
 
 void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err,

@@ -55,6 +55,15 @@ void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *
     buf_free(&names);
 }
 
+void plain_transfer(struct buf *b, const struct run_transfer *t)
+{
+    char done[32], total[32];
+    cli_size(t->bytes_done, done);
+    cli_size(t->bytes_total, total);
+    buf_printf(b, "%s of %s, %llu of %llu files", done, total, (unsigned long long)t->files_done,
+               (unsigned long long)t->files_total);
+}
+
 static void plain_note(struct buf *b, const struct plan *plan, const struct event *e)
 {
     bool named = e->node < plan->spec->host_count && !str_starts(e->reason, "node \"");

@@ -9,7 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PROGRESS_MS = 1000, STEPS_MS = 20, JSON_PROGRESS_MS = 500, RECENT_LINES = 10 };
+enum {
+    PROGRESS_MS = 1000,
+    STEPS_MS = 20,
+    JSON_PROGRESS_MS = 500,
+    TRANSFER_MS = 250,        /* how often a transfer is looked at */
+    PLAIN_TRANSFER_MS = 5000, /* and told, where nothing can be redrawn */
+    RECENT_LINES = 10
+};
 
 struct cli_printer {
     struct cli *c;
@@ -21,11 +28,12 @@ struct cli_printer {
     struct progress_table progress;
     struct loop_timer *progress_timer; /* prints what waits */
     struct loop_timer *steps_timer;    /* looks which steps have ended */
+    struct loop_timer *transfer_timer; /* looks how far files are, as nobody calls for that */
     uint8_t *outcomes;                 /* [step * node_count + node]: enum outcome of the last attempt */
     bool *said;                        /* per step: its end was printed */
     struct json_seen {
         uint32_t done, running, failed;
-        uint64_t at_ms;
+        uint64_t bytes, at_ms;
     } * seen;        /* per step, for progress lines */
     struct buf kept; /* names of kept steps that no line has told yet */
     unsigned kept_count, stops;
@@ -38,6 +46,7 @@ struct cli_printer {
 
 static void on_progress_timer(void *arg);
 static void on_steps_timer(void *arg);
+static void on_transfer_timer(void *arg);
 
 enum cli_printer_kind cli_printer_choose(const struct cli *c)
 {
@@ -68,6 +77,7 @@ struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind
     p->began_ms = wall_ms();
     p->progress_timer = loop_timer_create(loop, on_progress_timer, p);
     p->steps_timer = loop_timer_create(loop, on_steps_timer, p);
+    p->transfer_timer = loop_timer_create(loop, on_transfer_timer, p);
     p->quiet_output = c->given[OPT_DETACHED_FD];
     if (kind == PRINTER_LIVE)
         p->live = live_create(c, loop, plan, &p->progress, p->outcomes);
@@ -122,7 +132,9 @@ void cli_line_prefix(struct buf *b, bool color, bool launch, const char *step, c
     static const char *const colors[] = {"36", "33", "35", "32", "34"};
     if (color)
         buf_printf(b, "\033[%sm", colors[rank % ARRAY_LEN(colors)]);
-    if (launch)
+    if (launch && rank == WIRE_NO_RANK)
+        buf_printf(b, "default@%s:", node_name);
+    else if (launch)
         buf_printf(b, "default[%u]@%s:", rank, node_name);
     else
         buf_printf(b, "%s@%s:", step, node_name);
@@ -295,21 +307,61 @@ static void json_progress(struct cli_printer *p)
     for (size_t i = 0; p->run && i < p->plan->step_count; i++) {
         struct json_seen *s = &p->seen[i];
         struct run_counts n;
+        struct run_transfer t;
         run_step_counts(p->run, &p->plan->steps[i], &n);
-        if (n.done + n.kept == s->done && n.running == s->running && n.failed == s->failed)
+        run_step_transfer(p->run, &p->plan->steps[i], &t);
+        if (n.done + n.kept == s->done && n.running == s->running && n.failed == s->failed && t.bytes_done == s->bytes)
             continue;
         if (n.done + n.kept + n.failed < n.total && s->at_ms && now - s->at_ms < JSON_PROGRESS_MS) {
             later = true;
             continue;
         }
-        *s = (struct json_seen){n.done + n.kept, n.running, n.failed, now};
+        *s = (struct json_seen){n.done + n.kept, n.running, n.failed, t.bytes_done, now};
         struct buf b = {0};
-        cli_json_progress(&b, p->run_id, &p->plan->steps[i], &n);
+        cli_json_progress(&b, p->run_id, &p->plan->steps[i], &n, &t);
         out_put(p->out, 1, b.data, b.len);
         buf_free(&b);
     }
     if (later && !loop_timer_active(p->steps_timer))
         loop_timer_start(p->steps_timer, JSON_PROGRESS_MS);
+}
+
+/* How far files are, where a line is due. Are any on their way? */
+static bool look_at_transfers(struct cli_printer *p)
+{
+    uint64_t now = mono_ns() / 1000000;
+    bool any = false;
+    for (size_t i = 0; p->run && i < p->plan->step_count; i++) {
+        struct run_transfer t;
+        struct json_seen *s = &p->seen[i];
+        run_step_transfer(p->run, &p->plan->steps[i], &t);
+        if (!t.nodes)
+            continue;
+        any = true;
+        if (p->kind != PRINTER_PLAIN || p->c->given[OPT_QUIET])
+            continue;
+        if (!s->at_ms)
+            s->at_ms = now;
+        if (now - s->at_ms < PLAIN_TRANSFER_MS || t.bytes_done == s->bytes)
+            continue;
+        struct buf b = {0};
+        buf_printf(&b, "%s: ", p->plan->steps[i].name);
+        plain_transfer(&b, &t);
+        say(p, &b);
+        buf_free(&b);
+        s->at_ms = now;
+        s->bytes = t.bytes_done;
+    }
+    return any;
+}
+
+static void on_transfer_timer(void *arg)
+{
+    struct cli_printer *p = arg;
+    if (p->kind == PRINTER_JSON)
+        json_progress(p);
+    if (look_at_transfers(p))
+        loop_timer_start(p->transfer_timer, TRANSFER_MS);
 }
 
 static void on_steps_timer(void *arg)
@@ -319,6 +371,8 @@ static void on_steps_timer(void *arg)
         json_progress(p);
     else
         look_at_steps(p, false);
+    if (!loop_timer_active(p->transfer_timer))
+        loop_timer_start(p->transfer_timer, TRANSFER_MS);
 }
 
 /* Many nodes change within one turn: steps are looked at once for all of them. */
@@ -419,6 +473,7 @@ void cli_printer_end(struct cli_printer *p, enum cli_printer_end how)
     p->ended = true;
     loop_timer_stop(p->progress_timer);
     loop_timer_stop(p->steps_timer);
+    loop_timer_stop(p->transfer_timer);
     for (size_t i = 0; how == PRINTER_SUMMARY && i < p->progress.count; i++) {
         struct progress *s = p->progress.items[i];
         if (s->waits || (p->live && s->active)) /* a stream that ended by a lost node: its last line */
@@ -440,6 +495,7 @@ void cli_printer_destroy(struct cli_printer *p)
     out_destroy(p->out);
     loop_timer_destroy(p->progress_timer);
     loop_timer_destroy(p->steps_timer);
+    loop_timer_destroy(p->transfer_timer);
     progress_clear(&p->progress);
     buf_free(&p->kept);
     free(p->outcomes);

@@ -384,7 +384,7 @@ def test_events_as_json(rhrun, job):
     assert seqs == sorted(set(seqs))
 
 
-@pytest.mark.parametrize("name", ["hello", "two-nodes-local", "setup-and-resume", "params"])
+@pytest.mark.parametrize("name", ["hello", "two-nodes-local", "setup-and-resume", "params", "function"])
 def test_examples_run(rhrun, name):
     spec = ROOT / f"specs/examples/{name}.yaml"
     rhrun(spec, cwd=ROOT).ok()

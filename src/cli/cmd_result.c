@@ -1,0 +1,181 @@
+/* rhrun result [RUN]: what the job's function returned, as each rank's file that was brought home has it. */
+#include "internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RESULT_MAX = 1 << 30 };
+
+struct ranks {
+    uint32_t *items;
+    size_t count;
+};
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+static struct ranks ranks_in(const char *folder)
+{
+    struct ranks r = {0};
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        uint32_t rank;
+        if (!str_ends(e->d_name, ".json"))
+            continue;
+        CLEANUP(cleanup_free) char *number = xstrndup(e->d_name, strlen(e->d_name) - strlen(".json"));
+        if (!parse_u32(number, &rank))
+            continue;
+        r.items = xreallocarray(r.items, r.count + 1, sizeof *r.items);
+        r.items[r.count++] = rank;
+    }
+    if (dir)
+        closedir(dir);
+    if (r.count)
+        qsort(r.items, r.count, sizeof *r.items, by_number);
+    return r;
+}
+
+/* ---- why there is none ---- */
+
+struct question {
+    struct arena *arena;
+    const char *run;
+    bool function;
+};
+
+/* The spec as the run was opened with; what --set changed is not in it, so this is for words only. */
+static bool look_for_function(void *arg, const struct event *e)
+{
+    struct question *q = arg;
+    struct doc *doc;
+    struct diagnostics d = {0};
+    if (e->type != EVENT_RUN_OPENED || !str_eq(e->run, q->run) || !e->spec_text)
+        return true;
+    q->function =
+        doc_load_text("spec", e->spec_text, strlen(e->spec_text), DOC_FORMAT_YAML, q->arena, &doc, &d, NULL) < 0 ||
+        doc_get_path(doc->root, "/entrypoint/function") != NULL;
+    diagnostics_free(&d);
+    return false;
+}
+
+static int why_not(struct cli *c, struct journal *j, const struct state_run *run, struct error *err)
+{
+    struct question q = {.arena = c->arena, .run = run->id, .function = true};
+    if (journal_each(j, 0, look_for_function, &q, err) < 0)
+        return -1;
+    if (!q.function) {
+        error_set(err, ERROR_USAGE, "run %s called no function, so it has no result", run->id);
+        error_hint(err, "entrypoint: {function: \"module:name\"} has one; rhrun logs %s prints the output", run->id);
+    } else if (run->status == RUN_OPEN) {
+        error_set(err, ERROR_JOB, "run %s has not finished", run->id);
+        error_hint(err, "rhrun attach %s waits for its end", run->id);
+    } else if (run->status != RUN_DONE) {
+        error_set(err, ERROR_JOB, "run %s has no result: %s%s%s", run->id, run_status_name(run->status),
+                  run->message ? ": " : "", run->message ? run->message : "");
+    } else {
+        error_set(err, ERROR_IO, "the result of run %s is not in the state directory", run->id);
+    }
+    return -1;
+}
+
+/* ---- printing ---- */
+
+static int put_value(const char *folder, uint32_t rank, struct buf *ret, struct error *err)
+{
+    struct buf text = {0};
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/%u.json", folder, rank);
+    if (file_read(path, RESULT_MAX, &text, err) < 0)
+        return -1;
+    while (text.len && strchr(" \t\r\n", text.data[text.len - 1]))
+        text.len--;
+    buf_append(ret, text.data, text.len);
+    buf_free(&text);
+    return 0;
+}
+
+static int put_all(const char *folder, const struct ranks *ranks, struct buf *ret, struct error *err)
+{
+    buf_putc(ret, '{');
+    for (size_t i = 0; i < ranks->count; i++) {
+        buf_printf(ret, "%s\"%u\":", i ? "," : "", ranks->items[i]);
+        if (put_value(folder, ranks->items[i], ret, err) < 0)
+            return -1;
+    }
+    buf_putc(ret, '}');
+    return 0;
+}
+
+static int put_one(const char *folder, const struct ranks *ranks, const struct state_run *run, uint32_t rank,
+                   struct buf *ret, struct error *err)
+{
+    for (size_t i = 0; i < ranks->count; i++)
+        if (ranks->items[i] == rank)
+            return put_value(folder, rank, ret, err);
+    error_set(err, ERROR_USAGE, "run %s has no result of rank %u", run->id, rank);
+    error_hint(err, "there are %zu, of rank %u to %u", ranks->count, ranks->items[0], ranks->items[ranks->count - 1]);
+    return -1;
+}
+
+static int print_result(struct cli *c, struct journal *j, const struct state_run *run, uint32_t rank, struct error *err)
+{
+    CLEANUP(cleanup_free) char *folder = xasprintf("%s/runs/%s/result", journal_path(j), run->id);
+    struct ranks ranks = ranks_in(folder);
+    struct buf text = {0};
+    int rc;
+    if (ranks.count == 0)
+        rc = why_not(c, j, run, err);
+    else if (c->given[OPT_ALL])
+        rc = put_all(folder, &ranks, &text, err);
+    else
+        rc = put_one(folder, &ranks, run, rank, &text, err);
+    if (rc == 0) {
+        buf_putc(&text, '\n');
+        fwrite(text.data, 1, text.len, stdout);
+    }
+    buf_free(&text);
+    free(ranks.items);
+    return rc;
+}
+
+static int cmd_result(struct cli *c)
+{
+    struct journal *j = NULL;
+    const struct state_run *run;
+    struct error err = ERROR_INIT;
+    uint32_t rank = 0;
+    int rc = 0;
+    if (c->given[OPT_RANK] && !parse_u32(c->value[OPT_RANK], &rank))
+        rc = error_set(&err, ERROR_USAGE, "--rank: \"%s\" is no number", c->value[OPT_RANK]);
+    else if (c->given[OPT_RANK] && c->given[OPT_ALL])
+        rc = error_set(&err, ERROR_USAGE, "--rank and --all exclude each other");
+    else
+        rc = cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err);
+    if (rc == 0) {
+        rc = print_result(c, j, run, rank, &err);
+        journal_close(j);
+    }
+    if (rc == 0)
+        return 0;
+    cli_print_error(c, &err);
+    return cli_exit_status(&err);
+}
+
+static const enum cli_option_id options[] = {OPT_RANK, OPT_ALL, OPT_SET, OPT_PARAM, OPT_COUNT};
+const struct cli_command cmd_result_command = {
+    "result",
+    "[RUN]",
+    "Print what the job's function returned, as JSON",
+    "RUN is an id, a unique prefix, last (the default), or a spec file. Rank 0's\n"
+    "value by default; --all prints an object with every rank's. Exit status 1 when\n"
+    "the run has not finished or has failed.",
+    options,
+    0,
+    1,
+    false,
+    cmd_result};
