@@ -5,7 +5,10 @@
  * It holds exactly what git would track or see as untracked and not ignored, or every file where there is no
  * repository; contents are the bytes on disk (no line-end or other filter of git's). Never in it: `.git`, sockets,
  * devices, FIFOs, and the paths in `leave_out` (a job never makes itself stale). Submodules and repositories inside
- * are part of it by the same rules, each with its own ignore files.
+ * are part of it by the same rules, each with its own ignore files and its own tracked files (git itself names only the
+ * folder). In a folder inside a repository the ignore files above it count; where they ignore that folder itself, no
+ * ignore file of that repository counts, and a note says so. git's configuration is read as git does, except for
+ * variables GIT_DIR, GIT_INDEX_FILE and GIT_CONFIG_COUNT of the caller: they do not count.
  *
  * The store is a bare git repository (tree.git in the job's state directory, read and written through libgit2):
  * what was sent to a node can be read again, byte for byte, whatever became of the source. Many new files become one
@@ -56,16 +59,20 @@ void tree_store_close(struct tree_store *s); /* takes NULL */
 
 struct tree_scan {
     const char *path;               /* absolute: a folder; or one file, which is a tree with that one name */
-    const char *const *exclude;     /* patterns as in .gitignore, relative to path; they count after all ignore files */
+    const char *const *exclude;     /* patterns as in .gitignore, relative to path; they count after all ignore files,
+                                       and leave out what git tracks too */
     size_t exclude_count;
-    const char *const *include;     /* likewise; what they match is in the tree though ignored or excluded */
+    const char *const *include;     /* likewise; what they match is in the tree though ignored or excluded; a folder
+                                       that they match is so with all that it has */
     size_t include_count;
     const char *const *leave_out;   /* absolute paths (files or folders) that are never part of it */
     size_t leave_out_count;
     bool store;                     /* contents go to the store; false: ids only (`plan`) */
 };
-/* Files that git ignores but `store` needs to know: none. What is left out without having been asked (a socket, an
- * unreadable file is an error) is named in ret_notes ("" = nothing; one per line, at most 20). */
+/* What is left out without having been asked for (a socket; an unreadable file is an error) is named in ret_notes ("" =
+ * nothing; one per line, at most 20 and one that says how many more). A path that is not there, or has more than the
+ * limits above allow, is ERROR_SPEC. An unchanged scan reads the table and looks at each file once; libgit2 is not
+ * started, unless git's configuration includes other files. */
 int tree_scan(struct tree_store *s, const struct tree_scan *scan, struct arena *arena, struct tree **ret,
               const char **ret_notes, struct error *err);
 

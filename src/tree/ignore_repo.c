@@ -153,7 +153,7 @@ static int get_config(struct repo *r, struct scan_configs *known, pthread_mutex_
             c->fold = new.fold;
             c->keep = keep && new.keep;
             memcpy(c->seen, seen, sizeof seen);
-            known->changed = true;
+            known->changed |= c->keep; /* else there is nothing to write down */
         }
     }
     c->used = true;

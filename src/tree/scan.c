@@ -206,7 +206,11 @@ static int take_file(struct walk *w, const char *path, const struct stat *st, st
         return error_set(err, ERROR_SPEC, "\"%s\" is neither a file nor a folder", path);
     w->top = arena_strndup(w->arena, path, name - 1 == path ? 1 : (size_t)(name - 1 - path));
     w->follow = true;
+#ifdef O_PATH
+    w->root_fd = open(w->top, O_PATH | O_DIRECTORY | O_CLOEXEC); /* it need not be readable */
+#else
     w->root_fd = open(w->top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+#endif
     if (w->root_fd < 0)
         return error_errno(err, ERROR_IO, errno, "could not open \"%s\"", w->top);
     found->items = xcalloc(1, sizeof *found->items);

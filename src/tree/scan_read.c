@@ -92,14 +92,14 @@ static enum result read_small(struct reader *r, struct scan_item *item, int fd, 
 {
     buf_clear(&r->content);
     buf_reserve(&r->content, size + 1);
-    while (r->content.len <= size) {
+    do { /* one byte more than there should be, so that a growing file shows; the end itself is not asked for */
         ssize_t n = read_some(fd, r->content.data + r->content.len, size + 1 - r->content.len);
         if (n < 0)
             return read_error(r, item, err);
         if (n == 0)
             break;
         r->content.len += (size_t)n;
-    }
+    } while (r->content.len < size);
     if (r->content.len != size)
         return CHANGED;
     hash_begin(r, size);
