@@ -4,6 +4,7 @@
  *   - a program that ended well is never started again, unless its node lost power before what it did was settled, or
  *     is another machine;
  *   - a launch is started again only after one of its ranks did not end well or its run was given up;
+ *   - a tree that was brought is whole and right on every node; what the job made is here in the end, as it was;
  *   - an attempt is started at most once; no two attempts of a slot live at a time (the simulated ledger refuses);
  *   - it comes to an end, done, and verifying it starts nothing.
  *
@@ -16,10 +17,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
-enum { SEEDS = 150, NODES_MAX = 4, CONTROLLERS_MAX = 150, SLOTS_MAX = SIM_STEPS_MAX };
+enum { SEEDS = 200, NODES_MAX = 4, CONTROLLERS_MAX = 150, SLOTS_MAX = SIM_STEPS_MAX + 1, SYNC = SIM_STEPS_MAX };
 
 struct track { /* a set-up step on a node */
     bool started, live, ok;
@@ -34,6 +36,7 @@ struct world {
     bool launched[NODES_MAX];  /* in this generation */
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
     bool launch_excused, launch_ok[NODES_MAX];
+    bool syncs, fetches, shares; /* shares: nodes 1 and 2 have one home */
     uint32_t controllers;
     bool verbose;
     struct buf log;
@@ -92,7 +95,7 @@ static struct track *track_of(struct world *w, uint32_t node, const char *slot)
     for (size_t i = 0; i < w->job->spec.setup_count; i++)
         if (str_starts(slot, "setup:") && strcmp(slot + 6, w->job->setup[i].name) == 0)
             return &w->setup[i][node];
-    return NULL;
+    return strcmp(slot, "setup:sync") == 0 ? &w->setup[SYNC][node] : NULL;
 }
 
 static void program(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth, struct sim_program *ret)
@@ -102,7 +105,7 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
     (void)nth;
     say(w, "  node %u starts %s %.6s", node, run->slot, run->attempt);
     if (t) {
-        if (t->started && t->ok && !t->excused)
+        if (t->started && t->ok && !t->excused && !w->shares)
             violated(w, "%s on node %u was started again though it had ended well", run->slot, node);
         *t = (struct track){.started = true, .live = true, .unsettled = true};
     } else if (strcmp(run->slot, "launch") == 0) {
@@ -115,6 +118,8 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
         w->launched[node] = true;
         w->launch_ok[node] = false;
     }
+    if (!run->kind) /* files are brought */
+        return;
     ret->turns = chance(w, 40) ? 0 : (uint32_t)(next(w) % 6);
     ret->output = chance(w, 30) ? "a line\n" : NULL;
     if (fault(w, 6))
@@ -163,6 +168,13 @@ static bool refuse(void *arg, uint32_t node)
 
 /* ---- what happens by itself ---- */
 
+static void make_outputs(struct world *w, uint32_t node)
+{
+    sim_make(w->job->net, node, "/home/me/out/small", node, 10 + node, 0100644);
+    sim_make(w->job->net, node, "/home/me/out/d/big", node, 200000 + node, 0100755);
+    sim_make_folder(w->job->net, node, "/home/me/out/e");
+}
+
 static void power_cut(struct world *w, uint32_t node)
 {
     say(w, "  node %u reboots", node);
@@ -190,12 +202,14 @@ static void accident(struct world *w)
             w->setup[i][node].excused = true;
         w->launch_excused = true;
         sim_reinstall(w->job->net, node);
+        make_outputs(w, node);
     } else {
         say(w, "  the supervisors on node %u are killed", node);
         for (size_t i = 0; i < w->job->spec.setup_count; i++) {
             CLEANUP(cleanup_free) char *slot = xasprintf("setup:%s", w->job->setup[i].name);
             sim_lose(w->job->net, node, slot);
         }
+        sim_lose(w->job->net, node, "setup:sync");
         sim_lose(w->job->net, node, "launch");
     }
 }
@@ -210,7 +224,7 @@ static void on_event(struct sim_job *job, const struct event *e)
             w->setup[i][e->node].unsettled = w->setup[i][e->node].live;
     if (e->type == EVENT_RUN_CLOSED && e->status != RUN_DONE)
         w->launch_excused = true;
-    if (e->type == EVENT_FINISHED && e->outcome == OUTCOME_UNKNOWN) {
+    if (e->type == EVENT_FINISHED && e->outcome == OUTCOME_UNKNOWN && strcmp(e->step, "sync") != 0) {
         if (!w->disturbed[e->node])
             violated(w, "the outcome of %s on node %u is called unknown, and nothing happened there", e->step, e->node);
         w->launch_excused = true;
@@ -238,6 +252,10 @@ static bool cut(struct sim_job *job)
 
 static void make_job(struct world *w)
 {
+    static const struct sim_file_spec few[] = {{"a", 1, 10, 0}, {"b/c", 1, 5, TREE_MODE_EXEC}, {0}};
+    static const struct sim_file_spec many[] = {{"a", 1, 1, 0},    {"b/1", 1, 0, 0},       {"b/2", 1, 99999, 0},
+                                                {"b/3", 1, 7, 0},  {"big", 1, 1500000, 0}, {"c/d/e/f", 1, 300000, 0},
+                                                {"c/x", 1, 50, 0}, {"z", 1, 3000, 0},      {0}};
     static const char *const names[SLOTS_MAX] = {"one", "two", "three", "four"};
     const struct sim_script script = {program, frame, refuse, ended, w};
     struct sim_job *job = w->job = sim_job_create(w->nodes, &script);
@@ -248,6 +266,21 @@ static void make_job(struct world *w)
         s->retry_times = (uint32_t)(next(w) % 3);
         s->creates.text = chance(w, 30) ? arena_printf(job->arena, "made/%s", names[i]) : NULL;
     }
+    w->syncs = chance(w, 60);
+    w->fetches = chance(w, 60);
+    w->shares = w->nodes > 2 && w->syncs && chance(w, 20);
+    if (w->syncs)
+        job->kinds.syncs[0] = (struct sim_sync_step){
+            .name = "sync", .tree_name = "work", .root = "", .tree = sim_tree(job->arena, chance(w, 50) ? few : many)};
+    if (w->shares)
+        sim_share_home(job->net, 2, 1);
+    if (w->fetches)
+        job->kinds.fetches[0] = (struct sim_fetch_step){.name = "outputs-1",
+                                                        .from = "out/",
+                                                        .to = arena_printf(job->arena, "%s/results", job->home),
+                                                        .every_ms = chance(w, 30) ? 2 : 0};
+    for (uint32_t n = 0; n < w->nodes; n++)
+        make_outputs(w, n);
     job->spec.distributed.present = chance(w, 80);
     job->spec.distributed.max_restarts = (uint32_t)(next(w) % 3);
     job->spec.entrypoint.prolog.text = chance(w, 30) ? "before" : NULL;
@@ -305,10 +338,29 @@ static bool one_controller(struct world *w)
     return rc == 0;
 }
 
+static void check_files(struct world *w)
+{
+    struct sim_job *job = w->job;
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        bool excused = w->setup[SYNC][n].excused || (w->shares && n == 2 && w->setup[SYNC][1].excused);
+        const char *fault =
+            w->syncs ? sim_tree_fault(job->net, n, "work-0123456789abcdef", job->kinds.syncs[0].tree) : "";
+        if (*fault && !excused)
+            violated(w, "done, but the tree on node %u: %s", n, fault);
+        struct stat small, big;
+        CLEANUP(cleanup_free) char *a = xasprintf("%s/results/n%u/small", job->home, n);
+        CLEANUP(cleanup_free) char *b = xasprintf("%s/results/n%u/d/big", job->home, n);
+        if (w->fetches && (stat(a, &small) < 0 || stat(b, &big) < 0 || small.st_size != 10 + n ||
+                           big.st_size != 200000 + n || (big.st_mode & 0777) != 0755))
+            violated(w, "done, but what node %u made is not here", n);
+    }
+}
+
 static void check_done(struct world *w)
 {
     struct sim_job *job = w->job;
     size_t before, after;
+    check_files(w);
     for (size_t i = 0; i < job->spec.setup_count; i++)
         for (uint32_t n = 0; n < w->nodes; n++)
             if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok)
