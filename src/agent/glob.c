@@ -32,52 +32,66 @@ struct glob {
 
 /* ---- one name ---- */
 
+/* The character at *p, which moves on; a byte that is not UTF-8 stands for itself. */
+static uint32_t take(const char **p)
+{
+    const unsigned char *s = (const unsigned char *)*p;
+    size_t n = utf8_length(s, strnlen(*p, 4));
+    uint32_t c = n > 1 ? s[0] & (0x7Fu >> n) : s[0];
+    for (size_t i = 1; i < n; i++)
+        c = c << 6 | (s[i] & 0x3F);
+    *p += n ? n : 1;
+    return n ? c : 0x110000 + c;
+}
+
 /* p: behind "[". The end of the class, or NULL when it has none. */
-static const char *match_class(const char *p, unsigned char c, bool *ret)
+static const char *match_class(const char *p, uint32_t c, bool *ret)
 {
     bool negative = *p == '!' || *p == '^', in = false;
     p += negative;
-    for (const char *first = p; *p && (*p != ']' || p == first); p++) {
-        unsigned char low = (unsigned char)*p, high = low;
-        if (p[1] == '-' && p[2] && p[2] != ']') {
-            high = (unsigned char)p[2];
-            p += 2;
+    for (const char *first = p; *p != ']' || p == first;) {
+        if (!*p)
+            return NULL;
+        uint32_t low = take(&p), high = low;
+        if (p[0] == '-' && p[1] && p[1] != ']') {
+            p++;
+            high = take(&p);
         }
         in |= c >= low && c <= high;
     }
     *ret = in != negative;
-    return *p ? p + 1 : NULL;
+    return p + 1;
 }
 
 static bool match(const char *p, const char *s)
 {
     const char *star = NULL, *again = NULL; /* behind the last *, and what it was tried at */
     while (*s || *p) {
-        const char *next = p + 1;
-        size_t n = *s ? utf8_length((const unsigned char *)s, strlen(s)) : 0;
-        bool ok = false;
         if (*p == '*') {
             star = ++p;
             again = s;
             continue;
         }
-        if (*p == '?') {
-            ok = *s;
-            s += ok ? (n ? n : 1) - 1 : 0;
-        } else if (*p == '[' && *s && (next = match_class(p + 1, (unsigned char)*s, &ok))) {
-            /* known */
-        } else if (*p) {
-            next = p + 1 + (*p == '\\' && p[1]);
-            ok = next[-1] == *s;
+        bool ok = false;
+        if (*s && *p) {
+            uint32_t c = take(&s);
+            const char *end = *p == '[' ? match_class(p + 1, c, &ok) : NULL;
+            if (end) {
+                p = end;
+            } else if (*p == '?') {
+                ok = true;
+                p++;
+            } else {
+                p += *p == '\\' && p[1];
+                ok = take(&p) == c;
+            }
         }
-        if (ok && *s) {
-            p = next;
-            s++;
-        } else if (star && *again) {
-            p = star;
-            s = ++again;
-        } else {
+        if (!ok && (!star || !*again))
             return false;
+        if (!ok) {
+            p = star;
+            take(&again);
+            s = again;
         }
     }
     return true;

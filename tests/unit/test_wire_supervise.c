@@ -393,6 +393,28 @@ static void test_environment(void **state)
     assert_string_equal(out0(f), arena_printf(f->arena, "unset agent run worker default %s rhrun first\n", f->attempt));
 }
 
+static void test_path_first(void **state)
+{
+    struct fixture *f = *state;
+    f->run.path_first = text("/x/bin:/y");
+    f->run.env = list_of(f, "PATH=/bin", NULL);
+    f->run.env_out = text("path");
+    worker_add(f, "echo $PATH");
+    worker_add(f, "echo $PATH");
+    f->workers[1].env = list_of(f, "PATH=/usr/bin", NULL); /* whoever sets it */
+    start(f);
+    wait_end(f);
+    assert_string_equal(out0(f), "/x/bin:/y:/bin\n");
+    assert_string_equal(output(f, 1, WIRE_STREAM_OUT, NULL), "/x/bin:/y:/usr/bin\n");
+    run_reset(f);
+    f->run.path_first = text("/x/bin:/y");
+    f->run.env_in = text("path");
+    worker_add(f, "echo $PATH");
+    start(f);
+    wait_end(f);
+    assert_string_equal(out0(f), "/x/bin:/y:/bin\n"); /* not once for each step */
+}
+
 static void capture(struct fixture *f, const char *script)
 {
     run_reset(f);
@@ -869,13 +891,13 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_exit_0),       CASE(test_exit_3),        CASE(test_signal),        CASE(test_exec_failure),
-        CASE(test_folders),      CASE(test_known_attempt), CASE(test_creates),       CASE(test_environment),
-        CASE(test_capture),      CASE(test_output_bytes),  CASE(test_log_limit),     CASE(test_log_limit_end),
-        CASE(test_masking),      CASE(test_mask_cuts),     CASE(test_tail),          CASE(test_stop_trapped),
-        CASE(test_stop_daemons), CASE(test_stop_stopped),  CASE(test_kill_forking),  CASE(test_first_failure),
-        CASE(test_timeout),      CASE(test_step_daemon),   CASE(test_launch_daemon), CASE(test_lost),
-        CASE(test_damaged),      CASE(test_full_disk),
+        CASE(test_exit_0),        CASE(test_exit_3),        CASE(test_signal),       CASE(test_exec_failure),
+        CASE(test_folders),       CASE(test_known_attempt), CASE(test_creates),      CASE(test_environment),
+        CASE(test_path_first),    CASE(test_capture),       CASE(test_output_bytes), CASE(test_log_limit),
+        CASE(test_log_limit_end), CASE(test_masking),       CASE(test_mask_cuts),    CASE(test_tail),
+        CASE(test_stop_trapped),  CASE(test_stop_daemons),  CASE(test_stop_stopped), CASE(test_kill_forking),
+        CASE(test_first_failure), CASE(test_timeout),       CASE(test_step_daemon),  CASE(test_launch_daemon),
+        CASE(test_lost),          CASE(test_damaged),       CASE(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

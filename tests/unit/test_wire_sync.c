@@ -888,6 +888,90 @@ static void test_killed_anywhere(void **state)
     }
 }
 
+/* ---- a full disk ---- */
+
+/* `inside`: the ledger is on it too; else only the root is. */
+static void full_disk(bool inside)
+{
+    struct peer p;
+    struct buf b = {0};
+    static const struct item files[] = {{"a/1", F, "one", 0, 0},     {"a/2", F, NULL, 200000, 2},
+                                        {"b/3", X, NULL, 300000, 3}, {"big", F, NULL, 9000000, 4},
+                                        {"last", F, "last", 0, 0},   {0}};
+    char disk[512];
+    snprintf(disk, sizeof disk, "%s/%s", folder, inside ? ".rhrun" : "disk");
+    assert_int_equal(mkdir(disk, 0700), 0);
+    if (mount("tmpfs", disk, "tmpfs", 0, "size=6m,mode=700") < 0) {
+        print_message("no full-disk test: cannot mount a tmpfs here (%s)\n", strerror(errno));
+        skip();
+    }
+    const char *root = inside ? "" : disk;
+    peer_open(&p, WIRE_OWN, OWNER_A);
+    send_sync(&p, ID("1"), TREE("1"), root, 0);
+    struct wire_sync_state is = expect_state(&p);
+    put_changes(&b, ID("1"), &is, NULL, files);
+    send_buf(&p, &b); /* all of it: what comes behind the failure is dropped */
+    struct wire_record r = expect_record(&p, WIRE_EXIT);
+    assert_int_equal(r.state, WIRE_STATE_ENDED);
+    assert_int_equal(r.cause, WIRE_CAUSE_SETUP);
+    assert_int_equal(r.value, ENOSPC);
+    assert_non_null(strstr(r.tail, "no space left on the node"));
+    assert_non_null(strstr(r.tail, "\"big\""));
+    char *at = arena_printf(p.arena, "%s", inside ? p.facts.work_dir : disk);
+    assert_false(there(arena_printf(p.arena, "%s/big", at)));
+    assert_false(there(arena_printf(p.arena, "%s/last", at)));
+    for (int i = 0; i < 3; i++)
+        check_file(at, &files[i]);
+    peer_kill(&p);
+
+    assert_int_equal(mount("tmpfs", disk, "tmpfs", MS_REMOUNT, "size=32m"), 0);
+    peer_open(&p, WIRE_OWN, OWNER_A);
+    send_sync(&p, ID("2"), TREE("1"), root, 0);
+    is = expect_state(&p);
+    assert_string_equal(is.base, "");
+    assert_int_equal(is.file_count, 3);
+    assert_int_equal(is.part_count, 1);
+    assert_true(is.parts[0].size > 4000000);
+    put_changes(&b, ID("2"), &is, NULL, files);
+    send_buf(&p, &b);
+    r = expect_record(&p, WIRE_EXIT);
+    assert_true(wire_record_success(&r));
+    at = arena_printf(p.arena, "%s", inside ? p.facts.work_dir : disk);
+    check_tree_at(at, files, 0);
+    peer_close(&p);
+    assert_int_equal(umount2(disk, MNT_DETACH), 0);
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    full_disk(true);
+}
+
+static void test_full_root(void **state)
+{
+    (void)state;
+    full_disk(false);
+}
+
+static void test_not_allowed(void **state)
+{
+    (void)state;
+    struct peer p;
+    peer_open(&p, WIRE_OWN, OWNER_A);
+    write_text(arena_printf(p.arena, "%s/file", folder), "x");
+    send_sync(&p, ID("1"), TREE("1"), "~/file/below", 0); /* no folder can be made there */
+    struct wire_record r = expect_record(&p, WIRE_EXIT);
+    assert_int_equal(r.cause, WIRE_CAUSE_SETUP);
+    assert_non_null(strstr(r.tail, "/file"));
+    assert_non_null(strstr(r.tail, strerror(r.value)));
+    static const struct item files[] = {{"x", F, "x", 0, 0}, {0}};
+    r = sync_root(&p, ID("2"), TREE("1"), "/proc/sys", NULL, files); /* one that nobody can write to */
+    assert_int_equal(r.cause, WIRE_CAUSE_SETUP);
+    assert_non_null(strstr(r.tail, "\"x\" in \"/proc/sys\""));
+    peer_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -902,6 +986,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shared_base, setup, teardown),
         cmocka_unit_test_setup_teardown(test_part_resumes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_killed_anywhere, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_root, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_not_allowed, setup, teardown),
     };
     return cmocka_run_group_tests_name("sync", tests, NULL, NULL);
 }
