@@ -280,12 +280,12 @@ def test_a_second_run_sends_nothing(box, rhrun, fleet, src):
 def test_a_big_file(box, rhrun, fleet, src):
     f = fleet(1)
     data = bytearray(random.Random(4).randbytes(20 << 20))
-    put(src, "big", data)
+    put(src, "big", bytes(data))
     put(src, "small", "s")
     spec = spec_of(box, f)
     rhrun(spec).ok()
     data[9 << 20] ^= 1
-    put(src, "big", data)
+    put(src, "big", bytes(data))
     rhrun(spec).ok()
     assert files_below(working_dir(f.home(1))) == files_below(src)
 
@@ -303,11 +303,12 @@ def test_nodes_that_share_a_home_get_it_once(box, rhrun, fleet, src):
     f = fleet(3, shared_home=True)
     many(src, 20, 3000, 5)
     put(box.work, "one", "1")
-    r = rhrun("--json", spec_of(box, f, files=[{"from": "one", "to": "~/conf/one"}],
-                                entrypoint={"run": "cat d0/e0/f0.bin >/dev/null"})).ok()
+    r = rhrun("--json", spec_of(box, f, files=[{"from": "one", "to": "extra/one"}],
+                                entrypoint={"run": "cat d0/e0/f0.bin extra/one >/dev/null"})).ok()
     for step in ("sync", "files-1"):
         assert len([s for s in started(r) if s[0] == step]) == 1, started(r)
-    assert files_below(working_dir(f.home(1))) == files_below(src)
+    there = files_below(working_dir(f.home(1)))
+    assert there.pop(b"extra/one") and there == files_below(src)
 
 
 def test_two_jobs_to_one_node(box, fleet):
@@ -456,6 +457,7 @@ def test_kill_9_at_random_points(box, rhrun, fleet, src):
     spec = spec_of(box, f)
     size, source = bytes_below(src), random.Random(SEED)
     final = files_below(src)
+    good = set(final.items())
     for _ in range(CRASHES):
         point = source.randrange(size)
         r = box.start(spec)
@@ -464,10 +466,11 @@ def test_kill_9_at_random_points(box, rhrun, fleet, src):
         for home in (f.home(1), f.home(2)):
             for work in working_dirs(home):
                 found = {p: e for p, e in files_below(work).items() if p in final}
-                assert found.items() <= final.items(), f"half of a file under its name (seed {SEED})"
+                assert found.items() <= good, f"half of a file under its name (seed {SEED})"
         if source.random() < 0.3:
             put(src, "d0/e0/f0.bin", source.randbytes(1000))
             final = files_below(src)
+            good |= set(final.items())
     rhrun(spec).ok()
     for i in (1, 2):
         assert files_below(working_dir(f.home(i))) == final, f"seed {SEED}"
@@ -479,7 +482,7 @@ def test_a_frozen_host_in_the_middle(box, fleet, src):
     r = box.start(spec_of(box, f), env={"RHRUN_LIVENESS_MS": 1500})
     wait_for(lambda: bytes_below(f.home(2)) > 1 << 20, what="the first bytes on node2")
     f.freeze(2)
-    r.wait_text("node2.*(lost|no answer|not heard)")
+    r.wait_text("node2.*nothing heard")
     f.thaw(2)
     r.wait().ok()
     for i in (1, 2):
