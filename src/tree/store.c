@@ -57,17 +57,20 @@ int tree_temp(struct tree_store *s, const char *folder, char **ret_path, struct 
     return error_set(err, ERROR_IO, "could not keep a temporary file in \"%s/%s\"", s->dir, folder);
 }
 
-/* Ours show by the lock that nobody writes to them; libgit2's by their age. */
-static bool left_behind(int folder, const char *name)
+/* Ours show by the lock that nobody writes to them: it is held until the name is gone, so that no writer gets it in
+ * between. libgit2's show by their age. */
+static void clean_one(int folder, const char *name)
 {
+    struct stat st;
     if (str_starts(name, TEMP_PREFIX)) {
         CLEANUP(cleanup_close) int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            (void)unlinkat(folder, name, 0);
+    } else if ((str_starts(name, "pack_git2_") || str_starts(name, "tmp_object_git2_")) &&
+               fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+               time(NULL) - st.st_mtime > LEFT_BEHIND_S) {
+        (void)unlinkat(folder, name, 0);
     }
-    struct stat st;
-    return (str_starts(name, "pack_git2_") || str_starts(name, "tmp_object_git2_")) &&
-           fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-           time(NULL) - st.st_mtime > LEFT_BEHIND_S;
 }
 
 static void clean(const struct tree_store *s, const char *folder)
@@ -77,8 +80,7 @@ static void clean(const struct tree_store *s, const char *folder)
     if (!dir)
         return;
     for (struct dirent *e; (e = readdir(dir));)
-        if (left_behind(dirfd(dir), e->d_name))
-            (void)unlinkat(dirfd(dir), e->d_name, 0);
+        clean_one(dirfd(dir), e->d_name);
     closedir(dir);
 }
 
