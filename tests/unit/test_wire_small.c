@@ -51,18 +51,20 @@ pid_t small_fork(void);
 #undef strstr
 #undef qsort
 
-#define SAME(...)                                                                                 \
-    do {                                                                                          \
-        char a[64], b[64];                                                                        \
-        for (size_t max = 0; max <= sizeof a; max++) {                                            \
-            memset(a, 'x', sizeof a);                                                             \
-            memset(b, 'x', sizeof b);                                                             \
-            assert_int_equal(small_snprintf(a, max, __VA_ARGS__), snprintf(b, max, __VA_ARGS__)); \
-            assert_memory_equal(a, b, sizeof a);                                                  \
-        }                                                                                         \
+/* through a pointer: texts that are cut off are meant */
+static int (*volatile real)(char *out, size_t max, const char *fmt, ...) = snprintf;
+
+#define SAME(...)                                                                             \
+    do {                                                                                      \
+        char a[64], b[64];                                                                    \
+        for (size_t max = 0; max <= sizeof a; max++) {                                        \
+            memset(a, 'x', sizeof a);                                                         \
+            memset(b, 'x', sizeof b);                                                         \
+            assert_int_equal(small_snprintf(a, max, __VA_ARGS__), real(b, max, __VA_ARGS__)); \
+            assert_memory_equal(a, b, sizeof a);                                              \
+        }                                                                                     \
     } while (0)
 
-#pragma GCC diagnostic ignored "-Wformat-truncation"
 static void test_formats(void **state)
 {
     (void)state;

@@ -648,7 +648,8 @@ static void test_bad_frames(void **state)
         assert_int_equal(peer_wait(&p), 1);
         peer_free(&p);
     }
-    assert_false(there(arena_printf(arena_create(), "%s/x", folder)));
+    CLEANUP(cleanup_free) char *outside = xasprintf("%s/x", folder);
+    assert_false(there(outside));
 }
 
 /* ---- claims ---- */
@@ -804,7 +805,7 @@ static void test_part_resumes(void **state)
         settle_down(&p);
         peer_kill(&p);
         hello_of(&p, "h", "boot-1");
-        char *path = elsewhere ? root : p.facts.work_dir;
+        CLEANUP(cleanup_free) char *path = xstrdup(elsewhere ? root : p.facts.work_dir);
         assert_false(there(arena_printf(p.arena, "%s/sub/big", path)));
         send_sync(&p, ids[1], TREE("1"), root, 0);
         struct wire_sync_state is = expect_state(&p);
