@@ -9,7 +9,7 @@ import sys
 
 sys.path[:1] = [p for p in sys.path[:1] if p]  # a module of the working directory is not one of the library
 
-import importlib
+import importlib.util
 import json
 import os
 import re
@@ -200,7 +200,7 @@ def runs(argv):
 
 def find_pip():
     """pip for this python: its own, or one of the system's that takes --python (22.3 and later)."""
-    if runs([sys.executable, "-m", "pip", "--version"]):
+    if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     base = os.path.join(getattr(sys, "base_exec_prefix", sys.exec_prefix), "bin", "python3")
     if runs([base, "-m", "pip", "--python", sys.executable, "--version"]):
@@ -224,10 +224,6 @@ def indexes():
     lines = ["--index-url " + item["index_url"]] if item.get("index_url") else []
     lines += ["--extra-index-url " + url for url in item.get("extra_index_url", [])]
     lines += ["--find-links " + (os.path.abspath(p) if os.path.exists(p) else p) for p in item.get("find_links", [])]
-    for line in lines:
-        for name in re.findall(r"\$\{([A-Z0-9_]+)\}", line):
-            if name not in os.environ:
-                sys.exit('rhrun: %s is not set, and "%s" names it' % (name, line.split(" ", 1)[1]))
     if not lines:
         return []
     path = item["marker"] + ".options"

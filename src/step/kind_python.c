@@ -47,7 +47,7 @@ static int venv_plan(struct plan_builder *b, const struct spec *spec, struct ste
         s->scope = "";
     s->shared = step_path_shared(python->dir);
     if (!strstr(python->dir, "${{"))
-        s->creates = arena_printf(plan_arena(b), "%s/%s", python->dir, named ? "bin/python" : ".rhrun/venv");
+        s->creates = arena_printf(plan_arena(b), "%s/bin/python", python->dir);
     plan_input(b, s, "interpreter", interpreter);
     plan_input(b, s, "system_site_packages", spec->python.system_site_packages ? "true" : "false");
     if (named)

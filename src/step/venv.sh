@@ -6,11 +6,15 @@ fail() {
     printf 'rhrun: %s\n' "$@" >&2
     exit 1
 }
-if [ "$RHRUN_KEEP" = 1 ] && [ ! -e "$RHRUN_VENV/.rhrun" ] && [ -x "$RHRUN_VENV/bin/python" ]; then
+ours= # .rhrun alone does not say it: what was installed is noted there too
+if [ "$RHRUN_KEEP" != 1 ] || [ -e "$RHRUN_VENV/.rhrun/venv" ] || [ -e "$RHRUN_VENV/.rhrun/unfinished" ]; then
+    ours=1
+fi
+if [ -z "$ours" ] && [ -x "$RHRUN_VENV/bin/python" ]; then
     echo "$RHRUN_VENV is there: $("$RHRUN_VENV/bin/python" --version 2>&1)"
     exit 0
 fi
-if [ "$RHRUN_KEEP" = 1 ] && [ -e "$RHRUN_VENV" ] && [ ! -e "$RHRUN_VENV/.rhrun" ] && ! rmdir -- "$RHRUN_VENV" 2>/dev/null; then
+if [ -z "$ours" ] && [ -e "$RHRUN_VENV" ] && ! rmdir -- "$RHRUN_VENV" 2>/dev/null; then
     fail "$RHRUN_VENV is there and is no venv"
 fi
 python=$(command -v -- "$RHRUN_PYTHON") ||
