@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { STILL_MS = 60000, ATTRIBUTES_MAX = 1 << 20 };
+enum { STILL_MS = 60000, END_MS = 5000, ATTRIBUTES_MAX = 1 << 20 };
 
 void remote_drop(struct remote_job *job)
 {
@@ -83,19 +83,20 @@ static int job_run(struct remote_job *job, struct error *err)
     uint64_t still = still_ns();
     while (!job->done && mono_ns() < job->moved_ns + still)
         wait_until(job, job->moved_ns + still);
-    bool done = job->done;
-    if (!done) {
-        job->abandoned = true; /* it stops at its next step, if there is one */
-        if (job->child)
-            (void)kill(-job->child, SIGKILL); /* a session of its own: what it started too */
+    bool in_time = job->done;
+    job->abandoned = !in_time; /* it stops at its next step, if there is one */
+    if (job->abandoned && job->child) {
+        (void)kill(-job->child, SIGKILL); /* a session of its own: what it started too. Then there is a next step */
+        uint64_t until = mono_ns() + (uint64_t)END_MS * 1000000u;
+        while (!job->done && mono_ns() < until)
+            wait_until(job, until);
     }
+    bool ended = job->done;
     (void)pthread_mutex_unlock(&job->lock);
-    if (!done) {
-        (void)pthread_detach(thread);
+    (void)(ended ? pthread_join(thread, NULL) : pthread_detach(thread));
+    if (!in_time)
         return error_set(err, ERROR_INFRA, "could not fetch from \"%s\": nothing came from it for %llu seconds",
                          job->url, (unsigned long long)(still / 1000000000u));
-    }
-    (void)pthread_join(thread, NULL);
     if (job->err.code == ERROR_NONE)
         return 0;
     if (err)
