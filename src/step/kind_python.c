@@ -99,8 +99,7 @@ static int python_build(const struct plan *plan, const struct plan_step *step, c
         step_env_set(&env, "RHRUN_VENV", dir);
         step_env_set(&env, "RHRUN_SYSTEM", spec->python.system_site_packages ? "1" : "0");
         step_env_set(&env, "RHRUN_KEEP", python->kind == PYTHON_VENV_PATH ? "1" : "0");
-        ret_run->creates =
-            arena_printf(arena, "%s/%s", dir, python->kind == PYTHON_VENV ? ".rhrun/venv" : "bin/python");
+        ret_run->creates = arena_printf(arena, "%s/bin/python", dir);
         step_run_script(ret_run, arena, rhrun_step_venv);
     }
     ret_run->env = env.list;
