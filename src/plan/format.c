@@ -66,6 +66,20 @@ static void put_column(struct buf *b, const char *s, size_t width)
     buf_puts(b, "  ");
 }
 
+/* A name in full, but of a path's no more than its end: "...generation/requirements.txt". */
+static void put_name(struct buf *b, const char *name, size_t width)
+{
+    size_t n = columns(name);
+    if (n <= width || !strchr(name, '/')) {
+        put_column(b, name, width);
+        return;
+    }
+    for (size_t skip = n - (width - 3); skip > 0 || !is_start(*name); name++)
+        skip -= is_start(*name);
+    CLEANUP(cleanup_free) char *end = xasprintf("...%s", name);
+    put_column(b, end, width);
+}
+
 /* Text of several lines, each indented. */
 static void put_block(struct buf *b, const char *s, const char *indent)
 {
@@ -179,10 +193,10 @@ static void put_step(const struct plan *plan, const struct plan_step *s, const s
         struct buf nodes = {0};
         plan_node_set(plan, groups[g].on, &nodes);
         put_verdict(b, groups[g].decision.verdict, colour);
-        put_column(b, s->name, name_width);
+        put_name(b, s->name, name_width);
         if (columns(nodes.data) > NODES_WIDTH) {
             buf_clear(&nodes);
-            buf_printf(&nodes, "%u nodes", groups[g].count);
+            buf_printf(&nodes, "%u node%s", groups[g].count, groups[g].count == 1 ? "" : "s");
         }
         put_column(b, nodes.data, NODES_WIDTH);
         put_clean(b, s->title, WIDTH - (VERDICT_WIDTH + 8 + name_width + NODES_WIDTH));
