@@ -19,7 +19,10 @@ static struct scene {
     struct spec_host hosts[8];
     struct spec_step items[4];
     const char *values[4]; /* of the input "run" of each set-up step */
-    bool reversed;         /* inputs added in the other order */
+    enum { AFTER_PREVIOUS, AFTER_NOTHING, AFTER_ALL } edges[4];
+    bool sources_input; /* all source files of the spec's folder as one input */
+    struct plan_sources sources;
+    bool reversed; /* inputs added in the other order */
     size_t count;
     struct arena *arena;
 } scene;
@@ -34,9 +37,15 @@ static int setup_plan(struct plan_builder *b, const struct spec *spec, struct er
         plan_input(b, s, "run", scene.values[i]);
         if (!scene.reversed)
             plan_input(b, s, "env X", "1");
-        if (i)
+        if (i && scene.edges[i] == AFTER_PREVIOUS)
             plan_input_after(b, s, plan_at(b, i - 1));
-        if (spec->setup[i].inputs.count && plan_input_files(b, s, spec->dir, &spec->setup[i].inputs, err) < 0)
+        if (scene.edges[i] == AFTER_ALL)
+            plan_input_after_all(b, s, NULL);
+        if (scene.sources_input && plan_input_sources(b, s, spec->dir, "sources", err) < 0)
+            return -1;
+        if (spec->setup[i].inputs.count &&
+            (scene.sources.workdir ? plan_input_tree_files(b, s, &spec->setup[i].inputs, err)
+                                   : plan_input_files(b, s, spec->dir, &spec->setup[i].inputs, err)) < 0)
             return -1;
     }
     return 0;
@@ -93,7 +102,7 @@ static struct plan *compile(const struct plan_facts *facts)
     struct plan *plan = NULL;
     struct error err = ERROR_INIT;
     scene.spec.setup_count = scene.count;
-    if (plan_compile(&scene.spec, kinds, NULL, facts, scene.arena, &plan, &err) < 0)
+    if (plan_compile(&scene.spec, kinds, &scene.sources, facts, scene.arena, &plan, &err) < 0)
         fail_msg("%s", err.text);
     return plan;
 }
@@ -270,7 +279,65 @@ static void test_files_many(void **state)
     assert_string_equal(changed_since(first, &compile(NULL)->steps[0]), "inputs data/**");
 }
 
+static void test_files_of_a_tree(void **state)
+{
+    (void)state;
+    static struct tree_file files[] = {
+        {.path = "data/x", .oid = {0xab}}, {.path = "src/a.c", .oid = {1}}, {.path = "src/b.h"}};
+    static const struct tree tree = {.files = files, .count = ARRAY_LEN(files)};
+    scene.sources.workdir = &tree; /* not what lies in the spec's folder */
+    scene.items[0].inputs = TEXTS("**/*.c", "data");
+    const struct plan_step *s = &compile(NULL)->steps[0];
+    assert_int_equal(s->input_count, 4);
+    assert_string_equal(s->inputs[2].name, "inputs data/x");
+    assert_string_equal(s->inputs[2].value, "ab00000000000000000000000000000000000000");
+    assert_string_equal(s->inputs[3].name, "inputs src/a.c");
+}
+
+/* What building a package leaves behind is no change of it. */
+static void test_sources(void **state)
+{
+    (void)state;
+    scene.sources_input = true;
+    const struct plan_step *first = &compile(NULL)->steps[0];
+    assert_int_equal(first->input_count, 3);
+    put_file("build/lib/a.py", "x");
+    put_file("src/job.egg-info/PKG-INFO", "x");
+    put_file("src/__pycache__/a.pyc", "x");
+    assert_string_equal(compile(NULL)->steps[0].key, first->key);
+    put_file("src/c.c", "x");
+    assert_string_equal(changed_since(first, &compile(NULL)->steps[0]), "sources");
+}
+
 /* ---- keys ---- */
+
+/* The names of a step's edges: "a c". */
+static const char *edges(const struct plan_step *s)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < s->input_count; i++)
+        if (str_starts(s->inputs[i].name, "after "))
+            buf_printf(&b, "%s%s", b.len ? " " : "", s->inputs[i].name + strlen("after "));
+    const char *ret = arena_strdup(scene.arena, b.data ? b.data : "");
+    buf_free(&b);
+    return ret;
+}
+
+static void test_fewest_edges(void **state)
+{
+    (void)state;
+    scene.count = 4;
+    scene.edges[2] = AFTER_NOTHING;
+    scene.edges[3] = AFTER_ALL;
+    assert_string_equal(edges(&compile(NULL)->steps[3]), "b c"); /* b stands for a */
+    scene.edges[1] = AFTER_NOTHING;
+    assert_string_equal(edges(&compile(NULL)->steps[3]), "a b c");
+    scene.edges[2] = AFTER_ALL;
+    struct plan *before = compile(NULL);
+    assert_string_equal(edges(&before->steps[3]), "c");
+    scene.values[0] = "make all"; /* it reaches through */
+    assert_string_not_equal(compile(NULL)->steps[3].key, before->steps[3].key);
+}
 
 static void test_keys(void **state)
 {
@@ -531,6 +598,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files_never_stale_by_itself, begin_files, end_files),
         cmocka_unit_test_setup_teardown(test_files_none, begin_files, end_files),
         cmocka_unit_test_setup_teardown(test_files_many, begin_files, end_files),
+        cmocka_unit_test_setup_teardown(test_files_of_a_tree, begin_files, end_files),
+        cmocka_unit_test_setup_teardown(test_sources, begin_files, end_files),
+        cmocka_unit_test_setup_teardown(test_fewest_edges, begin, end),
         cmocka_unit_test_setup_teardown(test_keys, begin, end),
         cmocka_unit_test_setup_teardown(test_long_values, begin, end),
         cmocka_unit_test_setup_teardown(test_names, begin, end),
