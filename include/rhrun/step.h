@@ -1,16 +1,20 @@
 /*
  * step: the kinds of step there are, one file each, in one table.
  *
- * A kind does two things and holds no state: `plan` adds its steps with their named inputs, `build` turns
- * one step on one node into the RUN message, when all is bound that only the start knows (addresses, the
- * port, the launch generation). Nothing else in rhrun names a kind: to add one, write kind_NAME.c with a
- * `const struct step_kind` and put it into kinds.c; the table's order is the order of the steps.
+ * A kind does two things and holds no state: `plan` adds its steps with their named inputs, and one of `build`, `sync` and
+ * `fetch` turns a step on one node into the RUN message or the transfer, when all is bound that only the start knows
+ * (addresses, the port, the launch generation). Nothing else in rhrun names a kind: to add one, write kind_NAME.c with a
+ * `const struct step_kind` and put it into kinds.c; the table's order is the order of the steps. Items of set-up are planned
+ * by items.c, in the spec's order.
  *
  * The environment of what starts, later over earlier: the agent's own or, when there is `activate`, what
- * activate left (env_in) < spec.env < entrypoint.env (launch, prolog and epilog only) < rhrun's own
- * variables (ranks, RHRUN_*). Names of env_default are set only where nothing of all this set them.
- * Secrets go to run items, prolog, launch and epilog; never to activate, whose environment is written to
- * the node's disk.
+ * activate left (env_in; with a conda environment what that made of it) < spec.env < entrypoint.env (launch, prolog and
+ * epilog only) < rhrun's own variables (ranks, RHRUN_*, VIRTUAL_ENV); the venv's bin stands before any PATH. Names of
+ * env_default are set only where nothing of all this set them. Secrets go to items of set-up, prolog, launch and epilog;
+ * never to activate or a conda environment, whose environment is written to the node's disk, nor to what makes the venv.
+ *
+ * What runs on nodes that is no text of the spec are small programs beside the kinds (venv.sh, install.py, ...), sent with
+ * the RUN as one argument; what they are told goes through the environment, so that no value is ever shell text.
  *
  * A shell worker's argv is the script, then its positional parameters: the agent starts
  * `bash -e -o pipefail -c argv[0] rhrun argv[1] ...`, so pass-through ARGs are "$1", "$2", ... of an
