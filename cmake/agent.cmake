@@ -7,7 +7,7 @@ option(RHRUN_AGENT_AARCH64 "also build and embed the agent for aarch64 (needs a 
 
 file(GLOB agent_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/agent/*.c
      ${CMAKE_SOURCE_DIR}/src/wire/*.c ${CMAKE_SOURCE_DIR}/src/base/*.c)
-list(FILTER agent_sources EXCLUDE REGEX "/src/base/(digest|diagnostics)\\.c$")
+list(FILTER agent_sources EXCLUDE REGEX "/src/base/(digest|diagnostics|regex)\\.c$")
 file(GLOB agent_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/rhrun/*.h ${CMAKE_SOURCE_DIR}/src/agent/*.h)
 
 set(agent_flags -std=c17 -flto=auto -static -no-pie -fno-pie -ffunction-sections -fdata-sections

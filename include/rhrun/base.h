@@ -6,7 +6,7 @@
  * passed by value, no heap; each layer that knows more puts one prefix before it. `struct
  * diagnostics` collects *every* fault of a user's document with its place.
  *
- * The agent links base too (all but diagnostics.c and digest.c), so nothing here needs more than
+ * The agent links base too (all but diagnostics.c, digest.c and regex.c), so nothing else here needs more than
  * libc. Allocation never returns NULL: out of memory ends the process with a message.
  */
 #ifndef RHRUN_BASE_H
@@ -165,6 +165,23 @@ int file_read(const char *path, size_t max, struct buf *ret, struct error *err);
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode, struct error *err);
 int mkdir_p(const char *path, mode_t mode, struct error *err);
 int write_all(int fd, const void *data, size_t len); /* 0, or -1 with errno */
+
+/* ---- patterns (PCRE2; not in the agent) ---- */
+/* A match costs a bounded number of steps, whatever pattern and text; one that needs more says REGEX_LIMIT. Text may hold
+ * any bytes: what is no UTF-8 is matched by nothing. */
+enum { REGEX_PATTERN_MAX = 4096 };
+enum regex_result { REGEX_NO, REGEX_YES, REGEX_LIMIT };
+struct regex_fault {
+    char text[160]; /* PCRE2's own words */
+    size_t at;      /* bytes from the pattern's beginning */
+};
+struct regex;
+struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *ret); /* NULL: it is faulty */
+void regex_destroy(struct regex *re); /* takes NULL */
+int regex_group(const struct regex *re, const char *name); /* of "(?<name>...)"; -1 when there is none */
+/* Not for two threads at once. The spans are of the last match that said YES; group 0 is the whole of it. */
+enum regex_result regex_match(struct regex *re, const char *text, size_t len);
+bool regex_span(const struct regex *re, int group, size_t *ret_at, size_t *ret_len); /* false: the group took no part */
 
 /* ---- digest (libcrypto; not in the agent) ---- */
 void digest_sha256(const void *data, size_t len, uint8_t out[32]);

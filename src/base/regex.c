@@ -1,0 +1,81 @@
+/* Patterns that users write, over text that nobody vouches for: PCRE2 with JIT, and a bound on what one match may cost.
+ * The bound ends a match as a whole, so it holds whatever the line; where JIT is missing the interpreter keeps it too. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "rhrun/base.h"
+
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MATCH_LIMIT = 10000, DEPTH_LIMIT = 1000, HEAP_LIMIT_KIB = 1024, STACK_MIN = 32 << 10, STACK_MAX = 256 << 10 };
+
+struct regex {
+    pcre2_code *code;
+    pcre2_match_context *context;
+    pcre2_match_data *data;
+    pcre2_jit_stack *stack;
+};
+
+struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *ret)
+{
+    int code = 0;
+    PCRE2_SIZE at = 0;
+    pcre2_compile_context *limits = pcre2_compile_context_create(NULL);
+    pcre2_set_max_pattern_length(limits, REGEX_PATTERN_MAX);
+    pcre2_code *compiled = pcre2_compile(
+        (PCRE2_SPTR)pattern, len, PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, limits);
+    pcre2_compile_context_free(limits);
+    if (!compiled) {
+        ret->at = at < len ? at : len;
+        if (pcre2_get_error_message(code, (PCRE2_UCHAR *)ret->text, sizeof ret->text) < 0)
+            snprintf(ret->text, sizeof ret->text, "PCRE2 error %d", code);
+        return NULL;
+    }
+    struct regex *re = xcalloc(1, sizeof *re);
+    re->code = compiled;
+    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+    re->data = pcre2_match_data_create_from_pattern(compiled, NULL);
+    re->context = pcre2_match_context_create(NULL);
+    re->stack = pcre2_jit_stack_create(STACK_MIN, STACK_MAX, NULL);
+    pcre2_jit_stack_assign(re->context, NULL, re->stack);
+    pcre2_set_match_limit(re->context, MATCH_LIMIT);
+    pcre2_set_depth_limit(re->context, DEPTH_LIMIT);
+    pcre2_set_heap_limit(re->context, HEAP_LIMIT_KIB);
+    return re;
+}
+
+void regex_destroy(struct regex *re)
+{
+    if (!re)
+        return;
+    pcre2_match_data_free(re->data);
+    pcre2_match_context_free(re->context);
+    pcre2_jit_stack_free(re->stack);
+    pcre2_code_free(re->code);
+    free(re);
+}
+
+int regex_group(const struct regex *re, const char *name)
+{
+    int n = pcre2_substring_number_from_name(re->code, (PCRE2_SPTR)name);
+    return n > 0 ? n : -1;
+}
+
+enum regex_result regex_match(struct regex *re, const char *text, size_t len)
+{
+    int rc = pcre2_match(re->code, (PCRE2_SPTR)text, len, 0, 0, re->data, re->context);
+    if (rc >= 0)
+        return REGEX_YES;
+    return rc == PCRE2_ERROR_NOMATCH ? REGEX_NO : REGEX_LIMIT;
+}
+
+bool regex_span(const struct regex *re, int group, size_t *ret_at, size_t *ret_len)
+{
+    const PCRE2_SIZE *spans = pcre2_get_ovector_pointer(re->data);
+    if (group < 0 || (uint32_t)group >= pcre2_get_ovector_count(re->data) || spans[2 * group] == PCRE2_UNSET ||
+        spans[2 * group + 1] < spans[2 * group])
+        return false;
+    *ret_at = spans[2 * group];
+    *ret_len = spans[2 * group + 1] - spans[2 * group];
+    return true;
+}
