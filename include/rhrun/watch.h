@@ -2,6 +2,8 @@
  * watch: the workers' output as lines. It parses the spool of one attempt (wire.h) as its bytes arrive,
  * in any cuts, and gives out whole lines per rank and stream; a carriage return that is not followed by a
  * newline ends a line too (progress bars), and so do WATCH_LINE_MAX bytes without any end.
+ *
+ * Lines are matched here, in the controller only: a node never decides by what its workers print.
  */
 #ifndef RHRUN_WATCH_H
 #define RHRUN_WATCH_H
@@ -29,5 +31,32 @@ bool watch_feed(struct watch *w, const uint8_t *data, size_t len);
 /* Only follows the record boundaries, no lines: to catch up with what was shown before. */
 bool watch_skip(struct watch *w, const uint8_t *data, size_t len);
 void watch_end(struct watch *w); /* gives out what has no line end yet */
+
+/* ---- patterns over lines ---- */
+/* What failure_rules and metrics look for. Each line is looked at once for all of them, as far as MATCH_LINE_MAX bytes. A
+ * pattern that hits its bound (regex_match) does not match that line, and says so once. */
+enum { MATCH_LINE_MAX = 16 << 10, MATCH_OUT = 1 << WIRE_STREAM_OUT, MATCH_ERR = 1 << WIRE_STREAM_ERR };
+struct match_pattern {
+    const char *pattern;
+    uint8_t streams;   /* MATCH_OUT, MATCH_ERR, or both */
+    bool value;        /* what (?<value>...) found is wanted, which must be a number */
+    bool has_rank;     /* only lines of this one */
+    uint32_t rank;
+};
+struct match_hit {
+    uint32_t pattern;  /* its index */
+    const struct watch_line *line;
+    double value;      /* of a pattern with `value` */
+};
+struct matcher;
+/* The patterns were compiled before, when the spec was loaded, so that one that fails here matches nothing. */
+struct matcher *matcher_create(const struct match_pattern *patterns, size_t count,
+                               void (*hit)(void *arg, const struct match_hit *hit),
+                               void (*limit)(void *arg, uint32_t pattern, const struct watch_line *line), void *arg);
+void matcher_destroy(struct matcher *m); /* takes NULL */
+/* wanted[pattern], or NULL: all are. */
+void matcher_line(struct matcher *m, const struct watch_line *line, const bool *wanted);
+/* A number as programs print it: decimal with exponent, "nan", "inf"; false for anything else. */
+bool match_number(const char *text, size_t len, double *ret);
 
 #endif
