@@ -197,7 +197,7 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
     t->sent = true;
     node_attach(lane->node, t->attempt, t->log->size);
     if (t->stop_wanted || (r->cancelling && !step_outlives_stop(step)))
-        node_signal(lane->node, t->attempt, r->killing ? WIRE_KILL : WIRE_STOP, CANCEL_GRACE_MS);
+        node_signal(lane->node, t->attempt, r->killing ? WIRE_KILL : WIRE_STOP, launch_grace_ms(r, CANCEL_GRACE_MS));
 }
 
 struct attempt_search {

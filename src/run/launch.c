@@ -50,6 +50,15 @@ static bool all_done(struct run *r, const struct plan_step *step)
     return true;
 }
 
+uint32_t launch_grace_ms(const struct run *r, uint32_t least)
+{
+    const struct spec_text *timeout = spec_flag_value(&r->plan->spec->distributed, "shutdown_timeout");
+    uint32_t seconds = 0;
+    if (!timeout || !parse_u32(timeout->text, &seconds) || seconds * 1000 + STOP_GRACE_MS < least)
+        return least;
+    return seconds * 1000 + STOP_GRACE_MS;
+}
+
 static void stop_others(struct run *r, const struct plan_step *step, uint32_t grace_ms)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
@@ -122,9 +131,23 @@ static void start_generation(struct run *r)
     outputs_watch(r);
 }
 
+/* ---- how it stands ---- */
+
+/* Torchrun on MIN:MAX nodes goes on while MIN are left. */
+static bool has_failed(struct run *r, const struct plan_step *step)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    bool elastic = step->kind->phase == PHASE_LAUNCH && d->present && d->min_nodes < d->nnodes;
+    uint32_t failed = 0, may_fail = elastic ? d->nnodes - d->min_nodes : 0;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        failed += step->on[n] && run_task(r, step, n)->state == TASK_FAILED;
+    return failed > may_fail;
+}
+
 bool launch_over(struct run *r)
 {
-    return all_done(r, phase_step(r, PHASE_LAUNCH));
+    const struct plan_step *step = phase_step(r, PHASE_LAUNCH);
+    return all_ended(r, step) && !has_failed(r, step);
 }
 
 bool launch_complete(struct run *r)
@@ -340,11 +363,10 @@ static void epilog_ended(struct run *r, const struct plan_step *step)
  * is looked at, and a failure among them must not be found only after the others were taken for all. */
 static void fail_generation(struct run *r, const struct plan_step *step)
 {
-    for (uint32_t n = 0; n < r->plan->node_count && !r->generation_failed; n++)
-        if (step->on[n] && run_task(r, step, n)->state == TASK_FAILED) {
-            r->generation_failed = true;
-            stop_others(r, step, STOP_GRACE_MS);
-        }
+    if (r->generation_failed || !has_failed(r, step))
+        return;
+    r->generation_failed = true;
+    stop_others(r, step, launch_grace_ms(r, STOP_GRACE_MS));
 }
 
 void launch_task_ended(struct run *r, const struct plan_step *step)
@@ -385,7 +407,7 @@ static void end_failed(struct run *r, const struct plan_step *launch)
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (launch->on[n] && run_task(r, launch, n)->state == TASK_PENDING)
             run_task(r, launch, n)->state = TASK_FAILED;
-    stop_others(r, launch, STOP_GRACE_MS);
+    stop_others(r, launch, launch_grace_ms(r, STOP_GRACE_MS));
 }
 
 static bool has_begun(struct run *r, const struct plan_step *step)
@@ -420,8 +442,8 @@ void launch_resume(struct run *r)
             continue;
         begun = begun || s != TASK_PENDING;
         pending = pending || s == TASK_PENDING;
-        failed = failed || s == TASK_FAILED;
     }
+    failed = has_failed(r, launch);
     bind_address(r);
     if (prolog && !all_done(r, prolog) && !begun) {
         r->stage = STAGE_PROLOG;

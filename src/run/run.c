@@ -114,7 +114,7 @@ void run_fail(struct run *r, enum run_status status, const struct error *err)
         const struct plan_step *step = &r->plan->steps[i];
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (step->kind->phase != PHASE_SETUP && !step->kind->fetch && task_in_flight(run_task(r, step, n)))
-                task_stop(r, step, n, WIRE_STOP, STOP_GRACE_MS);
+                task_stop(r, step, n, WIRE_STOP, launch_grace_ms(r, STOP_GRACE_MS));
     }
     loop_timer_start(r->stop_deadline, STOP_REACH_MS);
     run_check_end(r);
@@ -338,7 +338,8 @@ static void on_cancelling_durable(void *arg)
             struct run_task *t = run_task(r, &r->plan->steps[i], n);
             if (t->state == TASK_WAITING)
                 t->state = TASK_FAILED;
-            task_stop(r, &r->plan->steps[i], n, r->killing ? WIRE_KILL : WIRE_STOP, CANCEL_GRACE_MS);
+            task_stop(r, &r->plan->steps[i], n, r->killing ? WIRE_KILL : WIRE_STOP,
+                      launch_grace_ms(r, CANCEL_GRACE_MS));
         }
     run_check_end(r);
 }

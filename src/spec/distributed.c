@@ -17,18 +17,21 @@ bool spec_has_ranks(const struct spec_distributed *d)
     return d->present && d->launcher == LAUNCHER_NATIVE;
 }
 
-uint32_t spec_restarts(const struct spec_distributed *d)
-{
-    bool torch = d->launcher == LAUNCHER_TORCHRUN || d->launcher == LAUNCHER_ACCELERATE;
-    return d->present && !torch ? d->max_restarts : 0;
-}
-
 const struct spec_text *spec_flag_value(const struct spec_distributed *d, const char *name)
 {
     for (size_t i = 0; i < d->flag_count; i++)
         if (strcmp(d->flags[i].flag->name, name) == 0)
             return &d->flags[i].value;
     return NULL;
+}
+
+/* Torch's workers of a later round meet at the store of the rendezvous. A static one is the same in all rounds, with the
+ * addresses of workers that are gone: they hang, or fail until no restart is left. So rhrun makes a new round of it. */
+uint32_t spec_restarts(const struct spec_distributed *d)
+{
+    const struct spec_text *backend = spec_flag_value(d, "rdzv_backend");
+    bool torch = (backend && strcmp(backend->text, "static") != 0) || spec_flag_value(d, "standalone");
+    return d->present && !torch ? d->max_restarts : 0;
 }
 
 static uint32_t bounded(const struct doc_node *object, const char *key, int64_t otherwise, int64_t max)

@@ -48,6 +48,8 @@ int launcher_args(const struct launcher_job *job, struct words *argv, struct err
 int launcher_flag(const struct launcher_job *job, const char *name, const char **ret, struct error *err);
 /* How many workers are on every node, and how many in all; an error when they are not known or not the same everywhere. */
 int launcher_equal(const struct launcher_job *job, uint32_t *ret_each, uint32_t *ret_total, struct error *err);
+/* How often torch is to start the workers again; with more than none it must not share its store with them. */
+uint32_t launcher_restarts(const struct launcher_job *job);
 /* The rendezvous' name: no round ever meets workers of an older one. */
 const char *launcher_round(const struct launcher_job *job);
 /* "key=value,..." of rdzv_conf; for c10d with who holds the store, when that is rhrun's to say. "" = nothing. */

@@ -76,7 +76,7 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     words_printf(argv, "--rdzv_backend=%s", backend ? backend : "static");
     if (*conf)
         words_printf(argv, "--rdzv_conf=%s", conf);
-    words_printf(argv, "--max_restarts=%u", d->max_restarts);
+    words_printf(argv, "--max_restarts=%u", launcher_restarts(job));
     put_kind(job, &args, total, argv);
     if (put_given(job, argv, err) < 0)
         return -1;

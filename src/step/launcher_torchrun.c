@@ -128,7 +128,7 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     else
         words_printf(argv, "--nnodes=%u", d->nnodes);
     words_printf(argv, "--nproc_per_node=%s", count_word(job));
-    words_printf(argv, "--max_restarts=%u", d->max_restarts);
+    words_printf(argv, "--max_restarts=%u", launcher_restarts(job));
     if (put_rendezvous(job, argv, err) < 0 || put_given(job, argv, err) < 0 || launcher_args(job, argv, err) < 0)
         return -1;
     if (job->entry == ENTRY_MODULE)

@@ -130,6 +130,18 @@ int launcher_equal(const struct launcher_job *job, uint32_t *ret_each, uint32_t 
     return 0;
 }
 
+/* Since torch 2.4 the workers meet at a store of the agent's, which has the addresses of the last round's workers in it:
+ * after a restart, or when a node comes or goes, they hang. pytorch issue 135712. */
+uint32_t launcher_restarts(const struct launcher_job *job)
+{
+    static const char name[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
+    const struct spec_distributed *d = job->distributed;
+    uint32_t n = d->max_restarts - spec_restarts(d);
+    if ((n > 0 || d->min_nodes < d->nnodes) && !step_env_has(job->env, name))
+        step_env_set(job->env, name, "1");
+    return n;
+}
+
 const char *launcher_round(const struct launcher_job *job)
 {
     return arena_printf(job->arena, "%s-%u", job->bind->run_id ? job->bind->run_id : "run", job->bind->generation);
