@@ -20,9 +20,9 @@ struct run_log {
     uint32_t node;
     char attempt[WIRE_ID_LEN + 1];
     char *path;
-    int fd;        /* -1 until the first byte */
-    uint64_t base; /* offset of the file's first byte: 0 but where the node had freed what this file never got */
-    uint64_t size; /* offset reached */
+    int fd;          /* -1 until the first byte */
+    uint64_t base;   /* offset of the file's first byte: 0 but where the node had freed what this file never got */
+    uint64_t size;   /* offset reached */
     uint64_t acked;
     bool syncing, failed; /* failed: a write did, so nothing may follow it */
     int sync_errno;
@@ -31,16 +31,16 @@ struct run_log {
 
 struct run_task {
     enum task_state state;
-    bool decided; /* set-up: reconciled with the node's ledger in this process */
-    bool sent;    /* RUN or ATTACH went out on the present connection */
+    bool decided;      /* set-up: reconciled with the node's ledger in this process */
+    bool sent;         /* RUN or ATTACH went out on the present connection */
     bool stop_wanted;
-    bool tallied;             /* sync: counted in its step's tally */
+    bool tallied;      /* sync: counted in its step's tally */
     const char *trusted_boot; /* sync: in this boot the node's index of earlier transfers holds; NULL = in none */
     const char *verify; /* an installation before it ran in this run: kept only after a look; the name of that step */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* of a transfer */
     uint64_t removed;
     uint32_t idle_tries; /* sync: cut off so often in a row without anything sent */
-    uint32_t tries;      /* attempts that failed in this run */
+    uint32_t tries;    /* attempts that failed in this run */
     char attempt[WIRE_ID_LEN + 1];
     struct run_log *log;
     struct loop_timer *retry;
@@ -66,32 +66,21 @@ struct lane {
     struct arena *arena; /* records of the last LIST */
     struct wire_record *records;
     size_t record_count, record_cap;
-    uint8_t *creates, *trees;       /* per step: enum check */
-    struct fetch *fetches;          /* files are being fetched */
-    struct transfer *transfer;      /* files are being brought: of at most one step at a time */
+    uint8_t *creates, *trees; /* per step: enum check */
+    struct fetch *fetches;      /* files are being fetched */
+    struct transfer *transfer;  /* files are being brought: of at most one step at a time */
     uint32_t home_first, home_next; /* see homes.c */
     struct lane_orphan *orphans;
     size_t orphan_count;
-    bool dirty;       /* something ran since the last settle */
-    bool listed;      /* the present connection has said what it holds */
-    bool doubtful;    /* it came back during the launch: its set-up is looked at before the next generation */
-    bool closed_node; /* failed for good */
-    int64_t clock_ns; /* controller's monotonic clock minus the node's */
+    bool dirty;          /* something ran since the last settle */
+    bool listed;         /* the present connection has said what it holds */
+    bool doubtful;       /* it came back during the launch: its set-up is looked at before the next generation */
+    bool closed_node;    /* failed for good */
+    int64_t clock_ns;    /* controller's monotonic clock minus the node's */
     struct error error;
 };
 
-enum stage {
-    STAGE_SETUP,
-    STAGE_RESTARTING,
-    STAGE_AGAIN /* the barrier, for another generation */,
-    STAGE_PORT,
-    STAGE_PROLOG,
-    STAGE_LAUNCH,
-    STAGE_EPILOG,
-    STAGE_OUTPUTS,
-    STAGE_CLOSING,
-    STAGE_CLOSED
-};
+enum stage { STAGE_SETUP, STAGE_RESTARTING, STAGE_AGAIN /* the barrier, for another generation */, STAGE_PORT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_OUTPUTS, STAGE_CLOSING, STAGE_CLOSED };
 
 struct run {
     struct loop *loop;
@@ -106,27 +95,27 @@ struct run {
     bool *noted;            /* per step: a general reason was told */
     bool *voids;            /* per step: redone whatever is recorded, by this run's flags */
     char id[17];
-    const char *work; /* names the working directory on the nodes */
+    const char *work;       /* names the working directory on the nodes */
     enum stage stage;
-    struct step_tally *tallies;   /* per step: what was sent, to say it once */
+    struct step_tally *tallies; /* per step: what was sent, to say it once */
     struct output_watch *watches; /* see outputs.c */
     size_t watch_count;
-    struct fetch *fetch_queue; /* wait for their turn */
+    struct fetch *fetch_queue;  /* wait for their turn */
     uint32_t fetching;
     uint64_t fetch_token;
     struct error outputs_error; /* the first that keeps outputs from being here */
     struct tree_cache *cache;   /* bases and contents that several transfers need */
     uint32_t unheard;           /* nodes that were never listed nor failed */
     bool homes_known;
-    bool opened;  /* RUN_OPENED is in the journal (now or before) */
-    bool probing; /* an unfinished run with another plan: nodes are asked before anything is opened */
+    bool opened;            /* RUN_OPENED is in the journal (now or before) */
+    bool probing;           /* an unfinished run with another plan: nodes are asked before anything is opened */
     bool failing, cancelling, killing, detached;
     int interrupt_signal;
     enum run_status fail_status;
     uint32_t generation, restarts;
     bool generation_failed;
     uint32_t master_port;
-    uint32_t next_port; /* asked for while a failed generation is being stopped; 0 = not known */
+    uint32_t next_port;     /* asked for while a failed generation is being stopped; 0 = not known */
     const char *master_addr;
     struct append *appends; /* not durable yet */
     struct loop_timer *stop_deadline;
@@ -135,10 +124,10 @@ struct run {
     uint64_t cause_ns;
     enum outcome cause_outcome;
     uint32_t failed_nodes;
-    uint32_t awaited;        /* a node that the barrier waited for when it was last looked at */
+    uint32_t awaited; /* a node that the barrier waited for when it was last looked at */
     struct step_node *nodes; /* as RUN messages name them */
     char *node_addrs;        /* all of them, NULL = to be made */
-    uint32_t *machines;      /* see machines.c */
+    uint32_t *machines; /* see machines.c */
     size_t machines_size, machines_used;
     struct plan_record *records; /* for run_records */
     struct state *own_state;     /* RUN_LOOK without a journal */
@@ -152,12 +141,10 @@ bool task_in_flight(const struct run_task *t);
 /* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
 void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
-void run_fail(struct run *r, enum run_status status,
-              const struct error *err); /* no new starts; closes when nothing is in flight */
+void run_fail(struct run *r, enum run_status status, const struct error *err); /* no new starts; closes when nothing is in flight */
 void run_check_end(struct run *r);
 void run_changed(struct run *r);
-void run_leave_open(struct run *r,
-                    const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
+void run_leave_open(struct run *r, const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
 void run_close(struct run *r, enum run_status status, int exit_status);
 void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
 void run_lane_listed(struct run *r, struct lane *lane);
@@ -173,7 +160,7 @@ static inline bool step_outlives_stop(const struct plan_step *step)
 {
     return step->kind->phase >= PHASE_EPILOG;
 }
-void run_append_free(struct append *a); /* takes it off the list of the run */
+void run_append_free(struct append *a);     /* takes it off the list of the run */
 /* decide.c */
 void lane_keep_record(struct lane *lane, const struct wire_record *r);
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
@@ -183,27 +170,22 @@ static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
 {
     return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
 }
-bool lane_holds(const struct lane *lane,
-                const struct plan_step *step); /* CHECK did not deny what it creates or brought */
+bool lane_holds(const struct lane *lane, const struct plan_step *step); /* CHECK did not deny what it creates or brought */
 /* Why a recorded success is not believed on this node, or NULL. */
 const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step);
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);
-void lane_verify_after(struct lane *lane,
-                       const struct plan_step *step); /* step is about to run: later installations are looked at */
+void lane_verify_after(struct lane *lane, const struct plan_step *step); /* step is about to run: later installations are looked at */
 /* homes.c */
-uint32_t homes_leader(struct run *r, const struct plan_step *step,
-                      uint32_t node);             /* who does it for this node; itself, mostly */
+uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node); /* who does it for this node; itself, mostly */
 void homes_advance(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
 /* transfer.c, transfer_diff.c, transfer_cache.c */
 int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, const struct step_bind *bind,
                    struct error *err);
 void transfer_state(struct lane *lane, const struct wire_sync_state *s);
 void transfer_drained(struct lane *lane);
-void transfer_trust(struct lane *lane, const struct plan_step *step,
-                    bool trust);       /* the node's index holds, in its present boot */
 void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
 void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
 void transfer_caches_free(struct run *r);
@@ -230,14 +212,12 @@ void run_on_stop_deadline(void *arg);
 void run_on_finisher(void *arg);
 /* attempts.c */
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
-void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
-                     uint32_t generation);
+void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation);
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
 struct step_bind run_bind(struct run *r, uint32_t node);
 void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
-void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
-                 bool adopted);
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
 enum outcome record_outcome(const struct wire_record *record);
 /* lane.c */
@@ -245,23 +225,22 @@ extern const struct node_callbacks lane_callbacks;
 void lane_bind(struct lane *lane); /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
-bool step_unknown_fails(struct run *r, const struct plan_step *step,
-                        uint32_t node); /* on_unknown: fail; true: the run fails */
+bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node); /* on_unknown: fail; true: the run fails */
 void lane_advance(struct lane *lane);
 /* machines.c: false when another node of the plan is the same machine */
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* launch.c */
 void launch_check_barrier(struct run *r);
-bool launch_over(struct run *r); /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
+bool launch_over(struct run *r);            /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
 /* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
 uint32_t launch_grace_ms(const struct run *r, uint32_t least);
-bool launch_complete(struct run *r); /* nothing of the launch and what follows it is left to do */
+bool launch_complete(struct run *r);        /* nothing of the launch and what follows it is left to do */
 void launch_task_ended(struct run *r, const struct plan_step *step);
 void launch_port(struct run *r, uint32_t free_port);
 void launch_will_restart(struct run *r); /* a worker has failed: asks for the next generation's port already */
-void launch_resume(struct run *r);       /* after a restart of the controller: where was it? */
-bool launch_epilog(struct run *r);       /* starts the epilog where it is due; false: there is nothing to wait for */
-void launch_failure_text(struct run *r); /* result.error from the first cause */
+void launch_resume(struct run *r);          /* after a restart of the controller: where was it? */
+bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
+void launch_failure_text(struct run *r);    /* result.error from the first cause */
 /* log.c */
 struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt);
 void log_close(struct run_log *log); /* takes NULL */
