@@ -187,6 +187,7 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
 void transfer_state(struct lane *lane, const struct wire_sync_state *s);
 void transfer_drained(struct lane *lane);
 void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
+void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust); /* the node's index holds, in its present boot */
 void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
 void transfer_caches_free(struct run *r);
 /* fetch.c */
