@@ -109,6 +109,11 @@ struct sources {
 int cli_sources(struct cli *c, const struct spec *spec, bool stored, struct sources **ret);
 void cli_sources_close(struct sources *s); /* takes NULL */
 
+/* patience.c: says the text on the terminal when what is between the two calls takes longer than a moment */
+struct patience;
+struct patience *patience_begin(const struct cli *c, const char *text); /* NULL: nobody is to be told */
+void patience_end(struct patience *p);                                  /* takes NULL */
+
 /* show_files.c: what is in the sources */
 void cli_size(uint64_t bytes, char ret[32]); /* "0 bytes", "12.3 kB", "1.4 GB" */
 /* A path with what no terminal or reader of lines should get escaped, as a quoted string; else as it is. */
@@ -127,7 +132,8 @@ void out_printf(struct out *o, int fd, const char *fmt, ...) FORMAT(3, 4);
 void out_flush(struct out *o);
 void out_destroy(struct out *o); /* flushes; takes NULL */
 
-/* progress.c: the latest line of each stream of each worker that ended with a carriage return. */
+/* progress.c: the latest line of each stream of each worker that ended with a carriage return; in the live view also of
+ * each step of set-up, whose lines are not printed. */
 struct progress {
     const struct plan_step *step;
     const char *node_name;
@@ -135,6 +141,7 @@ struct progress {
     uint8_t stream;
     bool active;       /* such a line stands, and nothing ended it yet */
     bool waits;        /* it was not printed yet */
+    bool quiet;        /* a line of set-up: shown while the step runs, never printed */
     uint64_t shown_ms; /* when one was printed last, 0 = never */
     uint64_t serial;   /* number of this stream's last line among all lines, from 1 */
     uint64_t wall_ms;
@@ -148,6 +155,12 @@ struct progress_table {
 };
 struct progress *progress_of(struct progress_table *t, const struct run_line *line);
 void progress_clear(struct progress_table *t);
+struct speed { /* of a step's transfer */
+    uint64_t at_ms, bytes;
+    double per_second;
+};
+/* Bytes per second, called now and then with all bytes so far; 0 = not known yet. */
+double speed_of(struct speed *s, uint64_t bytes);
 
 /* show_json.c: lines of --json that are no events of the journal (schema/events.schema.json) */
 void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node, bool launch, const struct watch_line *line);

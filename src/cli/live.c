@@ -19,11 +19,6 @@ enum {
     KEPT_GROUP = 3
 };
 
-struct speed { /* of a step's transfer, from frame to frame */
-    uint64_t at_ms, bytes;
-    double per_second;
-};
-
 struct item { /* a line of the steps' part */
     enum { ITEM_STEP, ITEM_KEPT, ITEM_OVER, ITEM_WAITING } kind;
     uint32_t step, count; /* of the step; how many steps a group stands for */
@@ -180,9 +175,14 @@ static bool over(const struct run_counts *n)
     return n->done + n->kept + n->failed == n->total;
 }
 
-static void put_bar(struct live *l, const struct run_counts *n, unsigned cells)
+/* By nodes that are done, or by bytes where that says more. */
+static void put_bar(struct live *l, const struct run_counts *n, const struct run_transfer *t, unsigned cells)
 {
     unsigned full = (unsigned)((uint64_t)(n->done + n->kept) * cells / n->total);
+    if (t->nodes > 0 && t->bytes_total > 0) {
+        unsigned moved = (unsigned)((double)t->bytes_done / (double)t->bytes_total * cells);
+        full = moved > full && moved <= cells ? moved : full;
+    }
     struct buf on = {0}, off = {0};
     for (unsigned i = 0; i < cells; i++)
         buf_puts(i < full ? &on : &off, l->utf8 && l->c->color_err ? "━"
@@ -223,35 +223,22 @@ static void put_failures(struct live *l, const struct plan_step *step, unsigned 
     }
 }
 
-enum { SPEED_MS = 500 };
-
-/* Halfway between what it was and what the last half second says: neither nervous nor late. */
-static double speed_of(struct speed *s, uint64_t bytes)
-{
-    uint64_t now = mono_ns() / 1000000;
-    if (!s->at_ms || bytes < s->bytes) {
-        *s = (struct speed){now, bytes, 0};
-    } else if (now - s->at_ms >= SPEED_MS) {
-        double latest = (double)(bytes - s->bytes) * 1000 / (double)(now - s->at_ms);
-        *s = (struct speed){now, bytes, s->per_second > 0 ? (s->per_second + latest) / 2 : latest};
-    }
-    return s->per_second;
-}
-
-/* "12.3 MB of 90.0 MB, 120 of 9000 files, 45.1 MB/s", as much of it as fits. */
+/* "12.3 MB of 90.0 MB, 45.1 MB/s, 120 of 9000 files", as much of it as fits before the time. */
 static void put_transfer(struct live *l, const struct plan_step *step, const struct run_transfer *t)
 {
+    enum { TIME_WIDTH = 11 };
     struct buf b = {0};
     char text[32];
     double speed = speed_of(&l->speeds[step->id], t->bytes_done);
     plain_transfer(&b, t);
-    if (canvas_left(&l->now) < b.len + 24)
-        b.data[strcspn(b.data, ",")] = 0;
-    canvas_printf(&l->now, "", "%s", b.data);
-    buf_free(&b);
+    size_t bytes = strcspn(b.data, ",");
+    canvas_put(&l->now, "", b.data, bytes);
     cli_size((uint64_t)speed, text);
-    if (speed > 0 && canvas_left(&l->now) > strlen(text) + 12)
+    if (speed > 0 && canvas_left(&l->now) > strlen(text) + 4 + TIME_WIDTH)
         canvas_printf(&l->now, "2", ", %s/s", text);
+    if (canvas_left(&l->now) > b.len - bytes + TIME_WIDTH)
+        canvas_put(&l->now, "", b.data + bytes, b.len - bytes);
+    buf_free(&b);
 }
 
 /* What stands behind the name where a bar says nothing: one node, or the launch. */
@@ -283,6 +270,22 @@ static void put_words(struct live *l, const struct plan_step *step, const struct
         canvas_printf(&l->now, "", ", ended on %u", n->done);
 }
 
+/* A name that is too long is cut; of a path its end says more. */
+static void put_name(struct live *l, const char *style, const char *name, unsigned width)
+{
+    size_t cut = strlen(name), len = cut;
+    if (text_width(name, len) <= width || !strchr(name, '/')) {
+        canvas_field(&l->now, style, name, width);
+        return;
+    }
+    while (cut > 0 && text_width(name + cut - 1, len - cut + 1) < width)
+        cut--;
+    while (((unsigned char)name[cut] & 0xc0) == 0x80)
+        cut++;
+    CLEANUP(cleanup_free) char *end = xasprintf("%s%s", l->utf8 ? "…" : "~", name + cut);
+    canvas_field(&l->now, style, end, width);
+}
+
 static void draw_step(struct live *l, const struct plan_step *step, unsigned name_width, bool final)
 {
     static const char *const braille[] = {"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"};
@@ -306,13 +309,13 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
     canvas_put(&l->now, "", " ", 1);
     canvas_put(&l->now, style, mark, strlen(mark));
     canvas_put(&l->now, "", " ", 1);
-    canvas_field(&l->now, n->running && !final ? "1" : ended && n->done ? "" : "2", step->name, name_width);
+    put_name(l, n->running && !final ? "1" : ended && n->done ? "" : "2", step->name, name_width);
     canvas_put(&l->now, "", "  ", 2);
     if (n->total > 1 && !launch && (n->running || n->done || n->failed || n->kept)) {
         char total[16];
         int digits = snprintf(total, sizeof total, "%u", n->total);
         if (columns >= 60)
-            put_bar(l, n, columns >= 100 ? 24 : 16);
+            put_bar(l, n, &transfer, columns >= 100 ? 24 : 16);
         canvas_printf(&l->now, "", "%*u/%s", digits, n->done + n->kept, total);
         if (n->kept && n->kept < n->total)
             canvas_printf(&l->now, "2", ", %u kept", n->kept);
@@ -396,11 +399,20 @@ static size_t choose_items(struct live *l, size_t room)
 
 /* ---- bars of workers, and the last line ---- */
 
+/* What a step of set-up said last stands there as long as it runs. */
+static bool is_shown(const struct live *l, const struct progress *s)
+{
+    struct run_counts n = {.running = 1};
+    if (s->active && s->quiet)
+        run_step_counts(l->run, s->step, &n);
+    return s->active && n.running > 0;
+}
+
 static unsigned count_bars(const struct live *l)
 {
     unsigned count = 0;
     for (size_t i = 0; i < l->progress->count; i++)
-        count += l->progress->items[i]->active;
+        count += is_shown(l, l->progress->items[i]);
     return count;
 }
 
@@ -410,7 +422,7 @@ static void draw_bars(struct live *l, unsigned lines, unsigned count)
     for (size_t i = 0; i < l->progress->count && drawn < lines; i++) {
         const struct progress *s = l->progress->items[i];
         struct buf prefix = {0}, text = {0};
-        if (!s->active)
+        if (!is_shown(l, s))
             continue;
         bool launch = s->step->kind->phase == PHASE_LAUNCH;
         if (!launch || l->plan->spec->distributed.present)

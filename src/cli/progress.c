@@ -1,4 +1,4 @@
-/* One entry per stream of a worker, kept in order of step and rank, so that the live view lists them as they are. */
+/* How far things are. One entry per stream of a worker, kept in order of step and rank, so that the live view lists them as they are. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -50,4 +50,18 @@ void progress_clear(struct progress_table *t)
     }
     free(t->items);
     *t = (struct progress_table){0};
+}
+
+/* Halfway between what it was and what the last half second says: neither nervous nor late. */
+double speed_of(struct speed *s, uint64_t bytes)
+{
+    enum { SPEED_MS = 500 };
+    uint64_t now = mono_ns() / 1000000;
+    if (!s->at_ms || bytes < s->bytes) {
+        *s = (struct speed){now, bytes, 0};
+    } else if (now - s->at_ms >= SPEED_MS) {
+        double latest = (double)(bytes - s->bytes) * 1000 / (double)(now - s->at_ms);
+        *s = (struct speed){now, bytes, s->per_second > 0 ? (s->per_second + latest) / 2 : latest};
+    }
+    return s->per_second;
 }

@@ -138,15 +138,17 @@ static void warn_size(const struct source_tree *s)
     put_files(&b, s->tree->count);
     buf_puts(&b, "; the largest:");
     for (size_t i = 0; i < count && i < LARGEST_WARNED; i++) {
+        if (i > 0 && parts[i].bytes * 100 < s->tree->bytes)
+            break;
         cli_size(parts[i].bytes, size);
         buf_puts(&b, i ? ", " : " ");
         put_part(&b, &parts[i]);
         buf_printf(&b, " (%s)", size);
     }
-    buf_puts(&b, "\n  hint: what the job does not need can stay here: workdir: {path: ..., exclude: [");
+    buf_puts(&b, "\n  hint: leave out what the job does not need: workdir: {exclude: [");
     if (count)
         put_part(&b, &parts[0]);
-    buf_puts(&b, "]}; rhrun plan --files lists all\n");
+    buf_puts(&b, "]}\n");
     fwrite(b.data, 1, b.len, stderr);
     buf_free(&b);
     free(parts);

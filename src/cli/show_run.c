@@ -221,13 +221,26 @@ static void hold_back(struct cli_printer *p, struct progress *s, const struct wa
         loop_timer_start(p->progress_timer, PROGRESS_MS / 4);
 }
 
+/* Not printed; but on a terminal it says what an installation that takes minutes is at. */
+static void on_setup_line(struct cli_printer *p, const struct run_line *line)
+{
+    if (!p->live || line->line->len == 0)
+        return;
+    struct progress *s = progress_of(&p->progress, line);
+    s->active = s->quiet = true;
+    buf_clear(&s->text);
+    buf_append(&s->text, line->line->text, line->line->len);
+}
+
 static void on_line(void *arg, const struct run_line *line)
 {
     struct cli_printer *p = arg;
     if (p->quiet_output)
         return;
-    if (p->kind != PRINTER_JSON && line->step->kind->phase == PHASE_SETUP && !p->c->given[OPT_VERBOSE])
+    if (p->kind != PRINTER_JSON && line->step->kind->phase == PHASE_SETUP && !p->c->given[OPT_VERBOSE]) {
+        on_setup_line(p, line);
         return;
+    }
     struct progress *s = progress_of(&p->progress, line);
     s->serial = ++p->progress.serial;
     if (line->line->returned) {
@@ -248,7 +261,7 @@ bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const 
 {
     for (size_t i = 0; p && i < p->progress.count; i++) {
         const struct progress *s = p->progress.items[i];
-        if (s->rank == rank && str_eq(s->step->name, step) && str_eq(s->node_name, node_name) &&
+        if (!s->quiet && s->rank == rank && str_eq(s->step->name, step) && str_eq(s->node_name, node_name) &&
             s->serial + RECENT_LINES > p->progress.serial)
             return true;
     }
@@ -476,7 +489,7 @@ void cli_printer_end(struct cli_printer *p, enum cli_printer_end how)
     loop_timer_stop(p->transfer_timer);
     for (size_t i = 0; how == PRINTER_SUMMARY && i < p->progress.count; i++) {
         struct progress *s = p->progress.items[i];
-        if (s->waits || (p->live && s->active)) /* a stream that ended by a lost node: its last line */
+        if (!s->quiet && (s->waits || (p->live && s->active))) /* a stream that ended by a lost node: its last line */
             put_progress(p, s, 0);
         s->active = false;
     }

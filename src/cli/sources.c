@@ -148,8 +148,6 @@ static int fetch(struct gather *g, const struct spec_source *source, struct sour
 {
     struct tree *tree;
     char commit[TREE_ID_LEN + 1];
-    if (!g->c->given[OPT_QUIET] && isatty(2))
-        fprintf(stderr, "rhrun: looking at %s\n", source->url.text);
     item->from = source->url.text;
     if (tree_fetch(g->s->store, source->url.text, source->ref.text, g->c->given[OPT_OFFLINE], g->c->arena, &tree,
                    commit, &item->notes, err) < 0)
@@ -168,7 +166,11 @@ static int add(struct gather *g, const char *name, const struct spec_source *sou
     g->place = &source->place;
     if (open_store(g, err) < 0)
         return -1;
-    if ((source->path ? scan(g, source, item, err) : fetch(g, source, item, err)) < 0)
+    const char *where = source->path ? source->path : source->url.text;
+    struct patience *p = patience_begin(g->c, arena_printf(g->c->arena, "reading %s ...", where));
+    int rc = source->path ? scan(g, source, item, err) : fetch(g, source, item, err);
+    patience_end(p);
+    if (rc < 0)
         return -1;
     g->s->count++;
     *ret = item->tree;

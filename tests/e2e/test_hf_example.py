@@ -147,13 +147,21 @@ def test_the_example(box, rhrun, fleet, settings, extra_index):
     again = rhrun(SPEC, *common, "--", *extra, timeout=INSTALL).ok()
     assert "nothing to do" in again.err and len(requests) == asked
 
-    # 3. the script is edited: sent and launched, torch and transformers stay as they are
+    # 3. the script is edited: sent and launched. "pip:./" reads the whole tree, so that package alone is installed again
     script.write_text(script.read_text() + 'print("EDITED")\n')
     edited = rhrun("--json", SPEC, *common, "--", *extra, timeout=INSTALL).ok()
     assert "EDITED" in output_of(edited) and {"sync", "launch"} <= set(started(edited))
     now = installed_at(f.home(1))
     assert {n: now[n] for n in now if n != "tinylm"} == {n: installed[n] for n in installed if n != "tinylm"}
-    assert "requirements.txt" not in " ".join(started(edited))
+
+    # 3b. editable, it reads its build files only: the script is sent and launched, no more
+    common += ["--set", "packages=[{pip: ./, editable: true}]"]
+    rhrun("--json", SPEC, *common, "--", *extra, timeout=INSTALL).ok()
+    now = installed_at(f.home(1))
+    script.write_text(script.read_text() + 'print("TWICE")\n')
+    edited = rhrun("--json", SPEC, *common, "--", *extra, timeout=INSTALL).ok()
+    assert "TWICE" in output_of(edited) and started(edited) == ["sync", "launch"]
+    assert installed_at(f.home(1)) == now
 
     # 4. the requirements are edited: plan names them before anything is done; the item is redone, the rest verified
     wants = src / pathlib.Path(SCRIPT).parent / "requirements.txt"
