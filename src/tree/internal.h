@@ -59,6 +59,7 @@ void tree_hex(const uint8_t oid[TREE_OID_SIZE], char ret[TREE_ID_LEN + 1]);
  *   DIR/objects, refs, ...   a bare git repository
  *   DIR/big/OID              contents over TREE_BIG_SIZE
  *   DIR/scan-*               the tables of scan_*.c
+ *   DIR/fetched/NAME         what refs and commits of other repositories are: "COMMIT TREE", then what was noted
  *   tmp_rhrun_*              of a batch at work, locked (flock): one whose lock is free was left behind, and goes
  *
  * A pack is on the disk before it gets its name (its pages are written out while it grows, so that costs little). A
@@ -75,6 +76,7 @@ struct tree_pack {
     uint32_t count;
     const uint8_t *data; /* .pack, mapped; both stay so until the store is closed */
     uint64_t size;
+    bool stored; /* one of ours: its contents are not deflated */
 };
 struct tree_store {
     char *dir;
@@ -96,6 +98,11 @@ int tree_big_begin(struct tree_store *s, struct tree_big **ret, int *ret_fd, str
 char *tree_big_path(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE]);
 bool tree_big_has(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], uint64_t *ret_size);
 
+/* From here on objects are added that a pack of a fetch has too, but no pack of ours. */
+void tree_batch_again(struct tree_batch *b);
+/* Takes a big content out of a pack of `from`, to stand beside the objects of `to`. */
+int tree_big_take_out(struct tree_store *from, struct tree_store *to, const struct tree_file *f, struct error *err);
+
 /* Starts to write a file's pages out, up to `to` (0: all), and does not wait. */
 void tree_write_back(int fd, uint64_t to);
 
@@ -103,6 +110,7 @@ void tree_write_back(int fd, uint64_t to);
  * the next call. */
 void tree_packs_read(struct tree_store *s);
 void tree_packs_free(struct tree_store *s);
+/* Packs of ours come first. */
 bool tree_pack_find(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], const struct tree_pack **ret,
                     uint64_t *ret_offset);
 /* The head of an object in a pack. False: it is a delta, or damaged. */

@@ -51,6 +51,7 @@ struct tree_batch {
     int fd; /* of the pack, -1: contents are held */
     char *path;
     uint64_t end; /* where the next entry of the pack goes */
+    bool again;   /* tree_batch_again */
     struct error failed;
 };
 
@@ -257,7 +258,9 @@ static int add_held(struct tree_batch *b, struct entry *e, const void *data, siz
 int tree_batch_add(struct tree_batch *b, enum tree_object type, const uint8_t oid[TREE_OID_SIZE], const void *data,
                    size_t len, struct error *err)
 {
-    if (tree_store_has(b->store, oid, len))
+    const struct tree_pack *pack;
+    uint64_t offset;
+    if (b->again ? tree_pack_find(b->store, oid, &pack, &offset) && pack->stored : tree_store_has(b->store, oid, len))
         return 0;
     struct error failed = ERROR_INIT;
     struct entry mine = {.type = type};
@@ -289,6 +292,11 @@ int tree_batch_add(struct tree_batch *b, enum tree_object type, const uint8_t oi
     if (rc < 0 && err)
         *err = failed;
     return rc;
+}
+
+void tree_batch_again(struct tree_batch *b)
+{
+    b->again = true;
 }
 
 int tree_batch_big_begin(struct tree_batch *b, uint64_t size, struct tree_big **ret, int *ret_fd, struct error *err)

@@ -93,6 +93,11 @@ static bool pack_open(const struct tree_store *s, const char *name, size_t len, 
         unmap(&p);
         return false;
     }
+    const uint8_t *first = p.data + PACK_HEAD; /* behind type and size: a zlib stream of stored blocks? */
+    size_t at = 0, most = (size_t)p.size - PACK_HEAD - TREE_OID_SIZE;
+    while (at < most && first[at] & 0x80)
+        at++;
+    p.stored = at + 3 < most && first[at + 1] == 0x78 && first[at + 2] == 0x01 && (first[at + 3] & 6) == 0;
     *ret = p;
     return true;
 }
@@ -163,10 +168,12 @@ static bool find_in(const struct tree_pack *p, const uint8_t oid[TREE_OID_SIZE],
 bool tree_pack_find(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], const struct tree_pack **ret,
                     uint64_t *ret_offset)
 {
-    for (size_t i = s->pack_count; i-- > 0;) {
-        if (find_in(&s->packs[i], oid, ret_offset)) {
-            *ret = &s->packs[i];
-            return true;
+    for (int stored = 1; stored >= 0; stored--) {
+        for (size_t i = s->pack_count; i-- > 0;) {
+            if (s->packs[i].stored == stored && find_in(&s->packs[i], oid, ret_offset)) {
+                *ret = &s->packs[i];
+                return true;
+            }
         }
     }
     return false;

@@ -54,7 +54,7 @@ static int inflate_to(int fd, const struct tree_entry *e, struct error *err)
 
 /* Whole objects are inflated piece by piece; deltas need their base, so libgit2 makes them in memory (git makes no
  * deltas of files over 512 MiB). */
-static int take_out(struct tree_store *s, const struct tree_file *f, struct error *err)
+int tree_big_take_out(struct tree_store *from, struct tree_store *to, const struct tree_file *f, struct error *err)
 {
     const struct tree_pack *pack;
     struct tree_entry entry;
@@ -62,11 +62,11 @@ static int take_out(struct tree_store *s, const struct tree_file *f, struct erro
     struct tree_big *big;
     uint64_t offset;
     int fd;
-    bool whole = tree_pack_find(s, f->oid, &pack, &offset) && tree_pack_entry(pack, offset, &entry) &&
+    bool whole = tree_pack_find(from, f->oid, &pack, &offset) && tree_pack_entry(pack, offset, &entry) &&
                  entry.type == GIT_BLOB && entry.size == f->size;
     if (!whole) {
         struct error why = ERROR_INIT;
-        enum tree_found found = tree_content_read(s, f->oid, GIT_BLOB, &content, &why);
+        enum tree_found found = tree_content_read(from, f->oid, GIT_BLOB, &content, &why);
         if (found == TREE_FOUND && content.size != f->size) {
             tree_content_free(&content);
             found = TREE_DAMAGED;
@@ -74,10 +74,10 @@ static int take_out(struct tree_store *s, const struct tree_file *f, struct erro
         if (found != TREE_FOUND) {
             if (err)
                 *err = why;
-            return damaged(s, f, found, err);
+            return damaged(from, f, found, err);
         }
     }
-    int rc = tree_big_begin(s, &big, &fd, err);
+    int rc = tree_big_begin(to, &big, &fd, err);
     if (rc == 0) {
         if (whole)
             rc = inflate_to(fd, &entry, err);
@@ -99,7 +99,7 @@ static int open_big(struct tree_store *s, const struct tree_file *f, struct tree
     uint64_t there;
     if (!s->packs_read)
         tree_packs_read(s);
-    if (!tree_big_has(s, f->oid, &there) && take_out(s, f, err) < 0)
+    if (!tree_big_has(s, f->oid, &there) && tree_big_take_out(s, s, f, err) < 0)
         return -1;
     CLEANUP(cleanup_free) char *path = tree_big_path(s, f->oid);
     CLEANUP(cleanup_close) int fd = open(path, O_RDONLY | O_CLOEXEC);

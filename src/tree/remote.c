@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { STILL_MS = 60000, END_MS = 5000, ATTRIBUTES_MAX = 1 << 20 };
+enum { STILL_MS = 60000, END_MS = 5000, ATTRIBUTES_MAX = 1 << 20, MEMORY_MAX = 1 << 16 };
 
 void remote_drop(struct remote_job *job)
 {
@@ -22,6 +22,7 @@ void remote_drop(struct remote_job *job)
     free(job->dir);
     free(job->url);
     free(job->ref);
+    free(job->real_url);
     free(job);
 }
 
@@ -30,7 +31,7 @@ char *remote_memory(const char *url, const char *ref)
     CLEANUP(cleanup_free) char *text = xasprintf("%s\n%s", url, ref ? ref : "HEAD");
     char hex[65];
     digest_sha256_hex(text, strlen(text), hex);
-    return xasprintf("refs/fetched/%.40s", hex);
+    return xstrndup(hex, TREE_ID_LEN);
 }
 
 static int url_check(const char *url, struct error *err)
@@ -67,16 +68,18 @@ static void wait_until(struct remote_job *job, uint64_t ns)
     (void)pthread_cond_timedwait(&job->changed, &job->lock, &t);
 }
 
+/* -1: err says why; job->err is the thread's, which may live on. */
 static int job_run(struct remote_job *job, struct error *err)
 {
     sigset_t all, before;
     pthread_t thread;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the other threads */
+    job->owners = 2;
     int rc = pthread_create(&thread, NULL, remote_work, job);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc) {
-        job->owners--;
+        job->owners = 1;
         return error_errno(err, ERROR_INTERNAL, rc, "could not start a thread");
     }
     (void)pthread_mutex_lock(&job->lock);
@@ -104,8 +107,7 @@ static int job_run(struct remote_job *job, struct error *err)
     return -1;
 }
 
-static int fetch(struct tree_store *s, const char *url, const char *ref, char ret_commit[TREE_ID_LEN + 1],
-                 struct buf *notes, struct error *err)
+static struct remote_job *job_create(struct tree_store *s, const char *url, const char *ref)
 {
     struct remote_job *job = xcalloc(1, sizeof *job);
     pthread_condattr_t attr;
@@ -117,68 +119,62 @@ static int fetch(struct tree_store *s, const char *url, const char *ref, char re
     job->dir = xstrdup(s->dir);
     job->url = xstrdup(url);
     job->ref = ref ? xstrdup(ref) : NULL;
-    job->owners = 2;
+    job->real_url = remote_instead(s->repository, url);
+    job->owners = 1;
     job->moved_ns = mono_ns();
-    int rc = job_run(job, err);
-    if (rc == 0) {
-        memcpy(ret_commit, job->commit, sizeof job->commit);
-        if (job->notes.len)
-            buf_append(notes, job->notes.data, job->notes.len);
-    }
-    remote_drop(job);
-    return rc;
+    return job;
 }
 
-/* ---- without a network ---- */
+/* ---- what is remembered ---- */
 
-static bool commit_here(struct tree_store *s, const char *id)
+static char *memory_path(const struct tree_store *s, const char *name)
 {
-    git_oid oid;
-    git_commit *commit = NULL;
-    bool here = git_oid_fromstr(&oid, id) == 0 && git_commit_lookup(&commit, s->repository, &oid) == 0;
-    git_commit_free(commit);
-    return here;
+    return xasprintf("%s/fetched/%s", s->dir, name);
 }
 
-static int remembered(struct tree_store *s, const char *url, const char *ref, char ret_commit[TREE_ID_LEN + 1],
-                      struct error *err)
+/* False: nothing, or the store does not have all of it any more. */
+static bool recall(struct tree_store *s, const char *name, struct arena *arena, struct tree **ret,
+                   char ret_commit[TREE_ID_LEN + 1], const char **ret_notes)
 {
-    CLEANUP(cleanup_free) char *name = remote_memory(url, ref);
-    git_oid id;
-    if (git_reference_name_to_id(&id, s->repository, name) < 0) {
-        (void)error_set(err, ERROR_INFRA, "\"%s\" of \"%s\" was never fetched, and this is offline", ref ? ref : "HEAD",
-                        url);
-        error_hint(err, "%s", "leave --offline out once");
-        return -1;
+    enum { COMMIT_AND_TREE = 2 * TREE_ID_LEN + 2 };
+    CLEANUP(cleanup_free) char *path = memory_path(s, name);
+    struct buf text = {0};
+    char id[TREE_ID_LEN + 1];
+    uint8_t oid[TREE_OID_SIZE];
+    bool found = false;
+    if (file_read(path, MEMORY_MAX, &text, NULL) == 0 && text.len >= COMMIT_AND_TREE && text.data[TREE_ID_LEN] == ' ' &&
+        text.data[COMMIT_AND_TREE - 1] == '\n') {
+        text.data[TREE_ID_LEN] = text.data[COMMIT_AND_TREE - 1] = 0;
+        memcpy(id, text.data + TREE_ID_LEN + 1, sizeof id);
+        found = hex_decode(text.data, oid, sizeof oid) && tree_load(s, id, arena, ret);
+        if (found) {
+            memcpy(ret_commit, text.data, TREE_ID_LEN + 1);
+            *ret_notes = arena_strndup(arena, text.data + COMMIT_AND_TREE, text.len - COMMIT_AND_TREE);
+        }
     }
-    (void)git_oid_tostr(ret_commit, TREE_ID_LEN + 1, &id);
-    return 0;
+    buf_free(&text);
+    return found;
+}
+
+static int remember(const struct tree_store *s, const char *name, const char *commit, const struct tree *t,
+                    const char *notes, struct error *err)
+{
+    CLEANUP(cleanup_free) char *folder = memory_path(s, ""), *path = memory_path(s, name);
+    CLEANUP(cleanup_free) char *text = xasprintf("%s %s\n%s", commit, t->id, notes);
+    return mkdir_p(folder, 0700, err) < 0 ? -1 : file_write_atomic(path, text, strlen(text), 0600, err);
 }
 
 /* ---- the commit's tree ---- */
 
-static int tree_of(struct tree_store *s, const char *commit, char ret_id[TREE_ID_LEN + 1], struct error *err)
+static int tree_of(git_repository *repository, const char *commit, char ret_id[TREE_ID_LEN + 1], struct error *err)
 {
     git_oid id;
     git_commit *c = NULL;
-    if (git_oid_fromstr(&id, commit) < 0 || git_commit_lookup(&c, s->repository, &id) < 0)
+    if (git_oid_fromstr(&id, commit) < 0 || git_commit_lookup(&c, repository, &id) < 0)
         return tree_git_error(err, ERROR_IO, "could not read commit %s", commit);
     (void)git_oid_tostr(ret_id, TREE_ID_LEN + 1, git_commit_tree_id(c));
     git_commit_free(c);
     return 0;
-}
-
-/* A tree with submodules or old forms of modes is stored again as its files alone are: the id says what is there. */
-static int store_again(struct tree_store *s, struct tree *t, struct error *err)
-{
-    struct tree_batch *batch;
-    if (tree_batch_begin(s, 0, 0, &batch, err) < 0)
-        return -1;
-    if (tree_id(t->files, t->count, batch, t->id, err) < 0) {
-        tree_batch_abort(batch);
-        return -1;
-    }
-    return tree_batch_end(batch, err);
 }
 
 /* Files kept elsewhere (git LFS): here are only their pointers. */
@@ -193,44 +189,87 @@ static void note_lfs(struct tree_store *s, const struct tree *t, struct buf *not
     tree_done(&r);
 }
 
+/* The files of the commit, from `from` to the store s (which may be the same). */
+static int bring(struct tree_store *s, struct tree_store *from, const struct remote_job *job, struct arena *arena,
+                 struct tree **ret, struct buf *notes, struct error *err)
+{
+    char id[TREE_ID_LEN + 1];
+    struct tree *t;
+    bool same;
+    struct error why = ERROR_INIT;
+    if (tree_of(from->repository, job->commit, id, err) < 0)
+        return -1;
+    enum tree_found found = tree_list(from, id, arena, &t, &same, notes, &why);
+    if (found != TREE_FOUND)
+        (void)error_set(err, why.code ? why.code : ERROR_IO, "%s", why.code ? why.text : "a part of it is missing");
+    if (found != TREE_FOUND || remote_copy(from, s, t, err) < 0) {
+        error_prefix(err, "commit %s of \"%s\" cannot be used", job->commit, job->url);
+        if (from == s && found != TREE_DAMAGED)
+            error_hint(err, "remove \"%s\": it is made again", s->dir);
+        return -1;
+    }
+    note_lfs(s, t, notes);
+    *ret = t;
+    return 0;
+}
+
+static int get(struct tree_store *s, struct remote_job *job, struct arena *arena, struct tree **ret,
+               const char **ret_notes, struct error *err)
+{
+    CLEANUP(cleanup_free) char *path = remote_local_path(job->real_url);
+    struct tree_store local = {.dir = NULL};
+    struct buf notes = {0};
+    int rc = path ? remote_local_open(job, path, &local) : job_run(job, err);
+    if (rc < 0) {
+        if (path && err)
+            *err = job->err;
+    } else if (!recall(s, job->commit, arena, ret, job->commit, ret_notes)) {
+        rc = bring(s, path ? &local : s, job, arena, ret, &notes, err);
+        while (notes.len && notes.data[notes.len - 1] == '\n')
+            notes.data[--notes.len] = 0;
+        *ret_notes = notes.len ? arena_strndup(arena, notes.data, notes.len) : "";
+        if (rc == 0)
+            rc = remember(s, job->commit, job->commit, *ret, *ret_notes, err);
+    }
+    if (rc == 0) {
+        CLEANUP(cleanup_free) char *name = remote_memory(job->url, job->ref);
+        rc = remember(s, name, job->commit, *ret, *ret_notes, err);
+    }
+    remote_local_close(&local);
+    buf_free(&notes);
+    return rc;
+}
+
 int tree_fetch(struct tree_store *s, const char *url, const char *ref, bool offline, struct arena *arena,
                struct tree **ret, char ret_commit[TREE_ID_LEN + 1], const char **ret_notes, struct error *err)
 {
-    char commit[TREE_ID_LEN + 1], id[TREE_ID_LEN + 1];
     uint8_t oid[TREE_OID_SIZE];
-    struct buf notes = {0}, listed = {0};
-    struct error why = ERROR_INIT;
-    if (url_check(url, err) < 0 || tree_store_git(s, err) < 0)
+    CLEANUP(cleanup_free) char *name = remote_memory(url, ref);
+    if (url_check(url, err) < 0)
         return -1;
-    if (ref && hex_decode(ref, oid, sizeof oid) && commit_here(s, ref))
-        memcpy(commit, ref, sizeof commit);
-    else if ((offline ? remembered(s, url, ref, commit, err) : fetch(s, url, ref, commit, &notes, err)) < 0)
+    if (ref && hex_decode(ref, oid, sizeof oid) && recall(s, ref, arena, ret, ret_commit, ret_notes))
+        return 0;
+    if (offline) {
+        if (recall(s, name, arena, ret, ret_commit, ret_notes))
+            return 0;
+        (void)error_set(err, ERROR_INFRA, "\"%s\" of \"%s\" was never fetched, and this is offline", ref ? ref : "HEAD",
+                        url);
+        error_hint(err, "%s", "leave --offline out once");
         return -1;
-    int rc = tree_of(s, commit, id, err);
-    struct tree *t = NULL;
-    bool same = true;
-    if (rc == 0) {
-        enum tree_found found = tree_list(s, id, arena, &t, &same, &listed, &why);
-        if (found != TREE_FOUND) {
-            rc = error_set(err, why.code ? why.code : ERROR_IO, "commit %s of \"%s\" cannot be used: %s", commit, url,
-                           why.code ? why.text : "a part of it is missing in the snapshot store");
-            if (found == TREE_MISSING)
-                error_hint(err, "remove \"%s\": it is made again", s->dir);
-        }
     }
-    if (rc == 0 && !same)
-        rc = store_again(s, t, err);
+    if (tree_store_git(s, err) < 0)
+        return -1;
+    struct remote_job *job = job_create(s, url, ref);
+    struct tree *t;
+    const char *notes;
+    int rc = get(s, job, arena, &t, &notes, err);
     if (rc == 0) {
-        note_lfs(s, t, &notes);
-        if (listed.len)
-            buf_append(&notes, listed.data, listed.len);
-        while (notes.len && notes.data[notes.len - 1] == '\n')
-            notes.data[--notes.len] = 0;
         *ret = t;
-        memcpy(ret_commit, commit, sizeof commit);
-        *ret_notes = notes.len ? arena_strndup(arena, notes.data, notes.len) : "";
+        memcpy(ret_commit, job->commit, sizeof job->commit);
+        if (job->notes.len && !*notes)
+            job->notes.data[--job->notes.len] = 0; /* lines, and no end of line behind the last one */
+        *ret_notes = job->notes.len ? arena_printf(arena, "%s%s", job->notes.data, notes) : notes;
     }
-    buf_free(&notes);
-    buf_free(&listed);
+    remote_drop(job);
     return rc;
 }

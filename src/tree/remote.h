@@ -12,6 +12,7 @@
 struct remote_job {
     /* in: constant */
     char *dir, *url, *ref; /* ref: NULL for HEAD */
+    char *real_url;        /* as url.BASE.insteadOf has it */
     /* out: the worker's until done */
     struct error err;
     char commit[TREE_ID_LEN + 1];
@@ -31,8 +32,41 @@ void *remote_work(void *job); /* the thread */
 void remote_drop(struct remote_job *job);
 bool remote_moved(struct remote_job *job); /* false: the caller let go, stop */
 
-/* Where the store keeps what url's ref was: a ref of its own. */
+/* The name under which the store keeps what url's ref was. */
 char *remote_memory(const char *url, const char *ref);
+
+/* ---- remote_ref.c: what a ref means ---- */
+
+struct remote_ref {
+    const char *name; /* in full */
+    git_oid id;
+};
+struct remote_pick {
+    const char *name; /* of the ref that it is; NULL: an id was asked for */
+    git_oid id;       /* of the ref (maybe of a tag), or the id itself */
+    bool prefix;      /* the ref asked for is the beginning of an id */
+};
+/* Which of them the job's ref is. -1: it is none and no id either; job->err says so. */
+int remote_pick(struct remote_job *job, const struct remote_ref *refs, size_t count, struct remote_pick *ret);
+/* Sets job->commit to the commit that it leads to: tags are followed. */
+int remote_peel(struct remote_job *job, git_repository *repository, const struct remote_pick *p);
+/* The URL that url stands for in the user's configuration (url.BASE.insteadOf); to be freed. */
+char *remote_instead(git_repository *repository, const char *url);
+
+/* ---- remote_local.c: a repository on this machine ---- */
+
+/* Its folder, to be freed; NULL: url is no path and no file://. */
+char *remote_local_path(const char *url);
+/* Sets job->commit, and lists its tree with *ret_from, a store that stands for the other repository: contents are
+ * read from there. It is closed with remote_local_close, whatever came back. */
+int remote_local_open(struct remote_job *job, const char *path, struct tree_store *ret_from);
+void remote_local_close(struct tree_store *from);
+
+/* ---- remote_copy.c ---- */
+
+/* Puts the tree's files into the store as a scan would: from another store, or (from == to) from a fetched pack, whose
+ * contents are deflated, to one that is read as it is. Sets t->id to that of the files alone. */
+int remote_copy(struct tree_store *from, struct tree_store *to, struct tree *t, struct error *err);
 
 /* "[USER@]HOST:PATH" or "ssh://": its parts, to be freed; false: it is another kind of URL. */
 struct remote_ssh {

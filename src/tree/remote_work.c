@@ -1,19 +1,10 @@
-/* The thread of a fetch: asks the remote what it has, finds what `ref` means there, gets the objects. It has a handle
+/* The thread of a fetch: asks the remote what it has, gets the objects of the commit that `ref` means there. It has a handle
  * of its own on the repository, so nothing of the store is shared with the caller but the files. */
 #include "remote.h"
 
-#include <ctype.h>
 #include <git2.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SHORT_ID_MIN = 4, NEAREST_FROM = 5000 };
-
-struct remote_pick {
-    const char *name; /* the full name of a ref there; NULL: the id itself is asked for */
-    git_oid id;       /* of the ref (maybe of a tag), or all of it */
-    bool everything;  /* a short id: only with all branches and tags here can it be known */
-};
 
 bool remote_moved(struct remote_job *job)
 {
@@ -64,8 +55,6 @@ static int unreachable(struct remote_job *job, const char *what)
 {
     const char *text = job->err.text;
     (void)tree_git_error(&job->err, ERROR_INFRA, "could not %s \"%s\"", what, job->url);
-    if (strstr(text, "unsupported URL protocol") && !strstr(job->url, "://")) /* it took a path for no repository */
-        return error_set(&job->err, ERROR_INFRA, "there is no git repository at \"%s\"", job->url);
     struct remote_ssh ssh = {.host = NULL};
     if (strstr(text, "Host key verification failed")) {
         if (remote_ssh_parse(job->url, &ssh))
@@ -84,81 +73,6 @@ static int unreachable(struct remote_job *job, const char *what)
         error_hint(&job->err, "%s", "set up a credential helper for git (git config credential.helper), or use ssh");
     }
     return -1;
-}
-
-/* ---- what ref means ---- */
-
-static const git_remote_head *head_named(const git_remote_head **heads, size_t count, const char *prefix,
-                                         const char *name)
-{
-    size_t len = strlen(prefix);
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(heads[i]->name, prefix, len) == 0 && strcmp(heads[i]->name + len, name) == 0)
-            return heads[i];
-    return NULL;
-}
-
-static bool is_id(const char *ref)
-{
-    size_t n = 0;
-    while (isxdigit((unsigned char)ref[n]) && !isupper((unsigned char)ref[n]))
-        n++;
-    return !ref[n] && n >= SHORT_ID_MIN && n <= TREE_ID_LEN;
-}
-
-static int no_such_ref(struct remote_job *job, const git_remote_head **heads, size_t count)
-{
-    if (!job->ref)
-        return error_set(&job->err, ERROR_SPEC, "\"%s\" has no HEAD: it has no commit yet, or its HEAD names no branch",
-                         job->url);
-    const char **names = xcalloc(count + 1, sizeof *names);
-    size_t n = 0;
-    bool full = str_starts(job->ref, "refs/");
-    for (size_t i = 0; i < count && n < NEAREST_FROM; i++) {
-        const char *name = heads[i]->name;
-        if (str_ends(name, "^{}") || str_eq(name, "HEAD"))
-            continue;
-        if (!full && str_starts(name, "refs/heads/"))
-            name += strlen("refs/heads/");
-        else if (!full && str_starts(name, "refs/tags/"))
-            name += strlen("refs/tags/");
-        names[n++] = name;
-    }
-    const char *near = str_nearest(job->ref, names);
-    (void)error_set(&job->err, ERROR_SPEC, "\"%s\" has no branch, tag or commit \"%s\"", job->url, job->ref);
-    if (near)
-        error_hint(&job->err, "did you mean %s?", near);
-    free(names);
-    return -1;
-}
-
-static int pick(struct remote_job *job, const git_remote_head **heads, size_t count, struct remote_pick *ret)
-{
-    const char *ref = job->ref;
-    const git_remote_head *found;
-    if (!ref)
-        found = head_named(heads, count, "", "HEAD");
-    else if (str_starts(ref, "refs/") || str_eq(ref, "HEAD"))
-        found = head_named(heads, count, "", ref);
-    else
-        found = head_named(heads, count, "refs/heads/", ref);
-    if (!found && ref) {
-        found = head_named(heads, count, "refs/tags/", ref);
-        if (!found)
-            found = head_named(heads, count, "refs/", ref);
-    } else if (found && ref && head_named(heads, count, "refs/tags/", ref)) {
-        buf_printf(&job->notes, "\"%s\" is a branch and a tag there: the branch was taken (refs/tags/%s is the tag)\n",
-                   ref, ref);
-    }
-    *ret = (struct remote_pick){.name = found ? found->name : NULL};
-    if (found) {
-        ret->id = found->oid;
-        return 0;
-    }
-    if (!ref || !is_id(ref))
-        return no_such_ref(job, heads, count);
-    ret->everything = strlen(ref) < TREE_ID_LEN;
-    return ret->everything ? 0 : git_oid_fromstr(&ret->id, ref);
 }
 
 /* ---- getting it ---- */
@@ -198,39 +112,19 @@ static int download_id(struct remote_job *job, git_repository *repository, git_r
     return download_all(job, remote);
 }
 
-/* The commit that it is, now that its objects are here; tags are followed. */
-static int settle(struct remote_job *job, git_repository *repository, const struct remote_pick *p)
+/* A ref of our own, so that the next fetch from there can say what is here. */
+static int keep(struct remote_job *job, git_repository *repository)
 {
-    git_object *object = NULL, *commit = NULL;
-    int rc;
-    if (p->everything) {
-        git_oid prefix;
-        rc = git_oid_fromstrn(&prefix, job->ref, strlen(job->ref));
-        rc = rc < 0 ? rc : git_object_lookup_prefix(&object, repository, &prefix, strlen(job->ref), GIT_OBJECT_COMMIT);
-    } else {
-        rc = git_object_lookup(&object, repository, &p->id, GIT_OBJECT_ANY);
-    }
-    const char *ref = job->ref ? job->ref : "HEAD";
-    if (rc == GIT_EAMBIGUOUS)
-        (void)error_set(&job->err, ERROR_SPEC, "\"%s\" is the beginning of more than one id: give more of it", ref);
-    else if (rc == GIT_ENOTFOUND)
-        (void)error_set(&job->err, ERROR_SPEC, "\"%s\" has no branch, tag or commit \"%s\"", job->url, ref);
-    else if (rc < 0)
-        (void)tree_git_error(&job->err, ERROR_IO, "could not read \"%s\" of \"%s\"", ref, job->url);
-    else if ((rc = git_object_peel(&commit, object, GIT_OBJECT_COMMIT)) < 0)
-        (void)error_set(&job->err, ERROR_SPEC, "\"%s\" of \"%s\" is no commit", ref, job->url);
-    else
-        (void)git_oid_tostr(job->commit, sizeof job->commit, git_object_id(commit));
-    if (rc == 0) {
-        CLEANUP(cleanup_free) char *name = remote_memory(job->url, job->ref);
-        git_reference *memory = NULL;
-        if (git_reference_create(&memory, repository, name, git_object_id(commit), 1, NULL) < 0)
-            rc = tree_git_error(&job->err, ERROR_IO, "could not write to \"%s/refs\"", job->dir);
-        git_reference_free(memory);
-    }
-    git_object_free(object);
-    git_object_free(commit);
-    return rc < 0 ? -1 : 0;
+    CLEANUP(cleanup_free)
+    char *memory = remote_memory(job->url, job->ref),
+         *name = xasprintf("refs/fetched/%s", memory);
+    git_reference *kept = NULL;
+    git_oid id;
+    int rc = git_oid_fromstr(&id, job->commit);
+    if (rc == 0)
+        rc = git_reference_create(&kept, repository, name, &id, 1, NULL);
+    git_reference_free(kept);
+    return rc < 0 ? tree_git_error(&job->err, ERROR_IO, "could not write to \"%s/refs\"", job->dir) : 0;
 }
 
 static int fetch(struct remote_job *job, git_repository *repository, git_remote *remote)
@@ -240,48 +134,26 @@ static int fetch(struct remote_job *job, git_repository *repository, git_remote 
     struct remote_pick p;
     if (connect_to(job, remote) < 0 || git_remote_ls(&heads, &count, remote) < 0)
         return unreachable(job, "reach");
-    if (pick(job, heads, count, &p) < 0)
+    struct remote_ref *refs = xcalloc(count + 1, sizeof *refs);
+    for (size_t i = 0; i < count; i++)
+        refs[i] = (struct remote_ref){.name = heads[i]->name, .id = heads[i]->oid};
+    int rc = remote_pick(job, refs, count, &p);
+    CLEANUP(cleanup_free)
+    char *name = rc == 0 && p.name ? xstrdup(p.name) : NULL; /* the list goes when it connects again */
+    free(refs);
+    if (rc < 0)
         return -1;
-    CLEANUP(cleanup_free) char *name = p.name ? xstrdup(p.name) : NULL; /* the list goes when it connects again */
     git_odb *odb = NULL;
-    bool there = !p.everything && git_repository_odb(&odb, repository) == 0 && git_odb_exists(odb, &p.id);
+    bool there = !p.prefix && git_repository_odb(&odb, repository) == 0 && git_odb_exists(odb, &p.id);
     git_odb_free(odb);
     if (!there) {
         char *specs[] = {name};
-        int rc = p.everything ? download_all(job, remote)
-                 : !name      ? download_id(job, repository, remote, &p.id)
-                              : download(job, remote, specs, 1);
-        if (rc < 0)
-            return name ? unreachable(job, "fetch from") : rc;
+        if (name)
+            rc = download(job, remote, specs, 1) < 0 ? unreachable(job, "fetch from") : 0;
+        else
+            rc = p.prefix ? download_all(job, remote) : download_id(job, repository, remote, &p.id);
     }
-    return settle(job, repository, &p);
-}
-
-/* url.BASE.insteadOf of the user's configuration: the longest beginning counts. (libgit2 has this too, but its 1.5
- * leaks memory for each entry of the configuration.) */
-static char *url_instead(git_repository *repository, const char *url)
-{
-    git_config *config = NULL;
-    git_config_iterator *all = NULL;
-    git_config_entry *e;
-    char *base = NULL;
-    size_t longest = 0;
-    if (git_repository_config_snapshot(&config, repository) == 0 && git_config_iterator_new(&all, config) == 0) {
-        while (git_config_next(&e, all) == 0) {
-            size_t len = e->value ? strlen(e->value) : 0;
-            if (len <= longest || !str_starts(e->name, "url.") || !str_ends(e->name, ".insteadof") ||
-                !str_starts(url, e->value))
-                continue;
-            longest = len;
-            free(base);
-            base = xstrndup(e->name + strlen("url."), strlen(e->name) - strlen("url.") - strlen(".insteadof"));
-        }
-    }
-    git_config_iterator_free(all);
-    git_config_free(config);
-    char *instead = xasprintf("%s%s", base ? base : "", url + longest);
-    free(base);
-    return instead;
+    return rc < 0 || remote_peel(job, repository, &p) < 0 ? -1 : keep(job, repository);
 }
 
 /* Whose certificates count: what the user says, else what libgit2 was built with. */
@@ -301,13 +173,12 @@ static void trust(git_repository *repository)
 
 static int remote_create(struct remote_job *job, git_repository *repository, git_remote **ret)
 {
-    CLEANUP(cleanup_free) char *url = url_instead(repository, job->url);
     trust(repository);
     git_remote_create_options options;
     (void)git_remote_create_options_init(&options, GIT_REMOTE_CREATE_OPTIONS_VERSION);
     options.repository = repository;
     options.flags = GIT_REMOTE_CREATE_SKIP_INSTEADOF | GIT_REMOTE_CREATE_SKIP_DEFAULT_FETCHSPEC;
-    return git_remote_create_with_opts(ret, url, &options);
+    return git_remote_create_with_opts(ret, job->real_url, &options);
 }
 
 void *remote_work(void *arg)
