@@ -13,7 +13,8 @@
 #include <cmocka.h>
 
 static char dir[] = "/tmp/rhrun-fetch-XXXXXX";
-static char *url; /* of the repository "remote" in dir */
+static char *url; /* of the repository "remote" in dir; NULL: git is not here */
+static bool over_ssh;
 
 /* Runs a script in dir; fails the test if it fails. */
 static FORMAT(1, 2) void script(const char *fmt, ...)
@@ -81,6 +82,47 @@ static int teardown(void **state)
     return system(command);
 }
 
+/* ---- how it is fetched: as a folder, or through a stand-in for the program `ssh` ---- */
+
+static void stand_in(const char *body)
+{
+    script("cat >ssh <<'END'\n#!/bin/sh\nprintf '%%s\\n' \"$@\" >%s/args\nfor last; do :; done\n%s\nEND\nchmod +x ssh",
+           dir, body);
+    CLEANUP(cleanup_free) char *command = xasprintf("%s/ssh", dir);
+    (void)setenv("GIT_SSH_COMMAND", command, 1);
+}
+
+static char *url_of(const char *name)
+{
+    return xasprintf("%s%s/%s", over_ssh ? "host.lab:" : "", dir, name);
+}
+
+static int use(bool ssh)
+{
+    if (url) {
+        over_ssh = ssh;
+        free(url);
+        url = url_of("remote");
+        if (ssh)
+            stand_in("exec sh -c \"$last\"");
+        else
+            (void)unsetenv("GIT_SSH_COMMAND");
+    }
+    return 0;
+}
+
+static int use_folder(void **state)
+{
+    (void)state;
+    return use(false);
+}
+
+static int use_ssh(void **state)
+{
+    (void)state;
+    return use(true);
+}
+
 struct fetched {
     struct arena *arena;
     struct tree_store *s;
@@ -94,7 +136,7 @@ struct fetched {
 static struct fetched fetch(const char *store, const char *from, const char *ref, bool offline)
 {
     struct fetched f = {.arena = arena_create(), .err = ERROR_INIT};
-    CLEANUP(cleanup_free) char *path = xasprintf("%s/%s", dir, store);
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/%s%s", dir, over_ssh ? "ssh-" : "", store);
     assert_int_equal(tree_store_open(path, &f.s, &f.err), 0);
     f.rc = tree_fetch(f.s, from, ref, offline, f.arena, &f.tree, f.commit, &f.notes, &f.err);
     return f;
@@ -179,7 +221,7 @@ static void test_files(void **state)
                 {"empty", "", TREE_MODE_FILE},
                 {"link", "a", TREE_MODE_LINK},
                 {"run", "x\n", TREE_MODE_EXEC}};
-    CLEANUP(cleanup_free) char *file_url = xasprintf("file://%s", url);
+    CLEANUP(cleanup_free) char *file_url = over_ssh ? xstrdup(url) : xasprintf("file://%s", url);
     struct fetched f = fetch("files", file_url, "v1.0", false);
     assert_int_equal(f.rc, 0);
     assert_string_equal(f.notes, "");
@@ -202,8 +244,8 @@ static void test_no_such_ref(void **state)
     (void)state;
     if (!url)
         skip();
-    script("%s", "git init -q nothing");
-    CLEANUP(cleanup_free) char *nothing = xasprintf("%s/nothing", dir), *absent = xasprintf("%s/absent", dir);
+    script("%s", "rm -rf nothing; git init -q nothing");
+    CLEANUP(cleanup_free) char *nothing = url_of("nothing"), *absent = url_of("absent");
     refused(url, "feature/long-nme", false, ERROR_SPEC, "has no branch, tag or commit \"feature/long-nme\"",
             "did you mean feature/long-name?");
     refused(url, "v1.1", false, ERROR_SPEC, "\"v1.1\"", "did you mean v1.0?");
@@ -213,7 +255,7 @@ static void test_no_such_ref(void **state)
     refused(url, "0123456789012345678901234567890123456789", false, ERROR_SPEC, "\"0123456789", "");
     refused(url, "blob", false, ERROR_SPEC, "\"blob\" of ", "");
     refused(nothing, NULL, false, ERROR_SPEC, "has no HEAD", "");
-    refused(absent, NULL, false, ERROR_INFRA, "no git repository", "");
+    refused(absent, NULL, false, ERROR_INFRA, over_ssh ? "not appear to be a git repository" : "no git repository", "");
     refused(url, "main", true, ERROR_INFRA, "was never fetched", "--offline");
 }
 
@@ -242,7 +284,7 @@ static void test_again_and_offline(void **state)
     if (!url)
         skip();
     script("%s", "rm -rf moving; git clone -q remote moving; cd moving; git checkout -q -B work");
-    CLEANUP(cleanup_free) char *moving = xasprintf("%s/moving", dir);
+    CLEANUP(cleanup_free) char *moving = url_of("moving");
     struct fetched first = fetch("again", moving, "work", false);
     assert_int_equal(first.rc, 0);
     script("%s", "cd moving; echo new >new; git add new; git commit -qm new");
@@ -275,7 +317,7 @@ static void test_submodules_and_lfs_are_noted(void **state)
                  "echo '*.bin filter=lfs diff=lfs' >.gitattributes; git add .\n"
                  "git update-index --add --cacheinfo 160000,$(git -C ../remote rev-parse HEAD),lib/sub\n"
                  "git commit -qm s; git rm -q --cached lib/sub; git write-tree >../without");
-    CLEANUP(cleanup_free) char *from = xasprintf("%s/super", dir);
+    CLEANUP(cleanup_free) char *from = url_of("super");
     struct fetched f = fetch("super", from, NULL, false);
     struct tree *t;
     char id[64];
@@ -298,7 +340,7 @@ static void test_big_files(void **state)
     script("%s",
            "rm -rf large; git init -q large; cd large; git symbolic-ref HEAD refs/heads/main\n"
            "seq 2000000 >big; git add big; git commit -qm 1; echo more >>big; git commit -qam 2; git repack -qadf");
-    CLEANUP(cleanup_free) char *from = xasprintf("%s/large", dir);
+    CLEANUP(cleanup_free) char *from = url_of("large");
     for (size_t i = 0; i < 2; i++) {
         char id[64], sum[80], got[65];
         word(id, sizeof id, i ? "git -C large rev-parse HEAD~" : "git -C large rev-parse HEAD");
@@ -341,20 +383,12 @@ static void test_paths_that_lead_out(void **state)
             "t=$(git hash-object -w -t tree --literally --stdin <../raw)\n"
             "git update-ref refs/heads/main $(echo m | git commit-tree $t); git symbolic-ref HEAD refs/heads/main",
             names[i]);
-        CLEANUP(cleanup_free) char *from = xasprintf("%s/evil", dir);
+        CLEANUP(cleanup_free) char *from = url_of("evil");
         refused(from, "main", false, ERROR_PROTOCOL, "not allowed", "");
     }
 }
 
-/* ---- over ssh: a stand-in for the program `ssh` ---- */
-
-static void stand_in(const char *body)
-{
-    script("cat >ssh <<'END'\n#!/bin/sh\nprintf '%%s\\n' \"$@\" >%s/args\nfor last; do :; done\n%s\nEND\nchmod +x ssh",
-           dir, body);
-    CLEANUP(cleanup_free) char *command = xasprintf("%s/ssh", dir);
-    (void)setenv("GIT_SSH_COMMAND", command, 1);
-}
+/* ---- over ssh ---- */
 
 static void test_over_ssh(void **state)
 {
@@ -490,18 +524,25 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ssh_urls),
-        cmocka_unit_test(test_refs),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_no_such_ref),
-        cmocka_unit_test(test_urls_that_are_refused),
-        cmocka_unit_test(test_again_and_offline),
-        cmocka_unit_test(test_submodules_and_lfs_are_noted),
-        cmocka_unit_test(test_big_files),
-        cmocka_unit_test(test_paths_that_lead_out),
-        cmocka_unit_test(test_over_ssh),
-        cmocka_unit_test(test_what_ssh_says),
-        cmocka_unit_test(test_a_silent_remote),
-        cmocka_unit_test(test_instead_of),
+        cmocka_unit_test_setup(test_refs, use_folder),
+        cmocka_unit_test_setup(test_files, use_folder),
+        cmocka_unit_test_setup(test_no_such_ref, use_folder),
+        cmocka_unit_test_setup(test_again_and_offline, use_folder),
+        cmocka_unit_test_setup(test_submodules_and_lfs_are_noted, use_folder),
+        cmocka_unit_test_setup(test_big_files, use_folder),
+        cmocka_unit_test_setup(test_paths_that_lead_out, use_folder),
+        cmocka_unit_test_setup(test_refs, use_ssh),
+        cmocka_unit_test_setup(test_files, use_ssh),
+        cmocka_unit_test_setup(test_no_such_ref, use_ssh),
+        cmocka_unit_test_setup(test_again_and_offline, use_ssh),
+        cmocka_unit_test_setup(test_submodules_and_lfs_are_noted, use_ssh),
+        cmocka_unit_test_setup(test_big_files, use_ssh),
+        cmocka_unit_test_setup(test_paths_that_lead_out, use_ssh),
+        cmocka_unit_test_setup(test_urls_that_are_refused, use_folder),
+        cmocka_unit_test_setup(test_over_ssh, use_folder),
+        cmocka_unit_test_setup(test_what_ssh_says, use_folder),
+        cmocka_unit_test_setup(test_a_silent_remote, use_folder),
+        cmocka_unit_test_setup(test_instead_of, use_folder),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
