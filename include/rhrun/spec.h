@@ -194,6 +194,7 @@ struct spec_distributed {
     size_t flag_count;
     uint32_t max_restarts;
     uint32_t master_port; /* 0 = a free one */
+    bool has_nproc;       /* nproc_per_node is given; with roles a number is the room on a node */
     struct place place;
 };
 extern const char *const spec_launchers[]; /* names by enum spec_launcher, then NULL */
@@ -220,6 +221,91 @@ struct spec_entrypoint {
     uint64_t timeout_ms;
     bool always;
     struct place place;
+};
+
+/* ---- roles ---- */
+enum spec_world { WORLD_JOB, WORLD_OWN, WORLD_NONE };
+enum spec_by { BY_BLOCK, BY_STRIDE };
+enum spec_ready_kind { READY_NO, READY_PORT, READY_LOG, READY_COMMAND };
+#define SPEC_NO_ROLE UINT32_MAX
+struct spec_after {
+    uint32_t role; /* index in spec.roles */
+    bool ready;    /* `ready`; else `done` */
+};
+struct spec_ready {
+    enum spec_ready_kind kind;
+    struct spec_text what; /* PORT: a number; LOG: a PCRE2 pattern; both expanded. COMMAND: shell text */
+    uint64_t timeout_ms;
+    struct place place;
+};
+struct spec_role { /* a kind of worker; the file's order is the order of ranks */
+    const char *name;
+    bool counted;          /* `count` is known: given, or nnodes * a number */
+    uint32_t count;        /* workers */
+    uint32_t nnodes;       /* nodes that it takes, with `nproc` workers each; 0 = `count` workers, wherever there is room */
+    struct spec_nproc nproc;
+    uint32_t *nodes; /* the only ones it may be placed on, ascending; NULL = any */
+    size_t node_count;
+    enum spec_world world;
+    uint32_t peer; /* index in spec.roles, or SPEC_NO_ROLE */
+    enum spec_by by;
+    struct spec_ready ready;
+    struct spec_after *after;
+    size_t after_count;
+    bool sidecar;         /* stopped once all others have ended well */
+    struct spec_env *env; /* over spec.env, below entrypoint.env */
+    size_t env_count;
+    struct spec_entrypoint entrypoint; /* merged over the top level's; without prolog, epilog and always */
+    struct place place;
+};
+/* Where workers of a role are: decided from the spec alone, so that it never changes. In the order of roles, of each by
+ * node; what has no workers is left out. Roles with nnodes are placed first, on nodes that nobody is on yet as long as
+ * there are some. Then those with count fill the nodes in order, as far as there is room (nproc_per_node of the host, else
+ * of distributed, where that is a number: ranks of all roles together). Without such numbers, and with world: none, they
+ * are spread in blocks of equal size over the nodes that no role with nnodes took, or over all. */
+struct spec_place {
+    uint32_t role, node;
+    uint32_t count; /* 0 = as many as nproc comes to on that node */
+};
+/* A role once it is placed. */
+struct expr_role {
+    bool counted;
+    uint32_t count;
+    const uint32_t *nodes; /* those that it has workers on, ascending */
+    uint32_t node_count;
+};
+
+/* ---- failure_rules, metrics ---- */
+enum spec_action { RULE_FAIL, RULE_RESTART, RULE_IGNORE };
+extern const char *const spec_actions[]; /* names by enum spec_action, then NULL */
+enum spec_subject { RULE_WORKER /* its end or its output */, RULE_NODE_LOST, RULE_PREEMPTED };
+enum { SPEC_RULES_MAX = 100, RULE_STDOUT = 1, RULE_STDERR = 2 };
+struct spec_rule {      /* what is given must all hold */
+    const char *id;     /* of what it matches and does: finds its count in the journal though the list was edited */
+    const char *text;   /* for people: "rule 2 (exit_status 3)" */
+    uint32_t role;      /* index in spec.roles, or SPEC_NO_ROLE: any */
+    uint32_t *statuses; /* 1 to 255; one of them or of signals */
+    size_t status_count;
+    uint32_t *signals; /* 1 to 64 */
+    size_t signal_count;
+    enum spec_subject subject; /* `event`; none: a worker */
+    struct spec_text
+        pattern;     /* PCRE2; text NULL = none. Alone it is about a line, with status or signal about the end of a
+                                 worker that printed such a line */
+    uint8_t streams; /* RULE_STDOUT | RULE_STDERR */
+    enum spec_action action;
+    bool has_times;                      /* RESTART without: it takes from max_restarts; IGNORE without: no bound */
+    uint32_t times;                      /* how often it may apply; then the next one that matches does */
+    uint64_t backoff_ms, backoff_max_ms; /* RESTART: the first pause, and the longest */
+    double backoff_factor;               /* from one to the next */
+    struct place place;
+};
+struct spec_metric {
+    const char *name;
+    struct spec_text pattern; /* PCRE2 with (?<value>...) */
+    uint32_t role;            /* or SPEC_NO_ROLE: any */
+    bool has_rank;
+    uint32_t rank;
 };
 
 struct spec {
@@ -253,7 +339,17 @@ struct spec {
     struct spec_text activate;
     struct spec_distributed distributed;
     uint32_t nnodes;       /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0) */
-    struct spec_entrypoint entrypoint;
+    struct spec_entrypoint entrypoint; /* with roles: what is around the launch, and no program */
+    struct spec_role *roles; /* with some, distributed.present holds */
+    size_t role_count;
+    struct spec_place *places;
+    size_t place_count;
+    struct spec_text *require; /* conditions; those that do not hold are faults, as soon as they can be told */
+    size_t require_count;
+    struct spec_rule *rules; /* failure_rules, in order: the first that matches counts */
+    size_t rule_count;
+    struct spec_metric *metrics;
+    size_t metric_count;
     const char *const *args; /* pass-through ARGs, as given */
     size_t arg_count;
     const struct doc *doc;            /* the source */
@@ -292,6 +388,14 @@ struct expr_context {
     const char *node_name, *node_address;
     bool has_rank;            /* rank, local_rank, world_size, local_world_size */
     uint32_t rank, local_rank, world_size, local_world_size;
+    const char *role;         /* of a worker: role, role_rank, role_world_size; NULL = late */
+    uint32_t role_rank, role_size;
+    bool has_peer;            /* peer.rank, peer.address */
+    uint32_t peer_rank;
+    const char *peer_address;
+    const struct expr_role *roles; /* as the spec has them, placed: roles.R.nodes[i].address; NULL = roles.R.count alone */
+    const char *(*address_of)(const void *arg, uint32_t node); /* NULL, or returning it: late */
+    const void *address_arg;
     const char *run;          /* run.id, or NULL */
 };
 enum expr_mode {
@@ -303,6 +407,13 @@ enum expr_mode {
  * inserted as data. err has what is wrong; the caller adds the place. *ret is allocated in the arena. */
 enum expr_status expr_expand(const struct spec_text *text, enum expr_mode mode, const struct expr_context *ctx,
                              bool keep_late, struct arena *arena, const char **ret, struct error *err);
+/* Does spec.require[i] hold? EXPR_FAILED: no, and err says with which values, or why it cannot be told at all; EXPR_LATE:
+ * not known yet. roles as in the context. */
+enum expr_status spec_require(const struct spec *spec, size_t i, const struct expr_role *roles, struct arena *arena,
+                              struct error *err);
+/* The worker of the peer role that worker `role_rank` of `role` is given, of `count` and `peers` workers; peers > 0. Block:
+ * floor(role_rank / (count / peers)) where count is a multiple of peers, and as even otherwise. */
+uint32_t spec_peer_of(enum spec_by by, uint32_t role_rank, uint32_t count, uint32_t peers);
 /* A copy of a tree of values with the expressions of its strings expanded as EXPR_PLAIN; keys stay. A string that is
  * exactly one expression gets the type of its value (integer, number, boolean, text); exactly ${{ args }} becomes a list,
  * or, as an item of a list, as many items. Late ones with keep_late stay text. */

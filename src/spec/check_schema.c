@@ -17,9 +17,14 @@ const char *spec_schema_text(void)
 
 /* Keys of later versions that people will try: told apart from typing errors. * is one part of a path. */
 static const char *const later_keys[] = {
-    "/roles",
-    "/metrics",
-    "/failure_rules",
+    "/roles/*/cluster",
+    "/roles/*/files",
+    "/roles/*/python",
+    "/roles/*/packages",
+    "/roles/*/requirements",
+    "/roles/*/setup",
+    "/roles/*/outputs",
+    "/roles/*/distributed",
     "/slurm",
     "/resources",
     "/cluster/instance",
@@ -46,6 +51,13 @@ static const struct {
     {"/script", "it belongs to entrypoint: entrypoint: {script: FILE}"},
     {"/run", "it belongs to entrypoint: entrypoint: {run: TEXT}; steps before it are setup"},
     {"/entrypoint/outputs", "outputs stands at the top level"},
+    {"/roles/*/max_restarts", "it belongs to distributed: a restart starts all roles again"},
+    {"/roles/*/entrypoint/prolog", "it belongs to the top level's entrypoint: it runs once on every node"},
+    {"/roles/*/entrypoint/epilog", "it belongs to the top level's entrypoint: it runs once on every node"},
+    {"/roles/*/entrypoint/always", "it belongs to the top level's entrypoint"},
+    {"/roles/*/script", "it belongs to the role's entrypoint: entrypoint: {script: FILE}"},
+    {"/roles/*/run", "it belongs to the role's entrypoint: entrypoint: {run: TEXT}"},
+    {"/roles/*/args", "it belongs to the role's entrypoint: entrypoint: {args: [...]}"},
     {"/packages/*/reqs", "requirements: FILE, or \"reqs:PATH\" without a blank"},
     {"/setup/*/reqs", "requirements: FILE"},
     {"/packages/*/local", "workdir: . sends the folder to every node; pip: ./ installs it as a package"},
@@ -70,7 +82,11 @@ static void hint_later(struct diagnostics *diagnostics, size_t first)
 {
     for (size_t i = first; i < diagnostics->count; i++) {
         struct diagnostic *d = &diagnostics->items[i];
-        if (d->severity != SEVERITY_ERROR || !d->path || !strstr(d->message, "unknown key"))
+        if (d->severity != SEVERITY_ERROR || !d->path)
+            continue;
+        if (matches("/failure_rules/*/action", d->path) && strstr(d->message, "\"replace_node\""))
+            diagnostic_hint(d, "replace_node comes with on-demand clusters");
+        if (!strstr(d->message, "unknown key"))
             continue;
         for (const char *const *key = later_keys; *key; key++)
             if (matches(*key, d->path))
@@ -90,7 +106,7 @@ static void check(struct load *l, const struct doc_node *node, const char *defin
                       &doc, l->diagnostics, &err) != 0)
         return;
     struct doc_node *defs = doc_get(doc->root, "$defs");
-    doc_remove(doc_get_path(doc->root, "/properties/entrypoint"), "oneOf");
+    doc_remove(doc_get(doc->root, "else"), "properties");
     doc_remove(doc_get(defs, "cluster_object"), "oneOf");
     doc_remove(doc_get(defs, "secret"), "not");
     doc_remove(doc_get(defs, "source"), "not");

@@ -20,41 +20,14 @@ struct check {
 
 /* ---- places ---- */
 
-/* The byte where line:column of a source begins, or NULL. */
-static const char *byte_of(const struct source *source, uint32_t line, uint32_t column)
-{
-    const char *p = source->text, *end = p + source->len;
-    for (uint32_t n = 1; n < line && p; n++) {
-        p = memchr(p, '\n', (size_t)(end - p));
-        p = p ? p + 1 : NULL;
-    }
-    for (uint32_t n = 1; n < column && p && p < end; n++)
-        do
-            p++;
-        while (p < end && ((unsigned char)*p & 0xc0) == 0x80);
-    return p && p < end ? p : NULL;
-}
-
-static void advance(struct place *place, const char *from, const char *to)
-{
-    for (const char *p = from; p < to; p++) {
-        if (*p == '\n') {
-            place->line++;
-            place->column = 1;
-        } else if (((unsigned char)*p & 0xc0) != 0x80) {
-            place->column++;
-        }
-    }
-}
-
 /* The place of bytes [at, end) behind the index-th "${{" of the text. */
 static struct place place_in(const struct check *c, size_t at, size_t end)
 {
     struct place place = c->text->place;
     if (!place.source || place.line == 0)
         return place;
-    const char *first = byte_of(place.source, place.line, place.column);
-    const char *last = byte_of(place.source, place.end_line, place.end_column);
+    const char *first = source_byte(place.source, place.line, place.column);
+    const char *last = source_byte(place.source, place.end_line, place.end_column);
     if (!first)
         return place;
     if (!last)
@@ -74,11 +47,11 @@ static struct place place_in(const struct check *c, size_t at, size_t end)
     }
     struct place found = place;
     const char *from = end > 0 ? hit + at : hit - 3, *to = end > 0 ? hit + end : hit;
-    advance(&found, first, from);
+    place_advance(&found, first, from);
     found.end_line = found.line;
     found.end_column = found.column;
     struct place stop = found;
-    advance(&stop, from, to);
+    place_advance(&stop, from, to);
     found.end_line = stop.line;
     found.end_column = stop.column;
     return found;
@@ -116,9 +89,28 @@ static bool contains(const char *const *list, const char *word)
 
 static void report_unknown(struct check *c, const struct expr *e)
 {
-    static const char *const known[] = {
-        "params", "env",  "args",       "job.name",   "run.id",           "node.rank", "node.name", "node.address",
-        "nnodes", "rank", "local_rank", "world_size", "local_world_size", "dirname",   "basename",  NULL};
+    static const char *const known[] = {"params",
+                                        "env",
+                                        "args",
+                                        "job.name",
+                                        "run.id",
+                                        "node.rank",
+                                        "node.name",
+                                        "node.address",
+                                        "nnodes",
+                                        "rank",
+                                        "local_rank",
+                                        "world_size",
+                                        "local_world_size",
+                                        "role",
+                                        "role_rank",
+                                        "role_world_size",
+                                        "peer.rank",
+                                        "peer.address",
+                                        "roles",
+                                        "dirname",
+                                        "basename",
+                                        NULL};
     struct diagnostic *d = report(c, e->at, e->end, "unknown name \"%s\" in an expression", e->whole);
     if (str_starts(e->whole, "secrets")) {
         diagnostic_hint(d, "a secret cannot be put into text; it reaches the job as an environment variable only");
@@ -136,7 +128,32 @@ static void report_unknown(struct check *c, const struct expr *e)
     else
         diagnostic_expected(
             d, "params.NAME, env.NAME, args, job.name, run.id, node.rank, node.name, node.address, nnodes, "
-               "rank, local_rank, world_size or local_world_size");
+               "rank, local_rank, world_size, local_world_size, role, role_rank, role_world_size, peer.rank, "
+               "peer.address, roles.NAME.count or roles.NAME.nodes[0].address");
+}
+
+static void check_role(struct check *c, const struct expr *e)
+{
+    uint32_t index;
+    const char *name = expr_role_of(e->whole, c->arena, &index);
+    if (role_find(c->spec, name) != SPEC_NO_ROLE)
+        return;
+    const char **names = arena_array(c->arena, c->spec->role_count + 1, sizeof *names);
+    for (size_t i = 0; i < c->spec->role_count; i++)
+        names[i] = c->spec->roles[i].name;
+    struct diagnostic *d = report(c, e->at, e->end, "there is no role \"%s\"", name);
+    const char *near = str_nearest(name, names);
+    if (near)
+        diagnostic_hint(d, "did you mean %s?", near);
+}
+
+/* What a worker of this role does not have. */
+static bool lacks(const struct check *c, enum expr_name name)
+{
+    bool of_world =
+        name == NAME_RANK || name == NAME_LOCAL_RANK || name == NAME_WORLD_SIZE || name == NAME_LOCAL_WORLD_SIZE;
+    bool of_peer = name == NAME_PEER_RANK || name == NAME_PEER_ADDRESS;
+    return (of_peer && !c->rules->peer) || (of_world && c->rules->no_world);
 }
 
 static void check_name(struct check *c, const struct expr *e)
@@ -159,6 +176,13 @@ static void check_name(struct check *c, const struct expr *e)
         else if (!param)
             diagnostic_hint(d, "env has the names that the spec lists under env; in shell text $%s is the node's own",
                             e->member);
+    } else if (e->name == NAME_ROLE_COUNT || (e->name == NAME_ROLE_ADDRESS && c->rules->scope >= SCOPE_NODE)) {
+        check_role(c, e);
+    } else if (c->rules->scope == SCOPE_RANK && lacks(c, e->name)) {
+        struct diagnostic *d = report(c, e->at, e->end, "\"%s\" is not known here", e->whole);
+        diagnostic_hint(d, c->rules->no_world && !str_starts(e->whole, "peer.")
+                               ? "the role has world: none; role_rank and role_world_size are its own"
+                               : "workers have a peer where their role says so: peer: ROLE");
     } else if (expr_name_scope(e->name) > c->rules->scope) {
         bool rank = expr_name_scope(e->name) == SCOPE_RANK;
         struct diagnostic *d = report(c, e->at, e->end, "\"%s\" is not known here", e->whole);
@@ -213,6 +237,10 @@ static const char *try_value(struct check *c, const struct expr *e)
                                  .has_rank = true,
                                  .world_size = 1,
                                  .local_world_size = 1,
+                                 .role = "x",
+                                 .role_size = 1,
+                                 .has_peer = true,
+                                 .peer_address = "x",
                                  .run = "x"};
     struct expr_fault fault = {0};
     struct expr_value value;

@@ -35,6 +35,7 @@ void overrides_apply(struct load *l);    /* --set, then --on, into the tree */
 void schema_check(struct load *l);       /* against the embedded schema */
 void schema_check_cluster(struct load *l, const struct doc_node *node); /* a cluster file's root */
 void params_bind(struct load *l);
+void roles_bind(struct load *l);         /* names and counts of roles */
 void env_bind(struct load *l);           /* spec.env, entrypoint.env */
 void secrets_bind(struct load *l);
 void distributed_bind(struct load *l);   /* counts and launcher */
@@ -43,9 +44,14 @@ void sources_bind(struct load *l);       /* workdir and files */
 void python_bind(struct load *l);
 void setup_bind(struct load *l);         /* packages, requirements and setup, activate */
 void entrypoint_bind(struct load *l);
+void roles_bind_programs(struct load *l); /* all else of roles, then roles_check */
+void roles_check(struct load *l);        /* roles_rules.c */
+void roles_place(struct load *l);        /* placement.c */
+void require_bind(struct load *l);       /* require.c */
 void outputs_bind(struct load *l);
 void distributed_bind_flags(struct load *l); /* what goes to the launcher; then distributed_check */
 void distributed_check(struct load *l);  /* distributed_rules.c */
+void failure_rules_bind(struct load *l); /* failure_rules and metrics; needs roles and distributed */
 void rules_check(struct load *l);        /* what crosses keys */
 const struct doc_node *spec_normalise(const struct load *l);
 /* The git remote and the path in the repository ("https://host/x.git#jobs/a.yaml"), else real_path itself. */
@@ -59,6 +65,9 @@ bool is_scalar(const struct doc_node *node);        /* string, number or boolean
 bool is_object(const struct doc_node *node);
 bool is_array(const struct doc_node *node);
 void duration_of(struct load *l, const struct doc_node *object, const char *key, uint64_t *ret_ms); /* unchanged when not given */
+/* Where line:column of a source begins, or NULL; a place moved on over text. */
+const char *source_byte(const struct source *source, uint32_t line, uint32_t column);
+void place_advance(struct place *place, const char *from, const char *to);
 /* Bytes [at, end) of an option's text, which becomes a source of that name. */
 struct place option_place(struct load *l, const char *name, const char *text, size_t at, size_t end);
 struct spec_text text_of(const struct doc_node *node); /* {NULL} unless a scalar */
@@ -97,6 +106,10 @@ bool is_args_item(const char *text);
 /* positional and kwargs of a function; true when ${{ args }} stands in kwargs. Faults where there is no function. */
 bool function_bind(struct load *l, struct spec_entrypoint *e, const struct doc_node *node,
                    const struct expr_rules *rules);
+/* An entrypoint's program: its form, args, env, cwd and timeout; true when ${{ args }} stands in it. */
+bool entrypoint_of(struct load *l, const struct doc_node *node, const struct expr_rules *rules,
+                   struct spec_entrypoint *e);
+uint32_t role_find(const struct spec *spec, const char *name); /* SPEC_NO_ROLE: there is none */
 struct spec_env *env_list(struct load *l, const struct doc_node *object, size_t *ret_count);
 
 /* Which names an expression at some place may use. */
@@ -104,6 +117,8 @@ enum expr_scope { SCOPE_LOAD, SCOPE_NODE, SCOPE_RANK };
 struct expr_rules {
     enum expr_scope scope;
     bool no_env;   /* values of `env` themselves */
+    bool peer;     /* the workers have a peer */
+    bool no_world; /* the workers have a role and no rank */
     bool args;     /* `args` may stand alone in an item */
     bool args_in_shell; /* `args` may stand in shell text */
     size_t first;  /* how many "${{" of the same value stand before this text */
@@ -134,7 +149,8 @@ struct expr_value {
 };
 enum expr_name {
     NAME_PARAM, NAME_ENV, NAME_ARGS, NAME_JOB_NAME, NAME_RUN_ID, NAME_NODE_RANK, NAME_NODE_NAME, NAME_NODE_ADDRESS,
-    NAME_NNODES, NAME_RANK, NAME_LOCAL_RANK, NAME_WORLD_SIZE, NAME_LOCAL_WORLD_SIZE, NAME_UNKNOWN,
+    NAME_NNODES, NAME_RANK, NAME_LOCAL_RANK, NAME_WORLD_SIZE, NAME_LOCAL_WORLD_SIZE, NAME_ROLE, NAME_ROLE_RANK,
+    NAME_ROLE_SIZE, NAME_PEER_RANK, NAME_PEER_ADDRESS, NAME_ROLE_COUNT, NAME_ROLE_ADDRESS, NAME_UNKNOWN,
 };
 struct expr {
     enum expr_op op;
@@ -154,6 +170,8 @@ struct expr_fault {
 /* text begins behind "${{"; *ret_used is the length to behind "}}". NULL and fault. */
 const struct expr *expr_parse(const char *text, struct arena *arena, size_t *ret_used, struct expr_fault *fault);
 enum expr_name expr_name_find(const char *whole, const char *member);
+/* The R and the i of "roles.R.count" and "roles.R.nodes[i].address". */
+const char *expr_role_of(const char *whole, struct arena *arena, uint32_t *ret_index);
 enum expr_scope expr_name_scope(enum expr_name name);
 /* in_env: below an env value, where env itself is not known. */
 enum expr_status expr_eval(const struct expr *e, const struct expr_context *ctx, bool in_env, struct arena *arena,

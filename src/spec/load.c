@@ -100,6 +100,7 @@ static void bind_all(struct load *l)
     bind_name(l);
     distributed_bind(l);
     params_bind(l);
+    roles_bind(l);
     env_bind(l);
     secrets_bind(l);
     cluster_bind(l);
@@ -107,8 +108,11 @@ static void bind_all(struct load *l)
     python_bind(l);
     setup_bind(l);
     entrypoint_bind(l);
+    roles_bind_programs(l);
+    require_bind(l);
     outputs_bind(l);
     distributed_bind_flags(l);
+    failure_rules_bind(l);
     rules_check(l);
 }
 

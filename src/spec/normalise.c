@@ -259,7 +259,8 @@ static struct doc_node *distributed_node(const struct load *l, const struct spec
     doc_set(a, object, "nnodes",
             d->min_nodes == d->nnodes ? doc_new_int(a, d->nnodes)
                                       : doc_new_string(a, arena_printf(a, "%u:%u", d->min_nodes, d->nnodes)));
-    doc_set(a, object, "nproc_per_node", nproc_node(a, &d->nproc));
+    if (l->spec->role_count == 0 || d->has_nproc)
+        doc_set(a, object, "nproc_per_node", nproc_node(a, &d->nproc));
     put_text(a, object, "launcher", spec_launchers[d->launcher]);
     put_texts(a, object, "launcher_args", &d->launcher_args);
     for (size_t i = 0; i < d->flag_count; i++) {
@@ -271,10 +272,9 @@ static struct doc_node *distributed_node(const struct load *l, const struct spec
     return object;
 }
 
-static struct doc_node *entrypoint_node(struct arena *a, const struct spec_entrypoint *e)
+static void put_program(struct arena *a, struct doc_node *object, const struct spec_entrypoint *e)
 {
     static const char *const kinds[] = {"script", "module", "command", "run", "function"};
-    struct doc_node *object = doc_new_object(a);
     if (e->kind == ENTRY_COMMAND)
         doc_set(a, object, "command", texts(a, &e->command));
     else
@@ -285,13 +285,95 @@ static struct doc_node *entrypoint_node(struct arena *a, const struct spec_entry
         doc_set(a, object, "args", texts(a, &e->args));
     if (e->kwargs)
         doc_set(a, object, "kwargs", doc_clone(a, e->kwargs));
+}
+
+/* With roles the top level has no program. */
+static struct doc_node *entrypoint_node(struct arena *a, const struct spec_entrypoint *e, bool program, bool around)
+{
+    struct doc_node *object = doc_new_object(a);
+    if (program)
+        put_program(a, object, e);
     doc_set(a, object, "env", env_node(a, e->env, e->env_count));
     put_text(a, object, "cwd", e->cwd.text);
-    doc_set(a, object, "timeout", duration(a, e->timeout_ms));
+    if (program)
+        doc_set(a, object, "timeout", duration(a, e->timeout_ms));
+    if (!around)
+        return object;
     doc_set(a, object, "always", doc_new_bool(a, e->always));
     put_text(a, object, "prolog", e->prolog.text);
     put_text(a, object, "epilog", e->epilog.text);
     return object;
+}
+
+/* ---- roles ---- */
+
+static struct doc_node *ready_node(struct arena *a, const struct spec_ready *ready)
+{
+    struct doc_node *one = doc_new_object(a);
+    if (ready->kind == READY_PORT)
+        doc_set(a, one, "port", doc_new_plain(a, ready->what.text));
+    else
+        doc_set(a, one, ready->kind == READY_LOG ? "log" : "command", text_node(a, &ready->what));
+    doc_set(a, one, "timeout", duration(a, ready->timeout_ms));
+    return one;
+}
+
+static void put_place(struct arena *a, struct doc_node *one, const struct spec_role *r)
+{
+    if (r->nnodes) {
+        doc_set(a, one, "nnodes", doc_new_int(a, r->nnodes));
+        doc_set(a, one, "nproc_per_node", nproc_node(a, &r->nproc));
+    } else {
+        doc_set(a, one, "count", doc_new_int(a, r->count));
+    }
+    if (r->nodes)
+        doc_set(a, one, "nodes", nodes_node(a, ON_LIST, r->nodes, r->node_count));
+}
+
+static struct doc_node *role_node(struct arena *a, const struct spec *spec, const struct spec_role *r)
+{
+    static const char *const worlds[] = {"job", "own", "none"};
+    struct doc_node *one = doc_new_object(a);
+    put_place(a, one, r);
+    put_text(a, one, "world", worlds[r->world]);
+    if (r->peer != SPEC_NO_ROLE) {
+        struct doc_node *peer = doc_new_object(a);
+        put_text(a, peer, "role", spec->roles[r->peer].name);
+        put_text(a, peer, "by", r->by == BY_STRIDE ? "stride" : "block");
+        doc_set(a, one, "peer", peer);
+    }
+    if (r->ready.kind != READY_NO)
+        doc_set(a, one, "ready", ready_node(a, &r->ready));
+    if (r->after_count > 0) {
+        struct doc_node *after = doc_new_object(a);
+        for (size_t i = 0; i < r->after_count; i++)
+            put_text(a, after, spec->roles[r->after[i].role].name, r->after[i].ready ? "ready" : "done");
+        doc_set(a, one, "after", after);
+    }
+    doc_set(a, one, "sidecar", doc_new_bool(a, r->sidecar));
+    doc_set(a, one, "env", env_node(a, r->env, r->env_count));
+    doc_set(a, one, "entrypoint", entrypoint_node(a, &r->entrypoint, true, false));
+    return one;
+}
+
+static void put_roles(struct arena *a, struct doc_node *root, const struct spec *spec)
+{
+    struct doc_node *roles = doc_new_object(a), *require = doc_new_array(a);
+    for (size_t i = 0; i < spec->role_count; i++)
+        doc_set(a, roles, spec->roles[i].name, role_node(a, spec, &spec->roles[i]));
+    for (size_t i = 0; i < spec->require_count; i++)
+        doc_append(a, require, doc_new_string(a, spec->require[i].text));
+    if (spec->role_count > 0)
+        doc_set(a, root, "roles", roles);
+    if (spec->require_count > 0)
+        doc_set(a, root, "require", require);
+}
+
+static void put_list(const struct load *l, struct doc_node *to, const char *key)
+{
+    const struct doc_node *list = doc_get(l->root, key);
+    if (is_array(list) && list->count > 0)
+        doc_set(l->arena, to, key, doc_clone(l->arena, list));
 }
 
 const struct doc_node *spec_normalise(const struct load *l)
@@ -315,8 +397,11 @@ const struct doc_node *spec_normalise(const struct load *l)
     put_text(a, root, "activate", spec->activate.text);
     if (spec->distributed.present)
         doc_set(a, root, "distributed", distributed_node(l, &spec->distributed));
-    doc_set(a, root, "entrypoint", entrypoint_node(a, &spec->entrypoint));
+    put_roles(a, root, spec);
+    doc_set(a, root, "entrypoint", entrypoint_node(a, &spec->entrypoint, spec->role_count == 0, true));
     if (spec->output_count > 0)
         doc_set(a, root, "outputs", outputs_node(a, spec));
+    put_list(l, root, "metrics");
+    put_list(l, root, "failure_rules");
     return root;
 }

@@ -70,6 +70,32 @@ void duration_of(struct load *l, const struct doc_node *object, const char *key,
                             "a duration such as 30s, 5m or 12h; a bare number is seconds");
 }
 
+const char *source_byte(const struct source *source, uint32_t line, uint32_t column)
+{
+    const char *p = source->text, *end = p + source->len;
+    for (uint32_t n = 1; n < line && p; n++) {
+        p = memchr(p, '\n', (size_t)(end - p));
+        p = p ? p + 1 : NULL;
+    }
+    for (uint32_t n = 1; n < column && p && p < end; n++)
+        do
+            p++;
+        while (p < end && ((unsigned char)*p & 0xc0) == 0x80);
+    return p && p < end ? p : NULL;
+}
+
+void place_advance(struct place *place, const char *from, const char *to)
+{
+    for (const char *p = from; p < to; p++) {
+        if (*p == '\n') {
+            place->line++;
+            place->column = 1;
+        } else if (((unsigned char)*p & 0xc0) != 0x80) {
+            place->column++;
+        }
+    }
+}
+
 struct place option_place(struct load *l, const char *name, const char *text, size_t at, size_t end)
 {
     struct source *source = arena_alloc(l->arena, sizeof *source);
