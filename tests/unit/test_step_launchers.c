@@ -1,0 +1,299 @@
+/* What the launchers start: the whole command line, by node, from a spec's text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "rhrun/step.h"
+
+struct scene {
+    struct arena *arena;
+    struct spec *spec;
+    struct plan *plan;
+    char path[64];
+};
+
+static const char head[] = "name: x\ncluster: {hosts: [{host: a, address: 10.0.0.1}, {host: b, address: 10.0.0.2}]}\n";
+
+static int load(struct scene *s, const char *top, const char *rest, struct error *err)
+{
+    struct diagnostics diagnostics = {0};
+    CLEANUP(cleanup_free) char *text = xasprintf("%s%s\n", top, rest);
+    *s = (struct scene){.arena = arena_create()};
+    snprintf(s->path, sizeof s->path, "/tmp/launchers-%d.yaml", (int)getpid());
+    assert_int_equal(file_write_atomic(s->path, text, strlen(text), 0600, err), 0);
+    if (spec_load(s->path, NULL, s->arena, &s->spec, &diagnostics, err) < 0) {
+        struct buf b = {0};
+        diagnostics_format(&diagnostics, false, &b);
+        fail_msg("%s", b.data);
+    }
+    unlink(s->path);
+    static const struct plan_facts facts[2] = {{true, 4, 2}, {true, 4, 2}};
+    return plan_compile(s->spec, step_kinds, NULL, facts, s->arena, &s->plan, err);
+}
+
+static struct wire_facts node_facts[2] = {
+    {.python = (char *)"/usr/bin/python3", .work_dir = (char *)"/w", .home = (char *)"/h", .base_dir = (char *)"/b"},
+    {.python = (char *)"/usr/bin/python3", .work_dir = (char *)"/w", .home = (char *)"/h", .base_dir = (char *)"/b"},
+};
+
+static int build(const struct scene *s, uint32_t node, struct wire_run *ret, struct error *err)
+{
+    static struct step_node nodes[2] = {{&node_facts[0], "a", "10.0.0.1"}, {&node_facts[1], "b", "10.0.0.2"}};
+    const struct step_bind bind = {.spec = s->spec,
+                                   .node = node,
+                                   .nodes = nodes,
+                                   .run_id = "r1",
+                                   .generation = 2,
+                                   .master_address = "10.0.0.1",
+                                   .master_port = 4711,
+                                   .work = "w"};
+    for (size_t i = 0; i < s->plan->step_count; i++)
+        if (s->plan->steps[i].kind->phase == PHASE_LAUNCH)
+            return step_build(s->plan, &s->plan->steps[i], &bind, s->arena, ret, err);
+    return error_set(err, ERROR_INTERNAL, "no launch");
+}
+
+/* The words, one blank between; Python's own text as <text>. */
+static char *words_of(const struct wire_run *run)
+{
+    struct buf b = {0};
+    assert_int_equal(run->worker_count, 1);
+    const struct wire_strings *argv = &run->workers[0].argv;
+    for (uint32_t i = 0; i < argv->count; i++)
+        buf_printf(&b, "%s%s", i ? " " : "", strchr(argv->items[i], '\n') ? "<text>" : argv->items[i]);
+    return buf_steal(&b);
+}
+
+static void check(const char *rest, uint32_t node, const char *want)
+{
+    struct scene s;
+    struct wire_run run = {0};
+    struct error err = ERROR_INIT;
+    if (load(&s, head, rest, &err) < 0 || build(&s, node, &run, &err) < 0)
+        fail_msg("%s", err.text);
+    CLEANUP(cleanup_free) char *got = words_of(&run);
+    assert_string_equal(got, want);
+    assert_int_equal(run.workers[0].rank, WIRE_NO_RANK);
+    arena_destroy(s.arena);
+}
+
+static bool has(const struct wire_strings *list, const char *item)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], item) == 0)
+            return true;
+    return false;
+}
+
+#define RUN_MODULE "/usr/bin/python3 -m torch.distributed.run "
+
+static void test_static(void **state)
+{
+    (void)state;
+    check("distributed: {launcher: torchrun, nproc_per_node: 2, max_restarts: 3}\n"
+          "entrypoint: {module: m, args: [--x, 1 2]}",
+          1,
+          RUN_MODULE
+          "--nnodes=2 --nproc_per_node=2 --max_restarts=0 --rdzv_backend=static --rdzv_id=r1-2 --node_rank=1 "
+          "--master_addr=10.0.0.1 --master_port=4711 --module m --x 1 2");
+    check(
+        "distributed: {launcher: torchrun, nproc_per_node: gpu, master_addr: 'fe80::1', rdzv_id: \"n-${{ run.id }}\"}\n"
+        "entrypoint: {command: [./p, \"${{ node.rank }}\"]}",
+        0,
+        RUN_MODULE
+        "--nnodes=2 --nproc_per_node=gpu --max_restarts=0 --rdzv_backend=static --rdzv_id=n-r1 --node_rank=0 "
+        "--master_addr=[fe80::1] --master_port=4711 --no_python ./p 0");
+}
+
+static void test_c10d(void **state)
+{
+    (void)state;
+    check("distributed: {launcher: torchrun, nnodes: 1:2, rdzv_backend: c10d, max_restarts: 3,\n"
+          "  rdzv_conf: {join_timeout: 5}, launcher_args: [--new, a b]}\n"
+          "entrypoint: {script: /t.py}",
+          0,
+          RUN_MODULE "--nnodes=1:2 --nproc_per_node=1 --max_restarts=3 --rdzv_conf=is_host=1,join_timeout=5 "
+                     "--rdzv_backend=c10d --rdzv_id=r1-2 --rdzv_endpoint=10.0.0.1:4711 --new a b /t.py");
+    check("distributed: {launcher: torchrun, rdzv_backend: c10d, rdzv_endpoint: ':99'}\nentrypoint: {script: /t.py}", 1,
+          RUN_MODULE "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_conf=is_host=0 --rdzv_backend=c10d "
+                     "--rdzv_id=r1-2 --rdzv_endpoint=10.0.0.1:99 /t.py");
+    check("distributed: {launcher: torchrun, rdzv_backend: etcd-v2, rdzv_endpoint: 'e:2379'}\n"
+          "entrypoint: {script: /t.py}",
+          1,
+          RUN_MODULE "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_backend=etcd-v2 --rdzv_id=r1-2 "
+                     "--rdzv_endpoint=e:2379 /t.py");
+    check(
+        "distributed: {launcher: torchrun, nnodes: 1, standalone: true, max_restarts: 1}\nentrypoint: {script: /t.py}",
+        0, RUN_MODULE "--nnodes=1 --nproc_per_node=1 --max_restarts=1 --standalone /t.py");
+}
+
+static void test_every_flag(void **state)
+{
+    (void)state;
+    check(
+        "workdir: /tmp\n"
+        "distributed: {launcher: torchrun, monitor_interval: 0.5, start_method: fork, event_log_handler: console,\n"
+        "  role: r, run_path: true, log_dir: l, redirects: 0:1, tee: 3, log_line_prefix_template: \"[${rank}]\",\n"
+        "  local_ranks_filter: [0], duplicate_stdout_filters: [\"a,b\", c], duplicate_stderr_filters: [e],\n"
+        "  local_addr: \"${{ node.address }}\", logs_specs: s, numa_binding: node,\n"
+        "  signals_to_handle: [SIGTERM, SIGUSR1], shutdown_timeout: 9, virtual_local_rank: true}\n"
+        "setup: [{run: touch t.py}]\n"
+        "entrypoint: {script: t.py}",
+        1,
+        "/usr/bin/python3 -c <text> 11 --event_log_handler=208 --log_line_prefix_template=214 --local_ranks_filter=203 "
+        "--duplicate_stdout_filters=210 --duplicate_stderr_filters=210 --local_addr=200 --logs_specs=203 "
+        "--numa_binding=209 --signals_to_handle=210 --shutdown_timeout=212 --virtual_local_rank=210 "
+        "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_backend=static --rdzv_id=r1-2 --node_rank=1 "
+        "--master_addr=10.0.0.1 --master_port=4711 --monitor_interval=0.5 --start_method=fork "
+        "--event_log_handler=console --role=r --run_path --log_dir=l --redirects=0:1 --tee=3 "
+        "--log_line_prefix_template=[${rank}] --local_ranks_filter=0 --duplicate_stdout_filters=a,,b,c "
+        "--duplicate_stderr_filters=e --logs_specs=s --numa_binding=node --signals_to_handle=SIGTERM,SIGUSR1 "
+        "--shutdown_timeout=9 --virtual_local_rank /w/t.py");
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct wire_run run = {0};
+    struct error err = ERROR_INIT;
+    assert_int_equal(load(&s, head,
+                          "distributed: {launcher: torchrun, rdzv_backend: c10d, max_restarts: 1,"
+                          " shutdown_timeout: 20}\nentrypoint: {module: m}",
+                          &err),
+                     0);
+    assert_int_equal(build(&s, 1, &run, &err), 0);
+    assert_true(has(&run.env, "PET_LOCAL_ADDR=10.0.0.2"));
+    assert_true(has(&run.env, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"));
+    assert_true(has(&run.env, "RHRUN_NODE_RANK=1"));
+    assert_true(has(&run.env, "RHRUN_NODE_ADDRS=10.0.0.1,10.0.0.2"));
+    assert_true(has(&run.unset, "PET_*"));
+    assert_true(has(&run.unset, "TORCHELASTIC_*"));
+    assert_true(has(&run.unset, "MASTER_ADDR"));
+    assert_int_equal(run.grace_ms, STEP_GRACE_MS + 20000);
+    for (uint32_t i = 0; i < run.env.count; i++)
+        assert_true(strncmp(run.env.items[i], "RANK=", 5) != 0 && strncmp(run.env.items[i], "OMP_", 4) != 0);
+    arena_destroy(s.arena);
+    assert_int_equal(load(&s, head,
+                          "env: {TORCH_DISABLE_SHARE_RDZV_TCP_STORE: '0'}\n"
+                          "distributed: {launcher: torchrun, rdzv_backend: c10d, max_restarts: 1}\n"
+                          "entrypoint: {module: m}",
+                          &err),
+                     0);
+    assert_int_equal(build(&s, 1, &run, &err), 0);
+    assert_true(has(&run.env, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=0"));
+    assert_false(has(&run.env, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"));
+    arena_destroy(s.arena);
+}
+
+static void test_accelerate(void **state)
+{
+    (void)state;
+    check("distributed: {launcher: accelerate, nproc_per_node: gpu, rdzv_backend: c10d, max_restarts: 2, tee: 3, role: "
+          "r,\n"
+          "  launcher_args: [--mixed_precision, bf16]}\nentrypoint: {module: m, args: [1]}",
+          1,
+          "/usr/bin/python3 -c <text> --num_machines=2 --num_processes=4 --machine_rank=1 --main_process_ip=10.0.0.1 "
+          "--main_process_port=4711 --rdzv_backend=c10d --rdzv_conf=is_host=0 --max_restarts=2 --multi_gpu --role=r "
+          "--tee=3 --mixed_precision bf16 --module m 1");
+    check("distributed: {launcher: accelerate, nnodes: 1, launcher_args: [--use-deepspeed]}\n"
+          "entrypoint: {script: /t.py}",
+          0,
+          "/usr/bin/python3 -c <text> --num_machines=1 --num_processes=1 --machine_rank=0 --main_process_ip=10.0.0.1 "
+          "--main_process_port=4711 --rdzv_backend=static --max_restarts=0 --deepspeed_multinode_launcher standard "
+          "--use-deepspeed /t.py");
+}
+
+static void test_deepspeed(void **state)
+{
+    (void)state; /* {"node-0": [0, 1], "node-1": [0, 1]} */
+    check("distributed: {launcher: deepspeed, nproc_per_node: 2, launcher_args: [--no_local_rank]}\n"
+          "entrypoint: {script: /t.py, args: [--a]}",
+          1,
+          "/usr/bin/python3 -m deepspeed.launcher.launch "
+          "--world_info=eyJub2RlLTAiOiBbMCwgMV0sICJub2RlLTEiOiBbMCwgMV19 --node_rank=1 --master_addr=10.0.0.1 "
+          "--master_port=4711 --no_local_rank /t.py --a");
+}
+
+static void test_unequal(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct wire_run run = {0};
+    struct error err = ERROR_INIT;
+    assert_int_equal(
+        load(&s, head, "distributed: {launcher: deepspeed, nproc_per_node: gpu}\nentrypoint: {module: m}", &err), 0);
+    s.plan->nproc[1] = 3; /* what the second node has told */
+    assert_int_equal(build(&s, 0, &run, &err), -1);
+    assert_non_null(strstr(err.text, "node \"a\" has 2 and node \"b\" has 3"));
+    arena_destroy(s.arena);
+}
+
+static void test_mpirun(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct wire_run run = {0};
+    struct error err = ERROR_INIT;
+    check(
+        "env: {A: '1 2'}\ndistributed: {launcher: mpirun, nproc_per_node: 2, launcher_args: [--oversubscribe]}\n"
+        "entrypoint: {module: m}",
+        0,
+        "mpirun -np 4 --host 10.0.0.1:2,10.0.0.2:2 -x PATH -x A -x RHRUN_RUN_ID -x RHRUN_NODE_RANK -x RHRUN_NODE_ADDRS "
+        "-x RHRUN_ROLE_DEFAULT_ADDRS -x MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED --oversubscribe "
+        "/usr/bin/python3 -u -m m");
+    assert_int_equal(load(&s, head, "distributed: {launcher: mpirun}\nentrypoint: {command: [p]}", &err), 0);
+    const struct plan_step *launch = &s.plan->steps[s.plan->step_count - 1];
+    assert_string_equal(launch->command, "mpirun p");
+    assert_true(launch->on[0]);
+    assert_false(launch->on[1]);
+    node_facts[1].work_dir = (char *)"/elsewhere";
+    assert_int_equal(build(&s, 0, &run, &err), -1);
+    assert_non_null(strstr(err.text, "one folder"));
+    node_facts[1].work_dir = (char *)"/w";
+    arena_destroy(s.arena);
+}
+
+/* Where workers meet and what is logged is in no key; what changes the result is. */
+static void test_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        bool changes;
+    } cases[] = {
+        {"rdzv_id: x", false},       {"monitor_interval: 1", false},
+        {"log_dir: d", false},       {"tee: 3", false},
+        {"max_restarts: 3", false},  {"master_port: 5", false},
+        {"local_addr: x", false},    {"rdzv_conf: {timeout: 5}", false},
+        {"role: r", true},           {"virtual_local_rank: true", true},
+        {"nproc_per_node: 2", true}, {"launcher_args: [x]", true},
+    };
+    struct error err = ERROR_INIT;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct scene a, b;
+        CLEANUP(cleanup_free)
+        char *with = xasprintf("distributed: {launcher: torchrun, %s}\nentrypoint: {module: m}", cases[i].key);
+        assert_int_equal(load(&a, head, "distributed: {launcher: torchrun}\nentrypoint: {module: m}", &err), 0);
+        assert_int_equal(load(&b, head, with, &err), 0);
+        bool same = strcmp(a.plan->hash, b.plan->hash) == 0;
+        if (same == cases[i].changes)
+            fail_msg("%s", cases[i].key);
+        arena_destroy(a.arena);
+        arena_destroy(b.arena);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_static),      cmocka_unit_test(test_c10d),       cmocka_unit_test(test_every_flag),
+        cmocka_unit_test(test_environment), cmocka_unit_test(test_accelerate), cmocka_unit_test(test_deepspeed),
+        cmocka_unit_test(test_unequal),     cmocka_unit_test(test_mpirun),     cmocka_unit_test(test_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
