@@ -38,6 +38,7 @@ static bool mentions_args(const char *text)
 
 struct list {
     struct load *l;
+    const struct expr_rules *rules;
     struct spec_texts texts;
     size_t cap;
     bool spliced; /* ${{ args }} stood in it */
@@ -58,7 +59,7 @@ static void add_pass_through(struct list *list)
 
 static void add_item(struct list *list, struct spec_text text, size_t first)
 {
-    struct expr_rules rules = of_launch(list->l);
+    struct expr_rules rules = *list->rules;
     rules.args = true;
     rules.first = first;
     expr_check_rules(&text, list->l->spec, &rules, false, list->l->diagnostics);
@@ -138,39 +139,52 @@ static void refuse_args(struct load *l, const struct spec_entrypoint *e)
     note(l, e->place, "the function is called here");
 }
 
-void entrypoint_bind(struct load *l)
+bool entrypoint_of(struct load *l, const struct doc_node *node, const struct expr_rules *rules,
+                   struct spec_entrypoint *e)
 {
-    const struct doc_node *node = doc_get(l->root, "entrypoint");
-    struct spec_entrypoint *e = &l->spec->entrypoint;
-    if (!is_object(node))
-        return;
-    e->place = place_of(node);
-    const struct expr_rules rules = of_launch(l);
-    struct expr_rules in_run = rules;
+    struct expr_rules in_run = *rules;
     in_run.args_in_shell = true;
+    e->place = place_of(node);
     bool has_form = bind_form(l, e, node);
     const struct doc_node *target = has_form ? doc_get(node, forms[e->kind]) : NULL;
-    struct list command = {.l = l}, args = {.l = l};
+    struct list command = {.l = l, .rules = rules}, args = {.l = l, .rules = rules};
     if (e->kind == ENTRY_COMMAND && is_array(target))
         add_all(&command, target);
     else if (e->kind != ENTRY_COMMAND)
-        e->target = checked(l, target, e->kind == ENTRY_RUN ? &in_run : &rules, e->kind == ENTRY_RUN);
+        e->target = checked(l, target, e->kind == ENTRY_RUN ? &in_run : rules, e->kind == ENTRY_RUN);
     add_all(&args, doc_get(node, "args"));
     bool spliced = command.spliced || args.spliced || (e->kind == ENTRY_RUN && mentions_args(e->target.text));
-    spliced |= function_bind(l, e, node, &rules);
-    if (!spliced && (!has_form || e->kind != ENTRY_FUNCTION))
+    spliced |= function_bind(l, e, node, rules);
+    if (!spliced && l->spec->role_count == 0 && (!has_form || e->kind != ENTRY_FUNCTION))
         add_pass_through(&args);
-    else if (!spliced && l->spec->arg_count > 0)
+    else if (!spliced && l->spec->role_count == 0 && l->spec->arg_count > 0)
         refuse_args(l, e);
     e->command = command.texts;
     e->args = args.texts;
     check_size(l, e);
     e->env = env_list(l, doc_get(node, "env"), &e->env_count);
     for (size_t i = 0; i < e->env_count; i++)
-        expr_check_rules(&e->env[i].value, l->spec, &rules, false, l->diagnostics);
+        expr_check_rules(&e->env[i].value, l->spec, rules, false, l->diagnostics);
     e->cwd = checked(l, doc_get(node, "cwd"), &on_node, false);
+    duration_of(l, node, "timeout", &e->timeout_ms);
+    return spliced;
+}
+
+/* With roles the program is theirs, and so is what it speaks of: each has this one merged with its own. */
+void entrypoint_bind(struct load *l)
+{
+    const struct doc_node *node = doc_get(l->root, "entrypoint");
+    struct spec_entrypoint *e = &l->spec->entrypoint;
+    if (!is_object(node))
+        return;
+    const struct expr_rules rules = of_launch(l);
+    if (l->spec->role_count == 0) {
+        entrypoint_of(l, node, &rules, e);
+    } else {
+        e->place = place_of(node);
+        e->env = env_list(l, doc_get(node, "env"), &e->env_count);
+    }
     e->prolog = checked(l, doc_get(node, "prolog"), &on_node, true);
     e->epilog = checked(l, doc_get(node, "epilog"), &on_node, true);
-    duration_of(l, node, "timeout", &e->timeout_ms);
     e->always = doc_get_bool(node, "always", false);
 }

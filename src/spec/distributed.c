@@ -80,7 +80,7 @@ void distributed_bind(struct load *l)
     d->present = true;
     d->place = place_of(node);
     bind_nnodes(l, doc_get(node, "nnodes"), d);
-    nproc_of(doc_get(node, "nproc_per_node"), &d->nproc);
+    d->has_nproc = nproc_of(doc_get(node, "nproc_per_node"), &d->nproc);
     const char *launcher = doc_get_string(node, "launcher", "native");
     for (size_t i = 0; spec_launchers[i]; i++)
         if (strcmp(launcher, spec_launchers[i]) == 0)

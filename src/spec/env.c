@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a worker of `distributed` finds set; torch.distributed.run's contract. */
+/* What a worker of `distributed` or of `roles` finds set; torch.distributed.run's contract. */
 static const char *const worker_names[] = {
     "RANK",      "LOCAL_RANK", "WORLD_SIZE",      "LOCAL_WORLD_SIZE", "GROUP_RANK",  "GROUP_WORLD_SIZE",
     "ROLE_NAME", "ROLE_RANK",  "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", NULL};
@@ -25,7 +25,7 @@ static void check_reserved(struct load *l, const char *name, struct place place)
     if (str_starts(name, "RHRUN_"))
         diagnostic_hint(fault(l, place, "\"%s\" cannot be set: names that begin with RHRUN_ are rhrun's own", name),
                         "choose another name");
-    else if (is_object(doc_get(l->root, "distributed")) && is_worker_name(name))
+    else if (l->spec->distributed.present && is_worker_name(name))
         diagnostic_hint(fault(l, place, "\"%s\" cannot be set: rhrun sets it for every worker", name),
                         strcmp(name, "MASTER_PORT") == 0 ? "distributed.master_port chooses the port"
                                                          : "docs/spec.md lists the environment of workers");

@@ -42,7 +42,44 @@ static const struct {
     {NAME_LOCAL_RANK, "local_rank", SCOPE_RANK},
     {NAME_WORLD_SIZE, "world_size", SCOPE_RANK},
     {NAME_LOCAL_WORLD_SIZE, "local_world_size", SCOPE_RANK},
+    {NAME_ROLE, "role", SCOPE_RANK},
+    {NAME_ROLE_RANK, "role_rank", SCOPE_RANK},
+    {NAME_ROLE_SIZE, "role_world_size", SCOPE_RANK},
+    {NAME_PEER_RANK, "peer.rank", SCOPE_RANK},
+    {NAME_PEER_ADDRESS, "peer.address", SCOPE_RANK},
 };
+
+static bool is_role_name(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)s[i]) && s[i] != '_')
+            return false;
+    return len > 0;
+}
+
+/* "roles.R.count" or "roles.R.nodes[i].address". */
+static enum expr_name role_name_find(const char *whole)
+{
+    const char *role = whole + strlen("roles."), *dot = strchr(role, '.');
+    if (!dot || !is_role_name(role, (size_t)(dot - role)))
+        return NAME_UNKNOWN;
+    if (strcmp(dot, ".count") == 0)
+        return NAME_ROLE_COUNT;
+    if (!str_starts(dot, ".nodes["))
+        return NAME_UNKNOWN;
+    const char *digits = dot + strlen(".nodes[");
+    size_t n = strspn(digits, "0123456789");
+    return n > 0 && n <= 5 && strcmp(digits + n, "].address") == 0 ? NAME_ROLE_ADDRESS : NAME_UNKNOWN;
+}
+
+const char *expr_role_of(const char *whole, struct arena *arena, uint32_t *ret_index)
+{
+    const char *role = whole + strlen("roles."), *dot = strchr(role, '.'), *open = strchr(role, '[');
+    *ret_index = 0;
+    if (open)
+        parse_u32(arena_strndup(arena, open + 1, strspn(open + 1, "0123456789")), ret_index);
+    return arena_strndup(arena, role, (size_t)(dot - role));
+}
 
 enum expr_name expr_name_find(const char *whole, const char *member)
 {
@@ -50,6 +87,8 @@ enum expr_name expr_name_find(const char *whole, const char *member)
         return NAME_PARAM;
     if (member && str_starts(whole, "env."))
         return NAME_ENV;
+    if (member && str_starts(whole, "roles."))
+        return role_name_find(whole);
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (strcmp(names[i].text, whole) == 0)
             return names[i].name;
@@ -61,7 +100,7 @@ enum expr_scope expr_name_scope(enum expr_name name)
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (names[i].name == name)
             return names[i].scope;
-    return SCOPE_LOAD;
+    return name == NAME_ROLE_ADDRESS ? SCOPE_NODE : SCOPE_LOAD;
 }
 
 static void fail(struct parser *p, size_t at, size_t end, const char *message, const char *hint)
@@ -121,6 +160,11 @@ static void read_name(struct parser *p)
     for (;;) {
         while (isalnum((unsigned char)p->text[p->pos]) || p->text[p->pos] == '_')
             p->pos++;
+        if (p->text[p->pos] == '[' && str_starts(p->text + start, "roles.")) {
+            size_t digits = strspn(p->text + p->pos + 1, "0123456789");
+            if (digits > 0 && p->text[p->pos + 1 + digits] == ']')
+                p->pos += digits + 2;
+        }
         char after = p->text[p->pos] == '.' ? p->text[p->pos + 1] : 0;
         if (!isalpha((unsigned char)after) && after != '_')
             break;

@@ -130,6 +130,30 @@ static enum expr_status known_text(struct expr_value *ret, bool is_known, const 
     return EXPR_OK;
 }
 
+/* Of another role: its number of workers, or the address of a node that it has workers on. */
+static enum expr_status look_up_role(struct eval *v, const struct expr *e, struct expr_value *ret)
+{
+    const struct expr_context *c = v->ctx;
+    const struct spec *spec = c->spec;
+    uint32_t index;
+    const char *name = expr_role_of(e->whole, v->arena, &index);
+    uint32_t role = role_find(spec, name);
+    if (role == SPEC_NO_ROLE)
+        return failed(v, e, "there is no role \"%s\"", name);
+    const struct expr_role *placed = c->roles ? &c->roles[role] : NULL;
+    if (e->name == NAME_ROLE_COUNT) {
+        const struct spec_role *r = &spec->roles[role];
+        return placed && placed->counted ? known(ret, true, placed->count) : known(ret, r->counted, r->count);
+    }
+    if (!placed)
+        return EXPR_LATE;
+    if (index >= placed->node_count)
+        return failed(v, e, "role \"%s\" is on %u node%s", name, placed->node_count,
+                      placed->node_count == 1 ? "" : "s");
+    return known_text(ret, c->address_of != NULL,
+                      c->address_of ? c->address_of(c->address_arg, placed->nodes[index]) : NULL);
+}
+
 static enum expr_status look_up(struct eval *v, const struct expr *e, struct expr_value *ret)
 {
     const struct expr_context *c = v->ctx;
@@ -160,6 +184,19 @@ static enum expr_status look_up(struct eval *v, const struct expr *e, struct exp
         return known(ret, c->has_rank, c->world_size);
     case NAME_LOCAL_WORLD_SIZE:
         return known(ret, c->has_rank, c->local_world_size);
+    case NAME_ROLE:
+        return known_text(ret, c->role != NULL, c->role);
+    case NAME_ROLE_RANK:
+        return known(ret, c->role != NULL, c->role_rank);
+    case NAME_ROLE_SIZE:
+        return known(ret, c->role != NULL, c->role_size);
+    case NAME_PEER_RANK:
+        return known(ret, c->has_peer, c->peer_rank);
+    case NAME_PEER_ADDRESS:
+        return known_text(ret, c->has_peer, c->peer_address);
+    case NAME_ROLE_COUNT:
+    case NAME_ROLE_ADDRESS:
+        return look_up_role(v, e, ret);
     case NAME_UNKNOWN:
         break;
     }

@@ -49,10 +49,9 @@ static void check_there(const struct rules *r, struct place place, const char *w
         diagnostic_hint(d, "did you mean %.*s%s?", slash ? (int)(slash + 1 - path) : 0, path, near);
 }
 
-static void check_script(const struct rules *r)
+static void check_script(const struct rules *r, const struct spec_entrypoint *e)
 {
     struct load *l = r->l;
-    const struct spec_entrypoint *e = &l->spec->entrypoint;
     struct expr_context ctx = {.spec = l->spec};
     struct error err = ERROR_INIT;
     const char *path = NULL;
@@ -171,7 +170,9 @@ void rules_check(struct load *l)
     if (l->spec->host_count == 0 && !l->spec->this_machine)
         return;
     const struct rules r = rules_of(l);
-    check_script(&r);
+    check_script(&r, &l->spec->entrypoint);
+    for (size_t i = 0; i < l->spec->role_count; i++)
+        check_script(&r, &l->spec->roles[i].entrypoint);
     for (size_t i = 0; i < l->spec->setup_count; i++)
         check_item(&r, &l->spec->setup[i]);
 }

@@ -1,0 +1,101 @@
+/* What crosses roles: who waits for whom, who is left to end, which launcher starts them; then where they are placed and
+ * what the job requires. */
+#include "internal.h"
+
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+/* ---- after ---- */
+
+static size_t waits_for(const struct spec_role *r, const bool *settled)
+{
+    size_t k = 0;
+    while (settled[r->after[k].role])
+        k++;
+    return r->after[k].role;
+}
+
+/* The roles that wait for each other in a ring, told once. */
+static void check_rings(struct load *l)
+{
+    const struct spec *spec = l->spec;
+    bool settled[64] = {false}, moved = true;
+    while (moved) { /* a role is settled once all that it waits for are */
+        moved = false;
+        for (size_t i = 0; i < spec->role_count; i++) {
+            const struct spec_role *r = &spec->roles[i];
+            bool free = !settled[i];
+            for (size_t k = 0; k < r->after_count; k++)
+                free = free && settled[r->after[k].role];
+            settled[i] = settled[i] || free;
+            moved = moved || free;
+        }
+    }
+    size_t at = 0;
+    while (at < spec->role_count && settled[at])
+        at++;
+    if (at == spec->role_count)
+        return;
+    for (size_t steps = 0; steps < spec->role_count;
+         steps++) /* it may only lead to the ring: so many steps are in it */
+        at = waits_for(&spec->roles[at], settled);
+    const struct spec_role *r = &spec->roles[at];
+    fault(l, r->place, "role \"%s\" waits for \"%s\", and that, in the end, for \"%s\": they would never start",
+          r->name, spec->roles[waits_for(r, settled)].name, r->name);
+}
+
+/* A role that nothing is left of without its sidecars would end at once. */
+static void check_sidecars(struct load *l)
+{
+    const struct spec *spec = l->spec;
+    for (size_t i = 0; i < spec->role_count; i++)
+        if (!spec->roles[i].sidecar && (spec->roles[i].count > 0 || !spec->roles[i].counted))
+            return;
+    bool any = false;
+    for (size_t i = 0; i < spec->role_count; i++)
+        any = any || spec->roles[i].count > 0;
+    diagnostic_hint(fault(l, place_of(doc_get(l->root, "roles")),
+                          any ? "all roles with workers are sidecars" : "no role has workers"),
+                    "the job ends when all roles but the sidecars have ended");
+}
+
+static void check_launcher(struct load *l)
+{
+    const struct spec_distributed *d = &l->spec->distributed;
+    const struct doc_node *node = doc_get(doc_get(l->root, "distributed"), "launcher");
+    if (d->launcher != LAUNCHER_NATIVE)
+        diagnostic_hint(fault(l, place_of(node), "launcher %s starts one kind of worker, and there are roles",
+                              spec_launchers[d->launcher]),
+                        "launcher: native starts them");
+}
+
+static void check_pattern(struct load *l, const struct spec_role *r)
+{
+    int code;
+    PCRE2_SIZE at;
+    char text[120];
+    if (r->ready.kind != READY_LOG || !r->ready.what.text)
+        return;
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)r->ready.what.text, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &at, NULL);
+    if (compiled) {
+        pcre2_code_free(compiled);
+        return;
+    }
+    pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
+    fault(l, r->ready.what.place, "the pattern cannot be read at byte %zu: %s", (size_t)at, text);
+}
+
+void roles_check(struct load *l)
+{
+    struct spec *spec = l->spec;
+    check_rings(l);
+    check_sidecars(l);
+    check_launcher(l);
+    for (size_t i = 0; i < spec->role_count; i++)
+        check_pattern(l, &spec->roles[i]);
+    if (!l->hosts_failed && spec->host_count >= spec->nnodes && spec->nnodes > 0)
+        roles_place(l);
+}
