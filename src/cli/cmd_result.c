@@ -118,7 +118,11 @@ static int put_one(const char *folder, const struct ranks *ranks, const struct s
         if (ranks->items[i] == rank)
             return put_value(folder, rank, ret, err);
     error_set(err, ERROR_USAGE, "run %s has no result of rank %u", run->id, rank);
-    error_hint(err, "there are %zu, of rank %u to %u", ranks->count, ranks->items[0], ranks->items[ranks->count - 1]);
+    if (ranks->count == 1)
+        error_hint(err, "there is one of rank %u", ranks->items[0]);
+    else
+        error_hint(err, "there are %zu, of rank %u to %u", ranks->count, ranks->items[0],
+                   ranks->items[ranks->count - 1]);
     return -1;
 }
 
