@@ -3,7 +3,6 @@
 The wheels are made here, and a package with a build backend of its own, so that nothing comes over the network.
 """
 import http.server
-import json
 import os
 import shutil
 import stat
@@ -141,6 +140,7 @@ def test_an_edit_redoes_what_it_must_and_no_more(box, wheels, folder):
     assert "2.0" in box.run("logs", "job.yaml").ok().out
 
 
+@pytest.mark.slow
 def test_what_a_later_package_changed_is_done_again(box, wheels, folder):
     """beta 2 comes with the first item, the second wants beta<2; when the first is redone with beta 2, the second notices."""
     spec = spec_of(box, requirements=["requirements.txt"], setup=[{"name": "extra", "pip": ["delta"]}])
@@ -238,7 +238,10 @@ class Index(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
 
     def log_message(self, *args):
         pass
@@ -261,10 +264,12 @@ def test_retry(box, wheels, folder, index):
     index.refuse = 1
     spec = spec_of(box, setup=[{"name": "twice", "pip": ["alpha"], "index_url": f"http://{index.url}",
                                 "retry": {"times": 2, "backoff": "10ms"}}])
-    result = box.run("--json", spec, env={"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "PIP_RETRIES": "0"}).ok()
+    env = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "PIP_RETRIES": "0", "UV_HTTP_RETRIES": "0"}
+    result = box.run("--json", spec, env=env).ok()
     assert started(result).count("twice") == 2
 
 
+@pytest.mark.slow
 def test_a_password_of_an_index_stays_a_secret(box, wheels, folder, index):
     index.password = "Basic dTpzZXNhbWUtb3Blbg=="  # u:sesame-open
     spec = spec_of(box, secrets=[{"name": "INDEX", "to": "PIP_INDEX_URL"}], setup=[{"name": "private", "pip": ["alpha"]}])
@@ -295,6 +300,7 @@ def test_killed_while_a_package_is_built(box, wheels, folder):
     assert built.read_text() == "gamma\n"  # once: it was attached to, not done again
 
 
+@pytest.mark.slow
 def test_everything_is_killed_while_a_package_is_built(box, wheels, folder):
     gate = box.dir / "gate"
     os.mkfifo(gate)
@@ -333,6 +339,7 @@ def no_uv(box):
     return {"PATH": ":".join(folders)}
 
 
+@pytest.mark.slow
 def test_without_ensurepip_the_pip_outside_serves(box, wheels, folder):
     python = broken_interpreter(box, '"-m venv --without-pip"*) ;;\n    "-m venv"*'.replace(") ;;", ") exec " + real_python() + ' "$@" ;;'))
     for system in (True, False):
