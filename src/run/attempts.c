@@ -230,9 +230,8 @@ static void note_cause(struct run *r, const struct plan_step *step, uint32_t nod
     res->cause = record->cause;
     res->cause_value = record->value;
     res->cause_rank = record->cause_rank;
-    res->cause_has_rank =
-        step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present &&
-        record->cause_rank != WIRE_NO_RANK && r->cause_outcome != OUTCOME_UNKNOWN;
+    res->cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present &&
+                          record->cause_rank != WIRE_NO_RANK && r->cause_outcome != OUTCOME_UNKNOWN;
     res->cause_generation = r->generation;
     res->cause_tail = arena_strdup(r->arena, record->tail);
 }
@@ -281,7 +280,10 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
                  bool adopted)
 {
     struct run_task *t = run_task(r, step, node);
+    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, node);
     memcpy(t->attempt, record->attempt, WIRE_ID_LEN + 1);
+    if (!cell || strcmp(cell->attempt, t->attempt) != 0) /* a live one that was attached to: it never started here */
+        adopted = true;
     log_end(t->log);
     struct event e = {.outcome = record_outcome(record),
                       .adopted = adopted,
@@ -367,7 +369,7 @@ static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t
     t->idle_tries = t->bytes_done || t->removed ? 0 : t->idle_tries + 1;
     if (!step->kind->sync || !cut_off || t->idle_tries > IDLE_TRIES_MAX)
         return false;
-    t->trusted = !e->reason; /* with a reason: the node restarted, or is another */
+    transfer_trust(&r->lanes[node], step, !e->reason); /* with a reason: the node restarted, or is another */
     t->state = TASK_PENDING;
     t->reason = "it was cut off";
     lane_advance(&r->lanes[node]);
@@ -383,7 +385,7 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         return;
     if (transfer_again(r, step, node, e))
         return;
-    t->trusted = true; /* of the same boot: it ended by itself */
+    transfer_trust(&r->lanes[node], step, true); /* it ended by itself */
     if (e->outcome == OUTCOME_UNKNOWN) {
         if (step_unknown_fails(r, step, node))
             return;

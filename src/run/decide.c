@@ -210,7 +210,7 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     const struct wire_record *latest = lane_latest(lane, step);
     t->decided = true;
-    t->trusted = index_holds(lane, cell);
+    transfer_trust(lane, step, index_holds(lane, cell));
     t->reason = NULL;
     t->general = false;
     if (is_voided(r, step, cell)) {

@@ -63,11 +63,11 @@ uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node
 void homes_advance(struct run *r, uint32_t node)
 {
     if (!r->homes_known)
-        return;
+        renew(r);
     for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next) {
         if (n != node && r->lanes[n].state == LANE_SETUP)
             lane_advance(&r->lanes[n]);
-        if (!r->homes_known || r->lanes[n].home_next == n)
+        if (r->lanes[n].home_next == n)
             return;
     }
 }

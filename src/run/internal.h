@@ -235,6 +235,7 @@ void launch_check_barrier(struct run *r);
 bool launch_over(struct run *r);            /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
 /* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
 uint32_t launch_grace_ms(const struct run *r, uint32_t least);
+bool launch_has_begun(struct run *r);       /* anything of it was started, or adopted */
 bool launch_complete(struct run *r);        /* nothing of the launch and what follows it is left to do */
 void launch_task_ended(struct run *r, const struct plan_step *step);
 void launch_port(struct run *r, uint32_t free_port);

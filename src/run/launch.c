@@ -418,6 +418,11 @@ static bool has_begun(struct run *r, const struct plan_step *step)
     return false;
 }
 
+bool launch_has_begun(struct run *r)
+{
+    return has_begun(r, phase_step(r, PHASE_LAUNCH));
+}
+
 static void resume_epilog(struct run *r, const struct plan_step *epilog, bool failed)
 {
     if (failed) {

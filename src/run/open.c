@@ -140,8 +140,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 r->result.cause_value = c->cause_value;
                 r->result.cause_rank = c->cause_rank;
                 r->result.cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present &&
-                                           c->cause_rank != WIRE_NO_RANK &&
-                                           c->outcome != OUTCOME_UNKNOWN;
+                                           c->cause_rank != WIRE_NO_RANK && c->outcome != OUTCOME_UNKNOWN;
                 r->result.cause_tail = arena_strdup(r->arena, c->tail);
             } else {
                 continue;

@@ -149,7 +149,7 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
 
 bool outputs_begin(struct run *r)
 {
-    if (r->killing || r->detached || r->options.mode != RUN_EXECUTE || r->generation == 0)
+    if (r->killing || r->detached || r->options.mode != RUN_EXECUTE || !launch_has_begun(r))
         return false;
     if (r->stage != STAGE_OUTPUTS) {
         bool success = launch_over(r);

@@ -218,16 +218,31 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
     t->turn = loop_timer_create(r->loop, pump, t);
     memcpy(t->attempt, task->attempt, sizeof t->attempt);
     task->files_done = task->files_total = task->bytes_done = task->bytes_total = task->removed = 0;
-    struct wire_sync m = {
-        .attempt = task->attempt,
-        .slot = arena_strdup(arena, step->slot),
-        .key = arena_strdup(arena, step->key),
-        .name = arena_strdup(arena, sync.name),
-        .root = arena_strdup(arena, sync.root),
-        .tree = arena_strdup(arena, sync.tree->id),
-        .flags = (uint8_t)((task->trusted ? 0 : WIRE_SYNC_DISTRUST) | (sync.missing ? WIRE_SYNC_MISSING : 0))};
+    const struct wire_facts *facts = node_facts(lane->node);
+    bool trusted = facts && task->trusted_boot && str_eq(task->trusted_boot, facts->boot_id);
+    struct wire_sync m = {.attempt = task->attempt,
+                          .slot = arena_strdup(arena, step->slot),
+                          .key = arena_strdup(arena, step->key),
+                          .name = arena_strdup(arena, sync.name),
+                          .root = arena_strdup(arena, sync.root),
+                          .tree = arena_strdup(arena, sync.tree->id),
+                          .flags =
+                              (uint8_t)((trusted ? 0 : WIRE_SYNC_DISTRUST) | (sync.missing ? WIRE_SYNC_MISSING : 0))};
     node_sync(lane->node, &m);
     return 0;
+}
+
+void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust)
+{
+    struct run *r = lane->run;
+    struct run_task *task = run_task(r, step, lane->index);
+    const struct wire_facts *facts = node_facts(lane->node);
+    if (!step->kind->sync)
+        return;
+    if (!trust || !facts)
+        task->trusted_boot = NULL;
+    else if (!str_eq(task->trusted_boot, facts->boot_id))
+        task->trusted_boot = arena_strdup(r->arena, facts->boot_id);
 }
 
 void transfer_stop(struct lane *lane)

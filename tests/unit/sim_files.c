@@ -75,14 +75,14 @@ void sim_files_settle(struct node_sim *node)
 {
     for (struct sim_node_tree *t = node->home->trees; t; t = t->next)
         for (size_t i = 0; i < t->file_count; i++)
-            t->files[i].settled = true;
+            t->files[i].settled = t->files[i].settled || t->files[i].writer == node;
 }
 
 void sim_files_reboot(struct node_sim *node, uint64_t vanish)
 {
     for (struct sim_node_tree *t = node->home->trees; t; t = t->next)
         for (size_t i = 0; i < t->file_count; i++)
-            if (!t->files[i].settled && (vanish >> i % 64 & 1))
+            if (t->files[i].writer == node && !t->files[i].settled && (vanish >> i % 64 & 1))
                 t->files[i].torn = true; /* its stat data are as they were: nobody but DISTRUST can know */
 }
 
@@ -257,7 +257,7 @@ static void on_file(struct peer *p, struct wire_in *in)
     }
     s->busy = true;
     s->at = m.offset;
-    s->file = (struct sim_file){.path = xstrdup(m.path), .mode = m.mode, .size = m.size};
+    s->file = (struct sim_file){.path = xstrdup(m.path), .mode = m.mode, .size = m.size, .writer = p->node};
     memcpy(s->file.oid, m.oid, WIRE_OID_SIZE);
     take_data(p, m.data, m.len);
 }

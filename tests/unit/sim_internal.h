@@ -19,6 +19,7 @@ struct sim_file { /* of a tree that was brought, or made by the job */
     uint8_t oid[WIRE_OID_SIZE];
     uint32_t mode;
     uint64_t size, mtime_ns, inode;
+    const struct node_sim *writer; /* who has it in memory until it is settled */
     bool settled, changed, torn; /* changed: its stat data are others; torn: the power went before it was on the disk */
 };
 struct sim_part {

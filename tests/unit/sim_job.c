@@ -50,7 +50,7 @@ struct sim_job *sim_job_create(uint32_t nodes, const struct sim_script *script)
                               .setup = job->setup,
                               .nnodes = nodes};
     job->spec.distributed = (struct spec_distributed){
-        .present = true, .nnodes = nodes, .nproc = {NPROC_COUNT, 1}, .launcher = LAUNCHER_NATIVE};
+        .present = true, .nnodes = nodes, .min_nodes = nodes, .nproc = {NPROC_COUNT, 1}, .launcher = LAUNCHER_NATIVE};
     job->spec.entrypoint = (struct spec_entrypoint){.kind = ENTRY_RUN, .target = {.text = "train"}};
     job->reconnect_ms = 20000;
     job->backoff_ms = 1;

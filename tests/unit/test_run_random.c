@@ -36,6 +36,7 @@ struct world {
     bool launched[NODES_MAX];  /* in this generation */
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
     bool launch_excused, launch_ok[NODES_MAX];
+    bool launch_lost[NODES_MAX]; /* its node lost power, or was replaced, since it started there */
     bool syncs, fetches, shares; /* shares: nodes 1 and 2 have one home */
     uint32_t controllers;
     bool verbose;
@@ -110,12 +111,16 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
         *t = (struct track){.started = true, .live = true, .unsettled = true};
     } else if (strcmp(run->slot, "launch") == 0) {
         if (w->launched[node]) { /* another generation */
-            if (!w->launch_excused)
+            bool lost = false;
+            for (uint32_t n = 0; n < w->nodes; n++)
+                lost = lost || w->launch_lost[n];
+            if (!w->launch_excused && !lost)
                 violated(w, "the launch on node %u was started again without a reason", node);
             memset(w->launched, 0, sizeof w->launched);
             w->launch_excused = false;
         }
         w->launched[node] = true;
+        w->launch_lost[node] = false;
         w->launch_ok[node] = false;
     }
     if (!run->kind) /* files are brought */
@@ -183,7 +188,7 @@ static void power_cut(struct world *w, uint32_t node)
         if (w->setup[i][node].unsettled)
             w->setup[i][node].excused = true;
     }
-    w->launch_excused = true;
+    w->launch_excused = w->launch_lost[node] = true;
     sim_reboot(w->job->net, node, next(w));
 }
 
@@ -200,7 +205,7 @@ static void accident(struct world *w)
         say(w, "  node %u is replaced", node);
         for (size_t i = 0; i < SLOTS_MAX; i++)
             w->setup[i][node].excused = true;
-        w->launch_excused = true;
+        w->launch_excused = w->launch_lost[node] = true;
         sim_reinstall(w->job->net, node);
         make_outputs(w, node);
     } else {
