@@ -10,7 +10,7 @@
  * ignore file of that repository counts, and a note says so. git's configuration is read as git does, except for
  * variables GIT_DIR, GIT_INDEX_FILE and GIT_CONFIG_COUNT of the caller: they do not count.
  *
- * The store is a bare git repository (tree.git in the job's state directory, read and written through libgit2):
+ * The store is a bare git repository (the folder tree.git in the job's state directory, which git itself can read):
  * what was sent to a node can be read again, byte for byte, whatever became of the source. Many new files become one
  * pack (not compressed: speed counts), few become loose objects, files over TREE_BIG_SIZE lie beside it as
  * big/OID. Beside it too: `scan-*`, for each scanned folder a table of stat data and ids, so that an unchanged file
@@ -76,11 +76,16 @@ struct tree_scan {
 int tree_scan(struct tree_store *s, const struct tree_scan *scan, struct arena *arena, struct tree **ret,
               const char **ret_notes, struct error *err);
 
-/* The tree of a commit. ref: branch, tag, full or short commit id, refs/...; NULL = the remote's HEAD. A full commit id
- * that the store has needs no network; with offline a ref is what it was when last fetched. Credentials: ssh-agent
- * and git's own defaults for ssh; for https those in the URL's user part are refused (they would be kept in the spec),
- * a `git credential` helper is asked. Errors: ERROR_INFRA when the remote cannot be reached, ERROR_SPEC when it has
- * no such ref (with the nearest name). */
+/* The tree of a commit. ref: branch (which counts before a tag of the same name), tag, full or short commit id,
+ * refs/...; NULL = the remote's HEAD. A full commit id that the store has needs no network; with offline a ref is what
+ * it was when last fetched. Of a repository on this machine (a path, file://) the commit's files are copied; from
+ * others all that leads to the commit is fetched. ssh is the program `ssh` (or $GIT_SSH_COMMAND): its configuration,
+ * agent and keys, without questions, unknown host keys refused. For https, credentials in the URL are refused (they
+ * would be kept in the spec), `git credential fill` is asked once; certificates are verified. Submodules and contents
+ * kept with LFS are not fetched: ret_notes says so ("" = nothing, else lines); t->id is that of the files that are
+ * there. Errors: ERROR_INFRA when the remote cannot be reached, or nothing came from it for a minute; ERROR_SPEC when
+ * it has no such ref (with the nearest name); ERROR_PROTOCOL when a path in it leads elsewhere. It blocks: for a
+ * worker thread. */
 int tree_fetch(struct tree_store *s, const char *url, const char *ref, bool offline, struct arena *arena,
                struct tree **ret, char ret_commit[TREE_ID_LEN + 1], const char **ret_notes, struct error *err);
 

@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -29,6 +28,7 @@ enum {
     ADLER_SIZE = 4,
     BLOCKS = 128, /* written at once: 8 MiB */
     SLOTS_FIRST = 1024,
+    SUM_PIECE = 256 << 10, /* read at once for the checksum: what a cache holds */
     WRITE_BACK_SHIFT = 23, /* every 8 MiB the disk is put to work, so that the end waits for the last of it only */
 };
 
@@ -341,11 +341,21 @@ static int pack_finish(struct tree_batch *b, uint8_t ret_sum[TREE_OID_SIZE], str
     put32(head + 8, (uint32_t)b->count);
     if (pwrite_all(b->fd, head, sizeof head, 0) < 0)
         return error_errno(err, ERROR_IO, errno, "could not write to \"%s\"", b->path);
-    void *p = mmap(NULL, (size_t)b->end, PROT_READ, MAP_SHARED | MAP_POPULATE, b->fd, 0);
-    if (p == MAP_FAILED)
-        return error_errno(err, ERROR_IO, errno, "could not map \"%s\"", b->path);
-    sha1(p, (size_t)b->end, ret_sum);
-    (void)munmap(p, (size_t)b->end);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    CLEANUP(cleanup_free) uint8_t *piece = xmalloc(SUM_PIECE);
+    bool good = ctx && EVP_DigestInit_ex(ctx, EVP_sha1(), NULL) == 1;
+    for (uint64_t at = 0; good && at < b->end;) {
+        size_t want = b->end - at < SUM_PIECE ? (size_t)(b->end - at) : SUM_PIECE;
+        ssize_t n = pread(b->fd, piece, want, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        good = n > 0 && EVP_DigestUpdate(ctx, piece, (size_t)n) == 1;
+        at += good ? (uint64_t)n : 0;
+    }
+    good = good && EVP_DigestFinal_ex(ctx, ret_sum, NULL) == 1;
+    EVP_MD_CTX_free(ctx);
+    if (!good)
+        return error_errno(err, ERROR_IO, errno, "could not read \"%s\"", b->path);
     if (pwrite_all(b->fd, ret_sum, TREE_OID_SIZE, b->end) < 0)
         return error_errno(err, ERROR_IO, errno, "could not write to \"%s\"", b->path);
     return 0;
