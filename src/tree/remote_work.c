@@ -116,8 +116,7 @@ static int download_id(struct remote_job *job, git_repository *repository, git_r
 static int keep(struct remote_job *job, git_repository *repository)
 {
     CLEANUP(cleanup_free)
-    char *memory = remote_memory(job->url, job->ref),
-         *name = xasprintf("refs/fetched/%s", memory);
+    char *memory = remote_memory(job->url, job->ref), *name = xasprintf("refs/fetched/%s", memory);
     git_reference *kept = NULL;
     git_oid id;
     int rc = git_oid_fromstr(&id, job->commit);
