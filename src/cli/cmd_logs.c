@@ -113,15 +113,15 @@ const struct cli_command cmd_attach_command = {
 
 /* ---- cancel ---- */
 
-/* With a live controller: ask it, and wait until it has closed the run. */
+/* With a live controller: ask it, and wait until it has closed the run. -1: it went away without that. */
 static int ask_controller(struct cli *c, struct journal *j, const char *id)
 {
     struct error err = ERROR_INIT;
     if (journal_request(j, "cancel", &err) < 0)
-        return fail(c, &err);
+        return err.code == ERROR_USAGE ? -1 : fail(c, &err);
     for (;;) {
         const struct state_run *run = state_run_find(journal_state(j), id);
-        if (!run || run->status != RUN_OPEN || !journal_holder(j, NULL, NULL)) {
+        if (!run || run->status != RUN_OPEN) {
             if (!c->given[OPT_QUIET])
                 fprintf(stderr, "rhrun: run %s: %s\n", id,
                         run && run->message ? run->message
@@ -129,10 +129,14 @@ static int ask_controller(struct cli *c, struct journal *j, const char *id)
                                             : "gone");
             return 0;
         }
-        struct timespec pause = {0, 50000000};
+        bool held = journal_holder(j, NULL, NULL);
+        struct timespec pause = {0, held ? 50000000 : 0};
         nanosleep(&pause, NULL);
-        if (journal_refresh(j, &err) < 0)
+        if (journal_refresh(j, &err) < 0) /* after the look at the holder: it may have closed the run before it ended */
             return fail(c, &err);
+        run = state_run_find(journal_state(j), id);
+        if (!held && run && run->status == RUN_OPEN)
+            return -1;
     }
 }
 
@@ -187,12 +191,12 @@ static int cmd_cancel(struct cli *c)
         journal_close(j);
         return 0;
     }
-    int rc;
-    if (journal_holder(j, NULL, NULL)) {
-        rc = ask_controller(c, j, id);
+    int rc = journal_holder(j, NULL, NULL) ? ask_controller(c, j, id) : -1;
+    if (rc >= 0) {
         journal_close(j);
         return rc;
     }
+    run = state_run_find(journal_state(j), id);
     /* its params and arguments, as when it was opened */
     struct doc *doc;
     struct diagnostics d = {0};

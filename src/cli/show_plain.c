@@ -96,6 +96,8 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
         if (e->reason)
             plain_note(b, plan, e);
         break;
+    case EVENT_RULE:
+    case EVENT_METRICS:
     case EVENT_RUN_CLOSED:
     case EVENT_NODE_BOUND:
     case EVENT_FINISHED:

@@ -355,6 +355,17 @@ static int read_file(void *arg, const char *path, struct buf *ret, struct error 
 
 /* ---- the whole ---- */
 
+/* Without any the state directory is not needed yet. */
+static bool has_sources(const struct spec *spec)
+{
+    bool any = spec->has_workdir || spec->file_count > 0;
+    for (size_t i = 0; i < spec->setup_count; i++)
+        any = any || spec->setup[i].item == ITEM_COPY;
+    for (size_t i = 0; i < spec->output_count; i++)
+        any = any || spec->outputs[i].restore;
+    return any;
+}
+
 int cli_sources(struct cli *c, const struct spec *spec, bool stored, struct sources **ret)
 {
     struct sources *s = xcalloc(1, sizeof *s);
@@ -367,7 +378,7 @@ int cli_sources(struct cli *c, const struct spec *spec, bool stored, struct sour
     s->plan.arg = s;
     size_t most = 1 + spec->file_count + spec->setup_count + spec->output_count * spec->nnodes;
     s->items = arena_array(c->arena, most, sizeof *s->items);
-    int rc = find_leave_out(&g, &err);
+    int rc = has_sources(spec) ? find_leave_out(&g, &err) : 0;
     if (rc == 0)
         rc = add_workdir(&g, &err);
     if (rc == 0)

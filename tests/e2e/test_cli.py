@@ -1,11 +1,12 @@
 """The commands around a run: what they print, what they mean by their exit status, and their JSON."""
 import json
 import re
+import signal
 import subprocess
 
 import pytest
 
-from harness import RHRUN, ROOT, require
+from harness import RHRUN, ROOT, processes_of, require, wait_for
 
 SPEC = """
 name: job-of-tests
@@ -262,3 +263,59 @@ def test_plan_says_which_node_could_not_be_asked(rhrun, job):
     assert "depends " in r.out and "the node could not be asked" in r.out
     assert "127.0.0.1" in r.err and "refused" in r.err
     assert "depends" not in rhrun("plan", "--offline", spec).ok().out
+
+
+def test_cancel_when_the_controller_dies_meanwhile(box, rhrun):
+    """It was asked to stop and is killed before it did: cancel goes to the nodes itself."""
+    spec = box.spec("entrypoint: {run: 'echo up; exec sleep 600'}\n")
+    r = box.start(spec)
+    r.wait_text("up")
+    r.signal(signal.SIGSTOP)
+    cancel = box.start("cancel", spec)
+    wait_for(lambda: any(p.argv[1:2] == ["cancel"] for p in processes_of(box.dir)), what="the request")
+    r.kill9()
+    cancel.wait().ok()
+    assert "cancelled" in rhrun("status", spec).ok().out
+
+
+FUNCTION = """
+workdir: src
+distributed: {nproc_per_node: 2}
+entrypoint: {function: "mod:f", kwargs: {text: "é\\"x", n: 2}}
+"""
+
+
+def test_result(box, rhrun):
+    (box.work / "src").mkdir()
+    (box.work / "src/mod.py").write_text("import os\n\ndef f(text, n):\n    return {'text': text, 'n': n * int(os.environ['RANK'])}\n")
+    spec = box.spec(FUNCTION)
+    assert "was never run" in rhrun("result", spec).expect(2).err
+    rhrun(spec).ok()
+    assert rhrun("result", spec).ok().json() == {"text": "é\"x", "n": 0}
+    assert rhrun("result", "--rank", "1").ok().json() == {"text": "é\"x", "n": 2}
+    assert rhrun("result", "--all", "--json", "last").ok().json() == {"0": {"text": "é\"x", "n": 0}, "1": {"text": "é\"x", "n": 2}}
+    assert "rank 0 to 1" in rhrun("result", "--rank", "2", spec).expect(2).err
+    assert "--all" in rhrun("result", "--rank", "1", "--all", spec).expect(2).err
+
+
+def test_result_of_what_has_none(box, rhrun):
+    plain = box.spec("entrypoint: {run: echo}\n", "plain.yaml")
+    rhrun(plain).ok()
+    assert "called no function" in rhrun("result", plain).expect(2).err
+    (box.work / "src").mkdir()
+    (box.work / "src/mod.py").write_text("def f(text, n):\n    raise ValueError('no good')\n")
+    spec = box.spec(FUNCTION)
+    r = rhrun(spec).expect(1)
+    assert "ValueError: no good" in r.err and "mod.py" in r.err, r
+    failed = rhrun("result", spec).expect(1)
+    assert "has no result" in failed.err and "failed" in failed.err and not failed.out
+
+
+def test_what_pip_said_last_stands_with_the_error(box, rhrun):
+    (box.work / "src").mkdir()
+    (box.work / "src/requirements.txt").write_text("this-is-in-no-index==1\n")
+    spec = box.spec({"workdir": "src", "requirements": "requirements.txt", "env": {"PIP_NO_INDEX": "1"}, "entrypoint": {"run": "true"}})
+    r = rhrun(spec).expect(1)
+    lines = r.err.splitlines()
+    error = next(i for i, line in enumerate(lines) if line.startswith("rhrun: error:"))
+    assert "requirements.txt" in lines[error] and any("this-is-in-no-index" in line for line in lines[error - 3:error]), r

@@ -1,0 +1,235 @@
+/* The spec of an imported command line. What rhrun says itself, and what torchrun would take and ignore, is left out. */
+#include "import.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Text that stays text: where an expression would begin, one that yields its beginning. */
+static const char *literal(struct arena *arena, const char *text)
+{
+    struct buf b = {0};
+    buf_puts(&b, "");
+    for (const char *open; (open = strstr(text, "${{")); text = open + 3) {
+        buf_append(&b, text, (size_t)(open - text));
+        buf_puts(&b, "${{ '${{' }}");
+    }
+    buf_puts(&b, text);
+    const char *ret = arena_strdup(arena, b.data);
+    buf_free(&b);
+    return ret;
+}
+
+/* Numbers without quotes, as one would write them. */
+static struct doc_node *scalar(struct arena *arena, const char *text)
+{
+    struct doc_node *node = doc_new_plain(arena, text);
+    bool number = (node->type == DOC_INT || node->type == DOC_FLOAT) && str_eq(node->text, text);
+    return number ? node : doc_new_string(arena, literal(arena, text));
+}
+
+/* "a,b": items, where a doubled comma may be one within an item. */
+static struct doc_node *list(struct arena *arena, const char *text, bool doubled)
+{
+    struct doc_node *array = doc_new_array(arena);
+    struct buf item = {0};
+    for (const char *p = text;; p++) {
+        if (*p == ',' && doubled && p[1] == ',') {
+            buf_putc(&item, *p++);
+        } else if (*p == ',' || !*p) {
+            buf_puts(&item, "");
+            doc_append(arena, array, scalar(arena, item.data));
+            buf_clear(&item);
+        } else {
+            buf_putc(&item, *p);
+        }
+        if (!*p)
+            break;
+    }
+    buf_free(&item);
+    return array;
+}
+
+static struct doc_node *map(struct arena *arena, const char *text)
+{
+    struct doc_node *object = doc_new_object(arena);
+    while (*text) {
+        size_t len = strcspn(text, ",");
+        const char *pair = arena_strndup(arena, text, len);
+        size_t name = strcspn(pair, "=");
+        if (strncmp(pair, "is_host", name) != 0 || name != 7) /* rhrun's own to say */
+            doc_set(arena, object, arena_strndup(arena, pair, name), scalar(arena, pair[name] ? pair + name + 1 : ""));
+        text += len + (text[len] == ',');
+    }
+    return object;
+}
+
+static struct doc_node *value_node(struct arena *arena, const struct torchrun_flag *flag, const char *value)
+{
+    switch (flag->type) {
+    case TORCHRUN_BOOLEAN:
+        return doc_new_bool(arena, true);
+    case TORCHRUN_RANKS:
+    case TORCHRUN_SIGNALS:
+    case TORCHRUN_LIST:
+        return list(arena, value, flag->type == TORCHRUN_LIST);
+    case TORCHRUN_MAP:
+        return map(arena, value);
+    case TORCHRUN_INTEGER:
+    case TORCHRUN_NUMBER:
+    case TORCHRUN_CHOICE:
+    case TORCHRUN_STD:
+        return scalar(arena, value);
+    case TORCHRUN_STRING:
+        break;
+    }
+    return str_eq(flag->name, "nnodes") || str_eq(flag->name, "nproc_per_node")
+               ? scalar(arena, value)
+               : doc_new_string(arena, literal(arena, value));
+}
+
+/* ---- what is left out ---- */
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    for (; *names; names++)
+        if (str_eq(name, *names))
+            return true;
+    return false;
+}
+
+/* Why the flag does not come along, or NULL. */
+static const char *left_out(const struct import *im, const struct torchrun_flag *flag)
+{
+    static const char *const replaced[] = {"rdzv_backend", "rdzv_endpoint", "rdzv_id", NULL};
+    static const char *const masters[] = {"master_addr", "master_port", NULL};
+    static const char *const of_tee[] = {"duplicate_stdout_filters", "duplicate_stderr_filters",
+                                         "log_line_prefix_template", NULL};
+    const char *backend = import_value(im, "rdzv_backend"), *name = flag->name;
+    bool etcd = backend && str_starts(backend, "etcd");
+    if (str_eq(name, "node_rank"))
+        return "a host's place in the list";
+    if (flag->origin == TORCHRUN_OWN)
+        return NULL; /* the form of entrypoint */
+    if (import_value(im, "standalone") && (is_one_of(name, replaced) || is_one_of(name, masters)))
+        return "standalone replaces it";
+    if (is_one_of(name, masters) && backend && !str_eq(backend, "static"))
+        return "torchrun uses it with static only";
+    if (str_eq(name, "rdzv_id"))
+        return "by itself one of its own for each run";
+    if (is_one_of(name, masters) || str_eq(name, "local_addr") || (str_eq(name, "rdzv_endpoint") && !etcd))
+        return "by itself the first node, the node's address and a free port";
+    if (is_one_of(name, of_tee) && !import_value(im, "tee"))
+        return "torchrun does nothing with it without --tee";
+    if (str_eq(name, "start_method") && !import_value(im, "run_path"))
+        return "torchrun does nothing with it without --run_path";
+    return NULL;
+}
+
+/* torchrun waits for MAX with static, and a range of one number is that number. */
+static const char *nodes_of(const struct import *im, const char *value)
+{
+    const char *backend = import_value(im, "rdzv_backend"), *colon = strchr(value, ':');
+    bool is_static = (!backend || str_eq(backend, "static")) && !import_value(im, "standalone");
+    bool same = colon && strlen(colon + 1) == (size_t)(colon - value) &&
+                strncmp(value, colon + 1, (size_t)(colon - value)) == 0;
+    return colon && (is_static || same) ? colon + 1 : value;
+}
+
+/* ---- the document ---- */
+
+static struct doc_node *distributed(const struct import *im, struct buf *comments)
+{
+    struct arena *arena = im->arena;
+    struct doc_node *object = doc_new_object(arena);
+    doc_set(arena, object, "launcher", doc_new_string(arena, "torchrun"));
+    for (const struct torchrun_flag *f = torchrun_flags; f->name; f++) {
+        const char *value = import_value(im, f->name), *why = value ? left_out(im, f) : NULL;
+        if (!value)
+            continue;
+        if (why) {
+            buf_printf(comments, "# --%s%s%s: left out: %s\n", f->name, *value ? "=" : "", value, why);
+            continue;
+        }
+        if (f->origin == TORCHRUN_OWN)
+            continue;
+        if (str_eq(f->name, "nnodes"))
+            value = nodes_of(im, value);
+        doc_set(arena, object, f->name, value_node(arena, f, value));
+    }
+    return object;
+}
+
+static struct doc_node *entrypoint(const struct import *im)
+{
+    struct arena *arena = im->arena;
+    struct doc_node *object = doc_new_object(arena), *args = doc_new_array(arena);
+    bool module = import_value(im, "module") != NULL, program = import_value(im, "no_python") != NULL;
+    if (program) {
+        struct doc_node *command = doc_new_array(arena);
+        doc_append(arena, command, doc_new_string(arena, literal(arena, im->target)));
+        doc_set(arena, object, "command", command);
+    } else {
+        doc_set(arena, object, module ? "module" : "script", doc_new_string(arena, literal(arena, im->target)));
+    }
+    for (size_t i = 0; i < im->arg_count; i++)
+        doc_append(arena, args, scalar(arena, im->args[i]));
+    if (im->arg_count > 0)
+        doc_set(arena, object, "args", args);
+    return object;
+}
+
+/* "train" of "src/train.py" and of "package.train". */
+static const char *job_name(const struct import *im)
+{
+    const char *slash = strrchr(im->target, '/'), *base = slash ? slash + 1 : im->target;
+    size_t len = strlen(base);
+    if (str_ends(base, ".py"))
+        len -= 3;
+    const char *dot = import_value(im, "module") ? strrchr(base, '.') : NULL;
+    if (dot && dot[1]) {
+        len -= (size_t)(dot + 1 - base);
+        base = dot + 1;
+    }
+    struct buf b = {0};
+    buf_puts(&b, "");
+    for (size_t i = 0; i < len && b.len < 100; i++)
+        if (isalnum((unsigned char)base[i]) || (b.len > 0 && strchr("_-.", base[i])))
+            buf_putc(&b, base[i]);
+    const char *ret = arena_strdup(im->arena, b.len ? b.data : "job");
+    buf_free(&b);
+    return ret;
+}
+
+void import_write(const struct import *im, struct buf *ret)
+{
+    struct arena *arena = im->arena;
+    struct doc_node *root = doc_new_object(arena);
+    struct buf comments = {0};
+    doc_set(arena, root, "name", doc_new_string(arena, job_name(im)));
+    if (im->python) {
+        struct doc_node *python = doc_new_object(arena);
+        doc_set(arena, python, "interpreter", doc_new_string(arena, literal(arena, im->python)));
+        doc_set(arena, root, "python", python);
+    }
+    if (im->env_count > 0) {
+        struct doc_node *env = doc_new_object(arena);
+        for (size_t i = 0; i < im->env_count; i++) {
+            size_t len = strcspn(im->env[i], "=");
+            doc_set(arena, env, arena_strndup(arena, im->env[i], len),
+                    doc_new_string(arena, literal(arena, im->env[i] + len + 1)));
+        }
+        doc_set(arena, root, "env", env);
+    }
+    doc_set(arena, root, "distributed", distributed(im, &comments));
+    doc_set(arena, root, "entrypoint", entrypoint(im));
+    if (im->legacy)
+        buf_puts(
+            &comments,
+            "# torch.distributed.launch gave the program --local-rank=N; torchrun does not: it is in LOCAL_RANK\n");
+    buf_puts(ret, "# cluster: {hosts: [...]} says where; without it all nodes are on this machine\n");
+    if (comments.len > 0)
+        buf_puts(ret, comments.data);
+    doc_to_yaml(root, ret);
+    buf_free(&comments);
+}
