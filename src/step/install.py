@@ -15,8 +15,10 @@ import os
 import re
 import shutil
 import site
+import socket
 import subprocess
 import sysconfig
+import urllib.parse
 
 try:
     from importlib import metadata
@@ -257,6 +259,20 @@ def tool(now):
     sys.exit("rhrun: %s has no pip, and there is no uv (apt-get install python3-pip python3-venv)" % sys.executable)
 
 
+def unreachable():
+    """After a failure: which of the indexes that were named does not even answer?"""
+    urls = ([item["index_url"]] if item.get("index_url") else []) + item.get("extra_index_url", [])
+    for url in urls + [link for link in item.get("find_links", []) if "://" in link]:
+        where = urllib.parse.urlsplit(url)
+        if where.scheme not in ("http", "https") or any(k.lower() == where.scheme + "_proxy" for k in os.environ):
+            continue
+        try:
+            socket.create_connection((where.hostname, where.port or (443 if where.scheme == "https" else 80)), 5).close()
+        except (OSError, UnicodeError) as e:
+            print("rhrun: the package index %s://%s cannot be reached from this node: %s" %
+                  (where.scheme, where.netloc.rpartition("@")[2], e.strerror or e), file=sys.stderr)
+
+
 def main():
     now = dists()
     versions = as_installed(now)
@@ -275,6 +291,7 @@ def main():
     except OSError:
         pass
     if status:
+        unreachable()
         return status if status > 0 else 128 - status
     importlib.invalidate_caches()
     site.main()  # folders and .pth files that came just now

@@ -214,6 +214,7 @@ def test_an_index_that_cannot_be_reached(box, wheels, folder):
     spec = spec_of(box, setup=[{"name": "away", "pip": ["nonesuch"], "index_url": "http://127.0.0.1:9/simple"}])
     result = box.run(spec, env={"PIP_NO_INDEX": None, "PIP_RETRIES": "0"}).expect(1)
     assert "away" in result.err and "nonesuch" in result.err, result
+    assert "the package index http://127.0.0.1:9 cannot be reached from this node" in result.err, result
 
 
 # ---- an index that wants to be asked twice, and with a password ----
