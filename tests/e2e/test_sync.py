@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from harness import wait_for
+from harness import ROOT, wait_for
 
 SEED = int(os.environ.get("RHRUN_TEST_SEED", random.randrange(1 << 30)))
 CRASHES = int(os.environ.get("RHRUN_TEST_SYNC_CRASHES", 8))
@@ -301,13 +301,14 @@ def test_variants_have_their_own_folders(box, rhrun, fleet, src):
 
 def test_nodes_that_share_a_home_get_it_once(box, rhrun, fleet, src):
     f = fleet(3, shared_home=True)
+    shutil.copytree(ROOT / "specs/examples/hf", src, dirs_exist_ok=True)
     many(src, 20, 3000, 5)
     put(box.work, "one", "1")
-    r = rhrun("--json", spec_of(box, f, files=[{"from": "one", "to": "extra/one"}],
-                                entrypoint={"run": "cat d0/e0/f0.bin extra/one >/dev/null"})).ok()
-    for step in ("sync", "files-1"):
+    r = rhrun("--json", spec_of(box, f, files=[{"from": "one", "to": "extra/one"}], packages="./", distributed={"nproc_per_node": 1},
+                                entrypoint={"run": "cat d0/e0/f0.bin extra/one >/dev/null; pip show tinylm"})).ok()
+    for step in ("sync", "files-1", "python", "pip:./"):
         assert len([s for s in started(r) if s[0] == step]) == 1, started(r)
-    there = files_below(working_dir(f.home(1)))
+    there = {p: e for p, e in files_below(working_dir(f.home(1))).items() if b"__pycache__" not in p}
     assert there.pop(b"extra/one") and there == files_below(src)
 
 
