@@ -13,8 +13,10 @@
 #define RHRUN_STATE_H
 
 #include "rhrun/base.h"
+#include "rhrun/spec.h"
 
 enum {
+    EVENT_METRICS_MAX = 65536,   /* values of one event, and of a run */
     EVENT_NODE_MAX = 65536,      /* slots of a plan, and attempts of one event */
     EVENT_JSON_MAX = 256 << 20,  /* bytes of one event's JSON */
 };
@@ -26,11 +28,15 @@ enum event_type {
     EVENT_STARTED,        /* attempts[]: all attempts of one decision (a launch generation has one per node) */
     EVENT_FINISHED,       /* attempt ended: outcome and cause, or adopted from the node's ledger */
     EVENT_SETTLED,        /* node: its ledger and files are on disk (boot_id at that time) */
-    EVENT_RESTART,        /* generation, reason: the launch starts again (counted in restarts) */
+    EVENT_RESTART,        /* generation, reason, rule, uncounted, backoff_ms: the launch starts again (counted in restarts) */
     EVENT_REISSUE,        /* generation, reason: the launch starts again, not counted as a restart */
     EVENT_CANCELLING,     /* reason: the run is being stopped */
     EVENT_RUN_CLOSED,     /* status, exit_status, message */
     EVENT_NOTE,           /* message: for people (node lost, reconnected, ...); changes no state */
+    EVENT_RULE,           /* a failure rule counted: rule, rule_id, action, generation, node, cause_rank, reason, line, left,
+                             backoff_ms; before what it causes. fail and restart are the verdict on the generation */
+    EVENT_METRICS,        /* metrics[]: the latest values, of those that changed */
+    EVENT_LAST = EVENT_METRICS,
 };
 
 enum outcome {
@@ -55,6 +61,13 @@ struct event_attempt {
     uint32_t node;
 };
 
+struct event_metric {
+    const char *name, *value; /* value: "0.25", "nan", "-inf" */
+    uint32_t rank;            /* UINT32_MAX: of a launcher */
+    uint64_t count;           /* how many there were so far */
+};
+#define EVENT_UNBOUNDED UINT32_MAX /* of `left`: the rule has no budget of its own; left out in JSON */
+
 struct event {
     enum event_type type;
     uint64_t seq;     /* given by the journal */
@@ -66,13 +79,13 @@ struct event {
     uint32_t flags, node_count;
     const char *const *voids; /* "scope\tstep": cells that this run redoes whatever they hold */
     uint32_t void_count;
-    /* NODE_BOUND, FINISHED, SETTLED, NOTE */
+    /* NODE_BOUND, FINISHED, SETTLED, NOTE, RULE */
     uint32_t node;
     const char *host, *install, *boot_id, *facts_json;
     /* STARTED */
     const struct event_attempt *attempts;
     uint32_t attempt_count;
-    /* STARTED, RESTART, REISSUE: number of the launch generation, 1-based; 0 = no launch */
+    /* STARTED, RESTART, REISSUE, RULE: number of the launch generation, 1-based; 0 = no launch */
     uint32_t generation;
     const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port"}, for RUNs that are sent again */
     /* FINISHED */
@@ -84,7 +97,18 @@ struct event {
     uint32_t cause_rank;
     const char *tail;         /* last lines */
     uint64_t duration_ms, log_bytes;
-    /* RESTART, REISSUE, CANCELLING, RUN_CLOSED, NOTE */
+    /* RULE, RESTART */
+    uint32_t rule;        /* its number in failure_rules, from 1; RESTART: 0 = none matched */
+    const char *rule_id;  /* spec_rule.id */
+    const char *action;   /* of spec_actions */
+    const char *line;     /* that was printed, cut, or NULL */
+    uint32_t left;        /* of the rule's budget; EVENT_UNBOUNDED */
+    bool uncounted;       /* RESTART: not counted against max_restarts, but by the rule's own budget */
+    uint64_t backoff_ms;  /* before the next generation */
+    /* METRICS */
+    const struct event_metric *metrics;
+    uint32_t metric_count;
+    /* RESTART, REISSUE, CANCELLING, RUN_CLOSED, NOTE, RULE */
     const char *reason;
     enum run_status status;
     int32_t exit_status;
@@ -107,10 +131,34 @@ struct state_node {
     const char *host, *install, *boot_id, *facts_json; /* as last bound; NULL = never */
     uint64_t bound_ms;
 };
+struct state_rule { /* of failure_rules, as far as it counted in a run */
+    const char *id;
+    uint32_t number, times;
+    const char *action, *reason; /* of the last time */
+};
+struct state_verdict { /* fail or restart, by a rule, on the generation of that number; 0 = none yet */
+    uint32_t generation, rule, left, node, rank;
+    enum spec_action action;
+    const char *reason, *line;
+    uint64_t backoff_ms;
+};
+struct state_metric {
+    const char *name;
+    char value[32]; /* in place: kept strings are never freed, and these are ever new */
+    uint32_t rank;
+    uint64_t count, time_ms;
+};
 struct state_run {
     const char *id, *variant, *spec_path, *spec_hash, *plan_hash, *params_json, *args_json, *from_step, *message;
     const char *bind_json; /* of the latest launch generation */
-    uint32_t flags, node_count, restarts, generation;
+    uint32_t flags, node_count, generation;
+    uint32_t restarts;      /* all of them */
+    uint32_t own_restarts;  /* of these, by rules with a budget of their own: not counted against max_restarts */
+    uint64_t resume_ms;     /* the next generation does not start before: end of a backoff */
+    struct state_rule *rules;
+    struct state_verdict verdict; /* the latest */
+    struct state_metric *metrics;
+    uint32_t rule_count, metric_count;
     enum run_status status;
     int32_t exit_status;
     bool cancelling;
@@ -140,6 +188,30 @@ const struct state_cell *state_cell_by_attempt(const struct state *s, const char
 const struct state_run *state_run_find(const struct state *s, const char *id);
 const struct state_run *state_run_open(const struct state *s);                        /* the unfinished one, or NULL */
 const struct state_run *state_run_latest(const struct state *s, const char *variant); /* NULL variant = any */
+
+/* ---- failure rules ---- */
+/* What happened, as rules match it. */
+struct state_happening {
+    enum spec_subject subject;
+    uint32_t role;          /* of the worker: index in spec.roles */
+    bool is_line;           /* of a worker: it printed a line; else it ended, and not well */
+    uint32_t status, signal; /* of an end; both 0: neither (it could not be started, its outcome is unknown) */
+    const bool *seen;       /* [rule]: the line has its pattern; of an end, the worker has printed such a line in this
+                               generation. NULL: none */
+};
+struct state_decision {
+    uint32_t rule;          /* index; UINT32_MAX: none matched */
+    enum spec_action action; /* without a rule: of an end, RESTART while max_restarts allows, else FAIL; a line: IGNORE */
+    bool own;               /* it takes from the rule's own budget */
+    uint32_t used, left;    /* times the rule counted, with this one, and what is left of its budget; or EVENT_UNBOUNDED */
+    uint64_t backoff_ms;
+};
+/* Pure: the first rule that matches and has something left of its budget. A rule with a pattern alone is about lines; with
+ * exit_status or signal too, about ends. used[rule]: how often each counted in this run. restarts_left: of max_restarts. */
+void state_decide(const struct spec_rule *rules, size_t count, const uint32_t *used, uint32_t restarts_left,
+                  const struct state_happening *what, struct state_decision *ret);
+/* used[] of the rules from what the run has recorded of them. */
+void state_rules_used(const struct state_run *run, const struct spec_rule *rules, size_t count, uint32_t *ret);
 
 /* JSON: one object; keys as the fields above, only those that the type has; "type" is the lower-case name
  * (run_opened, ...); NULL strings are left out; outcome, status and flags are written by name; what is JSON in a

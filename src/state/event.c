@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define T(name) (1u << EVENT_##name)
-#define ALL ((T(NOTE) << 1) - 2)
+#define ALL ((T(LAST) << 1) - 2)
 #define EVENT(field, kind, types, required)                          \
     {                                                                \
 #field, kind, types, required, offsetof(struct event, field) \
@@ -14,6 +14,10 @@
 #define ATTEMPT(field, kind, required)                                     \
     {                                                                      \
 #field, kind, ALL, required, offsetof(struct event_attempt, field) \
+    }
+#define METRIC(field, kind)                                          \
+    {                                                                \
+#field, kind, ALL, ALL, offsetof(struct event_metric, field) \
     }
 
 /* In the order in which they are written. */
@@ -34,13 +38,21 @@ const struct field event_fields[] = {
     EVENT(params_json, FIELD_STRING, T(RUN_OPENED), 0),
     EVENT(from_step, FIELD_STRING, T(RUN_OPENED), 0),
     EVENT(spec_text, FIELD_STRING, T(RUN_OPENED), 0),
-    EVENT(node, FIELD_NODE, T(NODE_BOUND) | T(FINISHED) | T(SETTLED) | T(NOTE),
+    EVENT(node, FIELD_NODE, T(NODE_BOUND) | T(FINISHED) | T(SETTLED) | T(NOTE) | T(RULE),
           T(NODE_BOUND) | T(FINISHED) | T(SETTLED)),
     EVENT(host, FIELD_STRING, T(NODE_BOUND), 0),
     EVENT(install, FIELD_STRING, T(NODE_BOUND), T(NODE_BOUND)),
     EVENT(boot_id, FIELD_STRING, T(NODE_BOUND) | T(SETTLED), T(NODE_BOUND)),
     EVENT(facts_json, FIELD_STRING, T(NODE_BOUND), 0),
-    EVENT(generation, FIELD_U32, T(STARTED) | T(RESTART) | T(REISSUE), 0),
+    EVENT(generation, FIELD_U32, T(STARTED) | T(RESTART) | T(REISSUE) | T(RULE), 0),
+    EVENT(rule, FIELD_U32, T(RULE) | T(RESTART), T(RULE)),
+    EVENT(rule_id, FIELD_STRING, T(RULE), T(RULE)),
+    EVENT(action, FIELD_STRING, T(RULE), T(RULE)),
+    EVENT(left, FIELD_LEFT, T(RULE), 0),
+    EVENT(uncounted, FIELD_BOOL, T(RESTART), 0),
+    EVENT(backoff_ms, FIELD_U64, T(RULE) | T(RESTART), 0),
+    EVENT(line, FIELD_STRING, T(RULE), 0),
+    EVENT(metrics, FIELD_METRICS, T(METRICS), T(METRICS)),
     EVENT(bind_json, FIELD_STRING, T(STARTED), 0),
     EVENT(attempts, FIELD_ATTEMPTS, T(STARTED), T(STARTED)),
     EVENT(scope, FIELD_STRING, T(FINISHED), T(FINISHED)),
@@ -52,13 +64,13 @@ const struct field event_fields[] = {
     EVENT(adopted, FIELD_BOOL, T(FINISHED), 0),
     EVENT(cause, FIELD_U32, T(FINISHED), 0),
     EVENT(cause_value, FIELD_I32, T(FINISHED), 0),
-    EVENT(cause_rank, FIELD_U32, T(FINISHED), 0),
+    EVENT(cause_rank, FIELD_U32, T(FINISHED) | T(RULE), 0),
     EVENT(duration_ms, FIELD_U64, T(FINISHED), 0),
     EVENT(log_bytes, FIELD_U64, T(FINISHED), 0),
     EVENT(tail, FIELD_STRING, T(FINISHED), 0),
     EVENT(status, FIELD_STATUS, T(RUN_CLOSED), T(RUN_CLOSED)),
     EVENT(exit_status, FIELD_I32, T(RUN_CLOSED), 0),
-    EVENT(reason, FIELD_STRING, T(RESTART) | T(REISSUE) | T(CANCELLING) | T(RUN_CLOSED) | T(NOTE), 0),
+    EVENT(reason, FIELD_STRING, T(RESTART) | T(REISSUE) | T(CANCELLING) | T(RUN_CLOSED) | T(NOTE) | T(RULE), 0),
 };
 const size_t event_field_count = ARRAY_LEN(event_fields);
 
@@ -68,14 +80,23 @@ const struct field attempt_fields[] = {
 };
 const size_t attempt_field_count = ARRAY_LEN(attempt_fields);
 
-const char *const event_type_names[] = {"",        "run_opened", "node_bound", "started",    "finished", "settled",
-                                        "restart", "reissue",    "cancelling", "run_closed", "note",     NULL};
+const struct field metric_fields[] = {
+    METRIC(name, FIELD_STRING),
+    METRIC(rank, FIELD_U32),
+    METRIC(value, FIELD_STRING),
+    METRIC(count, FIELD_U64),
+};
+const size_t metric_field_count = ARRAY_LEN(metric_fields);
+
+const char *const event_type_names[] = {"",        "run_opened", "node_bound", "started",    "finished",
+                                        "settled", "restart",    "reissue",    "cancelling", "run_closed",
+                                        "note",    "rule",       "metrics",    NULL};
 const char *const outcome_names[] = {"none", "ok", "failed", "stopped", "timed_out", "unknown", "not_started", NULL};
 const char *const run_status_names[] = {"open", "done", "failed", "cancelled", "infra", "superseded", NULL};
 const char *const run_flag_names[] = {"again", "fresh", "from", "detach", "replace", NULL};
 
 _Static_assert(ARRAY_LEN(event_fields) < 64, "seen fields are a 64-bit mask");
-_Static_assert(ARRAY_LEN(event_type_names) == EVENT_NOTE + 2, "a name for each type");
+_Static_assert(ARRAY_LEN(event_type_names) == EVENT_LAST + 2, "a name for each type");
 _Static_assert(ARRAY_LEN(outcome_names) == OUTCOME_NOT_STARTED + 2, "a name for each outcome");
 _Static_assert(ARRAY_LEN(run_status_names) == RUN_SUPERSEDED + 2, "a name for each status");
 
@@ -154,6 +175,7 @@ static void write_value(struct buf *b, const struct field *f, const void *object
         break;
     case FIELD_U32:
     case FIELD_NODE:
+    case FIELD_LEFT:
         write_unsigned(b, *(const uint32_t *)at);
         break;
     case FIELD_I32:
@@ -192,6 +214,15 @@ static void write_value(struct buf *b, const struct field *f, const void *object
         }
         buf_putc(b, ']');
         break;
+    case FIELD_METRICS:
+        buf_putc(b, '[');
+        for (uint32_t i = 0; i < e->metric_count; i++) {
+            buf_puts(b, i ? ",{" : "{");
+            write_fields(b, metric_fields, metric_field_count, ALL, &e->metrics[i]);
+            buf_putc(b, '}');
+        }
+        buf_putc(b, ']');
+        break;
     }
 }
 
@@ -205,8 +236,8 @@ static void write_fields(struct buf *b, const struct field *fields, size_t count
             continue;
         if (f->kind == FIELD_STRING && !*(const char *const *)at)
             continue;
-        if (f->kind == FIELD_NODE && *(const uint32_t *)at == EVENT_NODE_NONE)
-            continue;
+        if ((f->kind == FIELD_NODE || f->kind == FIELD_LEFT) && *(const uint32_t *)at == UINT32_MAX)
+            continue; /* EVENT_NODE_NONE, EVENT_UNBOUNDED */
         if (b->data[b->len - 1] != '{')
             buf_putc(b, ',');
         write_string(b, f->key);
@@ -217,7 +248,7 @@ static void write_fields(struct buf *b, const struct field *fields, size_t count
 
 void event_to_json(const struct event *e, struct buf *ret)
 {
-    assert(e->type >= EVENT_RUN_OPENED && e->type <= EVENT_NOTE);
+    assert(e->type >= EVENT_RUN_OPENED && e->type <= EVENT_LAST);
     buf_puts(ret, "{\"type\":");
     write_string(ret, event_type_name(e->type));
     write_fields(ret, event_fields, event_field_count, 1u << e->type, e);

@@ -263,6 +263,29 @@ static int attempts(struct scan *s, struct event *e)
     return expect(s, ']');
 }
 
+static int metrics(struct scan *s, struct event *e)
+{
+    struct event_metric *items = NULL;
+    uint32_t n = 0;
+    if (expect(s, '[') < 0)
+        return -1;
+    if (take(s, ']'))
+        return 0;
+    do {
+        uint64_t seen;
+        if (n >= EVENT_METRICS_MAX)
+            return fault(s, "too many values");
+        items = grown(s->arena, items, n, sizeof *items);
+        if (object(s, metric_fields, metric_field_count, &items[n], &seen, NULL) < 0 ||
+            missing(s, metric_fields, metric_field_count, ~0u, seen) < 0)
+            return -1;
+        n++;
+    } while (take(s, ','));
+    e->metrics = items;
+    e->metric_count = n;
+    return expect(s, ']');
+}
+
 static int voids(struct scan *s, struct event *e)
 {
     const char **items = NULL;
@@ -313,6 +336,7 @@ static int value(struct scan *s, const struct field *f, void *ret)
         return string(s, at);
     case FIELD_U32:
     case FIELD_NODE:
+    case FIELD_LEFT:
         if (integer(s, 0, f->kind == FIELD_NODE ? EVENT_NODE_MAX - 1 : UINT32_MAX, &v) < 0)
             return -1;
         *(uint32_t *)at = (uint32_t)v;
@@ -346,6 +370,8 @@ static int value(struct scan *s, const struct field *f, void *ret)
         return voids(s, e);
     case FIELD_ATTEMPTS:
         return attempts(s, e);
+    case FIELD_METRICS:
+        return metrics(s, e);
     }
     return fault(s, "no such kind");
 }
@@ -398,7 +424,7 @@ static int object(struct scan *s, const struct field *fields, size_t count, void
 /* What the type does not have goes back to nothing, so that an event has one meaning only. */
 static void forget_foreign(struct event *e, unsigned types)
 {
-    struct event clean = {.type = e->type, .node = EVENT_NODE_NONE};
+    struct event clean = {.type = e->type, .node = EVENT_NODE_NONE, .left = EVENT_UNBOUNDED};
     for (size_t i = 0; i < event_field_count; i++) {
         const struct field *f = &event_fields[i];
         if (!(f->types & types))
@@ -407,7 +433,8 @@ static void forget_foreign(struct event *e, unsigned types)
             [FIELD_STRING] = sizeof(char *),     [FIELD_U32] = sizeof(uint32_t),    [FIELD_NODE] = sizeof(uint32_t),
             [FIELD_I32] = sizeof(int32_t),       [FIELD_U64] = sizeof(uint64_t),    [FIELD_BOOL] = sizeof(bool),
             [FIELD_OUTCOME] = sizeof e->outcome, [FIELD_STATUS] = sizeof e->status, [FIELD_FLAGS] = sizeof(uint32_t),
-            [FIELD_VOIDS] = sizeof(void *),      [FIELD_ATTEMPTS] = sizeof(void *),
+            [FIELD_VOIDS] = sizeof(void *),      [FIELD_ATTEMPTS] = sizeof(void *), [FIELD_LEFT] = sizeof(uint32_t),
+            [FIELD_METRICS] = sizeof(void *),
         };
         memcpy((char *)&clean + f->offset, (char *)e + f->offset, sizes[f->kind]);
     }
@@ -415,13 +442,15 @@ static void forget_foreign(struct event *e, unsigned types)
         clean.void_count = e->void_count;
     if (clean.attempts)
         clean.attempt_count = e->attempt_count;
+    if (clean.metrics)
+        clean.metric_count = e->metric_count;
     *e = clean;
 }
 
 int event_from_json(const char *text, size_t len, struct arena *arena, struct event *ret, struct error *err)
 {
     struct scan s = {.at = text, .end = text + len, .arena = arena, .err = err, .start = text};
-    struct event e = {.node = EVENT_NODE_NONE};
+    struct event e = {.node = EVENT_NODE_NONE, .left = EVENT_UNBOUNDED};
     uint64_t seen = 0;
     uint32_t type = 0;
     if (len > EVENT_JSON_MAX)
@@ -440,6 +469,11 @@ int event_from_json(const char *text, size_t len, struct arena *arena, struct ev
         return error_set(err, ERROR_IO, "cannot read event: a run cannot close as \"open\"");
     if (e.type == EVENT_RUN_OPENED && e.node_count > EVENT_NODE_MAX)
         return error_set(err, ERROR_IO, "cannot read event: %u nodes, more than %d", e.node_count, (int)EVENT_NODE_MAX);
+    bool known = false;
+    for (size_t i = 0; spec_actions[i]; i++)
+        known = known || (e.action && strcmp(spec_actions[i], e.action) == 0);
+    if (e.type == EVENT_RULE && (!known || e.rule == 0))
+        return error_set(err, ERROR_IO, "cannot read event: no such rule or action");
     if (e.type == EVENT_FINISHED && e.outcome == OUTCOME_NONE)
         return error_set(err, ERROR_IO, "cannot read event: finished with the outcome \"none\"");
     forget_foreign(&e, 1u << type);

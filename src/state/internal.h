@@ -16,6 +16,8 @@ enum field_kind {
     FIELD_FLAGS,    /* array of names */
     FIELD_VOIDS,    /* array of strings, into voids and void_count */
     FIELD_ATTEMPTS, /* array of objects, into attempts and attempt_count */
+    FIELD_LEFT,     /* uint32_t; EVENT_UNBOUNDED is left out */
+    FIELD_METRICS,  /* array of objects, into metrics and metric_count */
 };
 struct field {
     const char *key;
@@ -28,6 +30,8 @@ extern const struct field event_fields[];
 extern const size_t event_field_count; /* below 64: seen ones are a bit mask */
 extern const struct field attempt_fields[];
 extern const size_t attempt_field_count;
+extern const struct field metric_fields[];
+extern const size_t metric_field_count;
 
 /* Names of enumerators; NULL behind the last. Index 0 of event_type_names is unused. */
 extern const char *const event_type_names[], *const outcome_names[], *const run_status_names[], *const run_flag_names[];

@@ -401,12 +401,93 @@ static void apply_launch_again(struct state *s, const struct event *e)
     struct state_run *r = run_find(s, e->run);
     if (!r || r->status != RUN_OPEN)
         return;
-    if (e->type == EVENT_RESTART)
+    if (e->type == EVENT_RESTART) {
         r->restarts++;
+        r->own_restarts += e->uncounted;
+        r->resume_ms = e->backoff_ms ? e->time_ms + e->backoff_ms : 0;
+    }
     if (!e->generation)
         r->generation++;
     else if (e->generation > r->generation)
         r->generation = e->generation;
+}
+
+static void apply_rule(struct state *s, const struct event *e)
+{
+    struct state_run *r = run_find(s, e->run);
+    struct state_rule *rule = NULL;
+    if (!r || r->status != RUN_OPEN)
+        return;
+    const char *id = keep(s, e->rule_id);
+    for (uint32_t i = 0; i < r->rule_count; i++)
+        if (r->rules[i].id == id)
+            rule = &r->rules[i];
+    if (!rule) { /* one by one: there are no more than SPEC_RULES_MAX of them in a spec */
+        struct state_rule *more = arena_array(s->arena, r->rule_count + 1u, sizeof *more);
+        if (r->rule_count)
+            memcpy(more, r->rules, r->rule_count * sizeof *more);
+        r->rules = more;
+        rule = &more[r->rule_count++];
+        *rule = (struct state_rule){.id = id};
+    }
+    rule->number = e->rule;
+    rule->times++;
+    rule->action = keep(s, e->action);
+    rule->reason = keep(s, e->reason);
+    enum spec_action action = RULE_FAIL;
+    for (size_t i = 0; spec_actions[i]; i++)
+        if (strcmp(spec_actions[i], e->action) == 0)
+            action = (enum spec_action)i;
+    if (action == RULE_IGNORE || (r->verdict.generation && r->verdict.generation >= e->generation))
+        return;
+    r->verdict = (struct state_verdict){.generation = e->generation,
+                                        .rule = e->rule,
+                                        .left = e->left,
+                                        .node = e->node,
+                                        .rank = e->cause_rank,
+                                        .action = action,
+                                        .reason = rule->reason,
+                                        .line = keep(s, e->line),
+                                        .backoff_ms = e->backoff_ms};
+}
+
+/* Events have values in one order, so that the one sought mostly stands behind the one before. */
+static struct state_metric *metric_at(struct state *s, struct state_run *r, const char *name, uint32_t rank,
+                                      uint32_t *from)
+{
+    for (uint32_t i = 0, k = *from; i < r->metric_count; i++, k++) {
+        if (k >= r->metric_count)
+            k = 0;
+        if (r->metrics[k].rank == rank && r->metrics[k].name == name) {
+            *from = k + 1;
+            return &r->metrics[k];
+        }
+    }
+    if (r->metric_count >= EVENT_METRICS_MAX)
+        return NULL;
+    if ((r->metric_count & (r->metric_count - 1)) == 0) { /* the halves left behind go with the arena */
+        struct state_metric *more = arena_array(s->arena, r->metric_count ? r->metric_count * 2u : 1, sizeof *more);
+        if (r->metric_count)
+            memcpy(more, r->metrics, r->metric_count * sizeof *more);
+        r->metrics = more;
+    }
+    r->metrics[r->metric_count] = (struct state_metric){.name = name, .rank = rank};
+    *from = r->metric_count + 1;
+    return &r->metrics[r->metric_count++];
+}
+
+static void apply_metrics(struct state *s, const struct event *e)
+{
+    struct state_run *r = run_find(s, e->run);
+    uint32_t from = 0;
+    for (uint32_t i = 0; r && i < e->metric_count; i++) {
+        struct state_metric *m = metric_at(s, r, keep(s, e->metrics[i].name), e->metrics[i].rank, &from);
+        if (!m)
+            return;
+        snprintf(m->value, sizeof m->value, "%s", e->metrics[i].value);
+        m->count = e->metrics[i].count;
+        m->time_ms = e->time_ms;
+    }
 }
 
 static void apply_run_end(struct state *s, const struct event *e)
@@ -456,6 +537,13 @@ void state_apply(struct state *s, const struct event *e)
     case EVENT_CANCELLING:
     case EVENT_RUN_CLOSED:
         apply_run_end(s, e);
+        break;
+    case EVENT_RULE:
+        assert(e->rule && e->rule_id && e->action);
+        apply_rule(s, e);
+        break;
+    case EVENT_METRICS:
+        apply_metrics(s, e);
         break;
     case EVENT_NOTE:
         break;

@@ -89,6 +89,9 @@ static const struct event_attempt attempts_sample[] = {
     {"", "setup:a", A1, "k1", "{\"x\":\"\\u00e4\"}", 0},
     {"0123456789abcdef", "launch", A2, NULL, NULL, 65535},
 };
+static const struct event_metric metrics_sample[] = {{"loss", "0.25", 0, 17},
+                                                     {"loss", "nan", UINT32_MAX, UINT64_C(1) << 40}};
+
 static const struct event samples[] = {
     {.type = EVENT_RUN_OPENED,
      .seq = 1,
@@ -145,7 +148,15 @@ static const struct event samples[] = {
      .duration_ms = 5,
      .log_bytes = 6},
     {.type = EVENT_SETTLED, .seq = 5, .time_ms = 4, .run = "r", .node = 1, .boot_id = "b"},
-    {.type = EVENT_RESTART, .seq = 6, .time_ms = 4, .run = "r", .generation = 2, .reason = "why"},
+    {.type = EVENT_RESTART,
+     .seq = 6,
+     .time_ms = 4,
+     .run = "r",
+     .generation = 2,
+     .reason = "why",
+     .rule = 2,
+     .uncounted = true,
+     .backoff_ms = 30000},
     {.type = EVENT_REISSUE, .seq = 7, .time_ms = 4, .run = "r", .generation = 3, .reason = "why"},
     {.type = EVENT_CANCELLING, .seq = 8, .time_ms = 4, .run = "r", .reason = "interrupted"},
     {.type = EVENT_RUN_CLOSED,
@@ -157,7 +168,42 @@ static const struct event samples[] = {
      .reason = "cancelled"},
     {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .run = "r", .node = EVENT_NODE_NONE, .reason = "hello"},
     {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .node = 4, .reason = "node lost"},
+    {.type = EVENT_RULE,
+     .seq = 11,
+     .time_ms = 5,
+     .run = "r",
+     .generation = 3,
+     .rule = 1,
+     .rule_id = "0123456789ab-2",
+     .action = "restart",
+     .node = 2,
+     .cause_rank = 5,
+     .reason = "a line",
+     .line = "CUDA error \"x\"",
+     .left = 4,
+     .backoff_ms = 1},
+    {.type = EVENT_RULE,
+     .seq = 11,
+     .time_ms = 5,
+     .run = "r",
+     .rule = 100,
+     .rule_id = "x",
+     .action = "ignore",
+     .node = EVENT_NODE_NONE,
+     .left = EVENT_UNBOUNDED},
+    {.type = EVENT_METRICS, .seq = 12, .time_ms = 6, .run = "r", .metrics = metrics_sample, .metric_count = 2},
 };
+
+static void assert_same_metrics(const struct event *a, const struct event *b)
+{
+    assert_int_equal(a->metric_count, b->metric_count);
+    for (uint32_t i = 0; i < a->metric_count; i++) {
+        assert_string_equal(a->metrics[i].name, b->metrics[i].name);
+        assert_string_equal(a->metrics[i].value, b->metrics[i].value);
+        assert_int_equal(a->metrics[i].rank, b->metrics[i].rank);
+        assert_true(a->metrics[i].count == b->metrics[i].count);
+    }
+}
 
 static void assert_same_string(const char *a, const char *b)
 {
@@ -171,7 +217,7 @@ static void assert_same_event(const struct event *a, const struct event *b)
                                &a->plan_hash, &a->owner_name, &a->version,   &a->args_json, &a->params_json,
                                &a->from_step, &a->host,       &a->install,   &a->boot_id,   &a->facts_json,
                                &a->scope,     &a->step,       &a->attempt,   &a->key,       &a->inputs,
-                               &a->tail,      &a->reason};
+                               &a->tail,      &a->reason,     &a->rule_id,   &a->action,    &a->line};
     for (size_t i = 0; i < ARRAY_LEN(sa); i++) {
         size_t offset = (size_t)((const char *)sa[i] - (const char *)a);
         assert_same_string(*sa[i], *(const char *const *)((const char *)b + offset));
@@ -186,6 +232,10 @@ static void assert_same_event(const struct event *a, const struct event *b)
     assert_int_equal(a->void_count, b->void_count);
     for (uint32_t i = 0; i < a->void_count; i++)
         assert_same_string(a->voids[i], b->voids[i]);
+    assert_true(a->rule == b->rule && a->uncounted == b->uncounted && a->backoff_ms == b->backoff_ms);
+    if (a->type == EVENT_RULE)
+        assert_true(a->left == b->left && a->node == b->node);
+    assert_same_metrics(a, b);
     assert_int_equal(a->attempt_count, b->attempt_count);
     for (uint32_t i = 0; i < a->attempt_count; i++) {
         const struct event_attempt *x = &a->attempts[i], *y = &b->attempts[i];
@@ -257,7 +307,7 @@ static void test_json_against_schema(void **unused)
     json_t *defs = json_object_get(schema, "$defs");
     assert_non_null(defs);
     assert_int_equal(json_array_size(json_object_get(schema, "oneOf")), json_object_size(defs));
-    for (enum event_type t = EVENT_RUN_OPENED; t <= EVENT_NOTE; t++) {
+    for (enum event_type t = EVENT_RUN_OPENED; t <= EVENT_LAST; t++) {
         json_t *def = json_object_get(defs, event_type_name(t)), *written = json_object(), *value;
         json_t *properties = json_object_get(def, "properties");
         const char *key;
