@@ -102,7 +102,8 @@ static const struct torchrun_flag *by_name(const char *name, size_t len, const s
             continue;
         if (found)
             *ret_other = f;
-        found = f;
+        else
+            found = f;
     }
     return found;
 }

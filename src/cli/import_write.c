@@ -108,7 +108,7 @@ static const char *left_out(const struct import *im, const struct torchrun_flag 
     const char *backend = import_value(im, "rdzv_backend"), *name = flag->name;
     bool etcd = backend && str_starts(backend, "etcd");
     if (str_eq(name, "node_rank"))
-        return "a host's place in the list";
+        return "it is the host's place in the list";
     if (flag->origin == TORCHRUN_OWN)
         return NULL; /* the form of entrypoint */
     if (import_value(im, "standalone") && (is_one_of(name, replaced) || is_one_of(name, masters)))
@@ -116,9 +116,9 @@ static const char *left_out(const struct import *im, const struct torchrun_flag 
     if (is_one_of(name, masters) && backend && !str_eq(backend, "static"))
         return "torchrun uses it with static only";
     if (str_eq(name, "rdzv_id"))
-        return "by itself one of its own for each run";
+        return "rhrun gives each run one of its own";
     if (is_one_of(name, masters) || str_eq(name, "local_addr") || (str_eq(name, "rdzv_endpoint") && !etcd))
-        return "by itself the first node, the node's address and a free port";
+        return "rhrun says the first node, each node's address and a free port";
     if (is_one_of(name, of_tee) && !import_value(im, "tee"))
         return "torchrun does nothing with it without --tee";
     if (str_eq(name, "start_method") && !import_value(im, "run_path"))
@@ -126,14 +126,12 @@ static const char *left_out(const struct import *im, const struct torchrun_flag 
     return NULL;
 }
 
-/* torchrun waits for MAX with static, and a range of one number is that number. */
+/* torchrun waits for MAX with static. */
 static const char *nodes_of(const struct import *im, const char *value)
 {
     const char *backend = import_value(im, "rdzv_backend"), *colon = strchr(value, ':');
     bool is_static = (!backend || str_eq(backend, "static")) && !import_value(im, "standalone");
-    bool same = colon && strlen(colon + 1) == (size_t)(colon - value) &&
-                strncmp(value, colon + 1, (size_t)(colon - value)) == 0;
-    return colon && (is_static || same) ? colon + 1 : value;
+    return colon && is_static ? colon + 1 : value;
 }
 
 /* ---- the document ---- */
@@ -153,8 +151,10 @@ static struct doc_node *distributed(const struct import *im, struct buf *comment
         }
         if (f->origin == TORCHRUN_OWN)
             continue;
-        if (str_eq(f->name, "nnodes"))
+        if (str_eq(f->name, "nnodes") && nodes_of(im, value) != value) {
+            buf_printf(comments, "# --nnodes=%s: %s\n", value, "static waits for the larger number");
             value = nodes_of(im, value);
+        }
         doc_set(arena, object, f->name, value_node(arena, f, value));
     }
     return object;
