@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from harness import ROOT, wait_for
+from harness import ROOT, agent_processes, wait_for
 
 SEED = int(os.environ.get("RHRUN_TEST_SEED", random.randrange(1 << 30)))
 CRASHES = int(os.environ.get("RHRUN_TEST_SYNC_CRASHES", 8))
@@ -452,29 +452,36 @@ def bytes_below(folder):
 
 
 def test_kill_9_at_random_points(box, rhrun, fleet, src):
+    """Between the kills files change, and now and then the nodes are as new: each run has much to send."""
     f = fleet(2)
-    many(src, 300, 60000, 6)
-    put(src, "big", random.Random(7).randbytes(30 << 20))
+    source = random.Random(SEED)
+    big = bytearray(source.randbytes(24 << 20))
+    many(src, 300, 60000, SEED)
+    put(src, "big", bytes(big))
     spec = spec_of(box, f)
-    size, source = bytes_below(src), random.Random(SEED)
-    final = files_below(src)
-    good = set(final.items())
-    for _ in range(CRASHES):
-        point = source.randrange(size)
+    took = rhrun(spec).ok().seconds
+    good = set(files_below(src).items())
+    for i in range(CRASHES):
+        for n in source.sample(range(300), 100):
+            put(src, f"d{n % 7}/e{n % 3}/f{n}.bin", source.randbytes(source.randrange(60000)))
+        big[source.randrange(len(big))] ^= 1
+        put(src, "big", bytes(big))
+        good |= set(files_below(src).items())
+        if source.random() < 0.3:
+            wait_for(lambda: not any(agent_processes(f.dir)), what="the end of the agents")
+            f.wipe()
         r = box.start(spec)
-        wait_for(lambda: not r.alive or bytes_below(f.home(1)) >= point, what=f"{point} bytes (seed {SEED})")
-        r.kill9()
+        try:
+            r.process.wait(source.uniform(0, took))
+        except subprocess.TimeoutExpired:
+            r.kill9()
         for home in (f.home(1), f.home(2)):
             for work in working_dirs(home):
-                found = {p: e for p, e in files_below(work).items() if p in final}
-                assert found.items() <= good, f"half of a file under its name (seed {SEED})"
-        if source.random() < 0.3:
-            put(src, "d0/e0/f0.bin", source.randbytes(1000))
-            final = files_below(src)
-            good |= set(final.items())
+                half = {p for p, e in files_below(work).items() if (p.endswith(b".bin") or p == b"big") and (p, e) not in good}
+                assert not half, f"half of a file under its name: {half} (seed {SEED}, {i})"
     rhrun(spec).ok()
     for i in (1, 2):
-        assert files_below(working_dir(f.home(i))) == final, f"seed {SEED}"
+        assert files_below(working_dir(f.home(i))) == files_below(src), f"seed {SEED}"
 
 
 def test_a_frozen_host_in_the_middle(box, fleet, src):
