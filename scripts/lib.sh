@@ -16,7 +16,7 @@ die() {
 build_packages=(build-essential cmake ninja-build pkg-config musl-tools libyaml-dev libpcre2-dev libssh2-1-dev
     libuv1-dev libsqlite3-dev libjansson-dev libssl-dev libgit2-dev zlib1g-dev openssh-client)
 # shellcheck disable=SC2034
-test_packages=(libcmocka-dev openssh-server openssh-client python3 procps git)
+test_packages=(libcmocka-dev openssh-server openssh-client python3 python3-venv procps git)
 
 # The packages of the list that are not installed, one a line.
 missing_packages() {
