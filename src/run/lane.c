@@ -80,7 +80,7 @@ void lane_advance(struct lane *lane)
 {
     struct run *r = lane->run;
     bool kept = false;
-    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->options.mode != RUN_EXECUTE ||
+    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->detached || r->options.mode != RUN_EXECUTE ||
         lane->orphan_count > 0) {
         run_check_end(r);
         return;

@@ -37,6 +37,7 @@ struct world {
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
     bool launch_excused, launch_ok[NODES_MAX];
     bool launch_lost[NODES_MAX]; /* its node lost power, or was replaced, since it started there */
+    bool forgot; /* a state directory was lost: a launch found done on the nodes ends the run, whatever set-up is at */
     bool syncs, fetches, shares; /* shares: nodes 1 and 2 have one home */
     uint32_t controllers;
     bool verbose;
@@ -306,6 +307,7 @@ static void between(struct world *w)
     if (fault(w, 4)) {
         say(w, "  the state directory is lost");
         sim_job_forget(w->job);
+        w->forgot = true;
         for (size_t i = 0; i < SLOTS_MAX; i++)
             for (uint32_t n = 0; n < w->nodes; n++) { /* that it was settled is lost too */
                 w->setup[i][n].unsettled = true;
@@ -368,7 +370,7 @@ static void check_done(struct world *w)
     check_files(w);
     for (size_t i = 0; i < job->spec.setup_count; i++)
         for (uint32_t n = 0; n < w->nodes; n++)
-            if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok)
+            if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok && !(w->forgot && w->setup[i][n].live))
                 violated(w, "done, but step %s has not ended well on node %u", job->setup[i].name, n);
     for (uint32_t n = 0; n < w->nodes; n++)
         if ((n == 0 || job->spec.distributed.present) && !w->launch_ok[n])
