@@ -10,6 +10,7 @@ import termios
 import pytest
 
 from harness import ROOT, require, wait_for, workers_of
+from test_cli import check_schema
 
 SPEC = {
     "name": "view",
@@ -420,3 +421,39 @@ def test_logs_of_all_generations_in_order(box, rhrun):
     rhrun("--again", spec).expect(1)
     kept = rhrun("logs", "--step", "one", spec).ok()
     assert kept.out.count("of one") == 2 and "was kept" in kept.err
+
+
+def test_what_set_up_says_stands_there_while_it_runs(box, terminal):
+    spec = box.spec({"setup": [{"name": "install", "run": "echo Downloading a; echo Downloading b; "
+                                                          "while [ ! -e $HOME/go ]; do sleep 0.05; done; echo Installed"}],
+                     "entrypoint": {"run": "while [ ! -e $HOME/on ]; do sleep 0.05; done; echo launched"}})
+    t = terminal(spec)
+    t.pump(until=lambda shown: re.search(r"install\S* Downloading b", shown))
+    assert "Downloading a" not in t.display()
+    (box.home / "go").touch()
+    t.pump(until=lambda shown: re.search(r"launch +running", shown) and "Downloading" not in shown)
+    (box.home / "on").touch()
+    t.pump()
+    assert t.rc == 0 and "launched" in t.display() and "Installed" not in t.display(), t.display()
+
+
+def test_how_far_files_are(box, terminal, fleet):
+    f = fleet(1)
+    (box.work / "src").mkdir()
+    (box.work / "src/big").write_bytes(os.urandom(1 << 20) * 150)
+    t = terminal(box.spec({"workdir": "src", "cluster": f.cluster(), "entrypoint": {"run": "true"}}), columns=100)
+    t.pump(until=lambda shown: re.search(r"sync +[\d.]+ [kM]?B\w* of 157.3 MB", shown))
+    t.pump()
+    assert t.rc == 0, t.display()
+    assert "157.3 MB sent" in t.raw.decode()
+
+
+def test_how_far_files_are_as_json(box, rhrun):
+    (box.work / "src").mkdir()
+    (box.work / "src/a").write_bytes(os.urandom(3000))
+    events = rhrun("--json", box.spec({"workdir": "src", "entrypoint": {"run": "true"}})).ok().events()
+    last = [e for e in events if e["type"] == "progress" and e["step"] == "sync"][-1]
+    assert (last["files_done"], last["files_total"], last["bytes_done"], last["bytes_total"]) == (1, 1, 3000, 3000)
+    assert last["nodes_done"] == 1
+    for event in events:
+        check_schema(event, "events.schema.json")
