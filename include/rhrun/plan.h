@@ -41,6 +41,7 @@ struct step_kind {
     unsigned version;  /* in the key: raise it when the same inputs mean something else */
     enum plan_phase phase;
     bool cached;       /* a recorded success is kept (set-up); prolog and epilog run with every launch */
+    bool ranked;       /* its workers are the job's: their numbers mean something */
     /* Adds this kind's steps for the spec (none is fine) by plan_add and plan_input_*. NULL: another kind does, so that steps
      * of several kinds stand in the spec's order. */
     int (*plan)(struct plan_builder *b, const struct spec *spec, struct error *err);
@@ -56,6 +57,18 @@ struct step_kind {
     bool verify; /* installs: where an earlier step with `verify` ran in this run, a kept one is run too: its RUN looks first whether
                     what it installed is still as it left it, and does no more then */
     bool renews; /* when it runs, what later steps left is gone (a venv made anew): those that chain to it run too */
+};
+
+/* What must hold before a step of the launch starts. */
+struct plan_wait {
+    uint32_t step; /* its id */
+    bool started;  /* it was started on all its nodes; else: it ended well there */
+};
+/* Of a step that is over once all workers of a role have printed a matching line: nothing runs for it. */
+struct plan_watch {
+    const char *pattern; /* PCRE2 */
+    uint32_t step;       /* whose lines */
+    uint32_t role;
 };
 
 struct plan_step {
@@ -82,6 +95,12 @@ struct plan_step {
     const char *tree_name, *tree_root; /* of a sync, as in wire.h (the name without the working directory's variant: the run adds
                              it where tree_root is relative); NULL = none, or known on the node only */
     const struct tree *tree; /* of a sync, else NULL */
+    /* of a launch, and of what waits for its roles to be ready: */
+    struct plan_wait *waits;
+    size_t wait_count;
+    const struct plan_watch *watch; /* or NULL: then it has a kind that builds */
+    uint64_t timeout_ms;  /* 0 = none */
+    bool sidecar;         /* stopped once all others of the launch have ended well */
 };
 
 /* Trees and files that planning reads; gathered before it (cli), so that plan stays pure. All optional. */
@@ -97,8 +116,23 @@ struct plan_sources {
     void *arg;
 };
 
-struct plan_rank { /* the rank table of the native launch */
-    uint32_t rank, node, local_rank;
+struct plan_rank { /* the rank table of the native launch: an entry per worker */
+    uint32_t rank, node, local_rank; /* rank: in its role's world; with world: none, its number in the role */
+    uint32_t role, role_rank;
+};
+/* Workers are numbered over the launch: those with ranks in the job's world by rank, then those of other roles, in the
+ * file's order. The number is wire_worker.rank. */
+struct plan_place { /* the workers of a role on a node */
+    uint32_t role, node, count;
+    uint32_t worker, role_rank, rank, local_rank; /* of the first */
+    uint32_t local_world_size;
+    uint32_t group, group_count; /* the node among those of its world */
+};
+struct plan_role {
+    const char *name;
+    uint32_t worker, count; /* number of its first worker, and how many it has */
+    uint32_t rank, world_size; /* rank of its first worker; world: none: 0, and `count` */
+    uint32_t master; /* the node of its world's rank 0 */
 };
 
 struct plan {
@@ -111,7 +145,13 @@ struct plan {
     bool ranks_known;        /* false: nproc is auto/cpu/gpu and facts are not there yet, or torchrun gives the ranks */
     uint32_t *nproc;         /* per node; 0 = not known yet */
     uint32_t world_size;     /* 0 = not known */
-    struct plan_rank *ranks; /* world_size of them, when known */
+    struct plan_rank *ranks; /* worker_count of them, when known */
+    uint32_t worker_count;   /* world_size, and the workers of roles outside of the job's world; 0 = not known */
+    uint32_t master;         /* the node of rank 0 */
+    struct plan_role *roles; /* as spec->roles, once ranks are known */
+    struct plan_place *places; /* by role, then by node */
+    uint32_t place_count;
+    const struct expr_role *placed; /* as spec->roles; their nodes are known from the beginning */
 };
 
 /* What plan_compile may use of the nodes; all optional. */
@@ -127,6 +167,9 @@ int plan_compile(const struct spec *spec, const struct step_kind *const *kinds /
 int plan_check_node(const struct plan *plan, uint32_t node, const struct plan_facts *facts, struct error *err);
 /* Binds the rank table once counts are known; false and err when gpu was asked and a node has none. */
 int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct arena *arena, struct error *err);
+
+/* The role of a worker by its number, and its number in the role: "default" where there are no roles. */
+const char *plan_role_of(const struct plan *plan, uint32_t worker, uint32_t *ret_role_rank);
 
 /* ---- for step kinds, while planning ---- */
 struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind, const char *name, const char *title);
@@ -155,6 +198,8 @@ int plan_expand(struct plan_builder *b, const struct spec_text *text, enum expr_
 struct arena *plan_arena(struct plan_builder *b);
 const struct spec *plan_spec_of(struct plan_builder *b);
 const struct plan_sources *plan_sources_of(struct plan_builder *b);
+const struct expr_role *plan_placed_of(struct plan_builder *b); /* as spec->roles */
+void plan_wait(struct plan_builder *b, struct plan_step *s, const struct plan_step *other, bool started);
 /* The files of the working directory's tree that match, by their oids; without a tree as plan_input_files in the spec's folder. */
 int plan_input_tree_files(struct plan_builder *b, struct plan_step *s, const struct spec_texts *patterns,
                           struct error *err);

@@ -52,6 +52,8 @@ struct step_bind {
     uint32_t restart_count;         /* restarts so far that count against max_restarts */
     const char *master_address;     /* launch of `distributed` only: reachable from every node */
     uint32_t master_port;
+    const uint32_t *role_ports;        /* per role: MASTER_PORT of one with a world of its own; NULL = master_port */
+    const char *const *role_addrs;     /* per role: step_role_addrs, made once; NULL = made for each message */
     const struct spec_secret *secrets; /* resolved (spec_resolve_secrets); those with value NULL are skipped */
     size_t secret_count;
     const char *work;               /* the working directory's name on the nodes (variant, or that after --fresh) */
@@ -85,11 +87,13 @@ enum expr_status step_output_to(const struct spec_output *o, const struct expr_c
 const char *step_tree_name(const char *name, const char *root, const char *work, struct arena *arena);
 
 /* NULL-terminated, in the order of the steps: sync, files, activate, venv, the items of set-up, restore, prolog, launch,
- * epilog, result, outputs. */
+ * ready, ready-log, epilog, result, outputs. */
 extern const struct step_kind *const step_kinds[];
 
 /* "10.0.0.1,10.0.0.2,...": RHRUN_NODE_ADDRS; "" when it would be longer than STEP_ADDRS_MAX or nodes is NULL. */
 const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struct arena *arena);
+/* The addresses of a role's nodes: RHRUN_ROLE_NAME_ADDRS; likewise. */
+const char *step_role_addrs(const struct plan *plan, uint32_t role, const struct step_node *nodes, struct arena *arena);
 /* kind->build of the step: everything of the RUN message but attempt and key, which the caller puts in. The message and
  * its strings are in the arena, or belong to the plan, the spec or the secrets. A launch needs plan->ranks_known. -1
  * (ERROR_SPEC) when an expression cannot be expanded, with the step's name and the place; (ERROR_INTERNAL) when the bind

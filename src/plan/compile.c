@@ -68,6 +68,20 @@ const struct spec *plan_spec_of(struct plan_builder *b)
     return b->plan->spec;
 }
 
+const struct expr_role *plan_placed_of(struct plan_builder *b)
+{
+    return b->plan->placed;
+}
+
+void plan_wait(struct plan_builder *b, struct plan_step *s, const struct plan_step *other, bool started)
+{
+    struct plan_wait *waits = arena_array(b->arena, s->wait_count + 1, sizeof *waits);
+    if (s->wait_count)
+        memcpy(waits, s->waits, s->wait_count * sizeof *waits);
+    waits[s->wait_count++] = (struct plan_wait){other->id, started};
+    s->waits = waits;
+}
+
 struct plan_step *plan_at(struct plan_builder *b, size_t i)
 {
     return i < b->count ? b->steps[i] : NULL;
@@ -282,6 +296,7 @@ int plan_compile(const struct spec *spec, const struct step_kind *const *kinds, 
     b.all = arena_array(arena, plan->node_count, sizeof *b.all);
     memset(b.all, true, plan->node_count);
 
+    ranks_of_roles_place(plan, arena);
     /* 1. the kinds add their steps, in the table's order */
     int rc = ask_kinds(&b, kinds, err);
     /* 2. the steps move to their final place, phase by phase in that order, and get their keys */

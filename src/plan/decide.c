@@ -155,24 +155,66 @@ static bool is_live(const struct decider *d, size_t at)
 
 enum launch_is { LAUNCH_TO_RUN, LAUNCH_LIVE, LAUNCH_KEPT };
 
-/* A launch starts on all of its nodes or on none. */
-static enum launch_is pass_launch(struct decider *d, const struct plan_step *s)
+/* The first step of the launch, and the first of its nodes, that is not kept. */
+static const struct plan_step *launch_to_run(struct decider *d, uint32_t *ret_node, bool *ret_live)
 {
-    uint32_t first = UINT32_MAX;
-    bool live = false;
-    for (uint32_t n = 0; n < d->plan->node_count; n++) {
-        size_t at = cell(d, s->id, n);
-        live = live || (s->on[n] && is_live(d, at));
-        if (s->on[n] && d->out[at].verdict != VERDICT_KEEP && first == UINT32_MAX)
-            first = n;
+    *ret_live = false;
+    for (size_t i = 0; i < d->plan->step_count; i++) {
+        const struct plan_step *s = &d->plan->steps[i];
+        for (uint32_t n = 0; s->kind->phase == PHASE_LAUNCH && n < d->plan->node_count; n++) {
+            *ret_node = n;
+            *ret_live = *ret_live || (s->on[n] && is_live(d, cell(d, i, n)));
+            if (s->on[n] && d->out[cell(d, i, n)].verdict != VERDICT_KEEP)
+                return s;
+        }
     }
-    if (first == UINT32_MAX)
+    return NULL;
+}
+
+/* While a launch lives, what is not kept of it may be what has not started yet: its parts start one after the other. */
+static bool awaits(const struct decider *d)
+{
+    bool live = false;
+    for (size_t i = 0; i < d->plan->step_count; i++)
+        for (uint32_t n = 0; n < d->plan->node_count; n++) {
+            const struct plan_step *s = &d->plan->steps[i];
+            size_t at = cell(d, i, n);
+            if (s->kind->phase != PHASE_LAUNCH || !s->on[n])
+                continue;
+            live = live || is_live(d, at);
+            if (d->out[at].verdict != VERDICT_KEEP && (d->out[at].verdict != VERDICT_RUN || s->wait_count == 0))
+                return false;
+        }
+    return live;
+}
+
+/* A launch starts on all of its nodes or on none, and all of its steps do. */
+static enum launch_is pass_launch(struct decider *d)
+{
+    uint32_t first;
+    bool live;
+    const struct plan_step *step = launch_to_run(d, &first, &live);
+    if (!step)
         return live ? LAUNCH_LIVE : LAUNCH_KEPT;
+    if (awaits(d))
+        return LAUNCH_LIVE;
     const char *reason = arena_printf(d->arena, "it runs again on \"%s\"", d->plan->spec->hosts[first].name);
-    for (uint32_t n = 0; n < d->plan->node_count; n++)
-        if (s->on[n] && d->out[cell(d, s->id, n)].verdict == VERDICT_KEEP)
-            d->out[cell(d, s->id, n)] = (struct plan_decision){VERDICT_AGAIN, reason};
+    const char *part = arena_printf(d->arena, "%s runs again", step->name);
+    for (size_t i = 0; i < d->plan->step_count; i++) {
+        const struct plan_step *s = &d->plan->steps[i];
+        for (uint32_t n = 0; s->kind->phase == PHASE_LAUNCH && n < d->plan->node_count; n++)
+            if (s->on[n] && d->out[cell(d, i, n)].verdict == VERDICT_KEEP)
+                d->out[cell(d, i, n)] = (struct plan_decision){VERDICT_AGAIN, s == step ? reason : part};
+    }
     return LAUNCH_TO_RUN;
+}
+
+static bool has_launch(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind->phase == PHASE_LAUNCH)
+            return true;
+    return false;
 }
 
 /* With the launch's result kept, what surrounds it need not run, nor what leads to it be there. While it runs, its
@@ -227,10 +269,7 @@ void plan_decide(const struct plan *plan, const struct plan_record *records, boo
     /* 1. every (step, node) by its own record */
     pass_records(&d);
     /* 2. a launch runs again everywhere when it does anywhere */
-    enum launch_is launch = LAUNCH_TO_RUN;
-    for (size_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].kind->phase == PHASE_LAUNCH)
-            launch = pass_launch(&d, &plan->steps[i]);
+    enum launch_is launch = has_launch(plan) ? pass_launch(&d) : LAUNCH_TO_RUN;
     /* 3. a kept launch makes the rest unnecessary */
     if (launch != LAUNCH_TO_RUN)
         pass_not_needed(&d, launch);

@@ -14,6 +14,7 @@ enum {
     VERDICT_WIDTH = 10,
     GROUPS_MAX = 8,
     RANK_LINES = 16,
+    ROLE_LINES = 4,
     HINT_NAMES = 3
 };
 
@@ -222,10 +223,67 @@ static void put_step(const struct plan *plan, const struct plan_step *s, const s
 
 /* ---- what follows the steps ---- */
 
+static void put_range(struct buf *b, const char *word, uint32_t first, uint32_t count)
+{
+    buf_printf(b, count > 1 ? "%s %u-%u" : "%s %u", word, first, first + count - 1);
+}
+
+static void put_role(const struct plan *plan, uint32_t role, bool verbose, struct buf *b)
+{
+    const struct spec_role *s = &plan->spec->roles[role];
+    const struct plan_role *r = &plan->roles[role];
+    const char *word = s->world == WORLD_NONE ? "worker" : "rank";
+    uint32_t shown = 0, nodes = plan->placed[role].node_count;
+    buf_printf(b, "    %s: ", r->name);
+    if (r->count == 0)
+        buf_puts(b, "no workers");
+    else
+        put_range(b, word, r->rank, r->count);
+    buf_puts(b, s->world == WORLD_OWN                ? ", in a world of its own"
+                : s->world == WORLD_NONE && r->count ? ", without ranks"
+                                                     : "");
+    if (s->peer != SPEC_NO_ROLE)
+        buf_printf(b, ", peers %s by %s", plan->roles[s->peer].name, s->by == BY_STRIDE ? "stride" : "block");
+    buf_puts(b, s->sidecar ? ", sidecar\n" : "\n");
+    for (uint32_t i = 0; i < plan->place_count; i++) {
+        const struct plan_place *p = &plan->places[i];
+        if (p->role != role)
+            continue;
+        if (shown == ROLE_LINES && !verbose && nodes > ROLE_LINES + 1) {
+            buf_printf(b, "      and on %u more nodes\n", nodes - shown);
+            return;
+        }
+        buf_puts(b, "      ");
+        put_range(b, word, p->rank, p->count);
+        buf_printf(b, " on node %u (", p->node);
+        put_clean(b, plan->spec->hosts[p->node].name, SIZE_MAX);
+        buf_puts(b, ")\n");
+        shown++;
+    }
+}
+
+static void put_roles(const struct plan *plan, bool verbose, struct buf *b)
+{
+    if (!plan->ranks_known) {
+        buf_puts(b, "\n  ranks: known once the nodes have told their CPUs and GPUs\n");
+        return;
+    }
+    buf_printf(b, "\n  %u ranks", plan->world_size);
+    if (plan->worker_count > plan->world_size)
+        buf_printf(b, ", %u workers outside of their world", plan->worker_count - plan->world_size);
+    buf_putc(b, '\n');
+    for (uint32_t i = 0; i < plan->spec->role_count; i++)
+        put_role(plan, i, verbose, b);
+}
+
 static void put_ranks(const struct plan *plan, bool verbose, struct buf *b)
 {
     if (!plan->spec->distributed.present)
         return;
+    if (plan->spec->role_count > 0) {
+        put_roles(plan, verbose, b);
+        return;
+    }
     if (!plan->ranks_known) {
         bool own = plan->spec->distributed.launcher == LAUNCHER_TORCHRUN || plan->world_size > 0;
         buf_printf(b, "\n  ranks: %s\n",

@@ -40,12 +40,48 @@ static void put_nodes(const struct plan *plan, struct buf *b)
         put_string(b, "name", plan->spec->hosts[n].name);
         if (plan->spec->distributed.present && plan->nproc[n])
             buf_printf(b, ",\"nproc\":%u", plan->nproc[n]);
-        if (plan->ranks)
+        if (plan->ranks && plan->spec->role_count == 0)
             buf_printf(b, ",\"first_rank\":%u", rank);
         rank += plan->nproc[n];
         buf_putc(b, '}');
     }
     buf_puts(b, "]");
+}
+
+static void put_role_places(const struct plan *plan, uint32_t role, struct buf *b)
+{
+    const char *comma = "";
+    buf_puts(b, ",\"places\":[");
+    for (uint32_t i = 0; i < plan->place_count; i++) {
+        const struct plan_place *p = &plan->places[i];
+        if (p->role != role)
+            continue;
+        buf_printf(b, "%s{\"node\":%u", comma, p->node);
+        if (p->count)
+            buf_printf(b, ",\"count\":%u", p->count);
+        if (plan->roles && plan->spec->roles[role].world != WORLD_NONE)
+            buf_printf(b, ",\"first_rank\":%u", p->rank);
+        buf_putc(b, '}');
+        comma = ",";
+    }
+    buf_puts(b, "]}");
+}
+
+static void put_roles(const struct plan *plan, struct buf *b)
+{
+    static const char *const worlds[] = {"job", "own", "none"};
+    buf_puts(b, ",\"roles\":[");
+    for (uint32_t i = 0; i < plan->spec->role_count; i++) {
+        const struct spec_role *s = &plan->spec->roles[i];
+        buf_puts(b, i ? ",{" : "{");
+        put_string(b, "name", s->name);
+        buf_putc(b, ',');
+        put_string(b, "world", worlds[s->world]);
+        if (plan->roles || s->counted)
+            buf_printf(b, ",\"count\":%u", plan->roles ? plan->roles[i].count : s->count);
+        put_role_places(plan, i, b);
+    }
+    buf_putc(b, ']');
 }
 
 static void put_inputs(const struct plan_step *s, struct buf *b)
@@ -136,6 +172,8 @@ void plan_format_json(const struct plan *plan, const struct plan_decision *decis
     if (plan->ranks_known)
         buf_printf(ret, "\"world_size\":%u,", plan->world_size);
     put_nodes(plan, ret);
+    if (plan->spec->role_count > 0)
+        put_roles(plan, ret);
     buf_puts(ret, ",\"steps\":[");
     for (size_t i = 0; i < plan->step_count; i++) {
         if (i)

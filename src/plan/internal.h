@@ -27,6 +27,14 @@ struct plan_builder {
     struct error failed;      /* the first fault of a call that returns none; plan_compile hands it on */
 };
 
+/* roles.c: where the roles' workers are; then, once counts are known, their ranks. */
+void ranks_of_roles_place(struct plan *plan, struct arena *arena);
+int ranks_of_roles_bind(struct plan *plan, const struct plan_facts *facts, struct arena *arena, struct error *err);
+int ranks_of_roles_check(const struct plan *plan, uint32_t node, const struct plan_facts *facts, struct error *err);
+/* The workers that `np` comes to on a node; 0 = not known. */
+int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc *np, const struct plan_facts *facts,
+                uint32_t *ret, struct error *err);
+
 /* Does a pattern match a path? Components are matched by fnmatch, `**` stands for any number of
  * them. Both relative, without "." and "..". */
 bool glob_match(const char *pattern, const char *path);

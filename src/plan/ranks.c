@@ -1,11 +1,10 @@
 /* The rank table: node by node in the order of the slots. */
 #include "internal.h"
 
-static int count_of(const struct plan *plan, uint32_t node, const struct plan_facts *f, uint32_t *ret,
-                    struct error *err)
+int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc *np, const struct plan_facts *f,
+                uint32_t *ret, struct error *err)
 {
     const struct spec_host *host = &plan->spec->hosts[node];
-    const struct spec_nproc *np = host->has_nproc ? &host->nproc : &plan->spec->distributed.nproc;
     uint32_t n = np->count;
     if (np->kind != NPROC_COUNT && (!f || !f->known)) {
         *ret = 0;
@@ -39,6 +38,13 @@ static int count_of(const struct plan *plan, uint32_t node, const struct plan_fa
     return 0;
 }
 
+static int count_of(const struct plan *plan, uint32_t node, const struct plan_facts *f, uint32_t *ret,
+                    struct error *err)
+{
+    const struct spec_host *host = &plan->spec->hosts[node];
+    return nproc_count(plan, node, host->has_nproc ? &host->nproc : &plan->spec->distributed.nproc, f, ret, err);
+}
+
 /* Ranks of torchrun are by node where the nodes have a fixed order and rhrun says how many workers there are. */
 static bool is_ordered(const struct spec *spec)
 {
@@ -55,6 +61,8 @@ static bool is_ordered(const struct spec *spec)
 int plan_check_node(const struct plan *plan, uint32_t node, const struct plan_facts *facts, struct error *err)
 {
     uint32_t count;
+    if (plan->spec->role_count > 0)
+        return ranks_of_roles_check(plan, node, facts, err);
     return plan->spec->distributed.present ? count_of(plan, node, facts, &count, err) : 0;
 }
 
@@ -62,10 +70,12 @@ int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct ar
 {
     if (!plan->spec->distributed.present) { /* one plain process on the first node */
         plan->nproc[0] = 1;
-        plan->world_size = 1;
+        plan->world_size = plan->worker_count = 1;
         plan->ranks_known = true;
         return 0;
     }
+    if (plan->spec->role_count > 0)
+        return ranks_of_roles_bind(plan, facts, arena, err);
     uint64_t total = 0;
     bool known = true;
     for (uint32_t i = 0; i < plan->node_count; i++) {
@@ -78,7 +88,7 @@ int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct ar
         return error_set(err, ERROR_SPEC, "%llu workers, but at most %d are possible in a launch",
                          (unsigned long long)total, PLAN_RANKS_MAX);
     plan->ranks_known = known && is_ordered(plan->spec);
-    plan->world_size = known ? (uint32_t)total : 0;
+    plan->world_size = plan->worker_count = known ? (uint32_t)total : 0;
     plan->ranks = NULL;
     if (!plan->ranks_known)
         return 0;
@@ -86,6 +96,19 @@ int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct ar
     uint32_t rank = 0;
     for (uint32_t node = 0; node < plan->node_count; node++)
         for (uint32_t local = 0; local < plan->nproc[node]; local++, rank++)
-            plan->ranks[rank] = (struct plan_rank){rank, node, local};
+            plan->ranks[rank] = (struct plan_rank){rank, node, local, 0, rank};
     return 0;
+}
+
+const char *plan_role_of(const struct plan *plan, uint32_t worker, uint32_t *ret_role_rank)
+{
+    *ret_role_rank = worker;
+    for (size_t i = 0; plan->roles && i < plan->spec->role_count; i++) {
+        const struct plan_role *r = &plan->roles[i];
+        if (worker < r->worker || worker - r->worker >= r->count)
+            continue;
+        *ret_role_rank = worker - r->worker;
+        return r->name;
+    }
+    return "default";
 }

@@ -121,6 +121,11 @@ void step_env_set(struct step_env *e, const char *name, const char *value)
 
 /* ---- expressions ---- */
 
+static const char *address_of(const void *nodes, uint32_t node)
+{
+    return nodes ? ((const struct step_node *)nodes)[node].address : NULL;
+}
+
 struct expr_context step_context(const struct plan *plan, const struct step_bind *bind,
                                  const struct step_worker *worker)
 {
@@ -132,8 +137,17 @@ struct expr_context step_context(const struct plan *plan, const struct step_bind
                                .node_name = name,
                                .node_address = n && n->address ? n->address : name,
                                .run = bind->run_id};
+    ctx.roles = plan->placed;
+    ctx.address_of = address_of;
+    ctx.address_arg = bind->nodes;
     if (worker) {
-        ctx.has_rank = true;
+        ctx.role = worker->role;
+        ctx.role_rank = worker->role_rank;
+        ctx.role_size = worker->role_size;
+        ctx.has_peer = worker->has_peer;
+        ctx.peer_rank = worker->peer_rank;
+        ctx.peer_address = worker->peer_address;
+        ctx.has_rank = worker->ranked;
         ctx.rank = worker->rank;
         ctx.local_rank = worker->local_rank;
         ctx.world_size = worker->world_size;

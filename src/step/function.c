@@ -24,19 +24,19 @@ static enum expr_status put(const struct step_call *call, const struct doc_node 
 
 enum expr_status step_call_args(const struct step_call *call, struct buf *ret, struct error *err)
 {
-    return put(call, call->ctx.spec->entrypoint.positional, "[]", ret, err);
+    return put(call, call->entry->positional, "[]", ret, err);
 }
 
 enum expr_status step_call_kwargs(const struct step_call *call, struct buf *ret, struct error *err)
 {
-    return put(call, call->ctx.spec->entrypoint.kwargs, "{}", ret, err);
+    return put(call, call->entry->kwargs, "{}", ret, err);
 }
 
 /* ---- the whole ---- */
 
 static enum expr_status put_call(const struct step_call *call, const char *result, struct buf *ret, struct error *err)
 {
-    const struct spec_entrypoint *entry = &call->ctx.spec->entrypoint;
+    const struct spec_entrypoint *entry = call->entry;
     const char *target;
     enum expr_status status =
         expr_expand(&entry->target, EXPR_PLAIN, &call->ctx, call->keep_late, call->arena, &target, err);

@@ -6,7 +6,7 @@
 
 extern const struct step_kind step_kind_sync, step_kind_files, step_kind_activate, step_kind_python, step_kind_run,
     step_kind_pip, step_kind_requirements, step_kind_apt, step_kind_conda, step_kind_git, step_kind_copy,
-    step_kind_restore, step_kind_prolog, step_kind_launch, step_kind_epilog, step_kind_result, step_kind_outputs;
+    step_kind_restore, step_kind_prolog, step_kind_launch, step_kind_ready, step_kind_ready_log, step_kind_epilog, step_kind_result, step_kind_outputs;
 
 /* Programs that run on nodes (the files beside this one), as text. */
 extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_conda_env[], rhrun_step_conda[], rhrun_step_apt[],
@@ -58,7 +58,14 @@ void step_env_set(struct step_env *e, const char *name, const char *value);
 bool step_env_has(const struct step_env *e, const char *name);
 
 struct step_worker { /* of which worker an expression speaks; NULL: of none */
+    uint32_t number; /* wire_worker.rank */
+    bool ranked;     /* it has what comes next */
     uint32_t rank, local_rank, world_size, local_world_size;
+    const char *role;
+    uint32_t role_rank, role_size;
+    bool has_peer;
+    uint32_t peer_rank;
+    const char *peer_address; /* NULL = not known */
 };
 /* What expressions know of a node, and of a worker on it. */
 struct expr_context step_context(const struct plan *plan, const struct step_bind *bind, const struct step_worker *worker);
@@ -123,6 +130,7 @@ int step_absolute(const struct step_bind *bind, const char *path, struct arena *
 
 struct step_call { /* whose arguments are wanted, and what is known of names */
     struct expr_context ctx;
+    const struct spec_entrypoint *entry;
     bool keep_late;
     struct arena *arena;
 };

@@ -1,8 +1,31 @@
 /* result: what a function returned comes home, a file per rank. */
 #include "internal.h"
 
+/* Of the roles that call functions. */
+static int roles_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
+{
+    const struct expr_role *placed = plan_placed_of(b);
+    uint32_t *nodes = arena_array(plan_arena(b), spec->place_count + 1, sizeof *nodes);
+    size_t count = 0;
+    for (size_t i = 0; i < spec->role_count; i++)
+        for (uint32_t n = 0; n < placed[i].node_count && spec->roles[i].entrypoint.kind == ENTRY_FUNCTION; n++)
+            nodes[count++] = placed[i].nodes[n];
+    if (count == 0)
+        return 0;
+    struct plan_step *s = plan_add(b, &step_kind_result, "result", "what the functions returned");
+    plan_on_nodes(b, s, nodes, count);
+    for (size_t i = 0; i < spec->role_count; i++)
+        if (spec->roles[i].entrypoint.kind == ENTRY_FUNCTION &&
+            plan_input_text(b, s, arena_printf(plan_arena(b), "%s.function", spec->roles[i].name),
+                            &spec->roles[i].entrypoint.target, EXPR_PLAIN, err) < 0)
+            return -1;
+    return 0;
+}
+
 static int result_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
 {
+    if (spec->role_count > 0)
+        return roles_plan(b, spec, err);
     if (spec->entrypoint.kind != ENTRY_FUNCTION)
         return 0;
     struct plan_step *s = plan_add(b, &step_kind_result, "result", "what the function returned");

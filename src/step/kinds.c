@@ -15,6 +15,8 @@ const struct step_kind *const step_kinds[] = {&step_kind_sync,
                                               &step_kind_restore,
                                               &step_kind_prolog,
                                               &step_kind_launch,
+                                              &step_kind_ready, /* planned by launch, as the next */
+                                              &step_kind_ready_log,
                                               &step_kind_epilog,
                                               &step_kind_result,
                                               &step_kind_outputs,

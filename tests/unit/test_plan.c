@@ -400,7 +400,8 @@ static void test_ranks(void **state)
     struct error err = ERROR_INIT;
     assert_int_equal(plan_bind_ranks(plan, facts, scene.arena, &err), 0);
     assert_true(plan->ranks_known);
-    static const struct plan_rank want[] = {{0, 0, 0}, {1, 0, 1}, {2, 0, 2}, {3, 1, 0}, {4, 2, 0}, {5, 2, 1}};
+    static const struct plan_rank want[] = {{0, 0, 0, 0, 0}, {1, 0, 1, 0, 1}, {2, 0, 2, 0, 2},
+                                            {3, 1, 0, 0, 3}, {4, 2, 0, 0, 4}, {5, 2, 1, 0, 5}};
     assert_int_equal(plan->world_size, ARRAY_LEN(want));
     assert_memory_equal(plan->ranks, want, sizeof want);
     struct buf text_of = {0};

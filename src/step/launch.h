@@ -1,0 +1,64 @@
+/* What the files of the launch share: what an entrypoint is in the plan, and what it starts. */
+#ifndef RHRUN_STEP_LAUNCH_H
+#define RHRUN_STEP_LAUNCH_H
+
+#include "launcher.h"
+
+/* ---- planning: launch_inputs.c ---- */
+
+/* "4", or "gpu". */
+const char *launch_nproc_text(struct arena *arena, const struct spec_nproc *np);
+/* How many nodes, and how many workers on them, as it was asked for. */
+void launch_input_layout(struct plan_builder *b, struct plan_step *s, const struct spec *spec);
+/* The program with its arguments, cwd, env as inputs whose names begin with prefix ("" or "trainer."). */
+int launch_input_entry(struct plan_builder *b, struct plan_step *s, const char *prefix,
+                       const struct spec_entrypoint *entry, struct error *err);
+/* The command as one would type it. */
+int launch_describe(struct plan_builder *b, const struct spec_entrypoint *entry, struct buf *ret, struct error *err);
+
+/* ---- building ---- */
+
+struct launch {
+    const struct plan *plan;
+    const struct step_bind *bind;
+    struct arena *arena;
+    struct wire_run *run;
+    const struct spec_entrypoint *entry;
+    const struct spec_role *role;     /* NULL = there are no roles */
+    const struct spec_env **late_env; /* of the workers: speaks of ranks */
+};
+
+/* launch_words.c */
+/* The program that runs Python, with what the node's own environment `env` says of PATH. */
+int launch_python(const struct launch *l, const struct step_env *env, const char **ret, struct error *err);
+/* The argv of a worker; EXPR_LATE when it is not the same for all and w is NULL. */
+enum expr_status launch_argv(const struct launch *l, const struct step_env *env, const struct step_worker *w,
+                             struct wire_strings *ret, struct error *err);
+
+/* launch_env.c */
+void launch_set_number(struct step_env *env, const char *name, uint32_t n);
+/* What a function is called with; nothing for other entrypoints. */
+enum expr_status launch_set_call(const struct launch *l, const struct step_worker *w, struct step_env *env,
+                                 struct error *err);
+void launch_set_addresses(const struct launch *l, struct step_env *env);
+/* RUN defaults: OMP_NUM_THREADS as torchrun has it with so many workers on the node, PYTHONUNBUFFERED. */
+void launch_set_defaults(const struct launch *l, const struct step_env *env, uint32_t workers);
+struct launch_world { /* as a worker on this node sees it */
+    uint32_t world_size, local_world_size, group, group_count;
+    const char *master_address;
+    uint32_t master_port;
+};
+void launch_set_world(const struct launch *l, const struct launch_world *w, struct step_env *env);
+
+/* launch_roles.c */
+struct step_part { /* item of a launch step, with roles: those that it starts together */
+    uint32_t *roles;
+    size_t count;
+};
+int launch_plan_roles(struct plan_builder *b, const struct spec *spec, struct error *err);
+/* kind_ready.c: the step that ends well once the role is ready. */
+int step_ready_plan(struct plan_builder *b, const struct spec *spec, uint32_t role, const struct plan_step *launch,
+                    struct plan_step **ret, struct error *err);
+int launch_build_roles(struct launch *l, const struct plan_step *step, struct step_env *env, struct error *err);
+
+#endif

@@ -1,0 +1,72 @@
+/* The environment of workers: torchrun's contract and rhrun's own variables. */
+#include "launch.h"
+
+#include <string.h>
+
+enum expr_status launch_set_call(const struct launch *l, const struct step_worker *w, struct step_env *env,
+                                 struct error *err)
+{
+    const struct step_call call = {step_context(l->plan, l->bind, w), l->entry, false, l->arena};
+    const char *json;
+    if (l->entry->kind != ENTRY_FUNCTION)
+        return EXPR_OK;
+    enum expr_status status = step_call_json(&call, l->bind, w ? w->number : 0, &json, err);
+    if (status == EXPR_OK)
+        step_env_set(env, "RHRUN_CALL", json);
+    return status;
+}
+
+void launch_set_number(struct step_env *env, const char *name, uint32_t n)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", n);
+    step_env_set(env, name, text);
+}
+
+const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struct arena *arena)
+{
+    struct buf list = {0};
+    for (uint32_t i = 0; i < count && nodes && list.len <= STEP_ADDRS_MAX; i++)
+        buf_printf(&list, "%s%s", i ? "," : "", nodes[i].address ? nodes[i].address : "");
+    const char *ret = arena_strdup(arena, list.len && list.len <= STEP_ADDRS_MAX ? list.data : "");
+    buf_free(&list);
+    return ret;
+}
+
+void launch_set_addresses(const struct launch *l, struct step_env *env)
+{
+    const char *list = l->bind->node_addrs;
+    if (!list)
+        list = step_node_addrs(l->bind->nodes, l->plan->node_count, l->arena);
+    if (*list)
+        step_env_set(env, "RHRUN_NODE_ADDRS", list);
+    if (*list && l->plan->spec->role_count == 0)
+        step_env_set(env, "RHRUN_ROLE_DEFAULT_ADDRS", list);
+}
+
+void launch_set_world(const struct launch *l, const struct launch_world *w, struct step_env *env)
+{
+    const struct step_bind *bind = l->bind;
+    launch_set_number(env, "WORLD_SIZE", w->world_size);
+    launch_set_number(env, "LOCAL_WORLD_SIZE", w->local_world_size);
+    launch_set_number(env, "GROUP_RANK", w->group);
+    launch_set_number(env, "GROUP_WORLD_SIZE", w->group_count);
+    step_env_set(env, "MASTER_ADDR", w->master_address);
+    launch_set_number(env, "MASTER_PORT", w->master_port);
+    launch_set_number(env, "TORCHELASTIC_RESTART_COUNT", bind->restart_count);
+    launch_set_number(env, "TORCHELASTIC_MAX_RESTARTS", l->plan->spec->distributed.max_restarts);
+    /* torch names a rendezvous by it: a round must never meet workers of an older one */
+    step_env_set(env, "TORCHELASTIC_RUN_ID",
+                 arena_printf(l->arena, "%s-%u", bind->run_id ? bind->run_id : "run", bind->generation));
+    step_env_set(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
+}
+
+void launch_set_defaults(const struct launch *l, const struct step_env *env, uint32_t workers)
+{
+    struct step_env defaults = {.arena = l->arena};
+    if (workers > 1 && !step_env_has(env, "OMP_NUM_THREADS")) /* torch/distributed/run.py */
+        step_env_set(&defaults, "OMP_NUM_THREADS", "1");
+    if (!step_env_has(env, "PYTHONUNBUFFERED"))
+        step_env_set(&defaults, "PYTHONUNBUFFERED", "1");
+    l->run->env_default = defaults.list;
+}

@@ -1,0 +1,101 @@
+/* The words of a command line that rhrun starts itself. */
+#include "launch.h"
+
+static void add_word(struct wire_strings *argv, struct arena *arena, const char *word)
+{
+    argv->items[argv->count++] = arena_strdup(arena, word);
+}
+
+/* Of a role: the environment of its workers goes over the node's. */
+static bool sets_path(const struct launch *l)
+{
+    for (size_t i = 0; l->role && i < l->role->env_count; i++)
+        if (str_eq(l->role->env[i].name, "PATH"))
+            return true;
+    for (size_t i = 0; l->role && i < l->entry->env_count; i++)
+        if (str_eq(l->entry->env[i].name, "PATH"))
+            return true;
+    return false;
+}
+
+/* The venv's or the interpreter that the spec names; else the node's own python3, unless something of the job decides
+ * what PATH is. */
+int launch_python(const struct launch *l, const struct step_env *env, const char **ret, struct error *err)
+{
+    const struct step_node *n = l->bind->nodes ? &l->bind->nodes[l->bind->node] : NULL;
+    bool own_path = *l->run->env_in || step_env_has(env, "PATH") || sets_path(l);
+    if (step_python_program(l->plan, l->bind, l->arena, ret, err) < 0)
+        return -1;
+    if (str_eq(*ret, "python3") && !own_path && n && n->facts && n->facts->python && *n->facts->python)
+        *ret = n->facts->python;
+    return 0;
+}
+
+/* A script is relative to the working directory, and the process starts in cwd. */
+static const char *script_path(const struct launch *l, const char *script)
+{
+    const struct step_node *n = l->bind->nodes ? &l->bind->nodes[l->bind->node] : NULL;
+    if (*script == '/' || !*l->run->cwd || !n || !n->facts || !n->facts->work_dir)
+        return *script == '-' ? arena_printf(l->arena, "./%s", script) : script; /* no option of python's */
+    return arena_printf(l->arena, "%s/%s", n->facts->work_dir, script);
+}
+
+static enum expr_status add_texts(const struct launch *l, const struct step_worker *w, const struct spec_texts *texts,
+                                  struct wire_strings *argv, struct error *err)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        const char *value;
+        enum expr_status status = step_expand(l->plan, l->bind, w, &texts->items[i], EXPR_PLAIN, l->arena, &value, err);
+        if (status != EXPR_OK)
+            return status;
+        add_word(argv, l->arena, value);
+    }
+    return EXPR_OK;
+}
+
+enum expr_status launch_argv(const struct launch *l, const struct step_env *env, const struct step_worker *w,
+                             struct wire_strings *ret, struct error *err)
+{
+    const struct spec_entrypoint *entry = l->entry;
+    struct wire_strings argv = {arena_array(l->arena, entry->args.count + entry->command.count + 4, sizeof(char *)), 0};
+    const char *target = "", *python = "";
+    bool is_command = entry->kind == ENTRY_COMMAND || entry->kind == ENTRY_RUN;
+    if (!is_command && launch_python(l, env, &python, err) < 0)
+        return EXPR_FAILED;
+    if (entry->kind != ENTRY_COMMAND) {
+        enum expr_mode mode = entry->kind == ENTRY_RUN ? EXPR_SHELL : EXPR_PLAIN;
+        enum expr_status status = step_expand(l->plan, l->bind, w, &entry->target, mode, l->arena, &target, err);
+        if (status != EXPR_OK)
+            return status;
+    }
+    switch (entry->kind) {
+    case ENTRY_SCRIPT:
+    case ENTRY_MODULE:
+        add_word(&argv, l->arena, python);
+        add_word(&argv, l->arena, "-u");
+        if (entry->kind == ENTRY_MODULE)
+            add_word(&argv, l->arena, "-m");
+        add_word(&argv, l->arena, entry->kind == ENTRY_MODULE ? target : script_path(l, target));
+        break;
+    case ENTRY_COMMAND: {
+        enum expr_status status = add_texts(l, w, &entry->command, &argv, err);
+        if (status != EXPR_OK)
+            return status;
+        break;
+    }
+    case ENTRY_RUN:
+        add_word(&argv, l->arena, target);
+        break;
+    case ENTRY_FUNCTION: /* its arguments are in the environment, of each worker */
+        add_word(&argv, l->arena, python);
+        add_word(&argv, l->arena, "-u");
+        add_word(&argv, l->arena, "-c");
+        add_word(&argv, l->arena, rhrun_step_call);
+        *ret = argv;
+        return EXPR_OK;
+    }
+    enum expr_status status = add_texts(l, w, &entry->args, &argv, err);
+    if (status == EXPR_OK)
+        *ret = argv;
+    return status;
+}
