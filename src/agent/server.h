@@ -115,6 +115,7 @@ int sync_wait_ms(const struct server *s, int wait_ms);   /* how long poll may wa
 int sync_file_put(struct sync *y, const struct wire_file *f);
 int sync_file_more(struct sync *y, const uint8_t *data, uint32_t len); /* a file is under way */
 void sync_file_close(struct sync *y); /* what came of it stays as a part, where that is worth it */
+bool sync_is_absent(int errnum);      /* of a path: nothing is there, as the tree means it */
 /* An entry of the index: its file, unless it was changed, and folders that it leaves empty. */
 int sync_file_remove(struct sync *y, struct tree_entry *e);
 /* Where files are written before they get their names. Parts of this boot are left there, all else is removed. */

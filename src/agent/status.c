@@ -142,7 +142,9 @@ int status_finish(int status_fd, bool stopped, enum wire_cause cause, int errnum
     st->stop_requested = stopped;
     st->cause = (uint8_t)cause;
     st->value = errnum;
-    text_set(st->tail, sizeof st->tail, tail);
+    struct tail text = {0}; /* paths may hold what no terminal should see */
+    tail_add(&text, (const uint8_t *)tail, strlen(tail));
+    tail_format(&text, st->tail, sizeof st->tail);
     st->cause_mono_ns = st->end_mono_ns = mono_ns();
     st->end_wall_ms = wall_ms();
     atomic_store_explicit(&st->state, WIRE_STATE_ENDED, memory_order_release);

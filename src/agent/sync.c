@@ -96,7 +96,8 @@ static void look_begin(struct server *s)
     (void)n; /* its blocks are there */
     errno = 0;
     if ((str_eq(y->tree.path, s->ledger.work_dir) ? ledger_work_dir(&s->ledger, &err)
-                                                  : mkdir_p(y->tree.path, 0755, &err)) < 0) {
+                                                  : mkdir_p(y->tree.path, 0755, &err)) < 0 ||
+        tree_read(&y->tree, y->distrust, &err) < 0) {
         int errnum = errno ? errno : EIO;
         finish(s, false, WIRE_CAUSE_SETUP, errnum, server_reason(s, &err, y->arena));
         return;
@@ -106,7 +107,6 @@ static void look_begin(struct server *s)
         fail(s, errno, "could not prepare folder \"%s\"", y->tree.path);
         return;
     }
-    tree_read(&y->tree, y->distrust);
     y->cursor = 0;
     y->phase = SYNC_LOOKING;
 }
@@ -198,13 +198,17 @@ static void begin(struct server *s, const struct wire_sync *m, struct arena *scr
 
 /* ---- what is there ---- */
 
-static bool entry_there(struct sync *y, const struct tree_entry *e)
+/* 1: it is there, unchanged; 0: it is not; -1: nobody knows (errno). */
+static int entry_look(struct sync *y, const struct tree_entry *e)
 {
     const char *name;
     struct stat st;
-    int fd = e->flags & ENTRY_GONE ? -1 : dirs_enter(&y->dirs, e->path, &name, NULL, NULL);
-    return fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-           (y->missing || (!(e->flags & ENTRY_ANY) && tree_entry_is(e, &st)));
+    if (e->flags & ENTRY_GONE)
+        return 0;
+    int fd = dirs_enter(&y->dirs, e->path, &name, NULL, NULL);
+    if (fd < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return sync_is_absent(errno) || errno == EACCES ? 0 : -1;
+    return y->missing || (!(e->flags & ENTRY_ANY) && tree_entry_is(e, &st));
 }
 
 static void put_parts(struct sync *y, struct wire_sync_state *m)
@@ -258,7 +262,12 @@ static void look(struct server *s)
     uint64_t end = mono_ns() + LOOK_MS * UINT64_C(1000000);
     for (; y->cursor < y->tree.count; y->cursor++) {
         struct tree_entry *e = &y->tree.entries[y->cursor];
-        if (!entry_there(y, e)) {
+        int there = entry_look(y, e);
+        if (there < 0) {
+            fail(s, errno, "could not look at \"%s\" in \"%s\"", e->path, y->tree.path);
+            return;
+        }
+        if (!there) {
             e->flags |= ENTRY_GONE;
             y->changed = true;
         }

@@ -333,17 +333,26 @@ int sync_file_put(struct sync *y, const struct wire_file *f)
     return open_file(y, f) < 0 ? -1 : sync_file_more(y, f->data, f->len);
 }
 
+bool sync_is_absent(int errnum)
+{
+    return errnum == ENOENT || errnum == ENOTDIR || errnum == ELOOP;
+}
+
 int sync_file_remove(struct sync *y, struct tree_entry *e)
 {
     const char *name;
     struct stat st;
     /* one that may not have survived counts as gone, but is ours */
-    bool ours = !y->missing && (!(e->flags & ENTRY_GONE) || (e->flags & ENTRY_STALE));
-    int fd = ours ? dirs_enter(&y->dirs, e->path, &name, NULL, NULL) : -1;
-    if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && tree_entry_is(e, &st)) {
-        if (unlinkat(fd, name, 0) < 0 && errno != ENOENT)
-            return -1;
-        dirs_prune(&y->dirs);
+    if (!y->missing && (!(e->flags & ENTRY_GONE) || (e->flags & ENTRY_STALE))) {
+        int fd = dirs_enter(&y->dirs, e->path, &name, NULL, NULL);
+        if (fd < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            if (!sync_is_absent(errno))
+                return -1;
+        } else if (tree_entry_is(e, &st)) {
+            if (unlinkat(fd, name, 0) < 0 && errno != ENOENT)
+                return -1;
+            dirs_prune(&y->dirs);
+        }
     }
     tree_drop(&y->tree, e);
     return 0;

@@ -173,6 +173,11 @@ static bool read_index(struct tree *t)
 void tree_open(struct tree *t, const struct ledger *l, const char *name, const char *root, struct arena *arena)
 {
     *t = (struct tree){.arena = arena, .boot_id = l->boot_id, .fd = -1};
+    if (!*t->boot_id) { /* unknown: one that nobody will have */
+        char id[WIRE_ID_LEN + 1];
+        random_hex(id, WIRE_ID_LEN / 2);
+        t->boot_id = arena_strdup(arena, id);
+    }
     size_t base = strlen(l->base);
     t->path = path_clean(ledger_node_path(l, root, arena));
     t->inside = str_starts(t->path, l->base) && (t->path[base] == '/' || !t->path[base]);
@@ -181,16 +186,19 @@ void tree_open(struct tree *t, const struct ledger *l, const char *name, const c
                        : arena_printf(arena, "%s/t/%s", l->job_dir, name);
 }
 
-void tree_read(struct tree *t, bool distrust)
+int tree_read(struct tree *t, bool distrust, struct error *err)
 {
-    file_read(arena_printf(t->arena, "%s/index", t->dir), INDEX_MAX, &t->text, NULL);
+    errno = 0;
+    if (file_read(arena_printf(t->arena, "%s/index", t->dir), INDEX_MAX, &t->text, err) < 0 && errno != ENOENT)
+        return -1;
     if (read_index(t) && !distrust)
-        return;
+        return 0;
     t->fresh = true;
     t->touched = false;
     *t->id = 0;
     for (uint32_t i = 0; i < t->count; i++)
         t->entries[i].flags = ENTRY_GONE | ENTRY_STALE;
+    return 0;
 }
 
 void tree_close(struct tree *t)
@@ -324,9 +332,9 @@ bool tree_there(const struct ledger *l, const char *name, const char *root, cons
     CLEANUP(cleanup_free) struct dirs *d = xcalloc(1, sizeof *d);
     uint64_t end = mono_ns() + GIVE_UP_MS * UINT64_C(1000000);
     tree_open(&t, l, name, root, arena);
-    tree_read(&t, false);
+    bool there = tree_read(&t, false, NULL) == 0;
     d->root_fd = open(t.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    bool there = d->root_fd >= 0 && *id && str_eq(t.id, id) && !t.touched;
+    there = there && d->root_fd >= 0 && *id && str_eq(t.id, id) && !t.touched;
     for (uint32_t i = 0; i < t.count && there; i++) {
         const struct tree_entry *e = &t.entries[i];
         const char *file;

@@ -51,7 +51,7 @@ struct tree {
 /* Where a tree's index is (root: a node path), and what it says: no file is the same as an empty one. distrust: nothing
  * counts. The strings lie in the arena; to be closed in any case. */
 void tree_open(struct tree *t, const struct ledger *l, const char *name, const char *root, struct arena *arena);
-void tree_read(struct tree *t, bool distrust);
+int tree_read(struct tree *t, bool distrust, struct error *err);      /* -1: there is one that cannot be read */
 void tree_close(struct tree *t);                                      /* takes a zeroed one */
 struct tree_entry *tree_find(const struct tree *t, const char *path); /* or NULL */
 /* The entry of that path, which is new if need be; its other fields are to be set, then tree_add called. */

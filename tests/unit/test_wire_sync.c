@@ -966,7 +966,14 @@ static void test_not_allowed(void **state)
     assert_int_equal(r.cause, WIRE_CAUSE_SETUP);
     assert_non_null(strstr(r.tail, "/file"));
     assert_non_null(strstr(r.tail, strerror(r.value)));
-    static const struct item files[] = {{"x", F, "x", 0, 0}, {0}};
+    static const struct item files[] = {{"x", F, "x", 0, 0}, {0}}, odd[] = {{"file/\x1b[2Jx", F, "x", 0, 0}, {0}};
+    mkdir(arena_printf(p.arena, "%s/root", folder), 0755);
+    mkdir(arena_printf(p.arena, "%s/root/file", folder), 0755);
+    mkdir(arena_printf(p.arena, "%s/root/file/\x1b[2Jx", folder), 0755);
+    write_text(arena_printf(p.arena, "%s/root/file/\x1b[2Jx/of the job", folder), "x");
+    r = sync_root(&p, ID("3"), TREE("1"), "~/root", NULL, odd);
+    assert_int_equal(r.value, EISDIR);
+    assert_null(strchr(r.tail, '\x1b')); /* people read it */
     r = sync_root(&p, ID("2"), TREE("1"), "/proc/sys", NULL, files); /* one that nobody can write to */
     assert_int_equal(r.cause, WIRE_CAUSE_SETUP);
     assert_non_null(strstr(r.tail, "\"x\" in \"/proc/sys\""));
