@@ -25,7 +25,7 @@
 
 #include "rhrun/base.h"
 
-#define WIRE_VERSION 2u
+#define WIRE_VERSION 3u
 #define WIRE_MAGIC "\nRHRUN-AGENT-1\n"
 enum {
     WIRE_HEADER_SIZE = 8,
@@ -135,9 +135,23 @@ struct wire_worker {
                                  positional parameters, $0 is "rhrun" */
     struct wire_strings argv; /* else: program and arguments, looked up in PATH of its environment */
     struct wire_strings env;  /* "NAME=value", over the run's */
+    uint8_t files;            /* enum wire_files; needs the run's log_dir */
+};
+enum wire_files { /* streams of a worker that go to LOG_DIR/RANK/stdout.log and stderr.log, masked like the spool */
+    WIRE_KEEP_OUT = 1,
+    WIRE_KEEP_ERR = 2,
+    WIRE_HIDE_OUT = 4, /* and not to the spool; the record's tail has them all the same */
+    WIRE_HIDE_ERR = 8,
 };
 
 enum wire_kind { WIRE_KIND_STEP = 1, WIRE_KIND_LAUNCH = 2 };
+enum wire_run_flag {
+    WIRE_RUN_ERROR_FILES = 1, /* each worker gets TORCHELASTIC_ERROR_FILE: LOG_DIR/RANK/error.json, or a file beside its
+                                 status. What the first failed one wrote there is noted, and the end of its tail */
+    WIRE_RUN_CPU_BLOCKS = 2,  /* each worker is bound to an equal part of the node's CPUs, where there are enough */
+    WIRE_RUN_ENDS = 4,        /* a worker that fails by itself is told at once, by an END in the spool */
+};
+#define WIRE_ERROR_NOTE "error file: " /* what begins that note, behind "rhrun: " */
 
 /*
  * A node path (creates, roots, patterns, paths of CHECK): absolute; "@base/..." below the base folder; "~/..." below
@@ -229,6 +243,8 @@ struct wire_run {
     char *slot;                /* "setup:kernels", "launch": one live attempt per slot of a job on a node */
     char *key;                 /* digest of the step's inputs, 64 hex digits */
     uint8_t kind;              /* enum wire_kind; LAUNCH: daemons left behind are ended */
+    uint8_t flags;             /* enum wire_run_flag */
+    char *log_dir;             /* absolute, made (0700): files of workers, in a folder RANK each; "" = none */
     char *cwd;                 /* relative to the working directory ("" = itself) or absolute */
     char *env_in;              /* name of an environment captured before, used instead of the agent's own; "" = none */
     char *env_out;             /* after success, the shell's environment is captured under this name; "" = no */
@@ -242,6 +258,8 @@ struct wire_run {
     uint32_t worker_count;
     uint64_t timeout_ms;      /* 0 = none; when over: stop, outcome timed out */
     uint32_t grace_ms;        /* between TERM and KILL when this node stops its own ranks */
+    struct wire_strings spared; /* with WIRE_RUN_ENDS: "exit 3", "signal 9", "any" (of these two): a worker that ends so does not make
+                                 this node stop the others; whoever reads the END may */
     uint64_t log_limit_bytes; /* cap of the output that is not acknowledged yet; 0 = none. What does not fit is
                                  dropped, counted, marked (acknowledged output is freed by whole segments) */
 };
@@ -345,7 +363,12 @@ bool wire_get_record(struct wire_in *in, struct wire_record *ret);
 bool wire_id_valid(const char *id); /* exactly WIRE_ID_LEN lower-case hex digits */
 
 /* ---- spool records ---- */
-enum wire_stream { WIRE_STREAM_OUT = 1, WIRE_STREAM_ERR = 2, WIRE_STREAM_NOTE = 3 /* rhrun's own marker */ };
+enum wire_stream {
+    WIRE_STREAM_OUT = 1,
+    WIRE_STREAM_ERR = 2,
+    WIRE_STREAM_NOTE = 3, /* rhrun's own marker */
+    WIRE_STREAM_END = 4,  /* the worker of this rank has failed: WIRE_END_SIZE bytes. What it wrote itself stands before it */
+};
 enum { WIRE_SPOOL_HEADER = 20, WIRE_SPOOL_DATA_MAX = 64 << 10 };
 /* u32 length, u32 rank, u8 stream, u8[3] zero, u64 wall_ms; then length bytes. */
 struct wire_spool {
@@ -355,5 +378,9 @@ struct wire_spool {
 };
 void wire_spool_put(uint8_t out[WIRE_SPOOL_HEADER], const struct wire_spool *h);
 bool wire_spool_get(const uint8_t in[WIRE_SPOOL_HEADER], struct wire_spool *ret); /* false: malformed */
+/* u8 cause, u8[3] zero, u32 value, u64 end_mono_ns; the rank is in the record's header. */
+enum { WIRE_END_SIZE = 16 };
+void wire_spool_end_put(uint8_t out[WIRE_END_SIZE], const struct wire_worker_end *end);
+bool wire_spool_end_get(const uint8_t *in, size_t len, struct wire_worker_end *ret); /* all but rank */
 
 #endif

@@ -101,6 +101,7 @@ struct exec_plan {
     const struct supervise *s;
     const struct environment *env;
     int cwd_fd, fault_fd, null_fd;
+    char *error_env;                   /* of the worker at hand, or NULL */
     int capture_fd;                    /* memfd for env_out's environment, or -1 */
     uint64_t nofile_soft, nofile_hard; /* the limit that workers get */
 };
@@ -117,8 +118,11 @@ struct worker {
     struct output {
         int fd; /* -1: at its end */
         enum wire_stream id;
+        bool hidden; /* not for the spool */
         struct mask_stream mask;
     } streams[2];
+    int files[2];    /* the streams' log files, -1 = none */
+    char *error_env; /* TORCHELASTIC_ERROR_FILE=..., or NULL */
     struct tail tail;
     struct status_worker *status;
 };
@@ -144,12 +148,18 @@ struct super {
     uint64_t deadline_ns;                  /* STOPPING: KILL follows; KILLING: the next look */
     uint64_t kill_ns;                      /* KILLING: since */
     bool has_children;
-    struct worker *failed; /* the first */
+    struct worker *failed; /* the first, but for one that was spared */
+    bool spared;           /* it was */
 };
 int loop_watch(struct super *su, struct worker *w, int which, int fd); /* takes fd over as a stream */
 void loop_worker_end(struct super *su, struct worker *w, enum wire_cause cause, int32_t value);
 void loop_note(struct super *su, struct worker *w, const char *fmt, ...) FORMAT(3, 4); /* a line of rhrun's own */
 void loop_run(struct super *su);                                                       /* until PHASE_DONE */
 void loop_discard(struct super *su); /* reads what daemons still write, until they end */
+
+/* ---- super_files.c: files of workers beside the spool ---- */
+int files_open(struct super *su, uint32_t index); /* makes them; -1 with errno */
+void files_write(struct super *su, struct worker *w, const struct output *st, const uint8_t *data, size_t len);
+void files_error(struct super *su, struct worker *w); /* notes what stands in its error file, if there is one */
 
 #endif

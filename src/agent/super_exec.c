@@ -7,12 +7,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { CPUS_MAX = 8192 };
 
 /* Runs the user's script ($1) in this very shell, then writes its environment. Both on the way out of
  * the last line and in an EXIT trap: the script may `exit 0` early, or set a trap of its own. */
@@ -85,6 +88,29 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* To its part of the CPUs that this node gives us; where there are fewer than workers, to all of them. */
+static void bind_cpus(uint32_t index, uint32_t count)
+{
+    unsigned long mask[CPUS_MAX / (8 * sizeof(unsigned long))];
+    const size_t bits = 8 * sizeof mask[0];
+    memset(mask, 0, sizeof mask);
+    if (sched_getaffinity(0, sizeof mask, (cpu_set_t *)(void *)mask) < 0)
+        return;
+    uint64_t total = 0, at = 0;
+    for (size_t i = 0; i < CPUS_MAX; i++)
+        total += mask[i / bits] >> i % bits & 1;
+    if (total < count)
+        return;
+    uint64_t from = total * index / count, to = total * (index + 1) / count;
+    for (size_t i = 0; i < CPUS_MAX; i++)
+        if (mask[i / bits] >> i % bits & 1) {
+            if (at < from || at >= to)
+                mask[i / bits] &= ~(1ul << i % bits);
+            at++;
+        }
+    sched_setaffinity(0, sizeof mask, (cpu_set_t *)(void *)mask);
+}
+
 static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int out_fd, int err_fd)
 {
     const struct supervise *s = plan->s;
@@ -98,7 +124,11 @@ static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int ou
     environment_copy(&env, plan->env);
     for (uint32_t i = 0; i < w->env.count; i++)
         environment_set(&env, w->env.items[i]);
+    if (plan->error_env)
+        environment_set(&env, plan->error_env);
     environment_path_first(&env, s->run->path_first);
+    if (s->run->flags & WIRE_RUN_CPU_BLOCKS)
+        bind_cpus(index, s->run->worker_count);
     char cwd[PATH_MAX];
     if (getcwd(cwd, sizeof cwd))
         environment_set(&env, xasprintf("PWD=%s", cwd));

@@ -36,7 +36,10 @@ int loop_watch(struct super *su, struct worker *w, int which, int fd)
 {
     uint64_t tag = (uint64_t)(w - su->workers) * 2 + (uint64_t)which;
     struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = tag << 16}};
-    w->streams[which] = (struct output){.fd = fd, .id = which ? WIRE_STREAM_ERR : WIRE_STREAM_OUT};
+    uint8_t files = su->s->run->workers[w - su->workers].files;
+    w->streams[which] = (struct output){.fd = fd,
+                                        .id = which ? WIRE_STREAM_ERR : WIRE_STREAM_OUT,
+                                        .hidden = files & (which ? WIRE_HIDE_ERR : WIRE_HIDE_OUT)};
     su->open_streams++;
     return epoll_ctl(su->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
@@ -46,8 +49,10 @@ static void show(struct super *su, struct worker *w, struct output *st, const ui
     mask_feed(&su->mask, &st->mask, data, len, flush, &su->shown);
     if (!su->shown.len)
         return;
-    sink_put(&su->sink, w->status->rank, st->id, su->shown.data, su->shown.len);
+    if (!st->hidden)
+        sink_put(&su->sink, w->status->rank, st->id, su->shown.data, su->shown.len);
     tail_add(&w->tail, (const uint8_t *)su->shown.data, su->shown.len);
+    files_write(su, w, st, (const uint8_t *)su->shown.data, su->shown.len);
 }
 
 /* One read. How much it gave; 0 at the end of the stream or when there is nothing now. */
@@ -72,7 +77,9 @@ static size_t stream_read(struct super *su, struct worker *w, struct output *st)
         show(su, w, st, to, (size_t)n, false);
     } else {
         tail_add(&w->tail, to, (size_t)n);
-        sink_commit(&su->sink, w->status->rank, st->id, (size_t)n);
+        if (!st->hidden)
+            sink_commit(&su->sink, w->status->rank, st->id, (size_t)n);
+        files_write(su, w, st, to, (size_t)n);
     }
     return (size_t)n;
 }
@@ -165,6 +172,32 @@ static void stop(struct super *su, uint64_t grace_ms)
 
 /* ---- ends of workers ---- */
 
+/* Puts the end of a worker into the spool, behind what it wrote itself. True: the others go on. */
+static bool tell_end(struct super *su, struct worker *w)
+{
+    const struct wire_run *run = su->s->run;
+    const struct status_worker *st = w->status;
+    struct wire_worker_end end = {st->rank, st->cause, st->value, st->end_mono_ns};
+    uint8_t data[WIRE_END_SIZE];
+    char text[24];
+    if (!(run->flags & WIRE_RUN_ENDS))
+        return false;
+    for (int i = 0; i < 2; i++) /* bounded: a pipe holds no more */
+        for (int reads = 0; w->streams[i].fd >= 0 && reads < 4 && stream_read(su, w, &w->streams[i]) > 0;)
+            reads++;
+    uint64_t dropped = su->status->dropped_bytes;
+    wire_spool_end_put(data, &end);
+    sink_put(&su->sink, st->rank, WIRE_STREAM_END, data, sizeof data);
+    sink_flush(&su->sink);
+    if (su->status->dropped_bytes != dropped || st->cause > WIRE_CAUSE_SIGNAL)
+        return false;
+    snprintf(text, sizeof text, "%s %d", st->cause == WIRE_CAUSE_EXIT ? "exit" : "signal", st->value);
+    for (uint32_t i = 0; i < run->spared.count; i++)
+        if (str_eq(run->spared.items[i], text) || str_eq(run->spared.items[i], "any"))
+            return true;
+    return false;
+}
+
 void loop_worker_end(struct super *su, struct worker *w, enum wire_cause cause, int32_t value)
 {
     struct status_worker *st = w->status;
@@ -176,14 +209,19 @@ void loop_worker_end(struct super *su, struct worker *w, enum wire_cause cause, 
     st->value = value;
     st->end_mono_ns = mono_ns();
     st->ended = 1;
-    if (cause != WIRE_CAUSE_NONE && !su->failed) {
+    if (cause == WIRE_CAUSE_NONE)
+        return;
+    bool running = su->phase == PHASE_RUNNING;
+    bool spared = running && tell_end(su, w);
+    if (!su->failed || (su->spared && running)) {
         su->failed = w;
+        su->spared = spared;
         su->status->value = value;
         su->status->cause_rank = st->rank;
         su->status->cause_mono_ns = st->end_mono_ns;
         su->status->cause = (uint8_t)cause;
     }
-    if (cause != WIRE_CAUSE_NONE && su->phase == PHASE_RUNNING)
+    if (running && !spared)
         stop(su, su->s->run->grace_ms);
 }
 

@@ -73,6 +73,7 @@ static int prepare(struct super *su, uint64_t limit)
     for (uint32_t i = 0; i < count; i++) {
         su->workers[i].status = &su->status->workers[i];
         su->workers[i].streams[0].fd = su->workers[i].streams[1].fd = -1;
+        su->workers[i].files[0] = su->workers[i].files[1] = -1;
     }
     mask_init(&su->mask, &su->s->run->secrets);
     if (su->mask.count)
@@ -89,10 +90,11 @@ static int prepare(struct super *su, uint64_t limit)
     return su->signal_fd < 0 || su->epoll_fd < 0 || bell < 0 ? -1 : 0;
 }
 
-static int worker_start(struct super *su, const struct exec_plan *plan, uint32_t index)
+static int worker_start(struct super *su, struct exec_plan *plan, uint32_t index)
 {
     int out[2], err[2];
     struct worker *w = &su->workers[index];
+    plan->error_env = w->error_env;
     if (pipe2(out, O_CLOEXEC) < 0)
         return -1;
     if (pipe2(err, O_CLOEXEC) < 0) {
@@ -141,6 +143,10 @@ static int plan_make(struct super *su, struct exec_plan *plan, struct environmen
         return -1;
     su->fault_fd = fault[0];
     *plan = (struct exec_plan){.s = s, .env = env, .cwd_fd = cwd, .fault_fd = fault[1], .null_fd = 0, .capture_fd = -1};
+    *ret_what = "cannot make its log files";
+    for (uint32_t i = 0; i < s->run->worker_count; i++)
+        if (files_open(su, i) < 0)
+            return -1;
     if (s->run->env_out && *s->run->env_out) {
         *ret_what = "cannot capture the environment";
         errno = EINVAL; /* only a shell has one to leave */
@@ -170,7 +176,7 @@ static void setup_failed(struct super *su, const char *what, int errnum)
     su->status->cause_mono_ns = mono_ns();
 }
 
-static void workers_start(struct super *su, const struct exec_plan *plan)
+static void workers_start(struct super *su, struct exec_plan *plan)
 {
     uint32_t count = su->s->run->worker_count;
     su->running = count;
@@ -248,6 +254,8 @@ static void supervisor_main(const struct supervise *s)
     }
     workers_start(&su, &plan);
     loop_run(&su);
+    if (su.failed)
+        files_error(&su, su.failed);
     success_check(&su, plan.capture_fd);
     record(&su);
     close(FD_STATUS);

@@ -32,15 +32,21 @@ static const struct field facts_fields[] = {
 };
 
 static const struct field run_fields[] = {
-    STRING(wire_run, attempt),    STRING(wire_run, slot),    STRING(wire_run, key),     U8(wire_run, kind),
-    STRING(wire_run, cwd),        STRING(wire_run, env_in),  STRING(wire_run, env_out), STRING(wire_run, creates),
-    STRING(wire_run, path_first), STRINGS(wire_run, unset),  STRINGS(wire_run, env),    STRINGS(wire_run, env_default),
-    STRINGS(wire_run, secrets),   U64(wire_run, timeout_ms), U32(wire_run, grace_ms),   U64(wire_run, log_limit_bytes),
+    STRING(wire_run, attempt),    STRING(wire_run, slot),
+    STRING(wire_run, key),        U8(wire_run, kind),
+    U8(wire_run, flags),          STRING(wire_run, log_dir),
+    STRING(wire_run, cwd),        STRING(wire_run, env_in),
+    STRING(wire_run, env_out),    STRING(wire_run, creates),
+    STRING(wire_run, path_first), STRINGS(wire_run, unset),
+    STRINGS(wire_run, env),       STRINGS(wire_run, env_default),
+    STRINGS(wire_run, secrets),   U64(wire_run, timeout_ms),
+    U32(wire_run, grace_ms),      STRINGS(wire_run, spared),
+    U64(wire_run, log_limit_bytes),
 };
 
 static const struct field worker_fields[] = {
     U32(wire_worker, rank),     U32(wire_worker, local_rank), U8(wire_worker, shell),
-    STRINGS(wire_worker, argv), STRINGS(wire_worker, env),
+    STRINGS(wire_worker, argv), STRINGS(wire_worker, env),    U8(wire_worker, files),
 };
 
 static const struct field record_fields[] = {
@@ -190,12 +196,12 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
 {
     struct wire_run m = {0};
     GET(in, &m, run_fields);
-    uint32_t count = wire_get_count(in, WIRE_WORKERS_MAX, 17);
+    uint32_t count = wire_get_count(in, WIRE_WORKERS_MAX, 18);
     m.workers = arena_array(in->arena, (size_t)count + 1, sizeof *m.workers);
     for (uint32_t i = 0; i < count && !in->bad; i++) {
         struct wire_worker *w = &m.workers[i];
         GET(in, w, worker_fields);
-        if (w->argv.count == 0 || w->shell > 1 || !assignments_valid(&w->env))
+        if (w->argv.count == 0 || w->shell > 1 || !assignments_valid(&w->env) || (w->files && !*m.log_dir))
             return false;
     }
     m.worker_count = count;
@@ -203,8 +209,8 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
         return false;
     if (!wire_id_valid(m.attempt) || (m.kind != WIRE_KIND_STEP && m.kind != WIRE_KIND_LAUNCH) || !*m.slot ||
         strlen(m.slot) > 200 || strlen(m.key) > 64 || (*m.env_in && !wire_name_valid(m.env_in)) ||
-        (*m.env_out && !wire_name_valid(m.env_out)) || !assignments_valid(&m.env) ||
-        !assignments_valid(&m.env_default) || !assignments_valid(&m.secrets))
+        (*m.env_out && !wire_name_valid(m.env_out)) || (*m.log_dir && *m.log_dir != '/') ||
+        !assignments_valid(&m.env) || !assignments_valid(&m.env_default) || !assignments_valid(&m.secrets))
         return false;
     *ret = m;
     return true;

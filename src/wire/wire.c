@@ -193,9 +193,26 @@ void wire_spool_put(uint8_t out[WIRE_SPOOL_HEADER], const struct wire_spool *h)
 bool wire_spool_get(const uint8_t in[WIRE_SPOOL_HEADER], struct wire_spool *ret)
 {
     struct wire_spool h = {load_u32(in), load_u32(in + 4), in[8], load_u64(in + 12)};
-    if (h.len > WIRE_SPOOL_DATA_MAX || h.stream < WIRE_STREAM_OUT || h.stream > WIRE_STREAM_NOTE || in[9] || in[10] ||
+    if (h.len > WIRE_SPOOL_DATA_MAX || h.stream < WIRE_STREAM_OUT || h.stream > WIRE_STREAM_END || in[9] || in[10] ||
         in[11])
         return false;
     *ret = h;
+    return true;
+}
+
+void wire_spool_end_put(uint8_t out[WIRE_END_SIZE], const struct wire_worker_end *end)
+{
+    store_u32(out, end->cause);
+    store_u32(out + 4, (uint32_t)end->value);
+    store_u64(out + 8, end->end_mono_ns);
+}
+
+bool wire_spool_end_get(const uint8_t *in, size_t len, struct wire_worker_end *ret)
+{
+    if (len != WIRE_END_SIZE || load_u32(in) == WIRE_CAUSE_NONE || load_u32(in) > WIRE_CAUSE_SETUP)
+        return false;
+    ret->cause = in[0];
+    ret->value = (int32_t)load_u32(in + 4);
+    ret->end_mono_ns = load_u64(in + 8);
     return true;
 }

@@ -70,6 +70,7 @@ static const struct wire_run run = {.attempt = (char *)ID,
                                     .worker_count = 2,
                                     .timeout_ms = 9,
                                     .grace_ms = 8,
+                                    .spared = {strings_b, 1},
                                     .log_limit_bytes = 7};
 static const struct wire_record record = {.attempt = (char *)ID,
                                           .slot = (char *)"launch",
@@ -262,6 +263,7 @@ static void test_values(void **state)
     assert_string_equal(r.workers[0].env.items[1], "B=two\nlines");
     assert_int_equal(r.workers[1].rank, 4);
     assert_int_equal(r.log_limit_bytes, 7);
+    assert_string_equal(r.spared.items[0], strings_b[0]);
     buf_consume(&b, WIRE_HEADER_SIZE + len);
     assert_int_equal(wire_peek(&b, &type, &p, &len), 1);
     assert_int_equal(type, WIRE_EXIT);
@@ -526,11 +528,26 @@ static void test_spool_records(void **state)
     }
     raw[8] = 0;
     assert_false(wire_spool_get(raw, &back));
-    raw[8] = 4;
+    raw[8] = 5;
     assert_false(wire_spool_get(raw, &back));
     raw[8] = 1;
     raw[0] = 1; /* 65537 bytes */
     assert_false(wire_spool_get(raw, &back));
+}
+
+static void test_spool_ends(void **state)
+{
+    (void)state;
+    uint8_t raw[WIRE_END_SIZE];
+    struct wire_worker_end end = {7, WIRE_CAUSE_SIGNAL, -11, 1ull << 50}, back;
+    wire_spool_end_put(raw, &end);
+    assert_true(wire_spool_end_get(raw, sizeof raw, &back));
+    assert_true(back.cause == end.cause && back.value == end.value && back.end_mono_ns == end.end_mono_ns);
+    assert_false(wire_spool_end_get(raw, sizeof raw - 1, &back)); /* cut by a log limit */
+    raw[1] = 1;
+    assert_false(wire_spool_end_get(raw, sizeof raw, &back));
+    raw[0] = raw[1] = 0;
+    assert_false(wire_spool_end_get(raw, sizeof raw, &back));
 }
 
 static void test_success(void **state)
@@ -553,9 +570,10 @@ static void test_success(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),       cmocka_unit_test(test_values),        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_transfer_rules), cmocka_unit_test(test_tree_paths),    cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_strings),        cmocka_unit_test(test_spool_records), cmocka_unit_test(test_success),
+        cmocka_unit_test(test_spool_ends), cmocka_unit_test(test_messages),       cmocka_unit_test(test_values),
+        cmocka_unit_test(test_rules),      cmocka_unit_test(test_transfer_rules), cmocka_unit_test(test_tree_paths),
+        cmocka_unit_test(test_frames),     cmocka_unit_test(test_strings),        cmocka_unit_test(test_spool_records),
+        cmocka_unit_test(test_success),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,7 @@ static void run_reset(struct fixture *f)
                                .env_in = text(""),
                                .env_out = text(""),
                                .creates = text(""),
+                               .log_dir = text(""),
                                .workers = f->workers,
                                .grace_ms = 5000,
                                .log_limit_bytes = 64 << 20};
@@ -886,18 +887,123 @@ static void test_full_disk(void **state)
     assert_true(gone);
 }
 
+/* What the END of a rank says: "exit 3 after 12 bytes" of that rank before it; "" = there is none. */
+static const char *end_of(struct fixture *f, uint32_t rank)
+{
+    struct wire_spool h;
+    struct wire_worker_end end;
+    uint32_t before = 0;
+    for (size_t at = 0; at < f->spool.len; at += WIRE_SPOOL_HEADER + h.len) {
+        const uint8_t *p = (uint8_t *)f->spool.data + at;
+        assert_true(wire_spool_get(p, &h));
+        if (h.rank == rank && h.stream != WIRE_STREAM_END)
+            before += h.len;
+        if (h.rank != rank || h.stream != WIRE_STREAM_END)
+            continue;
+        assert_true(wire_spool_end_get(p + WIRE_SPOOL_HEADER, h.len, &end));
+        return arena_printf(f->arena, "%s %d after %u bytes", end.cause == WIRE_CAUSE_EXIT ? "exit" : "signal",
+                            end.value, before);
+    }
+    return "";
+}
+
+static void test_a_spared_worker_stops_nobody(void **state)
+{
+    struct fixture *f = *state;
+    f->run.kind = WIRE_KIND_LAUNCH;
+    f->run.flags = WIRE_RUN_ENDS;
+    f->run.spared = list_of(f, "exit 3", "signal 9");
+    worker_add(f, "echo last words; echo to stderr >&2; exit 3");
+    worker_add(f, "kill -9 $$");
+    worker_add(f, "read x < go; echo went on");
+    fifo_make(f, "go");
+    start(f);
+    for (look(f); !*end_of(f, 0) || !*end_of(f, 1); look(f))
+        wait_bell(f);
+    assert_int_equal(f->record.state, WIRE_STATE_CLAIMED);
+    assert_string_equal(end_of(f, 0), "exit 3 after 21 bytes");
+    assert_string_equal(end_of(f, 1), "signal 9 after 0 bytes");
+    fifo_tell(f, "go");
+    wait_end(f);
+    assert_string_equal(output(f, 2, WIRE_STREAM_OUT, NULL), "went on\n");
+    assert_string_equal(end_of(f, 2), "");
+    assert_false(wire_record_success(&f->record)); /* whether it is one is not for the node to say */
+    assert_int_equal(f->record.workers[0].value, 3);
+    assert_int_equal(f->record.workers[2].cause, WIRE_CAUSE_NONE);
+}
+
+static void test_another_end_stops_all(void **state)
+{
+    struct fixture *f = *state;
+    f->run.flags = WIRE_RUN_ENDS;
+    f->run.spared = list_of(f, "exit 3", NULL);
+    fifo_make(f, "go");
+    worker_add(f, "exit 3");
+    worker_add(f, "read x < go; echo its words; exit 4");
+    worker_add(f, "sleep 100");
+    start(f);
+    for (look(f); !*end_of(f, 0); look(f))
+        wait_bell(f);
+    fifo_tell(f, "go");
+    wait_end(f);
+    assert_string_equal(end_of(f, 1), "exit 4 after 10 bytes");
+    assert_string_equal(end_of(f, 2), ""); /* it did not fail by itself */
+    assert_int_equal(f->record.cause_rank, 1);
+    assert_int_equal(f->record.value, 4);
+    assert_non_null(strstr(f->record.tail, "its words"));
+    assert_int_equal(f->record.workers[2].value, SIGTERM);
+}
+
+/* An END that could not be kept would be nobody's to see: the node decides then. */
+static void test_an_end_that_is_lost_spares_nobody(void **state)
+{
+    struct fixture *f = *state;
+    f->run.flags = WIRE_RUN_ENDS;
+    f->run.spared = list_of(f, "any", NULL);
+    f->run.log_limit_bytes = 100;
+    worker_add(f, "head -c 1000 /dev/zero; exit 3");
+    worker_add(f, "sleep 100");
+    start(f);
+    wait_end(f);
+    assert_int_equal(f->record.value, 3);
+    assert_int_equal(f->record.workers[1].value, SIGTERM);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_exit_0),        CASE(test_exit_3),        CASE(test_signal),       CASE(test_exec_failure),
-        CASE(test_folders),       CASE(test_known_attempt), CASE(test_creates),      CASE(test_environment),
-        CASE(test_path_first),    CASE(test_capture),       CASE(test_output_bytes), CASE(test_log_limit),
-        CASE(test_log_limit_end), CASE(test_masking),       CASE(test_mask_cuts),    CASE(test_tail),
-        CASE(test_stop_trapped),  CASE(test_stop_daemons),  CASE(test_stop_stopped), CASE(test_kill_forking),
-        CASE(test_first_failure), CASE(test_timeout),       CASE(test_step_daemon),  CASE(test_launch_daemon),
-        CASE(test_lost),          CASE(test_damaged),       CASE(test_full_disk),
+        CASE(test_exit_0),
+        CASE(test_exit_3),
+        CASE(test_signal),
+        CASE(test_exec_failure),
+        CASE(test_folders),
+        CASE(test_known_attempt),
+        CASE(test_creates),
+        CASE(test_environment),
+        CASE(test_path_first),
+        CASE(test_capture),
+        CASE(test_output_bytes),
+        CASE(test_log_limit),
+        CASE(test_log_limit_end),
+        CASE(test_masking),
+        CASE(test_mask_cuts),
+        CASE(test_tail),
+        CASE(test_stop_trapped),
+        CASE(test_stop_daemons),
+        CASE(test_stop_stopped),
+        CASE(test_kill_forking),
+        CASE(test_first_failure),
+        CASE(test_timeout),
+        CASE(test_step_daemon),
+        CASE(test_launch_daemon),
+        CASE(test_lost),
+        CASE(test_damaged),
+        CASE(test_full_disk),
+        CASE(test_a_spared_worker_stops_nobody),
+        CASE(test_another_end_stops_all),
+        CASE(test_an_end_that_is_lost_spares_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
