@@ -30,6 +30,14 @@ struct start_ctx {
     } items[];
 };
 
+/* The node came back in another boot, or as another machine, while the journal was at it. */
+static bool booted_since(const struct run *r, uint32_t node, const char *attempt)
+{
+    const struct state_cell *cell = state_cell_by_attempt(r->state, attempt);
+    const struct wire_facts *facts = node_facts(r->lanes[node].node);
+    return cell && facts && cell->boot_id && !str_eq(cell->boot_id, facts->boot_id);
+}
+
 static void on_started_durable(void *arg)
 {
     struct start_ctx *ctx = arg;
@@ -41,6 +49,11 @@ static void on_started_durable(void *arg)
         if ((r->cancelling && !step_outlives_stop(ctx->step)) ||
             t->stop_wanted) { /* its RUN never left: certain that it did not start */
             task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, "stopped before it began");
+            continue;
+        }
+        if (ctx->step->kind->cached &&
+            booted_since(r, ctx->items[i].node, t->attempt)) { /* what came before it may be lost */
+            task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, NULL);
             continue;
         }
         t->state = TASK_RUNNING;
@@ -154,6 +167,11 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
     bind.node_addrs = step->kind->phase == PHASE_LAUNCH ? node_addrs(r) : NULL;
     struct wire_run run = {0};
     bool is_run = step->kind->build;
+    if (step->watch) {
+        ready_begin(r, step, node);
+        arena_destroy(arena);
+        return;
+    }
     int rc = step->kind->sync    ? transfer_start(r, step, node, &bind, &err)
              : step->kind->fetch ? fetch_start(r, step, node, false, &err)
                                  : step_build(r->plan, step, &bind, arena, &run, &err);
@@ -188,6 +206,10 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
     }
     if (t->state != TASK_RUNNING && t->state != TASK_STOPPING)
         return;
+    if (step->watch) { /* nothing runs for it */
+        task_finish_as(r, step, node, OUTCOME_STOPPED, "stopped");
+        return;
+    }
     t->state = TASK_STOPPING;
     node_signal(r->lanes[node].node, t->attempt, signal, grace_ms);
     run_changed(r);
@@ -296,6 +318,8 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         e.duration_ms = (record->end_mono_ns - record->start_mono_ns) / 1000000;
     else if (record->end_wall_ms > record->claim_wall_ms)
         e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
+    if (step->sidecar && (e.outcome == OUTCOME_STOPPED || e.outcome == OUTCOME_FAILED) && launch_over(r))
+        e.outcome = OUTCOME_OK; /* all others have ended well: it was to end, however it does */
     if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED)
         note_cause(r, step, node, record);
     append_finished(r, step, node, &e);

@@ -384,7 +384,7 @@ static void check_done(struct world *w)
         bool excused = false;
         for (size_t i = 0; i < SLOTS_MAX; i++)
             excused = excused || w->setup[i][n].excused;
-        replaced += excused;
+        replaced += excused || (w->shares && n == 2 && w->setup[SYNC][1].excused);
     }
     if (before != after || job->result.unverified_nodes > replaced ||
         job->result.verified_nodes + job->result.unverified_nodes != w->nodes)
