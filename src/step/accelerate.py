@@ -1,5 +1,23 @@
-"""`accelerate launch` without what `accelerate config` may have left on the node; --config_file names a file as ever."""
-import accelerate.commands.launch as launch
+"""`accelerate launch` without what `accelerate config` may have left on the node; --config_file names a file as ever.
 
+Where there is no accelerator its workers have to be told, or each takes itself for the only one.
+"""
+import os
+
+import accelerate.commands.launch as launch
+import accelerate.utils
+import torch
+
+
+def has_device():
+    if torch.cuda.is_available():
+        return True
+    kinds = ("npu", "mlu", "musa", "xpu", "sdaa", "hpu", "neuron", "torch_xla", "mps")
+    tests = [getattr(accelerate.utils, "is_%s_available" % kind, None) for kind in kinds]
+    return any(test() for test in tests if test)
+
+
+if not has_device():
+    os.environ.setdefault("ACCELERATE_USE_CPU", "true")
 launch.default_config_file = ""
 launch.main()

@@ -23,7 +23,7 @@ static bool has_arg(const struct words *argv, const char *name)
 
 /* accelerate starts one plain process unless it is told of a kind of parallelism; --multi_gpu only chooses torchrun,
  * the devices are found by each worker. */
-static void put_kind(const struct launcher_job *job, const struct words *args, uint32_t total, struct words *argv)
+static void put_kind(const struct words *args, uint32_t total, struct words *argv)
 {
     static const char *const kinds[] = {"--multi_gpu",       "--use_deepspeed", "--use_fsdp",
                                         "--use_megatron_lm", "--tpu",           "--config_file"};
@@ -37,7 +37,6 @@ static void put_kind(const struct launcher_job *job, const struct words *args, u
         words_add(argv, "--deepspeed_multinode_launcher");
         words_add(argv, "standard");
     }
-    (void)job;
 }
 
 static int put_given(const struct launcher_job *job, struct words *argv, struct error *err)
@@ -77,7 +76,7 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     if (*conf)
         words_printf(argv, "--rdzv_conf=%s", conf);
     words_printf(argv, "--max_restarts=%u", launcher_restarts(job));
-    put_kind(job, &args, total, argv);
+    put_kind(&args, total, argv);
     if (put_given(job, argv, err) < 0)
         return -1;
     for (uint32_t i = 0; i < args.list.count; i++)
@@ -86,6 +85,8 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
         words_add(argv, "--module");
     else if (job->entry == ENTRY_COMMAND)
         words_add(argv, "--no_python");
+    if (d->nproc.kind == NPROC_CPU && !step_env_has(job->env, "ACCELERATE_USE_CPU"))
+        step_env_set(job->env, "ACCELERATE_USE_CPU", "true");
     step_env_set(job->env, "PET_RDZV_ID", launcher_round(job));
     step_env_set(job->env, "PET_LOCAL_ADDR", launcher_address(job, job->bind->node));
     if (c10d) /* on one machine accelerate says none, and torch would take port 29400 */

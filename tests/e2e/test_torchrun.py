@@ -1,0 +1,244 @@
+"""Launchers that start the workers themselves: torchrun and accelerate with real torch and gloo, mpirun; what reaches torch's
+own parser, and what an old torch says."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+import torches
+from harness import processes_of, require, wait_for
+
+# Each round it sums 1 over all ranks. A file in HOME says whether the last rank fails in it, once or always. Workers of a node
+# share one pipe: a line is one write.
+SAY = "import os\ndef say(text):\n    os.write(1, (text + chr(10)).encode())\n"
+TRAIN = SAY + '''
+import os, sys, torch, torch.distributed as dist
+rank = os.environ["RANK"]
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+say(f"rank {rank} sum {int(one)} args {sys.argv[1:]} addr {os.environ['MASTER_ADDR']} id {os.environ['TORCHELASTIC_RUN_ID']}")
+fail = os.path.expanduser("~/fail")
+if rank == "3" and os.path.exists(fail):
+    if open(fail).read() == "once":
+        os.remove(fail)
+    os._exit(7)
+dist.barrier()
+say(f"rank {rank} done")
+dist.destroy_process_group()
+'''
+WAIT = SAY + '''
+import os, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+say(f"world {int(one)} node {os.environ['RHRUN_NODE_RANK']} pid {os.getppid()}")
+while not os.path.exists(os.path.expanduser("~/go")):
+    dist.barrier()
+    time.sleep(0.05)
+dist.destroy_process_group()
+'''
+
+
+@pytest.fixture(scope="module")
+def torch_python():
+    return torches.find()
+
+
+@pytest.fixture
+def job(box, torch_python):
+    """job(distributed, ...): writes train.py and a spec that starts it on two nodes with two workers each."""
+    (box.work / "train.py").write_text(TRAIN)
+
+    def write(distributed, program="train.py", **more):
+        entry = {"script": program, "args": ["--x", "a b"]}
+        return box.spec({"name": "t", "python": {"interpreter": torch_python, "venv": False}, "entrypoint": entry,
+                         "distributed": {"launcher": "torchrun", "nnodes": 2, "nproc_per_node": 2, **distributed}, **more})
+    return write
+
+
+def sums(result):
+    return sorted(re.findall(r"^default@\S+: rank (\d+) sum (\d+)", result.out, re.M))
+
+
+FOUR = [("0", "4"), ("1", "4"), ("2", "4"), ("3", "4")]
+
+
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_all_reduce_over_two_nodes(box, job, backend):
+    inherited = {"PET_NNODES": "9", "PET_RDZV_BACKEND": "zeus", "RANK": "5", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "other"}
+    result = box.run(job({"rdzv_backend": backend}), env=inherited).ok()
+    assert sums(result) == FOUR, result
+    assert set(re.findall(r"args (.*) addr (\S+) id (\w+)-1$", result.out, re.M)).pop()[:2] == ("['--x', 'a b']", "127.0.0.1")
+    assert "nothing to do" in box.run("job.yaml").ok().err
+
+
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_over_ssh(box, job, fleet, backend):
+    f = fleet(2)
+    path = job({"rdzv_backend": backend}, cluster=f.cluster(), workdir=".")
+    assert sums(box.run(path).ok()) == FOUR
+
+
+@pytest.mark.parametrize("layout", [{"rdzv_backend": "static"}, {"rdzv_backend": "c10d"}])
+def test_a_failing_rank_and_its_restart(box, job, layout):
+    (box.home / "fail").write_text("once")
+    result = box.run(job({**layout, "max_restarts": 2})).ok()
+    assert sums(result) == sorted(FOUR * 2), result
+    assert len(re.findall(r"rank \d done", result.out)) == 4
+    assert ("rhrun: restart 1 of 2" in result.err) == (layout["rdzv_backend"] == "static")
+
+
+def test_standalone(box, job):
+    (box.home / "fail").write_text("once")
+    result = box.run(job({"nnodes": 1, "nproc_per_node": 4, "standalone": True, "max_restarts": 1})).ok()
+    assert sums(result) == sorted(FOUR * 2), result
+
+
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_restarts_that_are_spent(box, job, backend):
+    (box.home / "fail").write_text("always")
+    result = box.run(job({"rdzv_backend": backend, "max_restarts": 1})).expect(1)
+    assert re.search(r"error: (after 1 restart: )?launch on node \"local-[01]\": exit status 1", result.err), result
+    assert "exitcode  : 7" in result.text
+    assert len(sums(result)) >= 8
+    assert not [p for p in processes_of(box.dir) if "train.py" in " ".join(p.argv)]
+
+
+def test_a_node_that_is_lost_while_enough_are_left(box, job):
+    (box.work / "wait.py").write_text(WAIT)
+    conf = {"last_call_timeout": 1, "keep_alive_interval": 1, "keep_alive_max_attempt": 2}
+    path = job({"nnodes": "1:2", "nproc_per_node": 1, "rdzv_backend": "c10d", "max_restarts": 3, "rdzv_conf": conf}, "wait.py")
+    running = box.start(path)
+    running.wait_text(r"world 2 node 1")
+    pid = int(running.wait_text(r"world 2 node 1 pid (\d+)").group(1))
+    os.kill(pid, signal.SIGKILL)  # the second node's torchrun: the first has the store
+    running.wait_text(r"world 1 node 0")
+    (box.home / "go").touch()
+    result = running.wait()
+    assert result.rc == 0, result
+    assert "restart" not in result.err.split("launch:")[0]
+
+
+# ---- the command line ----
+
+RECORD = '''#!/usr/bin/env python3
+import json, os, sys
+if sys.argv[1:2] == ["-c"]:
+    sys.path.insert(0, os.environ["FAKE"])
+    sys.executable, text, sys.argv = os.path.abspath(__file__), sys.argv[2], sys.argv[2:]
+    exec(text, {"__name__": "__main__"})
+with open(os.path.expanduser("~/argv"), "a") as f:
+    f.write(json.dumps([sys.argv[1:], {k: v for k, v in os.environ.items() if k.startswith("PET_")}]) + "\\n")
+'''
+ALL = {
+    "monitor_interval": 0.5, "start_method": "forkserver", "event_log_handler": "console", "role": "r", "run_path": True,
+    "log_dir": "l", "redirects": "0:1", "tee": 3, "local_ranks_filter": [0], "duplicate_stdout_filters": ["a,b", "c"],
+    "duplicate_stderr_filters": ["e"], "local_addr": "10.0.0.9", "logs_specs": "s", "numa_binding": "core-complex",
+    "signals_to_handle": ["SIGTERM", "SIGUSR1"], "shutdown_timeout": 9, "virtual_local_rank": True,
+    "rdzv_conf": {"timeout": 60}, "rdzv_id": "x", "master_addr": "10.0.0.1", "master_port": 4711, "max_restarts": 0,
+}
+
+
+def recorder(box, torch_version):
+    """An interpreter that writes its arguments down, with a torch of that version beside it."""
+    program = box.dir / "python"
+    program.write_text(RECORD)
+    program.chmod(0o755)
+    info = box.dir / f"fake/torch-{torch_version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {torch_version}\n")
+    return {"interpreter": str(program), "venv": False}, {"FAKE": str(box.dir / "fake")}
+
+
+def test_every_flag_reaches_torchs_own_parser(box, torch_python):
+    python, env = recorder(box, "2.13.0")
+    (box.work / "boot").write_text("")
+    spec = {"name": "t", "python": python, "entrypoint": {"script": "boot", "args": ["--nnodes", "7"]},
+            "distributed": {"launcher": "torchrun", "nproc_per_node": 1, **ALL}}
+    box.run(box.spec(spec), env=env).ok()
+    script = ("import json, sys\nfrom torch.distributed.run import get_args_parser, config_from_args\n"
+              "a = get_args_parser().parse_args(json.load(sys.stdin))\nprint(json.dumps(vars(a)))\n")
+    argv, pet = json.loads(box.lines("argv")[0])
+    assert argv[:2] == ["-m", "torch.distributed.run"], argv
+    assert pet == {"PET_LOCAL_ADDR": "10.0.0.9"}
+    done = subprocess.run([torch_python, "-c", script], input=json.dumps(argv[2:]), text=True, capture_output=True, timeout=120,
+                          env={**os.environ, **pet})
+    assert done.returncode == 0, done.stderr
+    got = json.loads(done.stdout)
+    assert got["training_script"].endswith("/boot") and got["training_script"].startswith("/")
+    assert got["training_script_args"] == ["--nnodes", "7"]
+    want = dict(ALL, local_ranks_filter="0", signals_to_handle="SIGTERM,SIGUSR1", rdzv_conf="timeout=60", tee="3",
+                nnodes="1", nproc_per_node="1", rdzv_backend="static", node_rank=0)
+    assert {k: got[k] for k in want} == want
+
+
+def test_a_torch_that_is_too_old(box):
+    python, env = recorder(box, "2.5.1+cpu")
+    spec = {"name": "t", "python": python, "entrypoint": {"module": "m"},
+            "distributed": {"launcher": "torchrun", "shutdown_timeout": 5, "local_ranks_filter": [0], "nproc_per_node": "xpu"}}
+    result = box.run(box.spec(spec), env=env).expect(1)
+    assert "torch 2.5.1+cpu does not have --shutdown_timeout; it came with 2.12" in result.err, result
+    assert "does not have --nproc_per_node=xpu; it came with 2.10" in result.err
+    assert "local_ranks_filter" not in result.err and not box.lines("argv")
+
+
+# ---- other launchers ----
+
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_accelerate(box, job, backend):
+    settings = box.home / ".cache/huggingface/accelerate/default_config.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\n"
+                        "num_machines: 7\nnum_processes: 7\nmachine_rank: 3\nuse_cpu: false\ndebug: false\n")
+    (box.work / "accelerated.py").write_text(
+        SAY + "from accelerate import Accelerator\nimport torch\na = Accelerator()\n"
+        "total = a.reduce(torch.ones(1), 'sum')\n"
+        "say(f'rank {a.process_index} sum {int(total)} {a.mixed_precision} {a.device.type}')\n"
+        "a.wait_for_everyone()\ntorch.distributed.destroy_process_group()\n")
+    path = job({"launcher": "accelerate", "rdzv_backend": backend, "max_restarts": 1}, "accelerated.py")
+    result = box.run(path).ok()
+    assert sums(result) == FOUR, result
+    assert result.out.count(" no cpu") == 4
+
+
+def test_mpirun(box):
+    if not shutil.which("mpirun"):
+        pytest.skip("no mpirun: apt-get install openmpi-bin")
+    spec = {"name": "m", "env": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "A": "1 2"},
+            "distributed": {"launcher": "mpirun", "nnodes": 2, "nproc_per_node": 2, "launcher_args": ["--oversubscribe"]},
+            "entrypoint": {"command": ["sh", "-c", 'echo "$OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE $A $1 $MASTER_ADDR"', "sh", "x  y"]}}
+    result = box.run(box.spec(spec)).ok()
+    lines = sorted(re.findall(r"^default@local-0: (\d of 4 1 2 x  y 127\.0\.0\.1)$", result.out, re.M))
+    assert [line[0] for line in lines] == ["0", "1", "2", "3"], result
+
+
+# ---- import ----
+
+def test_an_imported_command_line_runs(box, job, torch_python):
+    job({})
+    words = ["PET_NNODES=2", "MINE=1", f"{os.path.dirname(torch_python)}/torchrun", "--nproc-per-node", "2", "--rdzv-backend=c10d",
+             "--rdzv_endpoint", "elsewhere:29400", "--node-rank=1", "--max-restarts=1", "train.py", "--x", "a b"]
+    done = box.run("import", "torchrun", "--", *words).ok()
+    assert "# --rdzv_endpoint=elsewhere:29400: left out" in done.out
+    yaml = require("yaml")
+    spec = yaml.safe_load(done.out)
+    assert spec["distributed"] == {"launcher": "torchrun", "nnodes": 2, "nproc_per_node": 2, "rdzv_backend": "c10d", "max_restarts": 1}
+    assert spec["entrypoint"] == {"script": "train.py", "args": ["--x", "a b"]} and spec["env"] == {"MINE": "1"}
+    assert sums(box.run(box.spec(done.out, "imported.yaml")).ok()) == FOUR
+
+
+def test_what_cannot_be_imported_is_named(box):
+    def says(text, *words):
+        assert text in box.run("import", "torchrun", "--", *words).expect(2).err
+    says("torchrun has no flag --nodes", "torchrun", "--nodes=2", "t.py")
+    says("did you mean --nnodes?", "torchrun", "--nodes=2", "t.py")
+    says("--rdzv may be --rdzv_backend or", "torchrun", "--rdzv", "x", "t.py")
+    says("names no program", "torchrun", "--nnodes=2")
+    says("is no torchrun", "python3", "train.py")
+    says('has no setting "join"', "torchrun", "--rdzv_backend=c10d", "--rdzv_conf=join=3", "t.py")
+    says("torchrun reads no variable PET_NODES", "PET_NODES=2", "torchrun", "t.py")
