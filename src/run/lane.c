@@ -80,8 +80,8 @@ void lane_advance(struct lane *lane)
 {
     struct run *r = lane->run;
     bool kept = false;
-    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->detached || r->options.mode != RUN_EXECUTE ||
-        lane->orphan_count > 0) {
+    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->detached || r->stage >= STAGE_CLOSING ||
+        r->options.mode != RUN_EXECUTE || lane->orphan_count > 0) {
         run_check_end(r);
         return;
     }
@@ -242,7 +242,7 @@ static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
     const struct wire_record *other;
     bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
                 str_eq(cell->install, facts->install);
-    if (step->kind->fetch)
+    if (step->kind->fetch || (step->watch && same && !t->stop_wanted))
         task_send(r, step, lane->index);
     else if (same && (t->stop_wanted || (r->cancelling && !step_outlives_stop(step))))
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
@@ -532,8 +532,7 @@ static void on_ended(void *arg, struct node *n, const struct wire_record *rec)
 
 static void on_ponged(void *arg, struct node *n, uint64_t token, uint32_t free_port)
 {
-    (void)token;
-    launch_port(lane_of(arg, n)->run, free_port);
+    launch_port(lane_of(arg, n)->run, token, free_port);
 }
 
 static void on_settled(void *arg, struct node *n, uint64_t token, const char *error)
