@@ -142,6 +142,9 @@ struct state_verdict { /* fail or restart, by a rule, on the generation of that 
     const char *reason, *line;
     uint64_t backoff_ms;
 };
+struct state_ignored { /* a worker whose end counts as a good one */
+    uint32_t node, rank;
+};
 struct state_metric {
     const char *name;
     char value[32]; /* in place: kept strings are never freed, and these are ever new */
@@ -157,6 +160,8 @@ struct state_run {
     uint64_t resume_ms;     /* the next generation does not start before: end of a backoff */
     struct state_rule *rules;
     struct state_verdict verdict; /* the latest */
+    struct state_ignored *ignored; /* in ignored_generation, which is the latest with any */
+    uint32_t ignored_count, ignored_generation;
     struct state_metric *metrics;
     uint32_t rule_count, metric_count;
     enum run_status status;
@@ -195,7 +200,8 @@ struct state_happening {
     enum spec_subject subject;
     uint32_t role;          /* of the worker: index in spec.roles */
     bool is_line;           /* of a worker: it printed a line; else it ended, and not well */
-    uint32_t status, signal; /* of an end; both 0: neither (it could not be started, its outcome is unknown) */
+    bool must_count;        /* its end cannot be ignored: nobody knows it, or it never began */
+    uint32_t status, signal; /* of an end; both 0: neither */
     const bool *seen;       /* [rule]: the line has its pattern; of an end, the worker has printed such a line in this
                                generation. NULL: none */
 };

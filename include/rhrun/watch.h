@@ -26,6 +26,8 @@ struct watch_line {
 struct watch;
 struct watch *watch_create(void (*line)(void *arg, const struct watch_line *line), void *arg);
 void watch_destroy(struct watch *w); /* takes NULL */
+/* A worker has failed (WIRE_STREAM_END); what it left without a line end was given out before. */
+void watch_on_end(struct watch *w, void (*end)(void *arg, const struct wire_worker_end *end));
 /* False when the bytes are no spool; nothing is read from then on. */
 bool watch_feed(struct watch *w, const uint8_t *data, size_t len);
 /* Only follows the record boundaries, no lines: to catch up with what was shown before. */

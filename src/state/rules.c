@@ -18,6 +18,8 @@ static bool matches(const struct spec_rule *r, size_t i, const struct state_happ
         return false;
     if (what->subject != RULE_WORKER)
         return true;
+    if (what->must_count && r->action == RULE_IGNORE)
+        return false;
     if (r->role != SPEC_NO_ROLE && r->role != what->role)
         return false;
     if (what->is_line)

@@ -412,6 +412,20 @@ static void apply_launch_again(struct state *s, const struct event *e)
         r->generation = e->generation;
 }
 
+static void add_ignored(struct state *s, struct state_run *r, const struct event *e)
+{
+    if (e->generation != r->ignored_generation)
+        r->ignored_count = 0;
+    r->ignored_generation = e->generation;
+    if ((r->ignored_count & (r->ignored_count - 1)) == 0) {
+        struct state_ignored *more = arena_array(s->arena, r->ignored_count ? r->ignored_count * 2u : 1, sizeof *more);
+        if (r->ignored_count)
+            memcpy(more, r->ignored, r->ignored_count * sizeof *more);
+        r->ignored = more;
+    }
+    r->ignored[r->ignored_count++] = (struct state_ignored){e->node, e->cause_rank};
+}
+
 static void apply_rule(struct state *s, const struct event *e)
 {
     struct state_run *r = run_find(s, e->run);
@@ -438,6 +452,8 @@ static void apply_rule(struct state *s, const struct event *e)
     for (size_t i = 0; spec_actions[i]; i++)
         if (strcmp(spec_actions[i], e->action) == 0)
             action = (enum spec_action)i;
+    if (action == RULE_IGNORE && !e->line)
+        add_ignored(s, r, e);
     if (action == RULE_IGNORE || (r->verdict.generation && r->verdict.generation >= e->generation))
         return;
     r->verdict = (struct state_verdict){.generation = e->generation,

@@ -14,7 +14,10 @@ struct partial {
 
 struct watch {
     void (*line)(void *arg, const struct watch_line *line);
+    void (*end)(void *arg, const struct wire_worker_end *end); /* or NULL */
     void *arg;
+    uint8_t end_data[WIRE_END_SIZE];
+    size_t end_len;
     uint8_t header[WIRE_SPOOL_HEADER];
     size_t header_len;
     struct wire_spool record; /* valid while left > 0 */
@@ -30,6 +33,11 @@ struct watch *watch_create(void (*line)(void *arg, const struct watch_line *line
     w->line = line;
     w->arg = arg;
     return w;
+}
+
+void watch_on_end(struct watch *w, void (*end)(void *arg, const struct wire_worker_end *end))
+{
+    w->end = end;
 }
 
 void watch_destroy(struct watch *w)
@@ -106,6 +114,34 @@ static void feed_text(struct watch *w, struct partial *p, const char *data, size
     }
 }
 
+static void flush_partial(struct watch *w, struct partial *p)
+{
+    if (p->text.len > 0 || p->pending_return)
+        emit_partial(w, p, false, true);
+    p->pending_return = false;
+}
+
+/* The next bytes of an END; a malformed one (a log limit may have cut it) is passed over. */
+static void feed_end(struct watch *w, const uint8_t *data, size_t len, bool last)
+{
+    struct wire_worker_end end;
+    size_t room = sizeof w->end_data - w->end_len, n = len < room ? len : room;
+    memcpy(w->end_data + w->end_len, data, n);
+    w->end_len += n;
+    if (!last)
+        return;
+    bool whole = w->record.len == WIRE_END_SIZE && wire_spool_end_get(w->end_data, w->end_len, &end);
+    w->end_len = 0;
+    if (!whole)
+        return;
+    for (size_t i = 0; i < w->partial_count; i++)
+        if (w->partials[i].rank == w->record.rank)
+            flush_partial(w, &w->partials[i]);
+    end.rank = w->record.rank;
+    if (w->end)
+        w->end(w->arg, &end);
+}
+
 static bool feed(struct watch *w, const uint8_t *data, size_t len, bool lines)
 {
     while (len > 0 && !w->bad) {
@@ -126,7 +162,10 @@ static bool feed(struct watch *w, const uint8_t *data, size_t len, bool lines)
             continue;
         }
         size_t n = len < w->left ? len : w->left;
-        if (lines) {
+        if (w->record.stream == WIRE_STREAM_END) {
+            if (lines)
+                feed_end(w, data, n, n == w->left);
+        } else if (lines) {
             struct partial *p = partial_of(w, w->record.rank, w->record.stream);
             p->wall_ms = w->record.wall_ms;
             feed_text(w, p, (const char *)data, n);
@@ -150,10 +189,6 @@ bool watch_skip(struct watch *w, const uint8_t *data, size_t len)
 
 void watch_end(struct watch *w)
 {
-    for (size_t i = 0; i < w->partial_count; i++) {
-        struct partial *p = &w->partials[i];
-        if (p->text.len > 0 || p->pending_return)
-            emit_partial(w, p, false, true);
-        p->pending_return = false;
-    }
+    for (size_t i = 0; i < w->partial_count; i++)
+        flush_partial(w, &w->partials[i]);
 }

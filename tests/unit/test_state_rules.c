@@ -133,6 +133,9 @@ static void test_a_rule_without_conditions(void **unused)
     struct state_decision d;
     state_decide(any, 1, used, 0, &ended, &d); /* could not be started, outcome unknown */
     assert_int_equal(d.rule, 0);
+    const struct state_happening unknown = {.must_count = true};
+    state_decide(any, 1, used, 0, &unknown, &d);
+    assert_int_equal(d.action, RULE_FAIL);
     state_decide(any, 1, used, 0, &line, &d);
     assert_int_equal(d.rule, DEFAULT);
     state_decide(any, 1, used, 0, &lost, &d);
@@ -168,6 +171,8 @@ static void test_budgets_and_verdicts(void **unused)
     apply(s, (struct event){.type = EVENT_RUN_OPENED, .variant = "v"});
     apply(s, rule(2, "b", "ignore", 1));
     assert_int_equal(state_run_open(s)->verdict.generation, 0);
+    assert_int_equal(state_run_open(s)->ignored_count, 1);
+    assert_int_equal(state_run_open(s)->ignored_generation, 1);
     apply(s, rule(5, "e", "restart", 1));
     apply(s, rule(1, "a", "fail", 1)); /* what came second */
     const struct state_run *r = state_run_open(s);

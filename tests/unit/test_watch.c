@@ -167,12 +167,57 @@ static void test_skip(void **unused)
     buf_free(&s);
 }
 
+static void on_end(void *arg, const struct wire_worker_end *end)
+{
+    buf_printf(arg, "%u ended: %u %d %llu\n", end->rank, end->cause, end->value, (unsigned long long)end->end_mono_ns);
+}
+
+/* A worker's end comes behind its last words, whatever the cuts; one that was cut by a limit is passed over. */
+static void test_ends(void **unused)
+{
+    (void)unused;
+    struct buf s = {0};
+    uint8_t raw[WIRE_END_SIZE];
+    const struct wire_worker_end end = {0, WIRE_CAUSE_SIGNAL, 9, 77};
+    wire_spool_end_put(raw, &end);
+    put(&s, 1, WIRE_STREAM_ERR, "no line end");
+    put(&s, 2, WIRE_STREAM_OUT, "of another");
+    struct wire_spool h = {WIRE_END_SIZE, 1, WIRE_STREAM_END, 5};
+    uint8_t header[WIRE_SPOOL_HEADER];
+    for (int i = 0; i < 2; i++) {
+        wire_spool_put(header, &h);
+        buf_append(&s, header, sizeof header);
+        buf_append(&s, raw, h.len);
+        h.len = WIRE_END_SIZE - 1;
+    }
+    put(&s, 2, WIRE_STREAM_OUT, " rank\n");
+    for (size_t cut = 0; cut <= s.len; cut++) {
+        struct buf out = {0};
+        struct watch *w = watch_create(on_line, &out);
+        watch_on_end(w, on_end);
+        assert_true(watch_feed(w, (const uint8_t *)s.data, cut));
+        assert_true(watch_feed(w, (const uint8_t *)s.data + cut, s.len - cut));
+        watch_end(w);
+        assert_non_null(strstr(out.data, "no line end"));
+        assert_non_null(strstr(strstr(out.data, "no line end"), "1 ended: 2 9 77\n"));
+        assert_non_null(strstr(strstr(out.data, "1 ended"), "of another rank\n"));
+        assert_null(strstr(strstr(out.data, "1 ended") + 7, "ended"));
+        watch_destroy(w);
+        buf_free(&out);
+    }
+    buf_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_in_all_cuts), cmocka_unit_test(test_carriage_returns),
-        cmocka_unit_test(test_any_bytes),         cmocka_unit_test(test_long_lines),
-        cmocka_unit_test(test_malformed),         cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_lines_in_all_cuts),
+        cmocka_unit_test(test_carriage_returns),
+        cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_skip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
