@@ -359,7 +359,8 @@ def test_the_last_lines_of_a_worker_are_not_repeated(box, rhrun):
     assert r.err.count("the only words") == 1
     # ... but they are when others have said much since
     many = {"distributed": {"nproc_per_node": 2},
-            "entrypoint": {"run": "if [ $RANK = 1 ]; then echo the only words >&2; exit 3; fi; trap 'seq 1 200; exit 1' TERM; while :; do sleep 0.05; done"}}
+            "entrypoint": {"run": "if [ $RANK = 1 ]; then while [ ! -e $HOME/up ]; do sleep 0.05; done; echo the only words >&2; exit 3; fi; "
+                                   "trap 'seq 1 200; exit 1' TERM; touch $HOME/up; while :; do sleep 0.05; done"}}
     r = rhrun(box.spec(many)).expect(1)
     assert "last lines of launch, rank 1," in r.err and r.err.count("the only words") == 2
 
@@ -410,7 +411,8 @@ def test_json_of_failures(box, rhrun):
 
 def test_logs_of_all_generations_in_order(box, rhrun):
     spec = box.spec({"distributed": {"nnodes": 2, "max_restarts": 2}, "setup": [{"name": "one", "run": "echo of one"}],
-                     "entrypoint": {"run": "echo generation $TORCHELASTIC_RESTART_COUNT of $RANK; printf unended; [ $RANK = 0 ] || exit 3; sleep 60"}})
+                     "entrypoint": {"run": "g=$TORCHELASTIC_RESTART_COUNT; echo generation $g of $RANK; printf unended; "
+                                           "[ $RANK = 1 ] || { touch $HOME/up$g; exec sleep 60; }; while [ ! -e $HOME/up$g ]; do sleep 0.05; done; exit 3"}})
     rhrun(spec).expect(1)
     r = rhrun("logs", spec).ok()
     generations = [int(n) for n in re.findall(r"generation (\d) of", r.out)]
