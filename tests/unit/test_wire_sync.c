@@ -709,13 +709,13 @@ static void test_claims(void **state)
 }
 
 /* Two machines (two host digests) that share a base folder: one writes, the other waits, then finds all of it. */
-static void hello_of(struct peer *p, const char *digest, const char *boot_id)
+static void hello_of_job(struct peer *p, const char *job, const char *digest, const char *boot_id)
 {
     struct buf b = {0};
     peer_start(p);
     peer_magic(p);
     wire_put_hello(&b, &(struct wire_hello){.version = WIRE_VERSION,
-                                            .job = (char *)JOB,
+                                            .job = (char *)(uintptr_t)job,
                                             .owner = (char *)OWNER_A,
                                             .owner_name = (char *)"u",
                                             .variant = (char *)"0123456789abcdef",
@@ -723,6 +723,42 @@ static void hello_of(struct peer *p, const char *digest, const char *boot_id)
                                             .test_boot_id = (char *)(uintptr_t)boot_id});
     send_buf(p, &b);
     expect_hello_ok(p);
+}
+
+static void hello_of(struct peer *p, const char *digest, const char *boot_id)
+{
+    hello_of_job(p, JOB, digest, boot_id);
+}
+
+/* Two jobs bring their trees to one machine at once: neither knows of the other. */
+static void test_two_jobs(void **state)
+{
+    (void)state;
+    struct peer peers[2];
+    struct wire_sync_state is[2];
+    struct buf b[2] = {{0}};
+    const struct item *trees[] = {tree_1, tree_2};
+    for (size_t i = 0; i < 2; i++) {
+        hello_of_job(&peers[i], i ? "ffffffffffffffff" : JOB, "h", "");
+        send_sync(&peers[i], ID("1"), i ? TREE("2") : TREE("1"), "", 0);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        is[i] = expect_state(&peers[i]);
+        put_changes(&b[i], ID("1"), &is[i], NULL, trees[i]);
+    }
+    for (size_t at[2] = {0}; at[0] < b[0].len || at[1] < b[1].len;)
+        for (size_t i = 0; i < 2; i++) {
+            size_t part = b[i].len - at[i] < 100000 ? b[i].len - at[i] : 100000;
+            assert_int_equal(write_all(peers[i].fd, b[i].data + at[i], part), 0);
+            at[i] += part;
+        }
+    for (size_t i = 0; i < 2; i++) {
+        struct wire_record r = expect_record(&peers[i], WIRE_EXIT);
+        assert_true(wire_record_success(&r));
+        check_tree(&peers[i], trees[i], 0);
+        buf_free(&b[i]);
+        peer_close(&peers[i]);
+    }
 }
 
 static void test_shared_base(void **state)
@@ -973,7 +1009,7 @@ static void test_not_allowed(void **state)
     write_text(arena_printf(p.arena, "%s/root/file/\x1b[2Jx/of the job", folder), "x");
     r = sync_root(&p, ID("3"), TREE("1"), "~/root", NULL, odd);
     assert_int_equal(r.value, EISDIR);
-    assert_null(strchr(r.tail, '\x1b')); /* people read it */
+    assert_null(strchr(r.tail, '\x1b'));                             /* people read it */
     r = sync_root(&p, ID("2"), TREE("1"), "/proc/sys", NULL, files); /* one that nobody can write to */
     assert_int_equal(r.cause, WIRE_CAUSE_SETUP);
     assert_non_null(strstr(r.tail, "\"x\" in \"/proc/sys\""));
@@ -991,6 +1027,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_links_do_not_lead_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_frames, setup, teardown),
         cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_shared_base, setup, teardown),
         cmocka_unit_test_setup_teardown(test_part_resumes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_killed_anywhere, setup, teardown),
