@@ -77,6 +77,29 @@ static void test_failing_worker_stops_the_others(void **unused)
     sim_job_destroy(job);
 }
 
+/* torchrun on MIN:MAX nodes: those that are left go on. */
+static void test_enough_nodes_are_left(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin(3);
+    job->spec.distributed.min_nodes = 2;
+    play_does(&play, ANY, "launch", 0, PROGRAM(.turns = 9));
+    play_does(&play, 1, "launch", 0, PROGRAM(.status = 7, .turns = 3));
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_said(job, "finished launch@1 failed");
+    assert_said(job, "finished launch@2 ok");
+    assert_true(sim_job_is_done(job));
+    sim_job_destroy(job);
+
+    job = begin(3);
+    job->spec.distributed.min_nodes = 2;
+    play_does(&play, ANY, "launch", 0, PROGRAM(.status = 7, .turns = 3));
+    play_does(&play, 2, "launch", 0, ENDLESS);
+    assert_int_equal(sim_job_run(job, 0), 1);
+    assert_said(job, "finished launch@2 stopped");
+    sim_job_destroy(job);
+}
+
 static void test_restarts_are_counted(void **unused)
 {
     (void)unused;
@@ -479,6 +502,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failing_worker_stops_the_others),
+        cmocka_unit_test(test_enough_nodes_are_left),
         cmocka_unit_test(test_restarts_are_counted),
         cmocka_unit_test(test_max_restarts),
         cmocka_unit_test(test_killed_between_generations),
