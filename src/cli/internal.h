@@ -101,6 +101,7 @@ struct sources {
     struct source_tree *items;
     size_t count;
     bool stored;              /* contents are in the store */
+    const char *inward;       /* an output whose files come into the workdir itself, or NULL */
     const struct spec *spec;  /* private, as is the arena */
     struct arena *arena;
 };
@@ -163,7 +164,13 @@ struct speed { /* of a step's transfer */
 double speed_of(struct speed *s, uint64_t bytes);
 
 /* show_json.c: lines of --json that are no events of the journal (schema/events.schema.json) */
-void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node, bool launch, const struct watch_line *line);
+/* Of a worker of the launch: the role, and its number in it. role NULL: the step is no launch. */
+struct cli_worker {
+    const char *role;
+    uint32_t role_rank;
+};
+void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node,
+                     const struct cli_worker *worker, const struct watch_line *line);
 void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n, const struct run_transfer *t);
 /* The last line of `run --json` and `attach --json`. res may be NULL; err NULL or ERROR_NONE: nothing went wrong. */
 void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err, const struct run_result *res);
@@ -186,10 +193,12 @@ void cli_printer_end(struct cli_printer *p, enum cli_printer_end how);
 bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const char *node_name, uint32_t rank);
 void cli_printer_destroy(struct cli_printer *p);
 /* "default[3]@gpu1:" or "prepare@gpu1:", coloured by rank. */
-void cli_line_prefix(struct buf *b, bool color, bool launch, const char *step, const char *node_name, uint32_t rank);
+void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker, const char *step, const char *node_name, uint32_t rank);
+struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step *step, uint32_t rank);
 
 /* show_plain.c: rhrun's own lines, without line end; nothing when there is nothing to say */
 void plain_event(struct buf *b, const struct plan *plan, const struct event *e, uint32_t restarts);
+uint32_t cli_step_workers(const struct plan *plan, const struct plan_step *step); /* that a step of the launch starts */
 void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *step, const struct run_counts *n, const uint8_t *outcomes);
 void plain_transfer(struct buf *b, const struct run_transfer *t); /* "12.3 of 90.0 MB, 120 of 9000 files" */
 bool plain_step_failed(enum outcome o); /* by itself, not stopped because another one failed */

@@ -245,7 +245,7 @@ static void put_transfer(struct live *l, const struct plan_step *step, const str
 static void put_words(struct live *l, const struct plan_step *step, const struct run_counts *n, unsigned failures,
                       bool final)
 {
-    bool launch = step->kind->phase == PHASE_LAUNCH;
+    bool launch = step->kind->ranked;
     const char *state = over(n)      ? n->failed ? failures ? "failed" : "stopped"
                                        : n->done ? "done"
                                                  : "kept"
@@ -260,7 +260,7 @@ static void put_words(struct live *l, const struct plan_step *step, const struct
         canvas_printf(&l->now, style, "%s", state);
     if (!launch || (!n->running && !n->done) || !l->plan->spec->distributed.present)
         return;
-    uint32_t workers = l->plan->world_size, restarts = run_restarts(l->run);
+    uint32_t workers = cli_step_workers(l->plan, step), restarts = run_restarts(l->run);
     canvas_printf(&l->now, "", ", %u worker%s", workers, workers == 1 ? "" : "s");
     if (n->total > 1)
         canvas_printf(&l->now, "", " on %u nodes", n->total);
@@ -425,8 +425,9 @@ static void draw_bars(struct live *l, unsigned lines, unsigned count)
         if (!is_shown(l, s))
             continue;
         bool launch = s->step->kind->phase == PHASE_LAUNCH;
+        const struct cli_worker worker = cli_worker_of(l->plan, s->step, s->rank);
         if (!launch || l->plan->spec->distributed.present)
-            cli_line_prefix(&prefix, false, launch, s->step->name, s->node_name, s->rank);
+            cli_line_prefix(&prefix, false, &worker, s->step->name, s->node_name, s->rank);
         text_for_screen(&text, s->text.data, s->text.len, false);
         canvas_put(&l->now, "", "   ", 3);
         canvas_put(&l->now, "36", prefix.data ? prefix.data : "", prefix.len);

@@ -16,7 +16,8 @@ enum {
     OPEN_MAX_FILES = 256,
     POLL_MS = 100,
     HANDOVER_MS = 3000,
-    NAMES_MAX = 512
+    NAMES_MAX = 512,
+    ROLES_MAX = 64
 };
 
 struct stream {
@@ -34,6 +35,10 @@ struct group { /* what was started together: streams of a lower group are printe
     char *reason; /* of a restart */
     bool said;
 };
+struct role { /* its workers: numbers first to first + count - 1 */
+    char name[64];
+    uint32_t first, count;
+};
 struct follower {
     struct cli *c;
     const struct cli_logs *what;
@@ -44,6 +49,8 @@ struct follower {
     size_t count, open_count;
     struct group *groups;
     size_t group_count;
+    struct role roles[ROLES_MAX];
+    size_t role_count;
     uint32_t in_group;                /* whose records are being printed */
     char *reason;                     /* of the restart that comes next */
     uint64_t after;                   /* events seen */
@@ -66,6 +73,42 @@ static void say(struct follower *f, const char *fmt, ...)
 
 /* ---- lines ---- */
 
+static bool is_launch(const struct stream *s)
+{
+    return s->generation > 0 && str_starts(s->step, "launch");
+}
+
+static struct cli_worker worker_of(const struct follower *f, const struct stream *s, uint32_t rank)
+{
+    struct cli_worker worker = {is_launch(s) ? "default" : NULL, rank};
+    for (size_t i = 0; worker.role && i < f->role_count; i++)
+        if (rank >= f->roles[i].first && rank - f->roles[i].first < f->roles[i].count) {
+            worker.role = f->roles[i].name;
+            worker.role_rank = rank - f->roles[i].first;
+        }
+    return worker;
+}
+
+/* What the generation's event says of roles. */
+static void take_roles(struct follower *f, const char *bind_json)
+{
+    struct arena *arena = arena_create();
+    struct diagnostics ignored = {0};
+    struct doc *doc;
+    f->role_count = 0;
+    if (doc_load_text("bind", bind_json, strlen(bind_json), DOC_FORMAT_JSON, arena, &doc, &ignored, NULL) == 0) {
+        const struct doc_node *roles = doc_get(doc->root, "roles");
+        for (size_t i = 0; roles && roles->type == DOC_ARRAY && i < roles->count && i < ROLES_MAX; i++) {
+            struct role *r = &f->roles[f->role_count++];
+            *r = (struct role){.first = (uint32_t)doc_get_int(roles->items[i], "first", 0),
+                               .count = (uint32_t)doc_get_int(roles->items[i], "count", 0)};
+            snprintf(r->name, sizeof r->name, "%s", doc_get_string(roles->items[i], "name", "?"));
+        }
+    }
+    diagnostics_free(&ignored);
+    arena_destroy(arena);
+}
+
 static void on_line(void *arg, const struct watch_line *line)
 {
     struct follower *f = arg;
@@ -73,19 +116,19 @@ static void on_line(void *arg, const struct watch_line *line)
     bool bare = f->c->given[OPT_NO_PREFIX] && line->stream != WIRE_STREAM_NOTE;
     int fd = line->stream == WIRE_STREAM_OUT ? 1 : 2;
     struct buf b = {0};
+    const struct cli_worker worker = worker_of(f, s, line->rank);
     if (f->what->has_rank && line->rank != f->what->rank)
         return;
     if (line->returned && line->len == 0)
         return; /* a progress bar's way to begin */
     if (f->what->json) {
-        cli_json_output(&b, f->run, s->step, s->attempt, s->node, s->generation > 0, line);
+        cli_json_output(&b, f->run, s->step, s->attempt, s->node, &worker, line);
         out_put(f->out, 1, b.data, b.len);
         buf_free(&b);
         return;
     }
     if (!bare)
-        cli_line_prefix(&b, fd == 1 ? f->c->color_out : f->c->color_err, s->generation > 0, s->step, s->host,
-                        line->rank);
+        cli_line_prefix(&b, fd == 1 ? f->c->color_out : f->c->color_err, &worker, s->step, s->host, line->rank);
     buf_append(&b, line->text, line->len);
     if (bare && line->open && f->count == 1)
         out_put_open(f->out, fd, b.data ? b.data : "", b.len);
@@ -136,6 +179,8 @@ static void remember_name(struct follower *f, const char *name)
 
 static void take_started(struct follower *f, const struct event *e)
 {
+    if (e->bind_json)
+        take_roles(f, e->bind_json);
     if (f->group_count == 0 || f->groups[f->group_count - 1].generation != e->generation) {
         f->groups = xreallocarray(f->groups, f->group_count + 1, sizeof *f->groups);
         f->groups[f->group_count++] = (struct group){e->generation, f->reason, false};
@@ -144,7 +189,7 @@ static void take_started(struct follower *f, const struct event *e)
     for (uint32_t i = 0; i < e->attempt_count; i++) {
         const struct event_attempt *a = &e->attempts[i];
         remember_name(f, a->step);
-        if (wanted(f, a->step, a->node, e->generation > 0))
+        if (wanted(f, a->step, a->node, e->generation > 0 && str_starts(a->step, "launch")))
             add_stream(f, f->run, a->step, a->attempt, a->node, e->generation);
     }
 }

@@ -17,18 +17,20 @@ static void begin(struct buf *b, const char *type, uint64_t time_ms, const char 
     put_string(b, "run", run && run[0] ? run : NULL);
 }
 
-void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node, bool launch,
-                     const struct watch_line *line)
+void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node,
+                     const struct cli_worker *worker, const struct watch_line *line)
 {
     static const char *const names[] = {
         [WIRE_STREAM_OUT] = "out", [WIRE_STREAM_ERR] = "err", [WIRE_STREAM_NOTE] = "note"};
     begin(b, "output", line->wall_ms, run);
     put_string(b, "step", step);
     put_string(b, "attempt", attempt);
-    put_string(b, "role", launch ? "default" : NULL);
+    put_string(b, "role", worker->role);
     buf_printf(b, ",\"node\":%u", node);
     if (line->rank != WIRE_NO_RANK)
         buf_printf(b, ",\"rank\":%u", line->rank);
+    if (line->rank != WIRE_NO_RANK && worker->role)
+        buf_printf(b, ",\"role_rank\":%u", worker->role_rank);
     buf_printf(b, ",\"stream\":\"%s\",\"text\":",
                line->stream < ARRAY_LEN(names) && names[line->stream] ? names[line->stream] : "note");
     buf_json_string(b, line->text, line->len);

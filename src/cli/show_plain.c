@@ -70,6 +70,34 @@ static void plain_note(struct buf *b, const struct plan *plan, const struct even
     buf_printf(b, "%s%s%s", named ? plan->spec->hosts[e->node].name : "", named ? ": " : "", e->reason);
 }
 
+/* Without roles there is one step: how many workers are in it is known. */
+uint32_t cli_step_workers(const struct plan *plan, const struct plan_step *step)
+{
+    uint32_t count = 0;
+    bool alone = strcmp(step->name, "launch") != 0;
+    for (size_t i = 0; plan->roles && i < plan->spec->role_count; i++) {
+        bool own = false;
+        for (size_t k = 0; k < plan->step_count; k++)
+            own = own || (str_starts(plan->steps[k].name, "launch:") &&
+                          strcmp(plan->steps[k].name + 7, plan->roles[i].name) == 0);
+        if (alone ? strcmp(step->name + 7, plan->roles[i].name) == 0 : !own)
+            count += plan->roles[i].count;
+    }
+    return plan->roles ? count : plan->worker_count;
+}
+
+static void put_launch(struct buf *b, const struct plan *plan, const struct event *e)
+{
+    for (size_t i = 0; i < plan->step_count && e->attempt_count > 0; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        if (!str_eq(step->name, e->attempts[0].step) || !step->kind->ranked)
+            continue;
+        uint32_t workers = cli_step_workers(plan, step);
+        buf_printf(b, "%s: %u worker%s on %u node%s", step->name, workers, plural(workers), e->attempt_count,
+                   plural(e->attempt_count));
+    }
+}
+
 void plain_event(struct buf *b, const struct plan *plan, const struct event *e, uint32_t restarts)
 {
     const struct spec_distributed *d = &plan->spec->distributed;
@@ -79,8 +107,7 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
         break;
     case EVENT_STARTED:
         if (e->generation == 1 && d->present)
-            buf_printf(b, "launch: %u worker%s on %u node%s", plan->world_size, plural(plan->world_size),
-                       e->attempt_count, plural(e->attempt_count));
+            put_launch(b, plan, e);
         break;
     case EVENT_RESTART:
         buf_printf(b, "restart %u of %u: %s", restarts, d->max_restarts, e->reason ? e->reason : "a worker failed");

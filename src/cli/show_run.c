@@ -127,15 +127,24 @@ static void say(struct cli_printer *p, const struct buf *line)
 
 /* ---- worker output ---- */
 
-void cli_line_prefix(struct buf *b, bool color, bool launch, const char *step, const char *node_name, uint32_t rank)
+struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step *step, uint32_t rank)
+{
+    struct cli_worker worker = {0};
+    if (step->kind->ranked)
+        worker.role = plan_role_of(plan, rank, &worker.role_rank);
+    return worker;
+}
+
+void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker, const char *step,
+                     const char *node_name, uint32_t rank)
 {
     static const char *const colors[] = {"36", "33", "35", "32", "34"};
     if (color)
         buf_printf(b, "\033[%sm", colors[rank % ARRAY_LEN(colors)]);
-    if (launch && rank == WIRE_NO_RANK)
-        buf_printf(b, "default@%s:", node_name);
-    else if (launch)
-        buf_printf(b, "default[%u]@%s:", rank, node_name);
+    if (worker->role && rank == WIRE_NO_RANK)
+        buf_printf(b, "%s@%s:", worker->role, node_name);
+    else if (worker->role)
+        buf_printf(b, "%s[%u]@%s:", worker->role, worker->role_rank, node_name);
     else
         buf_printf(b, "%s@%s:", step, node_name);
     buf_puts(b, color ? "\033[0m " : " ");
@@ -148,16 +157,17 @@ static void put_line(struct cli_printer *p, const struct run_line *line)
     bool note = text->stream == WIRE_STREAM_NOTE;
     int fd = text->stream != WIRE_STREAM_OUT || !launch ? 2 : 1;
     bool bare = launch && !note && (!p->plan->spec->distributed.present || p->c->given[OPT_NO_PREFIX]);
-    bool alone = bare && p->plan->world_size <= 1;
+    bool alone = bare && p->plan->worker_count <= 1;
+    const struct cli_worker worker = cli_worker_of(p->plan, line->step, text->rank);
     struct buf b = {0};
     if (p->kind == PRINTER_JSON) {
-        cli_json_output(&b, p->run_id, line->step->name, NULL, line->node, launch, text);
+        cli_json_output(&b, p->run_id, line->step->name, NULL, line->node, &worker, text);
         out_put(p->out, 1, b.data, b.len);
         buf_free(&b);
         return;
     }
     if (!bare)
-        cli_line_prefix(&b, fd == 1 ? p->c->color_out : p->c->color_err, launch, line->step->name, line->node_name,
+        cli_line_prefix(&b, fd == 1 ? p->c->color_out : p->c->color_err, &worker, line->step->name, line->node_name,
                         text->rank);
     bool above = p->live && isatty(fd);
     if (above)

@@ -62,16 +62,31 @@ static void on_started_durable(void *arg)
     run_check_end(r);
 }
 
+/* What binds a generation: for RUNs that are sent again, and for whoever reads logs which worker is which. */
+static void put_bind(const struct run *r, struct buf *b)
+{
+    const char *addr = r->master_addr ? r->master_addr : "";
+    buf_puts(b, "{\"master_addr\":");
+    buf_json_string(b, addr, strlen(addr));
+    buf_printf(b, ",\"master_port\":%u", r->master_port);
+    for (size_t i = 0; r->plan->roles && i < r->plan->spec->role_count; i++) {
+        const struct plan_role *role = &r->plan->roles[i];
+        buf_printf(b, "%s{\"name\":\"%s\",\"first\":%u,\"count\":%u", i ? "," : ",\"roles\":[", role->name,
+                   role->worker, role->count);
+        if (r->role_ports[i])
+            buf_printf(b, ",\"master_port\":%u", r->role_ports[i]);
+        buf_puts(b, i + 1 < r->plan->spec->role_count ? "}" : "}]");
+    }
+    buf_putc(b, '}');
+}
+
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
                      uint32_t generation)
 {
     struct event_attempt *attempts = xcalloc(count, sizeof *attempts);
     struct start_ctx *ctx = xcalloc(1, sizeof *ctx + count * sizeof ctx->items[0]);
-    const char *addr = r->master_addr ? r->master_addr : "";
     struct buf bind = {0};
-    buf_puts(&bind, "{\"master_addr\":");
-    buf_json_string(&bind, addr, strlen(addr));
-    buf_printf(&bind, ",\"master_port\":%u}", r->master_port);
+    put_bind(r, &bind);
     struct arena *arena = arena_create();
     const char *inputs = plan_inputs_json(step, arena);
     ctx->run = r;
@@ -119,6 +134,7 @@ struct step_bind run_bind(struct run *r, uint32_t node)
     bind.restart_count = r->restarts;
     bind.master_address = r->master_addr ? r->master_addr : "127.0.0.1";
     bind.master_port = r->master_port;
+    bind.role_ports = r->role_ports;
     bind.secrets = r->plan->spec->secrets;
     bind.secret_count = r->plan->spec->secret_count;
     bind.work = r->work;
@@ -137,12 +153,33 @@ void run_learn_node(struct run *r, uint32_t i)
                                                                : r->plan->spec->hosts[i].host;
     if (!r->nodes[i].address || !str_eq(r->nodes[i].address, address)) {
         address = arena_strdup(r->arena, address);
-        free(r->node_addrs);
-        r->node_addrs = NULL;
+        run_forget_addrs(r);
     } else {
         address = r->nodes[i].address;
     }
     r->nodes[i] = (struct step_node){facts, node_name(r->lanes[i].node), address};
+}
+
+void run_forget_addrs(struct run *r)
+{
+    free(r->node_addrs);
+    for (size_t i = 0; r->role_addrs && i < r->plan->spec->role_count; i++)
+        free((char *)(uintptr_t)r->role_addrs[i]);
+    free(r->role_addrs);
+    r->node_addrs = NULL;
+    r->role_addrs = NULL;
+}
+
+static const char *const *role_addrs(struct run *r)
+{
+    struct arena *arena = arena_create();
+    if (!r->role_addrs)
+        r->role_addrs = xcalloc(r->plan->spec->role_count + 1, sizeof *r->role_addrs);
+    for (uint32_t i = 0; i < r->plan->spec->role_count; i++)
+        if (!r->role_addrs[i])
+            r->role_addrs[i] = xstrdup(step_role_addrs(r->plan, i, r->nodes, arena));
+    arena_destroy(arena);
+    return r->role_addrs;
 }
 
 static const char *node_addrs(struct run *r)
@@ -165,6 +202,7 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
     struct error err = ERROR_INIT;
     struct step_bind bind = run_bind(r, node);
     bind.node_addrs = step->kind->phase == PHASE_LAUNCH ? node_addrs(r) : NULL;
+    bind.role_addrs = step->kind->phase == PHASE_LAUNCH ? role_addrs(r) : NULL;
     struct wire_run run = {0};
     bool is_run = step->kind->build;
     if (step->watch) {
@@ -252,7 +290,7 @@ static void note_cause(struct run *r, const struct plan_step *step, uint32_t nod
     res->cause = record->cause;
     res->cause_value = record->value;
     res->cause_rank = record->cause_rank;
-    res->cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present &&
+    res->cause_has_rank = step->kind->ranked && r->plan->spec->distributed.present &&
                           record->cause_rank != WIRE_NO_RANK && r->cause_outcome != OUTCOME_UNKNOWN;
     res->cause_generation = r->generation;
     res->cause_tail = arena_strdup(r->arena, record->tail);

@@ -109,6 +109,7 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->finished = finished;
     r->arg = arg;
     r->arena = arena_create();
+    r->role_ports = arena_array(r->arena, r->plan->spec->role_count + 1, sizeof *r->role_ports);
     r->tasks = xcalloc(r->plan->step_count * r->plan->node_count + 1, sizeof *r->tasks);
     r->lanes = xcalloc(r->plan->node_count, sizeof *r->lanes);
     r->unheard = r->plan->node_count;
@@ -152,6 +153,7 @@ void run_destroy(struct run *r)
     for (size_t i = 0; i < r->plan->step_count * r->plan->node_count; i++) {
         loop_timer_destroy(r->tasks[i].retry);
         log_close(r->tasks[i].log);
+        ready_forget(r, &r->plan->steps[i / r->plan->node_count], (uint32_t)(i % r->plan->node_count));
     }
     outputs_free(r);
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
@@ -170,7 +172,7 @@ void run_destroy(struct run *r)
     free(r->tasks);
     free(r->lanes);
     free(r->machines);
-    free(r->node_addrs);
+    run_forget_addrs(r);
     arena_destroy(r->arena);
     free(r);
 }

@@ -27,6 +27,7 @@ struct run_log {
     bool syncing, failed; /* failed: a write did, so nothing may follow it */
     int sync_errno;
     struct watch *watch;
+    struct watch *ready; /* the same lines from the log's beginning, where a step looks at them; else NULL */
 };
 
 struct run_task {
@@ -43,6 +44,7 @@ struct run_task {
     uint32_t tries;    /* attempts that failed in this run */
     char attempt[WIRE_ID_LEN + 1];
     struct run_log *log;
+    struct ready *ready; /* of a step that looks at lines: see ready.c */
     struct loop_timer *retry;
     uint64_t started_ms, ended_ms;
     const char *reason; /* why it runs (again); NULL = never ran */
@@ -117,6 +119,9 @@ struct run {
     uint32_t master_port;
     uint32_t next_port;     /* asked for while a failed generation is being stopped; 0 = not known */
     const char *master_addr;
+    uint32_t *role_ports;      /* of roles with a world of their own; 0 = not known */
+    const char **role_addrs;   /* heap; NULL = to be made */
+    const char *cause_words;   /* of the first cause, where no record tells it; else NULL */
     struct append *appends; /* not durable yet */
     struct loop_timer *stop_deadline;
     struct loop_timer *finisher;
@@ -216,6 +221,7 @@ void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation);
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
 struct step_bind run_bind(struct run *r, uint32_t node);
+void run_forget_addrs(struct run *r);
 void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);
@@ -230,6 +236,26 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
 void lane_advance(struct lane *lane);
 /* machines.c: false when another node of the plan is the same machine */
 bool machines_add(struct run *r, uint32_t node, struct error *err);
+/* parts.c: one step; then all that belong to the launch */
+bool step_start(struct run *r, const struct plan_step *step, uint32_t generation); /* on all its nodes that have not done it;
+                                                        on one that is lost for good it has failed. False: there is none */
+bool step_all_ended(struct run *r, const struct plan_step *step);
+bool step_all_done(struct run *r, const struct plan_step *step);
+bool step_has_failed(struct run *r, const struct plan_step *step);
+bool step_is_pending(struct run *r, const struct plan_step *step); /* on some node */
+void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms);
+bool parts_begun(struct run *r);
+bool parts_failed(struct run *r);
+bool parts_ended(struct run *r);   /* nothing of the generation runs or will */
+void parts_reset(struct run *r);   /* for the next generation */
+void parts_advance(struct run *r); /* starts what may start; stops the sidecars once all else is over */
+void parts_stop(struct run *r);    /* the generation has failed: what runs is stopped, what never started never will be */
+/* ready.c */
+bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node);
+void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, const struct watch_line *line);
+void ready_begin(struct run *r, const struct plan_step *step, uint32_t node);
+void ready_missed(struct run *r, const struct plan_step *launch);
+void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
 /* launch.c */
 void launch_check_barrier(struct run *r);
 bool launch_over(struct run *r);            /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
@@ -238,7 +264,7 @@ uint32_t launch_grace_ms(const struct run *r, uint32_t least);
 bool launch_has_begun(struct run *r);       /* anything of it was started, or adopted */
 bool launch_complete(struct run *r);        /* nothing of the launch and what follows it is left to do */
 void launch_task_ended(struct run *r, const struct plan_step *step);
-void launch_port(struct run *r, uint32_t free_port);
+void launch_port(struct run *r, uint64_t token, uint32_t free_port);
 void launch_will_restart(struct run *r); /* a worker has failed: asks for the next generation's port already */
 void launch_resume(struct run *r);          /* after a restart of the controller: where was it? */
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */

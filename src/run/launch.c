@@ -6,48 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PORT_TOKEN = 1 }; /* of a ping that asks for MASTER_PORT; behind it one for each role */
+
 static const struct plan_step *phase_step(const struct run *r, enum plan_phase phase)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
         if (r->plan->steps[i].kind->phase == phase)
             return &r->plan->steps[i];
     return NULL;
-}
-
-/* Starts a step on all its nodes that have not done it; on one that is lost for good it has failed. False: there is none. */
-static bool start_phase(struct run *r, const struct plan_step *step, uint32_t generation)
-{
-    size_t count = 0;
-    uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
-    for (uint32_t n = 0; step && n < r->plan->node_count; n++)
-        if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING) {
-            if (r->lanes[n].closed_node)
-                run_task(r, step, n)->state = TASK_FAILED;
-            else
-                nodes[count++] = n;
-        }
-    if (count > 0)
-        task_start_many(r, step, nodes, count, generation);
-    free(nodes);
-    return count > 0;
-}
-
-static bool all_ended(const struct run *r, const struct plan_step *step)
-{
-    for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const struct run_task *t = run_task((struct run *)(uintptr_t)r, step, n);
-        if (step->on[n] && t->state != TASK_DONE && t->state != TASK_FAILED)
-            return false;
-    }
-    return true;
-}
-
-static bool all_done(struct run *r, const struct plan_step *step)
-{
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (step->on[n] && run_task(r, step, n)->state != TASK_DONE)
-            return false;
-    return true;
 }
 
 uint32_t launch_grace_ms(const struct run *r, uint32_t least)
@@ -57,13 +23,6 @@ uint32_t launch_grace_ms(const struct run *r, uint32_t least)
     if (!timeout || !parse_u32(timeout->text, &seconds) || seconds * 1000 + STOP_GRACE_MS < least)
         return least;
     return seconds * 1000 + STOP_GRACE_MS;
-}
-
-static void stop_others(struct run *r, const struct plan_step *step, uint32_t grace_ms)
-{
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (step->on[n])
-            task_stop(r, step, n, WIRE_STOP, grace_ms);
 }
 
 /* ---- generations ---- */
@@ -85,8 +44,8 @@ static bool bind_ranks(struct run *r)
 
 static void bind_address(struct run *r)
 {
-    const struct spec_host *host = &r->plan->spec->hosts[0];
-    const struct wire_facts *facts = node_facts(r->lanes[0].node);
+    const struct spec_host *host = &r->plan->spec->hosts[r->plan->master];
+    const struct wire_facts *facts = node_facts(r->lanes[r->plan->master].node);
     if (r->master_addr)
         return;
     if (host->address)
@@ -115,7 +74,6 @@ static bool at_barrier(struct run *r)
 
 static void start_generation(struct run *r)
 {
-    const struct plan_step *step = phase_step(r, PHASE_LAUNCH);
     r->next_port = 0;
     r->stage = STAGE_AGAIN;
     if (!at_barrier(r))
@@ -124,36 +82,17 @@ static void start_generation(struct run *r)
     r->generation_failed = false;
     r->generation++;
     r->result.has_cause = false;
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (step->on[n])
-            run_task(r, step, n)->state = TASK_PENDING;
-    start_phase(r, step, r->generation);
+    parts_reset(r);
+    parts_advance(r);
     outputs_watch(r);
 }
 
 /* ---- how it stands ---- */
 
-/* Torchrun on MIN:MAX nodes goes on while MIN are left. */
-static bool has_failed(struct run *r, const struct plan_step *step)
-{
-    const struct spec_distributed *d = &r->plan->spec->distributed;
-    bool elastic = step->kind->phase == PHASE_LAUNCH && d->present && d->min_nodes < d->nnodes;
-    uint32_t failed = 0, may_fail = elastic ? d->nnodes - d->min_nodes : 0;
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        failed += step->on[n] && run_task(r, step, n)->state == TASK_FAILED;
-    return failed > may_fail;
-}
-
-bool launch_over(struct run *r)
-{
-    const struct plan_step *step = phase_step(r, PHASE_LAUNCH);
-    return all_ended(r, step) && !has_failed(r, step);
-}
-
 bool launch_complete(struct run *r)
 {
     const struct plan_step *epilog = phase_step(r, PHASE_EPILOG);
-    return launch_over(r) && (!epilog || all_done(r, epilog)) && outputs_complete(r);
+    return launch_over(r) && (!epilog || step_all_done(r, epilog)) && outputs_complete(r);
 }
 
 static void finish_launch(struct run *r, bool good);
@@ -164,9 +103,9 @@ static void start_prolog(struct run *r)
     r->stage = STAGE_PROLOG;
     r->generation_failed = false;
     const struct plan_step *step = phase_step(r, PHASE_PROLOG);
-    if (step && start_phase(r, step, 0))
+    if (step && step_start(r, step, 0))
         return;
-    if (!step || all_done(r, step))
+    if (!step || step_all_done(r, step))
         start_generation(r);
     else
         finish_launch(r, false);
@@ -177,44 +116,86 @@ static void after_port(struct run *r)
     start_prolog(r);
 }
 
-static void take_port(struct run *r, uint32_t port)
+static void ports_known(struct run *r)
 {
-    r->master_port = port;
     r->next_port = 0;
     r->stage = STAGE_AGAIN;
     if (at_barrier(r)) /* else the last one to reach it asks again */
         after_port(r);
 }
 
+/* Asks for the ports that are missing; false: none is. One for the job's world, one for each role with its own. */
+static bool ask_missing(struct run *r)
+{
+    const struct spec *spec = r->plan->spec;
+    const struct node *master = r->lanes[r->plan->master].node;
+    bool missing = spec->distributed.present && r->master_port == 0;
+    if (missing && node_state(master) == NODE_READY)
+        node_ping(r->lanes[r->plan->master].node, PORT_TOKEN);
+    for (uint32_t i = 0; i < spec->role_count; i++) {
+        if (spec->roles[i].world != WORLD_OWN || r->plan->roles[i].count == 0 || r->role_ports[i])
+            continue;
+        struct node *n = r->lanes[r->plan->roles[i].master].node;
+        if (node_state(n) == NODE_READY)
+            node_ping(n, PORT_TOKEN + 1 + i);
+        missing = true;
+    }
+    return missing;
+}
+
 /* A free port is asked for before each generation: the one of the last may still be in TIME_WAIT. For a restart the
  * question went out when the first worker failed, while the others were being stopped. */
 static void ask_port(struct run *r)
 {
-    const struct spec_distributed *d = &r->plan->spec->distributed;
+    const struct spec *spec = r->plan->spec;
     bind_address(r);
     r->stage = STAGE_PORT;
-    if (d->present && d->master_port == 0 && r->next_port == 0) {
-        node_ping(r->lanes[0].node, 1);
-        return;
-    }
-    take_port(r, d->master_port ? d->master_port : r->next_port);
+    r->master_port = spec->distributed.master_port ? spec->distributed.master_port : r->next_port;
+    for (size_t i = 0; i < spec->role_count; i++)
+        r->role_ports[i] = 0;
+    if (!ask_missing(r))
+        ports_known(r);
 }
 
-void launch_port(struct run *r, uint32_t free_port)
+static bool is_taken(const struct run *r, uint32_t port)
+{
+    for (size_t i = 0; i < r->plan->spec->role_count; i++)
+        if (r->role_ports[i] == port)
+            return true;
+    return r->master_port == port;
+}
+
+void launch_port(struct run *r, uint64_t token, uint32_t free_port)
 {
     if (r->failing || r->cancelling)
         return;
-    if (r->stage == STAGE_PORT)
-        take_port(r, free_port);
-    else if (r->stage == STAGE_LAUNCH)
+    if (r->stage == STAGE_LAUNCH && token == PORT_TOKEN)
         r->next_port = free_port;
+    if (r->stage != STAGE_PORT)
+        return;
+    uint64_t role = token - PORT_TOKEN - 1;
+    uint32_t *port = token == PORT_TOKEN                ? &r->master_port
+                     : role < r->plan->spec->role_count ? &r->role_ports[role]
+                                                        : NULL;
+    if (!port || *port) /* asked twice, over two connections */
+        return;
+    bool again = is_taken(r, free_port);
+    if (!again)
+        *port = free_port;
+    for (size_t i = 0; i < r->plan->spec->role_count && !again; i++)
+        if (r->plan->spec->roles[i].world == WORLD_OWN && r->plan->roles[i].count > 0 && r->role_ports[i] == 0)
+            return;
+    if (again)
+        ask_missing(r);
+    else if (r->master_port || !r->plan->spec->distributed.present)
+        ports_known(r);
 }
 
 void launch_will_restart(struct run *r)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
     if (r->stage == STAGE_LAUNCH && d->present && d->master_port == 0 && r->restarts < spec_restarts(d))
-        node_ping(r->lanes[0].node, 1);
+        node_ping(r->lanes[r->plan->master].node, PORT_TOKEN);
 }
 
 void launch_check_barrier(struct run *r)
@@ -228,8 +209,8 @@ void launch_check_barrier(struct run *r)
             return;
         }
     }
-    if (r->stage == STAGE_PORT && node_state(r->lanes[0].node) == NODE_READY) {
-        node_ping(r->lanes[0].node, 1); /* the question was lost with its connection */
+    if (r->stage == STAGE_PORT) {
+        ask_missing(r); /* the question was lost with its connection */
         return;
     }
     if (r->stage == STAGE_AGAIN) {
@@ -270,20 +251,45 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
         snprintf(ret, size, "failed");
 }
 
+static uint64_t cause_timeout_ms(const struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (str_eq(r->plan->steps[i].name, r->result.cause_step))
+            return r->plan->steps[i].timeout_ms;
+    return 0;
+}
+
+/* "rank 3", or with roles "server[1] (rank 3)". */
+static const char *worker_words(const struct run *r, uint32_t worker, char *ret, size_t size)
+{
+    uint32_t role_rank;
+    const char *role = plan_role_of(r->plan, worker, &role_rank);
+    if (!r->plan->roles)
+        snprintf(ret, size, "rank %u", worker);
+    else if (worker < r->plan->world_size)
+        snprintf(ret, size, "%s[%u] (rank %u)", role, role_rank, worker);
+    else
+        snprintf(ret, size, "%s[%u]", role, role_rank);
+    return ret;
+}
+
 void launch_failure_text(struct run *r)
 {
     struct run_result *res = &r->result;
-    char what[160];
+    char what[160], worker[80];
     if (!res->has_cause) {
         error_set(&res->error, ERROR_JOB, "the job failed");
         return;
     }
     run_cause_text(r->cause_outcome, res->cause, res->cause_value, what, sizeof what);
-    uint64_t timeout_ms = r->plan->spec->entrypoint.timeout_ms;
+    uint64_t timeout_ms = cause_timeout_ms(r);
+    if (r->cause_words)
+        snprintf(what, sizeof what, "%s", r->cause_words);
     if (r->cause_outcome == OUTCOME_TIMED_OUT && timeout_ms)
         snprintf(what, sizeof what, "timed out after %.1f s", (double)timeout_ms / 1000);
     if (res->cause_has_rank)
-        error_set(&res->error, ERROR_JOB, "rank %u on node \"%s\": %s", res->cause_rank, res->cause_node, what);
+        error_set(&res->error, ERROR_JOB, "%s on node \"%s\": %s",
+                  worker_words(r, res->cause_rank, worker, sizeof worker), res->cause_node, what);
     else
         error_set(&res->error, ERROR_JOB, "%s on node \"%s\": %s", res->cause_step, res->cause_node, what);
     if (r->restarts > 0)
@@ -318,11 +324,14 @@ static void generation_ended(struct run *r)
         finish_launch(r, false);
         return;
     }
-    char what[160];
+    char what[160], worker[80];
     CLEANUP(cleanup_free) char *reason = NULL;
     run_cause_text(r->cause_outcome, r->result.cause, r->result.cause_value, what, sizeof what);
+    if (r->cause_words)
+        snprintf(what, sizeof what, "%s", r->cause_words);
     if (r->result.cause_has_rank)
-        reason = xasprintf("rank %u on node \"%s\": %s", r->result.cause_rank, r->result.cause_node, what);
+        reason = xasprintf("%s on node \"%s\": %s", worker_words(r, r->result.cause_rank, worker, sizeof worker),
+                           r->result.cause_node, what);
     else
         reason =
             r->result.has_cause ? xasprintf("node \"%s\": %s", r->result.cause_node, what) : xstrdup("a worker failed");
@@ -341,12 +350,12 @@ bool launch_epilog(struct run *r)
          r->stage != STAGE_RESTARTING))
         return false;
     r->stage = STAGE_EPILOG;
-    return start_phase(r, step, 0);
+    return step_start(r, step, 0);
 }
 
 static void epilog_ended(struct run *r, const struct plan_step *step)
 {
-    bool good = all_done(r, step);
+    bool good = step_all_done(r, step);
     if (r->cancelling) {
         run_check_end(r);
         return;
@@ -363,10 +372,14 @@ static void epilog_ended(struct run *r, const struct plan_step *step)
  * is looked at, and a failure among them must not be found only after the others were taken for all. */
 static void fail_generation(struct run *r, const struct plan_step *step)
 {
-    if (r->generation_failed || !has_failed(r, step))
+    bool launch = step->kind->phase == PHASE_LAUNCH;
+    if (r->generation_failed || !(launch ? parts_failed(r) : step_has_failed(r, step)))
         return;
     r->generation_failed = true;
-    stop_others(r, step, launch_grace_ms(r, STOP_GRACE_MS));
+    if (launch)
+        parts_stop(r);
+    else
+        step_stop(r, step, launch_grace_ms(r, STOP_GRACE_MS));
 }
 
 void launch_task_ended(struct run *r, const struct plan_step *step)
@@ -376,7 +389,7 @@ void launch_task_ended(struct run *r, const struct plan_step *step)
         return;
     }
     if (step->kind->phase == PHASE_EPILOG) {
-        if (r->stage == STAGE_EPILOG && all_ended(r, step))
+        if (r->stage == STAGE_EPILOG && step_all_ended(r, step))
             epilog_ended(r, step);
         return;
     }
@@ -386,7 +399,7 @@ void launch_task_ended(struct run *r, const struct plan_step *step)
         if (r->stage != STAGE_PROLOG)
             return; /* the ends of several nodes became durable together: the first has gone on for all */
         fail_generation(r, step);
-        if (all_ended(r, step)) {
+        if (step_all_ended(r, step)) {
             if (r->generation_failed)
                 finish_launch(r, false);
             else
@@ -397,17 +410,11 @@ void launch_task_ended(struct run *r, const struct plan_step *step)
     if (r->stage != STAGE_LAUNCH)
         return;
     fail_generation(r, step);
-    if (all_ended(r, step))
+    if (!r->generation_failed && step_all_done(r, step))
+        ready_missed(r, step);
+    parts_advance(r);
+    if (parts_ended(r))
         generation_ended(r);
-}
-
-/* A generation that has failed: what runs is stopped, what never started never will be. */
-static void end_failed(struct run *r, const struct plan_step *launch)
-{
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (launch->on[n] && run_task(r, launch, n)->state == TASK_PENDING)
-            run_task(r, launch, n)->state = TASK_FAILED;
-    stop_others(r, launch, launch_grace_ms(r, STOP_GRACE_MS));
 }
 
 static bool has_begun(struct run *r, const struct plan_step *step)
@@ -420,7 +427,7 @@ static bool has_begun(struct run *r, const struct plan_step *step)
 
 bool launch_has_begun(struct run *r)
 {
-    return has_begun(r, phase_step(r, PHASE_LAUNCH));
+    return parts_begun(r);
 }
 
 static void resume_epilog(struct run *r, const struct plan_step *epilog, bool failed)
@@ -430,29 +437,20 @@ static void resume_epilog(struct run *r, const struct plan_step *epilog, bool fa
         r->fail_status = RUN_FAILED;
     }
     r->stage = STAGE_EPILOG;
-    start_phase(r, epilog, 0);
-    if (all_ended(r, epilog))
+    step_start(r, epilog, 0);
+    if (step_all_ended(r, epilog))
         epilog_ended(r, epilog);
 }
 
 /* The controller was restarted behind the barrier: the tasks' states (from the journal) tell where it was. */
 void launch_resume(struct run *r)
 {
-    const struct plan_step *prolog = phase_step(r, PHASE_PROLOG), *launch = phase_step(r, PHASE_LAUNCH);
-    const struct plan_step *epilog = phase_step(r, PHASE_EPILOG);
-    bool begun = false, failed = false, pending = false;
-    for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        enum task_state s = run_task(r, launch, n)->state;
-        if (!launch->on[n])
-            continue;
-        begun = begun || s != TASK_PENDING;
-        pending = pending || s == TASK_PENDING;
-    }
-    failed = has_failed(r, launch);
+    const struct plan_step *prolog = phase_step(r, PHASE_PROLOG), *epilog = phase_step(r, PHASE_EPILOG);
+    bool begun = parts_begun(r), failed = parts_failed(r);
     bind_address(r);
-    if (prolog && !all_done(r, prolog) && !begun) {
+    if (prolog && !step_all_done(r, prolog) && !begun) {
         r->stage = STAGE_PROLOG;
-        if (!start_phase(r, prolog, 0) && all_ended(r, prolog))
+        if (!step_start(r, prolog, 0) && step_all_ended(r, prolog))
             finish_launch(r, false);
         return;
     }
@@ -463,11 +461,10 @@ void launch_resume(struct run *r)
     r->stage = STAGE_LAUNCH;
     r->generation_failed = failed;
     outputs_watch(r);
-    if (pending && !failed) /* only a lost journal can leave this: the others' results were adopted */
-        start_phase(r, launch, r->generation ? r->generation : 1);
-    else if (failed)
-        end_failed(r, launch);
-    if (!all_ended(r, launch))
+    parts_advance(r); /* what waits for others; and a lost journal may have left some that were not adopted */
+    if (failed)
+        parts_stop(r);
+    if (!parts_ended(r))
         return;
     if (epilog && has_begun(r, epilog)) /* so the launch was judged before */
         resume_epilog(r, epilog, failed);

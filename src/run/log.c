@@ -18,6 +18,12 @@ static void on_line(void *arg, const struct watch_line *line)
         r->options.observer.line(r->options.observer.arg, &out);
 }
 
+static void on_ready_line(void *arg, const struct watch_line *line)
+{
+    struct run_log *log = arg;
+    ready_line(log->run, log->step, log->node, line);
+}
+
 /* After a restart of the controller: the file's bytes were shown before, so only the record boundaries matter. */
 static void catch_up(struct run_log *log)
 {
@@ -27,6 +33,8 @@ static void catch_up(struct run_log *log)
         if (n <= 0)
             break;
         watch_skip(log->watch, chunk, (size_t)n);
+        if (log->ready)
+            watch_feed(log->ready, chunk, (size_t)n);
         at += (uint64_t)n;
     }
 }
@@ -40,6 +48,7 @@ struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t n
     memcpy(log->attempt, attempt, sizeof log->attempt);
     log->fd = -1;
     log->watch = watch_create(on_line, log);
+    log->ready = ready_wanted(r, step, node) ? watch_create(on_ready_line, log) : NULL;
     struct error err = ERROR_INIT;
     const struct state_cell *cell = state_cell_by_attempt(r->state, attempt);
     CLEANUP(cleanup_free) char *dir = journal_run_dir(r->journal, cell && cell->run ? cell->run : r->id, &err);
@@ -67,6 +76,7 @@ void log_close(struct run_log *log)
     if (log->fd >= 0)
         close(log->fd);
     watch_destroy(log->watch);
+    watch_destroy(log->ready);
     free(log->path);
     free(log);
 }
@@ -131,6 +141,8 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     }
     log->size += len;
     watch_feed(log->watch, data, len);
+    if (log->ready)
+        watch_feed(log->ready, data, len);
     acknowledge(log);
 }
 
@@ -138,4 +150,6 @@ void log_end(struct run_log *log)
 {
     if (log)
         watch_end(log->watch);
+    if (log && log->ready)
+        watch_end(log->ready);
 }

@@ -96,6 +96,9 @@ static void take_bind(struct run *r, const char *json)
         const char *addr = doc_get_string(doc->root, "master_addr", "");
         r->master_addr = addr[0] ? arena_strdup(r->arena, addr) : NULL;
         r->master_port = (uint32_t)doc_get_int(doc->root, "master_port", 0);
+        const struct doc_node *roles = doc_get(doc->root, "roles");
+        for (size_t i = 0; roles && i < roles->count && i < r->plan->spec->role_count; i++)
+            r->role_ports[i] = (uint32_t)doc_get_int(roles->items[i], "master_port", 0);
     }
     diagnostics_free(&d);
     arena_destroy(arena);
@@ -139,7 +142,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 r->result.cause = c->cause;
                 r->result.cause_value = c->cause_value;
                 r->result.cause_rank = c->cause_rank;
-                r->result.cause_has_rank = step->kind->phase == PHASE_LAUNCH && r->plan->spec->distributed.present &&
+                r->result.cause_has_rank = step->kind->ranked && r->plan->spec->distributed.present &&
                                            c->cause_rank != WIRE_NO_RANK && c->outcome != OUTCOME_UNKNOWN;
                 r->result.cause_tail = arena_strdup(r->arena, c->tail);
             } else {
@@ -280,7 +283,7 @@ static void probe_done(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count && !r->options.replace; n++)
         for (size_t i = 0; i < r->lanes[n].record_count; i++) {
             const struct wire_record *rec = &r->lanes[n].records[i];
-            if (rec->state != WIRE_STATE_CLAIMED || strcmp(rec->slot, "launch") != 0)
+            if (rec->state != WIRE_STATE_CLAIMED || !str_starts(rec->slot, "launch"))
                 continue;
             struct error err = ERROR_INIT;
             const char *difference = launch_difference(r);

@@ -15,6 +15,15 @@ static bool same_text(const struct spec_text *a, const struct spec_text *b)
     return str_eq(a->text ? a->text : "", b->text ? b->text : "");
 }
 
+static bool awaits_ready(const struct spec *spec, uint32_t role)
+{
+    for (size_t i = 0; i < spec->role_count; i++)
+        for (size_t k = 0; k < spec->roles[i].after_count; k++)
+            if (spec->roles[i].after[k].role == role && spec->roles[i].after[k].ready)
+                return true;
+    return false;
+}
+
 static bool is_awaited(const struct spec *spec, uint32_t role)
 {
     for (size_t i = 0; i < spec->role_count; i++)
@@ -28,8 +37,7 @@ static bool is_awaited(const struct spec *spec, uint32_t role)
 static bool is_apart(const struct spec *spec, uint32_t role, const struct spec_role *first)
 {
     const struct spec_role *r = &spec->roles[role];
-    return r->after_count > 0 || r->ready.kind != READY_NO || r->sidecar || r->world == WORLD_OWN ||
-           is_awaited(spec, role) ||
+    return r->after_count > 0 || r->sidecar || r->world == WORLD_OWN || is_awaited(spec, role) ||
            (first && (!same_text(&r->entrypoint.cwd, &first->entrypoint.cwd) ||
                       r->entrypoint.timeout_ms != first->entrypoint.timeout_ms));
 }
@@ -104,9 +112,14 @@ static int describe(struct plan_builder *b, const struct spec *spec, const struc
     int rc = 0;
     for (size_t i = 0; i < part->count && rc == 0; i++) {
         const struct spec_role *r = &spec->roles[part->roles[i]];
-        buf_printf(&title, "%s%s %s", i ? ", " : "", workers_text(plan_arena(b), r), r->name);
-        buf_printf(&command, "%s%s: ", i ? "\n" : "", r->name);
-        rc = launch_describe(b, &r->entrypoint, &command, err);
+        struct buf words = {0};
+        buf_puts(&title, i ? ", " : "");
+        if (r->counted)
+            buf_printf(&title, "%u ", r->count);
+        buf_puts(&title, r->name);
+        rc = launch_describe(b, &r->entrypoint, &words, err);
+        buf_printf(&command, "%s%s: %s", i ? "\n" : "", r->name, words.data ? words.data : "");
+        buf_free(&words);
     }
     s->title = arena_strdup(plan_arena(b), title.data);
     s->command = arena_strdup(plan_arena(b), command.data);
@@ -184,7 +197,7 @@ int launch_plan_roles(struct plan_builder *b, const struct spec *spec, struct er
             steps[i] = add_part(b, spec, arena_printf(arena, "launch:%s", spec->roles[i].name), alone, &rc, err);
     }
     for (uint32_t i = 0; i < spec->role_count && rc == 0; i++)
-        if (steps[i] && spec->roles[i].ready.kind != READY_NO)
+        if (steps[i] && spec->roles[i].ready.kind != READY_NO && awaits_ready(spec, i))
             rc = step_ready_plan(b, spec, i, steps[i], &ready[i], err);
     if (rc == 0)
         wait_for_others(b, spec, steps, ready);
@@ -295,7 +308,6 @@ static void set_ranks(const struct launch *l, const struct plan_place *p, const 
     if (w->ranked) {
         launch_set_world(l, &world, env);
         launch_set_number(env, "RANK", w->rank);
-        launch_set_number(env, "LOCAL_RANK", w->local_rank);
     }
     step_env_set(env, "ROLE_NAME", w->role);
     launch_set_number(env, "ROLE_RANK", w->role_rank);
@@ -326,6 +338,8 @@ static int make_worker(const struct launch *l, const struct plan_place *p, uint3
         set_own(l, &w, l->entry->env, l->entry->env_count, &env, err) < 0)
         return -1;
     set_ranks(l, p, &w, &env);
+    if (w.ranked && launch_set_local(l, node_env, w.local_rank, &env, err) < 0)
+        return -1;
     if (launch_set_call(l, &w, &env, err) != EXPR_OK || launch_argv(l, node_env, &w, &ret->argv, err) != EXPR_OK)
         return -1;
     ret->rank = w.number;
@@ -358,6 +372,7 @@ int launch_build_roles(struct launch *l, const struct plan_step *step, struct st
     launch_set_defaults(l, env, count);
     launch_set_number(env, "RHRUN_NODE_RANK", l->bind->node);
     launch_set_addresses(l, env);
+    launch_set_devices(l, env);
     set_roles(l, env);
     unset_inherited(l);
     l->run->env = env->list;
@@ -372,5 +387,5 @@ int launch_build_roles(struct launch *l, const struct plan_step *step, struct st
             if (make_worker(l, p, k, env, &l->run->workers[l->run->worker_count++], err) < 0)
                 return -1;
     }
-    return 0;
+    return launch_set_files(l, err);
 }

@@ -1,0 +1,160 @@
+/* The steps of a launch generation. Most launches have one; roles may make several, which start when what they wait for
+ * holds. They fail together, and have ended well together once all but the sidecars have: those are stopped then. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+/* ---- one step ---- */
+
+bool step_start(struct run *r, const struct plan_step *step, uint32_t generation)
+{
+    size_t count = 0;
+    uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
+    for (uint32_t n = 0; step && n < r->plan->node_count; n++)
+        if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING) {
+            if (r->lanes[n].closed_node)
+                run_task(r, step, n)->state = TASK_FAILED;
+            else
+                nodes[count++] = n;
+        }
+    if (count > 0)
+        task_start_many(r, step, nodes, count, generation);
+    free(nodes);
+    return count > 0;
+}
+
+bool step_all_ended(struct run *r, const struct plan_step *step)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct run_task *t = run_task(r, step, n);
+        if (step->on[n] && t->state != TASK_DONE && t->state != TASK_FAILED)
+            return false;
+    }
+    return true;
+}
+
+bool step_all_done(struct run *r, const struct plan_step *step)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n] && run_task(r, step, n)->state != TASK_DONE)
+            return false;
+    return true;
+}
+
+/* Torchrun on MIN:MAX nodes goes on while MIN are left. */
+bool step_has_failed(struct run *r, const struct plan_step *step)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    bool elastic = step->kind->phase == PHASE_LAUNCH && d->present && d->min_nodes > 0 && d->min_nodes < d->nnodes;
+    uint32_t failed = 0, may_fail = elastic ? d->nnodes - d->min_nodes : 0;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        failed += step->on[n] && run_task(r, step, n)->state == TASK_FAILED;
+    return failed > may_fail;
+}
+
+void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n])
+            task_stop(r, step, n, WIRE_STOP, grace_ms);
+}
+
+bool step_is_pending(struct run *r, const struct plan_step *step)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING)
+            return true;
+    return false;
+}
+
+/* ---- all of the launch ---- */
+
+static const struct plan_step *part_next(const struct run *r, const struct plan_step *step)
+{
+    for (size_t i = step ? step->id + 1 : 0; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == PHASE_LAUNCH)
+            return &r->plan->steps[i];
+    return NULL;
+}
+
+bool parts_begun(struct run *r)
+{
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            if (s->on[n] && run_task(r, s, n)->state != TASK_PENDING)
+                return true;
+    return false;
+}
+
+bool parts_failed(struct run *r)
+{
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        if (step_has_failed(r, s))
+            return true;
+    return false;
+}
+
+bool launch_over(struct run *r)
+{
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        if (!s->sidecar && (!step_all_ended(r, s) || step_has_failed(r, s)))
+            return false;
+    return true;
+}
+
+bool parts_ended(struct run *r)
+{
+    bool over = launch_over(r);
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            enum task_state state = run_task(r, s, n)->state;
+            bool never = over && s->sidecar && state == TASK_PENDING; /* and it never will be */
+            if (s->on[n] && state != TASK_DONE && state != TASK_FAILED && !never)
+                return false;
+        }
+    return true;
+}
+
+void parts_reset(struct run *r)
+{
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            if (s->on[n]) {
+                run_task(r, s, n)->state = TASK_PENDING;
+                ready_forget(r, s, n);
+            }
+    r->cause_words = NULL;
+}
+
+static bool may_start(struct run *r, const struct plan_step *step)
+{
+    for (size_t i = 0; i < step->wait_count; i++) {
+        const struct plan_step *other = &r->plan->steps[step->waits[i].step];
+        if (step->waits[i].started ? step_is_pending(r, other) : !step_all_done(r, other))
+            return false;
+    }
+    return true;
+}
+
+void parts_advance(struct run *r)
+{
+    if (r->failing || r->cancelling || r->generation_failed)
+        return;
+    bool over = launch_over(r);
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s)) {
+        if (over && s->sidecar)
+            step_stop(r, s, launch_grace_ms(r, STOP_GRACE_MS));
+        else if (!over && step_is_pending(r, s) && may_start(r, s))
+            step_start(r, s, r->generation ? r->generation : 1);
+    }
+}
+
+void parts_stop(struct run *r)
+{
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s)) {
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            if (s->on[n] && run_task(r, s, n)->state == TASK_PENDING)
+                run_task(r, s, n)->state = TASK_FAILED;
+        step_stop(r, s, launch_grace_ms(r, STOP_GRACE_MS));
+    }
+}

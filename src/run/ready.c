@@ -1,0 +1,156 @@
+/*
+ * A role that is ready once its workers have printed something: the step is done here, by looking at their lines. It is
+ * journalled as any step; after a restart of the controller the lines are read again from the log's beginning.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+enum { MATCH_LIMIT = 1000000 }; /* a pattern may not take for ever over one line */
+
+struct ready {
+    struct run *run;
+    const struct plan_step *step;
+    uint32_t node;
+    uint32_t first, count, left; /* the role's workers there, by number; those that have not printed it */
+    bool *seen;
+    pcre2_code *pattern;
+    pcre2_match_data *data;
+    pcre2_match_context *context;
+    struct loop_timer *timer;
+};
+
+void ready_forget(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    struct run_task *t = run_task(r, step, node);
+    struct ready *ready = t->ready;
+    if (!ready)
+        return;
+    t->ready = NULL;
+    loop_timer_destroy(ready->timer);
+    pcre2_match_context_free(ready->context);
+    pcre2_match_data_free(ready->data);
+    pcre2_code_free(ready->pattern);
+    free(ready->seen);
+    free(ready);
+}
+
+static struct ready *ready_of(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    struct run_task *t = run_task(r, step, node);
+    int code;
+    PCRE2_SIZE at;
+    if (t->ready)
+        return t->ready;
+    struct ready *ready = xcalloc(1, sizeof *ready);
+    *ready = (struct ready){.run = r, .step = step, .node = node};
+    for (uint32_t i = 0; i < r->plan->place_count; i++)
+        if (r->plan->places[i].role == step->watch->role && r->plan->places[i].node == node) {
+            ready->first = r->plan->places[i].worker;
+            ready->count = ready->left = r->plan->places[i].count;
+        }
+    ready->seen = xcalloc((size_t)ready->count + 1, sizeof *ready->seen);
+    ready->pattern = pcre2_compile((PCRE2_SPTR)step->watch->pattern, PCRE2_ZERO_TERMINATED,
+                                   PCRE2_UTF | PCRE2_MATCH_INVALID_UTF, &code, &at, NULL);
+    ready->context = pcre2_match_context_create(NULL);
+    if (ready->context)
+        pcre2_set_match_limit(ready->context, MATCH_LIMIT);
+    if (ready->pattern)
+        ready->data = pcre2_match_data_create_from_pattern(ready->pattern, NULL);
+    t->ready = ready;
+    return ready;
+}
+
+static bool watches(const struct plan_step *step, const struct plan_step *launch, uint32_t node)
+{
+    return step->watch && step->watch->step == launch->id && step->on[node];
+}
+
+bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (watches(&r->plan->steps[i], launch, node))
+            return true;
+    return false;
+}
+
+static void check(struct ready *ready)
+{
+    struct run_task *t = run_task(ready->run, ready->step, ready->node);
+    if (ready->left == 0 && t->state == TASK_RUNNING)
+        task_finish_as(ready->run, ready->step, ready->node, OUTCOME_OK, NULL);
+}
+
+void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, const struct watch_line *line)
+{
+    for (size_t i = 0; i < r->plan->step_count && line->stream != WIRE_STREAM_NOTE; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        if (!watches(step, launch, node) || run_task(r, step, node)->state == TASK_DONE)
+            continue;
+        struct ready *ready = ready_of(r, step, node);
+        uint32_t worker = line->rank - ready->first;
+        if (line->rank < ready->first || worker >= ready->count || ready->seen[worker] || !ready->data ||
+            pcre2_match(ready->pattern, (PCRE2_SPTR)line->text, line->len, 0, 0, ready->data, ready->context) < 0)
+            continue;
+        ready->seen[worker] = true;
+        ready->left--;
+        check(ready);
+    }
+}
+
+static void on_late(void *arg)
+{
+    struct ready *ready = arg;
+    struct run_task *t = run_task(ready->run, ready->step, ready->node);
+    struct wire_record late = {.state = WIRE_STATE_ENDED, .timed_out = 1, .attempt = t->attempt};
+    if (t->state != TASK_RUNNING)
+        return;
+    late.tail = (char *)(uintptr_t) "";
+    late.end_mono_ns = mono_ns() - (uint64_t)ready->run->lanes[ready->node].clock_ns;
+    task_finish(ready->run, ready->step, ready->node, &late, false);
+}
+
+/* The step has begun, or an earlier controller had begun it. What was printed meanwhile counts. */
+void ready_begin(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    const struct plan_step *launch = &r->plan->steps[step->watch->step];
+    struct run_task *t = run_task(r, step, node), *of = run_task(r, launch, node);
+    struct ready *ready = ready_of(r, step, node);
+    if (!of->log && of->attempt[0] && of->state != TASK_PENDING)
+        of->log = log_open(r, launch, node, of->attempt);
+    t->sent = true;
+    if (step->timeout_ms && !ready->timer) {
+        uint64_t now = wall_ms(), passed = now > t->started_ms ? now - t->started_ms : 0;
+        ready->timer = loop_timer_create(r->loop, on_late, ready);
+        loop_timer_start(ready->timer, passed < step->timeout_ms ? step->timeout_ms - passed : 0);
+    }
+    check(ready);
+}
+
+/* A part of the launch has ended well: nobody will find it ready any more. */
+void ready_missed(struct run *r, const struct plan_step *launch)
+{
+    for (size_t i = launch->id + 1; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        bool of_it = step->kind->phase == PHASE_LAUNCH && step->wait_count > 0 && step->waits[0].started &&
+                     step->waits[0].step == launch->id;
+        for (uint32_t n = 0; of_it && !launch->sidecar && n < r->plan->node_count; n++) {
+            if (!step->on[n] || !task_in_flight(run_task(r, step, n)) || r->result.has_cause)
+                continue;
+            r->result.has_cause = true;
+            r->result.cause_step = step->name;
+            r->result.cause_node = arena_strdup(r->arena, node_name(r->lanes[n].node));
+            r->result.cause_has_rank = false;
+            r->result.cause_tail = "";
+            r->cause_outcome = OUTCOME_FAILED;
+            r->cause_ns = 0;
+            r->cause_words = "the role ended before it was ready";
+        }
+        if (of_it)
+            step_stop(r, step, STOP_GRACE_MS);
+    }
+}
