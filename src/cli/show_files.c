@@ -158,6 +158,11 @@ void cli_warn_sources(const struct cli *c, const struct sources *s)
 {
     if (c->given[OPT_QUIET] || c->given[OPT_JSON] || c->given[OPT_DETACHED_FD])
         return;
+    if (s->inward)
+        fprintf(stderr,
+                "rhrun: warning: %s brings files into the workdir itself: what one run brings, the next one sends\n"
+                "  hint: give it a folder of its own: to: results/\n",
+                s->inward);
     for (size_t i = 0; i < s->count; i++) {
         const struct source_tree *item = &s->items[i];
         for (const char *p = item->notes ? item->notes : ""; *p;) {

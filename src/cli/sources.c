@@ -21,16 +21,49 @@ struct gather {
 
 /* ---- what is never part of a tree: a job does not make itself stale ---- */
 
-static void leave_out(struct gather *g, const char *path)
+static void put_left_out(struct gather *g, const char *path)
 {
     if (g->leave_out_count == g->cap) {
         g->cap = g->cap ? 2 * g->cap : 16;
         g->leave_out = xreallocarray(g->leave_out, g->cap, sizeof *g->leave_out);
     }
-    char *copy = arena_strdup(g->c->arena, path);
+    g->leave_out[g->leave_out_count++] = path;
+}
+
+/* Links resolved, as in the paths of sources, as far as it exists; behind that by its text alone. */
+static char *real_path_of(struct arena *arena, const char *path)
+{
+    char *now = arena_strdup(arena, "/");
+    while (*path) {
+        size_t len = strcspn(path, "/");
+        char *next = arena_printf(arena, "%s%s%.*s", now, now[1] ? "/" : "", (int)len, path);
+        CLEANUP(cleanup_free) char *real = len > 0 ? realpath(next, NULL) : NULL;
+        if (real)
+            now = arena_strdup(arena, real);
+        else if (len == 2 && memcmp(path, "..", 2) == 0)
+            *(strrchr(now, '/') == now ? now + 1 : strrchr(now, '/')) = 0;
+        else if (len > 0 && !(len == 1 && *path == '.'))
+            now = next;
+        path += len + (path[len] == '/');
+    }
+    return now;
+}
+
+/* What is there, and a link of that name. */
+static void leave_out(struct gather *g, const char *path)
+{
+    struct arena *arena = g->c->arena;
+    char *copy = arena_strdup(arena, path);
     for (size_t len = strlen(copy); len > 1 && copy[len - 1] == '/'; len--)
         copy[len - 1] = 0;
-    g->leave_out[g->leave_out_count++] = copy;
+    const char *slash = strrchr(copy, '/'), *real = real_path_of(arena, copy);
+    put_left_out(g, real);
+    if (!slash[1] || str_eq(slash, "/.") || str_eq(slash, "/.."))
+        return;
+    const char *parent = real_path_of(arena, arena_strndup(arena, copy, (size_t)(slash - copy)));
+    const char *itself = arena_printf(arena, "%s%s", parent[1] ? parent : "", slash);
+    if (!str_eq(itself, real))
+        put_left_out(g, itself);
 }
 
 /* Is `inner` the folder `outer`, or below it? */
@@ -66,6 +99,8 @@ static int leave_out_output(struct gather *g, const struct spec_output *o, struc
     CLEANUP(cleanup_free) char *inside = xasprintf("%s/", g->spec->dir);
     if (!o->to.has_expr || !str_eq(to, inside)) {
         leave_out(g, to);
+        if (g->spec->workdir.path && is_within(g->spec->workdir.path, real_path_of(g->c->arena, to)))
+            g->s->inward = o->name;
         return 0;
     }
     for (uint32_t n = 0; n < g->spec->nnodes; n++) {

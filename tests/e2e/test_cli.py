@@ -312,6 +312,20 @@ def test_result_of_what_has_none(box, rhrun):
     assert "has no result" in failed.err and "failed" in failed.err and not failed.out
 
 
+def test_what_only_asks_for_a_run_reads_no_files(box, rhrun):
+    """The sources are gone; what is recorded is not."""
+    (box.work / "src").mkdir()
+    spec = box.spec({"workdir": "src", "entrypoint": {"run": "echo said"}})
+    rhrun(spec).ok()
+    (box.work / "src").rmdir()
+    assert "done" in rhrun("status", spec).ok().out
+    assert "said" in rhrun("logs", spec).ok().out
+    assert rhrun("runs", "--json", spec).ok().json()
+    rhrun("attach", spec).ok()
+    rhrun("cancel", spec).ok()
+    assert "src" in rhrun(spec).expect(2).err
+
+
 def test_what_pip_said_last_stands_with_the_error(box, rhrun):
     (box.work / "src").mkdir()
     (box.work / "src/requirements.txt").write_text("this-is-in-no-index==1\n")

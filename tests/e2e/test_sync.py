@@ -165,6 +165,25 @@ def test_the_spec_and_what_comes_home_are_no_part_of_it(box, rhrun, src):
     assert not any(p.startswith(b"results") for p in files_below(working_dir(box.home)))
 
 
+def test_a_folder_that_is_reached_through_links(box, rhrun, src):
+    """The spec lies in a linked folder, what comes home goes to another one: it is the job's own for all that."""
+    os.symlink("src", box.work / "link")
+    (box.dir / "disk").mkdir()
+    os.symlink(box.dir / "disk", src / "results")
+    box.spec({"workdir": ".", "entrypoint": {"run": "mkdir -p out; date +%N >out/now"},
+              "outputs": [{"from": "out/", "to": "./results"}, {"from": "out/", "to": "more/../other/"}]}, "src/job.yaml")
+    spec = box.work / "link/job.yaml"
+    rhrun(spec).ok()
+    assert (box.dir / "disk/now").exists() and (src / "other/now").exists()
+    assert set(files_below(working_dir(box.home))) == {b"out/now"}
+    assert "nothing to do" in rhrun(spec).ok().err
+
+
+def test_outputs_into_the_workdir_are_warned_of(box, rhrun):
+    spec = box.spec({"workdir": ".", "entrypoint": {"run": "true"}, "outputs": [{"from": "out/", "to": "."}]})
+    assert "outputs-1" in rhrun("plan", "--offline", spec).ok().err
+
+
 def test_a_commit_of_a_repository(box, rhrun, fleet):
     repo = box.work / "repo"
     repo.mkdir()
