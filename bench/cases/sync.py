@@ -30,8 +30,8 @@ def rows(bench):
     tree, big = bench.dir / "tree", bench.dir / "big"
     tree.mkdir()
     make_tree(tree)
-    # one host alone in its fleet: the other seven of the larger fleet must not be asked
     fleet = bench.fleet(HOSTS)
+    home = fleet.dir / "home"  # sshd logs in to the user's own: for rsync the folder is named in full
 
     def spec(name, hosts, workdir):
         return bench.spec(name, json.dumps({
@@ -41,7 +41,7 @@ def rows(bench):
 
     one, eight = spec("one.yaml", 1, tree), spec("eight.yaml", HOSTS, tree)
     rsync = f"rsync -a --delete --exclude .git -e 'ssh -F {fleet.config('same')}'"
-    listing = bench.spec("hosts", "\n".join(fleet.names(HOSTS)) + "\n")
+    listing = bench.spec("hosts", "".join(f"{i}\n" for i in range(1, HOSTS + 1)))
 
     def settle():
         os.sync()  # what one side left to be written must not be paid by the other
@@ -65,8 +65,8 @@ def rows(bench):
         fleet.wipe()
         settle()
         if hosts == 1:
-            return bench.seconds(f"{rsync} {tree}/ node1:work/")
-        return bench.seconds(f"xargs -P{hosts} -I@ {rsync} {tree}/ @:work/ <{listing}")
+            return bench.seconds(f"{rsync} {tree}/ node1:{home}/1/work/")
+        return bench.seconds(f"xargs -P{hosts} -I@ {rsync} {tree}/ node@:{home}/@/work/ <{listing}")
 
     against = "rsync -a over ssh, the same key exchange"
     yield row("first sync of the tree to 1 host, snapshot and launch included", against,
@@ -76,7 +76,7 @@ def rows(bench):
         return bench.seconds([bench.rhrun, "--quiet", "--again", one])
 
     def again_peer():
-        return bench.seconds(f"{rsync} {tree}/ node1:work/")
+        return bench.seconds(f"{rsync} {tree}/ node1:{home}/1/work/")
 
     def edit():
         with open(tree / "part1/module1/sub1/file1.py", "ab") as f:
@@ -118,7 +118,7 @@ def one_file(bench, fleet, spec, big, settle):
     def peer():
         fleet.wipe()
         settle()
-        return bench.seconds(f"rsync -a -e 'ssh -F {fleet.config('same')}' {big}/ node1:work/")
+        return bench.seconds(f"rsync -a -e 'ssh -F {fleet.config('same')}' {big}/ node1:{fleet.dir}/home/1/work/")
 
     yield row("one file of 1 GB, snapshot and launch included", "rsync -a over ssh, the same key exchange",
               bench.ab(ours, peer, pairs=max(3, bench.pairs // 2)), 1.3)
