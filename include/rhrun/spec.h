@@ -20,9 +20,9 @@
 #include "rhrun/doc.h"
 
 struct spec_text {
-    const char *text;   /* as written; NULL = not given */
+    const char *text; /* as written; NULL = not given */
     struct place place;
-    bool has_expr;      /* contains ${{ */
+    bool has_expr; /* contains ${{ */
 };
 struct spec_texts {
     struct spec_text *items;
@@ -33,8 +33,8 @@ enum spec_type { SPEC_STRING, SPEC_INTEGER, SPEC_NUMBER, SPEC_BOOLEAN };
 struct spec_param {
     const char *name;
     enum spec_type type;
-    const char *value;   /* source text of the bound value */
-    bool given;          /* by -p; else the default */
+    const char *value; /* source text of the bound value */
+    bool given;        /* by -p; else the default */
     struct place place;
 };
 struct spec_env {
@@ -44,11 +44,11 @@ struct spec_env {
 };
 struct spec_secret {
     const char *name;
-    const char *value;    /* resolved by spec_resolve_secrets, never before; never printed */
-    const char *file;     /* read from this file (one trailing newline dropped), or NULL */
+    const char *value;         /* resolved by spec_resolve_secrets, never before; never printed */
+    const char *file;          /* read from this file (one trailing newline dropped), or NULL */
     struct spec_texts command; /* or from this argv's stdout */
     bool optional;
-    const char *to;       /* name in the worker's environment; default: name */
+    const char *to; /* name in the worker's environment; default: name */
     struct place place;
 };
 
@@ -58,17 +58,29 @@ struct spec_nproc {
     uint32_t count; /* NPROC_COUNT */
 };
 
-enum spec_transport { SPEC_TRANSPORT_AUTO, SPEC_TRANSPORT_SSH, SPEC_TRANSPORT_OPENSSH, SPEC_TRANSPORT_LOCAL, SPEC_TRANSPORT_SIM };
+enum spec_transport {
+    SPEC_TRANSPORT_AUTO,
+    SPEC_TRANSPORT_SSH,
+    SPEC_TRANSPORT_OPENSSH,
+    SPEC_TRANSPORT_LOCAL,
+    SPEC_TRANSPORT_SIM
+};
+struct spec_devices { /* GPUs that workers see */
+    const char *list; /* as CUDA_VISIBLE_DEVICES has it: "0,1"; NULL = all of the node */
+    uint32_t count;
+    uint32_t highest; /* number, + 1; 0 = they are named by UUID */
+};
 struct spec_host {
-    const char *name;   /* as written; what messages call it; "local" or "local-1" on this machine */
+    const char *name; /* as written; what messages call it; "local" or "local-1" on this machine */
     const char *host, *user;
-    uint32_t port;      /* 0 = ssh's configuration decides */
+    uint32_t port;                                                     /* 0 = ssh's configuration decides */
     const char *identity_file, *proxy_jump, *known_hosts, *ssh_config; /* NULL = not given; paths made absolute */
-    const char *address; /* what other nodes call it; NULL = derived at run time */
+    const char *address;  /* what other nodes call it; NULL = derived at run time */
     const char *work_dir; /* LOCAL: the spec's folder, in place; NULL = the job's own folder on the node */
     enum spec_transport transport;
     bool has_nproc;
     struct spec_nproc nproc;
+    struct spec_devices devices;
     struct place place;
 };
 
@@ -79,10 +91,11 @@ struct spec_source {
     struct spec_texts exclude, include; /* patterns as in .gitignore, expanded */
     struct place place;
 };
-struct spec_file { /* an item of `files` */
-    const char *name;          /* of its step: "files-1" */
+struct spec_file {    /* an item of `files` */
+    const char *name; /* of its step: "files-1" */
     struct spec_source source;
-    struct spec_text to;       /* node path (wire.h) of the folder, or of the file when the source is one; a trailing / makes it a folder */
+    struct spec_text
+        to; /* node path (wire.h) of the folder, or of the file when the source is one; a trailing / makes it a folder */
     struct place place;
 };
 enum spec_venv { VENV_AUTO, VENV_TRUE, VENV_FALSE, VENV_PATH };
@@ -91,7 +104,7 @@ struct spec_python {
     enum spec_venv venv;          /* AUTO: one of the job once pip or requirements install something */
     struct spec_text venv_path;   /* VENV_PATH: node path */
     bool system_site_packages;    /* default true */
-    struct spec_text conda;       /* name or path of an existing conda environment, instead of a venv; text NULL = none */
+    struct spec_text conda; /* name or path of an existing conda environment, instead of a venv; text NULL = none */
     struct place place;
 };
 
@@ -99,28 +112,30 @@ enum spec_on_kind { ON_ALL, ON_FIRST, ON_LIST };
 enum spec_item { ITEM_RUN, ITEM_PIP, ITEM_REQUIREMENTS, ITEM_APT, ITEM_CONDA, ITEM_GIT, ITEM_COPY };
 struct spec_step { /* an item of set-up; `packages` come first, then `requirements`, then the list `setup`. Texts of all
                       but RUN, and but `to`, are expanded */
-    const char *name;      /* given, or derived from the content, so that it stays when others come and go, and unique:
+    const char *name; /* given, or derived from the content, so that it stays when others come and go, and unique:
                               "pip:torch", "pip:./", "requirements.txt", "apt:git", "git:apex", "run-1", "pip:torch-2" */
     enum spec_item item;
-    struct spec_text run;  /* RUN: shell */
-    struct spec_texts packages; /* PIP, APT, CONDA: what to install; of PIP "./", "./[extra]" and "./path[extra]" are below the working directory */
+    struct spec_text run; /* RUN: shell */
+    struct spec_texts
+        packages; /* PIP, APT, CONDA: what to install; of PIP "./", "./[extra]" and "./path[extra]" are below the working directory */
     bool upgrade, editable;     /* PIP (upgrade: REQUIREMENTS too) */
     struct spec_text index_url; /* PIP, REQUIREMENTS */
-    struct spec_texts extra_index_url, find_links, options; /* PIP, REQUIREMENTS; options: PIP, REQUIREMENTS, APT, CONDA */
+    struct spec_texts extra_index_url, find_links,
+        options;                /* PIP, REQUIREMENTS; options: PIP, REQUIREMENTS, APT, CONDA */
     struct spec_texts channels; /* CONDA */
     struct spec_text file;      /* REQUIREMENTS: below the working directory */
     struct spec_text url, ref;  /* GIT */
     struct spec_source source;  /* COPY */
     struct spec_text to;        /* GIT, COPY: node path */
-    struct spec_texts inputs; /* RUN: glob patterns relative to the working directory */
-    struct spec_text creates; /* RUN */
+    struct spec_texts inputs;   /* RUN: glob patterns relative to the working directory */
+    struct spec_text creates;   /* RUN */
     enum spec_on_kind on;
-    uint32_t *on_nodes;    /* ON_LIST */
+    uint32_t *on_nodes; /* ON_LIST */
     size_t on_count;
-    uint32_t retry_times;  /* further attempts after the first */
+    uint32_t retry_times; /* further attempts after the first */
     uint64_t retry_backoff_ms;
-    bool on_unknown_fail;  /* RUN: on_unknown: fail; default redo, with a warning */
-    uint64_t timeout_ms;   /* 0 = none */
+    bool on_unknown_fail; /* RUN: on_unknown: fail; default redo, with a warning */
+    uint64_t timeout_ms;  /* 0 = none */
     struct place place;
 };
 
@@ -128,13 +143,14 @@ enum spec_when { WHEN_ALWAYS, WHEN_SUCCESS };
 struct spec_output {
     const char *name;      /* of its step: "outputs-1" */
     struct spec_text from; /* node path with wildcards */
-    struct spec_text to;   /* folder here: absolute, or relative to the spec's folder. With several nodes and no ${{ node... }} in it, each
+    struct spec_text
+        to; /* folder here: absolute, or relative to the spec's folder. With several nodes and no ${{ node... }} in it, each
                               node's files go to to/NODE/ */
-    enum spec_when when;   /* default always */
-    uint64_t every_ms;     /* also so often while the launch runs; 0 = no */
-    bool in_place;         /* the job works in place, and `to` is where the files are: there is nothing to bring or put back */
-    bool restore;          /* what `to` holds is put back on a node that does not have it, before the launch */
-    enum spec_on_kind on;  /* `nodes`: all, first (default) or a list */
+    enum spec_when when; /* default always */
+    uint64_t every_ms;   /* also so often while the launch runs; 0 = no */
+    bool in_place; /* the job works in place, and `to` is where the files are: there is nothing to bring or put back */
+    bool restore;  /* what `to` holds is put back on a node that does not have it, before the launch */
+    enum spec_on_kind on; /* `nodes`: all, first (default) or a list */
     uint32_t *on_nodes;
     size_t on_count;
     struct place place;
@@ -163,38 +179,43 @@ enum torchrun_origin {
 };
 enum { TORCHRUN_OLDEST = 113, TORCHRUN_CHOICES_MAX = 8 };
 struct torchrun_flag {
-    const char *name;  /* behind "--", with underscores, which every version takes; also its key below `distributed` */
-    char letter;       /* of its short form, or 0 */
-    bool env;          /* torch reads PET_NAME for it */
+    const char *name; /* behind "--", with underscores, which every version takes; also its key below `distributed` */
+    char letter;      /* of its short form, or 0 */
+    bool env;         /* torch reads PET_NAME for it */
     enum torchrun_type type;
     enum torchrun_origin origin;
-    unsigned since;    /* TORCHRUN_OLDEST: that version or an older one */
-    bool keyed;        /* it changes what the job computes, not only how it is watched: in the launch's key */
+    unsigned since;             /* TORCHRUN_OLDEST: that version or an older one */
+    bool keyed;                 /* it changes what the job computes, not only how it is watched: in the launch's key */
     const char *const *choices; /* TORCHRUN_CHOICE: NULL-terminated */
-    const char *otherwise; /* torch's default, as docs/torchrun.md shows it */
+    const char *otherwise;      /* torch's default, as docs/torchrun.md shows it */
     const char *meaning;
 };
-extern const struct torchrun_flag torchrun_flags[]; /* name NULL ends it */
+extern const struct torchrun_flag torchrun_flags[];                           /* name NULL ends it */
 const struct torchrun_flag *torchrun_flag_find(const char *name, size_t len); /* dashes count as underscores */
 
 struct spec_flag {
     const struct torchrun_flag *flag;
-    struct spec_text value; /* the word behind the flag, as the command line has it; a BOOLEAN is there only when true */
+    struct spec_text
+        value; /* the word behind the flag, as the command line has it; a BOOLEAN is there only when true */
 };
 enum spec_launcher { LAUNCHER_NATIVE, LAUNCHER_TORCHRUN, LAUNCHER_ACCELERATE, LAUNCHER_DEEPSPEED, LAUNCHER_MPIRUN };
 struct spec_distributed {
     bool present;
-    uint32_t nnodes;     /* resolved: given, or all listed hosts; MAX of MIN:MAX */
-    uint32_t min_nodes;  /* MIN of MIN:MAX (launcher torchrun), else nnodes */
+    uint32_t nnodes;    /* resolved: given, or all listed hosts; MAX of MIN:MAX */
+    uint32_t min_nodes; /* MIN of MIN:MAX (launcher torchrun), else nnodes */
     struct spec_nproc nproc;
     enum spec_launcher launcher;
     struct spec_texts launcher_args; /* words before the script */
-    struct spec_flag *flags; /* those that are given and go to the launcher, in the table's order; not nnodes, nproc_per_node,
+    struct spec_flag
+        *flags; /* those that are given and go to the launcher, in the table's order; not nnodes, nproc_per_node,
                                 max_restarts, master_port */
     size_t flag_count;
     uint32_t max_restarts;
-    uint32_t master_port; /* 0 = a free one */
-    bool has_nproc;       /* nproc_per_node is given; with roles a number is the room on a node */
+    uint32_t master_port;        /* 0 = a free one */
+    struct spec_devices devices; /* of hosts that have none of their own */
+    bool cpu_blocks;             /* cpu_affinity: block */
+    bool no_preflight;           /* preflight: off */
+    bool has_nproc;              /* nproc_per_node is given; with roles a number is the room on a node */
     struct place place;
 };
 extern const char *const spec_launchers[]; /* names by enum spec_launcher, then NULL */
@@ -203,18 +224,22 @@ extern const char *const spec_launchers[]; /* names by enum spec_launcher, then 
 bool spec_has_ranks(const struct spec_distributed *d);
 /* How often rhrun itself starts all workers again: 0 where torch does it. */
 uint32_t spec_restarts(const struct spec_distributed *d);
+/* The GPUs of a node's workers. */
+struct spec;
+const struct spec_devices *spec_devices(const struct spec *spec, uint32_t node);
 /* The value of a flag that is given, or NULL. */
 const struct spec_text *spec_flag_value(const struct spec_distributed *d, const char *name);
 
 enum spec_entry_kind { ENTRY_SCRIPT, ENTRY_MODULE, ENTRY_COMMAND, ENTRY_RUN, ENTRY_FUNCTION };
 struct spec_entrypoint {
     enum spec_entry_kind kind;
-    struct spec_text target;   /* script path, module name, shell text, "module:function" */
-    const struct doc_node *positional; /* FUNCTION: args with their YAML types, an array (an item may be ${{ args }}), for
+    struct spec_text target; /* script path, module name, shell text, "module:function" */
+    const struct doc_node
+        *positional;               /* FUNCTION: args with their YAML types, an array (an item may be ${{ args }}), for
                                           expr_expand_doc like kwargs; `args` has the same as text */
     const struct doc_node *kwargs; /* FUNCTION: an object; scalars may hold ${{ }}; NULL = none */
-    struct spec_texts command; /* ENTRY_COMMAND: argv */
-    struct spec_texts args;    /* split already when given as one string; pass-through ARGs are appended */
+    struct spec_texts command;     /* ENTRY_COMMAND: argv */
+    struct spec_texts args;        /* split already when given as one string; pass-through ARGs are appended */
     struct spec_env *env;
     size_t env_count;
     struct spec_text cwd, prolog, epilog;
@@ -240,9 +265,9 @@ struct spec_ready {
 };
 struct spec_role { /* a kind of worker; the file's order is the order of ranks */
     const char *name;
-    bool counted;          /* `count` is known: given, or nnodes * a number */
-    uint32_t count;        /* workers */
-    uint32_t nnodes;       /* nodes that it takes, with `nproc` workers each; 0 = `count` workers, wherever there is room */
+    bool counted;    /* `count` is known: given, or nnodes * a number */
+    uint32_t count;  /* workers */
+    uint32_t nnodes; /* nodes that it takes, with `nproc` workers each; 0 = `count` workers, wherever there is room */
     struct spec_nproc nproc;
     uint32_t *nodes; /* the only ones it may be placed on, ascending; NULL = any */
     size_t node_count;
@@ -309,15 +334,15 @@ struct spec_metric {
 };
 
 struct spec {
-    const char *path;      /* as the user named it */
-    const char *real_path; /* absolute, links resolved: finds the file again from another folder */
-    const char *dir;       /* absolute folder of the spec file */
-    const char *name;      /* job name */
-    const char *origin;    /* git remote + path in the repository, else the absolute path */
-    const char *hash;      /* SHA-256 hex of the canonical document after overrides */
-    const char *variant;   /* 16 hex: name, origin, params and args */
-    bool this_machine;     /* the nodes are agents on this machine */
-    bool local;            /* this machine, the spec's folder in place: no workdir */
+    const char *path;        /* as the user named it */
+    const char *real_path;   /* absolute, links resolved: finds the file again from another folder */
+    const char *dir;         /* absolute folder of the spec file */
+    const char *name;        /* job name */
+    const char *origin;      /* git remote + path in the repository, else the absolute path */
+    const char *hash;        /* SHA-256 hex of the canonical document after overrides */
+    const char *variant;     /* 16 hex: name, origin, params and args */
+    bool this_machine;       /* the nodes are agents on this machine */
+    bool local;              /* this machine, the spec's folder in place: no workdir */
     struct spec_host *hosts; /* the slots' hosts, in order: at least nnodes; on this machine nnodes of them */
     size_t host_count;
     struct spec_param *params;
@@ -326,7 +351,7 @@ struct spec {
     size_t env_count;
     struct spec_secret *secrets;
     size_t secret_count;
-    const char *job_id;    /* 16 hex: see spec_job_id */
+    const char *job_id; /* 16 hex: see spec_job_id */
     bool has_workdir;
     struct spec_source workdir;
     struct spec_file *files;
@@ -338,9 +363,10 @@ struct spec {
     size_t setup_count;
     struct spec_text activate;
     struct spec_distributed distributed;
-    uint32_t nnodes;       /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0) */
+    uint32_t
+        nnodes; /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0) */
     struct spec_entrypoint entrypoint; /* with roles: what is around the launch, and no program */
-    struct spec_role *roles; /* with some, distributed.present holds */
+    struct spec_role *roles;           /* with some, distributed.present holds */
     size_t role_count;
     struct spec_place *places;
     size_t place_count;
@@ -352,19 +378,20 @@ struct spec {
     size_t metric_count;
     const char *const *args; /* pass-through ARGs, as given */
     size_t arg_count;
-    const struct doc *doc;            /* the source */
-    const struct doc_node *resolved;  /* normalised document: overrides applied, defaults filled in (rhrun show) */
+    const struct doc *doc;           /* the source */
+    const struct doc_node *resolved; /* normalised document: overrides applied, defaults filled in (rhrun show) */
 };
 
 struct spec_overrides {
-    const char *const *sets;   /* "a.b=VALUE", VALUE read as an unquoted YAML scalar or flow value */
+    const char *const *sets; /* "a.b=VALUE", VALUE read as an unquoted YAML scalar or flow value */
     size_t set_count;
     const char *const *params; /* "name=value" */
     size_t param_count;
-    const char *on;            /* --on local | NAME | user@host,... or NULL: replaces cluster; hosts keep its user, identity_file, ... */
-    const char *const *args;   /* behind `--` */
+    const char
+        *on; /* --on local | NAME | user@host,... or NULL: replaces cluster; hosts keep its user, identity_file, ... */
+    const char *const *args; /* behind `--` */
     size_t arg_count;
-    bool identity_only;        /* only name, origin and path are wanted: nothing is checked or bound, and nothing of the
+    bool identity_only; /* only name, origin and path are wanted: nothing is checked or bound, and nothing of the
                                 * caller's environment is needed (status, logs and cancel of a spec) */
 };
 
@@ -382,21 +409,22 @@ const char *spec_schema_text(void);
 /* ---- expressions ---- */
 enum expr_status { EXPR_OK, EXPR_LATE /* needs a name that is not known yet */, EXPR_FAILED };
 struct expr_context {
-    const struct spec *spec;  /* params, env, job.name, args */
-    bool has_node;            /* node.rank, node.name, node.address, nnodes; a name or address that is NULL is late */
+    const struct spec *spec; /* params, env, job.name, args */
+    bool has_node;           /* node.rank, node.name, node.address, nnodes; a name or address that is NULL is late */
     uint32_t node_rank;
     const char *node_name, *node_address;
-    bool has_rank;            /* rank, local_rank, world_size, local_world_size */
+    bool has_rank; /* rank, local_rank, world_size, local_world_size */
     uint32_t rank, local_rank, world_size, local_world_size;
-    const char *role;         /* of a worker: role, role_rank, role_world_size; NULL = late */
+    const char *role; /* of a worker: role, role_rank, role_world_size; NULL = late */
     uint32_t role_rank, role_size;
-    bool has_peer;            /* peer.rank, peer.address */
+    bool has_peer; /* peer.rank, peer.address */
     uint32_t peer_rank;
     const char *peer_address;
-    const struct expr_role *roles; /* as the spec has them, placed: roles.R.nodes[i].address; NULL = roles.R.count alone */
+    const struct expr_role
+        *roles; /* as the spec has them, placed: roles.R.nodes[i].address; NULL = roles.R.count alone */
     const char *(*address_of)(const void *arg, uint32_t node); /* NULL, or returning it: late */
     const void *address_arg;
-    const char *run;          /* run.id, or NULL */
+    const char *run; /* run.id, or NULL */
 };
 enum expr_mode {
     EXPR_PLAIN, /* values as they are: one argv element or env value */

@@ -5,6 +5,7 @@ int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc 
                 uint32_t *ret, struct error *err)
 {
     const struct spec_host *host = &plan->spec->hosts[node];
+    const struct spec_devices *devices = spec_devices(plan->spec, node);
     uint32_t n = np->count;
     if (np->kind != NPROC_COUNT && (!f || !f->known)) {
         *ret = 0;
@@ -17,8 +18,8 @@ int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc 
         n = f->cpus;
         break;
     case NPROC_GPU:
-        n = f->gpus;
-        if (n == 0) {
+        n = devices->list ? devices->count : f->gpus;
+        if (f->gpus == 0) {
             error_set(err, ERROR_SPEC, "node \"%s\": nproc_per_node is gpu, and no GPU was found there", host->name);
             error_hint(err, "nproc_per_node: auto takes GPUs where there are some and CPUs elsewhere");
             return -1;
@@ -28,8 +29,13 @@ int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc 
         *ret = 0;
         return 0;
     case NPROC_AUTO:
-        n = f->gpus ? f->gpus : f->cpus;
+        n = !f->gpus ? f->cpus : devices->list ? devices->count : f->gpus;
         break;
+    }
+    if (f && f->known && f->gpus && devices->highest > f->gpus) {
+        error_set(err, ERROR_SPEC, "node \"%s\": devices has GPU %u, but there are %u, counted from 0", host->name,
+                  devices->highest - 1, f->gpus);
+        return -1;
     }
     if (n == 0 || n > PLAN_NPROC_MAX)
         return error_set(err, ERROR_SPEC, "node \"%s\": %u workers, but 1 to %d are possible on a node", host->name, n,

@@ -39,7 +39,6 @@ static const char *const later_keys[] = {
     "/cluster/memory",
     "/cluster/disk",
     "/cluster/image",
-    "/cluster/hosts/*/devices",
     NULL,
 };
 

@@ -34,6 +34,33 @@ uint32_t spec_restarts(const struct spec_distributed *d)
     return d->present && !torch ? d->max_restarts : 0;
 }
 
+const struct spec_devices *spec_devices(const struct spec *spec, uint32_t node)
+{
+    const struct spec_devices *own = &spec->hosts[node].devices;
+    return own->list ? own : &spec->distributed.devices;
+}
+
+struct spec_devices devices_of(struct load *l, const struct doc_node *node)
+{
+    struct spec_devices ret = {0};
+    struct buf list = {0};
+    for (size_t i = 0; is_array(node) && i < node->count; i++) {
+        const struct doc_node *item = node->items[i];
+        int64_t n;
+        if (doc_is_integer(item, &n) && n >= 0 && n < SPEC_DEVICES_MAX) {
+            buf_printf(&list, "%s%d", list.len ? "," : "", (int)n);
+            ret.highest = (uint32_t)n >= ret.highest ? (uint32_t)n + 1 : ret.highest;
+            ret.count++;
+        } else if (item->type == DOC_STRING) {
+            buf_printf(&list, "%s%s", list.len ? "," : "", item->text);
+            ret.count++;
+        }
+    }
+    ret.list = ret.count ? arena_strdup(l->arena, list.data) : NULL;
+    buf_free(&list);
+    return ret;
+}
+
 static uint32_t bounded(const struct doc_node *object, const char *key, int64_t otherwise, int64_t max)
 {
     int64_t n = doc_get_int(object, key, otherwise);
@@ -87,6 +114,9 @@ void distributed_bind(struct load *l)
             d->launcher = (enum spec_launcher)i;
     d->max_restarts = bounded(node, "max_restarts", 0, 1000);
     d->master_port = bounded(node, "master_port", 0, UINT16_MAX);
+    d->devices = devices_of(l, doc_get(node, "devices"));
+    d->cpu_blocks = str_eq(doc_get_string(node, "cpu_affinity", "none"), "block");
+    d->no_preflight = str_eq(doc_get_string(node, "preflight", "auto"), "off");
 }
 
 /* ---- flags ---- */
@@ -170,10 +200,10 @@ void distributed_bind_flags(struct load *l)
     const struct doc_node *node = doc_get(l->root, "distributed");
     struct spec_distributed *d = &l->spec->distributed;
     size_t count = 0;
-    if (!is_object(node))
-        return;
     if (d->min_nodes == 0)
         d->min_nodes = d->nnodes;
+    if (!is_object(node))
+        return;
     while (torchrun_flags[count].name)
         count++;
     d->flags = arena_array(l->arena, count, sizeof *d->flags);

@@ -31,9 +31,13 @@ static struct diagnostic *fault_at(struct load *l, const char *name, const char 
 
 /* ---- which launcher knows which key ---- */
 
-static const char *const common[] = {"nnodes", "nproc_per_node", "launcher", "max_restarts", "master_port", NULL};
-static const char *const of_accelerate[] = {"launcher_args", "rdzv_backend", "rdzv_conf", "monitor_interval",
-                                            "role",          "log_dir",      "tee",       NULL};
+static const char *const common[] = {"nnodes",      "nproc_per_node", "launcher", "max_restarts",
+                                     "master_port", "preflight",      NULL};
+static const char *const of_native[] = {"devices", "cpu_affinity",       "log_dir",          "redirects",
+                                        "tee",     "local_ranks_filter", "shutdown_timeout", "virtual_local_rank",
+                                        NULL};
+static const char *const of_accelerate[] = {
+    "launcher_args", "rdzv_backend", "rdzv_conf", "monitor_interval", "role", "log_dir", "tee", "devices", NULL};
 
 static bool in(const char *const *list, const char *word)
 {
@@ -49,9 +53,9 @@ static bool knows(enum spec_launcher launcher, const char *name)
         return true;
     switch (launcher) {
     case LAUNCHER_NATIVE:
-        return false;
+        return in(of_native, name);
     case LAUNCHER_TORCHRUN:
-        return true;
+        return !str_eq(name, "cpu_affinity");
     case LAUNCHER_ACCELERATE:
         return in(of_accelerate, name);
     case LAUNCHER_DEEPSPEED:
@@ -71,7 +75,8 @@ static void check_known(struct load *l)
         struct buf others = {0};
         for (int other = 0; spec_launchers[other]; other++)
             if (knows((enum spec_launcher)other, name) &&
-                (in(common, name) || torchrun_flag_find(name, strlen(name)) || str_eq(name, "launcher_args"))) {
+                (in(common, name) || in(of_native, name) || torchrun_flag_find(name, strlen(name)) ||
+                 str_eq(name, "launcher_args"))) {
                 buf_printf(&others, "%s%s", any ? " or " : "", spec_launchers[other]);
                 any = true;
             }
@@ -260,7 +265,7 @@ static void check_logs(struct load *l)
         if (given(l, of_tee[i]) && !given(l, "tee"))
             diagnostic_hint(fault_at(l, of_tee[i], "torchrun does nothing with %s without tee", of_tee[i]), "tee: 3");
     if (dir && strcmp(dir->text, "/dev/null") == 0 && (given(l, "tee") || given(l, "redirects")))
-        fault_at(l, "log_dir", "with log_dir /dev/null torchrun does nothing with %s",
+        fault_at(l, "log_dir", "with log_dir /dev/null %s does nothing with %s", spec_launchers[d->launcher],
                  given(l, "tee") ? "tee" : "redirects");
     for (size_t i = 0; is_array(ranks) && i < ranks->count && d->nproc.kind == NPROC_COUNT; i++) {
         int64_t rank;
@@ -270,6 +275,31 @@ static void check_logs(struct load *l)
         if (!wider && doc_is_integer(ranks->items[i], &rank) && rank >= d->nproc.count)
             fault(l, place_of(ranks->items[i]), "there is no local rank %lld: nproc_per_node is %u", (long long)rank,
                   d->nproc.count);
+    }
+}
+
+/* Where both numbers are written down; else once the nodes have told them. */
+static void check_devices(struct load *l)
+{
+    const struct spec *spec = l->spec;
+    const struct spec_distributed *d = &spec->distributed;
+    bool known = knows(d->launcher, "devices");
+    for (uint32_t i = 0; i < spec->nnodes && i < spec->host_count; i++) {
+        const struct spec_host *h = &spec->hosts[i];
+        const struct spec_nproc *n = h->has_nproc ? &h->nproc : &d->nproc;
+        const struct spec_devices *devices = spec_devices(spec, i);
+        struct place place = h->place.source ? h->place : d->place;
+        if (h->devices.list && !known) {
+            diagnostic_hint(fault(l, place, "launcher %s has no devices", spec_launchers[d->launcher]),
+                            "launcher: native, torchrun or accelerate has it");
+            return;
+        }
+        if (d->launcher == LAUNCHER_NATIVE && spec_flag_value(d, "virtual_local_rank") && devices->list &&
+            n->kind == NPROC_COUNT && n->count > devices->count) {
+            fault(l, place, "node \"%s\" has %u workers and %u device%s, but with virtual_local_rank each has its own",
+                  h->name, n->count, devices->count, devices->count == 1 ? "" : "s");
+            return;
+        }
     }
 }
 
@@ -294,8 +324,9 @@ void distributed_check(struct load *l)
     enum spec_launcher launcher = l->spec->distributed.launcher;
     if (launcher == LAUNCHER_TORCHRUN || launcher == LAUNCHER_ACCELERATE)
         check_rendezvous(l);
-    if (launcher != LAUNCHER_TORCHRUN)
-        return;
-    check_logs(l);
-    check_entry(l);
+    if (launcher == LAUNCHER_TORCHRUN || launcher == LAUNCHER_NATIVE)
+        check_logs(l);
+    if (launcher == LAUNCHER_TORCHRUN)
+        check_entry(l);
+    check_devices(l);
 }

@@ -145,6 +145,7 @@ static void add_object(struct cluster *c, const struct doc_node *item)
         fault(l, place_of(doc_get(item, "user") ? doc_get(item, "user") : item), "\"%s\" is not a user name", h.user);
     h.address = string_of(l, item, "address");
     h.has_nproc = nproc_of(doc_get(item, "nproc_per_node"), &h.nproc);
+    h.devices = devices_of(l, doc_get(item, "devices"));
     const char *user = doc_get_text(item, "user", NULL), *port = doc_get_text(item, "port", NULL);
     const char *written = arena_printf(l->arena, "%s%s%s%s%s", user ? user : "", user ? "@" : "", host, port ? ":" : "",
                                        port ? port : "");

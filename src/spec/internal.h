@@ -14,7 +14,8 @@ enum {
     SPEC_NPROC_MAX = 4096,
     SPEC_STEPS_MAX = 10000,
     SPEC_ARGS_MAX_BYTES = 1 << 20,
-    SPEC_CALL_MAX_BYTES = 96 << 10, /* of a function, as JSON: they travel in one variable, which Linux ends at 128 KiB */
+    SPEC_CALL_MAX_BYTES =
+        96 << 10, /* of a function, as JSON: they travel in one variable, which Linux ends at 128 KiB */
     SPEC_FILE_MAX_BYTES = 16 << 20, /* hostfile: hosts of up to 256 bytes */
     SPEC_SECRET_MAX_BYTES = 1 << 20,
 };
@@ -31,28 +32,28 @@ struct load {
 };
 
 /* ---- stages, in the order of spec_load ---- */
-void overrides_apply(struct load *l);    /* --set, then --on, into the tree */
-void schema_check(struct load *l);       /* against the embedded schema */
+void overrides_apply(struct load *l);                                   /* --set, then --on, into the tree */
+void schema_check(struct load *l);                                      /* against the embedded schema */
 void schema_check_cluster(struct load *l, const struct doc_node *node); /* a cluster file's root */
 void params_bind(struct load *l);
-void roles_bind(struct load *l);         /* names and counts of roles */
-void env_bind(struct load *l);           /* spec.env, entrypoint.env */
+void roles_bind(struct load *l); /* names and counts of roles */
+void env_bind(struct load *l);   /* spec.env, entrypoint.env */
 void secrets_bind(struct load *l);
-void distributed_bind(struct load *l);   /* counts and launcher */
-void cluster_bind(struct load *l);       /* hosts and nnodes */
-void sources_bind(struct load *l);       /* workdir and files */
+void distributed_bind(struct load *l); /* counts and launcher */
+void cluster_bind(struct load *l);     /* hosts and nnodes */
+void sources_bind(struct load *l);     /* workdir and files */
 void python_bind(struct load *l);
-void setup_bind(struct load *l);         /* packages, requirements and setup, activate */
+void setup_bind(struct load *l); /* packages, requirements and setup, activate */
 void entrypoint_bind(struct load *l);
 void roles_bind_programs(struct load *l); /* all else of roles, then roles_check */
-void roles_check(struct load *l);        /* roles_rules.c */
-void roles_place(struct load *l);        /* placement.c */
-void require_bind(struct load *l);       /* require.c */
+void roles_check(struct load *l);         /* roles_rules.c */
+void roles_place(struct load *l);         /* placement.c */
+void require_bind(struct load *l);        /* require.c */
 void outputs_bind(struct load *l);
 void distributed_bind_flags(struct load *l); /* what goes to the launcher; then distributed_check */
-void distributed_check(struct load *l);  /* distributed_rules.c */
-void failure_rules_bind(struct load *l); /* failure_rules and metrics; needs roles and distributed */
-void rules_check(struct load *l);        /* what crosses keys */
+void distributed_check(struct load *l);      /* distributed_rules.c */
+void failure_rules_bind(struct load *l);     /* failure_rules and metrics; needs roles and distributed */
+void rules_check(struct load *l);            /* what crosses keys */
 const struct doc_node *spec_normalise(const struct load *l);
 /* The git remote and the path in the repository ("https://host/x.git#jobs/a.yaml"), else real_path itself. */
 const char *origin_find(const char *real_path, struct arena *arena);
@@ -64,7 +65,8 @@ struct place place_of(const struct doc_node *node); /* where written; an alias c
 bool is_scalar(const struct doc_node *node);        /* string, number or boolean */
 bool is_object(const struct doc_node *node);
 bool is_array(const struct doc_node *node);
-void duration_of(struct load *l, const struct doc_node *object, const char *key, uint64_t *ret_ms); /* unchanged when not given */
+void duration_of(struct load *l, const struct doc_node *object, const char *key,
+                 uint64_t *ret_ms); /* unchanged when not given */
 /* Where line:column of a source begins, or NULL; a place moved on over text. */
 const char *source_byte(const struct source *source, uint32_t line, uint32_t column);
 void place_advance(struct place *place, const char *from, const char *to);
@@ -72,6 +74,8 @@ void place_advance(struct place *place, const char *from, const char *to);
 struct place option_place(struct load *l, const char *name, const char *text, size_t at, size_t end);
 struct spec_text text_of(const struct doc_node *node); /* {NULL} unless a scalar */
 bool nproc_of(const struct doc_node *node, struct spec_nproc *ret);
+enum { SPEC_DEVICES_MAX = 1024 };
+struct spec_devices devices_of(struct load *l, const struct doc_node *node); /* list NULL when there are none */
 /* A path on this machine: "~/" is HOME, else relative to dir. */
 const char *path_here(const struct load *l, const char *dir, const char *path);
 bool name_is_valid(const char *name); /* as $defs/name of the schema */
@@ -116,12 +120,12 @@ struct spec_env *env_list(struct load *l, const struct doc_node *object, size_t 
 enum expr_scope { SCOPE_LOAD, SCOPE_NODE, SCOPE_RANK };
 struct expr_rules {
     enum expr_scope scope;
-    bool no_env;   /* values of `env` themselves */
-    bool peer;     /* the workers have a peer */
-    bool no_world; /* the workers have a role and no rank */
-    bool args;     /* `args` may stand alone in an item */
+    bool no_env;        /* values of `env` themselves */
+    bool peer;          /* the workers have a peer */
+    bool no_world;      /* the workers have a role and no rank */
+    bool args;          /* `args` may stand alone in an item */
     bool args_in_shell; /* `args` may stand in shell text */
-    size_t first;  /* how many "${{" of the same value stand before this text */
+    size_t first;       /* how many "${{" of the same value stand before this text */
 };
 /* Checks all expressions of text at load time: syntax, unknown names, names that are not known there, with places.
  * shell: also that every value can be inserted safely. */
@@ -138,8 +142,26 @@ size_t expr_span(const char *text);
 
 /* ---- expressions ---- */
 enum expr_op {
-    OP_LITERAL, OP_NAME, OP_NOT, OP_NEGATE, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MOD, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT,
-    OP_GE, OP_AND, OP_OR, OP_IF, OP_DIRNAME, OP_BASENAME,
+    OP_LITERAL,
+    OP_NAME,
+    OP_NOT,
+    OP_NEGATE,
+    OP_ADD,
+    OP_SUB,
+    OP_MUL,
+    OP_DIV,
+    OP_MOD,
+    OP_EQ,
+    OP_NE,
+    OP_LT,
+    OP_LE,
+    OP_GT,
+    OP_GE,
+    OP_AND,
+    OP_OR,
+    OP_IF,
+    OP_DIRNAME,
+    OP_BASENAME,
 };
 enum value_type { VALUE_INTEGER, VALUE_BOOLEAN, VALUE_STRING, VALUE_NUMBER };
 struct expr_value {
@@ -148,9 +170,27 @@ struct expr_value {
     const char *text; /* VALUE_STRING, VALUE_NUMBER */
 };
 enum expr_name {
-    NAME_PARAM, NAME_ENV, NAME_ARGS, NAME_JOB_NAME, NAME_RUN_ID, NAME_NODE_RANK, NAME_NODE_NAME, NAME_NODE_ADDRESS,
-    NAME_NNODES, NAME_RANK, NAME_LOCAL_RANK, NAME_WORLD_SIZE, NAME_LOCAL_WORLD_SIZE, NAME_ROLE, NAME_ROLE_RANK,
-    NAME_ROLE_SIZE, NAME_PEER_RANK, NAME_PEER_ADDRESS, NAME_ROLE_COUNT, NAME_ROLE_ADDRESS, NAME_UNKNOWN,
+    NAME_PARAM,
+    NAME_ENV,
+    NAME_ARGS,
+    NAME_JOB_NAME,
+    NAME_RUN_ID,
+    NAME_NODE_RANK,
+    NAME_NODE_NAME,
+    NAME_NODE_ADDRESS,
+    NAME_NNODES,
+    NAME_RANK,
+    NAME_LOCAL_RANK,
+    NAME_WORLD_SIZE,
+    NAME_LOCAL_WORLD_SIZE,
+    NAME_ROLE,
+    NAME_ROLE_RANK,
+    NAME_ROLE_SIZE,
+    NAME_PEER_RANK,
+    NAME_PEER_ADDRESS,
+    NAME_ROLE_COUNT,
+    NAME_ROLE_ADDRESS,
+    NAME_UNKNOWN,
 };
 struct expr {
     enum expr_op op;
@@ -162,7 +202,7 @@ struct expr {
     size_t at, end;     /* bytes from the beginning of the parsed text */
 };
 struct expr_fault {
-    size_t at, end; /* bytes from the beginning of the parsed text */
+    size_t at, end;  /* bytes from the beginning of the parsed text */
     bool arithmetic; /* depends on the values, not on the types */
     char text[256];
     char hint[256];
@@ -183,8 +223,16 @@ enum expr_status expr_lookup(const struct expr *e, const struct expr_context *ct
 
 /* ---- the shell text around an expression ---- */
 enum { SHELL_DEPTH_MAX = 64, SHELL_HEREDOCS_MAX = 8, SHELL_DELIMITER_MAX = 64 };
-enum shell_state { SHELL_TOP, SHELL_PAREN, SHELL_ARITHMETIC, SHELL_BRACE, SHELL_BACKTICK, SHELL_SINGLE, SHELL_DOUBLE,
-                   SHELL_DOLLAR_SINGLE };
+enum shell_state {
+    SHELL_TOP,
+    SHELL_PAREN,
+    SHELL_ARITHMETIC,
+    SHELL_BRACE,
+    SHELL_BACKTICK,
+    SHELL_SINGLE,
+    SHELL_DOUBLE,
+    SHELL_DOLLAR_SINGLE
+};
 struct shell_heredoc {
     char delimiter[SHELL_DELIMITER_MAX];
     bool strip_tabs;
@@ -194,11 +242,11 @@ struct shell_tracker {
     unsigned parens[SHELL_DEPTH_MAX]; /* SHELL_ARITHMETIC: open "(" inside */
     unsigned depth;
     bool comment;
-    bool escaped;   /* a backslash stands right before */
-    bool dollar;    /* a $ stands right before */
+    bool escaped; /* a backslash stands right before */
+    bool dollar;  /* a $ stands right before */
     bool word_start;
-    bool unsure;    /* the quoting cannot be told for certain from here on */
-    char word[8];   /* the unquoted word so far, to see `case` */
+    bool unsure;  /* the quoting cannot be told for certain from here on */
+    char word[8]; /* the unquoted word so far, to see `case` */
     unsigned word_len;
     struct shell_heredoc heredocs[SHELL_HEREDOCS_MAX];
     unsigned heredoc_count;

@@ -53,6 +53,15 @@ static struct doc_node *duration(struct arena *a, uint64_t ms)
     return doc_new_string(a, arena_printf(a, "%llus", (unsigned long long)(ms / 1000)));
 }
 
+static void put_devices(struct arena *a, struct doc_node *object, const struct spec_devices *devices)
+{
+    struct doc_node *list = doc_new_array(a);
+    for (const char *p = devices->list; p && *p; p += strcspn(p, ","), p += *p == ',')
+        doc_append(a, list, doc_new_plain(a, arena_strndup(a, p, strcspn(p, ","))));
+    if (devices->list)
+        doc_set(a, object, "devices", list);
+}
+
 static struct doc_node *nproc_node(struct arena *a, const struct spec_nproc *n)
 {
     static const char *const words[] = {"", "cpu", "gpu", "xpu", "auto"};
@@ -95,6 +104,7 @@ static struct doc_node *cluster_node(struct arena *a, const struct spec *spec)
         put_text(a, one, "address", h->address);
         if (h->has_nproc)
             doc_set(a, one, "nproc_per_node", nproc_node(a, &h->nproc));
+        put_devices(a, one, &h->devices);
         doc_append(a, hosts, one);
     }
     doc_set(a, object, "hosts", hosts);
@@ -269,6 +279,10 @@ static struct doc_node *distributed_node(const struct load *l, const struct spec
     }
     doc_set(a, object, "max_restarts", doc_new_int(a, d->max_restarts));
     doc_set(a, object, "master_port", doc_new_int(a, d->master_port));
+    put_devices(a, object, &d->devices);
+    if (d->launcher == LAUNCHER_NATIVE)
+        put_text(a, object, "cpu_affinity", d->cpu_blocks ? "block" : "none");
+    put_text(a, object, "preflight", d->no_preflight ? "off" : "auto");
     return object;
 }
 

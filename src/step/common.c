@@ -91,12 +91,18 @@ static bool names(const char *assignment, const char *name, size_t len)
     return strncmp(assignment, name, len) == 0 && assignment[len] == '=';
 }
 
+const char *step_env_get(const struct step_env *e, const char *name)
+{
+    size_t len = strlen(name);
+    for (uint32_t i = 0; i < e->list.count; i++)
+        if (names(e->list.items[i], name, len))
+            return e->list.items[i] + len + 1;
+    return NULL;
+}
+
 bool step_env_has(const struct step_env *e, const char *name)
 {
-    for (uint32_t i = 0; i < e->list.count; i++)
-        if (names(e->list.items[i], name, strlen(name)))
-            return true;
-    return false;
+    return step_env_get(e, name) != NULL;
 }
 
 void step_env_set(struct step_env *e, const char *name, const char *value)
@@ -197,6 +203,7 @@ void step_run_init(const struct plan *plan, const struct plan_step *step, const 
         .attempt = arena_strdup(arena, ""),
         .key = arena_strdup(arena, step->key),
         .kind = WIRE_KIND_STEP,
+        .log_dir = arena_strdup(arena, ""),
         .cwd = arena_strdup(arena, ""),
         .env_in = arena_strdup(arena, activated ? STEP_ENVIRONMENT : ""),
         .env_out = arena_strdup(arena, ""),

@@ -6,13 +6,14 @@
 
 extern const struct step_kind step_kind_sync, step_kind_files, step_kind_activate, step_kind_python, step_kind_run,
     step_kind_pip, step_kind_requirements, step_kind_apt, step_kind_conda, step_kind_git, step_kind_copy,
-    step_kind_restore, step_kind_prolog, step_kind_launch, step_kind_ready, step_kind_ready_log, step_kind_epilog, step_kind_result, step_kind_outputs;
+    step_kind_restore, step_kind_prolog, step_kind_launch, step_kind_ready, step_kind_ready_log, step_kind_epilog,
+    step_kind_result, step_kind_outputs;
 
 /* Programs that run on nodes (the files beside this one), as text. */
 extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_conda_env[], rhrun_step_conda[], rhrun_step_apt[],
     rhrun_step_git[], rhrun_step_call[];
 
-#define STEP_ENVIRONMENT "activate" /* name of the environment that activate leaves on a node */
+#define STEP_ENVIRONMENT "activate"     /* name of the environment that activate leaves on a node */
 #define STEP_CONDA_ENVIRONMENT "python" /* and of that which a conda environment makes of it */
 
 /* ---- planning ---- */
@@ -56,6 +57,7 @@ struct step_env { /* assignments, each name once; later ones replace earlier one
 };
 void step_env_set(struct step_env *e, const char *name, const char *value);
 bool step_env_has(const struct step_env *e, const char *name);
+const char *step_env_get(const struct step_env *e, const char *name); /* or NULL */
 
 struct step_worker { /* of which worker an expression speaks; NULL: of none */
     uint32_t number; /* wire_worker.rank */
@@ -68,7 +70,8 @@ struct step_worker { /* of which worker an expression speaks; NULL: of none */
     const char *peer_address; /* NULL = not known */
 };
 /* What expressions know of a node, and of a worker on it. */
-struct expr_context step_context(const struct plan *plan, const struct step_bind *bind, const struct step_worker *worker);
+struct expr_context step_context(const struct plan *plan, const struct step_bind *bind,
+                                 const struct step_worker *worker);
 /* EXPR_OK, EXPR_LATE (worker is NULL and one is spoken of) or EXPR_FAILED; err has the place. */
 enum expr_status step_expand(const struct plan *plan, const struct step_bind *bind, const struct step_worker *worker,
                              const struct spec_text *text, enum expr_mode mode, struct arena *arena, const char **ret,
@@ -179,7 +182,8 @@ struct step_tree_at {
     const char *name, *root;
     const struct tree *tree;
 };
-const char *step_tree_title(struct arena *arena, const struct tree *tree); /* "9,001 files, 98.0 MB, tree 1a2b3c4"; NULL is fine */
+const char *step_tree_title(struct arena *arena,
+                            const struct tree *tree); /* "9,001 files, 98.0 MB, tree 1a2b3c4"; NULL is fine */
 const char *step_oid_hex(struct arena *arena, const struct tree_file *f);
 /* Where a tree goes for `to`, a node path. A source that is a file gets the last part of `to` for a name, unless that
  * ends in "/". */

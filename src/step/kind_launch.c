@@ -44,7 +44,8 @@ static int launch_plan(struct plan_builder *b, const struct spec *spec, struct e
 
 /* ---- building ---- */
 
-static int make_worker(const struct launch *l, const struct step_worker *w, struct wire_worker *ret, struct error *err)
+static int make_worker(const struct launch *l, const struct step_env *node_env, const struct step_worker *w,
+                       struct wire_worker *ret, struct error *err)
 {
     struct step_env env = {.arena = l->arena};
     for (const struct spec_env **e = l->late_env; *e; e++) {
@@ -56,7 +57,8 @@ static int make_worker(const struct launch *l, const struct step_worker *w, stru
         step_env_set(&env, (*e)->name, value);
     }
     launch_set_number(&env, "RANK", w->rank);
-    launch_set_number(&env, "LOCAL_RANK", w->local_rank);
+    if (launch_set_local(l, node_env, w->local_rank, &env, err) < 0)
+        return -1;
     launch_set_number(&env, "ROLE_RANK", w->rank);
     if (launch_set_call(l, w, &env, err) != EXPR_OK)
         return -1;
@@ -105,6 +107,7 @@ static int build_ranks(struct launch *l, struct step_env *env, struct error *err
     launch_set_number(env, "ROLE_WORLD_SIZE", plan->world_size);
     launch_set_number(env, "RHRUN_NODE_RANK", node);
     launch_set_addresses(l, env);
+    launch_set_devices(l, env);
     l->run->env = env->list;
     step_run_unset(l->run, l->arena, "PET_*");
     step_run_unset(l->run, l->arena, "TORCHELASTIC_ERROR_FILE"); /* that of whoever started rhrun */
@@ -124,7 +127,7 @@ static int build_ranks(struct launch *l, struct step_env *env, struct error *err
                                 .role = "default",
                                 .role_rank = first + i,
                                 .role_size = plan->world_size};
-        if (make_worker(l, &w, worker, err) < 0)
+        if (make_worker(l, env, &w, worker, err) < 0)
             return -1;
         worker->shell = plan->spec->entrypoint.kind == ENTRY_RUN;
         worker->argv = shared;
@@ -132,7 +135,7 @@ static int build_ranks(struct launch *l, struct step_env *env, struct error *err
             return -1;
     }
     l->run->worker_count = count;
-    return 0;
+    return launch_set_files(l, err);
 }
 
 /* One worker, the launcher: it gives out the ranks, and restarts what fails. */
@@ -165,6 +168,7 @@ static int build_launcher(struct launch *l, struct step_env *env, struct error *
     }
     launch_set_number(env, "RHRUN_NODE_RANK", l->bind->node);
     launch_set_addresses(l, env);
+    launch_set_devices(l, env);
     if (!step_env_has(env, "PYTHONUNBUFFERED"))
         step_env_set(&defaults, "PYTHONUNBUFFERED", "1");
     l->run->env_default = defaults.list;

@@ -50,6 +50,14 @@ struct launch_world { /* as a worker on this node sees it */
 };
 void launch_set_world(const struct launch *l, const struct launch_world *w, struct step_env *env);
 
+/* launch_files.c */
+void launch_set_devices(const struct launch *l, struct step_env *env); /* of the node */
+/* LOCAL_RANK; with virtual_local_rank 0, and the worker's own device of those in the node's environment. */
+int launch_set_local(const struct launch *l, const struct step_env *node_env, uint32_t local_rank, struct step_env *env,
+                     struct error *err);
+/* Log files, error files, CPUs and the time to stop of the run's workers, once they are made. */
+int launch_set_files(const struct launch *l, struct error *err);
+
 /* launch_roles.c */
 struct step_part { /* item of a launch step, with roles: those that it starts together */
     uint32_t *roles;

@@ -33,6 +33,8 @@ void launch_input_layout(struct plan_builder *b, struct plan_step *s, const stru
             buf_printf(&text, "; %u: %s", i, launch_nproc_text(arena, &spec->hosts[i].nproc));
     plan_input(b, s, "nproc_per_node", text.data ? text.data : "");
     buf_free(&text);
+    if (spec_has_ranks(&spec->distributed) && spec_flag_value(&spec->distributed, "virtual_local_rank"))
+        plan_input(b, s, "virtual_local_rank", "true");
 }
 
 static bool is_created(struct plan_builder *b, const struct spec *spec, const char *path)

@@ -131,7 +131,7 @@ static void test_schema(void **state)
         if (f->choices)
             check_choices(key, f);
     }
-    assert_int_equal(properties->count, keys + 2); /* launcher, launcher_args */
+    assert_int_equal(properties->count, keys + 5); /* launcher, launcher_args, devices, cpu_affinity, preflight */
     const struct doc_node *launchers = doc_get(doc_get(properties, "launcher"), "enum");
     for (size_t i = 0; i < launchers->count; i++)
         assert_string_equal(launchers->items[i]->text, spec_launchers[i]);
