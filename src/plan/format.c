@@ -242,7 +242,7 @@ static void put_role(const struct plan *plan, uint32_t role, bool verbose, struc
     buf_puts(b, s->world == WORLD_OWN                ? ", in a world of its own"
                 : s->world == WORLD_NONE && r->count ? ", without ranks"
                                                      : "");
-    if (s->peer != SPEC_NO_ROLE)
+    if (s->peer != SPEC_NO_ROLE && r->count > 0)
         buf_printf(b, ", peers %s by %s", plan->roles[s->peer].name, s->by == BY_STRIDE ? "stride" : "block");
     buf_puts(b, s->sidecar ? ", sidecar\n" : "\n");
     for (uint32_t i = 0; i < plan->place_count; i++) {
