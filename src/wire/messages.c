@@ -32,15 +32,24 @@ static const struct field facts_fields[] = {
 };
 
 static const struct field run_fields[] = {
-    STRING(wire_run, attempt),    STRING(wire_run, slot),
-    STRING(wire_run, key),        U8(wire_run, kind),
-    U8(wire_run, flags),          STRING(wire_run, log_dir),
-    STRING(wire_run, cwd),        STRING(wire_run, env_in),
-    STRING(wire_run, env_out),    STRING(wire_run, creates),
-    STRING(wire_run, path_first), STRINGS(wire_run, unset),
-    STRINGS(wire_run, env),       STRINGS(wire_run, env_default),
-    STRINGS(wire_run, secrets),   U64(wire_run, timeout_ms),
-    U32(wire_run, grace_ms),      STRINGS(wire_run, spared),
+    STRING(wire_run, attempt),
+    STRING(wire_run, slot),
+    STRING(wire_run, key),
+    U8(wire_run, kind),
+    U8(wire_run, flags),
+    STRING(wire_run, log_dir),
+    STRING(wire_run, cwd),
+    STRING(wire_run, env_in),
+    STRING(wire_run, env_out),
+    STRING(wire_run, creates),
+    STRING(wire_run, path_first),
+    STRINGS(wire_run, unset),
+    STRINGS(wire_run, env),
+    STRINGS(wire_run, env_default),
+    STRINGS(wire_run, secrets),
+    U64(wire_run, timeout_ms),
+    U32(wire_run, grace_ms),
+    STRINGS(wire_run, spared),
     U64(wire_run, log_limit_bytes),
 };
 
