@@ -334,12 +334,12 @@ static int make_worker(const struct launch *l, const struct plan_place *p, uint3
                             .role_rank = p->role_rank + index,
                             .role_size = r->count};
     find_peer(l, p, &w);
+    if (w.ranked && launch_set_local(l, node_env, w.local_rank, &env, err) < 0)
+        return -1;
     if (set_own(l, &w, l->role->env, l->role->env_count, &env, err) < 0 ||
         set_own(l, &w, l->entry->env, l->entry->env_count, &env, err) < 0)
         return -1;
     set_ranks(l, p, &w, &env);
-    if (w.ranked && launch_set_local(l, node_env, w.local_rank, &env, err) < 0)
-        return -1;
     if (launch_set_call(l, &w, &env, err) != EXPR_OK || launch_argv(l, node_env, &w, &ret->argv, err) != EXPR_OK)
         return -1;
     ret->rank = w.number;
@@ -357,6 +357,24 @@ static bool has_role(const struct step_part *part, uint32_t role)
         if (part->roles[i] == role)
             return true;
     return false;
+}
+
+/* Folders of log files are named by local ranks: workers without ranks come behind those that have some, and a role that
+ * starts by itself has a folder of its own. */
+static int set_files(const struct launch *l, const struct plan_step *step, const struct step_part *part,
+                     struct error *err)
+{
+    uint32_t next = l->plan->nproc[l->bind->node];
+    for (uint32_t i = 0; i < l->run->worker_count; i++) {
+        struct wire_worker *w = &l->run->workers[i];
+        if (l->plan->spec->roles[l->plan->ranks[w->rank].role].world == WORLD_NONE)
+            w->local_rank = next++;
+    }
+    if (launch_set_files(l, err) < 0)
+        return -1;
+    if (*l->run->log_dir && strchr(step->name, ':'))
+        l->run->log_dir = arena_printf(l->arena, "%s/%s", l->run->log_dir, l->plan->spec->roles[part->roles[0]].name);
+    return 0;
 }
 
 int launch_build_roles(struct launch *l, const struct plan_step *step, struct step_env *env, struct error *err)
@@ -387,5 +405,5 @@ int launch_build_roles(struct launch *l, const struct plan_step *step, struct st
             if (make_worker(l, p, k, env, &l->run->workers[l->run->worker_count++], err) < 0)
                 return -1;
     }
-    return launch_set_files(l, err);
+    return set_files(l, step, part, err);
 }
