@@ -1,6 +1,7 @@
 /* Attempts: STARTED is durable before the first RUN byte, FINISHED before what depends on it. A task's attempt id is
  * drawn once; a RUN may be sent again under it, the node starts it at most once. */
 #include "fetch.h"
+#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -280,10 +281,11 @@ static void note_cause(struct run *r, const struct plan_step *step, uint32_t nod
     uint64_t when =
         (uint64_t)((int64_t)(record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns) +
                    r->lanes[node].clock_ns);
-    if (res->has_cause && when >= r->cause_ns)
+    if (res->has_cause && when > r->cause_ns) /* the same one: its record knows more than its END */
         return;
     r->cause_ns = when;
     r->cause_outcome = record_outcome(record);
+    r->cause_node_index = node;
     res->has_cause = true;
     res->cause_step = step->name;
     res->cause_node = arena_strdup(r->arena, node_name(r->lanes[node].node));
@@ -294,6 +296,17 @@ static void note_cause(struct run *r, const struct plan_step *step, uint32_t nod
                           record->cause_rank != WIRE_NO_RANK && r->cause_outcome != OUTCOME_UNKNOWN;
     res->cause_generation = r->generation;
     res->cause_tail = arena_strdup(r->arena, record->tail);
+}
+
+void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
+{
+    const struct wire_record record = {.state = WIRE_STATE_ENDED,
+                                       .cause = end->cause,
+                                       .value = end->value,
+                                       .cause_rank = end->rank,
+                                       .cause_mono_ns = end->end_mono_ns,
+                                       .tail = (char *)(uintptr_t) ""};
+    note_cause(r, step, node, &record);
 }
 
 static void append_finished(struct run *r, const struct plan_step *step, uint32_t node, struct event *e)
@@ -336,10 +349,11 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     }
 }
 
-void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *of_node,
                  bool adopted)
 {
     struct run_task *t = run_task(r, step, node);
+    const struct wire_record judged = rules_judge(r, step, node, of_node), *record = &judged;
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, node);
     memcpy(t->attempt, record->attempt, WIRE_ID_LEN + 1);
     if (!cell || strcmp(cell->attempt, t->attempt) != 0) /* a live one that was attached to: it never started here */

@@ -1,5 +1,5 @@
 /* A run object: its nodes as the spec names them, its parts made and freed. */
-#include "internal.h"
+#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +29,11 @@ static enum transport_kind kind_of(enum spec_transport t)
         return TRANSPORT_SIM;
     }
     return TRANSPORT_AUTO;
+}
+
+static void on_away(void *arg)
+{
+    rules_node_lost(arg);
 }
 
 static void create_lane(struct run *r, uint32_t i)
@@ -76,7 +81,11 @@ static void create_lane(struct run *r, uint32_t i)
         .base_dir = lane->base_dir ? lane->base_dir : arena_strdup(r->arena, ""),
         .test_boot_id = arena_strdup(r->arena, r->options.test_boot_id ? r->options.test_boot_id : "")};
     o.liveness_ms = r->options.liveness_ms;
-    o.reconnect_ms = r->options.reconnect_ms;
+    o.reconnect_ms = r->options.reconnect_ms ? r->options.reconnect_ms : RECONNECT_MS;
+    if (rules_await_nodes(r)) { /* they say what becomes of it */
+        lane->away = loop_timer_create(r->loop, on_away, lane);
+        o.reconnect_ms = UINT64_MAX;
+    }
     o.hello_ms = r->options.hello_ms;
     o.backoff_ms = r->options.backoff_ms;
     o.label = h->name;
@@ -117,6 +126,8 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->voids);
     r->stop_deadline = loop_timer_create(loop, run_on_stop_deadline, r);
     r->finisher = loop_timer_create(loop, run_on_finisher, r);
+    r->pause = loop_timer_create(loop, run_on_pause, r);
+    r->rules = rules_create(r);
     if (!r->state)
         r->state = r->own_state = state_create();
     return r;
@@ -158,6 +169,7 @@ void run_destroy(struct run *r)
     outputs_free(r);
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         transfer_stop(&r->lanes[i]);
+        loop_timer_destroy(r->lanes[i].away);
         node_destroy(r->lanes[i].node);
         arena_destroy(r->lanes[i].arena);
         free(r->lanes[i].records);
@@ -168,6 +180,8 @@ void run_destroy(struct run *r)
     transport_pool_destroy(r->pool);
     loop_timer_destroy(r->stop_deadline);
     loop_timer_destroy(r->finisher);
+    loop_timer_destroy(r->pause);
+    rules_destroy(r->rules);
     state_destroy(r->own_state);
     free(r->tasks);
     free(r->lanes);

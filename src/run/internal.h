@@ -9,6 +9,7 @@ enum {
     STOP_GRACE_MS = 3000,    /* when a worker failed: TERM, this long, KILL; all stopped within 5 s */
     CANCEL_GRACE_MS = 10000, /* when the user asked */
     STOP_REACH_MS = 20000,   /* how long a stop waits for nodes that are away */
+    RECONNECT_MS = 300000,   /* a node that is away for longer is lost */
     IDLE_TRIES_MAX = 20,     /* a transfer that is cut off so often before anything was sent has failed */
     ACK_BYTES = 1 << 20,     /* output is made durable and acknowledged in such portions */
 };
@@ -27,6 +28,7 @@ struct run_log {
     bool syncing, failed; /* failed: a write did, so nothing may follow it */
     int sync_errno;
     struct watch *watch;
+    bool quiet;      /* what is read again is shown to nobody */
     struct watch *ready; /* the same lines from the log's beginning, where a step looks at them; else NULL */
 };
 
@@ -79,6 +81,7 @@ struct lane {
     bool doubtful;       /* it came back during the launch: its set-up is looked at before the next generation */
     bool closed_node;    /* failed for good */
     int64_t clock_ns;    /* controller's monotonic clock minus the node's */
+    struct loop_timer *away; /* until it counts as lost, where a rule asks for that; else NULL */
     struct error error;
 };
 
@@ -115,6 +118,10 @@ struct run {
     int interrupt_signal;
     enum run_status fail_status;
     uint32_t generation, restarts;
+    uint32_t own_restarts;   /* of these, by rules with a budget of their own */
+    struct rules *rules;     /* see rules.h; NULL = none */
+    struct loop_timer *pause; /* before a restart */
+    uint32_t cause_node_index;
     bool generation_failed;
     uint32_t master_port;
     uint32_t next_port;     /* asked for while a failed generation is being stopped; 0 = not known */
@@ -227,6 +234,8 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
 enum outcome record_outcome(const struct wire_record *record);
+/* A worker has failed while others of its node still run: perhaps the first cause. */
+void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
 /* lane.c */
 extern const struct node_callbacks lane_callbacks;
 void lane_bind(struct lane *lane); /* records which machine the slot is */
@@ -267,6 +276,10 @@ void launch_task_ended(struct run *r, const struct plan_step *step);
 void launch_port(struct run *r, uint64_t token, uint32_t free_port);
 void launch_will_restart(struct run *r); /* a worker has failed: asks for the next generation's port already */
 void launch_resume(struct run *r);          /* after a restart of the controller: where was it? */
+void launch_condemn(struct run *r);         /* a worker has failed, or a rule says that the generation has */
+char *launch_cause(const struct run *r);    /* the first cause in words; heap */
+const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret, size_t size); /* "rank 3", "server[1] (rank 3)" */
+void run_on_pause(void *arg);
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
 void launch_failure_text(struct run *r);    /* result.error from the first cause */
 /* log.c */
@@ -274,5 +287,6 @@ struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t n
 void log_close(struct run_log *log); /* takes NULL */
 void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len);
 void log_end(struct run_log *log);
+void log_again(struct run_log *log); /* all of it goes by the rules once more */
 
 #endif

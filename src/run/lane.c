@@ -1,6 +1,6 @@
 /* Lanes: what each node says, and what follows for its set-up. reconcile() compares journal and ledger after every
  * HELLO; advance() starts the next step that is missing. */
-#include "internal.h"
+#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -357,6 +357,8 @@ static void on_ready(void *arg, struct node *n, bool again)
     const struct wire_facts *facts = node_facts(n);
     transfer_stop(lane);
     fetch_stop(lane, NULL);
+    if (lane->away)
+        loop_timer_stop(lane->away);
     r->homes_known = false;
     lane->clock_ns = (int64_t)(mono_ns() - facts->mono_ns);
     arena_reset(lane->arena);
@@ -381,6 +383,8 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
     lane->error = *err;
     transfer_stop(lane);
     fetch_stop(lane, NULL);
+    if (lane->away && !loop_timer_active(lane->away))
+        loop_timer_start(lane->away, lane->run->options.reconnect_ms ? lane->run->options.reconnect_ms : RECONNECT_MS);
     run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
     run_changed(lane->run);
 }

@@ -1,7 +1,7 @@
 /* The barrier and what is behind it: prolog, launch generations, restarts, epilog. A generation is committed with
  * all its attempts before any of them is sent; the first failure stops all, and when all have ended they start
  * again together, max_restarts times at most. */
-#include "internal.h"
+#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +83,7 @@ static void start_generation(struct run *r)
     r->generation++;
     r->result.has_cause = false;
     parts_reset(r);
+    rules_begin(r);
     parts_advance(r);
     outputs_watch(r);
 }
@@ -194,7 +195,7 @@ void launch_port(struct run *r, uint64_t token, uint32_t free_port)
 void launch_will_restart(struct run *r)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    if (r->stage == STAGE_LAUNCH && d->present && d->master_port == 0 && r->restarts < spec_restarts(d))
+    if (r->stage == STAGE_LAUNCH && d->present && d->master_port == 0 && (r->rules || rules_restarts_left(r) > 0))
         node_ping(r->lanes[r->plan->master].node, PORT_TOKEN);
 }
 
@@ -260,7 +261,7 @@ static uint64_t cause_timeout_ms(const struct run *r)
 }
 
 /* "rank 3", or with roles "server[1] (rank 3)". */
-static const char *worker_words(const struct run *r, uint32_t worker, char *ret, size_t size)
+const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret, size_t size)
 {
     uint32_t role_rank;
     const char *role = plan_role_of(r->plan, worker, &role_rank);
@@ -289,9 +290,11 @@ void launch_failure_text(struct run *r)
         snprintf(what, sizeof what, "timed out after %.1f s", (double)timeout_ms / 1000);
     if (res->cause_has_rank)
         error_set(&res->error, ERROR_JOB, "%s on node \"%s\": %s",
-                  worker_words(r, res->cause_rank, worker, sizeof worker), res->cause_node, what);
+                  launch_worker_words(r, res->cause_rank, worker, sizeof worker), res->cause_node, what);
     else
         error_set(&res->error, ERROR_JOB, "%s on node \"%s\": %s", res->cause_step, res->cause_node, what);
+    if (rules_words(r))
+        error_set(&res->error, ERROR_JOB, "%s", rules_words(r));
     if (r->restarts > 0)
         error_prefix(&res->error, "after %u restart%s", r->restarts, r->restarts == 1 ? "" : "s");
     const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
@@ -313,33 +316,58 @@ static void finish_launch(struct run *r, bool good)
         outputs_end(r);
 }
 
+char *launch_cause(const struct run *r)
+{
+    const struct run_result *res = &r->result;
+    char what[160], worker[80];
+    run_cause_text(r->cause_outcome, res->cause, res->cause_value, what, sizeof what);
+    if (r->cause_words)
+        snprintf(what, sizeof what, "%s", r->cause_words);
+    if (res->cause_has_rank)
+        return xasprintf("%s on node \"%s\": %s", launch_worker_words(r, res->cause_rank, worker, sizeof worker),
+                         res->cause_node, what);
+    return res->has_cause ? xasprintf("node \"%s\": %s", res->cause_node, what) : xstrdup("a worker failed");
+}
+
+/* The generation that follows a RESTART, once its backoff is over. */
+static void start_again(struct run *r)
+{
+    const struct state_run *run = state_run_find(r->state, r->id);
+    uint64_t now = wall_ms(), at = run ? run->resume_ms : 0;
+    r->stage = STAGE_RESTARTING;
+    if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was set */
+        loop_timer_start(r->pause, at - now);
+    else
+        ask_port(r);
+}
+
+void run_on_pause(void *arg)
+{
+    struct run *r = arg;
+    if (r->stage == STAGE_RESTARTING && !r->failing && !r->cancelling && !r->detached)
+        ask_port(r);
+}
+
 static void generation_ended(struct run *r)
 {
+    struct event e;
     if (!r->generation_failed) {
         finish_launch(r, true);
         return;
     }
-    uint32_t max = spec_restarts(&r->plan->spec->distributed);
-    if (r->restarts >= max || r->cause_outcome == OUTCOME_TIMED_OUT) {
+    if (!rules_restart(r, &e)) {
         finish_launch(r, false);
         return;
     }
-    char what[160], worker[80];
-    CLEANUP(cleanup_free) char *reason = NULL;
-    run_cause_text(r->cause_outcome, r->result.cause, r->result.cause_value, what, sizeof what);
-    if (r->cause_words)
-        snprintf(what, sizeof what, "%s", r->cause_words);
-    if (r->result.cause_has_rank)
-        reason = xasprintf("%s on node \"%s\": %s", worker_words(r, r->result.cause_rank, worker, sizeof worker),
-                           r->result.cause_node, what);
-    else
-        reason =
-            r->result.has_cause ? xasprintf("node \"%s\": %s", r->result.cause_node, what) : xstrdup("a worker failed");
+    CLEANUP(cleanup_free) char *reason = (char *)(uintptr_t)e.reason;
     r->restarts++;
+    r->own_restarts += e.uncounted;
     r->stage = STAGE_RESTARTING;
-    struct event e = {.type = EVENT_RESTART, .generation = r->generation + 1, .reason = reason};
     run_append(r, &e, NULL, NULL); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
-    ask_port(r);
+    if (e.backoff_ms)
+        loop_timer_start(r->pause, e.backoff_ms);
+    else
+        ask_port(r);
 }
 
 bool launch_epilog(struct run *r)
@@ -380,6 +408,15 @@ static void fail_generation(struct run *r, const struct plan_step *step)
         parts_stop(r);
     else
         step_stop(r, step, launch_grace_ms(r, STOP_GRACE_MS));
+}
+
+void launch_condemn(struct run *r)
+{
+    if (r->stage != STAGE_LAUNCH || r->generation_failed || r->failing || r->cancelling)
+        return;
+    r->generation_failed = true;
+    launch_will_restart(r);
+    parts_stop(r);
 }
 
 void launch_task_ended(struct run *r, const struct plan_step *step)
@@ -446,7 +483,10 @@ static void resume_epilog(struct run *r, const struct plan_step *epilog, bool fa
 void launch_resume(struct run *r)
 {
     const struct plan_step *prolog = phase_step(r, PHASE_PROLOG), *epilog = phase_step(r, PHASE_EPILOG);
-    bool begun = parts_begun(r), failed = parts_failed(r);
+    bool begun = parts_begun(r);
+    if (begun && !(epilog && has_begun(r, epilog)))
+        rules_resume(r);
+    bool failed = parts_failed(r) || (begun && rules_condemned(r));
     bind_address(r);
     if (prolog && !step_all_done(r, prolog) && !begun) {
         r->stage = STAGE_PROLOG;
@@ -455,7 +495,7 @@ void launch_resume(struct run *r)
         return;
     }
     if (!begun) {
-        ask_port(r);
+        start_again(r);
         return;
     }
     r->stage = STAGE_LAUNCH;

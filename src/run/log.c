@@ -1,6 +1,6 @@
 /* The controller's copy of an attempt's spool. Bytes are written as they come; whole portions are synced on the
  * pool and only then acknowledged, so the node frees nothing that a power cut here could lose. */
-#include "internal.h"
+#include "rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,15 @@ static void on_line(void *arg, const struct watch_line *line)
     struct run_log *log = arg;
     struct run *r = log->run;
     struct run_line out = {log->step, log->node, node_name(r->lanes[log->node].node), line};
-    if (r->options.observer.line)
+    rules_line(r, log->step, log->node, line);
+    if (r->options.observer.line && !log->quiet)
         r->options.observer.line(r->options.observer.arg, &out);
+}
+
+static void on_end(void *arg, const struct wire_worker_end *end)
+{
+    struct run_log *log = arg;
+    rules_end(log->run, log->step, log->node, end);
 }
 
 static void on_ready_line(void *arg, const struct watch_line *line)
@@ -48,6 +55,7 @@ struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t n
     memcpy(log->attempt, attempt, sizeof log->attempt);
     log->fd = -1;
     log->watch = watch_create(on_line, log);
+    watch_on_end(log->watch, on_end);
     log->ready = ready_wanted(r, step, node) ? watch_create(on_ready_line, log) : NULL;
     struct error err = ERROR_INIT;
     const struct state_cell *cell = state_cell_by_attempt(r->state, attempt);
@@ -144,6 +152,25 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     if (log->ready)
         watch_feed(log->ready, data, len);
     acknowledge(log);
+}
+
+/* The new watch knows what the lines at the end began with, which skipping did not. */
+void log_again(struct run_log *log)
+{
+    uint8_t chunk[65536];
+    struct watch *again = watch_create(on_line, log);
+    watch_on_end(again, on_end);
+    log->quiet = true;
+    for (uint64_t at = 0, all = log->size - log->base; log->fd >= 0 && at < all;) {
+        ssize_t n = pread(log->fd, chunk, all - at < sizeof chunk ? (size_t)(all - at) : sizeof chunk, (off_t)at);
+        if (n <= 0)
+            break;
+        watch_feed(again, chunk, (size_t)n);
+        at += (uint64_t)n;
+    }
+    log->quiet = false;
+    watch_destroy(log->watch);
+    log->watch = again;
 }
 
 void log_end(struct run_log *log)

@@ -109,6 +109,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
 {
     r->generation = open->generation;
     r->restarts = open->restarts;
+    r->own_restarts = open->own_restarts;
     r->cancelling = false;
     take_bind(r, open->bind_json);
     for (size_t i = 0; i < r->plan->step_count; i++) {
@@ -137,6 +138,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 t->state = TASK_FAILED;
                 r->cause_outcome = c->outcome;
                 r->result.has_cause = true;
+                r->cause_node_index = n;
                 r->result.cause_step = step->name;
                 r->result.cause_node = r->plan->spec->hosts[n].name;
                 r->result.cause = c->cause;

@@ -1,0 +1,125 @@
+/* Numbers that workers print. The latest of each metric and rank is kept, and goes to the journal now and then: more
+ * rarely the more there are, so that a long job with many ranks does not fill it. */
+#include "rules.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FLUSH_MIN_MS = 5000, FLUSH_PER_VALUE_MS = 250 };
+
+struct value {
+    double latest;
+    uint64_t count;
+    bool changed;
+};
+struct series { /* of one metric: by rank, that of launchers first */
+    struct value *values;
+    size_t cap;
+};
+struct metrics {
+    struct run *run;
+    struct series *series;
+    size_t total; /* values there is room for, of all */
+    size_t changed;
+    struct loop_timer *timer;
+};
+
+static void on_timer(void *arg)
+{
+    metrics_flush(arg);
+}
+
+struct metrics *metrics_create(struct run *r)
+{
+    struct metrics *m = xcalloc(1, sizeof *m);
+    m->run = r;
+    m->series = xcalloc(r->plan->spec->metric_count + 1, sizeof *m->series);
+    m->timer = loop_timer_create(r->loop, on_timer, m);
+    return m;
+}
+
+void metrics_destroy(struct metrics *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->run->plan->spec->metric_count; i++)
+        free(m->series[i].values);
+    loop_timer_destroy(m->timer);
+    free(m->series);
+    free(m);
+}
+
+void metrics_begin(struct metrics *m)
+{
+    for (size_t i = 0; i < m->run->plan->spec->metric_count; i++)
+        for (size_t k = 0; k < m->series[i].cap; k++)
+            m->series[i].values[k] = (struct value){0};
+    m->changed = 0;
+}
+
+void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value)
+{
+    struct series *s = &m->series[metric];
+    size_t slot = rank == WIRE_NO_RANK ? 0 : (size_t)rank + 1;
+    if (slot >= s->cap) {
+        size_t cap = s->cap ? s->cap : 8;
+        while (cap <= slot)
+            cap *= 2;
+        if (m->total - s->cap + cap > EVENT_METRICS_MAX)
+            return;
+        s->values = xreallocarray(s->values, cap, sizeof *s->values);
+        memset(s->values + s->cap, 0, (cap - s->cap) * sizeof *s->values);
+        m->total += cap - s->cap;
+        s->cap = cap;
+    }
+    struct value *v = &s->values[slot];
+    v->latest = value;
+    v->count++;
+    m->changed += !v->changed;
+    v->changed = true;
+    if (!loop_timer_active(m->timer)) /* all series' values count: most of them will have changed by then */
+        loop_timer_start(m->timer, FLUSH_MIN_MS);
+}
+
+/* The shortest text that reads back as the same number. */
+static void put_number(char *ret, size_t size, double v)
+{
+    if (isnan(v)) {
+        snprintf(ret, size, "nan");
+        return;
+    }
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(ret, size, "%.*g", digits, v);
+        double back = strtod(ret, NULL);
+        if (back >= v && back <= v)
+            return;
+    }
+}
+
+void metrics_flush(struct metrics *m)
+{
+    struct run *r = m ? m->run : NULL;
+    if (!m || m->changed == 0 || !r->journal || !r->opened || r->stage >= STAGE_CLOSING || r->detached)
+        return;
+    struct arena *arena = arena_create();
+    struct event_metric *items = arena_array(arena, m->changed, sizeof *items);
+    uint32_t count = 0;
+    for (size_t i = 0; i < r->plan->spec->metric_count; i++)
+        for (size_t k = 0; k < m->series[i].cap; k++) {
+            struct value *v = &m->series[i].values[k];
+            if (!v->changed)
+                continue;
+            char *text = arena_alloc(arena, 32);
+            put_number(text, 32, v->latest);
+            items[count++] = (struct event_metric){r->plan->spec->metrics[i].name, text,
+                                                   k == 0 ? WIRE_NO_RANK : (uint32_t)k - 1, v->count};
+            v->changed = false;
+        }
+    m->changed = 0;
+    struct event e = {.type = EVENT_METRICS, .metrics = items, .metric_count = count};
+    run_append(r, &e, NULL, NULL);
+    arena_destroy(arena);
+    uint64_t pause = (uint64_t)count * FLUSH_PER_VALUE_MS;
+    loop_timer_start(m->timer, pause > FLUSH_MIN_MS ? pause : FLUSH_MIN_MS); /* and then again if something changed */
+}

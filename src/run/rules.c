@@ -1,0 +1,601 @@
+/* Failure rules while a launch runs: what is asked of state_decide and what follows from its answers. See rules.h. */
+#include "rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_MAX = 400, CANDIDATES_MAX = 1000, NO_RULE = UINT32_MAX };
+
+struct rank_of { /* a worker by node and number: launchers have no number */
+    uint32_t node, rank;
+};
+struct
+    candidate { /* a line that a rule matches, printed once the generation had failed: it counts if its worker was first */
+    struct rank_of of;
+    const struct plan_step *step;
+    uint32_t rule;
+    char *text;
+};
+struct rules {
+    struct run *run;
+    const struct spec *spec;
+    struct metrics *metrics; /* NULL: the spec has none */
+    struct matcher *matcher; /* NULL: there are no patterns */
+    size_t pattern_count;
+    uint32_t *rule_of, *metric_of; /* by pattern: NO_RULE, or the index */
+    bool *wanted;                  /* [role * patterns]; behind the roles: of no role */
+    uint32_t *used;                /* by rule: how often it counted in this run */
+    bool has_ends;                 /* some rule has a pattern, and a status or signal */
+    /* the line at hand */
+    bool *hits; /* by rule */
+    bool hit;
+    struct rank_of line_of;
+    /* the generation at hand */
+    bool loaded;        /* `used` has what the journal has */
+    bool active, quiet; /* quiet: what is read again was seen before */
+    bool *seen;         /* [worker * rules]: it has printed such a line; launchers behind the workers, by node */
+    size_t seen_workers;
+    struct rank_of *ignored;
+    size_t ignored_count;
+    struct candidate *candidates;
+    size_t candidate_count;
+    bool condemned; /* a worker failed that nothing ignores */
+    struct state_decision verdict;
+    bool has_verdict;
+    char *words; /* of the verdict or decision: what failed, by which rule */
+};
+
+/* ---- made and freed ---- */
+
+static void on_hit(void *arg, const struct match_hit *hit)
+{
+    struct rules *x = arg;
+    if (x->metric_of[hit->pattern] != NO_RULE) {
+        metrics_add(x->metrics, x->metric_of[hit->pattern], hit->line->rank, hit->value);
+        return;
+    }
+    x->hits[x->rule_of[hit->pattern]] = true;
+    x->hit = true;
+}
+
+static void on_limit(void *arg, uint32_t pattern, const struct watch_line *line)
+{
+    struct rules *x = arg;
+    uint32_t metric = x->metric_of[pattern];
+    (void)line;
+    if (x->quiet)
+        return;
+    run_note(x->run, x->line_of.node, "the pattern of %s takes too long over a line, which counts as not matching",
+             metric != NO_RULE ? x->spec->metrics[metric].name : x->spec->rules[x->rule_of[pattern]].text);
+}
+
+static void add_pattern(struct rules *x, struct match_pattern *patterns, uint32_t rule, uint32_t metric)
+{
+    const struct spec_rule *r = rule != NO_RULE ? &x->spec->rules[rule] : NULL;
+    const struct spec_metric *m = r ? NULL : &x->spec->metrics[metric];
+    size_t i = x->pattern_count++, roles = x->spec->role_count + 1, all = x->spec->rule_count + x->spec->metric_count;
+    uint32_t role = r ? r->role : m->role;
+    x->rule_of[i] = rule;
+    x->metric_of[i] = metric;
+    patterns[i] = (struct match_pattern){.pattern = r ? r->pattern.text : m->pattern.text,
+                                         .streams = MATCH_OUT | MATCH_ERR,
+                                         .value = m != NULL,
+                                         .has_rank = m && m->has_rank,
+                                         .rank = m ? m->rank : 0};
+    if (r)
+        patterns[i].streams =
+            (uint8_t)((r->streams & RULE_STDOUT ? MATCH_OUT : 0) | (r->streams & RULE_STDERR ? MATCH_ERR : 0));
+    for (size_t k = 0; k < roles; k++)
+        x->wanted[k * all + i] = role == SPEC_NO_ROLE || role == k;
+}
+
+struct rules *rules_create(struct run *r)
+{
+    const struct spec *spec = r->plan->spec;
+    size_t all = spec->rule_count + spec->metric_count;
+    if (all == 0 || r->options.mode != RUN_EXECUTE)
+        return NULL;
+    struct rules *x = xcalloc(1, sizeof *x);
+    struct match_pattern *patterns = xcalloc(all, sizeof *patterns);
+    x->run = r;
+    x->spec = spec;
+    x->rule_of = xcalloc(all, sizeof *x->rule_of);
+    x->metric_of = xcalloc(all, sizeof *x->metric_of);
+    x->wanted = xcalloc(all * (spec->role_count + 1), sizeof *x->wanted);
+    x->used = xcalloc(spec->rule_count + 1, sizeof *x->used);
+    x->hits = xcalloc(spec->rule_count + 1, sizeof *x->hits);
+    for (uint32_t i = 0; i < spec->rule_count; i++) {
+        if (spec->rules[i].pattern.text)
+            add_pattern(x, patterns, i, NO_RULE);
+        x->has_ends = x->has_ends || (spec->rules[i].pattern.text &&
+                                      (spec->rules[i].status_count > 0 || spec->rules[i].signal_count > 0));
+    }
+    for (uint32_t i = 0; i < spec->metric_count; i++)
+        add_pattern(x, patterns, NO_RULE, i);
+    if (x->pattern_count > 0)
+        x->matcher = matcher_create(patterns, x->pattern_count, on_hit, on_limit, x);
+    if (spec->metric_count > 0)
+        x->metrics = metrics_create(r);
+    free(patterns);
+    return x;
+}
+
+static void forget_generation(struct rules *x)
+{
+    for (size_t i = 0; i < x->candidate_count; i++)
+        free(x->candidates[i].text);
+    free(x->seen);
+    free(x->words);
+    x->seen = NULL;
+    x->words = NULL;
+    x->ignored_count = x->candidate_count = 0;
+    x->condemned = x->has_verdict = false;
+}
+
+void rules_destroy(struct rules *x)
+{
+    if (!x)
+        return;
+    forget_generation(x);
+    metrics_destroy(x->metrics);
+    matcher_destroy(x->matcher);
+    free(x->rule_of);
+    free(x->metric_of);
+    free(x->wanted);
+    free(x->used);
+    free(x->hits);
+    free(x->ignored);
+    free(x->candidates);
+    free(x);
+}
+
+/* ---- who and what, in words ---- */
+
+static uint32_t role_of(const struct rules *x, struct rank_of of)
+{
+    const struct plan *plan = x->run->plan;
+    return x->spec->role_count > 0 && plan->ranks && of.rank < plan->worker_count ? plan->ranks[of.rank].role
+                                                                                  : SPEC_NO_ROLE;
+}
+
+static char *who(const struct rules *x, struct rank_of of)
+{
+    const struct run *r = x->run;
+    const char *node = node_name(r->lanes[of.node].node);
+    if (of.rank == WIRE_NO_RANK || !x->spec->distributed.present)
+        return xasprintf("node \"%s\"", node);
+    char worker[80];
+    return xasprintf("%s on node \"%s\"", launch_worker_words(r, of.rank, worker, sizeof worker), node);
+}
+
+/* As much of a line as an event holds: without control characters and colours. */
+static char *clean(const char *text, size_t len)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < len && b.len < LINE_MAX; i++) {
+        if (text[i] == '\033' && i + 1 < len && text[i + 1] == '[') {
+            for (i += 2; i < len && !((unsigned char)text[i] >= '@' && (unsigned char)text[i] <= '~');)
+                i++;
+            continue;
+        }
+        if ((unsigned char)text[i] >= ' ' && text[i] != 0x7F)
+            buf_putc(&b, text[i]);
+        else if (text[i] == '\t')
+            buf_putc(&b, ' ');
+    }
+    if (b.len == LINE_MAX) { /* not within a character */
+        while (b.len > 0 && ((unsigned char)b.data[b.len - 1] & 0xc0) == 0x80)
+            b.len--;
+        b.len -= b.len > 0;
+        buf_puts(&b, "...");
+    }
+    return b.data ? buf_steal(&b) : xstrdup("");
+}
+
+/* ---- counting ---- */
+
+uint32_t rules_restarts_left(const struct run *r)
+{
+    uint32_t max = spec_restarts(&r->plan->spec->distributed), counted = r->restarts - r->own_restarts;
+    return counted < max ? max - counted : 0;
+}
+
+static struct state_decision decide(const struct rules *x, const struct state_happening *what)
+{
+    struct state_decision d;
+    state_decide(x->spec->rules, x->spec->rule_count, x->used, rules_restarts_left(x->run), what, &d);
+    return d;
+}
+
+/* The rule counts: its event, before anything that follows from it. */
+static void count(struct rules *x, const struct state_decision *d, struct rank_of of, const char *reason,
+                  const char *line, void (*done)(void *arg))
+{
+    const struct spec_rule *rule = &x->spec->rules[d->rule];
+    struct event e = {.type = EVENT_RULE,
+                      .generation = x->run->generation,
+                      .rule = d->rule + 1,
+                      .rule_id = rule->id,
+                      .action = spec_actions[d->action],
+                      .node = of.node,
+                      .cause_rank = of.rank,
+                      .reason = reason,
+                      .line = line,
+                      .left = d->left,
+                      .backoff_ms = d->backoff_ms};
+    x->used[d->rule]++;
+    run_append(x->run, &e, done, x->run);
+}
+
+/* ---- generations ---- */
+
+static void begin(struct rules *x)
+{
+    const struct run *r = x->run;
+    forget_generation(x);
+    x->seen_workers = (size_t)r->plan->worker_count + r->plan->node_count;
+    if (x->has_ends)
+        x->seen = xcalloc(x->seen_workers * x->spec->rule_count + 1, sizeof *x->seen);
+    if (!x->loaded) /* later the journal may lag behind */
+        state_rules_used(state_run_find(r->state, r->id), x->spec->rules, x->spec->rule_count, x->used);
+    x->loaded = true;
+    if (x->metrics)
+        metrics_begin(x->metrics);
+    x->active = true;
+}
+
+void rules_begin(struct run *r)
+{
+    if (r->rules)
+        begin(r->rules);
+}
+
+bool rules_condemned(const struct run *r)
+{
+    return r->rules && (r->rules->condemned || r->rules->has_verdict);
+}
+
+const char *rules_words(const struct run *r)
+{
+    return r->rules ? r->rules->words : NULL;
+}
+
+static void set_words(struct rules *x, const struct state_decision *d, const char *what)
+{
+    free(x->words);
+    x->words = xasprintf("%s (%s: %s)", what, x->spec->rules[d->rule].text, spec_actions[d->action]);
+}
+
+/* What a rule says without that all have ended: the first cause from now on. */
+static void set_cause(struct rules *x, const struct plan_step *step, struct rank_of of, const char *line)
+{
+    struct run *r = x->run;
+    struct run_result *res = &r->result;
+    r->cause_ns = 0; /* nothing was before it */
+    r->cause_outcome = OUTCOME_FAILED;
+    r->cause_node_index = of.node;
+    res->has_cause = true;
+    res->cause_step = step->name;
+    res->cause_node = arena_strdup(r->arena, node_name(r->lanes[of.node].node));
+    res->cause = WIRE_CAUSE_NONE;
+    res->cause_value = 0;
+    res->cause_rank = of.rank;
+    res->cause_has_rank = of.rank != WIRE_NO_RANK && x->spec->distributed.present;
+    res->cause_generation = r->generation;
+    res->cause_tail = arena_strdup(r->arena, line ? line : "");
+}
+
+static const struct plan_step *launch_step(const struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == PHASE_LAUNCH)
+            return &r->plan->steps[i];
+    return NULL;
+}
+
+/* The verdict that an earlier controller recorded on this generation. */
+static void take_verdict(struct rules *x)
+{
+    const struct run *r = x->run;
+    const struct state_run *run = state_run_find(r->state, r->id);
+    const struct state_verdict *v = run ? &run->verdict : NULL;
+    if (!v || v->generation == 0 || v->generation != r->generation)
+        return;
+    uint32_t rule = NO_RULE;
+    for (uint32_t i = 0; i < x->spec->rule_count; i++)
+        for (uint32_t k = 0; k < run->rule_count; k++)
+            if (run->rules[k].number == v->rule && str_eq(run->rules[k].id, x->spec->rules[i].id))
+                rule = i;
+    x->has_verdict = true;
+    x->verdict = (struct state_decision){.rule = rule,
+                                         .action = v->action,
+                                         .own = v->left != EVENT_UNBOUNDED,
+                                         .left = v->left,
+                                         .backoff_ms = v->backoff_ms};
+    x->words =
+        xasprintf("%s (rule %u: %s)", v->reason ? v->reason : "a worker failed", v->rule, spec_actions[v->action]);
+    if (v->node < r->plan->node_count)
+        set_cause(x, launch_step(r), (struct rank_of){v->node, v->rank}, v->line);
+}
+
+void rules_resume(struct run *r)
+{
+    struct rules *x = r->rules;
+    if (!x)
+        return;
+    const struct state_run *run = state_run_find(r->state, r->id);
+    begin(x);
+    take_verdict(x);
+    for (uint32_t i = 0; run && run->ignored_generation == r->generation && i < run->ignored_count; i++) {
+        x->ignored = xreallocarray(x->ignored, x->ignored_count + 1, sizeof *x->ignored);
+        x->ignored[x->ignored_count++] = (struct rank_of){run->ignored[i].node, run->ignored[i].rank};
+    }
+    x->quiet = true;
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            const struct plan_step *step = &r->plan->steps[i];
+            struct run_task *t = run_task(r, step, n);
+            if (!step->kind->ranked || !step->on[n] || t->state == TASK_PENDING || !t->attempt[0])
+                continue;
+            struct run_log *log = t->log ? t->log : log_open(r, step, n, t->attempt);
+            log_again(log);
+            if (!t->log)
+                log_close(log);
+        }
+    x->quiet = false;
+}
+
+static void on_lost_durable(void *arg)
+{
+    struct run *r = arg;
+    struct error err = ERROR_INIT;
+    error_set(&err, ERROR_INFRA, "%s", rules_words(r));
+    error_hint(&err, "its workers may still run there: the next run stops them");
+    if (!r->detached)
+        run_fail(r, RUN_INFRA, &err);
+}
+
+static void on_verdict_durable(void *arg)
+{
+    struct run *r = arg;
+    if (!r->detached)
+        launch_condemn(r);
+}
+
+/* fail or restart while workers still run. */
+static void give_verdict(struct rules *x, const struct state_decision *d, const struct plan_step *step,
+                         struct rank_of of, const char *what, const char *line)
+{
+    bool lost = x->spec->rules[d->rule].subject != RULE_WORKER && d->action == RULE_FAIL;
+    x->has_verdict = true;
+    x->verdict = *d;
+    set_words(x, d, what);
+    set_cause(x, step, of, line);
+    count(x, d, of, what, line, lost ? on_lost_durable : on_verdict_durable);
+}
+
+/* ---- lines ---- */
+
+static bool *seen_by(struct rules *x, struct rank_of of)
+{
+    const struct plan *plan = x->run->plan;
+    size_t worker = of.rank < plan->worker_count ? of.rank : (size_t)plan->worker_count + of.node;
+    return x->seen && worker < x->seen_workers ? x->seen + worker * x->spec->rule_count : NULL;
+}
+
+static void add_candidate(struct rules *x, const struct plan_step *step, struct rank_of of, uint32_t rule, char *text)
+{
+    if (x->candidate_count == CANDIDATES_MAX) {
+        free(text);
+        return;
+    }
+    x->candidates = xreallocarray(x->candidates, x->candidate_count + 1, sizeof *x->candidates);
+    x->candidates[x->candidate_count++] = (struct candidate){of, step, rule, text};
+}
+
+static void line_hit(struct rules *x, const struct plan_step *step, const struct watch_line *line)
+{
+    struct run *r = x->run;
+    struct rank_of of = x->line_of;
+    bool *seen = seen_by(x, of);
+    for (size_t i = 0; seen && i < x->spec->rule_count; i++)
+        seen[i] = seen[i] || x->hits[i];
+    const struct state_happening what = {.is_line = true, .role = role_of(x, of), .seen = x->hits};
+    struct state_decision d = decide(x, &what);
+    if (d.rule == NO_RULE || (d.action == RULE_IGNORE && (!d.own || x->quiet)) || x->has_verdict)
+        return;
+    char *text = clean(line->text, line->len);
+    if (d.action != RULE_IGNORE && (r->generation_failed || x->condemned)) {
+        add_candidate(x, step, of, d.rule, text);
+        return;
+    }
+    CLEANUP(cleanup_free) char *name = who(x, of);
+    CLEANUP(cleanup_free) char *reason = xasprintf("%s printed \"%s\"", name, text);
+    if (d.action == RULE_IGNORE)
+        count(x, &d, of, reason, text, NULL);
+    else
+        give_verdict(x, &d, step, of, reason, text);
+    free(text);
+}
+
+void rules_line(struct run *r, const struct plan_step *step, uint32_t node, const struct watch_line *line)
+{
+    struct rules *x = r->rules;
+    if (!x || !x->active || !x->matcher || !step->kind->ranked || line->stream == WIRE_STREAM_NOTE)
+        return;
+    x->line_of = (struct rank_of){node, line->rank};
+    uint32_t role = role_of(x, x->line_of);
+    size_t row = role == SPEC_NO_ROLE ? x->spec->role_count : role;
+    matcher_line(x->matcher, line, x->wanted + row * (x->spec->rule_count + x->spec->metric_count));
+    if (!x->hit)
+        return;
+    x->hit = false;
+    line_hit(x, step, line);
+    memset(x->hits, 0, x->spec->rule_count * sizeof *x->hits);
+}
+
+/* ---- ends ---- */
+
+static bool is_ignored(const struct rules *x, struct rank_of of)
+{
+    for (size_t i = 0; i < x->ignored_count; i++)
+        if (x->ignored[i].node == of.node && x->ignored[i].rank == of.rank)
+            return true;
+    return false;
+}
+
+static struct state_happening end_happening(struct rules *x, struct rank_of of, uint32_t cause, int32_t value)
+{
+    return (struct state_happening){.role = role_of(x, of),
+                                    .must_count = cause != WIRE_CAUSE_EXIT && cause != WIRE_CAUSE_SIGNAL,
+                                    .status = cause == WIRE_CAUSE_EXIT ? (uint32_t)value : 0,
+                                    .signal = cause == WIRE_CAUSE_SIGNAL ? (uint32_t)value : 0,
+                                    .seen = seen_by(x, of)};
+}
+
+void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
+{
+    struct rules *x = r->rules;
+    const struct rank_of of = {node, end->rank};
+    char what[160];
+    if (!x || !x->active || x->spec->rule_count == 0 || is_ignored(x, of))
+        return;
+    const struct state_happening happening = end_happening(x, of, end->cause, end->value);
+    const struct state_decision d = decide(x, &happening);
+    if (d.action != RULE_IGNORE) { /* which rule counts is told once all have ended: another may have been first */
+        x->condemned = true;
+        attempt_cause(r, step, node, end);
+        launch_condemn(r);
+        return;
+    }
+    run_cause_text(OUTCOME_FAILED, end->cause, end->value, what, sizeof what);
+    CLEANUP(cleanup_free) char *name = who(x, of);
+    CLEANUP(cleanup_free) char *reason = xasprintf("%s: %s", name, what);
+    x->ignored = xreallocarray(x->ignored, x->ignored_count + 1, sizeof *x->ignored);
+    x->ignored[x->ignored_count++] = of;
+    count(x, &d, of, reason, NULL, NULL);
+}
+
+struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint32_t node,
+                               const struct wire_record *record)
+{
+    struct rules *x = r->rules;
+    struct wire_record ret = *record;
+    const struct wire_worker_end *first = NULL;
+    bool any = false;
+    if (x && step->kind->ranked)
+        metrics_flush(x->metrics);
+    if (!x || x->ignored_count == 0 || !step->kind->ranked || record->state != WIRE_STATE_ENDED || record->timed_out ||
+        record->stop_requested)
+        return ret;
+    for (uint32_t i = 0; i < record->worker_count; i++) {
+        const struct wire_worker_end *w = &record->workers[i];
+        bool ignored = is_ignored(x, (struct rank_of){node, w->rank});
+        any = any || ignored;
+        if (w->cause != WIRE_CAUSE_NONE && !ignored && (!first || w->end_mono_ns < first->end_mono_ns))
+            first = w;
+    }
+    if (!any || record->cause == WIRE_CAUSE_CREATES)
+        return ret;
+    ret.cause = first ? first->cause : WIRE_CAUSE_NONE;
+    ret.value = first ? first->value : 0;
+    if (first) {
+        ret.cause_rank = first->rank;
+        ret.cause_mono_ns = first->end_mono_ns;
+    }
+    return ret;
+}
+
+/* ---- what follows ---- */
+
+/* The rule that the first cause falls under: a line that its worker printed, or how it ended. */
+static struct state_decision judge_cause(struct rules *x, char **ret_line)
+{
+    const struct run *r = x->run;
+    const struct run_result *res = &r->result;
+    const struct rank_of of = {r->cause_node_index, res->cause_rank};
+    bool unknown = !res->has_cause || r->cause_outcome == OUTCOME_UNKNOWN;
+    for (size_t i = 0; !unknown && i < x->candidate_count; i++) {
+        const struct candidate *c = &x->candidates[i];
+        if (c->of.node != of.node || c->of.rank != of.rank)
+            continue;
+        bool *hits = xcalloc(x->spec->rule_count, sizeof *hits);
+        hits[c->rule] = true;
+        const struct state_happening line = {.is_line = true, .role = role_of(x, of), .seen = hits};
+        struct state_decision d = decide(x, &line);
+        free(hits);
+        if (d.rule == NO_RULE)
+            continue;
+        *ret_line = c->text;
+        return d;
+    }
+    struct state_happening what = unknown ? (struct state_happening){.must_count = true, .role = SPEC_NO_ROLE}
+                                          : end_happening(x, of, res->cause, res->cause_value);
+    what.must_count = true; /* what could be ignored was, as it happened */
+    return decide(x, &what);
+}
+
+bool rules_restart(struct run *r, struct event *ret)
+{
+    struct rules *x = r->rules;
+    struct state_decision d = {.rule = NO_RULE, .left = EVENT_UNBOUNDED};
+    char *line = NULL;
+    if (x)
+        metrics_flush(x->metrics);
+    bool timed_out = r->cause_outcome == OUTCOME_TIMED_OUT && r->result.has_cause;
+    CLEANUP(cleanup_free) char *what = launch_cause(r);
+    if (x && x->has_verdict) {
+        d = x->verdict;
+    } else if (timed_out || !x || x->spec->rule_count == 0) {
+        d.action = timed_out || rules_restarts_left(r) == 0 ? RULE_FAIL : RULE_RESTART;
+    } else {
+        d = judge_cause(x, &line);
+        if (d.rule != NO_RULE) {
+            const struct rank_of of = {r->cause_node_index, r->result.cause_rank};
+            set_words(x, &d, what);
+            count(x, &d, of, what, line, NULL);
+        }
+    }
+    if (d.action != RULE_RESTART)
+        return false;
+    char *reason = x && x->words ? x->words : xstrdup(what);
+    if (x)
+        x->words = NULL;
+    *ret = (struct event){.type = EVENT_RESTART,
+                          .generation = r->generation + 1,
+                          .reason = reason,
+                          .rule = d.rule == NO_RULE ? 0 : d.rule + 1,
+                          .uncounted = d.own,
+                          .backoff_ms = d.backoff_ms};
+    return true;
+}
+
+/* ---- nodes ---- */
+
+bool rules_await_nodes(const struct run *r)
+{
+    for (size_t i = 0; r->rules && i < r->rules->spec->rule_count; i++)
+        if (r->rules->spec->rules[i].subject == RULE_NODE_LOST)
+            return true;
+    return false;
+}
+
+void rules_node_lost(struct lane *lane)
+{
+    struct run *r = lane->run;
+    struct rules *x = r->rules;
+    const struct state_happening what = {.subject = RULE_NODE_LOST, .role = SPEC_NO_ROLE};
+    struct state_decision d = {.rule = NO_RULE};
+    if (x && x->active && r->stage == STAGE_LAUNCH && !r->failing && !r->cancelling && !x->has_verdict)
+        d = decide(x, &what);
+    if (x && x->has_verdict && x->verdict.action == RULE_RESTART)
+        return; /* a rule waits for it already */
+    if (d.rule == NO_RULE) {
+        node_give_up(lane->node);
+        return;
+    }
+    CLEANUP(cleanup_free) char *reason = xasprintf("node \"%s\" is lost", node_name(lane->node));
+    give_verdict(x, &d, launch_step(r), (struct rank_of){lane->index, WIRE_NO_RANK}, reason, NULL);
+    if (d.action == RULE_RESTART)
+        run_note(r, lane->index, "all workers start again once the node is back");
+}

@@ -1,0 +1,44 @@
+/*
+ * Failure rules and metrics while a launch runs. What a rule is asked about comes from the workers' output, in which a
+ * failed worker's end stands too (WIRE_STREAM_END), and from nodes that stay away. A verdict of a rule (fail, restart)
+ * is on the generation, is durable before it stops anything, and is the first that was given; without one the first
+ * cause is judged when all have ended. Everything is read again from the logs when a controller takes a run up.
+ */
+#ifndef RHRUN_RUN_RULES_H
+#define RHRUN_RUN_RULES_H
+
+#include "internal.h"
+
+struct rules;
+/* NULL where the spec has neither rules nor metrics; all else takes NULL. */
+struct rules *rules_create(struct run *r);
+void rules_destroy(struct rules *rules);
+
+void rules_begin(struct run *r);  /* a generation begins */
+void rules_resume(struct run *r); /* this controller goes on with one: its logs are read again */
+void rules_line(struct run *r, const struct plan_step *step, uint32_t node, const struct watch_line *line);
+void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
+/* The record of a part of the launch, its workers' ends judged: what was ignored is no failure. */
+struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint32_t node,
+                               const struct wire_record *record);
+bool rules_condemned(const struct run *r); /* the generation at hand has a verdict, or a worker of it failed */
+/* A generation that has failed is over: true when the launch starts again, and then *ret is the RESTART (its reason is
+ * heap). What a rule did is in the journal's queue then, before it. */
+bool rules_restart(struct run *r, struct event *ret);
+/* What failed, in words, by the rule that says so; NULL: no rule does. */
+const char *rules_words(const struct run *r);
+uint32_t rules_restarts_left(const struct run *r); /* of max_restarts */
+
+/* Are nodes that stay away anything to a rule? Then they are not given up by themselves. */
+bool rules_await_nodes(const struct run *r);
+void rules_node_lost(struct lane *lane); /* it is away beyond reconnect_ms */
+
+/* ---- metrics.c ---- */
+struct metrics;
+struct metrics *metrics_create(struct run *r);
+void metrics_destroy(struct metrics *m);
+void metrics_begin(struct metrics *m); /* counts begin anew */
+void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value);
+void metrics_flush(struct metrics *m); /* what changed goes to the journal */
+
+#endif
