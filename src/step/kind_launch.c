@@ -187,6 +187,30 @@ static const struct spec_entrypoint *step_entry(const struct plan *plan, const s
     return plan->spec->role_count > 0 ? &plan->spec->roles[part->roles[0]].entrypoint : &plan->spec->entrypoint;
 }
 
+/* With failure rules the controller hears of each failed worker at once, and of those that a rule may ignore the node
+ * leaves it to the controller what becomes of the others. Not where torchrun is to go on with fewer nodes. */
+static void set_ends(const struct spec *spec, struct arena *arena, struct wire_run *run)
+{
+    size_t max = 0;
+    if (spec->rule_count == 0 || (spec->distributed.present && spec->distributed.min_nodes < spec->distributed.nnodes))
+        return;
+    run->flags |= WIRE_RUN_ENDS;
+    for (size_t i = 0; i < spec->rule_count; i++)
+        max += spec->rules[i].status_count + spec->rules[i].signal_count + 1;
+    run->spared.items = arena_array(arena, max, sizeof(char *));
+    for (size_t i = 0; i < spec->rule_count; i++) {
+        const struct spec_rule *r = &spec->rules[i];
+        if (r->action != RULE_IGNORE || r->subject != RULE_WORKER)
+            continue;
+        for (size_t k = 0; k < r->status_count; k++)
+            run->spared.items[run->spared.count++] = arena_printf(arena, "exit %u", r->statuses[k]);
+        for (size_t k = 0; k < r->signal_count; k++)
+            run->spared.items[run->spared.count++] = arena_printf(arena, "signal %u", r->signals[k]);
+        if (r->status_count == 0 && r->signal_count == 0 && !r->pattern.text)
+            run->spared.items[run->spared.count++] = arena_strdup(arena, "any");
+    }
+}
+
 static int launch_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                         struct arena *arena, struct wire_run *ret_run, struct error *err)
 {
@@ -205,6 +229,7 @@ static int launch_build(const struct plan *plan, const struct plan_step *step, c
     ret_run->timeout_ms = entry->timeout_ms;
     step_run_own_env(bind, false, &env);
     step_run_secrets(bind, arena, ret_run);
+    set_ends(plan->spec, arena, ret_run);
     if (roles)
         return launch_build_roles(&l, step, &env, err);
     if (!plan->spec->distributed.present)
