@@ -7,7 +7,7 @@ void node_send(struct node *n, struct buf *frame)
 {
     node_flush(n);
     if (n->state == NODE_READY)
-        transport_write(n->transport, frame->data, frame->len);
+        node_write(n, frame);
     buf_free(frame);
 }
 

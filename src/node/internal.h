@@ -15,6 +15,7 @@ struct node {
     struct buf in;
     struct buf held; /* frames with data, not written yet */
     bool magic_seen, was_ready, gave_up;
+    uint64_t written, taken; /* bytes of this connection: given to the transport; seen to have left it */
     uint64_t heard_ms, lost_since_ms, backoff_ms;
     struct loop_timer *retry, *deadline, *pinger;
     struct arena *frame_arena; /* strings of the frame at hand */
@@ -27,6 +28,7 @@ void node_greeted(struct node *n);
 /* Handles every complete frame in n->in; may end the connection. */
 void node_handle_frames(struct node *n);
 
+void node_write(struct node *n, const struct buf *frames); /* at once */
 void node_send(struct node *n, struct buf *frame); /* behind what is held; frees the frame */
 /* transfer.c: answers about files; false when the frame is malformed */
 bool node_on_transfer(struct node *n, enum wire_type type, struct wire_in *in);

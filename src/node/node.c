@@ -38,6 +38,7 @@ static void drop_connection(struct node *n)
     n->transport = NULL;
     buf_clear(&n->in);
     buf_clear(&n->held);
+    n->written = n->taken = 0;
     n->magic_seen = false;
     loop_timer_stop(n->deadline);
     loop_timer_stop(n->pinger);
@@ -102,7 +103,7 @@ static void send_hello(struct node *n)
     size_t at = wire_begin(&frame, WIRE_LIST);
     wire_put_u64(&frame, 1);
     wire_end(&frame, at);
-    transport_write(n->transport, frame.data, frame.len);
+    node_write(n, &frame);
     buf_free(&frame);
 }
 
@@ -190,9 +191,20 @@ static void on_deadline(void *arg)
     node_connection_lost(n, &err);
 }
 
+/* While files are sent over a slow line, a PING waits behind them. That they leave, portion by portion, is a sign of life:
+ * the kernel takes more only when the other side has acknowledged some. */
+static void watch_leaving(struct node *n)
+{
+    uint64_t taken = n->written - transport_queued(n->transport);
+    if (taken > n->taken && n->written - taken > 0)
+        n->heard_ms = loop_now_ms(n->loop);
+    n->taken = taken;
+}
+
 static void on_ping(void *arg)
 {
     struct node *n = arg;
+    watch_leaving(n);
     uint64_t silent = loop_now_ms(n->loop) - n->heard_ms;
     if (silent >= n->options.liveness_ms) {
         struct error err = ERROR_INIT;

@@ -8,6 +8,12 @@ bool node_room(const struct node *n)
     return n->state == NODE_READY && transport_queued(n->transport) + n->held.len < TRANSPORT_QUEUE_HIGH;
 }
 
+void node_write(struct node *n, const struct buf *frames)
+{
+    n->written += frames->len;
+    transport_write(n->transport, frames->data, frames->len);
+}
+
 void node_flush(struct node *n)
 {
     if (n->held.len == 0)
@@ -15,7 +21,7 @@ void node_flush(struct node *n)
     struct buf held = n->held; /* writing may call back */
     n->held = (struct buf){0};
     if (n->state == NODE_READY)
-        transport_write(n->transport, held.data, held.len);
+        node_write(n, &held);
     buf_clear(&held);
     if (n->held.cap == 0) /* its memory serves again */
         n->held = held;

@@ -308,7 +308,7 @@ static int look_at(struct fetch *f, const struct wire_entry *e, struct error *er
     if (!S_ISLNK(e->mode))
         return landing_has(f->landing, e) ? 0 : 1;
     int rc = landing_link(f->landing, e->path, e->target, err);
-    if (rc > 0 && f->rounds == 0)
+    if (rc > 0 && f->rounds == 0 && !f->periodic)
         note(f, "the link \"%s\" is left out: \"%s\" may lie outside of \"%s\"", e->path, e->target, f->what.to);
     return rc < 0 ? -1 : 0;
 }
@@ -430,7 +430,7 @@ static void get_ended(struct fetch *f, struct get *g, const char *error)
         return;
     }
     f->changed++;
-    if (f->rounds + 1 >= ROUNDS_MAX && (!error[0] || strcmp(error, "changed") == 0))
+    if (!f->periodic && f->rounds + 1 >= ROUNDS_MAX && (!error[0] || strcmp(error, "changed") == 0))
         note(f, "\"%s\" changes while it is fetched; it was left as it is here", e->path);
     else if (error[0] && strcmp(error, "changed") != 0)
         error_set(&f->trouble, ERROR_INFRA, "\"%s\": %s", e->path, error);

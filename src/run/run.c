@@ -234,7 +234,7 @@ void run_on_stop_deadline(void *arg)
     struct run *r = arg;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         node_give_up(r->lanes[n].node);
-    if (r->stage == STAGE_OUTPUTS && (r->cancelling || r->failing))
+    if (r->cancelling || r->failing)
         outputs_abort_all(r);
     run_check_end(r);
 }
