@@ -1,16 +1,18 @@
 """Launchers that start the workers themselves: torchrun and accelerate with real torch and gloo, mpirun; what reaches torch's
 own parser, and what an old torch says."""
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import urllib.request
 
 import pytest
 
 import torches
-from harness import processes_of, require, wait_for
+from harness import free_base, processes_of, require, wait_for
 
 # Each round it sums 1 over all ranks. A file in HOME says whether the last rank fails in it, once or always. Workers of a node
 # share one pipe: a line is one write.
@@ -122,6 +124,33 @@ def test_a_node_that_is_lost_while_enough_are_left(box, job):
     result = running.wait()
     assert result.rc == 0, result
     assert "restart" not in result.err.split("launch:")[0]
+
+
+@pytest.fixture
+def etcd(box, torch_python):
+    """Where an etcd of the test's own answers; it speaks API v2."""
+    if not shutil.which("etcd") or subprocess.run([torch_python, "-c", "import etcd"], capture_output=True).returncode:
+        pytest.skip("no etcd (apt-get install etcd-server), or no python-etcd")
+    base = free_base(2)
+    url, peer = f"http://127.0.0.1:{base + 1}", f"http://127.0.0.1:{base + 2}"
+    with open(box.dir / "etcd.log", "wb") as log:
+        server = subprocess.Popen(["etcd", "--data-dir", str(box.dir / "etcd"), "--enable-v2", "--listen-client-urls", url,
+                                   "--advertise-client-urls", url, "--listen-peer-urls", peer], stdout=log, stderr=log)
+
+    def answers():
+        with contextlib.suppress(OSError):
+            return urllib.request.urlopen(url + "/version", timeout=5).status == 200
+    wait_for(answers, what="etcd")
+    yield f"127.0.0.1:{base + 1}"
+    server.kill()
+    server.wait()
+
+
+@pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])
+def test_etcd(box, job, etcd, backend):
+    (box.home / "fail").write_text("once")
+    result = box.run(job({"rdzv_backend": backend, "rdzv_endpoint": etcd, "max_restarts": 2})).ok()
+    assert sums(result) == sorted(FOUR * 2), result
 
 
 # ---- the command line ----

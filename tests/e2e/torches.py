@@ -28,7 +28,7 @@ def make_venv():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not has_torch(VENV / "bin/python"):
             subprocess.run(["python3", "-m", "venv", "--clear", str(VENV)], check=True, timeout=120)
-            done = subprocess.run([str(VENV / "bin/python"), "-m", "pip", "-q", "install", TORCH, "accelerate"],
+            done = subprocess.run([str(VENV / "bin/python"), "-m", "pip", "-q", "install", TORCH, "accelerate", "python-etcd"],
                                   env={**os.environ, **pip_settings()}, capture_output=True, text=True, timeout=INSTALL)
             assert done.returncode == 0, done.stdout + done.stderr
 
