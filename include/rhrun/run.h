@@ -115,5 +115,7 @@ void run_node(const struct run *r, uint32_t node, struct run_node_view *ret);
 const struct plan_record *run_records(const struct run *r);
 const char *run_id(const struct run *r);
 uint32_t run_restarts(const struct run *r);
+uint32_t run_counted_restarts(const struct run *r); /* of these, those that count against max_restarts */
+uint64_t run_pause_ms(const struct run *r);         /* until the launch starts again; 0 = it does not wait */
 
 #endif

@@ -202,7 +202,9 @@ static int cmd_status(struct cli *c)
                    run->exit_status, (unsigned long long)run->opened_ms, (unsigned long long)run->closed_ms,
                    run->node_count, run->restarts, run->generation, live ? (int)pid : 0);
         status_cells(journal_state(j), run, &b, true);
-        buf_puts(&b, "]}\n");
+        buf_putc(&b, ']');
+        status_rules_json(run, &b);
+        buf_puts(&b, "}\n");
     } else {
         bool more = run->message && !str_eq(run->message, word);
         buf_printf(&b, "run %s of %s: %s%s%s\n", run->id, journal_job_name(j), word, more ? ": " : "",
@@ -217,6 +219,7 @@ static int cmd_status(struct cli *c)
         else if (run->status == RUN_OPEN)
             buf_printf(&b, "  no controller: run \"rhrun %s\" again to go on\n",
                        run->spec_path ? run->spec_path : "SPEC");
+        status_rules(run, &b);
         status_cells(journal_state(j), run, &b, false);
     }
     fwrite(b.data, 1, b.len, stdout);

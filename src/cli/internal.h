@@ -197,6 +197,14 @@ void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker,
 struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step *step, uint32_t rank);
 
 /* show_plain.c: rhrun's own lines, without line end; nothing when there is nothing to say */
+/* show_rules.c. A rule that counted, by its text where the plan has it (NULL: none at hand). */
+void plain_rule(struct buf *b, const struct plan *plan, const struct event *e);
+struct shown_metrics;
+void shown_metrics_take(struct shown_metrics **m, const struct event *e);
+void shown_metrics_put(const struct shown_metrics *m, struct buf *b); /* "loss 0.25, speed 312" */
+void shown_metrics_free(struct shown_metrics *m);
+void status_rules(const struct state_run *run, struct buf *b);
+void status_rules_json(const struct state_run *run, struct buf *b); /* ,"rules":[...],"metrics":[...] */
 void plain_event(struct buf *b, const struct plan *plan, const struct event *e, uint32_t restarts);
 uint32_t cli_step_workers(const struct plan *plan, const struct plan_step *step); /* that a step of the launch starts */
 void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *step, const struct run_counts *n, const uint8_t *outcomes);

@@ -254,17 +254,27 @@ static void put_words(struct live *l, const struct plan_step *step, const struct
                         : failures   ? "waiting to be tried again"
                                      : "waiting";
     const char *style = n->failed ? "31" : n->running || n->done ? "" : "2";
+    uint64_t pause_ms = launch && !final ? run_pause_ms(l->run) : 0;
+    if (pause_ms) {
+        char left[32];
+        cli_duration(pause_ms, left);
+        canvas_printf(&l->now, "33", "starts again in %s", left);
+        return;
+    }
     if (failures && n->failed && n->total > 1)
         put_failures(l, step, failures);
     else
         canvas_printf(&l->now, style, "%s", state);
     if (!launch || (!n->running && !n->done) || !l->plan->spec->distributed.present)
         return;
-    uint32_t workers = cli_step_workers(l->plan, step), restarts = run_restarts(l->run);
+    uint32_t workers = cli_step_workers(l->plan, step), restarts = run_restarts(l->run),
+             counted = run_counted_restarts(l->run);
     canvas_printf(&l->now, "", ", %u worker%s", workers, workers == 1 ? "" : "s");
     if (n->total > 1)
         canvas_printf(&l->now, "", " on %u nodes", n->total);
-    if (restarts)
+    if (restarts > counted)
+        canvas_printf(&l->now, "33", ", restart %u", restarts);
+    else if (restarts)
         canvas_printf(&l->now, "33", ", restart %u of %u", restarts, l->plan->spec->distributed.max_restarts);
     if (n->running && n->done)
         canvas_printf(&l->now, "", ", ended on %u", n->done);

@@ -207,6 +207,9 @@ static void tell(struct follower *f, const struct event *e)
         const char *host =
             e->node < st->node_count && !str_starts(e->reason, "node \"") ? st->nodes[e->node].host : NULL;
         say(f, "%s%s%s", host ? host : "", host ? ": " : "", e->reason);
+    } else if (e->type == EVENT_RULE) {
+        plain_rule(&b, NULL, e);
+        say(f, "%s", b.data);
     } else if (e->type == EVENT_CANCELLING) {
         say(f, "stopping: %s", e->reason ? e->reason : "on request");
     } else if (e->type == EVENT_FINISHED && plain_step_failed(e->outcome) && f->group_count > 0 &&

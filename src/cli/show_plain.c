@@ -101,6 +101,7 @@ static void put_launch(struct buf *b, const struct plan *plan, const struct even
 void plain_event(struct buf *b, const struct plan *plan, const struct event *e, uint32_t restarts)
 {
     const struct spec_distributed *d = &plan->spec->distributed;
+    char took[32];
     switch (e->type) {
     case EVENT_RUN_OPENED:
         buf_printf(b, "run %s of %s on %u node%s", e->run, plan->spec->name, e->node_count, plural(e->node_count));
@@ -110,7 +111,17 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
             put_launch(b, plan, e);
         break;
     case EVENT_RESTART:
-        buf_printf(b, "restart %u of %u: %s", restarts, d->max_restarts, e->reason ? e->reason : "a worker failed");
+        buf_puts(b, "restart");
+        if (!e->uncounted)
+            buf_printf(b, " %u of %u", restarts, d->max_restarts);
+        if (e->backoff_ms) {
+            cli_duration(e->backoff_ms, took);
+            buf_printf(b, " in %s", took);
+        }
+        if (e->rule)
+            buf_printf(b, " (rule %u)", e->rule);
+        else
+            buf_printf(b, ": %s", e->reason ? e->reason : "a worker failed");
         break;
     case EVENT_REISSUE:
         buf_printf(b, "launching again: %s", e->reason ? e->reason : "it had not started on every node");
@@ -124,6 +135,8 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
             plain_note(b, plan, e);
         break;
     case EVENT_RULE:
+        plain_rule(b, plan, e);
+        break;
     case EVENT_METRICS:
     case EVENT_RUN_CLOSED:
     case EVENT_NODE_BOUND:

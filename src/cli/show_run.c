@@ -37,6 +37,7 @@ struct cli_printer {
     } * seen;        /* per step, for progress lines */
     struct buf kept; /* names of kept steps that no line has told yet */
     unsigned kept_count, stops;
+    struct shown_metrics *metrics;
     uint64_t began_ms;
     char run_id[17];
     enum run_status closed;
@@ -429,6 +430,12 @@ static void say_done(struct cli_printer *p)
     struct buf b = {0};
     cli_duration(wall_ms() - p->began_ms, took);
     buf_printf(&b, "done in %s (run %s)", took, p->run_id);
+    if (p->metrics) {
+        struct buf values = {0};
+        shown_metrics_put(p->metrics, &values);
+        out_printf(p->out, 2, "rhrun: %s\n", values.data ? values.data : "");
+        buf_free(&values);
+    }
     out_printf(p->out, 2, "rhrun: %s%s%s\n", p->c->color_err ? "\033[32m" : "", b.data,
                p->c->color_err ? "\033[0m" : "");
     buf_free(&b);
@@ -440,6 +447,8 @@ static void on_event(void *arg, const struct event *e)
     struct buf b = {0};
     snprintf(p->run_id, sizeof p->run_id, "%s", e->run ? e->run : "");
     note_outcomes(p, e);
+    if (e->type == EVENT_METRICS)
+        shown_metrics_take(&p->metrics, e);
     if (e->type == EVENT_RUN_CLOSED)
         p->closed = e->status;
     if (p->kind == PRINTER_JSON) {
@@ -458,7 +467,7 @@ static void on_event(void *arg, const struct event *e)
     if (p->live &&
         (e->type == EVENT_RUN_OPENED || e->type == EVENT_STARTED || (e->type == EVENT_CANCELLING && p->stops)))
         return; /* the view shows it */
-    plain_event(&b, p->plan, e, p->run ? run_restarts(p->run) : 0);
+    plain_event(&b, p->plan, e, p->run ? run_counted_restarts(p->run) : 0);
     if (b.len || e->type == EVENT_RUN_CLOSED) {
         look_at_steps(p, e->type == EVENT_RUN_CLOSED);
         say_kept(p);
@@ -521,6 +530,7 @@ void cli_printer_destroy(struct cli_printer *p)
     loop_timer_destroy(p->transfer_timer);
     progress_clear(&p->progress);
     buf_free(&p->kept);
+    shown_metrics_free(p->metrics);
     free(p->outcomes);
     free(p->said);
     free(p->seen);

@@ -121,6 +121,7 @@ struct run {
     uint32_t own_restarts;   /* of these, by rules with a budget of their own */
     struct rules *rules;     /* see rules.h; NULL = none */
     struct loop_timer *pause; /* before a restart */
+    uint64_t pause_until_ms;  /* loop time */
     uint32_t cause_node_index;
     bool generation_failed;
     uint32_t master_port;

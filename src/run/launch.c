@@ -329,6 +329,13 @@ char *launch_cause(const struct run *r)
     return res->has_cause ? xasprintf("node \"%s\": %s", res->cause_node, what) : xstrdup("a worker failed");
 }
 
+static void pause(struct run *r, uint64_t ms)
+{
+    r->pause_until_ms = loop_now_ms(r->loop) + ms;
+    loop_timer_start(r->pause, ms);
+    run_changed(r);
+}
+
 /* The generation that follows a RESTART, once its backoff is over. */
 static void start_again(struct run *r)
 {
@@ -336,7 +343,7 @@ static void start_again(struct run *r)
     uint64_t now = wall_ms(), at = run ? run->resume_ms : 0;
     r->stage = STAGE_RESTARTING;
     if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was set */
-        loop_timer_start(r->pause, at - now);
+        pause(r, at - now);
     else
         ask_port(r);
 }
@@ -365,7 +372,7 @@ static void generation_ended(struct run *r)
     r->stage = STAGE_RESTARTING;
     run_append(r, &e, NULL, NULL); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
     if (e.backoff_ms)
-        loop_timer_start(r->pause, e.backoff_ms);
+        pause(r, e.backoff_ms);
     else
         ask_port(r);
 }

@@ -330,6 +330,8 @@ void rules_resume(struct run *r)
         x->ignored = xreallocarray(x->ignored, x->ignored_count + 1, sizeof *x->ignored);
         x->ignored[x->ignored_count++] = (struct rank_of){run->ignored[i].node, run->ignored[i].rank};
     }
+    if (r->result.has_cause && !x->has_verdict)
+        r->cause_ns = UINT64_MAX; /* the journal does not say when; the logs do */
     x->quiet = true;
     for (size_t i = 0; i < r->plan->step_count; i++)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -343,6 +345,8 @@ void rules_resume(struct run *r)
                 log_close(log);
         }
     x->quiet = false;
+    if (r->cause_ns == UINT64_MAX)
+        r->cause_ns = 0;
 }
 
 static void on_lost_durable(void *arg)

@@ -112,6 +112,17 @@ uint32_t run_restarts(const struct run *r)
     return r->restarts;
 }
 
+uint32_t run_counted_restarts(const struct run *r)
+{
+    return r->restarts - r->own_restarts;
+}
+
+uint64_t run_pause_ms(const struct run *r)
+{
+    uint64_t now = loop_now_ms(r->loop);
+    return loop_timer_active(r->pause) && r->pause_until_ms > now ? r->pause_until_ms - now : 0;
+}
+
 const struct run_result *run_result(const struct run *r)
 {
     return &r->result;
