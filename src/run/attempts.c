@@ -36,7 +36,8 @@ static bool booted_since(const struct run *r, uint32_t node, const char *attempt
 {
     const struct state_cell *cell = state_cell_by_attempt(r->state, attempt);
     const struct wire_facts *facts = node_facts(r->lanes[node].node);
-    return cell && facts && cell->boot_id && !str_eq(cell->boot_id, facts->boot_id);
+    return cell && facts && cell->boot_id &&
+           (!str_eq(cell->boot_id, facts->boot_id) || !str_eq(cell->install, facts->install));
 }
 
 static void on_started_durable(void *arg)
@@ -52,9 +53,10 @@ static void on_started_durable(void *arg)
             task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, "stopped before it began");
             continue;
         }
-        if (ctx->step->kind->cached &&
-            booted_since(r, ctx->items[i].node, t->attempt)) { /* what came before it may be lost */
-            task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, NULL);
+        if (!ctx->step->kind->fetch && booted_since(r, ctx->items[i].node, t->attempt)) { /* set-up may be lost there */
+            bool setup = ctx->step->kind->cached;
+            task_finish_as(r, ctx->step, ctx->items[i].node, setup ? OUTCOME_NOT_STARTED : OUTCOME_UNKNOWN,
+                           setup ? NULL : "the node restarted or was replaced meanwhile");
             continue;
         }
         t->state = TASK_RUNNING;
