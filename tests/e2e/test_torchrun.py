@@ -79,6 +79,7 @@ def test_all_reduce_over_two_nodes(box, job, backend):
     assert "nothing to do" in box.run("job.yaml").ok().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["static", "c10d"])
 def test_over_ssh(box, job, fleet, backend):
     f = fleet(2)
@@ -86,6 +87,7 @@ def test_over_ssh(box, job, fleet, backend):
     assert sums(box.run(path).ok()) == FOUR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [{"rdzv_backend": "static"}, {"rdzv_backend": "c10d"}])
 def test_a_failing_rank_and_its_restart(box, job, layout):
     (box.home / "fail").write_text("once")
@@ -95,12 +97,14 @@ def test_a_failing_rank_and_its_restart(box, job, layout):
     assert ("rhrun: restart 1 of 2" in result.err) == (layout["rdzv_backend"] == "static")
 
 
+@pytest.mark.slow
 def test_standalone(box, job):
     (box.home / "fail").write_text("once")
     result = box.run(job({"nnodes": 1, "nproc_per_node": 4, "standalone": True, "max_restarts": 1})).ok()
     assert sums(result) == sorted(FOUR * 2), result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["static", "c10d"])
 def test_restarts_that_are_spent(box, job, backend):
     (box.home / "fail").write_text("always")
@@ -111,6 +115,7 @@ def test_restarts_that_are_spent(box, job, backend):
     assert not [p for p in processes_of(box.dir) if "train.py" in " ".join(p.argv)]
 
 
+@pytest.mark.slow
 def test_a_node_that_is_lost_while_enough_are_left(box, job):
     (box.work / "wait.py").write_text(WAIT)
     conf = {"last_call_timeout": 1, "keep_alive_interval": 1, "keep_alive_max_attempt": 2}
@@ -146,6 +151,7 @@ def etcd(box, torch_python):
     server.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])
 def test_etcd(box, job, etcd, backend):
     (box.home / "fail").write_text("once")
@@ -218,6 +224,7 @@ def test_a_torch_that_is_too_old(box):
 
 # ---- other launchers ----
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["static", "c10d"])
 def test_accelerate(box, job, backend):
     settings = box.home / ".cache/huggingface/accelerate/default_config.yaml"
