@@ -387,7 +387,7 @@ int launch_build_roles(struct launch *l, const struct plan_step *step, struct st
     for (uint32_t i = 0; i < plan->place_count; i++)
         if (plan->places[i].node == l->bind->node && has_role(part, plan->places[i].role))
             count += plan->places[i].count;
-    launch_set_defaults(l, env, count);
+    launch_set_defaults(l, env, plan->nproc[l->bind->node] > count ? plan->nproc[l->bind->node] : count);
     launch_set_number(env, "RHRUN_NODE_RANK", l->bind->node);
     launch_set_addresses(l, env);
     launch_set_devices(l, env);
