@@ -33,7 +33,7 @@ struct world {
     uint64_t seed, rng;
     uint32_t nodes, faults; /* faults left */
     struct track setup[SLOTS_MAX][NODES_MAX];
-    bool launched[NODES_MAX];  /* in this generation */
+    char generation[32];       /* of the launch that began last: run and number */
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
     bool launch_excused, launch_ok[NODES_MAX];
     bool launch_lost[NODES_MAX]; /* its node lost power, or was replaced, since it started there */
@@ -113,19 +113,21 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
             violated(w, "%s on node %u was started again though it had ended well", run->slot, node);
         *t = (struct track){.started = true, .live = true, .unsettled = true};
     } else if (strcmp(run->slot, "launch") == 0) {
-        if (w->launched[node]) { /* another generation */
+        const struct state_cell *cell = state_cell_by_attempt(journal_state(w->job->journal), run->attempt);
+        char generation[32];
+        snprintf(generation, sizeof generation, "%.16s %u", cell ? cell->run : "", cell ? cell->generation : 0);
+        if (w->generation[0] && strcmp(generation, w->generation) != 0) {
             bool lost = false;
             for (uint32_t n = 0; n < w->nodes; n++)
                 lost = lost || w->launch_lost[n];
             if (!w->launch_excused && !lost)
                 violated(w, "the launch on node %u was started again without a reason", node);
-            memset(w->launched, 0, sizeof w->launched);
             w->launch_excused = false;
         }
+        memcpy(w->generation, generation, sizeof generation);
         const char *fault = w->syncs ? sim_tree_fault(w->job->net, node, WORK, w->job->kinds.syncs[0].tree) : "";
         if (*fault)
             violated(w, "the launch begins on node %u, but its tree: %s", node, fault);
-        w->launched[node] = true;
         w->launch_lost[node] = false;
         w->launch_ok[node] = false;
     }
