@@ -11,6 +11,10 @@ struct attempt {
     struct sim_program program;
     uint32_t turns_left;
     bool stopping;
+    bool ends;     /* failed workers are told at once */
+    bool spared;   /* its last worker has failed, and the others went on */
+    uint32_t rank; /* of its first worker */
+    struct wire_worker_end workers[2];
     struct buf spool;
 };
 struct sim_file { /* of a tree that was brought, or made by the job */

@@ -216,14 +216,67 @@ static void write_output(struct attempt *a)
     uint8_t header[WIRE_SPOOL_HEADER];
     if (!a->program.output)
         return;
-    struct wire_spool h = {.len = (uint32_t)strlen(a->program.output), .stream = WIRE_STREAM_OUT, .wall_ms = 1};
+    struct wire_spool h = {
+        .len = (uint32_t)strlen(a->program.output), .rank = a->rank, .stream = WIRE_STREAM_OUT, .wall_ms = 1};
     wire_spool_put(header, &h);
     buf_append(&a->spool, header, sizeof header);
     buf_puts(&a->spool, a->program.output);
 }
 
+static void write_end(struct attempt *a, const struct wire_worker_end *end)
+{
+    uint8_t header[WIRE_SPOOL_HEADER], data[WIRE_END_SIZE];
+    const struct wire_spool h = {WIRE_END_SIZE, end->rank, WIRE_STREAM_END, 1};
+    if (!a->ends)
+        return;
+    wire_spool_put(header, &h);
+    wire_spool_end_put(data, end);
+    buf_append(&a->spool, header, sizeof header);
+    buf_append(&a->spool, data, sizeof data);
+}
+
+static bool spares(const struct wire_run *run, int32_t status)
+{
+    char text[24];
+    snprintf(text, sizeof text, "exit %d", status);
+    for (uint32_t i = 0; i < run->spared.count; i++)
+        if (str_eq(run->spared.items[i], text) || str_eq(run->spared.items[i], "any"))
+            return true;
+    return false;
+}
+
+/* One of several workers fails at the start. */
+static void worker_fails(struct attempt *a, const struct wire_run *run)
+{
+    int32_t status = a->program.worker_status;
+    const struct wire_worker_end end = {run->workers[run->worker_count - 1].rank, WIRE_CAUSE_EXIT, status, mono_ns()};
+    if (!status)
+        return;
+    write_end(a, &end);
+    a->workers[1] = end;
+    a->spared = spares(run, status);
+    if (!a->spared) { /* the node stops the others */
+        a->program = (struct sim_program){.status = status};
+        a->rank = end.rank;
+        a->turns_left = 0;
+    }
+}
+
 static void program_ends(struct attempt *a)
 {
+    struct wire_record *r = &a->record;
+    a->workers[0] = (struct wire_worker_end){a->rank, a->program.status ? WIRE_CAUSE_EXIT : WIRE_CAUSE_NONE,
+                                             a->program.status, mono_ns()};
+    if (a->program.status && !a->program.lost)
+        write_end(a, &a->workers[0]);
+    r->workers = a->workers;
+    r->worker_count = a->spared ? 2 : 1;
+    r->cause_rank = a->rank;
+    if (a->spared && !a->program.lost && !a->program.status) {
+        r->cause_rank = a->workers[1].rank;
+        sim_end_attempt(a, WIRE_STATE_ENDED, WIRE_CAUSE_EXIT, a->workers[1].value);
+        return;
+    }
     if (a->program.lost)
         sim_end_attempt(a, WIRE_STATE_LOST, WIRE_CAUSE_NONE, 0);
     else
@@ -299,7 +352,11 @@ struct attempt *sim_start_attempt(struct peer *p, const struct wire_run *run)
     if (!run->kind) /* files are brought: the controller ends it */
         a->program = (struct sim_program){.endless = true};
     a->turns_left = a->program.turns;
+    a->ends = run->flags & WIRE_RUN_ENDS;
+    a->rank = run->kind ? run->workers[0].rank : 0;
     write_output(a);
+    if (run->kind)
+        worker_fails(a, run);
     return a;
 }
 

@@ -21,6 +21,7 @@ struct sim_program {
     bool lost;          /* its supervisor dies at the end, so there is no outcome */
     int32_t status;     /* exit status */
     const char *output; /* written at the start and in every turn; NULL = none */
+    int32_t worker_status; /* its last worker exits so at the start: the others go on where the RUN spares it */
 };
 
 /* What becomes of a frame that arrived, or of what the node does after it. */
