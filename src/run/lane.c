@@ -283,9 +283,23 @@ static void finished_part_lost(struct lane *lane)
     }
 }
 
+/* Those that ended while the node was away: nobody will say so any more. */
+static void drop_ended_orphans(struct lane *lane)
+{
+    for (size_t i = lane->orphan_count; i-- > 0;) {
+        const struct wire_record *rec = lane_record(lane, lane->orphans[i].attempt);
+        if (rec && rec->state == WIRE_STATE_CLAIMED)
+            continue;
+        if (rec)
+            run_orphan_ended(lane->run, lane, rec);
+        lane->orphans[i] = lane->orphans[--lane->orphan_count];
+    }
+}
+
 void lane_reconcile(struct lane *lane)
 {
     struct run *r = lane->run;
+    drop_ended_orphans(lane);
     for (size_t i = 0; i < lane->record_count; i++) {
         const struct wire_record *rec = &lane->records[i];
         if (rec->state == WIRE_STATE_CLAIMED && !owner_of(lane, rec) && r->options.mode != RUN_LOOK &&
