@@ -129,9 +129,7 @@ bool landing_has(struct landing *p, const struct wire_entry *e)
     if (fd < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
         (uint64_t)st.st_size != k->size || mtime_of(&st) != k->local_mtime_ns)
         return false;
-    if ((st.st_mode & 0777) != mode_here(p, e->mode))
-        fchmodat(fd, name, mode_here(p, e->mode), 0);
-    return true;
+    return (st.st_mode & 0777) == mode_here(p, e->mode) || fchmodat(fd, name, mode_here(p, e->mode), 0) == 0;
 }
 
 /* ---- opening, closing ---- */

@@ -26,8 +26,7 @@ static FORMAT(1, 2) void script(const char *fmt, ...)
     CLEANUP(cleanup_free) char *command = xasprintf("set -e; cd %s; { %s\n} >log 2>&1", dir, text);
     if (system(command) != 0) {
         CLEANUP(cleanup_free) char *show = xasprintf("tail -5 %s/log", dir);
-        (void)system(show);
-        fail_msg("%s", text);
+        fail_msg("%s%s", text, system(show) == 0 ? "" : " (and it left no log)");
     }
 }
 
