@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -969,6 +970,125 @@ static void test_an_end_that_is_lost_spares_nobody(void **state)
     assert_int_equal(f->record.workers[1].value, SIGTERM);
 }
 
+static const char *file_text(struct fixture *f, const char *name)
+{
+    struct buf b = {0};
+    struct error err = ERROR_INIT;
+    if (file_read(arena_printf(f->arena, "%s/%s", f->root, name), 1 << 20, &b, &err) < 0)
+        fail_msg("%s", err.text);
+    const char *ret = arena_strndup(f->arena, b.data ? b.data : "", b.len);
+    buf_free(&b);
+    return ret;
+}
+
+static void test_log_files(void **state)
+{
+    struct fixture *f = *state;
+    f->run.log_dir = arena_printf(f->arena, "%s/logs/run", f->root);
+    f->run.secrets = list_of(f, "TOKEN=s3cret", NULL);
+    worker_add(f, "echo only here: $TOKEN; echo seen >&2; exit 3");
+    worker_add(f, "trap '' TERM; echo both; read x < gone; echo never");
+    f->workers[0].files = WIRE_KEEP_OUT | WIRE_HIDE_OUT;
+    f->workers[1].files = WIRE_KEEP_OUT | WIRE_KEEP_ERR;
+    f->run.grace_ms = 0;
+    fifo_make(f, "gone");
+    start(f);
+    wait_end(f);
+    assert_string_equal(file_text(f, "logs/run/0/stdout.log"), "only here: ***\n");
+    assert_string_equal(output(f, 0, WIRE_STREAM_OUT, NULL), "");
+    assert_string_equal(output(f, 0, WIRE_STREAM_ERR, NULL), "seen\n");
+    assert_non_null(strstr(f->record.tail, "only here: ***"));
+    assert_string_equal(file_text(f, "logs/run/1/stdout.log"), output(f, 1, WIRE_STREAM_OUT, NULL));
+    assert_string_equal(file_text(f, "logs/run/1/stderr.log"), output(f, 1, WIRE_STREAM_ERR, NULL));
+    assert_int_equal(access(arena_printf(f->arena, "%s/logs/run/0/stderr.log", f->root), F_OK), -1);
+}
+
+static void test_log_files_cannot_be_made(void **state)
+{
+    struct fixture *f = *state;
+    f->run.log_dir = text("/dev/null/logs");
+    worker_add(f, "echo it ran");
+    start(f);
+    wait_end(f);
+    assert_int_equal(f->record.cause, WIRE_CAUSE_SETUP);
+    assert_non_null(strstr(f->record.tail, "log files"));
+}
+
+#define WRITE_ERROR "printf '%%s' '%s' >\"$TORCHELASTIC_ERROR_FILE\"; echo last words; exit 1"
+
+static void test_error_file(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *json, *tail;
+    } cases[] = {
+        {"{\"message\": {\"message\": \"ValueError: \\u00e9 \\\"quoted\\\"\\nof s3cret\", "
+         "\"extraInfo\": {\"py_callstack\": \"Traceback\", \"timestamp\": \"1\"}}}",
+         "last words\nrhrun: error file: ValueError: \xc3\xa9 \"quoted\" of ***\n"},
+        {"{\"message\":\"plain\\ud83d\\ude00\\u20ac\"}", "last words\nrhrun: error file: plain??\xe2\x82\xac\n"},
+        {"{\"message\": {\"message\": 3}}", "last words\n"},
+        {"{\"message\": \"cut", "last words\nrhrun: error file: cut\n"},
+        {"no json", "last words\n"},
+        {"", "last words\n"},
+    };
+    for (size_t i = 0; i < 2 * ARRAY_LEN(cases); i++) {
+        run_reset(f);
+        f->run.flags = WIRE_RUN_ERROR_FILES;
+        f->run.secrets = list_of(f, "TOKEN=s3cret", NULL);
+        if (i % 2)
+            f->run.log_dir = arena_printf(f->arena, "%s/logs/%zu", f->root, i);
+        worker_add(f, arena_printf(f->arena, WRITE_ERROR, cases[i / 2].json));
+        start(f);
+        wait_end(f);
+        assert_string_equal(f->record.tail, cases[i / 2].tail);
+    }
+}
+
+static void test_error_file_of_the_first(void **state)
+{
+    struct fixture *f = *state;
+    f->run.flags = WIRE_RUN_ERROR_FILES;
+    fifo_make(f, "go");
+    worker_add(f, "read x < go; echo '{\"message\": \"mine\"}' >$TORCHELASTIC_ERROR_FILE; exit 5");
+    worker_add(f, "trap 'exit 6' TERM; echo '{\"message\": \"not mine\"}' >$TORCHELASTIC_ERROR_FILE; echo x >go; "
+                  "while :; do sleep 0.01; done");
+    start(f);
+    wait_end(f);
+    assert_int_equal(f->record.cause_rank, 0);
+    assert_string_equal(f->record.tail, "rhrun: error file: mine\n");
+}
+
+/* Equal parts of what this process may use, in order; together all of it. */
+static void test_cpu_blocks(void **state)
+{
+    struct fixture *f = *state;
+    cpu_set_t all, seen;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    int count = CPU_COUNT(&all);
+    uint32_t workers = count >= 2 ? 2 : 1;
+    CPU_ZERO(&seen);
+    f->run.flags = WIRE_RUN_CPU_BLOCKS;
+    for (uint32_t i = 0; i < workers; i++)
+        worker_add(f, "sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status");
+    start(f);
+    wait_end(f);
+    for (uint32_t i = 0; i < workers; i++) {
+        const char *p = output(f, i, WIRE_STREAM_OUT, NULL);
+        int mine = 0;
+        while (*p && *p != '\n') {
+            char *end;
+            size_t from = strtoul(p, &end, 10), to = *end == '-' ? strtoul(end + 1, &end, 10) : from;
+            for (size_t k = from; k <= to; k++, mine++) {
+                assert_true(CPU_ISSET(k, &all) && !CPU_ISSET(k, &seen));
+                CPU_SET(k, &seen);
+            }
+            p = end + (*end == ',');
+        }
+        assert_in_range(mine, (uint32_t)count / workers, (uint32_t)count / workers + 1);
+    }
+    assert_true(CPU_EQUAL(&all, &seen));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -1001,6 +1121,11 @@ int main(void)
         CASE(test_lost),
         CASE(test_damaged),
         CASE(test_full_disk),
+        CASE(test_log_files),
+        CASE(test_log_files_cannot_be_made),
+        CASE(test_error_file),
+        CASE(test_error_file_of_the_first),
+        CASE(test_cpu_blocks),
         CASE(test_a_spared_worker_stops_nobody),
         CASE(test_another_end_stops_all),
         CASE(test_an_end_that_is_lost_spares_nobody),
