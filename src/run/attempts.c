@@ -372,8 +372,10 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         e.duration_ms = (record->end_mono_ns - record->start_mono_ns) / 1000000;
     else if (record->end_wall_ms > record->claim_wall_ms)
         e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
-    if (step->sidecar && (e.outcome == OUTCOME_STOPPED || e.outcome == OUTCOME_FAILED) && launch_over(r))
-        e.outcome = OUTCOME_OK; /* all others have ended well: it was to end, however it does */
+    /* It is stopped when all others have ended well, or when the generation fails anyway: what is known of them by now may
+     * be less than what an earlier controller knew. */
+    if (step->sidecar && (e.outcome == OUTCOME_STOPPED || (e.outcome == OUTCOME_FAILED && launch_over(r))))
+        e.outcome = OUTCOME_OK;
     if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED)
         note_cause(r, step, node, record);
     append_finished(r, step, node, &e);

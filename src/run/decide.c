@@ -130,7 +130,10 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step)
         return false;
     /* also where a run has adopted it and then could not go on, for another node's sake */
     const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
-    return !cell || (run && run->status == RUN_INFRA && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key));
+    bool of_last =
+        cell && run && (cell->generation == 0 || cell->generation == run->generation); /* else it was restarted */
+    return !cell ||
+           (of_last && run->status == RUN_INFRA && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key));
 }
 
 /* ---- installations that are looked at again ---- */
