@@ -351,6 +351,16 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     }
 }
 
+/* A sidecar is stopped when all others have ended well, or when the generation fails anyway; and once they have, it is to
+ * end, however it does. */
+static enum outcome outcome_of(struct run *r, const struct plan_step *step, enum outcome outcome)
+{
+    bool failed = outcome == OUTCOME_FAILED || outcome == OUTCOME_UNKNOWN;
+    if (step->sidecar && (outcome == OUTCOME_STOPPED || (failed && launch_over(r))))
+        return OUTCOME_OK;
+    return outcome;
+}
+
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *of_node,
                  bool adopted)
 {
@@ -372,10 +382,7 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         e.duration_ms = (record->end_mono_ns - record->start_mono_ns) / 1000000;
     else if (record->end_wall_ms > record->claim_wall_ms)
         e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
-    /* It is stopped when all others have ended well, or when the generation fails anyway: what is known of them by now may
-     * be less than what an earlier controller knew. */
-    if (step->sidecar && (e.outcome == OUTCOME_STOPPED || (e.outcome == OUTCOME_FAILED && launch_over(r))))
-        e.outcome = OUTCOME_OK;
+    e.outcome = outcome_of(r, step, e.outcome);
     if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED)
         note_cause(r, step, node, record);
     append_finished(r, step, node, &e);
@@ -384,6 +391,7 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
 
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why)
 {
+    outcome = outcome_of(r, step, outcome);
     struct event e = {.outcome = outcome, .reason = why, .tail = why};
     if (outcome == OUTCOME_UNKNOWN && !r->result.has_cause) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
