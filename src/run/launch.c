@@ -20,9 +20,11 @@ uint32_t launch_grace_ms(const struct run *r, uint32_t least)
 {
     const struct spec_text *timeout = spec_flag_value(&r->plan->spec->distributed, "shutdown_timeout");
     uint32_t seconds = 0;
-    if (!timeout || !parse_u32(timeout->text, &seconds) || seconds * 1000 + STOP_GRACE_MS < least)
+    if (!timeout || !parse_u32(timeout->text, &seconds))
         return least;
-    return seconds * 1000 + STOP_GRACE_MS;
+    if (r->plan->spec->distributed.launcher == LAUNCHER_NATIVE)
+        return seconds * 1000; /* its workers are ours */
+    return seconds * 1000 + STOP_GRACE_MS < least ? least : seconds * 1000 + STOP_GRACE_MS;
 }
 
 /* ---- generations ---- */
@@ -93,7 +95,7 @@ static void start_generation(struct run *r)
 bool launch_complete(struct run *r)
 {
     const struct plan_step *epilog = phase_step(r, PHASE_EPILOG);
-    return launch_over(r) && (!epilog || step_all_done(r, epilog)) && outputs_complete(r);
+    return launch_over(r) && parts_ended(r) && (!epilog || step_all_done(r, epilog)) && outputs_complete(r);
 }
 
 static void finish_launch(struct run *r, bool good);
@@ -274,18 +276,32 @@ const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
     return ret;
 }
 
+/* What failed, and what its error file says: the agent has noted that at the end of the tail. */
+static void cause_words(const struct run *r, char *ret, size_t size)
+{
+    static const char note[] = "rhrun: " WIRE_ERROR_NOTE;
+    const struct run_result *res = &r->result;
+    const char *line = NULL;
+    run_cause_text(r->cause_outcome, res->cause, res->cause_value, ret, size);
+    if (r->cause_words)
+        snprintf(ret, size, "%s", r->cause_words);
+    for (const char *p = res->cause_tail; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
+        line = p;
+    size_t len = strlen(ret);
+    if (line && str_starts(line, note))
+        snprintf(ret + len, size - len, ": %.*s", (int)strcspn(line + strlen(note), "\n"), line + strlen(note));
+}
+
 void launch_failure_text(struct run *r)
 {
     struct run_result *res = &r->result;
-    char what[160], worker[80];
+    char what[480], worker[80];
     if (!res->has_cause) {
         error_set(&res->error, ERROR_JOB, "the job failed");
         return;
     }
-    run_cause_text(r->cause_outcome, res->cause, res->cause_value, what, sizeof what);
+    cause_words(r, what, sizeof what);
     uint64_t timeout_ms = cause_timeout_ms(r);
-    if (r->cause_words)
-        snprintf(what, sizeof what, "%s", r->cause_words);
     if (r->cause_outcome == OUTCOME_TIMED_OUT && timeout_ms)
         snprintf(what, sizeof what, "timed out after %.1f s", (double)timeout_ms / 1000);
     if (res->cause_has_rank)
@@ -319,10 +335,8 @@ static void finish_launch(struct run *r, bool good)
 char *launch_cause(const struct run *r)
 {
     const struct run_result *res = &r->result;
-    char what[160], worker[80];
-    run_cause_text(r->cause_outcome, res->cause, res->cause_value, what, sizeof what);
-    if (r->cause_words)
-        snprintf(what, sizeof what, "%s", r->cause_words);
+    char what[480], worker[80];
+    cause_words(r, what, sizeof what);
     if (res->cause_has_rank)
         return xasprintf("%s on node \"%s\": %s", launch_worker_words(r, res->cause_rank, worker, sizeof worker),
                          res->cause_node, what);

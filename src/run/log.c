@@ -9,13 +9,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* local_ranks_filter: what it leaves out is in the log all the same. */
+static bool is_shown(const struct run_log *log, const struct watch_line *line)
+{
+    const struct plan *plan = log->run->plan;
+    const struct spec_distributed *d = &plan->spec->distributed;
+    const struct spec_text *filter = spec_flag_value(d, "local_ranks_filter");
+    if (!filter || d->launcher != LAUNCHER_NATIVE || log->step->kind->phase != PHASE_LAUNCH || !plan->ranks ||
+        line->rank >= plan->worker_count || line->stream == WIRE_STREAM_NOTE)
+        return true;
+    for (const char *p = filter->text; *p; p += strcspn(p, ","), p += *p == ',')
+        if (strtoul(p, NULL, 10) == plan->ranks[line->rank].local_rank)
+            return true;
+    return false;
+}
+
 static void on_line(void *arg, const struct watch_line *line)
 {
     struct run_log *log = arg;
     struct run *r = log->run;
     struct run_line out = {log->step, log->node, node_name(r->lanes[log->node].node), line};
     rules_line(r, log->step, log->node, line);
-    if (r->options.observer.line && !log->quiet)
+    if (r->options.observer.line && !log->quiet && is_shown(log, line))
         r->options.observer.line(r->options.observer.arg, &out);
 }
 
