@@ -14,6 +14,7 @@ struct regex {
     pcre2_match_context *context;
     pcre2_match_data *data;
     pcre2_jit_stack *stack;
+    bool jit; /* false: interpreted */
 };
 
 struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *ret)
@@ -33,7 +34,9 @@ struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *
     }
     struct regex *re = xcalloc(1, sizeof *re);
     re->code = compiled;
-    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
+    size_t jit_size = 0;
+    re->jit = pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE) == 0 &&
+              pcre2_pattern_info(compiled, PCRE2_INFO_JITSIZE, &jit_size) == 0 && jit_size > 0;
     re->data = pcre2_match_data_create_from_pattern(compiled, NULL);
     re->context = pcre2_match_context_create(NULL);
     re->stack = pcre2_jit_stack_create(STACK_MIN, STACK_MAX, NULL);
@@ -63,7 +66,9 @@ int regex_group(const struct regex *re, const char *name)
 
 enum regex_result regex_match(struct regex *re, const char *text, size_t len)
 {
-    int rc = pcre2_match(re->code, (PCRE2_SPTR)text, len, 0, 0, re->data, re->context);
+    /* right into the compiled code: nothing that pcre2_match looks at before could be wrong here */
+    int rc = re->jit ? pcre2_jit_match(re->code, (PCRE2_SPTR)text, len, 0, 0, re->data, re->context)
+                     : pcre2_match(re->code, (PCRE2_SPTR)text, len, 0, 0, re->data, re->context);
     if (rc >= 0)
         return REGEX_YES;
     return rc == PCRE2_ERROR_NOMATCH ? REGEX_NO : REGEX_LIMIT;

@@ -147,6 +147,7 @@ struct progress {
     uint64_t serial;   /* number of this stream's last line among all lines, from 1 */
     uint64_t wall_ms;
     struct buf text;
+    struct buf prefix; /* of its lines, once made */
 };
 struct progress_table {
     struct progress **items; /* by step, rank, node, stream */

@@ -46,6 +46,7 @@ void progress_clear(struct progress_table *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         buf_free(&t->items[i]->text);
+        buf_free(&t->items[i]->prefix);
         free(t->items[i]);
     }
     free(t->items);

@@ -151,7 +151,17 @@ void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker,
     buf_puts(b, color ? "\033[0m " : " ");
 }
 
-static void put_line(struct cli_printer *p, const struct run_line *line)
+static void put_json(struct cli_printer *p, const struct run_line *line)
+{
+    const struct cli_worker worker = cli_worker_of(p->plan, line->step, line->line->rank);
+    struct buf b = {0};
+    cli_json_output(&b, p->run_id, line->step->name, NULL, line->node, &worker, line->line);
+    out_put(p->out, 1, b.data, b.len);
+    buf_free(&b);
+}
+
+/* There are many lines: the prefix is made once for each stream, and nothing is copied but into the output. */
+static void put_line(struct cli_printer *p, struct progress *s, const struct run_line *line)
 {
     const struct watch_line *text = line->line;
     bool launch = line->step->kind->phase == PHASE_LAUNCH;
@@ -159,31 +169,33 @@ static void put_line(struct cli_printer *p, const struct run_line *line)
     int fd = text->stream != WIRE_STREAM_OUT || !launch ? 2 : 1;
     bool bare = launch && !note && (!p->plan->spec->distributed.present || p->c->given[OPT_NO_PREFIX]);
     bool alone = bare && p->plan->worker_count <= 1;
-    const struct cli_worker worker = cli_worker_of(p->plan, line->step, text->rank);
-    struct buf b = {0};
     if (p->kind == PRINTER_JSON) {
-        cli_json_output(&b, p->run_id, line->step->name, NULL, line->node, &worker, text);
-        out_put(p->out, 1, b.data, b.len);
+        put_json(p, line);
+        return;
+    }
+    if (!bare && !s->prefix.len) {
+        const struct cli_worker worker = cli_worker_of(p->plan, line->step, text->rank);
+        cli_line_prefix(&s->prefix, fd == 1 ? p->c->color_out : p->c->color_err, &worker, line->step->name,
+                        line->node_name, text->rank);
+    }
+    if (p->live && isatty(fd)) {
+        struct buf b = {0};
+        if (!bare)
+            buf_append(&b, s->prefix.data, s->prefix.len);
+        text_for_screen(&b, text->text, text->len, p->c->color_err);
+        buf_putc(&b, '\n');
+        live_above(p->live, b.data, b.len);
         buf_free(&b);
         return;
     }
     if (!bare)
-        cli_line_prefix(&b, fd == 1 ? p->c->color_out : p->c->color_err, &worker, line->step->name, line->node_name,
-                        text->rank);
-    bool above = p->live && isatty(fd);
-    if (above)
-        text_for_screen(&b, text->text, text->len, p->c->color_err);
-    else
-        buf_append(&b, text->text, text->len);
-    if (!text->open || !alone || above)
-        buf_putc(&b, '\n');
-    if (above)
-        live_above(p->live, b.data, b.len);
-    else if (!text->open || !alone)
-        out_put(p->out, fd, b.data, b.len);
-    else
-        out_put_open(p->out, fd, b.data, b.len);
-    buf_free(&b);
+        out_put(p->out, fd, s->prefix.data, s->prefix.len);
+    if (text->open && alone) {
+        out_put_open(p->out, fd, text->text, text->len);
+        return;
+    }
+    out_put(p->out, fd, text->text, text->len);
+    out_put(p->out, fd, "\n", 1);
 }
 
 /* The held-back line of a stream. */
@@ -194,7 +206,7 @@ static void put_progress(struct cli_printer *p, struct progress *s, uint64_t now
     struct run_line line = {s->step, s->node, s->node_name, &text};
     s->waits = false;
     s->shown_ms = now;
-    put_line(p, &line);
+    put_line(p, s, &line);
 }
 
 static void on_progress_timer(void *arg)
@@ -265,7 +277,7 @@ static void on_line(void *arg, const struct run_line *line)
         return;
     }
     s->active = s->waits = false;
-    put_line(p, line);
+    put_line(p, s, line);
 }
 
 bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const char *node_name, uint32_t rank)

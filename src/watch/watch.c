@@ -73,6 +73,15 @@ static void emit_partial(struct watch *w, struct partial *p, bool returned, bool
     buf_clear(&p->text);
 }
 
+/* Up to its end, a line end or a carriage return. */
+static size_t line_length(const char *data, size_t len)
+{
+    const char *newline = memchr(data, '\n', len);
+    size_t n = newline ? (size_t)(newline - data) : len;
+    const char *returned = memchr(data, '\r', n);
+    return returned ? (size_t)(returned - data) : n;
+}
+
 static void feed_text(struct watch *w, struct partial *p, const char *data, size_t len)
 {
     while (len > 0) {
@@ -86,9 +95,7 @@ static void feed_text(struct watch *w, struct partial *p, const char *data, size
                 continue;
             }
         }
-        size_t n = 0, room = WATCH_LINE_MAX - p->text.len;
-        while (n < len && n < room && data[n] != '\n' && data[n] != '\r')
-            n++;
+        size_t room = WATCH_LINE_MAX - p->text.len, n = line_length(data, len < room ? len : room);
         if (n == room && n < len && data[n] != '\n' &&
             data[n] != '\r') { /* so that cuts of the input make no difference */
             buf_append(&p->text, data, n);
