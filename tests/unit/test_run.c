@@ -105,6 +105,28 @@ static void test_resume_keeps_flags(void **unused)
     sim_job_destroy(job);
 }
 
+static bool deps_started(struct sim_job *job)
+{
+    return sim_started(job->net, 0, "setup:deps") == 1;
+}
+
+/* What an earlier run left is being stopped, and ends while its node is away: nobody waits for its end. */
+static void test_leftover_ends_unheard(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin(1);
+    play_does(&play, 0, "setup:deps", 1, PROGRAM(.endless = true));
+    assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+    assert_true(sim_job_turns(job, deps_started));
+    sim_job_kill(job, 0);
+    job->setup[0].run.text = "make other";
+    play_trap(&play, 0, WIRE_SIGNAL, NULL, 0, SIM_DROP_AFTER);
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_said(job, "stopping an attempt of \"setup:deps\"");
+    assert_int_equal(sim_started(job->net, 0, "setup:deps"), 2);
+    sim_job_destroy(job);
+}
+
 /* ---- contradictions: journal and ledger must agree ---- */
 
 static void test_contradictions(void **unused)
@@ -440,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_plain_success),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_resume_keeps_flags),
+        cmocka_unit_test(test_leftover_ends_unheard),
         cmocka_unit_test(test_contradictions),
         cmocka_unit_test(test_reboot_between_runs),
         cmocka_unit_test(test_reboot_before_the_barrier),
