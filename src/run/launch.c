@@ -380,11 +380,11 @@ static void generation_ended(struct run *r)
         finish_launch(r, false);
         return;
     }
-    CLEANUP(cleanup_free) char *reason = (char *)(uintptr_t)e.reason;
     r->restarts++;
     r->own_restarts += e.uncounted;
     r->stage = STAGE_RESTARTING;
     run_append(r, &e, NULL, NULL); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
+    free((char *)(uintptr_t)e.reason);
     if (e.backoff_ms)
         pause(r, e.backoff_ms);
     else

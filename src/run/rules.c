@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_MAX = 400, CANDIDATES_MAX = 1000, NO_RULE = UINT32_MAX };
+enum { LINE_MAX = 400, CANDIDATES_MAX = 1000 };
+#define NO_RULE UINT32_MAX
 
 struct rank_of { /* a worker by node and number: launchers have no number */
     uint32_t node, rank;

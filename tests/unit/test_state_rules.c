@@ -13,7 +13,7 @@
 #define SIGNAL(...) .signals = NUMBERS(signal_count, __VA_ARGS__)
 #define PATTERN .pattern = {.text = "x"}
 #define ANY_ROLE .role = SPEC_NO_ROLE
-enum { DEFAULT = UINT32_MAX };
+#define DEFAULT UINT32_MAX
 
 static const struct spec_rule rules[] = {
     {.id = "a", ANY_ROLE, STATUS(3, 4), .action = RULE_FAIL},
