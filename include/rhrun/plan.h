@@ -170,6 +170,8 @@ int plan_bind_ranks(struct plan *plan, const struct plan_facts *facts, struct ar
 
 /* The role of a worker by its number, and its number in the role: "default" where there are no roles. */
 const char *plan_role_of(const struct plan *plan, uint32_t worker, uint32_t *ret_role_rank);
+/* NULL: the role has no workers there. */
+const struct plan_place *plan_place_of(const struct plan *plan, uint32_t role, uint32_t node);
 
 /* ---- for step kinds, while planning ---- */
 struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind, const char *name, const char *title);

@@ -25,6 +25,21 @@ void ranks_of_roles_place(struct plan *plan, struct arena *arena)
     }
 }
 
+const struct plan_place *plan_place_of(const struct plan *plan, uint32_t role, uint32_t node)
+{
+    uint32_t low = 0, high = plan->place_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const struct plan_place *p = &plan->places[middle];
+        if (p->role < role || (p->role == role && p->node < node))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct plan_place *found = &plan->places[low];
+    return low < plan->place_count && found->role == role && found->node == node ? found : NULL;
+}
+
 static int count_of(const struct plan *plan, const struct spec_place *p, const struct plan_facts *facts, uint32_t *ret,
                     struct error *err)
 {
@@ -104,6 +119,8 @@ static void number_role(struct plan *plan, uint32_t role, uint32_t worker, uint3
     r->rank = rank;
     for (uint32_t i = 0, role_rank = 0; i < plan->place_count; i++) {
         struct plan_place *p = &plan->places[i];
+        if (p->role > role)
+            break;
         if (p->role != role)
             continue;
         p->worker = worker + role_rank;

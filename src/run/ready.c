@@ -48,11 +48,9 @@ static struct ready *ready_of(struct run *r, const struct plan_step *step, uint3
         return t->ready;
     struct ready *ready = xcalloc(1, sizeof *ready);
     *ready = (struct ready){.run = r, .step = step, .node = node};
-    for (uint32_t i = 0; i < r->plan->place_count; i++)
-        if (r->plan->places[i].role == step->watch->role && r->plan->places[i].node == node) {
-            ready->first = r->plan->places[i].worker;
-            ready->count = ready->left = r->plan->places[i].count;
-        }
+    const struct plan_place *place = plan_place_of(r->plan, step->watch->role, node);
+    ready->first = place ? place->worker : 0;
+    ready->count = ready->left = place ? place->count : 0;
     ready->seen = xcalloc((size_t)ready->count + 1, sizeof *ready->seen);
     ready->pattern = pcre2_compile((PCRE2_SPTR)step->watch->pattern, PCRE2_ZERO_TERMINATED,
                                    PCRE2_UTF | PCRE2_MATCH_INVALID_UTF, &code, &at, NULL);

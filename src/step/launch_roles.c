@@ -351,14 +351,6 @@ static int make_worker(const struct launch *l, const struct plan_place *p, uint3
 
 /* ---- building: the message ---- */
 
-static bool has_role(const struct step_part *part, uint32_t role)
-{
-    for (size_t i = 0; i < part->count; i++)
-        if (part->roles[i] == role)
-            return true;
-    return false;
-}
-
 /* Folders of log files are named by local ranks: workers without ranks come behind those that have some, and a role that
  * starts by itself has a folder of its own. */
 static int set_files(const struct launch *l, const struct plan_step *step, const struct step_part *part,
@@ -384,9 +376,10 @@ int launch_build_roles(struct launch *l, const struct plan_step *step, struct st
     uint32_t count = 0;
     if (!plan->ranks_known || !l->bind->master_address)
         return error_set(err, ERROR_INTERNAL, "the rank table or the master's address is not known");
-    for (uint32_t i = 0; i < plan->place_count; i++)
-        if (plan->places[i].node == l->bind->node && has_role(part, plan->places[i].role))
-            count += plan->places[i].count;
+    for (size_t i = 0; i < part->count; i++) {
+        const struct plan_place *p = plan_place_of(plan, part->roles[i], l->bind->node);
+        count += p ? p->count : 0;
+    }
     launch_set_defaults(l, env, plan->nproc[l->bind->node] > count ? plan->nproc[l->bind->node] : count);
     launch_set_number(env, "RHRUN_NODE_RANK", l->bind->node);
     launch_set_addresses(l, env);
@@ -395,13 +388,11 @@ int launch_build_roles(struct launch *l, const struct plan_step *step, struct st
     unset_inherited(l);
     l->run->env = env->list;
     l->run->workers = arena_array(l->arena, (size_t)count + 1, sizeof *l->run->workers);
-    for (uint32_t i = 0; i < plan->place_count; i++) {
-        const struct plan_place *p = &plan->places[i];
-        if (p->node != l->bind->node || !has_role(part, p->role))
-            continue;
-        l->role = &plan->spec->roles[p->role];
+    for (size_t i = 0; i < part->count; i++) {
+        const struct plan_place *p = plan_place_of(plan, part->roles[i], l->bind->node);
+        l->role = &plan->spec->roles[part->roles[i]];
         l->entry = &l->role->entrypoint;
-        for (uint32_t k = 0; k < p->count; k++)
+        for (uint32_t k = 0; p && k < p->count; k++)
             if (make_worker(l, p, k, env, &l->run->workers[l->run->worker_count++], err) < 0)
                 return -1;
     }
