@@ -87,7 +87,8 @@ struct event {
     uint32_t attempt_count;
     /* STARTED, RESTART, REISSUE, RULE: number of the launch generation, 1-based; 0 = no launch */
     uint32_t generation;
-    const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port"}, for RUNs that are sent again */
+    const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port", "roles": [{"name", "first", "count", "master_port"}]}, for
+                              RUNs that are sent again, and for who reads logs: which worker is of which role */
     /* FINISHED */
     const char *scope, *step, *attempt, *key, *inputs;
     enum outcome outcome;
