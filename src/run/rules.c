@@ -322,7 +322,7 @@ static void take_verdict(struct rules *x)
 void rules_resume(struct run *r)
 {
     struct rules *x = r->rules;
-    if (!x)
+    if (!x || x->active)
         return;
     const struct state_run *run = state_run_find(r->state, r->id);
     begin(x);
@@ -488,6 +488,8 @@ struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint
     struct wire_record ret = *record;
     const struct wire_worker_end *first = NULL;
     bool any = false;
+    if (x && step->kind->ranked && !x->active && r->generation > 0)
+        rules_resume(r); /* it ended before this controller knew the whole of the launch */
     if (x && step->kind->ranked)
         metrics_flush(x->metrics);
     if (!x || x->ignored_count == 0 || !step->kind->ranked || record->state != WIRE_STATE_ENDED || record->timed_out ||

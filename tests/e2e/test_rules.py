@@ -75,6 +75,18 @@ entrypoint:
     assert "ignore, since rank 1" in r.err
 
 
+def test_one_plain_process(rhrun, job, box):
+    r = rhrun(job("""
+name: p
+failure_rules:
+  - {match: {exit_status: 3}, action: restart, times: 1}
+  - {match: {exit_status: 4}, action: ignore}
+entrypoint: {run: 'echo x >> $HOME/lines; exit $((2 + $(wc -l < $HOME/lines)))'}
+""")).ok()
+    assert box.lines() == ["x"] * 2
+    assert 'restart, since node "local": exit status 3' in r.err and 'ignore, since node "local": exit status 4' in r.err
+
+
 def test_a_budget_then_the_next_rule(rhrun, job, box):
     r = rhrun(job("name: b\n" + GRID % 0 + """
 failure_rules:

@@ -26,7 +26,8 @@ static struct sim_job *begin(const struct spec_rule *rules, size_t count, uint32
     job->spec.distributed.nproc.count = 2;
     job->spec.distributed.max_restarts = max_restarts;
     job->spec.rules = arena_array(job->arena, count + 1, sizeof *rules);
-    memcpy(job->spec.rules, rules, count * sizeof *rules);
+    if (count > 0)
+        memcpy(job->spec.rules, rules, count * sizeof *rules);
     job->spec.rule_count = count;
     for (size_t i = 0; i < count; i++)
         job->spec.rules[i].text = arena_printf(job->arena, "rule %zu", i + 1);
@@ -286,7 +287,7 @@ static void test_killed_about_the_verdict(void **unused)
         play_does(&play, 1, "launch", 0, PROGRAM(.endless = true, .output = "CUDA error\n"));
         assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
         assert_true(sim_job_turns(job, line_shown));
-        for (uint64_t i = 0; i < random; i++)
+        for (uint64_t i = 0; i < random && sim_started(job->net, 1, "launch") < 2; i++) /* then nothing happens */
             loop_turn(job->loop, true);
         sim_job_kill(job, random);
         assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
@@ -328,6 +329,30 @@ static void test_killed_after_an_ignored_worker(void **unused)
     sim_job_destroy(job);
 }
 
+static bool all_live(struct sim_job *job)
+{
+    return sim_live(job->net) == 2;
+}
+
+/* All have ended when the next controller comes: which end was ignored is read in the log, or in the journal. */
+static void test_ended_without_a_controller(void **unused)
+{
+    (void)unused;
+    for (uint64_t told = 0; told < 2; told++) {
+        struct sim_job *job = begin(ignore_three, 1, 0);
+        play_does(&play, ANY, "launch", 0, PROGRAM(.endless = true, .worker_status = 3));
+        assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+        assert_true(sim_job_turns(job, told ? ignored : all_live));
+        sim_job_kill(job, told);
+        sim_end(job->net, 0, "launch", 0);
+        sim_end(job->net, 1, "launch", 0);
+        assert_int_equal(sim_job_run(job, 0), 0);
+        assert_int_equal(launches(job), 1);
+        assert_int_equal(sim_job_events(job, EVENT_RULE), 2);
+        sim_job_destroy(job);
+    }
+}
+
 static void cut_at_restart(struct sim_job *job, const struct event *e)
 {
     if (e->type == EVENT_RESTART)
@@ -355,11 +380,6 @@ static void test_killed_within_a_backoff(void **unused)
 }
 
 /* ---- lost nodes ---- */
-
-static bool all_live(struct sim_job *job)
-{
-    return sim_live(job->net) == 2;
-}
 
 static bool one_live(struct sim_job *job)
 {
@@ -451,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_killed_once_the_rule_counted),
         cmocka_unit_test(test_killed_about_the_verdict),
         cmocka_unit_test(test_killed_after_an_ignored_worker),
+        cmocka_unit_test(test_ended_without_a_controller),
         cmocka_unit_test(test_killed_within_a_backoff),
         cmocka_unit_test(test_a_lost_node_is_waited_for),
         cmocka_unit_test(test_a_lost_node_fails_the_job),
