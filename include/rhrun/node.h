@@ -42,6 +42,7 @@ struct node_callbacks {
     void (*entries)(void *arg, struct node *n, const struct wire_entries *e);
     void (*file_data)(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,
                       const uint8_t *data, uint32_t len);
+    void (*probed)(void *arg, struct node *n, uint64_t token, uint32_t errnum);
     void (*drained)(void *arg, struct node *n); /* node_room says yes again; also inside a request of the owner's: it is to
                                                    go on in a later turn */
 };
@@ -80,6 +81,13 @@ void node_signal(struct node *n, const char *attempt, enum wire_signal signal, u
 void node_ping(struct node *n, uint64_t token); /* token > 0; answered through `ponged` */
 void node_settle(struct node *n, uint64_t token);
 void node_forget(struct node *n, const struct wire_strings *attempts);
+struct node_endpoint {
+    uint8_t address[16];
+    uint32_t len; /* 4 or 16; 0 = none */
+    uint32_t port;
+};
+void node_probe(struct node *n, uint64_t token, enum wire_probe what, const struct node_endpoint *to,
+                uint32_t timeout_ms); /* answered through `probed` */
 /* Transfers. Frames with data are held together until there are 64 KiB of them, node_flush is called, or another request is
  * made, so that a thousand small files are no thousand packets. A sender asks node_room before each, and goes on in
  * `drained` when it says no. */

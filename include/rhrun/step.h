@@ -94,6 +94,11 @@ extern const struct step_kind *const step_kinds[];
 const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struct arena *arena);
 /* The addresses of a role's nodes: RHRUN_ROLE_NAME_ADDRS; likewise. */
 const char *step_role_addrs(const struct plan *plan, uint32_t role, const struct step_node *nodes, struct arena *arena);
+/* Where the metadata of a Python package may be on a node: node paths with wildcards, of which the first that is there
+ * counts. 0 when rhrun does not know which Python the job has (conda). */
+enum { STEP_PATTERNS_MAX = 5 };
+size_t step_package_patterns(const struct plan *plan, const struct step_bind *bind, const char *package,
+                             struct arena *arena, const char *ret[STEP_PATTERNS_MAX]);
 /* kind->build of the step: everything of the RUN message but attempt and key, which the caller puts in. The message and
  * its strings are in the arena, or belong to the plan, the spec or the secrets. A launch needs plan->ranks_known. -1
  * (ERROR_SPEC) when an expression cannot be expanded, with the step's name and the place; (ERROR_INTERNAL) when the bind

@@ -61,6 +61,7 @@ enum wire_type {
     WIRE_SYNC_END,  /* string attempt: all is sent. EXIT follows */
     WIRE_GLOB,      /* u64 token, string pattern: which files are there? ENTRIES follow */
     WIRE_GET,       /* u64 token, string path, u64 offset, u64 size, u64 mtime_ns: DATA follows, as of ENTRIES */
+    WIRE_PROBE,     /* u64 token, u8 wire_probe, bytes address (4 or 16), u32 port, u32 timeout_ms */
     /* agent to controller */
     WIRE_HELLO_OK = 64, /* struct wire_facts */
     WIRE_HELD,          /* string owner_name, string reason ("connection" or the live attempt's slot), u64 epoch */
@@ -79,7 +80,15 @@ enum wire_type {
     WIRE_ENTRIES,       /* struct wire_entries; several frames, the last one says so */
     WIRE_DATA,          /* u64 token, u64 offset, u8 last, string error, bytes: consecutive; the file is complete with
                            last = 1 and error "" ("changed": it is not the one of ENTRIES any more) */
+    WIRE_PROBED,        /* u64 token, u32 errno, 0 = it went well */
 };
+
+enum wire_probe {
+    WIRE_PROBE_END = 0,     /* listens no more */
+    WIRE_PROBE_LISTEN = 1,  /* on the port, at any address, instead of what it listened on */
+    WIRE_PROBE_CONNECT = 2, /* within timeout_ms; no other request is answered meanwhile */
+};
+enum { WIRE_PROBE_MAX_MS = 10000 };
 
 enum wire_signal { WIRE_STOP = 1 /* TERM, grace, KILL */, WIRE_KILL = 2 /* at once */ };
 
@@ -117,6 +126,7 @@ struct wire_facts {
     char *python;             /* absolute path of python3 or "" */
     char *python_version;     /* "3.11" as far as it is known without running it, or "" */
     char *gpus;               /* models, one a line; "" = none */
+    char *gpu_driver;         /* the line that NVIDIA's driver says of itself, or "" */
     char *address;            /* the address that the caller reached (SSH_CONNECTION), or "" */
     uint32_t cpus, gpu_count;
     uint64_t memory_bytes, disk_free_bytes;

@@ -303,6 +303,7 @@ void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *f)
     f->shell = find_shell(arena);
     f->python = find_program("python3", arena);
     f->python_version = python_version(f->python, arena);
+    f->gpu_driver = facts_line("/proc/driver/nvidia/version", arena);
     f->address = reached_address(arena);
     read_user(arena, f);
     read_size(f);

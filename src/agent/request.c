@@ -330,6 +330,8 @@ bool server_request(struct server *s, enum wire_type type, struct wire_in *in, s
     case WIRE_GLOB:
     case WIRE_GET:
         return fetch_request(s, type, in);
+    case WIRE_PROBE:
+        return probe_request(s, in);
     case WIRE_HELLO:
     case WIRE_HELLO_OK:
     case WIRE_HELD:
@@ -347,6 +349,7 @@ bool server_request(struct server *s, enum wire_type type, struct wire_in *in, s
     case WIRE_SYNC_STATE:
     case WIRE_ENTRIES:
     case WIRE_DATA:
+    case WIRE_PROBED:
         break;
     }
     return false;

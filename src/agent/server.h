@@ -78,6 +78,7 @@ struct server {
     struct settle settle;
     struct sync sync;
     struct fetch fetch;
+    int probe_fd; /* listens; 0 = none */
     struct live *live;
     size_t live_count, live_cap;
     bool live_known;   /* the ledger was searched for them, and for: */
@@ -133,6 +134,9 @@ struct glob *glob_open(const struct ledger *l, uint64_t token, const char *patte
                        struct error *err);
 bool glob_step(struct glob *g, struct buf *out); /* some more, as an ENTRIES frame if there is any; true: the last */
 void glob_close(struct glob *g);
+
+/* ---- probe.c ---- */
+bool probe_request(struct server *s, struct wire_in *in);
 
 /* ---- settle.c ---- */
 void server_settle(struct server *s, uint64_t token);

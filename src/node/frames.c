@@ -77,6 +77,20 @@ void node_forget(struct node *n, const struct wire_strings *attempts)
     node_send(n, &b);
 }
 
+void node_probe(struct node *n, uint64_t token, enum wire_probe what, const struct node_endpoint *to,
+                uint32_t timeout_ms)
+{
+    struct buf b = {0};
+    size_t at = wire_begin(&b, WIRE_PROBE);
+    wire_put_u64(&b, token);
+    wire_put_u8(&b, (uint8_t)what);
+    wire_put_bytes(&b, to->address, to->len);
+    wire_put_u32(&b, to->port);
+    wire_put_u32(&b, timeout_ms);
+    wire_end(&b, at);
+    node_send(n, &b);
+}
+
 /* ---- answers ---- */
 
 static bool on_hello_ok(struct node *n, struct wire_in *in, struct error *err)
@@ -158,6 +172,12 @@ static bool on_token(struct node *n, struct wire_in *in, enum wire_type type)
         if (!wire_in_done(in))
             return false;
         n->callbacks.checked(n->arg, n, token, exists, count);
+    } else if (type == WIRE_PROBED) {
+        uint32_t errnum = wire_get_u32(in);
+        if (!wire_in_done(in))
+            return false;
+        if (n->callbacks.probed)
+            n->callbacks.probed(n->arg, n, token, errnum);
     } else { /* PONG */
         wire_get_u64(in);
         wire_get_u64(in);
@@ -214,6 +234,7 @@ static bool handle(struct node *n, enum wire_type type, struct wire_in *in, stru
     case WIRE_SETTLED:
     case WIRE_CHECKED:
     case WIRE_PONG:
+    case WIRE_PROBED:
         return !greeting && on_token(n, in, type);
     case WIRE_STARTED:
     case WIRE_BUSY:
@@ -248,6 +269,7 @@ static bool handle(struct node *n, enum wire_type type, struct wire_in *in, stru
     case WIRE_SYNC_END:
     case WIRE_GLOB:
     case WIRE_GET:
+    case WIRE_PROBE:
         break;
     }
     return false;

@@ -85,7 +85,7 @@ struct lane {
     struct error error;
 };
 
-enum stage { STAGE_SETUP, STAGE_RESTARTING, STAGE_AGAIN /* the barrier, for another generation */, STAGE_PORT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_OUTPUTS, STAGE_CLOSING, STAGE_CLOSED };
+enum stage { STAGE_SETUP, STAGE_RESTARTING, STAGE_AGAIN /* the barrier, for another generation */, STAGE_PORT, STAGE_PREFLIGHT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_OUTPUTS, STAGE_CLOSING, STAGE_CLOSED };
 
 struct run {
     struct loop *loop;
@@ -127,6 +127,7 @@ struct run {
     uint32_t master_port;
     uint32_t next_port;     /* asked for while a failed generation is being stopped; 0 = not known */
     const char *master_addr;
+    struct preflight *preflight; /* see preflight.c */
     uint32_t *role_ports;      /* of roles with a world of their own; 0 = not known */
     const char **role_addrs;   /* heap; NULL = to be made */
     const char *cause_words;   /* of the first cause, where no record tells it; else NULL */
@@ -283,6 +284,15 @@ const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
 void run_on_pause(void *arg);
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
 void launch_failure_text(struct run *r);    /* result.error from the first cause */
+void launch_ask_port(struct run *r);        /* another one: this one is taken */
+void launch_go_on(struct run *r);           /* nothing keeps the launch back */
+/* preflight.c */
+bool preflight_begin(struct run *r); /* asks the nodes; false: there is nothing to ask before this launch */
+void preflight_lost(struct run *r);  /* a connection was */
+void preflight_again(struct run *r); /* all nodes are there: what was lost is asked again */
+void preflight_probed(struct lane *lane, uint64_t token, uint32_t errnum);
+bool preflight_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
+void preflight_free(struct run *r);
 /* log.c */
 struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt);
 void log_close(struct run_log *log); /* takes NULL */

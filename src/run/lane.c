@@ -309,7 +309,7 @@ void lane_reconcile(struct lane *lane)
         }
     }
     /* before any step goes on: it may build on one that is in doubt */
-    if (lane->state != LANE_LISTED && r->stage > STAGE_PORT)
+    if (lane->state != LANE_LISTED && r->stage > STAGE_PREFLIGHT)
         lane->doubtful = true;
     else if (lane->state != LANE_LISTED)
         lane_doubt(lane);
@@ -397,6 +397,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
     lane->error = *err;
     transfer_stop(lane);
     fetch_stop(lane, NULL);
+    preflight_lost(lane->run);
     if (lane->away && !loop_timer_active(lane->away))
         loop_timer_start(lane->away, lane->run->options.reconnect_ms ? lane->run->options.reconnect_ms : RECONNECT_MS);
     run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
@@ -596,13 +597,19 @@ static void on_sync_state(void *arg, struct node *n, const struct wire_sync_stat
 
 static void on_entries(void *arg, struct node *n, const struct wire_entries *e)
 {
-    fetch_entries(lane_of(arg, n), e);
+    if (!preflight_entries(lane_of(arg, n), e))
+        fetch_entries(lane_of(arg, n), e);
 }
 
 static void on_file_data(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,
                          const uint8_t *data, uint32_t len)
 {
     fetch_data(lane_of(arg, n), token, offset, last, error, data, len);
+}
+
+static void on_probed(void *arg, struct node *n, uint64_t token, uint32_t errnum)
+{
+    preflight_probed(lane_of(arg, n), token, errnum);
 }
 
 static void on_drained(void *arg, struct node *n)
@@ -626,4 +633,5 @@ const struct node_callbacks lane_callbacks = {.ready = on_ready,
                                               .sync_state = on_sync_state,
                                               .entries = on_entries,
                                               .file_data = on_file_data,
+                                              .probed = on_probed,
                                               .drained = on_drained};

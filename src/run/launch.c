@@ -114,17 +114,19 @@ static void start_prolog(struct run *r)
         finish_launch(r, false);
 }
 
-static void after_port(struct run *r)
-{
-    start_prolog(r);
-}
-
 static void ports_known(struct run *r)
 {
     r->next_port = 0;
     r->stage = STAGE_AGAIN;
-    if (at_barrier(r)) /* else the last one to reach it asks again */
-        after_port(r);
+    if (at_barrier(r) && !preflight_begin(r)) /* else the last one to reach it asks again */
+        start_prolog(r);
+}
+
+void launch_go_on(struct run *r)
+{
+    r->stage = STAGE_AGAIN;
+    if (at_barrier(r))
+        start_prolog(r);
 }
 
 /* Asks for the ports that are missing; false: none is. One for the job's world, one for each role with its own. */
@@ -158,6 +160,11 @@ static void ask_port(struct run *r)
         r->role_ports[i] = 0;
     if (!ask_missing(r))
         ports_known(r);
+}
+
+void launch_ask_port(struct run *r)
+{
+    ask_port(r);
 }
 
 static bool is_taken(const struct run *r, uint32_t port)
@@ -214,6 +221,10 @@ void launch_check_barrier(struct run *r)
     }
     if (r->stage == STAGE_PORT) {
         ask_missing(r); /* the question was lost with its connection */
+        return;
+    }
+    if (r->stage == STAGE_PREFLIGHT) {
+        preflight_again(r);
         return;
     }
     if (r->stage == STAGE_AGAIN) {

@@ -116,3 +116,37 @@ int step_python_program(const struct plan *plan, const struct step_bind *bind, s
     *ret = dir ? arena_printf(arena, "%s/bin/python", dir) : "python";
     return 0;
 }
+
+/* "/usr" of "/usr/bin/python3". */
+static const char *prefix_of(const char *program, struct arena *arena)
+{
+    const char *slash = strrchr(program, '/');
+    size_t len = slash ? (size_t)(slash - program) : 0;
+    return *program == '/' && len > 4 && strncmp(program + len - 4, "/bin", 4) == 0
+               ? arena_strndup(arena, program, len - 4)
+               : NULL;
+}
+
+size_t step_package_patterns(const struct plan *plan, const struct step_bind *bind, const char *package,
+                             struct arena *arena, const char *ret[STEP_PATTERNS_MAX])
+{
+    const struct wire_facts *facts = bind->nodes ? bind->nodes[bind->node].facts : NULL;
+    const char *program, *dir = NULL, *prefix, *version = facts ? facts->python_version : NULL;
+    struct error ignored = ERROR_INIT;
+    size_t n = 0;
+    if (!facts || (step_python_step(plan) && (step_python_dir(plan, bind, arena, &dir, &ignored) < 0 || !dir)) ||
+        (!dir && step_python_program(plan, bind, arena, &program, &ignored) < 0))
+        return 0;
+    if (dir)
+        ret[n++] = arena_printf(arena, "%s/lib/python3.*/site-packages/%s-*.dist-info/METADATA", dir, package);
+    else if (!str_eq(program, "python3") && *program != '/')
+        return 0;
+    prefix = prefix_of(dir || *program != '/' ? facts->python : program, arena);
+    if (!prefix || !version || !*version)
+        return n;
+    ret[n++] = arena_printf(arena, "~/.local/lib/python%s/site-packages/%s-*.dist-info/METADATA", version, package);
+    ret[n++] = arena_printf(arena, "/usr/local/lib/python%s/dist-packages/%s-*.dist-info/METADATA", version, package);
+    ret[n++] = arena_printf(arena, "%s/lib/python%s/site-packages/%s-*.dist-info/METADATA", prefix, version, package);
+    ret[n++] = arena_printf(arena, "%s/lib/python3/dist-packages/%s-*.dist-info/METADATA", prefix, package);
+    return n;
+}

@@ -25,6 +25,7 @@ static const struct field facts_fields[] = {
     STRING(wire_facts, kernel),         STRING(wire_facts, os),
     STRING(wire_facts, shell),          STRING(wire_facts, python),
     STRING(wire_facts, python_version), STRING(wire_facts, gpus),
+    STRING(wire_facts, gpu_driver),
     STRING(wire_facts, address),        U32(wire_facts, cpus),
     U32(wire_facts, gpu_count),         U64(wire_facts, memory_bytes),
     U64(wire_facts, disk_free_bytes),   U64(wire_facts, mono_ns),

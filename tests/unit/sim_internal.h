@@ -94,7 +94,7 @@ struct sim_net {
     uint64_t last_inode;
     struct arena *scratch;
     uint64_t clock; /* strictly increasing, so that claims have an order */
-    uint32_t frames[WIRE_DATA + 1];
+    uint32_t frames[WIRE_PROBED + 1];
     bool cut;
 };
 

@@ -456,6 +456,23 @@ static void on_token(struct peer *p, enum wire_type type, struct wire_in *in)
     }
 }
 
+static void on_probe(struct peer *p, struct wire_in *in)
+{
+    const struct sim_script *script = &p->node->net->script;
+    struct buf out = {0};
+    uint32_t len;
+    uint64_t token = wire_get_u64(in);
+    uint8_t what = wire_get_u8(in);
+    wire_get_bytes(in, &len);
+    uint32_t port = wire_get_u32(in);
+    wire_get_u32(in);
+    size_t at = wire_begin(&out, WIRE_PROBED);
+    wire_put_u64(&out, token);
+    wire_put_u32(&out, script->probe ? (uint32_t)script->probe(script->arg, p->node->index, what, port) : 0);
+    wire_end(&out, at);
+    sim_send_frame(p, &out);
+}
+
 static void on_forget(struct peer *p, struct wire_in *in)
 {
     struct wire_strings ids = wire_get_strings(in);
@@ -496,6 +513,7 @@ static void send_facts(struct peer *p)
                            .python = empty,
                            .python_version = empty,
                            .gpus = empty,
+                           .gpu_driver = empty,
                            .address = node->address,
                            .cpus = 4,
                            .memory_bytes = 1 << 30,
@@ -597,6 +615,9 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
     case WIRE_GET:
         sim_on_transfer(p, type, in);
         return;
+    case WIRE_PROBE:
+        on_probe(p, in);
+        return;
     case WIRE_HELLO_OK:
     case WIRE_HELD:
     case WIRE_RECORD:
@@ -613,6 +634,7 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
     case WIRE_SYNC_STATE:
     case WIRE_ENTRIES:
     case WIRE_DATA:
+    case WIRE_PROBED:
         break;
     }
     sim_peer_end(p, "an answer as a request");
@@ -634,7 +656,7 @@ static void one_frame(struct peer *p, enum wire_type type, const uint8_t *payloa
     struct sim_net *net = p->node->net;
     struct wire_in in = {payload, payload + len, net->scratch, false};
     arena_reset(net->scratch);
-    net->frames[type <= WIRE_DATA ? type : 0]++;
+    net->frames[type <= WIRE_PROBED ? type : 0]++;
     enum sim_fault fault = fault_of(p, type, payload, len);
     if (net->cut)
         return;

@@ -45,6 +45,7 @@ struct sim_script {
     bool (*refuse)(void *arg, uint32_t node);                                  /* a connection is asked for */
     void (*ended)(void *arg, uint32_t node, const struct wire_record *record); /* a program ended or was lost */
     void *arg;
+    int (*probe)(void *arg, uint32_t node, uint8_t what, uint32_t port); /* an errno; NULL = all are reached */
 };
 
 struct sim_start { /* a program was started */

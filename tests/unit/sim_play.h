@@ -67,7 +67,7 @@ static inline bool play_refuse(void *arg, uint32_t node)
 static inline struct sim_script play_script(struct sim_play *p)
 {
     memset(p, 0, sizeof *p);
-    return (struct sim_script){play_program, play_frame, play_refuse, NULL, p};
+    return (struct sim_script){.program = play_program, .frame = play_frame, .refuse = play_refuse, .arg = p};
 }
 
 /* The nth start (0 = every) of slot on node does this. */

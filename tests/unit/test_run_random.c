@@ -270,7 +270,7 @@ static void make_job(struct world *w)
                                                 {"b/3", 1, 7, 0},  {"big", 1, 1500000, 0}, {"c/d/e/f", 1, 300000, 0},
                                                 {"c/x", 1, 50, 0}, {"z", 1, 3000, 0},      {0}};
     static const char *const names[SLOTS_MAX] = {"one", "two", "three", "four"};
-    const struct sim_script script = {program, frame, refuse, ended, w};
+    const struct sim_script script = {.program = program, .frame = frame, .refuse = refuse, .ended = ended, .arg = w};
     struct sim_job *job = w->job = sim_job_create(w->nodes, &script);
     size_t steps = 1 + next(w) % 4;
     for (size_t i = 0; i < steps; i++) {

@@ -474,8 +474,8 @@ static void test_frames(void **state)
     static const uint8_t bad[][8] = {
         {0, 0, 0, 0, 0, 0, 0, 0},             /* type 0 */
         {0, 0, 0, 0, 63, 0, 0, 0},            /* between the two ranges */
-        {0, 0, 0, 0, WIRE_DATA + 1, 0, 0, 0}, /* past the last */
-        {0, 0, 0, 0, WIRE_GET + 1, 0, 0, 0},
+        {0, 0, 0, 0, WIRE_PROBED + 1, 0, 0, 0}, /* past the last */
+        {0, 0, 0, 0, WIRE_PROBE + 1, 0, 0, 0},
         {0, 0, 0, 0, 1, 1, 0, 0},    /* high byte of the type */
         {0, 0, 0, 0, 1, 0, 1, 0},    /* reserved */
         {1, 0, 0x80, 0, 1, 0, 0, 0}, /* larger than the limit */
