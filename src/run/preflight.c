@@ -177,7 +177,7 @@ static void check_torch(struct run *r)
 {
     const struct asked *all = r->preflight->asked, *other = NULL;
     uint32_t first = UINT32_MAX;
-    for (uint32_t n = 0; n < r->plan->node_count && !other; n++) {
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
         if (!*all[n].torch)
             continue;
         if (first == UINT32_MAX)
@@ -192,7 +192,7 @@ static void check_torch(struct run *r)
                        (int)release_len(all[first].torch), all[first].torch);
             return;
         }
-        if (!str_eq(all[n].torch, all[first].torch))
+        if (!other && !str_eq(all[n].torch, all[first].torch))
             other = &all[n];
     }
     for (uint32_t n = 0; n < r->plan->node_count && first != UINT32_MAX; n++) {

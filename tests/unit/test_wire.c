@@ -472,8 +472,8 @@ static void test_frames(void **state)
     assert_int_equal(wire_get_u32(&in), 0);
     assert_true(in.bad);
     static const uint8_t bad[][8] = {
-        {0, 0, 0, 0, 0, 0, 0, 0},             /* type 0 */
-        {0, 0, 0, 0, 63, 0, 0, 0},            /* between the two ranges */
+        {0, 0, 0, 0, 0, 0, 0, 0},               /* type 0 */
+        {0, 0, 0, 0, 63, 0, 0, 0},              /* between the two ranges */
         {0, 0, 0, 0, WIRE_PROBED + 1, 0, 0, 0}, /* past the last */
         {0, 0, 0, 0, WIRE_PROBE + 1, 0, 0, 0},
         {0, 0, 0, 0, 1, 1, 0, 0},    /* high byte of the type */
