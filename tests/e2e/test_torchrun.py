@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 import torches
-from harness import free_base, processes_of, require, wait_for
+from harness import free_base, missing, processes_of, require, wait_for
 
 # Each round it sums 1 over all ranks. A file in HOME says whether the last rank fails in it, once or always. Workers of a node
 # share one pipe: a line is one write.
@@ -135,7 +135,7 @@ def test_a_node_that_is_lost_while_enough_are_left(box, job):
 def etcd(box, torch_python):
     """Where an etcd of the test's own answers; it speaks API v2."""
     if not shutil.which("etcd") or subprocess.run([torch_python, "-c", "import etcd"], capture_output=True).returncode:
-        pytest.skip("no etcd (apt-get install etcd-server), or no python-etcd")
+        missing("etcd", "apt-get install etcd-server, pip install python-etcd")
     base = free_base(2)
     url, peer = f"http://127.0.0.1:{base + 1}", f"http://127.0.0.1:{base + 2}"
     with open(box.dir / "etcd.log", "wb") as log:
