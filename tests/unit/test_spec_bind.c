@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 
 #include "../../src/spec/internal.h"
 
-static char top[64];
+static char top[PATH_MAX];
 static struct arena *arena;
 static struct diagnostics diagnostics;
 
