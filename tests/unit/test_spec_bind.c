@@ -28,7 +28,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    char command[128];
+    char command[PATH_MAX + 16];
     diagnostics_free(&diagnostics);
     diagnostics = (struct diagnostics){0};
     arena_destroy(arena);
