@@ -177,7 +177,7 @@ enum torchrun_origin {
     TORCHRUN_OWN,      /* rhrun alone says it: there is no key of that name */
     TORCHRUN_NEVER,    /* no flag of a job */
 };
-enum { TORCHRUN_OLDEST = 113, TORCHRUN_CHOICES_MAX = 8 };
+enum { TORCHRUN_OLDEST = 113, TORCHRUN_XPU = 210 /* nproc_per_node: xpu */, TORCHRUN_CHOICES_MAX = 8 };
 struct torchrun_flag {
     const char *name; /* behind "--", with underscores, which every version takes; also its key below `distributed` */
     char letter;      /* of its short form, or 0 */

@@ -206,6 +206,53 @@ static void check_torch(struct run *r)
     }
 }
 
+/* As the table of flags has it, "2.5.1" is 205; 0 = not to be read. */
+static uint32_t version_of(const char *text)
+{
+    unsigned major, minor;
+    return sscanf(text, "%3u.%2u", &major, &minor) == 2 ? major * 100 + minor : 0;
+}
+
+static bool is_xpu(const struct run *r, uint32_t node)
+{
+    const struct spec_host *host = &r->plan->spec->hosts[node];
+    return (host->has_nproc ? host->nproc.kind : r->plan->spec->distributed.nproc.kind) == NPROC_XPU;
+}
+
+/* The newest of the flags decides. Where no version was found, the launcher itself says so when it starts. */
+static bool lacks_flag(struct run *r, uint32_t node)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    const struct asked *a = &r->preflight->asked[node];
+    uint32_t have = version_of(a->torch), since = 0;
+    const char *name = NULL;
+    for (size_t i = 0; i < d->flag_count; i++)
+        if (d->flags[i].flag->since > TORCHRUN_OLDEST && d->flags[i].flag->since > since) {
+            since = d->flags[i].flag->since;
+            name = d->flags[i].flag->name;
+        }
+    if (is_xpu(r, node) && since < TORCHRUN_XPU) {
+        since = TORCHRUN_XPU;
+        name = "nproc_per_node=xpu";
+    }
+    if (!have || have >= since)
+        return false;
+    error_set(&r->preflight->error, ERROR_JOB, "node \"%s\": torch %s does not have --%s; it came with %u.%u",
+              name_of(r, node), a->torch, name, since / 100, since % 100);
+    error_hint(&r->preflight->error, "packages: [\"torch>=%u.%u\"] installs one that has it; or leave the key out",
+               since / 100, since % 100);
+    return true;
+}
+
+static void check_flags(struct run *r)
+{
+    if (r->plan->spec->distributed.launcher != LAUNCHER_TORCHRUN)
+        return;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (lacks_flag(r, n))
+            return;
+}
+
 /* ---- the port ---- */
 
 /* Where rhrun decides where the workers meet. */
@@ -293,6 +340,8 @@ static void finish(struct run *r)
         return;
     }
     check_reached(r);
+    if (!p->error.code)
+        check_flags(r);
     if (!p->error.code)
         check_torch(r);
     p->done = true;

@@ -29,7 +29,7 @@ static void put_needed(const struct launcher_job *job, struct words *needed)
         if (d->flags[i].flag->since > TORCHRUN_OLDEST)
             words_printf(needed, "--%s=%u", d->flags[i].flag->name, d->flags[i].flag->since);
     if (str_eq(count_word(job), "xpu"))
-        words_add(needed, "--nproc_per_node=xpu=210");
+        words_printf(needed, "--nproc_per_node=xpu=%d", TORCHRUN_XPU);
 }
 
 /* python -m torch.distributed.run; with flags that a torch may not have, a few lines of Python look at its version first. */

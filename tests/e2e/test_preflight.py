@@ -43,25 +43,40 @@ def test_a_port_that_somebody_has(rhrun, job, hosts):
     assert r.out.count(f"ran on {port}") == 2
 
 
+def put_torch(f, i, version):
+    lib = f.home(i + 1) / ".local"
+    shutil.rmtree(lib, ignore_errors=True)
+    if version:
+        for python in ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"):
+            d = lib / f"lib/python{python}/site-packages/torch-{version}.dist-info"
+            d.mkdir(parents=True)
+            (d / "METADATA").write_text("Name: torch\n")
+
+
+def test_a_flag_that_torch_does_not_have(rhrun, job, hosts):
+    f, head = hosts(2)
+    put_torch(f, 0, "2.12.0+cpu")
+    put_torch(f, 1, "2.5.1+cpu")
+    text = head + "distributed: {launcher: torchrun, shutdown_timeout: 5, local_ranks_filter: [0], nproc_per_node: 1}\n"
+    r = rhrun(job(text + "entrypoint: {module: this}\n")).expect(1)
+    assert 'node "n1": torch 2.5.1+cpu does not have --shutdown_timeout; it came with 2.12' in r.err
+    assert "torch>=2.12" in r.err and "default@" not in r.out
+    put_torch(f, 1, "2.9.0")
+    text = head + "distributed: {launcher: torchrun, nproc_per_node: xpu}\n"
+    r = rhrun(job(text + "entrypoint: {module: this}\n")).expect(1)
+    assert 'node "n1": torch 2.9.0 does not have --nproc_per_node=xpu; it came with 2.10' in r.err
+
+
 def test_torch_that_differs(rhrun, job, hosts):
     f, head = hosts(3)
 
-    def put(i, version):
-        lib = f.home(i + 1) / ".local"
-        shutil.rmtree(lib, ignore_errors=True)
-        if version:
-            for python in ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"):
-                d = lib / f"lib/python{python}/site-packages/torch-{version}.dist-info"
-                d.mkdir(parents=True)
-                (d / "METADATA").write_text("Name: torch\n")
-
     text = head + "distributed: {}\nentrypoint: {module: this}\n"
     for i, version in enumerate(["2.1.0", "2.1.2+cu121", "2.10.0"]):
-        put(i, version)
+        put_torch(f, i, version)
     r = rhrun(job(text)).expect(1)
     assert 'torch is 2.1.0 on node "n0" and 2.10.0 on node "n2"' in r.err and "torch==2.1.*" in r.err
     assert "Zen" not in r.out
-    put(2, None)
+    put_torch(f, 2, None)
     r = rhrun(job(text)).ok()
     assert 'torch is 2.1.2+cu121 here and 2.1.0 on node "n0"' in r.err
     assert 'torch was not found here, and on node "n0" it is 2.1.0' in r.err
