@@ -13,7 +13,7 @@
  * BUSY | RECORD (same attempt known: its record as it stands) | FAULT; ATTACH -> OUTPUT* and EXIT when
  * there is one; ACK, SIGNAL, FORGET have no answer; PING -> PONG; SETTLE -> SETTLED; CHECK -> CHECKED.
  * A RUN attaches its attempt by itself, from offset 0 (of a known one: from what is kept), unless this
- * connection did already; output that the controller has is to be ignored by its offset. FENCED: a newer
+ * connection did already; output that the controller has is to be ignored by its offset. PROBE -> PROBED. FENCED: a newer
  * controller took the job; the agent exits after it. After HELD another HELLO may follow.
  *
  * Output is one spool per attempt: the workers' streams as spool records in the order in which the
