@@ -111,7 +111,7 @@ def test_restarts_that_are_spent(box, job, backend):
     result = box.run(job({"rdzv_backend": backend, "max_restarts": 1})).expect(1)
     assert re.search(r"error: (after 1 restart: )?launch on node \"local-[01]\": exit status 1", result.err), result
     assert "exitcode  : 7" in result.text
-    assert len(sums(result)) >= 8
+    assert len(sums(result)) > 4  # two rounds; of a round that is being ended not every line comes
     assert not [p for p in processes_of(box.dir) if "train.py" in " ".join(p.argv)]
 
 
