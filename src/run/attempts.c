@@ -504,12 +504,14 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
                   e->tail && e->tail[0] ? e->tail : what);
         error_hint(&err, "what has arrived is kept: the same command sends the rest");
-        run_fail(r, RUN_INFRA, &err);
+        if (!elastic_spare(r, node, &err))
+            run_fail(r, RUN_INFRA, &err);
         return;
     }
     if (e->cause == WIRE_CAUSE_CREATES && step->creates)
         snprintf(what, sizeof what, "it ended well, but \"%.60s\" does not exist", step->creates);
     error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": %s", name, step->name, what);
     error_hint(&err, "its output: rhrun logs %s --step %s", r->id, step->name);
-    run_fail(r, RUN_FAILED, &err);
+    if (!elastic_spare(r, node, &err))
+        run_fail(r, RUN_FAILED, &err);
 }

@@ -126,6 +126,7 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->voids);
     r->stop_deadline = loop_timer_create(loop, run_on_stop_deadline, r);
     r->finisher = loop_timer_create(loop, run_on_finisher, r);
+    r->late = loop_timer_create(loop, elastic_on_late, r);
     r->pause = loop_timer_create(loop, run_on_pause, r);
     r->rules = rules_create(r);
     if (!r->state)
@@ -181,6 +182,7 @@ void run_destroy(struct run *r)
     transport_pool_destroy(r->pool);
     loop_timer_destroy(r->stop_deadline);
     loop_timer_destroy(r->finisher);
+    loop_timer_destroy(r->late);
     loop_timer_destroy(r->pause);
     rules_destroy(r->rules);
     state_destroy(r->own_state);

@@ -56,8 +56,10 @@ uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node
     if (!r->homes_known)
         renew(r);
     for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next)
-        if (step->on[n] || n == node || r->lanes[n].home_next == n)
-            return step->on[n] ? n : node;
+        if (step->on[n] && !r->lanes[n].left_out)
+            return n;
+        else if (n == node || r->lanes[n].home_next == n)
+            return node;
 }
 
 void homes_advance(struct run *r, uint32_t node)

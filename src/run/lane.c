@@ -299,6 +299,8 @@ static void drop_ended_orphans(struct lane *lane)
 void lane_reconcile(struct lane *lane)
 {
     struct run *r = lane->run;
+    if (lane->left_out)
+        return;
     drop_ended_orphans(lane);
     for (size_t i = 0; i < lane->record_count; i++) {
         const struct wire_record *rec = &lane->records[i];
@@ -398,6 +400,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
     transfer_stop(lane);
     fetch_stop(lane, NULL);
     preflight_lost(lane->run);
+    elastic_await(lane->run);
     if (lane->away && !loop_timer_active(lane->away))
         loop_timer_start(lane->away, lane->run->options.reconnect_ms ? lane->run->options.reconnect_ms : RECONNECT_MS);
     run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
@@ -564,7 +567,8 @@ static void on_settled(void *arg, struct node *n, uint64_t token, const char *er
     if (error[0]) {
         struct error err = ERROR_INIT;
         error_set(&err, ERROR_INFRA, "node \"%s\": could not bring the set-up to its disk: %s", node_name(n), error);
-        run_fail(r, RUN_INFRA, &err);
+        if (!elastic_spare(r, lane->index, &err))
+            run_fail(r, RUN_INFRA, &err);
         return;
     }
     lane->dirty = false;

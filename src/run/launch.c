@@ -65,6 +65,8 @@ static bool at_barrier(struct run *r)
     bool all = true;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct lane *lane = &r->lanes[n];
+        if (lane->left_out)
+            continue;
         if (lane->doubtful) {
             lane_doubt(lane);
             lane_advance(lane);
@@ -208,13 +210,22 @@ void launch_will_restart(struct run *r)
         node_ping(r->lanes[r->plan->master].node, PORT_TOKEN);
 }
 
+/* A set-up step that failed counts for nothing here: it has ended well since, or its node is left out. */
+static bool failed_behind_barrier(const struct run *r)
+{
+    for (size_t i = 0; r->result.has_cause && i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == PHASE_SETUP && str_eq(r->plan->steps[i].name, r->result.cause_step))
+            return false;
+    return r->result.has_cause;
+}
+
 void launch_check_barrier(struct run *r)
 {
     if (r->options.mode != RUN_EXECUTE || r->failing || r->cancelling)
         return;
     for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */
         uint32_t n = (r->awaited + k) % r->plan->node_count;
-        if (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0) {
+        if (!r->lanes[n].left_out && (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)) {
             r->awaited = n;
             return;
         }
@@ -235,7 +246,7 @@ void launch_check_barrier(struct run *r)
         return;
     if (!bind_ranks(r))
         return;
-    if (r->generation > 0 || r->result.has_cause)
+    if (r->generation > 0 || failed_behind_barrier(r))
         launch_resume(r);
     else
         ask_port(r);
@@ -532,6 +543,7 @@ void launch_resume(struct run *r)
     }
     r->stage = STAGE_LAUNCH;
     r->generation_failed = failed;
+    elastic_skip_late(r);
     outputs_watch(r);
     parts_advance(r); /* what waits for others; and a lost journal may have left some that were not adopted */
     if (failed)

@@ -135,7 +135,8 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
         what_of(r, step, n, arena, &what); /* what is wrong with it is said when it starts */
         if (what.when == WHEN_SUCCESS && !success)
             continue;
-        if (lane->closed_node || ((r->cancelling || r->failing) && node_state(lane->node) != NODE_READY)) {
+        if (lane->closed_node || lane->left_out ||
+            ((r->cancelling || r->failing) && node_state(lane->node) != NODE_READY)) {
             run_note(r, n, "%s: not fetched, the node is away", step->name);
             continue;
         }

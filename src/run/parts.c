@@ -12,7 +12,7 @@ bool step_start(struct run *r, const struct plan_step *step, uint32_t generation
     uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
     for (uint32_t n = 0; step && n < r->plan->node_count; n++)
         if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING) {
-            if (r->lanes[n].closed_node)
+            if (r->lanes[n].closed_node || r->lanes[n].left_out)
                 run_task(r, step, n)->state = TASK_FAILED;
             else
                 nodes[count++] = n;
@@ -27,7 +27,7 @@ bool step_all_ended(struct run *r, const struct plan_step *step)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, step, n);
-        if (step->on[n] && t->state != TASK_DONE && t->state != TASK_FAILED)
+        if (step->on[n] && !r->lanes[n].left_out && t->state != TASK_DONE && t->state != TASK_FAILED)
             return false;
     }
     return true;
@@ -36,7 +36,7 @@ bool step_all_ended(struct run *r, const struct plan_step *step)
 bool step_all_done(struct run *r, const struct plan_step *step)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (step->on[n] && run_task(r, step, n)->state != TASK_DONE)
+        if (step->on[n] && !r->lanes[n].left_out && run_task(r, step, n)->state != TASK_DONE)
             return false;
     return true;
 }
@@ -45,10 +45,10 @@ bool step_all_done(struct run *r, const struct plan_step *step)
 bool step_has_failed(struct run *r, const struct plan_step *step)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    bool elastic = step->kind->phase == PHASE_LAUNCH && d->present && d->min_nodes > 0 && d->min_nodes < d->nnodes;
-    uint32_t failed = 0, may_fail = elastic ? d->nnodes - d->min_nodes : 0;
+    bool launch = step->kind->phase == PHASE_LAUNCH;
+    uint32_t failed = 0, may_fail = launch && elastic_wanted(r) ? d->nnodes - d->min_nodes : 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        failed += step->on[n] && run_task(r, step, n)->state == TASK_FAILED;
+        failed += step->on[n] && (launch || !r->lanes[n].left_out) && run_task(r, step, n)->state == TASK_FAILED;
     return failed > may_fail;
 }
 

@@ -74,6 +74,8 @@ static void check_clocks(struct run *r)
 {
     uint32_t slow = 0, fast = 0;
     for (uint32_t n = 1; n < r->plan->node_count; n++) {
+        if (r->lanes[n].left_out)
+            continue;
         if (wall_offset_ms(&r->lanes[n]) < wall_offset_ms(&r->lanes[slow]))
             slow = n;
         if (wall_offset_ms(&r->lanes[n]) > wall_offset_ms(&r->lanes[fast]))
@@ -96,6 +98,8 @@ static void check_equal(struct run *r)
     const struct wire_facts *a = node_facts(r->lanes[0].node);
     bool gpus = false, models = false, driver = false, python = false;
     for (uint32_t n = 1; n < r->plan->node_count; n++) {
+        if (r->lanes[n].left_out)
+            continue;
         const struct wire_facts *f = node_facts(r->lanes[n].node);
         const struct spec_host *host = &r->plan->spec->hosts[n];
         if (!gpus && f->gpu_count != a->gpu_count && !host->has_nproc &&
@@ -125,7 +129,7 @@ static void check_disks(struct run *r)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = node_facts(r->lanes[n].node);
-        if (f->disk_free_bytes < DISK_MIN)
+        if (!r->lanes[n].left_out && f->disk_free_bytes < DISK_MIN)
             run_note(r, n, "only %.2f GB are free at %s", (double)f->disk_free_bytes / 1e9, f->base_dir);
     }
 }
@@ -145,6 +149,8 @@ static void ask_torch(struct run *r)
     struct preflight *p = r->preflight;
     struct arena *arena = arena_create();
     for (uint32_t n = 0; n < r->plan->node_count && uses_torch(r); n++) {
+        if (r->lanes[n].left_out)
+            continue;
         const char *patterns[STEP_PATTERNS_MAX];
         const struct step_bind bind = run_bind(r, n);
         size_t count = step_package_patterns(r->plan, &bind, "torch", arena, patterns);
@@ -198,7 +204,7 @@ static void check_torch(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count && first != UINT32_MAX; n++) {
         if (&all[n] == other)
             run_note(r, n, "torch is %s here and %s on node \"%s\"", other->torch, all[first].torch, name_of(r, first));
-        if (!*all[n].torch) {
+        if (!*all[n].torch && !r->lanes[n].left_out) {
             run_note(r, n, "torch was not found here, and on node \"%s\" it is %s", name_of(r, first),
                      all[first].torch);
             return;
@@ -326,8 +332,9 @@ static void connect_batch(struct run *r)
 {
     struct preflight *p = r->preflight;
     p->phase = CONNECTING;
-    for (uint32_t k = 0; k < BATCH && p->next < r->plan->node_count; k++)
-        probe(r, p->next++, WIRE_PROBE_CONNECT);
+    for (uint32_t k = 0; k < BATCH && p->next < r->plan->node_count; k++, p->next++)
+        if (!r->lanes[p->next].left_out)
+            probe(r, p->next, WIRE_PROBE_CONNECT);
 }
 
 static void finish(struct run *r)
@@ -358,6 +365,8 @@ static void advance(struct run *r)
     bool connects = p->endpoint.len > 0 && !r->plan->spec->this_machine;
     if (p->phase == LISTENING && connects && !p->error.code && !p->again) {
         connect_batch(r);
+        if (p->left == 0)
+            advance(r);
     } else if (p->phase == CONNECTING && p->next < r->plan->node_count) {
         p->phase = LISTENING;
         probe(r, r->plan->master, WIRE_PROBE_LISTEN);
@@ -414,7 +423,7 @@ static void ask(struct run *r)
     p->next = 0;
     p->lost = false;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        p->lost = p->lost || node_state(r->lanes[n].node) != NODE_READY;
+        p->lost = p->lost || (!r->lanes[n].left_out && node_state(r->lanes[n].node) != NODE_READY);
     p->error = (struct error)ERROR_INIT;
     memset(p->asked, 0, r->plan->node_count * sizeof *p->asked);
     ask_torch(r);

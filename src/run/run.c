@@ -154,7 +154,7 @@ void run_leave_open(struct run *r, const struct error *err)
 
 void run_node_failed(struct run *r, uint32_t node, const struct error *err)
 {
-    if (r->detached)
+    if (r->detached || r->lanes[node].left_out)
         return;
     r->failed_nodes++;
     bool going = r->opened && !r->probing && !r->cancelling && !r->failing && r->stage < STAGE_CLOSING;
@@ -162,6 +162,10 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
         launch_complete(r)) { /* the controller died right before it could say so */
         run_note(r, node, "%s", err->text);
         run_close(r, RUN_DONE, 0);
+        return;
+    }
+    if (going && elastic_spare(r, node, err)) {
+        r->failed_nodes--;
         return;
     }
     if (going && launch_begun(r)) {

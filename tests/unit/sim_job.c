@@ -163,6 +163,7 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
                             .hello_ms = job->hello_ms,
                             .backoff_ms = job->backoff_ms,
                             .reconnect_ms = job->reconnect_ms,
+                            .late_ms = job->late_ms,
                             .store = sim_store(),
                             .sim = &sim,
                             .observer = {on_event, on_line, NULL, job}};
