@@ -35,9 +35,9 @@ struct run_line {
 };
 
 struct run_observer {
-    void (*event)(void *arg, const struct event *e); /* durable */
+    void (*event)(void *arg, const struct event *e);       /* durable */
     void (*line)(void *arg, const struct run_line *line);
-    void (*changed)(void *arg); /* something the live view shows has changed */
+    void (*changed)(void *arg);                            /* something the live view shows has changed */
     void *arg;
 };
 
@@ -49,23 +49,23 @@ struct run_options {
     uint32_t flags;          /* enum run_flag, for a newly opened run */
     const char *from_step;
     bool take_over, replace;
-    uint32_t liveness_ms;  /* 0 = default */
-    uint64_t reconnect_ms; /* 0 = default */
-    uint64_t late_ms;      /* how long a launch on MIN:MAX nodes waits for one that was lost before it; 0 = 30 s */
+    uint32_t liveness_ms;    /* 0 = default */
+    uint64_t reconnect_ms;   /* 0 = default */
+    uint64_t late_ms;        /* how long a launch on MIN:MAX nodes waits for one that was lost before it; 0 = 30 s */
     uint32_t hello_ms, backoff_ms; /* of struct node_options; 0 = default */
-    const char *test_boot_id;      /* test hook */
+    const char *test_boot_id; /* test hook */
     bool allow_prompt;
-    struct tree_store *store;               /* of the files that steps bring to nodes; NULL where none does */
+    struct tree_store *store; /* of the files that steps bring to nodes; NULL where none does */
     const struct transport_sim_script *sim; /* or NULL */
     struct run_observer observer;
 };
 
 struct run_result {
-    enum run_status status; /* RUN_OPEN: interrupted without being closed (detach) */
+    enum run_status status;  /* RUN_OPEN: interrupted without being closed (detach) */
     int exit_status;
     bool nothing_to_do;
     char run_id[17];
-    struct error error; /* when exit_status is not 0: what to say */
+    struct error error;      /* when exit_status is not 0: what to say */
     /* the first cause of a failed job */
     bool has_cause;
     const char *cause_step;
@@ -92,16 +92,7 @@ void run_interrupt(struct run *r, int signum);
 void run_detach(struct run *r);
 
 /* ---- for the live view, `plan` and `status` ---- */
-enum task_state {
-    TASK_PENDING,
-    TASK_KEPT,
-    TASK_STARTING,
-    TASK_RUNNING,
-    TASK_STOPPING,
-    TASK_WAITING /* retry pause */,
-    TASK_DONE,
-    TASK_FAILED
-};
+enum task_state { TASK_PENDING, TASK_KEPT, TASK_STARTING, TASK_RUNNING, TASK_STOPPING, TASK_WAITING /* retry pause */, TASK_DONE, TASK_FAILED };
 struct run_counts {
     uint32_t total, kept, pending, running, done, failed;
     uint64_t started_ms, ended_ms; /* wall clock of the first start and last end; 0 = none */
@@ -109,7 +100,7 @@ struct run_counts {
 void run_step_counts(const struct run *r, const struct plan_step *step, struct run_counts *ret);
 /* Of a step that brings or fetches files: over all its nodes, in this process. */
 struct run_transfer {
-    uint32_t nodes;                                            /* that it is under way on */
+    uint32_t nodes;                        /* that it is under way on */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* totals as far as they are known */
 };
 void run_step_transfer(const struct run *r, const struct plan_step *step, struct run_transfer *ret);

@@ -131,6 +131,20 @@ def test_a_node_that_is_lost_while_enough_are_left(box, job):
     assert "restart" not in result.err.split("launch:")[0]
 
 
+@pytest.mark.slow
+def test_a_host_that_is_down_while_enough_are_left(box, job, fleet):
+    f = fleet(3)
+    cluster = f.explicit_cluster()
+    f.stop(3)
+    conf = {"last_call_timeout": 1}
+    path = job({"nnodes": "2:3", "rdzv_backend": "c10d", "rdzv_conf": conf}, cluster=cluster, workdir=".")
+    result = box.run(path).ok()
+    assert sums(result) == FOUR, result
+    assert "it is left out: 2 of 2:3 nodes are left" in result.err
+    path = job({"nnodes": 3, "rdzv_backend": "c10d"}, cluster=cluster, workdir=".")
+    assert not sums(box.run(path).expect(3))
+
+
 @pytest.fixture
 def etcd(box, torch_python):
     """Where an etcd of the test's own answers; it speaks API v2."""
