@@ -50,8 +50,9 @@ bool elastic_spare(struct run *r, uint32_t node, const struct error *err)
     struct lane *lane = &r->lanes[node];
     if (lane->left_out)
         return true;
-    if (!elastic_wanted(r) || !launch || node == r->plan->master || r->options.mode != RUN_EXECUTE || !r->opened ||
-        r->probing || r->cancelling || r->failing || r->detached || r->stage > STAGE_LAUNCH)
+    bool held = err->code == ERROR_HELD; /* another rhrun is at work on this job: not beside it */
+    if (!elastic_wanted(r) || !launch || held || node == r->plan->master || r->options.mode != RUN_EXECUTE ||
+        !r->opened || r->probing || r->cancelling || r->failing || r->detached || r->stage > STAGE_LAUNCH)
         return false;
     uint32_t left = left_without(r, launch, node);
     if (left < d->min_nodes)

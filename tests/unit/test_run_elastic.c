@@ -147,6 +147,19 @@ static void test_the_first_node_is_needed(void **unused)
     sim_job_destroy(job);
 }
 
+static void test_a_node_that_another_rhrun_holds(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin();
+    play_does(&play, ANY, "launch", 0, ENDLESS);
+    start_until(job, three_live);
+    sim_job_kill(job, 0);
+    sim_own(job->net, 2, "you@there");
+    assert_int_equal(sim_job_run(job, 0), 4);
+    assert_int_equal(sim_live(job->net), 3);
+    sim_job_destroy(job);
+}
+
 static bool installs(struct sim_job *job)
 {
     return sim_started(job->net, 2, "setup:deps") == 1;
@@ -266,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_a_set_up_that_fails),
         cmocka_unit_test(test_too_few_are_left),
         cmocka_unit_test(test_the_first_node_is_needed),
+        cmocka_unit_test(test_a_node_that_another_rhrun_holds),
         cmocka_unit_test(test_a_node_that_is_late),
         cmocka_unit_test(test_the_first_of_a_home_is_left_out),
         cmocka_unit_test(test_lost_during_the_launch),
