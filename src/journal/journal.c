@@ -226,10 +226,12 @@ int journal_request(struct journal *j, const char *what, struct error *err)
         result = db_fault(db, "write", j->file, err);
     sqlite3_finalize(q);
     sqlite3_close(db);
-    if (result == 0 && kill(pid, SIGUSR1) < 0)
-        return error_errno(err, ERROR_IO, errno, "could not signal pid %ld, the controller of job \"%s\"", (long)pid,
-                           j->name);
-    return result;
+    if (result < 0 || kill(pid, SIGUSR1) == 0)
+        return result;
+    if (errno == ESRCH) /* it has just died: what it did not take is dropped by the next one */
+        return error_set(err, ERROR_USAGE, "job \"%s\" has no live controller to ask for \"%s\"", j->name, what);
+    return error_errno(err, ERROR_IO, errno, "could not signal pid %ld, the controller of job \"%s\"", (long)pid,
+                       j->name);
 }
 
 char *journal_take_request(struct journal *j)
