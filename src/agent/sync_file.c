@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COPY_SIZE = 64 << 10, FREED = 64 << 10 };
+enum { COPY_SIZE = 64 << 10, FREED = 64 << 10, OUT_EACH = 32 << 20 };
 
 static const char small_name[] = "new", copy_name[] = ".rhrun-new";
 
@@ -260,7 +260,10 @@ int sync_file_more(struct sync *y, const uint8_t *data, uint32_t len)
         y->file.full = errno == ENOSPC || errno == EDQUOT;
         return -1;
     }
+    uint64_t had = y->file.have;
     y->file.have += len;
+    if (y->file.fd >= 0 && had / OUT_EACH != y->file.have / OUT_EACH) /* so that SETTLE has little left to wait for */
+        sync_file_range(y->file.fd, 0, (off_t)y->file.have, SYNC_FILE_RANGE_WRITE);
     return y->file.have == y->file.size ? complete(y) : 0;
 }
 

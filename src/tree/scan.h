@@ -264,4 +264,12 @@ int scan_index_read(const struct repo *r, scan_index_fn *each, void *arg, struct
 int scan_read(struct walk *w, struct scan_items *in, struct tree_batch *batch, struct error *err);
 bool scan_racy(const struct stat_data *st, const struct timespec *started);
 
+/* ---- scan_copy.c: a big file on its way into the store ---- */
+
+struct scan_copy;
+struct scan_copy *scan_copy_begin(int from, int to, uint64_t size); /* both stay the caller's; size + 1 bytes at most */
+/* Waits for more than `seen` bytes of the copy, or its end: how many there are. */
+uint64_t scan_copy_wait(struct scan_copy *c, uint64_t seen, bool *ret_ended);
+int scan_copy_end(struct scan_copy *c); /* stops and frees it; the errno it failed with, or 0 */
+
 #endif

@@ -108,8 +108,8 @@ static enum result read_small(struct reader *r, struct scan_item *item, int fd, 
     return DONE;
 }
 
-/* In pieces; with out >= 0 they are written there too. */
-static enum result read_big(struct reader *r, struct scan_item *item, int fd, uint64_t size, int out, struct error *err)
+/* In pieces. */
+static enum result read_big(struct reader *r, struct scan_item *item, int fd, uint64_t size, struct error *err)
 {
     uint64_t left = size;
     buf_clear(&r->content);
@@ -125,15 +125,50 @@ static enum result read_big(struct reader *r, struct scan_item *item, int fd, ui
             return CHANGED;
         left -= (uint64_t)n;
         hash_more(r, r->content.data, (size_t)n);
-        if (out >= 0 && write_all(out, r->content.data, (size_t)n)) {
-            error_errno(err, ERROR_IO, errno, "could not store %s", quote(r, item));
-            return FAILED;
-        }
         if (atomic_load_explicit(&r->job->failed, memory_order_relaxed))
             return FAILED; /* another thread's error is told */
     }
     hash_end(r, item->oid);
     return left ? CHANGED : DONE;
+}
+
+/* What is in the copy and was not hashed yet. */
+static bool hash_copy(struct reader *r, int out, uint64_t from, uint64_t to)
+{
+    while (from < to) {
+        ssize_t n = pread(out, r->content.data, to - from < CHUNK ? (size_t)(to - from) : CHUNK, (off_t)from);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        hash_more(r, r->content.data, (size_t)n);
+        from += (uint64_t)n;
+    }
+    return true;
+}
+
+/* While it is copied to out. */
+static enum result store_big(struct reader *r, struct scan_item *item, int fd, uint64_t size, int out,
+                             struct error *err)
+{
+    struct scan_copy *copy = scan_copy_begin(fd, out, size);
+    uint64_t hashed = 0;
+    bool ended = false, good = true;
+    buf_clear(&r->content);
+    buf_reserve(&r->content, CHUNK);
+    hash_begin(r, size);
+    while (!ended && good && !atomic_load_explicit(&r->job->failed, memory_order_relaxed)) {
+        uint64_t there = scan_copy_wait(copy, hashed, &ended);
+        good = hash_copy(r, out, hashed, there);
+        hashed = there;
+    }
+    hash_end(r, item->oid);
+    int errnum = scan_copy_end(copy);
+    if (!good || errnum) {
+        error_errno(err, ERROR_IO, errnum ? errnum : EIO, "could not copy %s to the state directory", quote(r, item));
+        return FAILED;
+    }
+    return !ended ? FAILED : hashed == size ? DONE : CHANGED; /* FAILED: another thread's error is told */
 }
 
 static bool same_stat(const struct stat_data *a, const struct stat_data *b)
@@ -155,8 +190,9 @@ static enum result read_open_file(struct reader *r, struct scan_item *item, int 
     uint64_t size = item->st.size;
     if (size > TREE_BIG_SIZE && batch && tree_batch_big_begin(batch, size, &big, &out, err))
         return FAILED;
-    enum result result =
-        size > TREE_BIG_SIZE ? read_big(r, item, fd, size, out, err) : read_small(r, item, fd, (size_t)size, err);
+    enum result result = size <= TREE_BIG_SIZE ? read_small(r, item, fd, (size_t)size, err)
+                         : out < 0             ? read_big(r, item, fd, size, err)
+                                               : store_big(r, item, fd, size, out, err);
     if (result == DONE) {
         if (scan_test_while_read)
             scan_test_while_read(item->path);
