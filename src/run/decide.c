@@ -196,7 +196,7 @@ static bool keep(struct lane *lane, const struct plan_step *step, const struct s
     }
     if (!t->reason && t->verify)
         t->reason =
-            arena_printf(r->arena, step->kind->verify ? "verified, since %s ran" : "%s was made anew", t->verify);
+            arena_printf(r->arena, step->kind->verify ? "to see whether %s changed it" : "%s was made anew", t->verify);
     if (t->reason)
         return false;
     t->state = TASK_KEPT;

@@ -388,7 +388,7 @@ static void test_verify(void **unused)
         loop_turn(job->loop, true);
     sim_job_kill(job, 0);
     assert_int_equal(sim_job_run(job, 0), 0);
-    assert_said(job, "step \"mine\" runs again: verified, since numpy ran");
+    assert_said(job, "step \"mine\" runs again: to see whether numpy changed it");
     for (uint32_t n = 0; n < 2; n++) {
         assert_int_equal(sim_started(job->net, n, "setup:torch"), 1);
         assert_int_equal(sim_started(job->net, n, "setup:numpy"), 2);
