@@ -206,7 +206,8 @@ void launch_port(struct run *r, uint64_t token, uint32_t free_port)
 void launch_will_restart(struct run *r)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    if (r->stage == STAGE_LAUNCH && d->present && d->master_port == 0 && (r->rules || rules_restarts_left(r) > 0))
+    if (r->stage == STAGE_LAUNCH && !r->generation_failed && d->present && d->master_port == 0 &&
+        (r->rules || rules_restarts_left(r) > 0))
         node_ping(r->lanes[r->plan->master].node, PORT_TOKEN);
 }
 
@@ -457,8 +458,8 @@ void launch_condemn(struct run *r)
 {
     if (r->stage != STAGE_LAUNCH || r->generation_failed || r->failing || r->cancelling)
         return;
-    r->generation_failed = true;
     launch_will_restart(r);
+    r->generation_failed = true;
     parts_stop(r);
 }
 

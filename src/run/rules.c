@@ -463,7 +463,11 @@ void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const
     struct rules *x = r->rules;
     const struct rank_of of = {node, end->rank};
     char what[160];
-    if (!x || !x->active || x->spec->rule_count == 0 || is_ignored(x, of))
+    if (!x || x->spec->rule_count == 0) { /* nothing to ask: the other nodes are stopped before this one has ended */
+        launch_condemn(r);
+        return;
+    }
+    if (!x->active || is_ignored(x, of))
         return;
     const struct state_happening happening = end_happening(x, of, end->cause, end->value);
     const struct state_decision d = decide(x, &happening);

@@ -187,12 +187,14 @@ static const struct spec_entrypoint *step_entry(const struct plan *plan, const s
     return plan->spec->role_count > 0 ? &plan->spec->roles[part->roles[0]].entrypoint : &plan->spec->entrypoint;
 }
 
-/* With failure rules the controller hears of each failed worker at once, and of those that a rule may ignore the node
- * leaves it to the controller what becomes of the others. Not where torchrun is to go on with fewer nodes. */
+/* Over several nodes, and with failure rules, the controller hears of each failed worker at once; of those that a rule may
+ * ignore the node leaves it to the controller what becomes of the others. Not where torchrun is to go on with fewer nodes. */
 static void set_ends(const struct spec *spec, struct arena *arena, struct wire_run *run)
 {
     size_t max = 0;
-    if (spec->rule_count == 0 || (spec->distributed.present && spec->distributed.min_nodes < spec->distributed.nnodes))
+    bool several = spec->nnodes > 1 && spec->distributed.present && spec->distributed.launcher == LAUNCHER_NATIVE;
+    if ((spec->rule_count == 0 && !several) ||
+        (spec->distributed.present && spec->distributed.min_nodes < spec->distributed.nnodes))
         return;
     run->flags |= WIRE_RUN_ENDS;
     for (size_t i = 0; i < spec->rule_count; i++)

@@ -43,6 +43,21 @@ def test_stubborn_workers_and_daemons_are_gone_before_the_restart(box, fleet):
     assert not workers_of(box.dir)
 
 
+def test_other_nodes_do_not_wait_for_a_slow_end_on_the_one_that_failed(box, fleet):
+    """Rank 1 fails, rank 0 beside it takes its time to stop until rank 2, on the other node, has been told to."""
+    f = fleet(2)
+    run = ("trap 'touch $MARKS/told.$RANK; if [ $RANK = 0 ]; then while [ ! -e $MARKS/told.2 ]; do sleep 0.02; done; fi; exit 1' TERM\n"
+           "touch $MARKS/up.$RANK\n"
+           "if [ $RANK = 1 ]; then while [ $(ls $MARKS | grep -c up) -lt 4 ]; do sleep 0.02; done; exit 5; fi\n" + STAY)
+    spec = spec_of(f, run, shutdown_timeout=60)
+    marks = box.dir / "marks"
+    marks.mkdir()
+    spec["env"] = {"MARKS": str(marks)}
+    r = box.run(box.spec(spec), timeout=45).expect(1)
+    assert "rank 1" in r.err and "exit status 5" in r.err, r
+    assert {p.name for p in marks.glob("told.*")} == {"told.0", "told.2", "told.3"}
+
+
 def test_cancel_ends_stubborn_workers_and_daemons_of_every_node(box, fleet):
     f = fleet(2)
     r = box.start(box.spec(spec_of(f, STUBBORN + "touch $HOME/up.$RANK\n" + STAY, shutdown_timeout=1)))

@@ -79,7 +79,7 @@ static void test_nothing_asked(void **state)
     (void)state;
     struct scene s;
     struct wire_run run = built(&s, "nproc_per_node: 2", 1);
-    assert_int_equal(run.flags, WIRE_RUN_ERROR_FILES);
+    assert_int_equal(run.flags, WIRE_RUN_ERROR_FILES | WIRE_RUN_ENDS);
     assert_string_equal(run.log_dir, "");
     assert_int_equal(run.grace_ms, STEP_GRACE_MS);
     assert_int_equal(run.workers[0].files | run.workers[1].files, 0);
@@ -161,7 +161,7 @@ static void test_files(void **state)
     assert_string_equal(run.log_dir, "/b/logs/r1/attempt_1");
     assert_int_equal(run.workers[1].files, WIRE_KEEP_OUT | WIRE_KEEP_ERR);
     assert_int_equal(run.grace_ms, 12000);
-    assert_int_equal(run.flags, WIRE_RUN_ERROR_FILES | WIRE_RUN_CPU_BLOCKS);
+    assert_int_equal(run.flags, WIRE_RUN_ERROR_FILES | WIRE_RUN_CPU_BLOCKS | WIRE_RUN_ENDS);
     arena_destroy(s.arena);
     run = built(&s, "log_dir: /dev/null", 0);
     assert_string_equal(run.log_dir, "");
