@@ -7,20 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
-enum { MATCH_LIMIT = 1000000 }; /* a pattern may not take for ever over one line */
-
 struct ready {
     struct run *run;
     const struct plan_step *step;
     uint32_t node;
     uint32_t first, count, left; /* the role's workers there, by number; those that have not printed it */
     bool *seen;
-    pcre2_code *pattern;
-    pcre2_match_data *data;
-    pcre2_match_context *context;
+    struct regex *pattern;
     struct loop_timer *timer;
 };
 
@@ -32,9 +25,7 @@ void ready_forget(struct run *r, const struct plan_step *step, uint32_t node)
         return;
     t->ready = NULL;
     loop_timer_destroy(ready->timer);
-    pcre2_match_context_free(ready->context);
-    pcre2_match_data_free(ready->data);
-    pcre2_code_free(ready->pattern);
+    regex_destroy(ready->pattern);
     free(ready->seen);
     free(ready);
 }
@@ -42,8 +33,7 @@ void ready_forget(struct run *r, const struct plan_step *step, uint32_t node)
 static struct ready *ready_of(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
-    int code;
-    PCRE2_SIZE at;
+    struct regex_fault fault; /* none: the spec's check has compiled it */
     if (t->ready)
         return t->ready;
     struct ready *ready = xcalloc(1, sizeof *ready);
@@ -52,13 +42,7 @@ static struct ready *ready_of(struct run *r, const struct plan_step *step, uint3
     ready->first = place ? place->worker : 0;
     ready->count = ready->left = place ? place->count : 0;
     ready->seen = xcalloc((size_t)ready->count + 1, sizeof *ready->seen);
-    ready->pattern = pcre2_compile((PCRE2_SPTR)step->watch->pattern, PCRE2_ZERO_TERMINATED,
-                                   PCRE2_UTF | PCRE2_MATCH_INVALID_UTF, &code, &at, NULL);
-    ready->context = pcre2_match_context_create(NULL);
-    if (ready->context)
-        pcre2_set_match_limit(ready->context, MATCH_LIMIT);
-    if (ready->pattern)
-        ready->data = pcre2_match_data_create_from_pattern(ready->pattern, NULL);
+    ready->pattern = regex_create(step->watch->pattern, strlen(step->watch->pattern), &fault);
     t->ready = ready;
     return ready;
 }
@@ -91,8 +75,8 @@ void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, co
             continue;
         struct ready *ready = ready_of(r, step, node);
         uint32_t worker = line->rank - ready->first;
-        if (line->rank < ready->first || worker >= ready->count || ready->seen[worker] || !ready->data ||
-            pcre2_match(ready->pattern, (PCRE2_SPTR)line->text, line->len, 0, 0, ready->data, ready->context) < 0)
+        if (line->rank < ready->first || worker >= ready->count || ready->seen[worker] || !ready->pattern ||
+            regex_match(ready->pattern, line->text, line->len) != REGEX_YES)
             continue;
         ready->seen[worker] = true;
         ready->left--;

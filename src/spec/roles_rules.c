@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 /* ---- after ---- */
 
 static size_t waits_for(const struct spec_role *r, const bool *settled)
@@ -73,19 +70,14 @@ static void check_launcher(struct load *l)
 
 static void check_pattern(struct load *l, const struct spec_role *r)
 {
-    int code;
-    PCRE2_SIZE at;
-    char text[120];
-    if (r->ready.kind != READY_LOG || !r->ready.what.text)
+    struct regex_fault f;
+    const struct spec_text *what = &r->ready.what;
+    if (r->ready.kind != READY_LOG || !what->text)
         return;
-    pcre2_code *compiled =
-        pcre2_compile((PCRE2_SPTR)r->ready.what.text, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &at, NULL);
-    if (compiled) {
-        pcre2_code_free(compiled);
-        return;
-    }
-    pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
-    fault(l, r->ready.what.place, "the pattern cannot be read at byte %zu: %s", (size_t)at, text);
+    struct regex *re = regex_create(what->text, strlen(what->text), &f);
+    if (!re)
+        fault(l, what->place, "the pattern cannot be read at byte %zu: %s", f.at, f.text);
+    regex_destroy(re);
 }
 
 void roles_check(struct load *l)
