@@ -240,9 +240,11 @@ static int missing(struct scan *s, const struct field *fields, size_t count, uns
     return 0;
 }
 
-static int attempts(struct scan *s, struct event *e)
+/* An array of objects of these fields, `size` bytes each. */
+static int objects(struct scan *s, const struct field *fields, size_t count, size_t size, uint32_t max,
+                   const char *too_many, void **ret_items, uint32_t *ret_count)
 {
-    struct event_attempt *items = NULL;
+    char *items = NULL;
     uint32_t n = 0;
     if (expect(s, '[') < 0)
         return -1;
@@ -250,40 +252,34 @@ static int attempts(struct scan *s, struct event *e)
         return 0;
     do {
         uint64_t seen;
-        if (n >= EVENT_NODE_MAX)
-            return fault(s, "too many attempts");
-        items = grown(s->arena, items, n, sizeof *items);
-        if (object(s, attempt_fields, attempt_field_count, &items[n], &seen, NULL) < 0 ||
-            missing(s, attempt_fields, attempt_field_count, ~0u, seen) < 0)
+        if (n >= max)
+            return fault(s, too_many);
+        items = grown(s->arena, items, n, size);
+        if (object(s, fields, count, items + n * size, &seen, NULL) < 0 || missing(s, fields, count, ~0u, seen) < 0)
             return -1;
         n++;
     } while (take(s, ','));
-    e->attempts = items;
-    e->attempt_count = n;
+    *ret_items = items;
+    *ret_count = n;
     return expect(s, ']');
+}
+
+static int attempts(struct scan *s, struct event *e)
+{
+    void *items = NULL;
+    int rc = objects(s, attempt_fields, attempt_field_count, sizeof *e->attempts, EVENT_NODE_MAX, "too many attempts",
+                     &items, &e->attempt_count);
+    e->attempts = items;
+    return rc;
 }
 
 static int metrics(struct scan *s, struct event *e)
 {
-    struct event_metric *items = NULL;
-    uint32_t n = 0;
-    if (expect(s, '[') < 0)
-        return -1;
-    if (take(s, ']'))
-        return 0;
-    do {
-        uint64_t seen;
-        if (n >= EVENT_METRICS_MAX)
-            return fault(s, "too many values");
-        items = grown(s->arena, items, n, sizeof *items);
-        if (object(s, metric_fields, metric_field_count, &items[n], &seen, NULL) < 0 ||
-            missing(s, metric_fields, metric_field_count, ~0u, seen) < 0)
-            return -1;
-        n++;
-    } while (take(s, ','));
+    void *items = NULL;
+    int rc = objects(s, metric_fields, metric_field_count, sizeof *e->metrics, EVENT_METRICS_MAX, "too many values",
+                     &items, &e->metric_count);
     e->metrics = items;
-    e->metric_count = n;
-    return expect(s, ']');
+    return rc;
 }
 
 static int voids(struct scan *s, struct event *e)
