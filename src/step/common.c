@@ -75,13 +75,26 @@ const char *step_title(struct arena *arena, const char *text)
     return arena_printf(arena, "%.*s%s", (int)(len > 400 ? 400 : len), text, text[rest] || len > 400 ? " ..." : "");
 }
 
-void step_on_launch_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s)
+void step_on_chosen(struct plan_builder *b, struct plan_step *s, enum spec_on_kind on, const uint32_t *nodes,
+                    size_t count)
 {
     static const uint32_t first = 0;
-    if (spec->distributed.present)
+    switch (on) {
+    case ON_ALL:
         plan_on_all(b, s);
-    else
+        break;
+    case ON_FIRST:
         plan_on_nodes(b, s, &first, 1);
+        break;
+    case ON_LIST:
+        plan_on_nodes(b, s, nodes, count);
+        break;
+    }
+}
+
+void step_on_launch_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s)
+{
+    step_on_chosen(b, s, spec->distributed.present ? ON_ALL : ON_FIRST, NULL, 0);
 }
 
 /* ---- environments ---- */

@@ -146,9 +146,6 @@ enum expr_status step_call_json(const struct step_call *call, const struct step_
 /* The folder on nodes for what is returned: node path. */
 const char *step_result_path(const struct spec *spec, const struct step_bind *bind, struct arena *arena);
 
-/* Where an output's steps run. */
-void step_output_on(struct plan_builder *b, struct plan_step *s, const struct spec_output *o);
-
 /* install.c: what pip and requirements share. */
 struct plan_step *step_install_add(struct plan_builder *b, const struct spec *spec, const struct step_kind *kind,
                                    const struct spec_step *item, const char *title, const char *command);
@@ -200,6 +197,9 @@ int step_around_plan(struct plan_builder *b, const struct spec *spec, const stru
 int step_around_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                       struct arena *arena, struct wire_run *ret_run, struct error *err);
 
+/* The nodes that the spec's `on` or `nodes` names. */
+void step_on_chosen(struct plan_builder *b, struct plan_step *s, enum spec_on_kind on, const uint32_t *nodes,
+                    size_t count);
 /* The nodes that launch: all with `distributed`, else the first. */
 void step_on_launch_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s);
 

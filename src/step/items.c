@@ -3,20 +3,9 @@
 
 void step_item_common(struct plan_builder *b, struct plan_step *s, const struct spec_step *item)
 {
-    static const uint32_t node_0 = 0;
     s->retry_times = item->retry_times;
     s->retry_backoff_ms = item->retry_backoff_ms;
-    switch (item->on) {
-    case ON_ALL:
-        plan_on_all(b, s);
-        break;
-    case ON_FIRST:
-        plan_on_nodes(b, s, &node_0, 1);
-        break;
-    case ON_LIST:
-        plan_on_nodes(b, s, item->on_nodes, item->on_count);
-        break;
-    }
+    step_on_chosen(b, s, item->on, item->on_nodes, item->on_count);
 }
 
 int step_items_plan(struct plan_builder *b, const struct spec *spec, struct error *err)

@@ -1,22 +1,6 @@
 /* outputs: files of the working directory, or of anywhere on a node, come home. No later step depends on them. */
 #include "internal.h"
 
-void step_output_on(struct plan_builder *b, struct plan_step *s, const struct spec_output *o)
-{
-    static const uint32_t node_0 = 0;
-    switch (o->on) {
-    case ON_ALL:
-        plan_on_all(b, s);
-        break;
-    case ON_FIRST:
-        plan_on_nodes(b, s, &node_0, 1);
-        break;
-    case ON_LIST:
-        plan_on_nodes(b, s, o->on_nodes, o->on_count);
-        break;
-    }
-}
-
 static int outputs_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
 {
     for (size_t i = 0; i < spec->output_count; i++) {
@@ -29,7 +13,7 @@ static int outputs_plan(struct plan_builder *b, const struct spec *spec, struct 
         struct plan_step *s =
             plan_add(b, &step_kind_outputs, o->name, arena_printf(plan_arena(b), "%s to %s", from, to));
         s->item = o;
-        step_output_on(b, s, o);
+        step_on_chosen(b, s, o->on, o->on_nodes, o->on_count);
         plan_input(b, s, "from", from);
         plan_input(b, s, "to", to);
         plan_input(b, s, "when", o->when == WHEN_SUCCESS ? "success" : "always");

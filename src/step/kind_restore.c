@@ -29,7 +29,7 @@ static int restore_plan(struct plan_builder *b, const struct spec *spec, struct 
         struct plan_step *s = plan_add(b, &step_kind_restore, arena_printf(arena, "restore-%zu", i + 1),
                                        arena_printf(arena, "%s to %s, where it is missing", to, from));
         s->item = o;
-        step_output_on(b, s, o);
+        step_on_chosen(b, s, o->on, o->on_nodes, o->on_count);
         for (uint32_t n = 0; n < spec->nnodes && !s->tree; n++)
             if (s->on[n] && tree_of(plan_sources_of(b), spec, o, n) != &nothing)
                 s->tree = tree_of(plan_sources_of(b), spec, o, n);
