@@ -7,6 +7,7 @@
 
 #include "rhrun/wire.h"
 
+#include <ftw.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -26,6 +27,27 @@ enum { DEADLINE_MS = 60000 };
 #define ID(n) "0000000000000000000000000000000" n
 
 static char folder[256]; /* of the current test; HOME of its agents */
+
+/* ---- the folder of a test ---- */
+
+static inline int folder_make(const char *word)
+{
+    snprintf(folder, sizeof folder, "%s/rhrun-%s-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", word);
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static inline int folder_remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+static inline int folder_remove(void **state) /* as a test's teardown */
+{
+    (void)state;
+    nftw(folder, folder_remove_one, 32, FTW_DEPTH | FTW_PHYS);
+    return 0;
+}
 
 /* ---- an agent and its frames ---- */
 

@@ -7,31 +7,14 @@
 #include "../../src/agent/internal.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
-/* ---- the folder of a test ---- */
-
 static int setup(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "%s/rhrun-agent-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    nftw(folder, remove_one, 32, FTW_DEPTH | FTW_PHYS);
-    return 0;
+    return folder_make("agent");
 }
 
 static const char *in_folder(const char *name)
@@ -684,27 +667,27 @@ static void test_unlink(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_hello_facts, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_held_and_adopted, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_held_by_live_attempt, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_take_over_fences, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_fenced_while_idle, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_base_fallback, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_base_named_unusable, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_run_echo, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_same_attempt_runs_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_busy_slot_and_stop, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_agent_killed_midway, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_supervisor_killed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_both_killed_then_list, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ping_during_output, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_two_streams_take_turns, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_list_check_settle_ack_forget, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_read_mode_refusals, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_half_made_claim, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_malformed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_other_version, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_unlink, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_hello_facts, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_held_and_adopted, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_held_by_live_attempt, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_take_over_fences, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_fenced_while_idle, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_base_fallback, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_base_named_unusable, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_run_echo, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_same_attempt_runs_once, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_busy_slot_and_stop, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_agent_killed_midway, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_supervisor_killed, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_both_killed_then_list, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_ping_during_output, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_two_streams_take_turns, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_list_check_settle_ack_forget, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_read_mode_refusals, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_half_made_claim, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_malformed, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_other_version, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_unlink, setup, folder_remove),
     };
     return cmocka_run_group_tests_name("agent", tests, NULL, NULL);
 }

@@ -9,29 +9,20 @@
 #include "../../src/agent/internal.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
 #include <sys/stat.h>
 
 static int setup(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "%s/rhrun-disk-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
+    return folder_make("disk");
 }
 
 static int teardown(void **state)
 {
     (void)state;
     unsetenv("RHRUN_TEST_CLOCK_OFFSET_MS");
-    nftw(folder, remove_one, 32, FTW_DEPTH | FTW_PHYS);
-    return 0;
+    return folder_remove(state);
 }
 
 /* The one file that matches below the base folder. */

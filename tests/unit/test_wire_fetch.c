@@ -6,27 +6,12 @@
 #include "agent_peer.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <sys/stat.h>
 
 static int setup(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "%s/rhrun-fetch-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    nftw(folder, remove_one, 32, FTW_DEPTH | FTW_PHYS);
-    return 0;
+    return folder_make("fetch");
 }
 
 /* A file below the test's folder, with the folders above it. */
@@ -414,12 +399,12 @@ static void test_get_beside_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_patterns, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_get, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_get_of_another_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_get_of_a_growing_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_get_beside_output, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_patterns, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_many_files, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_get, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_get_of_another_file, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_get_of_a_growing_file, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_get_beside_output, setup, folder_remove),
     };
     return cmocka_run_group_tests_name("fetch", tests, NULL, NULL);
 }

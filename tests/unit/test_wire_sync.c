@@ -14,27 +14,11 @@
 
 #define TREE(n) "000000000000000000000000000000000000000" n
 
-/* ---- the folder of a test ---- */
-
 static int setup(void **state)
 {
     (void)state;
     unsetenv("RHRUN_TEST_TREE_WAIT_MS");
-    snprintf(folder, sizeof folder, "%s/rhrun-sync-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    nftw(folder, remove_one, 32, FTW_DEPTH | FTW_PHYS);
-    return 0;
+    return folder_make("sync");
 }
 
 /* ---- trees of the controller's side ---- */
@@ -1019,21 +1003,21 @@ static void test_not_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_life, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_all_and_distrust, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_roots, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_missing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_conflicts, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_links_do_not_lead_out, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bad_frames, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_two_jobs, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_shared_base, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_part_resumes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_killed_anywhere, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_root, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_not_allowed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_life, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_all_and_distrust, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_roots, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_missing, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_conflicts, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_links_do_not_lead_out, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_bad_frames, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_claims, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_two_jobs, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_shared_base, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_part_resumes, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_killed_anywhere, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_full_disk, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_full_root, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_not_allowed, setup, folder_remove),
     };
     return cmocka_run_group_tests_name("sync", tests, NULL, NULL);
 }
