@@ -107,6 +107,8 @@ entrypoint:
   run: |
     if [ "$RANK" = 0 ]; then echo x >> $HOME/lines; fi
     if [ "$RANK" = 3 ]; then
+      touch $HOME/lines # rank 0 has counted this round before it is over
+      while [ $(wc -l < $HOME/lines) -le "$TORCHELASTIC_RESTART_COUNT" ]; do sleep 0.05; done
       while [ -e $HOME/hold ] && [ "$TORCHELASTIC_RESTART_COUNT" = 1 ]; do sleep 0.05; done
       echo "the device is busy"
     fi
