@@ -78,6 +78,7 @@ struct plan_step {
     const char *scope;    /* of its cells: "" or the variant */
     const struct step_kind *kind;
     const void *item;     /* kind's own: the struct spec_step, ... */
+    const struct spec_role *role; /* whose set-up, files or launch it is: its python, env and nodes; NULL: the job's */
     const char *title;    /* one line for people */
     const char *command;  /* what starts, in full, late names as written; NULL = nothing to show */
     const char *key;      /* 64 hex */

@@ -91,7 +91,9 @@ struct spec_source {
     struct spec_texts exclude, include; /* patterns as in .gitignore, expanded */
     struct place place;
 };
-struct spec_file {    /* an item of `files` */
+struct spec_role;
+struct spec_file {    /* an item of `files`: the job's in the file's order, then those of roles */
+    const struct spec_role *role; /* whose item it is, so on its nodes; NULL: the job's (spec_file_nodes) */
     const char *name; /* of its step: "files-1" */
     struct spec_source source;
     struct spec_text
@@ -113,7 +115,9 @@ enum spec_item { ITEM_RUN, ITEM_PIP, ITEM_REQUIREMENTS, ITEM_APT, ITEM_CONDA, IT
 struct spec_step { /* an item of set-up; `packages` come first, then `requirements`, then the list `setup`. Texts of all
                       but RUN, and but `to`, are expanded */
     const char *name; /* given, or derived from the content, so that it stays when others come and go, and unique:
-                              "pip:torch", "pip:./", "requirements.txt", "apt:git", "git:apex", "run-1", "pip:torch-2" */
+                              "pip:torch", "pip:./", "requirements.txt", "apt:git", "git:apex", "run-1", "pip:torch-2"; of a
+                              role's set-up "ROLE:pip:torch" */
+    const struct spec_role *role; /* whose set-up it is part of; NULL: the job's (spec_setup_nodes) */
     enum spec_item item;
     struct spec_text run; /* RUN: shell */
     struct spec_texts
@@ -142,6 +146,7 @@ struct spec_step { /* an item of set-up; `packages` come first, then `requiremen
 enum spec_when { WHEN_ALWAYS, WHEN_SUCCESS };
 struct spec_output {
     const char *name;      /* of its step: "outputs-1" */
+    const struct spec_role *role; /* `on` counts among the nodes of that role; NULL: among all */
     struct spec_text from; /* node path with wildcards */
     struct spec_text
         to; /* folder here: absolute, or relative to the spec's folder. With several nodes and no ${{ node... }} in it, each
@@ -281,8 +286,19 @@ struct spec_role { /* a kind of worker; the file's order is the order of ranks *
     struct spec_env *env; /* over spec.env, below entrypoint.env */
     size_t env_count;
     struct spec_entrypoint entrypoint; /* merged over the top level's; without prolog, epilog and always */
+    bool own_hosts;  /* `cluster`: hosts of its own, which are behind the job's in spec.hosts; `nodes` then has them */
+    bool own_setup;  /* one of python, packages, requirements, setup is given. Its set-up is then all of these: what it
+                        leaves out it takes from the top level, lists as wholes, python merged. Its items are in
+                        spec.setup a second time, behind the job's, and it has a venv of its own (`ROLE:python`) */
+    bool own_files;  /* `files` is given: the job's are not for it */
+    struct spec_python python; /* own_setup: merged over the top level's */
     struct place place;
 };
+/* Whether a node takes part in what is the job's, or a role's. Of a role: it is placed there. Of the job (NULL): any but
+ * those on which all workers are of roles with a set-up (files) of their own. ret_on[node], of spec->nnodes; returns how many. Needs
+ * spec->places. */
+uint32_t spec_setup_nodes(const struct spec *spec, const struct spec_role *role, bool *ret_on);
+uint32_t spec_file_nodes(const struct spec *spec, const struct spec_role *role, bool *ret_on);
 /* Where workers of a role are: decided from the spec alone, so that it never changes. In the order of roles, of each by
  * node; what has no workers is left out. Roles with nnodes are placed first, on nodes that nobody is on yet as long as
  * there are some. Then those with count fill the nodes in order, as far as there is room (nproc_per_node of the host, else

@@ -44,6 +44,7 @@ struct step_node {
 struct step_bind {
     const struct spec *spec;
     uint32_t node;                  /* the node to build for */
+    const struct spec_role *role;   /* step_build sets it: plan_step.role */
     const struct step_node *nodes;  /* plan->node_count of them, or NULL */
     const char *node_addrs;         /* step_node_addrs, made once for all nodes; NULL = made for each message */
     const char *run_id;             /* RHRUN_RUN_ID, run.id */
