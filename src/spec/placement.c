@@ -200,3 +200,43 @@ uint32_t spec_peer_of(enum spec_by by, uint32_t role_rank, uint32_t count, uint3
         return role_rank % peers;
     return (uint32_t)((uint64_t)role_rank * peers / (count ? count : 1));
 }
+
+/* ---- whose nodes they are ---- */
+
+/* `own`: has the role what is asked about of its own? */
+static uint32_t nodes_taking_part(const struct spec *spec, const struct spec_role *role,
+                                  bool (*own)(const struct spec_role *), bool *ret_on)
+{
+    uint32_t count = 0;
+    memset(ret_on, !role, spec->nnodes * sizeof *ret_on);
+    for (size_t i = 0; !role && i < spec->place_count; i++)
+        ret_on[spec->places[i].node] = false;
+    for (size_t i = 0; i < spec->place_count; i++) {
+        const struct spec_role *there = &spec->roles[spec->places[i].role];
+        if (role ? there == role : !own(there))
+            ret_on[spec->places[i].node] = true;
+    }
+    for (uint32_t n = 0; n < spec->nnodes; n++)
+        count += ret_on[n];
+    return count;
+}
+
+static bool has_setup(const struct spec_role *r)
+{
+    return r->own_setup;
+}
+
+static bool has_files(const struct spec_role *r)
+{
+    return r->own_files;
+}
+
+uint32_t spec_setup_nodes(const struct spec *spec, const struct spec_role *role, bool *ret_on)
+{
+    return nodes_taking_part(spec, role, has_setup, ret_on);
+}
+
+uint32_t spec_file_nodes(const struct spec *spec, const struct spec_role *role, bool *ret_on)
+{
+    return nodes_taking_part(spec, role, has_files, ret_on);
+}
