@@ -28,6 +28,10 @@ function(rhrun_build_agent target compiler out)
   else() # gcc before 12: the few KB that -Os is larger must not break the bound of 100 KB
     set(small -Os -fstack-protector)
   endif()
+  execute_process(COMMAND ${compiler} -flto-partition=one -E -x c /dev/null RESULT_VARIABLE one OUTPUT_QUIET ERROR_QUIET)
+  if(one EQUAL 0) # clang has no such option
+    list(APPEND small -flto-partition=one)
+  endif()
   get_filename_component(folder ${out} DIRECTORY)
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(OUTPUT ${out}
