@@ -18,12 +18,6 @@ const char *spec_schema_text(void)
 /* Keys of later versions that people will try: told apart from typing errors. * is one part of a path. */
 static const char *const later_keys[] = {
     "/roles/*/cluster",
-    "/roles/*/files",
-    "/roles/*/python",
-    "/roles/*/packages",
-    "/roles/*/requirements",
-    "/roles/*/setup",
-    "/roles/*/outputs",
     "/roles/*/distributed",
     "/slurm",
     "/resources",

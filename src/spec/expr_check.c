@@ -183,7 +183,7 @@ static void check_name(struct check *c, const struct expr *e)
         diagnostic_hint(d, c->rules->no_world && !str_starts(e->whole, "peer.")
                                ? "the role has world: none; role_rank and role_world_size are its own"
                                : "workers have a peer where their role says so: peer: ROLE");
-    } else if (expr_name_scope(e->name) > c->rules->scope) {
+    } else if (expr_name_scope(e->name) > c->rules->scope && !(e->name == NAME_ROLE && c->rules->role)) {
         bool rank = expr_name_scope(e->name) == SCOPE_RANK;
         struct diagnostic *d = report(c, e->at, e->end, "\"%s\" is not known here", e->whole);
         if (!rank)

@@ -36,18 +36,19 @@ void overrides_apply(struct load *l);                                   /* --set
 void schema_check(struct load *l);                                      /* against the embedded schema */
 void schema_check_cluster(struct load *l, const struct doc_node *node); /* a cluster file's root */
 void params_bind(struct load *l);
-void roles_bind(struct load *l); /* names and counts of roles */
+void roles_bind(struct load *l); /* names and counts of roles, and what each has of its own */
 void env_bind(struct load *l);   /* spec.env, entrypoint.env */
 void secrets_bind(struct load *l);
 void distributed_bind(struct load *l); /* counts and launcher */
 void cluster_bind(struct load *l);     /* hosts and nnodes */
+void roles_bind_nodes(struct load *l); /* where roles may be, then roles_place */
+void roles_place(struct load *l);      /* placement.c */
 void sources_bind(struct load *l);     /* workdir and files */
 void python_bind(struct load *l);
 void setup_bind(struct load *l); /* packages, requirements and setup, activate */
 void entrypoint_bind(struct load *l);
 void roles_bind_programs(struct load *l); /* all else of roles, then roles_check */
 void roles_check(struct load *l);         /* roles_rules.c */
-void roles_place(struct load *l);         /* placement.c */
 void require_bind(struct load *l);        /* require.c */
 void outputs_bind(struct load *l);
 void distributed_bind_flags(struct load *l); /* what goes to the launcher; then distributed_check */
@@ -87,8 +88,9 @@ struct spec_text checked(struct load *l, const struct doc_node *node, const stru
 struct spec_text text_now(struct load *l, const struct doc_node *node);
 struct spec_texts texts_now(struct load *l, const struct doc_node *node, bool split);
 void texts_add(struct load *l, struct spec_texts *list, size_t *cap, struct spec_text text);
-/* `on` of set-up and `nodes` of outputs. */
-void nodes_of(struct load *l, const struct doc_node *node, enum spec_on_kind *kind, uint32_t **nodes, size_t *count);
+/* `on` of set-up and `nodes` of outputs; of a role's, a list has nodes that it is on. */
+void nodes_of(struct load *l, const struct spec_role *role, const struct doc_node *node, enum spec_on_kind *kind,
+              uint32_t **nodes, size_t *count);
 /* A node path that a user wrote: not out of the working directory by "..", no "~user". false after a fault. */
 bool check_node_path(struct load *l, const struct spec_text *text, const char *key);
 bool path_leaves(const char *path); /* relative, and a ".." leads out of where it starts */
@@ -114,6 +116,15 @@ bool function_bind(struct load *l, struct spec_entrypoint *e, const struct doc_n
 bool entrypoint_of(struct load *l, const struct doc_node *node, const struct expr_rules *rules,
                    struct spec_entrypoint *e);
 uint32_t role_find(const struct spec *spec, const char *name); /* SPEC_NO_ROLE: there is none */
+const struct doc_node *role_doc(const struct load *l, const struct spec_role *role);
+/* A key's value: the role's own, else the top level's. role NULL: the top level's. */
+const struct doc_node *role_value(const struct load *l, const struct spec_role *role, const char *key);
+/* Mappings merge, everything else replaces. */
+void merge_over(struct load *l, struct doc_node *into, const struct doc_node *over);
+/* A fault where node n of a list is none of the role's, or, role NULL, none that the job's set-up is for. */
+void role_check_node(struct load *l, const struct spec_role *role, const struct doc_node *node, uint32_t n);
+/* What a role's step is called: "ROLE:NAME"; role NULL: name itself. */
+const char *role_step_name(struct load *l, const struct spec_role *role, const char *name);
 struct spec_env *env_list(struct load *l, const struct doc_node *object, size_t *ret_count);
 
 /* Which names an expression at some place may use. */
@@ -122,6 +133,7 @@ struct expr_rules {
     enum expr_scope scope;
     bool no_env;        /* values of `env` themselves */
     bool peer;          /* the workers have a peer */
+    bool role;          /* `role` is known, though no worker is meant */
     bool no_world;      /* the workers have a role and no rank */
     bool args;          /* `args` may stand alone in an item */
     bool args_in_shell; /* `args` may stand in shell text */

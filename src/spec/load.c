@@ -104,6 +104,7 @@ static void bind_all(struct load *l)
     env_bind(l);
     secrets_bind(l);
     cluster_bind(l);
+    roles_bind_nodes(l);
     sources_bind(l);
     python_bind(l);
     setup_bind(l);

@@ -155,10 +155,12 @@ static struct doc_node *source_node(struct arena *a, const struct spec_source *s
     return one;
 }
 
-static struct doc_node *files_node(struct arena *a, const struct spec *spec)
+static struct doc_node *files_node(struct arena *a, const struct spec *spec, const struct spec_role *role)
 {
     struct doc_node *list = doc_new_array(a);
     for (size_t i = 0; i < spec->file_count; i++) {
+        if (spec->files[i].role != role)
+            continue;
         struct doc_node *one = doc_new_object(a);
         doc_set(a, one, "from", source_node(a, &spec->files[i].source));
         put_text(a, one, "to", spec->files[i].to.text);
@@ -235,7 +237,7 @@ static void put_item(struct arena *a, struct doc_node *one, const struct spec_st
 static struct doc_node *step_node(struct arena *a, const struct spec_step *s)
 {
     struct doc_node *one = doc_new_object(a), *retry = doc_new_object(a);
-    put_text(a, one, "name", s->name);
+    put_text(a, one, "name", s->role ? s->name + strlen(s->role->name) + 1 : s->name);
     put_item(a, one, s);
     doc_set(a, one, "on", nodes_node(a, s->on, s->on_nodes, s->on_count));
     doc_set(a, retry, "times", doc_new_int(a, s->retry_times));
@@ -245,11 +247,22 @@ static struct doc_node *step_node(struct arena *a, const struct spec_step *s)
     return one;
 }
 
-static struct doc_node *outputs_node(struct arena *a, const struct spec *spec)
+static struct doc_node *setup_node(struct arena *a, const struct spec *spec, const struct spec_role *role)
+{
+    struct doc_node *list = doc_new_array(a);
+    for (size_t i = 0; i < spec->setup_count; i++)
+        if (spec->setup[i].role == role)
+            doc_append(a, list, step_node(a, &spec->setup[i]));
+    return list;
+}
+
+static struct doc_node *outputs_node(struct arena *a, const struct spec *spec, const struct spec_role *role)
 {
     struct doc_node *list = doc_new_array(a);
     for (size_t i = 0; i < spec->output_count; i++) {
         const struct spec_output *o = &spec->outputs[i];
+        if (o->role != role)
+            continue;
         struct doc_node *one = doc_new_object(a);
         put_text(a, one, "from", o->from.text);
         put_text(a, one, "to", o->to.text);
@@ -260,6 +273,13 @@ static struct doc_node *outputs_node(struct arena *a, const struct spec *spec)
         doc_append(a, list, one);
     }
     return list;
+}
+
+static void put_outputs(struct arena *a, struct doc_node *to, const struct spec *spec, const struct spec_role *role)
+{
+    struct doc_node *list = outputs_node(a, spec, role);
+    if (list->count > 0)
+        doc_set(a, to, "outputs", list);
 }
 
 static struct doc_node *distributed_node(const struct load *l, const struct spec_distributed *d)
@@ -365,8 +385,15 @@ static struct doc_node *role_node(struct arena *a, const struct spec *spec, cons
         doc_set(a, one, "after", after);
     }
     doc_set(a, one, "sidecar", doc_new_bool(a, r->sidecar));
+    if (r->own_files)
+        doc_set(a, one, "files", files_node(a, spec, r));
+    if (r->own_setup) {
+        doc_set(a, one, "python", python_node(a, &r->python));
+        doc_set(a, one, "setup", setup_node(a, spec, r));
+    }
     doc_set(a, one, "env", env_node(a, r->env, r->env_count));
     doc_set(a, one, "entrypoint", entrypoint_node(a, &r->entrypoint, true, false));
+    put_outputs(a, one, spec, r);
     return one;
 }
 
@@ -394,27 +421,24 @@ const struct doc_node *spec_normalise(const struct load *l)
 {
     struct arena *a = l->arena;
     const struct spec *spec = l->spec;
-    struct doc_node *root = doc_new_object(a), *setup = doc_new_array(a);
+    struct doc_node *root = doc_new_object(a), *files = files_node(a, spec, NULL);
     put_text(a, root, "name", spec->name);
     doc_set(a, root, "params", params_node(a, spec));
     doc_set(a, root, "cluster", cluster_node(a, spec));
     if (spec->has_workdir)
         doc_set(a, root, "workdir", source_node(a, &spec->workdir));
-    if (spec->file_count > 0)
-        doc_set(a, root, "files", files_node(a, spec));
+    if (files->count > 0)
+        doc_set(a, root, "files", files);
     doc_set(a, root, "python", python_node(a, &spec->python));
     doc_set(a, root, "env", env_node(a, spec->env, spec->env_count));
     doc_set(a, root, "secrets", secrets_node(a, spec));
-    for (size_t i = 0; i < spec->setup_count; i++)
-        doc_append(a, setup, step_node(a, &spec->setup[i]));
-    doc_set(a, root, "setup", setup);
+    doc_set(a, root, "setup", setup_node(a, spec, NULL));
     put_text(a, root, "activate", spec->activate.text);
     if (spec->distributed.present)
         doc_set(a, root, "distributed", distributed_node(l, &spec->distributed));
     put_roles(a, root, spec);
     doc_set(a, root, "entrypoint", entrypoint_node(a, &spec->entrypoint, spec->role_count == 0, true));
-    if (spec->output_count > 0)
-        doc_set(a, root, "outputs", outputs_node(a, spec));
+    put_outputs(a, root, spec, NULL);
     put_list(l, root, "metrics");
     put_list(l, root, "failure_rules");
     return root;

@@ -37,10 +37,8 @@ static void bind_object(struct load *l, struct spec_python *p, const struct doc_
                         "the interpreter is that of the conda environment: leave interpreter out");
 }
 
-void python_bind(struct load *l)
+static void bind_python(struct load *l, const struct doc_node *node, struct spec_python *p)
 {
-    const struct doc_node *node = doc_get(l->root, "python");
-    struct spec_python *p = &l->spec->python;
     *p = (struct spec_python){.interpreter = {.text = "python3"}, .venv = VENV_AUTO, .system_site_packages = true};
     if (!node)
         return;
@@ -56,6 +54,46 @@ void python_bind(struct load *l)
         return;
     diagnostic_expected(fault(l, p->interpreter.place, "\"%s\" is not an interpreter", text),
                         "a program's name such as python3.11, or its path, without arguments");
+}
+
+static struct doc_node *as_object(struct load *l, const struct doc_node *node)
+{
+    if (is_object(node))
+        return doc_clone(l->arena, node);
+    struct doc_node *object = doc_new_object(l->arena);
+    if (is_scalar(node))
+        doc_set(l->arena, object, "interpreter", doc_clone(l->arena, node));
+    return object;
+}
+
+/* The role's python over the top level's. An environment of conda and an interpreter with its venv exclude each other: of
+ * the top level's is taken what goes with the role's. */
+static const struct doc_node *merged_python(struct load *l, const struct doc_node *own)
+{
+    struct doc_node *node = as_object(l, doc_get(l->root, "python")), *over = as_object(l, own);
+    if (doc_get(over, "conda")) {
+        doc_remove(node, "interpreter");
+        doc_remove(node, "venv");
+    } else if (doc_get(over, "interpreter") || doc_get(over, "venv")) {
+        doc_remove(node, "conda");
+    }
+    merge_over(l, node, over);
+    node->place = place_of(own);
+    return node;
+}
+
+void python_bind(struct load *l)
+{
+    struct spec *spec = l->spec;
+    bind_python(l, doc_get(l->root, "python"), &spec->python);
+    for (size_t i = 0; i < spec->role_count; i++) {
+        struct spec_role *r = &spec->roles[i];
+        const struct doc_node *own = doc_get(role_doc(l, r), "python");
+        if (own)
+            bind_python(l, merged_python(l, own), &r->python);
+        else if (r->own_setup)
+            r->python = spec->python;
+    }
 }
 
 /* ---- outputs ---- */
@@ -94,18 +132,31 @@ static struct spec_text home_expanded(struct load *l, struct spec_text text)
     return text;
 }
 
-static void bind_output(struct load *l, const struct doc_node *item)
+/* What is put in for `role` of a role's output, at once: no worker is meant, and the step has none. */
+static struct spec_text for_role(struct load *l, const struct spec_role *role, const struct doc_node *node)
+{
+    const struct expr_rules rules = {.scope = SCOPE_NODE, .role = role != NULL};
+    const struct expr_context ctx = {.spec = l->spec, .role = role ? role->name : NULL};
+    struct spec_text text = checked(l, node, &rules, false);
+    struct error err = ERROR_INIT;
+    if (role && text.has_expr && expr_expand(&text, EXPR_PLAIN, &ctx, true, l->arena, &text.text, &err) == EXPR_OK)
+        text.has_expr = strstr(text.text, "${{") != NULL;
+    return text;
+}
+
+static void bind_output(struct load *l, const struct spec_role *role, const struct doc_node *item, size_t number)
 {
     struct spec_output *o = &l->spec->outputs[l->spec->output_count];
     const struct doc_node *from = is_object(item) ? doc_get(item, "from") : item;
     const struct doc_node *to = is_object(item) ? doc_get(item, "to") : NULL;
-    *o = (struct spec_output){.on = ON_FIRST, .place = place_of(item)};
-    o->name = arena_printf(l->arena, "outputs-%zu", ++l->spec->output_count);
-    o->from = checked(l, from, &on_node, false);
+    *o = (struct spec_output){.role = role, .on = ON_FIRST, .place = place_of(item)};
+    o->name = role_step_name(l, role, arena_printf(l->arena, "outputs-%zu", number));
+    l->spec->output_count++;
+    o->from = for_role(l, role, from);
     if (!o->from.text || !*o->from.text)
         return;
     check_node_path(l, &o->from, "from");
-    o->to = to ? home_expanded(l, checked(l, to, &on_node, false))
+    o->to = to ? home_expanded(l, for_role(l, role, to))
                : (struct spec_text){.text = default_to(l, o->from.text), .place = o->from.place};
     if (!to && !o->to.text)
         report_no_to(l, &o->from);
@@ -114,17 +165,32 @@ static void bind_output(struct load *l, const struct doc_node *item)
     o->when = str_eq(doc_get_string(item, "when", NULL), "success") ? WHEN_SUCCESS : WHEN_ALWAYS;
     duration_of(l, item, "every", &o->every_ms);
     o->restore = doc_get_bool(item, "restore", false);
-    nodes_of(l, doc_get(item, "nodes"), &o->on, &o->on_nodes, &o->on_count);
+    nodes_of(l, role, doc_get(item, "nodes"), &o->on, &o->on_nodes, &o->on_count);
+}
+
+static size_t count_outputs(const struct doc_node *node)
+{
+    return is_array(node) ? node->count : is_object(node) || is_scalar(node) ? 1 : 0;
+}
+
+static void bind_outputs(struct load *l, const struct spec_role *role, const struct doc_node *node)
+{
+    for (size_t i = 0, number = 0; i < count_outputs(node); i++) {
+        const struct doc_node *item = is_array(node) ? node->items[i] : node;
+        if (is_object(item) || (item->type == DOC_STRING && item->text_len > 0))
+            bind_output(l, role, item, ++number);
+    }
 }
 
 void outputs_bind(struct load *l)
 {
+    struct spec *spec = l->spec;
     const struct doc_node *node = doc_get(l->root, "outputs");
-    size_t count = is_array(node) ? node->count : is_object(node) || is_scalar(node) ? 1 : 0;
-    l->spec->outputs = arena_array(l->arena, count + 1, sizeof *l->spec->outputs);
-    for (size_t i = 0; i < count; i++) {
-        const struct doc_node *item = is_array(node) ? node->items[i] : node;
-        if (is_object(item) || (item->type == DOC_STRING && item->text_len > 0))
-            bind_output(l, item);
-    }
+    size_t count = count_outputs(node);
+    for (size_t i = 0; i < spec->role_count; i++)
+        count += count_outputs(doc_get(role_doc(l, &spec->roles[i]), "outputs"));
+    spec->outputs = arena_array(l->arena, count + 1, sizeof *spec->outputs);
+    bind_outputs(l, NULL, node);
+    for (size_t i = 0; i < spec->role_count; i++)
+        bind_outputs(l, &spec->roles[i], doc_get(role_doc(l, &spec->roles[i]), "outputs"));
 }

@@ -19,6 +19,11 @@ static const struct doc_node *role_node(const struct load *l, size_t i)
     return roles_node(l)->members[i].value;
 }
 
+const struct doc_node *role_doc(const struct load *l, const struct spec_role *role)
+{
+    return role_node(l, (size_t)(role - l->spec->roles));
+}
+
 uint32_t role_find(const struct spec *spec, const char *name)
 {
     for (uint32_t i = 0; i < spec->role_count; i++)
@@ -84,6 +89,14 @@ static void bind_count(struct load *l, const struct doc_node *node, struct spec_
     r->count = r->counted ? r->nnodes * r->nproc.count : 0;
 }
 
+static void find_own(struct spec_role *r, const struct doc_node *node)
+{
+    static const char *const setup[] = {"python", "packages", "requirements", "setup", NULL};
+    for (const char *const *key = setup; *key; key++)
+        r->own_setup = r->own_setup || doc_get(node, *key);
+    r->own_files = doc_get(node, "files") != NULL;
+}
+
 void roles_bind(struct load *l)
 {
     const struct doc_node *node = roles_node(l);
@@ -101,6 +114,7 @@ void roles_bind(struct load *l)
         r->name = node->members[i].key;
         r->place = node->members[i].key_place;
         r->peer = SPEC_NO_ROLE;
+        find_own(r, node->members[i].value);
         bind_count(l, node->members[i].value, r);
     }
 }
@@ -174,13 +188,29 @@ static void bind_nodes(struct load *l, struct spec_role *r, const struct doc_nod
     enum spec_on_kind kind = ON_ALL;
     if (!is_array(node))
         return;
-    nodes_of(l, node, &kind, &r->nodes, &r->node_count);
+    nodes_of(l, NULL, node, &kind, &r->nodes, &r->node_count);
     if (kind != ON_LIST) {
         r->nodes = NULL;
         r->node_count = 0;
     }
     if (r->node_count > 0)
         qsort(r->nodes, r->node_count, sizeof *r->nodes, by_number);
+}
+
+void roles_bind_nodes(struct load *l)
+{
+    static const char *const worlds[] = {"job", "own", "none"};
+    struct spec *spec = l->spec;
+    for (size_t i = 0; i < spec->role_count; i++) {
+        struct spec_role *r = &spec->roles[i];
+        const char *world = doc_get_string(role_node(l, i), "world", "job");
+        for (size_t w = 0; w < ARRAY_LEN(worlds); w++)
+            if (strcmp(worlds[w], world) == 0)
+                r->world = (enum spec_world)w;
+        bind_nodes(l, r, doc_get(role_node(l, i), "nodes"));
+    }
+    if (spec->role_count > 0 && !l->hosts_failed && spec->host_count >= spec->nnodes && spec->nnodes > 0)
+        roles_place(l);
 }
 
 /* ---- ready ---- */
@@ -245,20 +275,6 @@ static bool has_form(const struct doc_node *entry)
     return false;
 }
 
-static void merge(struct load *l, struct doc_node *into, const struct doc_node *over)
-{
-    for (size_t i = 0; i < over->count; i++) {
-        const struct doc_member *m = &over->members[i];
-        struct doc_node *old = doc_get(into, m->key);
-        if (is_object(old) && is_object(m->value)) {
-            merge(l, old, m->value);
-            continue;
-        }
-        doc_set(l->arena, into, m->key, doc_clone(l->arena, m->value));
-        doc_get_member(into, m->key, strlen(m->key))->key_place = m->key_place;
-    }
-}
-
 /* The role's entrypoint over the top level's, of which only what belongs to a program is taken. */
 static const struct doc_node *entry_of(struct load *l, size_t i)
 {
@@ -277,7 +293,7 @@ static const struct doc_node *entry_of(struct load *l, size_t i)
         doc_remove(entry, "args");
         doc_remove(entry, "kwargs");
     }
-    merge(l, entry, own);
+    merge_over(l, entry, own);
     entry->place = own->place;
     return entry;
 }
@@ -308,18 +324,12 @@ static void bind_program(struct load *l, size_t i, bool *spliced)
 
 void roles_bind_programs(struct load *l)
 {
-    static const char *const worlds[] = {"job", "own", "none"};
     struct spec *spec = l->spec;
     bool spliced = false;
     for (uint32_t i = 0; i < spec->role_count; i++) {
         struct spec_role *r = &spec->roles[i];
         const struct doc_node *node = role_node(l, i);
-        const char *world = doc_get_string(node, "world", "job");
-        for (size_t w = 0; w < ARRAY_LEN(worlds); w++)
-            if (strcmp(worlds[w], world) == 0)
-                r->world = (enum spec_world)w;
         r->sidecar = doc_get_bool(node, "sidecar", false);
-        bind_nodes(l, r, doc_get(node, "nodes"));
         bind_peer(l, i, doc_get(node, "peer"));
         bind_after(l, i, doc_get(node, "after"));
         bind_ready(l, r, doc_get(node, "ready"));

@@ -1,5 +1,4 @@
-/* What crosses roles: who waits for whom, who is left to end, which launcher starts them; then where they are placed and
- * what the job requires. */
+/* What crosses roles: who waits for whom, who is left to end, which launcher starts them. */
 #include "internal.h"
 
 #include <string.h>
@@ -88,6 +87,4 @@ void roles_check(struct load *l)
     check_launcher(l);
     for (size_t i = 0; i < spec->role_count; i++)
         check_pattern(l, &spec->roles[i]);
-    if (!l->hosts_failed && spec->host_count >= spec->nnodes && spec->nnodes > 0)
-        roles_place(l);
 }

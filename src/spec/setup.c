@@ -42,8 +42,23 @@ static const struct {
 
 /* ---- what every item has ---- */
 
-void nodes_of(struct load *l, const struct doc_node *node, enum spec_on_kind *kind, uint32_t **ret_nodes,
-              size_t *ret_count)
+static void check_node(struct load *l, const struct spec_role *role, const struct doc_node *node, uint32_t n)
+{
+    uint32_t nodes = l->spec->nnodes;
+    if (nodes == 0 || l->hosts_failed)
+        return;
+    if (n < nodes) {
+        if (role)
+            role_check_node(l, role, node, n);
+        return;
+    }
+    struct diagnostic *d =
+        fault(l, place_of(node), "no node %u: the job has %u node%s", n, nodes, nodes == 1 ? "" : "s");
+    diagnostic_expected(d, nodes == 1 ? "node 0" : "a node from 0 to %u", nodes - 1);
+}
+
+void nodes_of(struct load *l, const struct spec_role *role, const struct doc_node *node, enum spec_on_kind *kind,
+              uint32_t **ret_nodes, size_t *ret_count)
 {
     if (node && node->type == DOC_STRING && strcmp(node->text, "first") == 0)
         *kind = ON_FIRST;
@@ -57,12 +72,7 @@ void nodes_of(struct load *l, const struct doc_node *node, enum spec_on_kind *ki
         int64_t n;
         if (!doc_is_integer(node->items[i], &n) || n < 0 || n >= SPEC_HOSTS_MAX)
             continue;
-        uint32_t nodes = l->spec->nnodes;
-        if (nodes > 0 && !l->hosts_failed && (uint64_t)n >= nodes) {
-            struct diagnostic *d = fault(l, place_of(node->items[i]), "no node %u: the job has %u node%s", (uint32_t)n,
-                                         nodes, nodes == 1 ? "" : "s");
-            diagnostic_expected(d, nodes == 1 ? "node 0" : "a node from 0 to %u", nodes - 1);
-        }
+        check_node(l, role, node->items[i], (uint32_t)n);
         (*ret_nodes)[(*ret_count)++] = (uint32_t)n;
     }
 }
@@ -85,7 +95,11 @@ static void bind_common(struct load *l, struct spec_step *s, const struct doc_no
     s->retry_backoff_ms = 1000;
     if (!is_object(item))
         return;
-    nodes_of(l, doc_get(item, "on"), &s->on, &s->on_nodes, &s->on_count);
+    const struct doc_node *on = doc_get(item, "on");
+    nodes_of(l, s->role, on, &s->on, &s->on_nodes, &s->on_count);
+    for (size_t i = 0; !s->role && s->on == ON_LIST && i < s->on_count; i++)
+        if (s->on_count == on->count && s->on_nodes[i] < l->spec->nnodes)
+            role_check_node(l, NULL, on->items[i], s->on_nodes[i]);
     bind_retry(l, s, doc_get(item, "retry"));
     duration_of(l, item, "timeout", &s->timeout_ms);
 }
@@ -367,21 +381,28 @@ static const char *clean(struct load *l, const char *name)
     return word;
 }
 
-static void check_name(struct load *l, const char *name, struct place place)
+/* Whether rhrun itself has a step of that name, or may have one. */
+static bool is_reserved(const struct load *l, const char *name)
 {
     static const char *const reserved[] = {"activate", "python", "sync",   "restore", "prolog",
                                            "launch",   "epilog", "result", NULL};
     static const char *const numbered[] = {"files-", "outputs-", "restore-", NULL};
     bool taken = false;
+    for (size_t i = 0; i < l->spec->role_count; i++) {
+        const char *role = l->spec->roles[i].name;
+        size_t len = strlen(role);
+        taken |= (str_starts(name, "launch:") && strcmp(name + 7, role) == 0) ||
+                 (str_starts(name, "ready:") && strcmp(name + 6, role) == 0);
+        if (str_starts(name, role) && name[len] == ':') /* the role's own */
+            name += len + 1;
+    }
     for (const char *const *r = reserved; *r; r++)
         taken |= strcmp(*r, name) == 0;
     for (const char *const *n = numbered; *n; n++) {
         size_t len = strlen(*n);
         taken |= str_starts(name, *n) && name[len] && strspn(name + len, "0123456789") == strlen(name + len);
     }
-    if (taken)
-        diagnostic_hint(fault(l, place, "a set-up step cannot be named \"%s\"", name),
-                        "rhrun has a step of that name itself");
+    return taken;
 }
 
 struct item {
@@ -395,8 +416,10 @@ static void name_given(struct load *l, struct doc_node *taken, size_t i, const s
     struct spec_step *s = &l->spec->setup[i];
     if (!node || node->type != DOC_STRING)
         return;
-    s->name = node->text;
-    check_name(l, s->name, place_of(node));
+    s->name = role_step_name(l, s->role, node->text);
+    if (is_reserved(l, s->name))
+        diagnostic_hint(fault(l, place_of(node), "a set-up step cannot be named \"%s\"", node->text),
+                        "rhrun has a step of that name itself");
     int64_t other = doc_get_int(taken, s->name, -1);
     if (other < 0) {
         doc_set(l->arena, taken, s->name, doc_new_int(l->arena, (int64_t)i));
@@ -416,9 +439,10 @@ static void name_items(struct load *l, const struct item *items)
     for (size_t i = 0; i < spec->setup_count; i++) {
         if (spec->setup[i].name)
             continue;
-        const char *base = clean(l, derived_name(l, &spec->setup[i], items[i].number)), *name = base;
+        const char *word = clean(l, derived_name(l, &spec->setup[i], items[i].number));
+        const char *base = role_step_name(l, spec->setup[i].role, word), *name = base;
         int64_t n = doc_get_int(next, base, 2);
-        while (doc_get(taken, name))
+        while (doc_get(taken, name) || is_reserved(l, name))
             name = arena_printf(l->arena, "%s-%" PRId64, base, n++);
         if (name != base)
             doc_set(l->arena, next, base, doc_new_int(l->arena, n));
@@ -444,7 +468,8 @@ static bool bind_requirements(struct load *l, struct spec_step *s, const struct 
     return s->file.text != NULL;
 }
 
-static void bind_list(struct load *l, const struct doc_node *list, bool short_forms, bool files, struct item *items)
+static void bind_list(struct load *l, const struct spec_role *role, const struct doc_node *list, bool short_forms,
+                      bool files, struct item *items)
 {
     struct spec *spec = l->spec;
     for (size_t i = 0; i < count_of(list); i++) {
@@ -452,29 +477,50 @@ static void bind_list(struct load *l, const struct doc_node *list, bool short_fo
         struct spec_step *s = &spec->setup[spec->setup_count];
         if (!is_object(item) && !((short_forms || files) && is_scalar(item)))
             continue;
-        *s = (struct spec_step){0};
+        *s = (struct spec_step){.role = role};
         if (files ? bind_requirements(l, s, item) : bind_item(l, s, item))
             items[spec->setup_count++] = (struct item){item, i + 1};
     }
 }
 
+/* The lists of a set-up, the job's or a role's, in the order in which their items are done. */
+static const char *const list_keys[] = {"packages", "requirements", "setup"};
+
+static size_t count_all(struct load *l, const struct spec_role *role)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < ARRAY_LEN(list_keys); i++)
+        total += count_of(role_value(l, role, list_keys[i]));
+    return total;
+}
+
+static void bind_all(struct load *l, const struct spec_role *role, struct item *items)
+{
+    bind_list(l, role, role_value(l, role, "packages"), true, false, items);
+    bind_list(l, role, role_value(l, role, "requirements"), false, true, items);
+    bind_list(l, role, role_value(l, role, "setup"), false, false, items);
+}
+
 void setup_bind(struct load *l)
 {
-    const struct doc_node *packages = doc_get(l->root, "packages"), *setup = doc_get(l->root, "setup");
-    const struct doc_node *requirements = doc_get(l->root, "requirements");
-    size_t counts[] = {count_of(packages), count_of(requirements), count_of(setup)};
-    size_t total = counts[0] + counts[1] + counts[2];
-    l->spec->activate = checked(l, doc_get(l->root, "activate"), &on_node, true);
+    struct spec *spec = l->spec;
+    size_t total = count_all(l, NULL);
+    spec->activate = checked(l, doc_get(l->root, "activate"), &on_node, true);
+    for (size_t i = 0; i < spec->role_count; i++)
+        total += spec->roles[i].own_setup ? count_all(l, &spec->roles[i]) : 0;
     if (total > SPEC_STEPS_MAX) {
-        bool told = counts[0] > SPEC_STEPS_MAX || counts[1] > SPEC_STEPS_MAX || counts[2] > SPEC_STEPS_MAX;
-        if (!told) /* by the schema */
+        bool told = false; /* by the schema */
+        for (size_t i = 0; i < ARRAY_LEN(list_keys); i++)
+            told = told || count_of(doc_get(l->root, list_keys[i])) > SPEC_STEPS_MAX;
+        if (!told)
             fault(l, place_of(l->root), "set-up has %zu items, more than %d", total, SPEC_STEPS_MAX);
         return;
     }
     struct item *items = arena_array(l->arena, total + 1, sizeof *items);
-    l->spec->setup = arena_array(l->arena, total + 1, sizeof *l->spec->setup);
-    bind_list(l, packages, true, false, items);
-    bind_list(l, requirements, false, true, items);
-    bind_list(l, setup, false, false, items);
+    spec->setup = arena_array(l->arena, total + 1, sizeof *spec->setup);
+    bind_all(l, NULL, items);
+    for (size_t i = 0; i < spec->role_count; i++)
+        if (spec->roles[i].own_setup)
+            bind_all(l, &spec->roles[i], items);
     name_items(l, items);
 }

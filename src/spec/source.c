@@ -227,26 +227,39 @@ bool source_of(struct load *l, const struct doc_node *node, bool folder, struct 
 
 /* ---- workdir and files ---- */
 
-static void bind_file(struct load *l, const struct doc_node *item, size_t number)
+static void bind_file(struct load *l, const struct spec_role *role, const struct doc_node *item, size_t number)
 {
     struct spec_file *f = &l->spec->files[l->spec->file_count];
-    *f = (struct spec_file){.name = arena_printf(l->arena, "files-%zu", number), .place = place_of(item)};
+    const char *name = arena_printf(l->arena, "files-%zu", number);
+    *f = (struct spec_file){.role = role, .name = role_step_name(l, role, name), .place = place_of(item)};
     bool found = source_of(l, doc_get(item, "from"), false, &f->source);
     f->to = checked(l, doc_get(item, "to"), &on_node, false);
     if (check_node_path(l, &f->to, "to") && found)
         l->spec->file_count++;
 }
 
+static void bind_files(struct load *l, const struct spec_role *role)
+{
+    const struct doc_node *files = role_value(l, role, "files");
+    for (size_t i = 0; is_array(files) && i < files->count; i++)
+        if (is_object(files->items[i]))
+            bind_file(l, role, files->items[i], i + 1);
+}
+
 void sources_bind(struct load *l)
 {
     const struct doc_node *workdir = doc_get(l->root, "workdir"), *files = doc_get(l->root, "files");
     struct spec *spec = l->spec;
+    size_t total = is_array(files) ? files->count : 0;
     spec->has_workdir = workdir != NULL;
     source_of(l, workdir, true, &spec->workdir);
-    if (!is_array(files))
-        return;
-    spec->files = arena_array(l->arena, files->count, sizeof *spec->files);
-    for (size_t i = 0; i < files->count; i++)
-        if (is_object(files->items[i]))
-            bind_file(l, files->items[i], i + 1);
+    for (size_t i = 0; i < spec->role_count; i++) {
+        const struct doc_node *own = doc_get(role_doc(l, &spec->roles[i]), "files");
+        total += is_array(own) ? own->count : 0;
+    }
+    spec->files = arena_array(l->arena, total + 1, sizeof *spec->files);
+    bind_files(l, NULL);
+    for (size_t i = 0; i < spec->role_count; i++)
+        if (spec->roles[i].own_files)
+            bind_files(l, &spec->roles[i]);
 }
