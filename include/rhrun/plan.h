@@ -25,8 +25,8 @@ struct plan_step;
 struct plan_builder; /* while planning */
 struct step_bind;    /* what binds at run time: see step.h */
 struct wire_run;
-struct step_sync;    /* what a step brings to a node: see step.h */
-struct step_fetch;   /* what a step brings home: see step.h */
+struct step_sync;  /* what a step brings to a node: see step.h */
+struct step_fetch; /* what a step brings home: see step.h */
 
 struct plan_input {
     const char *name;  /* "run", "inputs data/x.csv", "env PATH_TO", "after kernels" */
@@ -37,11 +37,11 @@ enum plan_phase { PHASE_SETUP, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG, PHASE_O
 /* How a step is done on a node: by a RUN; by a transfer of files to it, from it; exactly one of build, sync, fetch is set. */
 
 struct step_kind {
-    const char *name;  /* "sync", "activate", "run", "launch" */
-    unsigned version;  /* in the key: raise it when the same inputs mean something else */
+    const char *name; /* "sync", "activate", "run", "launch" */
+    unsigned version; /* in the key: raise it when the same inputs mean something else */
     enum plan_phase phase;
-    bool cached;       /* a recorded success is kept (set-up); prolog and epilog run with every launch */
-    bool ranked;       /* its workers are the job's: their numbers mean something */
+    bool cached; /* a recorded success is kept (set-up); prolog and epilog run with every launch */
+    bool ranked; /* its workers are the job's: their numbers mean something */
     /* Adds this kind's steps for the spec (none is fine) by plan_add and plan_input_*. NULL: another kind does, so that steps
      * of several kinds stand in the spec's order. */
     int (*plan)(struct plan_builder *b, const struct spec *spec, struct error *err);
@@ -54,9 +54,12 @@ struct step_kind {
     /* The files that are to come home, and where to. */
     int (*fetch)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                  struct arena *arena, struct step_fetch *ret, struct error *err);
-    bool verify; /* installs: where an earlier step with `verify` ran in this run, a kept one is run too: its RUN looks first whether
-                    what it installed is still as it left it, and does no more then */
-    bool renews; /* when it runs, what later steps left is gone (a venv made anew): those that chain to it run too */
+    bool
+        verify; /* installs: where an earlier step with `verify` for the same `python` ran in this run, a kept one is run too: its
+                    RUN looks first whether what it installed is still as it left it, and does no more then */
+    bool
+        renews; /* when it runs, what later steps left is gone (a venv made anew): those with the same `python` that chain to it
+                    run too */
 };
 
 /* What must hold before a step of the launch starts. */
@@ -72,36 +75,39 @@ struct plan_watch {
 };
 
 struct plan_step {
-    uint32_t id;          /* index in plan->steps */
-    const char *name;     /* unique: the item's name, "activate", "prolog", "launch", "epilog" */
-    const char *slot;     /* on the node: "setup:kernels", "launch" */
-    const char *scope;    /* of its cells: "" or the variant */
+    uint32_t id;       /* index in plan->steps */
+    const char *name;  /* unique: the item's name, "activate", "prolog", "launch", "epilog" */
+    const char *slot;  /* on the node: "setup:kernels", "launch" */
+    const char *scope; /* of its cells: "" or the variant */
     const struct step_kind *kind;
-    const void *item;     /* kind's own: the struct spec_step, ... */
+    const void *item;             /* kind's own: the struct spec_step, ... */
     const struct spec_role *role; /* whose set-up, files or launch it is: its python, env and nodes; NULL: the job's */
-    const char *title;    /* one line for people */
-    const char *command;  /* what starts, in full, late names as written; NULL = nothing to show */
-    const char *key;      /* 64 hex */
+    const char *title;            /* one line for people */
+    const char *command;          /* what starts, in full, late names as written; NULL = nothing to show */
+    const char *key;              /* 64 hex */
     struct plan_input *inputs;
     size_t input_count;
-    bool *on;             /* on[node]: does it run there? */
-    uint32_t on_count;    /* how many */
+    bool *on;          /* on[node]: does it run there? */
+    uint32_t on_count; /* how many */
     uint32_t retry_times;
     uint64_t retry_backoff_ms;
     bool on_unknown_fail;
-    const char *creates;  /* path below the working directory that exists while the step's result does, or NULL */
-    const char *hint;     /* "narrow it with inputs", or NULL */
-    bool shared;          /* acts only below the base folder: on nodes that share one (facts.home_id) it is done by the first of
+    const char
+        *python; /* of set-up: a text that names the Python that it makes, installs for or runs with; NULL = none */
+    const char *creates; /* path below the working directory that exists while the step's result does, or NULL */
+    const char *hint;    /* "narrow it with inputs", or NULL */
+    bool shared; /* acts only below the base folder: on nodes that share one (facts.home_id) it is done by the first of
                              them, for all */
-    const char *tree_name, *tree_root; /* of a sync, as in wire.h (the name without the working directory's variant: the run adds
+    const char *tree_name,
+        *tree_root;          /* of a sync, as in wire.h (the name without the working directory's variant: the run adds
                              it where tree_root is relative); NULL = none, or known on the node only */
     const struct tree *tree; /* of a sync, else NULL */
     /* of a launch, and of what waits for its roles to be ready: */
     struct plan_wait *waits;
     size_t wait_count;
     const struct plan_watch *watch; /* or NULL: then it has a kind that builds */
-    uint64_t timeout_ms;  /* 0 = none */
-    bool sidecar;         /* stopped once all others of the launch have ended well */
+    uint64_t timeout_ms;            /* 0 = none */
+    bool sidecar;                   /* stopped once all others of the launch have ended well */
 };
 
 /* Trees and files that planning reads; gathered before it (cli), so that plan stays pure. All optional. */
@@ -110,14 +116,15 @@ struct plan_sources {
     const char *commit;               /* when it is a repository's */
     const struct tree *const *files;  /* per item of spec.files */
     const struct tree *const *copies; /* per item of spec.setup: those of ITEM_COPY, else NULL */
-    const struct tree *const *restores; /* [output * nnodes + node]: what `to` of an output with `restore` holds for that node;
+    const struct tree *const
+        *restores; /* [output * nnodes + node]: what `to` of an output with `restore` holds for that node;
                                            NULL = it does not exist. Nodes that share one `to` share the tree */
     /* The content of a file below the working directory (of the tree, or in place); -1: there is none such (ERROR_SPEC). */
     int (*read)(void *arg, const char *path, struct buf *ret, struct error *err);
     void *arg;
 };
 
-struct plan_rank { /* the rank table of the native launch: an entry per worker */
+struct plan_rank {                   /* the rank table of the native launch: an entry per worker */
     uint32_t rank, node, local_rank; /* rank: in its role's world; with world: none, its number in the role */
     uint32_t role, role_rank;
 };
@@ -131,9 +138,9 @@ struct plan_place { /* the workers of a role on a node */
 };
 struct plan_role {
     const char *name;
-    uint32_t worker, count; /* number of its first worker, and how many it has */
+    uint32_t worker, count;    /* number of its first worker, and how many it has */
     uint32_t rank, world_size; /* rank of its first worker; world: none: 0, and `count` */
-    uint32_t master; /* the node of its world's rank 0 */
+    uint32_t master;           /* the node of its world's rank 0 */
 };
 
 struct plan {
@@ -163,7 +170,8 @@ struct plan_facts {
 
 /* 0 and *ret_plan in the arena, or -1 (for instance an input file that cannot be read). facts: node_count of them or NULL. */
 int plan_compile(const struct spec *spec, const struct step_kind *const *kinds /* NULL-terminated */,
-                 const struct plan_sources *sources /* or NULL */, const struct plan_facts *facts, struct arena *arena, struct plan **ret_plan, struct error *err);
+                 const struct plan_sources *sources /* or NULL */, const struct plan_facts *facts, struct arena *arena,
+                 struct plan **ret_plan, struct error *err);
 /* Can this node take its workers, by its facts alone? Asked before anything starts there. */
 int plan_check_node(const struct plan *plan, uint32_t node, const struct plan_facts *facts, struct error *err);
 /* Binds the rank table once counts are known; false and err when gpu was asked and a node has none. */
@@ -178,7 +186,8 @@ const struct plan_place *plan_place_of(const struct plan *plan, uint32_t role, u
 struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind, const char *name, const char *title);
 void plan_on_all(struct plan_builder *b, struct plan_step *s);
 void plan_on_nodes(struct plan_builder *b, struct plan_step *s, const uint32_t *nodes, size_t count);
-void plan_input(struct plan_builder *b, struct plan_step *s, const char *name, const char *value); /* long values are digested */
+void plan_input(struct plan_builder *b, struct plan_step *s, const char *name,
+                const char *value); /* long values are digested */
 /* spec text, expanded with what is known (late names stay); shell or plain */
 int plan_input_text(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_text *text,
                     enum expr_mode mode, struct error *err);
@@ -190,8 +199,12 @@ int plan_input_files(struct plan_builder *b, struct plan_step *s, const char *di
 int plan_input_sources(struct plan_builder *b, struct plan_step *s, const char *dir, const char *name,
                        struct error *err);
 void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct plan_step *earlier); /* chains keys */
-/* Chains to all earlier steps that count (NULL: all), by the fewest edges: one to a step stands for what that chains to. */
-void plan_input_after_all(struct plan_builder *b, struct plan_step *s, bool (*counts)(const struct plan_step *earlier));
+/* Chains to all earlier steps that count for s (NULL: all), by the fewest edges: one to a step stands for what that chains to. */
+void plan_input_after_all(struct plan_builder *b, struct plan_step *s,
+                          bool (*counts)(struct plan_builder *b, const struct plan_step *s,
+                                         const struct plan_step *earlier));
+/* Is there a node that both run on, as far as it is said where they do? */
+bool plan_share_node(struct plan_builder *b, const struct plan_step *s, const struct plan_step *other);
 struct plan_step *plan_last(struct plan_builder *b); /* the step added last, or NULL */
 /* The step added as number i, in order; NULL past the end. For kinds that look back. */
 struct plan_step *plan_at(struct plan_builder *b, size_t i);
@@ -209,34 +222,36 @@ int plan_input_tree_files(struct plan_builder *b, struct plan_step *s, const str
 
 /* ---- verdicts ---- */
 enum verdict {
-    VERDICT_KEEP,       /* recorded with this key, and nothing speaks against it */
-    VERDICT_RUN,        /* never ran here */
-    VERDICT_AGAIN,      /* ran, but `reason` */
-    VERDICT_VERIFY,     /* kept, but looked at: an earlier installation runs, which may have changed what this one left */
-    VERDICT_DEPENDS,    /* only the node can tell (offline; or facts are old) */
+    VERDICT_KEEP,    /* recorded with this key, and nothing speaks against it */
+    VERDICT_RUN,     /* never ran here */
+    VERDICT_AGAIN,   /* ran, but `reason` */
+    VERDICT_VERIFY,  /* kept, but looked at: an earlier installation runs, which may have changed what this one left */
+    VERDICT_DEPENDS, /* only the node can tell (offline; or facts are old) */
     VERDICT_NOT_NEEDED, /* the launch's result is kept, so its set-up need not be there */
 };
-const char *verdict_name(enum verdict v); /* "keep", "run", "run again", "verify", "depends on the node", "not needed" */
+const char *
+verdict_name(enum verdict v); /* "keep", "run", "run again", "verify", "depends on the node", "not needed" */
 
 /* What is recorded of a (step, node), from the journal or from the node's ledger; passed in, so that plan stays pure. */
 struct plan_record {
     bool present;
-    bool ok;             /* ended well */
-    bool unknown;        /* started and left no outcome */
-    bool voided;         /* by --fresh, --again, --from */
-    bool live;           /* an attempt runs at this moment */
-    const char *ended;   /* how, when not ok: "exit status 2", "signal 9", "a timeout"; NULL = not known */
+    bool ok;                  /* ended well */
+    bool unknown;             /* started and left no outcome */
+    bool voided;              /* by --fresh, --again, --from */
+    bool live;                /* an attempt runs at this moment */
+    const char *ended;        /* how, when not ok: "exit status 2", "signal 9", "a timeout"; NULL = not known */
     const char *key, *inputs; /* inputs: JSON object as stored, for the reason */
-    const char *when;    /* for people: "2026-11-20 14:02" */
-    bool verified;       /* the node's ledger was asked and agrees */
-    bool unasked;        /* its node was to be asked and gave no answer */
-    bool contradicted;   /* the node's ledger was asked and does not have it (`why_not`) */
+    const char *when;         /* for people: "2026-11-20 14:02" */
+    bool verified;            /* the node's ledger was asked and agrees */
+    bool unasked;             /* its node was to be asked and gave no answer */
+    bool contradicted;        /* the node's ledger was asked and does not have it (`why_not`) */
     const char *why_not; /* "the node is a new machine", "kernels/k.so is gone", "the node's ledger does not have it";
                             for voided: "voided by --fresh" */
 };
 struct plan_decision {
     enum verdict verdict;
-    const char *reason; /* "`run` changed", "requirements.txt changed", "ended with exit status 2", ...; NULL for keep and run */
+    const char *
+        reason; /* "`run` changed", "requirements.txt changed", "ended with exit status 2", ...; NULL for keep and run */
 };
 /* decisions[step * node_count + node]. A step whose earlier input step runs again runs again only where keys chain. */
 void plan_decide(const struct plan *plan, const struct plan_record *records /* same layout */, bool online,
@@ -249,7 +264,8 @@ const char *plan_changed_inputs(const struct plan_step *step, const char *record
 const char *plan_inputs_json(const struct plan_step *step, struct arena *arena);
 
 /* Text for people (80 columns: steps, verdicts with node sets, rank table, commands) and JSON (schema/plan.schema.json). */
-void plan_format(const struct plan *plan, const struct plan_decision *decisions, bool colour, bool verbose, struct buf *ret);
+void plan_format(const struct plan *plan, const struct plan_decision *decisions, bool colour, bool verbose,
+                 struct buf *ret);
 void plan_format_json(const struct plan *plan, const struct plan_decision *decisions, struct buf *ret);
 /* "0-3,7" style node sets with the host's name for a single one. */
 void plan_node_set(const struct plan *plan, const bool *on, struct buf *ret);

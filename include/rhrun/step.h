@@ -43,23 +43,23 @@ struct step_node {
 /* What binds at run time. All pointers outlive the built message's arena. */
 struct step_bind {
     const struct spec *spec;
-    uint32_t node;                  /* the node to build for */
-    const struct spec_role *role;   /* step_build sets it: plan_step.role */
-    const struct step_node *nodes;  /* plan->node_count of them, or NULL */
-    const char *node_addrs;         /* step_node_addrs, made once for all nodes; NULL = made for each message */
-    const char *run_id;             /* RHRUN_RUN_ID, run.id */
-    const char *job_id;             /* RHRUN_JOB_ID; NULL = left out */
-    uint32_t generation;            /* of the launch, 1-based; 0 = no launch */
-    uint32_t restart_count;         /* restarts so far that count against max_restarts */
-    const char *master_address;     /* launch of `distributed` only: reachable from every node */
+    uint32_t node;                 /* the node to build for */
+    const struct spec_role *role;  /* step_build sets it: plan_step.role */
+    const struct step_node *nodes; /* plan->node_count of them, or NULL */
+    const char *node_addrs;        /* step_node_addrs, made once for all nodes; NULL = made for each message */
+    const char *run_id;            /* RHRUN_RUN_ID, run.id */
+    const char *job_id;            /* RHRUN_JOB_ID; NULL = left out */
+    uint32_t generation;           /* of the launch, 1-based; 0 = no launch */
+    uint32_t restart_count;        /* restarts so far that count against max_restarts */
+    const char *master_address;    /* launch of `distributed` only: reachable from every node */
     uint32_t master_port;
     const uint32_t *role_ports;        /* per role: MASTER_PORT of one with a world of its own; NULL = master_port */
     const char *const *role_addrs;     /* per role: step_role_addrs, made once; NULL = made for each message */
     const struct spec_secret *secrets; /* resolved (spec_resolve_secrets); those with value NULL are skipped */
     size_t secret_count;
-    const char *work;               /* the working directory's name on the nodes (variant, or that after --fresh) */
-    const char *result_dir;         /* absolute folder here for a function's results; NULL = not known */
-    uint64_t log_limit_bytes;       /* 0 = STEP_LOG_LIMIT_BYTES */
+    const char *work;         /* the working directory's name on the nodes (variant, or that after --fresh) */
+    const char *result_dir;   /* absolute folder here for a function's results; NULL = not known */
+    uint64_t log_limit_bytes; /* 0 = STEP_LOG_LIMIT_BYTES */
 };
 
 /* What `sync` of a kind says. */
@@ -71,11 +71,11 @@ struct step_sync {
 };
 /* What `fetch` of a kind says. */
 struct step_fetch {
-    const char *from;  /* node path with wildcards */
-    const char *to;    /* absolute folder here */
+    const char *from; /* node path with wildcards */
+    const char *to;   /* absolute folder here */
     enum spec_when when;
     uint64_t every_ms;
-    bool required;     /* no file there is a failure (a function's result); else it is a note */
+    bool required; /* no file there is a failure (a function's result); else it is a note */
 };
 
 /* The folder here, absolute, where the files of an output of node ctx->node_rank go: with several nodes and no ${{ node... }}
@@ -95,8 +95,11 @@ extern const struct step_kind *const step_kinds[];
 const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struct arena *arena);
 /* The addresses of a role's nodes: RHRUN_ROLE_NAME_ADDRS; likewise. */
 const char *step_role_addrs(const struct plan *plan, uint32_t role, const struct step_node *nodes, struct arena *arena);
-/* Where the metadata of a Python package may be on a node: node paths with wildcards, of which the first that is there
- * counts. 0 when rhrun does not know which Python the job has (conda). */
+/* Whose Python counts on each node for what is no role's (prolog, epilog): NULL, the job's, where its set-up is; else that of
+ * the first role there. ret[node], of spec->nnodes. */
+void step_python_roles(const struct spec *spec, const struct spec_role **ret);
+/* Where the metadata of a package of bind->role's Python (NULL: the job's) may be on a node: node paths with wildcards, of which
+ * the first that is there counts. 0 when rhrun does not know which Python that is (conda). */
 enum { STEP_PATTERNS_MAX = 5 };
 size_t step_package_patterns(const struct plan *plan, const struct step_bind *bind, const char *package,
                              struct arena *arena, const char *ret[STEP_PATTERNS_MAX]);

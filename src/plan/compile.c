@@ -225,12 +225,22 @@ void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct 
     plan_input(b, s, arena_printf(b->arena, "after %s", e->name), value);
 }
 
-void plan_input_after_all(struct plan_builder *b, struct plan_step *s, bool (*counts)(const struct plan_step *earlier))
+bool plan_share_node(struct plan_builder *b, const struct plan_step *s, const struct plan_step *other)
+{
+    for (uint32_t n = 0; n < b->plan->node_count; n++)
+        if ((!s->on || s->on[n]) && (!other->on || other->on[n]))
+            return true;
+    return false;
+}
+
+void plan_input_after_all(struct plan_builder *b, struct plan_step *s,
+                          bool (*counts)(struct plan_builder *b, const struct plan_step *s,
+                                         const struct plan_step *earlier))
 {
     uint64_t *reached = xcalloc(s->id / 64 + 1, sizeof *reached);
     bool *edge = xcalloc((size_t)s->id + 1, sizeof *edge);
     for (uint32_t i = s->id; i-- > 0;) {
-        if (reached[i / 64] >> i % 64 & 1 || (counts && !counts(b->steps[i])))
+        if (reached[i / 64] >> i % 64 & 1 || (counts && !counts(b, s, b->steps[i])))
             continue;
         edge[i] = true;
         merge_reach(b, reached, i);

@@ -99,7 +99,7 @@ static bool chains(const struct plan *plan, const struct plan_step *later, const
 
 bool plan_looks_again(const struct plan *plan, const struct plan_step *step, const struct plan_step *later)
 {
-    if (later->id <= step->id || !later->kind->cached)
+    if (later->id <= step->id || !later->kind->cached || !str_eq(later->python, step->python))
         return false;
     return (step->kind->verify && later->kind->verify) || (step->kind->renews && chains(plan, later, step));
 }

@@ -2,6 +2,11 @@
  * launch anew. */
 #include "internal.h"
 
+struct around { /* item */
+    const struct spec_text *shell;
+    const struct spec_role **roles; /* per node: whose Python it has there */
+};
+
 int step_around_plan(struct plan_builder *b, const struct spec *spec, const struct step_kind *kind,
                      const struct spec_text *shell, struct error *err)
 {
@@ -11,8 +16,12 @@ int step_around_plan(struct plan_builder *b, const struct spec *spec, const stru
     const char *text;
     if (plan_expand(b, shell, EXPR_SHELL, &text, err) < 0)
         return -1;
+    struct around *item = arena_alloc(plan_arena(b), sizeof *item);
+    item->shell = shell;
+    item->roles = arena_array(plan_arena(b), spec->nnodes, sizeof *item->roles);
+    step_python_roles(spec, item->roles);
     struct plan_step *s = plan_add(b, kind, kind->name, step_title(plan_arena(b), text));
-    s->item = shell;
+    s->item = item;
     s->command = text;
     step_on_launch_nodes(b, spec, s);
     plan_input(b, s, kind->name, text);
@@ -26,14 +35,17 @@ int step_around_plan(struct plan_builder *b, const struct spec *spec, const stru
 int step_around_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                       struct arena *arena, struct wire_run *ret_run, struct error *err)
 {
+    const struct around *item = step->item;
     struct step_env env = {.arena = arena};
+    struct step_bind python = *bind;
     const struct spec_env **late; /* what speaks of a rank is for the workers, not for this */
+    python.role = item->roles[bind->node];
     step_run_init(plan, step, bind, arena, ret_run);
-    if (step_run_env(plan, bind, true, &env, &late, err) < 0 ||
-        step_python_env(plan, bind, arena, ret_run, &env, err) < 0)
+    if (step_run_env(plan, bind, STEP_ENV_ENTRY, &env, &late, err) < 0 ||
+        step_python_env(plan, &python, arena, ret_run, &env, err) < 0)
         return -1;
     step_run_own_env(bind, true, &env);
     step_run_secrets(bind, arena, ret_run);
     ret_run->env = env.list;
-    return step_run_shell(plan, bind, step->item, arena, ret_run, err);
+    return step_run_shell(plan, bind, item->shell, arena, ret_run, err);
 }

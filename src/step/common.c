@@ -6,22 +6,44 @@
 
 /* ---- planning ---- */
 
+static int input_variable(struct plan_builder *b, struct plan_step *s, const char *prefix, const struct spec_env *env,
+                          struct error *err)
+{
+    const char *name = arena_printf(plan_arena(b), "%s %s", prefix, env->name);
+    const char *value = env->value.text ? env->value.text : "";
+    char hex[65];
+    if (!env->from_caller)
+        return plan_input_text(b, s, name, &env->value, EXPR_PLAIN, err);
+    digest_sha256_hex(value, strlen(value), hex);
+    plan_input(b, s, name, arena_printf(plan_arena(b), "sha256:%s", hex));
+    return 0;
+}
+
 int step_input_env(struct plan_builder *b, struct plan_step *s, const char *prefix, const struct spec_env *env,
                    size_t count, struct error *err)
 {
-    struct arena *arena = plan_arena(b);
-    for (size_t i = 0; i < count; i++) {
-        const char *name = arena_printf(arena, "%s %s", prefix, env[i].name);
-        const char *value = env[i].value.text ? env[i].value.text : "";
-        if (env[i].from_caller) {
-            char hex[65];
-            digest_sha256_hex(value, strlen(value), hex);
-            plan_input(b, s, name, arena_printf(arena, "sha256:%s", hex));
-        } else if (plan_input_text(b, s, name, &env[i].value, EXPR_PLAIN, err) < 0) {
+    for (size_t i = 0; i < count; i++)
+        if (input_variable(b, s, prefix, &env[i], err) < 0)
             return -1;
-        }
-    }
     return 0;
+}
+
+static bool has_name(const struct spec_env *env, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(env[i].name, name))
+            return true;
+    return false;
+}
+
+int step_input_item_env(struct plan_builder *b, struct plan_step *s, const struct spec_role *role, struct error *err)
+{
+    const struct spec *spec = plan_spec_of(b);
+    for (size_t i = 0; i < spec->env_count; i++)
+        if (!(role && has_name(role->env, role->env_count, spec->env[i].name)) &&
+            input_variable(b, s, "env", &spec->env[i], err) < 0)
+            return -1;
+    return role ? step_input_env(b, s, "env", role->env, role->env_count, err) : 0;
 }
 
 int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_texts *texts,
@@ -45,9 +67,18 @@ int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *na
     return rc;
 }
 
-static bool counts(const struct plan_step *earlier)
+static bool is_same_set_up(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
 {
-    return earlier->kind != &step_kind_restore; /* what comes back is a result of the launch, not its cause */
+    if (earlier->role == s->role)
+        return true;
+    return !earlier->role && earlier->kind != &step_kind_python && plan_share_node(b, s, earlier);
+}
+
+static bool counts(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
+{
+    if (earlier->kind == &step_kind_restore) /* what comes back is a result of the launch, not its cause */
+        return false;
+    return s->kind->phase != PHASE_SETUP || is_same_set_up(b, s, earlier);
 }
 
 void step_input_after_all(struct plan_builder *b, struct plan_step *s)
@@ -55,9 +86,10 @@ void step_input_after_all(struct plan_builder *b, struct plan_step *s)
     plan_input_after_all(b, s, counts);
 }
 
-static bool makes_env(const struct plan_step *earlier)
+static bool makes_env(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
 {
-    return earlier->kind == &step_kind_activate || earlier->kind == &step_kind_python;
+    return (earlier->kind == &step_kind_activate || earlier->kind == &step_kind_python) &&
+           is_same_set_up(b, s, earlier);
 }
 
 void step_input_after_env(struct plan_builder *b, struct plan_step *s)
@@ -73,28 +105,6 @@ const char *step_title(struct arena *arena, const char *text)
     while (len && isspace((unsigned char)text[len - 1]))
         len--;
     return arena_printf(arena, "%.*s%s", (int)(len > 400 ? 400 : len), text, text[rest] || len > 400 ? " ..." : "");
-}
-
-void step_on_chosen(struct plan_builder *b, struct plan_step *s, enum spec_on_kind on, const uint32_t *nodes,
-                    size_t count)
-{
-    static const uint32_t first = 0;
-    switch (on) {
-    case ON_ALL:
-        plan_on_all(b, s);
-        break;
-    case ON_FIRST:
-        plan_on_nodes(b, s, &first, 1);
-        break;
-    case ON_LIST:
-        plan_on_nodes(b, s, nodes, count);
-        break;
-    }
-}
-
-void step_on_launch_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s)
-{
-    step_on_chosen(b, s, spec->distributed.present ? ON_ALL : ON_FIRST, NULL, 0);
 }
 
 /* ---- environments ---- */
@@ -273,33 +283,47 @@ static int put_env(const struct plan *plan, const struct step_bind *bind, const 
     return 0;
 }
 
-static bool overridden(const struct spec_entrypoint *entry, const char *name)
+struct layer {
+    const struct spec_env *list;
+    size_t count;
+};
+enum { LAYERS_MAX = 3 };
+
+static bool is_overridden(const struct layer *layers, size_t i, const char *name)
 {
-    for (size_t i = 0; i < entry->env_count; i++)
-        if (str_eq(entry->env[i].name, name))
+    for (i++; i < LAYERS_MAX; i++)
+        if (has_name(layers[i].list, layers[i].count, name))
             return true;
     return false;
 }
 
-int step_run_env(const struct plan *plan, const struct step_bind *bind, bool entrypoint, struct step_env *env,
+int step_run_env(const struct plan *plan, const struct step_bind *bind, unsigned layers, struct step_env *env,
                  const struct spec_env ***ret_late, struct error *err)
 {
     const struct spec *spec = plan->spec;
-    const struct spec_entrypoint *entry = &spec->entrypoint;
-    size_t own = entrypoint ? entry->env_count : 0, late_count = 0;
-    const struct spec_env **late = arena_array(env->arena, spec->env_count + own + 1, sizeof *late);
-    for (size_t i = 0; i < spec->env_count + own; i++) {
-        const struct spec_env *e = i < spec->env_count ? &spec->env[i] : &entry->env[i - spec->env_count];
-        bool is_late;
-        if (i < spec->env_count && entrypoint && overridden(entry, e->name))
-            continue;
-        if (put_env(plan, bind, e, env, &is_late, err) < 0)
-            return -1;
-        if (is_late && !ret_late)
-            return error_set(err, ERROR_SPEC, "env %s speaks of a rank, and there is none here", e->name);
-        if (is_late)
-            late[late_count++] = e;
-    }
+    const struct spec_role *role = bind->role;
+    const struct spec_entrypoint *entry = role ? &role->entrypoint : &spec->entrypoint;
+    struct layer all[LAYERS_MAX] = {{spec->env, spec->env_count}};
+    if (role && layers & STEP_ENV_ROLE)
+        all[1] = (struct layer){role->env, role->env_count};
+    if (layers & STEP_ENV_ENTRY)
+        all[2] = (struct layer){entry->env, entry->env_count};
+    size_t late_count = 0;
+    const struct spec_env **late =
+        arena_array(env->arena, all[0].count + all[1].count + all[2].count + 1, sizeof *late);
+    for (size_t i = 0; i < LAYERS_MAX; i++)
+        for (size_t k = 0; k < all[i].count; k++) {
+            const struct spec_env *e = &all[i].list[k];
+            bool is_late;
+            if (is_overridden(all, i, e->name))
+                continue;
+            if (put_env(plan, bind, e, env, &is_late, err) < 0)
+                return -1;
+            if (is_late && !ret_late && i == 0)
+                return error_set(err, ERROR_SPEC, "env %s speaks of a rank, and there is none here", e->name);
+            if (is_late)
+                late[late_count++] = e;
+        }
     if (ret_late)
         *ret_late = late;
     return 0;

@@ -26,8 +26,8 @@ int step_install_inputs(struct plan_builder *b, struct plan_step *s, const struc
         plan_input(b, s, "upgrade", "true");
     if (item->editable)
         plan_input(b, s, "editable", "true");
-    if (step_python_kind(spec) == PYTHON_PLAIN &&
-        plan_input_text(b, s, "interpreter", step_interpreter(spec), EXPR_PLAIN, err) < 0)
+    if (step_python_kind(spec, item->role) == PYTHON_PLAIN &&
+        plan_input_text(b, s, "interpreter", step_interpreter(spec, item->role), EXPR_PLAIN, err) < 0)
         return -1;
     step_input_after_env(b, s);
     return 0;
@@ -53,10 +53,7 @@ static const char *marker_of(const struct spec *spec, const char *venv, const ch
 struct plan_step *step_install_add(struct plan_builder *b, const struct spec *spec, const struct step_kind *kind,
                                    const struct spec_step *item, const char *title, const char *command)
 {
-    const struct plan_step *before = NULL;
-    for (size_t i = 0; !before && plan_at(b, i); i++)
-        if (plan_at(b, i)->kind == &step_kind_python)
-            before = plan_at(b, i);
+    const struct plan_step *before = step_python_planned(b, item->role);
     const struct step_python *python = before ? before->item : NULL;
     struct plan_step *s = plan_add(b, kind, item->name, title);
     s->item = item;

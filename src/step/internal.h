@@ -14,7 +14,7 @@ extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_conda_env[
     rhrun_step_git[], rhrun_step_call[];
 
 #define STEP_ENVIRONMENT "activate"     /* name of the environment that activate leaves on a node */
-#define STEP_CONDA_ENVIRONMENT "python" /* and of that which a conda environment makes of it */
+#define STEP_CONDA_ENVIRONMENT "python" /* and of that which the job's conda environment makes of it */
 
 /* ---- planning ---- */
 
@@ -22,16 +22,19 @@ extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_conda_env[
  * recorded must not show them. */
 int step_input_env(struct plan_builder *b, struct plan_step *s, const char *prefix, const struct spec_env *env,
                    size_t count, struct error *err);
+/* Those of an item of set-up: the job's, and over them its role's, "env NAME". */
+int step_input_item_env(struct plan_builder *b, struct plan_step *s, const struct spec_role *role, struct error *err);
 /* The texts as one input: a JSON array. */
 int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_texts *texts,
                      struct error *err);
-/* Chains to all that was added before s. */
+/* Chains to all that was added before s and may be what s finds on its nodes: of set-up, to that of the job and of its own
+ * role, never of another one. */
 void step_input_after_all(struct plan_builder *b, struct plan_step *s);
 /* Chains to what makes the environment of s: activate, the venv. */
 void step_input_after_env(struct plan_builder *b, struct plan_step *s);
 /* The steps of all items of set-up, of whichever kind. */
 int step_items_plan(struct plan_builder *b, const struct spec *spec, struct error *err);
-/* What every item of set-up has: where it runs, retries. */
+/* What every item of set-up has: whose it is, where it runs, its Python, retries. */
 void step_item_common(struct plan_builder *b, struct plan_step *s, const struct spec_step *item);
 /* One item of its kind each. */
 int step_run_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err);
@@ -83,9 +86,11 @@ int step_expand_node(const struct plan *plan, const struct step_bind *bind, cons
 void step_run_init(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                    struct arena *arena, struct wire_run *ret_run);
 void step_run_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run);
-/* spec.env, with entrypoint.env over it when asked, expanded for the node. What speaks of a worker goes into ret_late
- * (terminated by NULL), or is an error when ret_late is NULL. */
-int step_run_env(const struct plan *plan, const struct step_bind *bind, bool entrypoint, struct step_env *env,
+/* spec.env, with the env of bind->role, that of its or the job's entrypoint over it when asked, expanded for the node. What
+ * speaks of a worker goes into ret_late (terminated by NULL). Where ret_late is NULL, it is left out when it is a role's, and
+ * an error when it is the job's. */
+enum { STEP_ENV_ROLE = 1, STEP_ENV_ENTRY = 2 };
+int step_run_env(const struct plan *plan, const struct step_bind *bind, unsigned layers, struct step_env *env,
                  const struct spec_env ***ret_late, struct error *err);
 /* RHRUN_RUN_ID and RHRUN_JOB_ID */
 void step_run_own_env(const struct step_bind *bind, bool node_rank, struct step_env *env);
@@ -107,14 +112,19 @@ int step_run_shell(const struct plan *plan, const struct step_bind *bind, const 
 
 /* ---- python ---- */
 
+/* A role is given as it is; one without a set-up of its own, and NULL, have the job's. On a node it is bind->role. */
 enum step_python_kind { PYTHON_PLAIN, PYTHON_VENV, PYTHON_VENV_PATH, PYTHON_CONDA };
 struct step_python { /* item of the step "python" */
     enum step_python_kind kind;
-    const char *dir; /* of a venv: node path, late names as written */
+    const char *dir;         /* of a venv: node path, late names as written */
+    const char *environment; /* CONDA: name of what it leaves on the node */
 };
-enum step_python_kind step_python_kind(const struct spec *spec);
-const struct spec_text *step_interpreter(const struct spec *spec);
-const struct plan_step *step_python_step(const struct plan *plan); /* NULL: the job uses the interpreter as it is */
+const struct spec_python *step_python_of(const struct spec *spec, const struct spec_role *role);
+enum step_python_kind step_python_kind(const struct spec *spec, const struct spec_role *role);
+const struct spec_text *step_interpreter(const struct spec *spec, const struct spec_role *role);
+/* NULL: the interpreter is used as it is. The second while planning. */
+const struct plan_step *step_python_step(const struct plan *plan, const struct spec_role *role);
+const struct plan_step *step_python_planned(struct plan_builder *b, const struct spec_role *role);
 /* The absolute folder of the venv on the node; NULL = there is none. */
 int step_python_dir(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
                     struct error *err);
@@ -170,8 +180,9 @@ int step_read_requirements(struct plan_builder *b, const struct spec *spec, cons
  * else all files. `said`: where messages point to. */
 int step_input_package(struct plan_builder *b, struct plan_step *s, const struct spec *spec,
                        const struct spec_text *said, const char *package, bool editable, struct error *err);
-/* Does an item install the working directory itself, so that variants must not share what it installs into? */
-bool step_installs_in_place(struct plan_builder *b, const struct spec *spec);
+/* Does an item of the job's set-up, or of a role's own, install the working directory itself, so that variants must not share
+ * what it installs into? */
+bool step_installs_in_place(struct plan_builder *b, const struct spec *spec, const struct spec_role *role);
 
 /* ---- trees ---- */
 
@@ -197,9 +208,26 @@ int step_around_plan(struct plan_builder *b, const struct spec *spec, const stru
 int step_around_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                       struct arena *arena, struct wire_run *ret_run, struct error *err);
 
-/* The nodes that the spec's `on` or `nodes` names. */
-void step_on_chosen(struct plan_builder *b, struct plan_step *s, enum spec_on_kind on, const uint32_t *nodes,
-                    size_t count);
+/* ---- where a step runs ---- */
+
+enum step_group {
+    GROUP_SETUP,
+    GROUP_FILES,
+    GROUP_ALL
+};                   /* without a role: the nodes of the job's set-up, of its files, all */
+struct step_choice { /* what the spec's `on` or `nodes` names, of the nodes that the role is on, or of the group */
+    const struct spec_role *role;
+    enum step_group group;
+    enum spec_on_kind on;
+    const uint32_t *nodes;
+    size_t count;
+};
+/* How many nodes that comes to: a step that has none is not added. */
+size_t step_chosen_count(struct plan_builder *b, const struct step_choice *choice);
+void step_on_chosen(struct plan_builder *b, struct plan_step *s, const struct step_choice *choice);
+/* Where `on` and `nodes` stand: in an item, an output. */
+struct step_choice step_item_choice(const struct spec_step *item);
+struct step_choice step_output_choice(const struct spec_output *o);
 /* The nodes that launch: all with `distributed`, else the first. */
 void step_on_launch_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s);
 

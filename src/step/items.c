@@ -3,9 +3,13 @@
 
 void step_item_common(struct plan_builder *b, struct plan_step *s, const struct spec_step *item)
 {
+    const struct step_choice choice = step_item_choice(item);
+    const struct plan_step *python = step_python_planned(b, item->role);
+    s->role = item->role;
+    s->python = python ? python->python : NULL;
     s->retry_times = item->retry_times;
     s->retry_backoff_ms = item->retry_backoff_ms;
-    step_on_chosen(b, s, item->on, item->on_nodes, item->on_count);
+    step_on_chosen(b, s, &choice);
 }
 
 int step_items_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
@@ -18,7 +22,8 @@ int step_items_plan(struct plan_builder *b, const struct spec *spec, struct erro
     };
     for (size_t i = 0; i < spec->setup_count; i++) {
         const struct spec_step *item = &spec->setup[i];
-        if (plans[item->item](b, spec, item, err) < 0)
+        const struct step_choice choice = step_item_choice(item);
+        if (step_chosen_count(b, &choice) > 0 && plans[item->item](b, spec, item, err) < 0)
             return -1;
     }
     return 0;

@@ -52,7 +52,7 @@ static int activate_build(const struct plan *plan, const struct plan_step *step,
     step_run_unset_secrets(bind, arena, ret_run);
     ret_run->env_in = arena_strdup(arena, "");
     ret_run->env_out = arena_strdup(arena, STEP_ENVIRONMENT);
-    if (step_run_env(plan, bind, false, &env, NULL, err) < 0)
+    if (step_run_env(plan, bind, 0, &env, NULL, err) < 0)
         return -1;
     step_run_own_env(bind, true, &env);
     ret_run->env = env.list;

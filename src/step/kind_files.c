@@ -48,7 +48,6 @@ static struct plan_step *bring(struct plan_builder *b, const struct bring *in, s
     s->tree_name = at.name;
     s->tree_root = strstr(to, "${{") ? NULL : at.root; /* with a node's name in it, only the node knows */
     s->shared = step_path_shared(to) && s->tree_root;
-    plan_on_all(b, s);
     plan_input(b, s, "to", to);
     plan_input(b, s, "tree", in->tree ? in->tree->id : "none");
     return s;
@@ -59,9 +58,15 @@ static int files_plan(struct plan_builder *b, const struct spec *spec, struct er
     const struct plan_sources *sources = plan_sources_of(b);
     for (size_t i = 0; i < spec->file_count; i++) {
         const struct spec_file *f = &spec->files[i];
+        const struct step_choice everywhere = {f->role, GROUP_FILES, ON_ALL, NULL, 0};
         struct bring in = {&step_kind_files, f->name, &f->source, &f->to, sources->files ? sources->files[i] : NULL};
-        if (!bring(b, &in, err))
+        if (step_chosen_count(b, &everywhere) == 0)
+            continue;
+        struct plan_step *s = bring(b, &in, err);
+        if (!s)
             return -1;
+        s->role = f->role;
+        step_on_chosen(b, s, &everywhere);
     }
     return 0;
 }

@@ -16,7 +16,7 @@ static int launch_plan(struct plan_builder *b, const struct spec *spec, struct e
     struct buf command = {0};
     if (spec->role_count > 0)
         return launch_plan_roles(b, spec, err);
-    if (launch_describe(b, entry, &command, err) < 0) {
+    if (launch_describe(b, NULL, &command, err) < 0) {
         buf_free(&command);
         return -1;
     }
@@ -31,7 +31,7 @@ static int launch_plan(struct plan_builder *b, const struct spec *spec, struct e
         plan_on_nodes(b, s, &first, 1);
     else
         step_on_launch_nodes(b, spec, s);
-    if (launch_input_entry(b, s, "", entry, err) < 0 ||
+    if (launch_input_entry(b, s, "", NULL, err) < 0 ||
         step_input_env(b, s, "env", spec->env, spec->env_count, err) < 0 ||
         step_input_env(b, s, "entrypoint.env", entry->env, entry->env_count, err) < 0 ||
         step_launcher_inputs(b, s, spec, err) < 0)
@@ -223,7 +223,7 @@ static int launch_build(const struct plan *plan, const struct plan_step *step, c
     const char *cwd;
     step_run_init(plan, step, bind, arena, ret_run);
     if (step_expand_node(plan, bind, &entry->cwd, EXPR_PLAIN, arena, &cwd, err) < 0 ||
-        step_run_env(plan, bind, !roles, &env, &l.late_env, err) < 0 ||
+        step_run_env(plan, bind, roles ? 0 : STEP_ENV_ENTRY, &env, &l.late_env, err) < 0 ||
         step_python_env(plan, bind, arena, ret_run, &env, err) < 0)
         return -1;
     ret_run->kind = WIRE_KIND_LAUNCH;

@@ -5,15 +5,17 @@ static int outputs_plan(struct plan_builder *b, const struct spec *spec, struct 
 {
     for (size_t i = 0; i < spec->output_count; i++) {
         const struct spec_output *o = &spec->outputs[i];
+        const struct step_choice choice = step_output_choice(o);
         const char *from, *to;
-        if (o->in_place)
+        if (o->in_place || step_chosen_count(b, &choice) == 0)
             continue;
         if (plan_expand(b, &o->from, EXPR_PLAIN, &from, err) < 0 || plan_expand(b, &o->to, EXPR_PLAIN, &to, err) < 0)
             return -1;
         struct plan_step *s =
             plan_add(b, &step_kind_outputs, o->name, arena_printf(plan_arena(b), "%s to %s", from, to));
         s->item = o;
-        step_on_chosen(b, s, o->on, o->on_nodes, o->on_count);
+        s->role = o->role;
+        step_on_chosen(b, s, &choice);
         plan_input(b, s, "from", from);
         plan_input(b, s, "to", to);
         plan_input(b, s, "when", o->when == WHEN_SUCCESS ? "success" : "always");

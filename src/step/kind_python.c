@@ -1,103 +1,127 @@
 /*
  * python: the job's venv, made anew whenever this step runs, or the existing conda environment that it has instead. The
  * variants of a job share the venv; where an item installs the working directory itself (editable), each has its own.
- * What is installed depends on this step's key and not on the packages before it.
+ * What is installed depends on this step's key and not on the packages before it. A role with a set-up of its own has a
+ * python of its own, on its nodes.
  */
 #include "internal.h"
 
 #include <string.h>
 
-static const char *venv_dir(struct plan_builder *b, const struct spec *spec, bool per_variant)
+/* "JOB", "JOB.ROLE" */
+static const char *venv_dir(struct plan_builder *b, const struct spec_role *role, bool per_variant)
 {
+    const struct spec *spec = plan_spec_of(b);
     const char *job = spec->job_id ? spec->job_id : spec->name;
-    return per_variant ? arena_printf(plan_arena(b), "@base/venv/%s-%s", job, spec->variant)
-                       : arena_printf(plan_arena(b), "@base/venv/%s", job);
+    return arena_printf(plan_arena(b), "@base/venv/%s%s%s%s%s", job, role ? "." : "", role ? role->name : "",
+                        per_variant ? "-" : "", per_variant ? spec->variant : "");
 }
 
-static int conda_plan(struct plan_builder *b, const struct spec *spec, struct step_python *python, struct error *err)
+static struct plan_step *add(struct plan_builder *b, const struct spec_role *role, const struct step_python *python,
+                             const char *title)
 {
-    const char *name;
-    if (plan_expand(b, &spec->python.conda, EXPR_PLAIN, &name, err) < 0)
-        return -1;
-    struct plan_step *s =
-        plan_add(b, &step_kind_python, "python", arena_printf(plan_arena(b), "conda environment %s", name));
+    const struct step_choice everywhere = {role, GROUP_SETUP, ON_ALL, NULL, 0};
+    const char *name = role ? arena_printf(plan_arena(b), "%s:python", role->name) : "python";
+    struct plan_step *s = plan_add(b, &step_kind_python, name, title);
     s->item = python;
-    plan_on_all(b, s);
+    s->role = role;
+    step_on_chosen(b, s, &everywhere);
+    return s;
+}
+
+static int conda_plan(struct plan_builder *b, const struct spec_role *role, struct step_python *python,
+                      struct error *err)
+{
+    struct arena *arena = plan_arena(b);
+    const char *name;
+    if (plan_expand(b, &step_python_of(plan_spec_of(b), role)->conda, EXPR_PLAIN, &name, err) < 0)
+        return -1;
+    python->environment =
+        role ? arena_printf(arena, "%s.%s", STEP_CONDA_ENVIRONMENT, role->name) : STEP_CONDA_ENVIRONMENT;
+    struct plan_step *s = add(b, role, python, arena_printf(arena, "conda environment %s", name));
+    s->python = arena_printf(arena, "conda %s", name);
     plan_input(b, s, "conda", name);
     step_input_after_env(b, s);
     return 0;
 }
 
-static int venv_plan(struct plan_builder *b, const struct spec *spec, struct step_python *python, struct error *err)
+static int venv_plan(struct plan_builder *b, const struct spec_role *role, struct step_python *python,
+                     struct error *err)
 {
+    const struct spec *spec = plan_spec_of(b);
+    const struct spec_python *given = step_python_of(spec, role);
     const char *path = NULL, *interpreter;
-    bool named = python->kind == PYTHON_VENV_PATH, per_variant = !named && step_installs_in_place(b, spec);
-    if (named && plan_expand(b, &spec->python.venv_path, EXPR_PLAIN, &path, err) < 0)
+    bool named = python->kind == PYTHON_VENV_PATH, per_variant = !named && step_installs_in_place(b, spec, role);
+    if (named && plan_expand(b, &given->venv_path, EXPR_PLAIN, &path, err) < 0)
         return -1;
-    if (plan_expand(b, step_interpreter(spec), EXPR_PLAIN, &interpreter, err) < 0)
+    if (plan_expand(b, step_interpreter(spec, role), EXPR_PLAIN, &interpreter, err) < 0)
         return -1;
-    python->dir = named ? path : venv_dir(b, spec, per_variant);
+    python->dir = named ? path : venv_dir(b, role, per_variant);
     const char *title = arena_printf(plan_arena(b), "venv of %s%s%s%s", interpreter,
-                                     spec->python.system_site_packages ? ", with the system's packages" : "",
+                                     given->system_site_packages ? ", with the system's packages" : "",
                                      named ? " in " : "", named ? path : "");
-    struct plan_step *s = plan_add(b, &step_kind_python, "python", title);
-    s->item = python;
-    plan_on_all(b, s);
+    struct plan_step *s = add(b, role, python, title);
+    s->python = python->dir;
     if (!per_variant && strchr("/~@", *python->dir)) /* not below a working directory */
         s->scope = "";
     s->shared = step_path_shared(python->dir);
     if (!strstr(python->dir, "${{"))
         s->creates = arena_printf(plan_arena(b), "%s/bin/python", python->dir);
     plan_input(b, s, "interpreter", interpreter);
-    plan_input(b, s, "system_site_packages", spec->python.system_site_packages ? "true" : "false");
+    plan_input(b, s, "system_site_packages", given->system_site_packages ? "true" : "false");
     if (named)
         plan_input(b, s, "venv", path);
     step_input_after_env(b, s);
     return 0;
 }
 
+/* Of the role's own set-up, or of the job's. */
+static int plan_one(struct plan_builder *b, const struct spec *spec, const struct spec_role *role, struct error *err)
+{
+    const struct step_choice everywhere = {role, GROUP_SETUP, ON_ALL, NULL, 0};
+    struct step_python *python = arena_alloc(plan_arena(b), sizeof *python);
+    python->kind = step_python_kind(spec, role);
+    if (python->kind == PYTHON_PLAIN || step_chosen_count(b, &everywhere) == 0)
+        return 0;
+    return python->kind == PYTHON_CONDA ? conda_plan(b, role, python, err) : venv_plan(b, role, python, err);
+}
+
 static int python_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
 {
-    struct step_python *python = arena_alloc(plan_arena(b), sizeof *python);
-    python->kind = step_python_kind(spec);
-    switch (python->kind) {
-    case PYTHON_PLAIN:
-        return 0;
-    case PYTHON_CONDA:
-        return conda_plan(b, spec, python, err);
-    case PYTHON_VENV:
-    case PYTHON_VENV_PATH:
-        break;
-    }
-    return venv_plan(b, spec, python, err);
+    int rc = plan_one(b, spec, NULL, err);
+    for (size_t i = 0; i < spec->role_count && rc == 0; i++)
+        if (spec->roles[i].own_setup)
+            rc = plan_one(b, spec, &spec->roles[i], err);
+    return rc;
 }
 
 static int python_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                         struct arena *arena, struct wire_run *ret_run, struct error *err)
 {
     const struct step_python *python = step->item;
-    const struct spec *spec = plan->spec;
+    const struct spec_python *given = step_python_of(plan->spec, bind->role);
     struct step_env env = {.arena = arena};
     const char *dir, *value;
     step_run_init(plan, step, bind, arena, ret_run);
-    if (step_run_env(plan, bind, false, &env, NULL, err) < 0 || step_python_dir(plan, bind, arena, &dir, err) < 0)
+    if (step_run_env(plan, bind, STEP_ENV_ROLE, &env, NULL, err) < 0 ||
+        step_python_dir(plan, bind, arena, &dir, err) < 0)
         return -1;
     step_run_own_env(bind, true, &env);
     step_env_set(&env, "RHRUN_NODE", step_node_name(plan, bind));
     step_run_unset(ret_run, arena, "PYTHONHOME");
     if (python->kind == PYTHON_CONDA) {
-        if (step_expand_node(plan, bind, &spec->python.conda, EXPR_PLAIN, arena, &value, err) < 0)
+        if (step_expand_node(plan, bind, &given->conda, EXPR_PLAIN, arena, &value, err) < 0)
             return -1;
         step_env_set(&env, "RHRUN_CONDA", value);
-        ret_run->env_out = arena_strdup(arena, STEP_CONDA_ENVIRONMENT);
+        ret_run->env_out = arena_strdup(arena, python->environment);
         step_run_script(ret_run, arena, rhrun_step_conda_env);
         step_run_unset_secrets(bind, arena, ret_run);
     } else {
-        if (step_expand_node(plan, bind, step_interpreter(spec), EXPR_PLAIN, arena, &value, err) < 0)
+        if (step_expand_node(plan, bind, step_interpreter(plan->spec, bind->role), EXPR_PLAIN, arena, &value, err) < 0)
             return -1;
         step_env_set(&env, "RHRUN_PYTHON", value);
         step_env_set(&env, "RHRUN_VENV", dir);
-        step_env_set(&env, "RHRUN_SYSTEM", spec->python.system_site_packages ? "1" : "0");
+        step_env_set(&env, "RHRUN_SYSTEM", given->system_site_packages ? "1" : "0");
         step_env_set(&env, "RHRUN_KEEP", python->kind == PYTHON_VENV_PATH ? "1" : "0");
         ret_run->creates = arena_printf(arena, "%s/bin/python", dir);
         step_run_script(ret_run, arena, rhrun_step_venv);

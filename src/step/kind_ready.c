@@ -35,6 +35,7 @@ int step_ready_plan(struct plan_builder *b, const struct spec *spec, uint32_t ro
                                    arena_printf(arena, "ready:%s", spec->roles[role].name), step_title(arena, title));
     *item = (struct ready){role, launch};
     s->item = item;
+    s->role = &spec->roles[role];
     s->timeout_ms = ready->timeout_ms;
     s->sidecar = spec->roles[role].sidecar;
     plan_on_nodes(b, s, placed->nodes, placed->node_count);
@@ -48,23 +49,6 @@ int step_ready_plan(struct plan_builder *b, const struct spec *spec, uint32_t ro
     plan_input_after(b, s, launch);
     return plan_input_text(b, s, words[ready->kind], &ready->what,
                            ready->kind == READY_COMMAND ? EXPR_SHELL : EXPR_PLAIN, err);
-}
-
-/* The role's own environment goes over the job's, as far as it speaks of no worker. */
-static int set_env(const struct plan *plan, const struct step_bind *bind, const struct spec_env *list, size_t count,
-                   struct step_env *env, struct error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        const char *value = list[i].value.text ? list[i].value.text : "";
-        enum expr_status status = EXPR_OK;
-        if (!list[i].from_caller)
-            status = step_expand(plan, bind, NULL, &list[i].value, EXPR_PLAIN, env->arena, &value, err);
-        if (status == EXPR_FAILED)
-            return -1;
-        if (status == EXPR_OK)
-            step_env_set(env, list[i].name, value);
-    }
-    return 0;
 }
 
 static int command_words(const struct plan *plan, const struct step_bind *bind, const struct spec_ready *ready,
@@ -86,13 +70,11 @@ static int ready_build(const struct plan *plan, const struct plan_step *step, co
     const struct ready *item = step->item;
     const struct spec_role *role = &plan->spec->roles[item->role];
     struct step_env env = {.arena = arena};
-    const struct spec_env **late;
+    const struct spec_env **late; /* what speaks of a worker is for the workers */
     const char *cwd, *first, *second;
     step_run_init(plan, step, bind, arena, ret_run);
     if (step_expand_node(plan, bind, &role->entrypoint.cwd, EXPR_PLAIN, arena, &cwd, err) < 0 ||
-        step_run_env(plan, bind, false, &env, &late, err) < 0 ||
-        set_env(plan, bind, role->env, role->env_count, &env, err) < 0 ||
-        set_env(plan, bind, role->entrypoint.env, role->entrypoint.env_count, &env, err) < 0 ||
+        step_run_env(plan, bind, STEP_ENV_ROLE | STEP_ENV_ENTRY, &env, &late, err) < 0 ||
         step_python_env(plan, bind, arena, ret_run, &env, err) < 0 ||
         command_words(plan, bind, &role->ready, arena, &first, &second, err) < 0)
         return -1;

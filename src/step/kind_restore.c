@@ -16,20 +16,29 @@ static const struct tree *tree_of(const struct plan_sources *sources, const stru
     return tree ? tree : &nothing;
 }
 
+/* "restore-2" for "outputs-2", "ROLE:restore-2" for that of a role. */
+static const char *name_for(struct arena *arena, const struct spec_output *o)
+{
+    return arena_printf(arena, "%s%srestore%s", o->role ? o->role->name : "", o->role ? ":" : "",
+                        strrchr(o->name, '-'));
+}
+
 static int restore_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
 {
     for (size_t i = 0; i < spec->output_count; i++) {
         const struct spec_output *o = &spec->outputs[i];
+        const struct step_choice choice = step_output_choice(o);
         struct arena *arena = plan_arena(b);
         const char *from, *to;
-        if (!o->restore || o->in_place)
+        if (!o->restore || o->in_place || step_chosen_count(b, &choice) == 0)
             continue;
         if (plan_expand(b, &o->from, EXPR_PLAIN, &from, err) < 0 || plan_expand(b, &o->to, EXPR_PLAIN, &to, err) < 0)
             return -1;
-        struct plan_step *s = plan_add(b, &step_kind_restore, arena_printf(arena, "restore-%zu", i + 1),
+        struct plan_step *s = plan_add(b, &step_kind_restore, name_for(arena, o),
                                        arena_printf(arena, "%s to %s, where it is missing", to, from));
         s->item = o;
-        step_on_chosen(b, s, o->on, o->on_nodes, o->on_count);
+        s->role = o->role;
+        step_on_chosen(b, s, &choice);
         for (uint32_t n = 0; n < spec->nnodes && !s->tree; n++)
             if (s->on[n] && tree_of(plan_sources_of(b), spec, o, n) != &nothing)
                 s->tree = tree_of(plan_sources_of(b), spec, o, n);

@@ -10,7 +10,7 @@
 static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct spec *spec,
                        const struct spec_step *item, struct error *err)
 {
-    if (step_input_env(b, s, "env", spec->env, spec->env_count, err) < 0)
+    if (step_input_item_env(b, s, item->role, err) < 0)
         return -1;
     if (item->creates.text) {
         const char *creates;
@@ -59,7 +59,7 @@ static int run_build(const struct plan *plan, const struct plan_step *step, cons
     struct step_env env = {.arena = arena};
     const char *creates;
     step_run_init(plan, step, bind, arena, ret_run);
-    if (step_run_env(plan, bind, false, &env, NULL, err) < 0 ||
+    if (step_run_env(plan, bind, STEP_ENV_ROLE, &env, NULL, err) < 0 ||
         step_python_env(plan, bind, arena, ret_run, &env, err) < 0 ||
         step_expand_node(plan, bind, &item->creates, EXPR_PLAIN, arena, &creates, err) < 0)
         return -1;

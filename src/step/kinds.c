@@ -30,7 +30,9 @@ int step_build(const struct plan *plan, const struct plan_step *step, const stru
         return error_set(err, ERROR_INTERNAL, "step \"%s\": node %u of %u", step->name, bind->node, plan->node_count);
     if (!step->kind->build)
         return error_set(err, ERROR_INTERNAL, "step \"%s\" is no RUN", step->name);
-    if (step->kind->build(plan, step, bind, arena, &run, err) < 0) {
+    struct step_bind own = *bind;
+    own.role = step->role;
+    if (step->kind->build(plan, step, &own, arena, &run, err) < 0) {
         error_prefix(err, "step \"%s\"", step->name);
         return -1;
     }

@@ -11,10 +11,10 @@ const char *launch_nproc_text(struct arena *arena, const struct spec_nproc *np);
 /* How many nodes, and how many workers on them, as it was asked for. */
 void launch_input_layout(struct plan_builder *b, struct plan_step *s, const struct spec *spec);
 /* The program with its arguments, cwd, env as inputs whose names begin with prefix ("" or "trainer."). */
-int launch_input_entry(struct plan_builder *b, struct plan_step *s, const char *prefix,
-                       const struct spec_entrypoint *entry, struct error *err);
-/* The command as one would type it. */
-int launch_describe(struct plan_builder *b, const struct spec_entrypoint *entry, struct buf *ret, struct error *err);
+int launch_input_entry(struct plan_builder *b, struct plan_step *s, const char *prefix, const struct spec_role *role,
+                       struct error *err);
+/* The command as one would type it. role NULL: the job's, as above. */
+int launch_describe(struct plan_builder *b, const struct spec_role *role, struct buf *ret, struct error *err);
 
 /* ---- building ---- */
 
@@ -62,6 +62,7 @@ int launch_set_files(const struct launch *l, struct error *err);
 struct step_part { /* item of a launch step, with roles: those that it starts together */
     uint32_t *roles;
     size_t count;
+    const struct spec_role *role; /* the one that starts by itself, else NULL */
 };
 int launch_plan_roles(struct plan_builder *b, const struct spec *spec, struct error *err);
 /* kind_ready.c: the step that ends well once the role is ready. */

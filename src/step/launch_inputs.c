@@ -78,11 +78,12 @@ static int input_call(struct plan_builder *b, struct plan_step *s, const char *p
     return rc;
 }
 
-int launch_input_entry(struct plan_builder *b, struct plan_step *s, const char *prefix,
-                       const struct spec_entrypoint *entry, struct error *err)
+int launch_input_entry(struct plan_builder *b, struct plan_step *s, const char *prefix, const struct spec_role *role,
+                       struct error *err)
 {
     static const char *const names[] = {"script", "module", "command", "run", "function"};
     const struct spec *spec = plan_spec_of(b);
+    const struct spec_entrypoint *entry = role ? &role->entrypoint : &spec->entrypoint;
     struct arena *arena = plan_arena(b);
     const char *name = arena_printf(arena, "%s%s", prefix, names[entry->kind]), *path;
     if (entry->kind == ENTRY_COMMAND) {
@@ -98,9 +99,9 @@ int launch_input_entry(struct plan_builder *b, struct plan_step *s, const char *
         input_script(b, s, spec, path);
     }
     bool python = entry->kind == ENTRY_SCRIPT || entry->kind == ENTRY_MODULE || entry->kind == ENTRY_FUNCTION;
-    if (python && step_python_kind(spec) == PYTHON_PLAIN && !str_eq(step_interpreter(spec)->text, "python3") &&
-        plan_input_text(b, s, arena_printf(arena, "%sinterpreter", prefix), step_interpreter(spec), EXPR_PLAIN, err) <
-            0)
+    const struct spec_text *interpreter = step_interpreter(spec, role);
+    if (python && step_python_kind(spec, role) == PYTHON_PLAIN && !str_eq(interpreter->text, "python3") &&
+        plan_input_text(b, s, arena_printf(arena, "%sinterpreter", prefix), interpreter, EXPR_PLAIN, err) < 0)
         return -1;
     if (entry->cwd.text &&
         plan_input_text(b, s, arena_printf(arena, "%scwd", prefix), &entry->cwd, EXPR_PLAIN, err) < 0)
@@ -123,17 +124,18 @@ static int put_words(struct plan_builder *b, const struct spec_texts *texts, str
     return 0;
 }
 
-static const char *python_text(struct plan_builder *b)
+static const char *python_text(struct plan_builder *b, const struct spec_role *role)
 {
     const struct spec *spec = plan_spec_of(b);
     const char *text;
     struct error ignored = ERROR_INIT;
-    bool plain = step_python_kind(spec) == PYTHON_PLAIN;
-    return plain && plan_expand(b, step_interpreter(spec), EXPR_PLAIN, &text, &ignored) == 0 ? text : "python";
+    bool plain = step_python_kind(spec, role) == PYTHON_PLAIN;
+    return plain && plan_expand(b, step_interpreter(spec, role), EXPR_PLAIN, &text, &ignored) == 0 ? text : "python";
 }
 
-int launch_describe(struct plan_builder *b, const struct spec_entrypoint *entry, struct buf *ret, struct error *err)
+int launch_describe(struct plan_builder *b, const struct spec_role *role, struct buf *ret, struct error *err)
 {
+    const struct spec_entrypoint *entry = role ? &role->entrypoint : &plan_spec_of(b)->entrypoint;
     struct spec_texts target = {(struct spec_text *)&entry->target, 1};
     if (step_launcher_describe(b, plan_spec_of(b), ret, err) < 0)
         return -1;
@@ -141,11 +143,11 @@ int launch_describe(struct plan_builder *b, const struct spec_entrypoint *entry,
     switch (entry->kind) {
     case ENTRY_SCRIPT:
         if (!launcher)
-            buf_printf(ret, "%s -u", python_text(b));
+            buf_printf(ret, "%s -u", python_text(b, role));
         break;
     case ENTRY_MODULE:
         if (!launcher)
-            buf_printf(ret, "%s -u -m", python_text(b));
+            buf_printf(ret, "%s -u -m", python_text(b, role));
         break;
     case ENTRY_FUNCTION:
         buf_puts(ret, "call");

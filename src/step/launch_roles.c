@@ -1,7 +1,7 @@
 /*
- * A launch of several roles. Those that nothing tells apart in time start together, as one step with workers of all of
- * them; a role that waits, is waited for, is a sidecar or has a world of its own is a step of its own. All these steps have
- * the same inputs: a launch is redone as a whole.
+ * A launch of several roles. Those that nothing tells apart start together, as one step with workers of all of them; a role
+ * that waits, is waited for, is a sidecar, has a world or a set-up of its own is a step of its own. All these steps have the
+ * same inputs: a launch is redone as a whole.
  */
 #include "launch.h"
 
@@ -33,11 +33,11 @@ static bool is_awaited(const struct spec *spec, uint32_t role)
     return false;
 }
 
-/* `first` is the first that starts with the others, or NULL. A RUN has one folder and one time limit. */
+/* `first` is the first that starts with the others, or NULL. A RUN has one folder, one Python and one time limit. */
 static bool is_apart(const struct spec *spec, uint32_t role, const struct spec_role *first)
 {
     const struct spec_role *r = &spec->roles[role];
-    return r->after_count > 0 || r->sidecar || r->world == WORLD_OWN || is_awaited(spec, role) ||
+    return r->after_count > 0 || r->sidecar || r->world == WORLD_OWN || r->own_setup || is_awaited(spec, role) ||
            (first && (!same_text(&r->entrypoint.cwd, &first->entrypoint.cwd) ||
                       r->entrypoint.timeout_ms != first->entrypoint.timeout_ms));
 }
@@ -76,8 +76,10 @@ static void input_place(struct plan_builder *b, struct plan_step *s, const struc
     buf_free(&text);
 }
 
-static bool is_setup(const struct plan_step *earlier)
+static bool is_setup(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
 {
+    (void)b;
+    (void)s;
     return earlier->kind->phase != PHASE_LAUNCH && earlier->kind != &step_kind_restore;
 }
 
@@ -91,7 +93,7 @@ static int input_roles(struct plan_builder *b, struct plan_step *s, const struct
         const struct spec_role *r = &spec->roles[i];
         const char *prefix = arena_printf(arena, "%s.", r->name);
         input_place(b, s, spec, r, prefix);
-        if (launch_input_entry(b, s, prefix, &r->entrypoint, err) < 0 ||
+        if (launch_input_entry(b, s, prefix, r, err) < 0 ||
             step_input_env(b, s, arena_printf(arena, "%senv", prefix), r->env, r->env_count, err) < 0 ||
             step_input_env(b, s, arena_printf(arena, "%sentrypoint.env", prefix), r->entrypoint.env,
                            r->entrypoint.env_count, err) < 0) {
@@ -117,7 +119,7 @@ static int describe(struct plan_builder *b, const struct spec *spec, const struc
         if (r->counted)
             buf_printf(&title, "%u ", r->count);
         buf_puts(&title, r->name);
-        rc = launch_describe(b, &r->entrypoint, &words, err);
+        rc = launch_describe(b, r, &words, err);
         buf_printf(&command, "%s%s: %s", i ? "\n" : "", r->name, words.data ? words.data : "");
         buf_free(&words);
     }
@@ -146,6 +148,7 @@ static struct plan_step *add_part(struct plan_builder *b, const struct spec *spe
             nodes[count++] = placed[part->roles[i]].nodes[n];
     struct plan_step *s = plan_add(b, &step_kind_launch, name, "");
     s->item = part;
+    s->role = part->role;
     plan_on_nodes(b, s, nodes, count);
     s->timeout_ms = spec->roles[part->roles[0]].entrypoint.timeout_ms;
     s->sidecar = spec->roles[part->roles[0]].sidecar;
@@ -193,6 +196,7 @@ int launch_plan_roles(struct plan_builder *b, const struct spec *spec, struct er
     for (uint32_t i = 0; i < spec->role_count && rc == 0; i++) {
         struct step_part *alone = part_create(arena, 1);
         alone->roles[alone->count++] = i;
+        alone->role = &spec->roles[i];
         if (apart[i])
             steps[i] = add_part(b, spec, arena_printf(arena, "launch:%s", spec->roles[i].name), alone, &rc, err);
     }
@@ -353,8 +357,7 @@ static int make_worker(const struct launch *l, const struct plan_place *p, uint3
 
 /* Folders of log files are named by local ranks: workers without ranks come behind those that have some, and a role that
  * starts by itself has a folder of its own. */
-static int set_files(const struct launch *l, const struct plan_step *step, const struct step_part *part,
-                     struct error *err)
+static int set_files(const struct launch *l, const struct step_part *part, struct error *err)
 {
     uint32_t next = l->plan->nproc[l->bind->node];
     for (uint32_t i = 0; i < l->run->worker_count; i++) {
@@ -364,8 +367,8 @@ static int set_files(const struct launch *l, const struct plan_step *step, const
     }
     if (launch_set_files(l, err) < 0)
         return -1;
-    if (*l->run->log_dir && strchr(step->name, ':'))
-        l->run->log_dir = arena_printf(l->arena, "%s/%s", l->run->log_dir, l->plan->spec->roles[part->roles[0]].name);
+    if (*l->run->log_dir && part->role)
+        l->run->log_dir = arena_printf(l->arena, "%s/%s", l->run->log_dir, part->role->name);
     return 0;
 }
 
@@ -396,5 +399,5 @@ int launch_build_roles(struct launch *l, const struct plan_step *step, struct st
             if (make_worker(l, p, k, env, &l->run->workers[l->run->worker_count++], err) < 0)
                 return -1;
     }
-    return set_files(l, step, part, err);
+    return set_files(l, part, err);
 }

@@ -17,9 +17,31 @@ static const char *folder_name(const struct spec *spec, uint32_t node, struct ar
     return !*safe || str_eq(safe, ".") || str_eq(safe, "..") ? arena_printf(arena, "node-%u", node) : safe;
 }
 
+/* Without looking at all places: it is asked for each node. They are sorted by role. */
+static bool role_on_several(const struct spec *spec, const struct spec_role *role)
+{
+    size_t low = 0, high = spec->place_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (&spec->roles[spec->places[middle].role] < role)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low + 1 < spec->place_count && &spec->roles[spec->places[low + 1].role] == role;
+}
+
 static bool on_several(const struct spec *spec, const struct spec_output *o)
 {
-    return o->on == ON_ALL ? spec->nnodes > 1 : o->on == ON_LIST && o->on_count > 1;
+    switch (o->on) {
+    case ON_ALL:
+        return o->role ? role_on_several(spec, o->role) : spec->nnodes > 1;
+    case ON_LIST:
+        return o->on_count > 1;
+    case ON_FIRST:
+        break;
+    }
+    return false;
 }
 
 enum expr_status step_output_to(const struct spec_output *o, const struct expr_context *ctx, bool keep_late,

@@ -1,46 +1,83 @@
-/* Which python a job has, and what that means for the environment of a step: the venv's bin in front, or what the conda
- * environment left. */
+/* Which python a job has, or a role with a set-up of its own, and what that means for the environment of a step: the venv's
+ * bin in front, or what the conda environment left. */
 #include "internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static bool installs(const struct spec *spec)
+/* Whose set-up it has: the role's, or, NULL, the job's. */
+static const struct spec_role *owner(const struct spec_role *role)
 {
-    for (size_t i = 0; i < spec->setup_count; i++)
-        if (spec->setup[i].item == ITEM_PIP || spec->setup[i].item == ITEM_REQUIREMENTS)
+    return role && role->own_setup ? role : NULL;
+}
+
+const struct spec_python *step_python_of(const struct spec *spec, const struct spec_role *role)
+{
+    return owner(role) ? &role->python : &spec->python;
+}
+
+static bool installs(const struct spec *spec, const struct spec_role *role)
+{
+    for (size_t i = 0; i < spec->setup_count; i++) {
+        const struct spec_step *item = &spec->setup[i];
+        if (item->role == owner(role) && (item->item == ITEM_PIP || item->item == ITEM_REQUIREMENTS))
             return true;
+    }
     return false;
 }
 
-enum step_python_kind step_python_kind(const struct spec *spec)
+enum step_python_kind step_python_kind(const struct spec *spec, const struct spec_role *role)
 {
-    if (spec->python.conda.text)
+    const struct spec_python *python = step_python_of(spec, role);
+    if (python->conda.text)
         return PYTHON_CONDA;
-    switch (spec->python.venv) {
+    switch (python->venv) {
     case VENV_TRUE:
         return PYTHON_VENV;
     case VENV_PATH:
         return PYTHON_VENV_PATH;
     case VENV_AUTO:
-        return installs(spec) ? PYTHON_VENV : PYTHON_PLAIN;
+        return installs(spec, role) ? PYTHON_VENV : PYTHON_PLAIN;
     case VENV_FALSE:
         break;
     }
     return PYTHON_PLAIN;
 }
 
-const struct spec_text *step_interpreter(const struct spec *spec)
+const struct spec_text *step_interpreter(const struct spec *spec, const struct spec_role *role)
 {
     static const struct spec_text usual = {.text = "python3"};
-    return spec->python.interpreter.text && *spec->python.interpreter.text ? &spec->python.interpreter : &usual;
+    const struct spec_text *given = &step_python_of(spec, role)->interpreter;
+    return given->text && *given->text ? given : &usual;
 }
 
-const struct plan_step *step_python_step(const struct plan *plan)
+const struct plan_step *step_python_step(const struct plan *plan, const struct spec_role *role)
 {
     for (size_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].kind == &step_kind_python)
+        if (plan->steps[i].kind == &step_kind_python && plan->steps[i].role == owner(role))
             return &plan->steps[i];
     return NULL;
+}
+
+const struct plan_step *step_python_planned(struct plan_builder *b, const struct spec_role *role)
+{
+    const struct plan_step *s;
+    for (size_t i = 0; (s = plan_at(b, i)); i++)
+        if (s->kind == &step_kind_python && s->role == owner(role))
+            return s;
+    return NULL;
+}
+
+void step_python_roles(const struct spec *spec, const struct spec_role **ret)
+{
+    CLEANUP(cleanup_free) bool *on = xcalloc(spec->nnodes, sizeof *on);
+    spec_setup_nodes(spec, NULL, on);
+    memset(ret, 0, spec->nnodes * sizeof(struct spec_role *));
+    for (size_t i = 0; i < spec->place_count; i++) {
+        const struct spec_place *p = &spec->places[i];
+        if (!on[p->node] && !ret[p->node])
+            ret[p->node] = &spec->roles[p->role];
+    }
 }
 
 /* ---- on a node ---- */
@@ -73,14 +110,15 @@ int step_absolute(const struct step_bind *bind, const char *path, struct arena *
 int step_python_dir(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
                     struct error *err)
 {
-    const struct plan_step *s = step_python_step(plan);
+    const struct plan_step *s = step_python_step(plan, bind->role);
     const struct step_python *python = s ? s->item : NULL;
     const char *path = python ? python->dir : NULL;
     *ret = NULL;
     if (!python || python->kind == PYTHON_PLAIN || python->kind == PYTHON_CONDA)
         return 0;
     if (python->kind == PYTHON_VENV_PATH &&
-        step_expand_node(plan, bind, &plan->spec->python.venv_path, EXPR_PLAIN, arena, &path, err) < 0)
+        step_expand_node(plan, bind, &step_python_of(plan->spec, bind->role)->venv_path, EXPR_PLAIN, arena, &path,
+                         err) < 0)
         return -1;
     return step_absolute(bind, path, arena, ret, err);
 }
@@ -89,13 +127,14 @@ int step_python_env(const struct plan *plan, const struct step_bind *bind, struc
                     struct step_env *env, struct error *err)
 {
     const char *dir;
-    const struct plan_step *s = step_python_step(plan);
+    const struct plan_step *s = step_python_step(plan, bind->role);
     if (!s)
         return 0;
+    const struct step_python *python = s->item;
     if (step_python_dir(plan, bind, arena, &dir, err) < 0)
         return -1;
     if (!dir) {
-        run->env_in = arena_strdup(arena, STEP_CONDA_ENVIRONMENT);
+        run->env_in = arena_strdup(arena, python->environment);
         return 0;
     }
     run->path_first = arena_printf(arena, "%s/bin", dir);
@@ -107,10 +146,10 @@ int step_python_env(const struct plan *plan, const struct step_bind *bind, struc
 int step_python_program(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
                         struct error *err)
 {
-    const struct plan_step *s = step_python_step(plan);
+    const struct plan_step *s = step_python_step(plan, bind->role);
     const char *dir;
     if (!s)
-        return step_expand_node(plan, bind, step_interpreter(plan->spec), EXPR_PLAIN, arena, ret, err);
+        return step_expand_node(plan, bind, step_interpreter(plan->spec, bind->role), EXPR_PLAIN, arena, ret, err);
     if (step_python_dir(plan, bind, arena, &dir, err) < 0)
         return -1;
     *ret = dir ? arena_printf(arena, "%s/bin/python", dir) : "python";
@@ -134,7 +173,8 @@ size_t step_package_patterns(const struct plan *plan, const struct step_bind *bi
     const char *program, *dir = NULL, *prefix, *version = facts ? facts->python_version : NULL;
     struct error ignored = ERROR_INIT;
     size_t n = 0;
-    if (!facts || (step_python_step(plan) && (step_python_dir(plan, bind, arena, &dir, &ignored) < 0 || !dir)) ||
+    bool made = step_python_step(plan, bind->role) != NULL;
+    if (!facts || (made && (step_python_dir(plan, bind, arena, &dir, &ignored) < 0 || !dir)) ||
         (!dir && step_python_program(plan, bind, arena, &program, &ignored) < 0))
         return 0;
     if (dir)

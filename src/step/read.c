@@ -298,12 +298,14 @@ int step_input_package(struct plan_builder *b, struct plan_step *s, const struct
 
 /* ---- who installs what stands in the working directory ---- */
 
-bool step_installs_in_place(struct plan_builder *b, const struct spec *spec)
+bool step_installs_in_place(struct plan_builder *b, const struct spec *spec, const struct spec_role *role)
 {
     for (size_t i = 0; i < spec->setup_count && !spec->local; i++) {
         const struct spec_step *item = &spec->setup[i];
         struct step_requirements r;
         struct error ignored = ERROR_INIT; /* the item itself tells */
+        if (item->role != role)
+            continue;
         if (item->item == ITEM_REQUIREMENTS && step_read_requirements(b, spec, &item->file, &r, &ignored) == 0 &&
             r.editable)
             return true;

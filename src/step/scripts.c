@@ -27,7 +27,7 @@ int step_run_item(const struct plan *plan, const struct plan_step *step, const s
 {
     const struct spec_step *item = step->item;
     step_run_init(plan, step, bind, arena, ret_run);
-    if (step_run_env(plan, bind, false, env, NULL, err) < 0 ||
+    if (step_run_env(plan, bind, STEP_ENV_ROLE, env, NULL, err) < 0 ||
         step_python_env(plan, bind, arena, ret_run, env, err) < 0)
         return -1;
     step_run_own_env(bind, true, env);
