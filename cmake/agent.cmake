@@ -28,10 +28,14 @@ function(rhrun_build_agent target compiler out)
   else() # gcc before 12: the few KB that -Os is larger must not break the bound of 100 KB
     set(small -Os -fstack-protector)
   endif()
-  execute_process(COMMAND ${compiler} -flto-partition=one -E -x c /dev/null RESULT_VARIABLE one OUTPUT_QUIET ERROR_QUIET)
-  if(one EQUAL 0) # clang has no such option
-    list(APPEND small -flto-partition=one)
-  endif()
+  # clang has no such partition; glibc's headers have functions with floating-point numbers, which the agent has not
+  foreach(flag -flto-partition=one -mgeneral-regs-only)
+    execute_process(COMMAND ${compiler} -O2 ${flag} -include stdlib.h -S -o /dev/null -x c /dev/null
+                    RESULT_VARIABLE known OUTPUT_QUIET ERROR_QUIET)
+    if(known EQUAL 0)
+      list(APPEND small ${flag})
+    endif()
+  endforeach()
   get_filename_component(folder ${out} DIRECTORY)
   file(MAKE_DIRECTORY ${folder})
   add_custom_command(OUTPUT ${out}

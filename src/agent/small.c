@@ -7,10 +7,12 @@
 
 #ifndef __GLIBC__
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -229,16 +231,78 @@ pid_t fork(void)
 
 /* ---- the system ---- */
 
-/* Straight to the kernel, without the vdso, whose search is as large as twenty calls of it, ... */
+/* Straight to the kernel: without the vdso, whose search is as large as twenty calls of it, and without what musl does
+ * where a kernel before 3.5 lacks a call or a flag. Where pointers have 64 bits, the kernel's structs are musl's. */
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
     return (int)syscall(SYS_clock_gettime, clock, ret);
 }
 
-/* ... and without statx: where pointers have 64 bits, the kernel's struct stat is musl's. */
 int fstatat(int fd, const char *restrict path, struct stat *restrict ret, int flags)
 {
     return (int)syscall(SYS_newfstatat, fd, path, ret, flags);
+}
+
+static int open_at(int fd, const char *path, int flags, va_list ap)
+{
+    return (int)syscall(SYS_openat, fd, path, flags, flags & O_CREAT ? va_arg(ap, mode_t) : 0);
+}
+
+int openat(int fd, const char *path, int flags, ...)
+{
+    va_list ap;
+    va_start(ap, flags);
+    int ret = open_at(fd, path, flags, ap);
+    va_end(ap);
+    return ret;
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list ap;
+    va_start(ap, flags);
+    int ret = open_at(AT_FDCWD, path, flags, ap);
+    va_end(ap);
+    return ret;
+}
+
+int fcntl(int fd, int command, ...)
+{
+    va_list ap;
+    va_start(ap, command);
+    int ret = (int)syscall(SYS_fcntl, fd, command, va_arg(ap, void *));
+    va_end(ap);
+    return ret;
+}
+
+int pipe2(int fds[2], int flags)
+{
+    return (int)syscall(SYS_pipe2, fds, flags);
+}
+
+int dup3(int from, int to, int flags)
+{
+    return (int)syscall(SYS_dup3, from, to, flags);
+}
+
+int socket(int domain, int type, int protocol)
+{
+    return (int)syscall(SYS_socket, domain, type, protocol);
+}
+
+int fchmod(int fd, mode_t mode)
+{
+    return (int)syscall(SYS_fchmod, fd, mode);
+}
+
+int fchdir(int fd)
+{
+    return (int)syscall(SYS_fchdir, fd);
+}
+
+void *mmap(void *at, size_t size, int access, int flags, int fd, off_t offset)
+{
+    return (void *)syscall(SYS_mmap, at, size, access, flags, fd, offset);
 }
 
 /* ---- searching and sorting ---- */
