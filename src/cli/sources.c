@@ -229,6 +229,32 @@ static int add_workdir(struct gather *g, struct error *err)
     return 0;
 }
 
+static bool same_texts(const struct spec_texts *a, const struct spec_texts *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = str_eq(a->items[i].text, b->items[i].text);
+    return same;
+}
+
+static bool same_source(const struct spec_source *a, const struct spec_source *b)
+{
+    return str_eq(a->path, b->path) && str_eq(a->url.text, b->url.text) && str_eq(a->ref.text, b->ref.text) &&
+           same_texts(&a->exclude, &b->exclude) && same_texts(&a->include, &b->include);
+}
+
+/* A role that has the top level's list has its items a second time: they are not read twice. */
+static int add_copy(struct gather *g, size_t i, const struct tree **copies, struct error *err)
+{
+    const struct spec_step *items = g->spec->setup, *item = &items[i];
+    for (size_t k = 0; k < i; k++)
+        if (copies[k] && same_source(&items[k].source, &item->source) && str_eq(items[k].to.text, item->to.text)) {
+            copies[i] = copies[k];
+            return 0;
+        }
+    return add(g, item->name, &item->source, item->to.text, &copies[i], err);
+}
+
 static int add_files(struct gather *g, struct error *err)
 {
     const struct spec *spec = g->spec;
@@ -238,8 +264,7 @@ static int add_files(struct gather *g, struct error *err)
         if (add(g, spec->files[i].name, &spec->files[i].source, spec->files[i].to.text, &trees[i], err) < 0)
             return -1;
     for (size_t i = 0; i < spec->setup_count; i++)
-        if (spec->setup[i].item == ITEM_COPY &&
-            add(g, spec->setup[i].name, &spec->setup[i].source, spec->setup[i].to.text, &copies[i], err) < 0)
+        if (spec->setup[i].item == ITEM_COPY && add_copy(g, i, copies, err) < 0)
             return -1;
     g->s->plan.files = trees;
     g->s->plan.copies = copies;

@@ -138,6 +138,10 @@ static void put_step(const struct plan *plan, const struct plan_step *s, const s
     buf_putc(b, ',');
     put_string(b, "phase", phase_name(s->kind->phase));
     buf_putc(b, ',');
+    if (s->role) {
+        put_string(b, "role", s->role->name);
+        buf_putc(b, ',');
+    }
     put_string(b, "title", s->title);
     buf_putc(b, ',');
     if (s->command) {

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "loaded_plan.h"
+
 enum { NODES_MAX = 9, CASES = 400 };
 
 static struct arena *arena;
@@ -18,34 +20,12 @@ static char dir[] = "/tmp/test_step_roles.XXXXXX";
 
 static struct spec *load(const char *text)
 {
-    struct diagnostics diagnostics = {0};
-    struct error err = ERROR_INIT;
-    struct spec *spec = NULL;
-    assert_int_equal(file_write_atomic("job.yaml", text, strlen(text), 0644, &err), 0);
-    if (spec_load("job.yaml", NULL, arena, &spec, &diagnostics, &err) < 0) {
-        struct buf all = {0};
-        diagnostics_format(&diagnostics, false, &all);
-        fail_msg("%s\n%s", all.data ? all.data : err.text, text);
-    }
-    diagnostics_free(&diagnostics);
-    return spec;
+    return load_text(arena, text);
 }
 
 static struct plan *compile(const struct spec *spec, const struct plan_facts *facts)
 {
-    struct plan *plan = NULL;
-    struct error err = ERROR_INIT;
-    if (plan_compile(spec, step_kinds, NULL, facts, arena, &plan, &err) < 0)
-        fail_msg("%s", err.text);
-    return plan;
-}
-
-static const struct plan_step *step_of(const struct plan *plan, const char *name)
-{
-    for (size_t i = 0; i < plan->step_count; i++)
-        if (str_eq(plan->steps[i].name, name))
-            return &plan->steps[i];
-    return NULL;
+    return compile_spec(arena, spec, facts);
 }
 
 static const struct step_node *addresses(uint32_t count)
@@ -69,7 +49,7 @@ static struct wire_run build(const struct plan *plan, const char *step, uint32_t
                              .work = "w"};
     struct wire_run run = {0};
     struct error err = ERROR_INIT;
-    if (step_build(plan, step_of(plan, step), &bind, arena, &run, &err) < 0)
+    if (step_build(plan, step_named(plan, step), &bind, arena, &run, &err) < 0)
         fail_msg("%s", err.text);
     return run;
 }
@@ -172,7 +152,7 @@ static void check_layout(const struct layout *l)
     assert_int_equal(plan->world_size, world);
     assert_int_equal(plan->worker_count, world);
     assert_int_equal(plan->master, plan->ranks[0].node);
-    const struct plan_step *launch = step_of(plan, "launch");
+    const struct plan_step *launch = step_named(plan, "launch");
     for (uint32_t n = 0; n < l->nodes; n++) {
         assert_int_equal(launch->on[n], plan->nproc[n] > 0);
         if (!launch->on[n])
@@ -280,14 +260,14 @@ static void test_counts_of_nodes(void **state)
     assert_false(plan->ranks_known);
     assert_null(plan->roles);
     assert_int_equal(plan->placed[0].node_count, 2);
-    assert_true(step_of(plan, "launch")->on[2]);
-    const char *key = step_of(plan, "launch")->key;
+    assert_true(step_named(plan, "launch")->on[2]);
+    const char *key = step_named(plan, "launch")->key;
     struct plan_facts facts[] = {{true, 8, 4}, {true, 8, 2}, {true, 8, 0}};
     struct error err = ERROR_INIT;
     assert_int_equal(plan_bind_ranks(plan, facts, arena, &err), 0);
     assert_int_equal(plan->world_size, 8);
     assert_int_equal(plan->roles[1].rank, 6);
-    assert_string_equal(step_of(compile(spec, facts), "launch")->key, key);
+    assert_string_equal(step_named(compile(spec, facts), "launch")->key, key);
     struct wire_run run = build(plan, "launch", 1, NULL);
     assert_int_equal(run.worker_count, 2);
     assert_string_equal(run.workers[0].argv.items[1], "6");
@@ -382,13 +362,6 @@ static void test_steps(void **state)
     buf_free(&json);
 }
 
-static const char *replaced(const char *text, const char *from, const char *to)
-{
-    const char *hit = strstr(text, from);
-    assert_non_null(hit);
-    return arena_printf(arena, "%.*s%s%s", (int)(hit - text), text, to, hit + strlen(from));
-}
-
 /* A launch is redone as a whole: what changes one of its steps changes all. */
 static void test_keys(void **state)
 {
@@ -403,17 +376,18 @@ static void test_keys(void **state)
     (void)state;
     const struct plan *before = compile(load(all_roles), NULL);
     for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
-        const struct plan *after = compile(load(replaced(all_roles, changes[i][0], changes[i][1])), NULL);
+        const struct plan *after = compile(load(text_with(arena, all_roles, changes[i][0], changes[i][1])), NULL);
         for (size_t k = 0; k < before->step_count; k++) {
-            const struct plan_step *was = &before->steps[k], *is = step_of(after, was->name);
+            const struct plan_step *was = &before->steps[k], *is = step_named(after, was->name);
             if (was->kind->ranked && is && str_eq(is->key, was->key))
                 fail_msg("%s: %s has the same key", changes[i][1], was->name);
         }
         assert_string_not_equal(after->hash, before->hash);
     }
     for (size_t i = 0; i < ARRAY_LEN(same); i++)
-        assert_string_equal(step_of(compile(load(replaced(all_roles, same[i][0], same[i][1])), NULL), "launch")->key,
-                            step_of(before, "launch")->key);
+        assert_string_equal(
+            step_named(compile(load(text_with(arena, all_roles, same[i][0], same[i][1])), NULL), "launch")->key,
+            step_named(before, "launch")->key);
 }
 
 static int begin(void **state)
