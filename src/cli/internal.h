@@ -123,15 +123,22 @@ void cli_put_path(struct buf *b, const char *path);
 void cli_warn_sources(const struct cli *c, const struct sources *s);
 void cli_format_files(const struct sources *s, bool json, struct buf *ret); /* plan --files */
 
-/* out.c: text to stdout and stderr in few writes, in order. What is put waits until the loop's next turn. */
+/* out.c: text to stdout and stderr in few writes, in order. What is put waits until the loop's next turn, and is written
+ * by a thread then: a reader that is slow, or stands still, does not hold up the loop. Of what it leaves unread 4 MiB are in
+ * memory, the rest in a file without a name in TMPDIR (/var/tmp). */
 struct out;
-struct out *out_create(struct loop *loop); /* loop may be NULL: only out_flush and full buffers write */
+struct out *out_create(struct loop *loop); /* loop may be NULL: no thread; only out_flush and full buffers write */
 void out_put(struct out *o, int fd, const char *text, size_t len);
 /* A part of a line: what another source puts next gets a line end first, where both go to one place. */
 void out_put_open(struct out *o, int fd, const char *text, size_t len);
 void out_printf(struct out *o, int fd, const char *fmt, ...) FORMAT(3, 4);
-void out_flush(struct out *o);
-void out_destroy(struct out *o); /* flushes; takes NULL */
+void out_flush(struct out *o);   /* hands over what was put; without a loop: writes it */
+bool out_drain(struct out *o);   /* until all is written; false: the reader has taken nothing for 2 s */
+void out_finish(struct out *o);  /* the same however long it takes; Ctrl-C, TERM and HUP then end the program */
+bool out_idle(struct out *o);    /* all is written at this moment */
+uint64_t out_mark(const struct out *o);          /* a mark behind all that was put */
+bool out_passed(struct out *o, uint64_t mark);   /* what stands before the mark is written */
+void out_destroy(struct out *o); /* out_finish before; takes NULL */
 
 /* progress.c: the latest line of each stream of each worker that ended with a carriage return; in the live view also of
  * each step of set-up, whose lines are not printed. */
@@ -185,6 +192,8 @@ struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind
 void cli_printer_on_detach(struct cli_printer *p, void (*fn)(void *arg), void *arg); /* the key d */
 void cli_printer_set_run(struct cli_printer *p, struct run *r);
 struct run_observer cli_printer_observer(struct cli_printer *p);
+/* From here on what was shown is kept for whoever shows the rest. */
+void cli_printer_keep_place(struct cli_printer *p, struct journal *journal);
 void cli_printer_background(struct cli_printer *p); /* plain lines without the workers' output from here on */
 void cli_printer_stopping(struct cli_printer *p);   /* a signal came: says so, and what the next one does */
 /* Final state on the screen, terminal as it was, everything written. */
@@ -220,6 +229,7 @@ void live_on_detach(struct live *l, void (*fn)(void *arg), void *arg);
 void live_set_run(struct live *l, struct run *r);
 void live_changed(struct live *l);
 void live_above(struct live *l, const char *text, size_t len); /* whole lines, written above the view with its next frame */
+bool live_flush(struct live *l); /* a frame now; false: the terminal takes none */
 void live_status(struct live *l, const char *text);            /* what is said below the view instead of the keys */
 void live_end(struct live *l, bool summary);                   /* the view stays as it is, or goes */
 void live_destroy(struct live *l);                             /* takes NULL */
@@ -254,6 +264,33 @@ void term_destroy(struct term *t); /* takes NULL */
 bool term_foreground(void);
 void term_size(unsigned *ret_columns, unsigned *ret_rows);
 
+/* shown.c: how far people have seen the workers' output of a run, kept beside its logs, for whoever shows the rest */
+struct shown_place { /* in an attempt's log file: all lines up to `to` were shown, but those without an end; see run_observer */
+    char attempt[WIRE_ID_LEN + 1];
+    uint64_t from, to;
+};
+struct shown {
+    uint64_t events;       /* seq of the last event that was told */
+    uint64_t lines, at_ms; /* how many were shown, and when the last one was */
+    struct shown_place *places; /* by attempt */
+    size_t count;
+    char *path;            /* private, as is what follows */
+    struct buf next, saved, before; /* what is to be written, what the file holds, what it held before that */
+    uint64_t saved_ms, lines_saved;
+};
+/* from_start: as if nothing had been shown yet. */
+struct shown *shown_open(const struct journal *j, const char *run, bool from_start);
+void shown_close(struct shown *s); /* does not save; takes NULL */
+const struct shown_place *shown_find(const struct shown *s, const char *attempt); /* NULL: nothing of it was shown */
+void shown_set(struct shown *s, const char *attempt, uint64_t from, uint64_t to);
+void shown_freeze(struct shown *s); /* what is known now is what shown_save writes, once that is on the screen */
+void shown_save(struct shown *s);
+uint64_t shown_wait_ms(const struct shown *s); /* until the next saving, when something new was shown */
+/* Instead of saving, when the terminal or reader is gone: back by a second, as what was on its way is lost. */
+void shown_step_back(struct shown *s);
+bool shown_hung_up(void);    /* is it gone? */
+bool shown_to_nobody(void);  /* stdout goes to /dev/null */
+
 /* logs.c: printing what is in the log files */
 struct cli_logs {
     const char *step;      /* NULL = the launch, or everything with all */
@@ -266,10 +303,17 @@ struct cli_logs {
     bool raw;              /* the bytes, not lines */
     bool json;
     bool events;           /* also what the controller did and noted */
+    bool on;               /* from where the last one stopped who showed it; how far this goes is kept, too */
+    bool from_start;       /* with `on`: all the same from the beginning */
+    /* The run has no controller any more. 0: there is one again; else the exit status, the reason was said. NULL: that is
+     * an error. */
+    int (*alone)(void *arg);
+    void *alone_arg;
 };
 struct cli_logs_end {
-    int exit_status;       /* the run's, once it has ended */
-    bool interrupted;
+    int exit_status;       /* the run's, once it has ended; or what `alone` returned */
+    int interrupted;       /* the signal that ended it, or 0 */
+    bool left_alone;       /* `alone` ended it */
 };
 int cli_logs_print(struct cli *c, struct journal *j, const char *run, const struct cli_logs *what, struct cli_logs_end *ret, struct error *err);
 

@@ -15,6 +15,7 @@ enum {
     JSON_PROGRESS_MS = 500,
     TRANSFER_MS = 250,        /* how often a transfer is looked at */
     PLAIN_TRANSFER_MS = 5000, /* and told, where nothing can be redrawn */
+    SHOWN_MS = 50, /* how far it was shown is kept so soon */
     RECENT_LINES = 10
 };
 
@@ -41,6 +42,12 @@ struct cli_printer {
     uint64_t began_ms;
     char run_id[17];
     enum run_status closed;
+    struct journal *journal; /* of the run whose output people see; NULL = they do not */
+    struct shown *shown;     /* how far, once there was any */
+    struct loop_timer *shown_timer;
+    bool shown_frozen;       /* it is to be saved once all is written that stands before the mark */
+    uint64_t shown_mark;
+    bool shown_more; /* something was put since */
     bool quiet_output; /* workers' lines go nowhere: there is no terminal, the logs have them */
     bool ended;
 };
@@ -48,6 +55,8 @@ struct cli_printer {
 static void on_progress_timer(void *arg);
 static void on_steps_timer(void *arg);
 static void on_transfer_timer(void *arg);
+static void on_shown_timer(void *arg);
+static void put_held_back(struct cli_printer *p);
 
 enum cli_printer_kind cli_printer_choose(const struct cli *c)
 {
@@ -79,6 +88,7 @@ struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind
     p->progress_timer = loop_timer_create(loop, on_progress_timer, p);
     p->steps_timer = loop_timer_create(loop, on_steps_timer, p);
     p->transfer_timer = loop_timer_create(loop, on_transfer_timer, p);
+    p->shown_timer = loop_timer_create(loop, on_shown_timer, p);
     p->quiet_output = c->given[OPT_DETACHED_FD];
     if (kind == PRINTER_LIVE)
         p->live = live_create(c, loop, plan, &p->progress, p->outcomes);
@@ -89,6 +99,65 @@ void cli_printer_on_detach(struct cli_printer *p, void (*fn)(void *arg), void *a
 {
     if (p->live)
         live_on_detach(p->live, fn, arg);
+}
+
+/* ---- how far people have seen it ---- */
+
+void cli_printer_keep_place(struct cli_printer *p, struct journal *journal)
+{
+    p->journal = p->kind == PRINTER_JSON || p->quiet_output || shown_to_nobody() ? NULL : journal;
+}
+
+static struct shown *shown_of(struct cli_printer *p)
+{
+    if (!p->shown && p->journal && p->run)
+        p->shown = shown_open(p->journal, run_id(p->run), false);
+    return p->shown;
+}
+
+static void shown_touch(struct cli_printer *p)
+{
+    p->shown_more = true;
+    if (!p->shown_frozen && !loop_timer_active(p->shown_timer))
+        loop_timer_start(p->shown_timer, SHOWN_MS + shown_wait_ms(p->shown));
+}
+
+/* Nothing more is shown. written: all that was put is on its way to the screen. */
+static void shown_end(struct cli_printer *p, bool written)
+{
+    loop_timer_stop(p->shown_timer);
+    if (p->shown && shown_hung_up()) {
+        shown_step_back(p->shown);
+    } else if (p->shown && written) {
+        shown_freeze(p->shown);
+        shown_save(p->shown);
+    }
+    shown_close(p->shown);
+    p->shown = NULL;
+    p->shown_frozen = false;
+}
+
+static void on_shown_timer(void *arg)
+{
+    struct cli_printer *p = arg;
+    if (shown_hung_up()) {
+        shown_end(p, false);
+        p->journal = NULL;
+        return;
+    }
+    if (!p->shown_frozen && (!p->live || live_flush(p->live))) {
+        shown_freeze(p->shown);
+        p->shown_frozen = true;
+        p->shown_more = false;
+        p->shown_mark = out_mark(p->out);
+        out_flush(p->out);
+    }
+    if (p->shown_frozen && out_passed(p->out, p->shown_mark)) {
+        shown_save(p->shown);
+        p->shown_frozen = false;
+    }
+    if (p->shown_frozen || p->shown_more)
+        loop_timer_start(p->shown_timer, SHOWN_MS + shown_wait_ms(p->shown));
 }
 
 void cli_printer_set_run(struct cli_printer *p, struct run *r)
@@ -108,7 +177,9 @@ void cli_printer_set_run(struct cli_printer *p, struct run *r)
 
 void cli_printer_background(struct cli_printer *p)
 {
-    out_flush(p->out);
+    put_held_back(p);
+    shown_end(p, (!p->live || live_flush(p->live)) && out_drain(p->out));
+    p->journal = NULL;
     live_destroy(p->live);
     p->live = NULL;
     p->kind = PRINTER_PLAIN;
@@ -173,6 +244,8 @@ static void put_line(struct cli_printer *p, struct progress *s, const struct run
         put_json(p, line);
         return;
     }
+    if (shown_of(p))
+        p->shown->lines++;
     if (!bare && !s->prefix.len) {
         const struct cli_worker worker = cli_worker_of(p->plan, line->step, text->rank);
         cli_line_prefix(&s->prefix, fd == 1 ? p->c->color_out : p->c->color_err, &worker, line->step->name,
@@ -207,6 +280,17 @@ static void put_progress(struct cli_printer *p, struct progress *s, uint64_t now
     s->waits = false;
     s->shown_ms = now;
     put_line(p, s, &line);
+}
+
+/* All there are: a stream that ended by a lost node, or that others show from now on, leaves its last line. */
+static void put_held_back(struct cli_printer *p)
+{
+    for (size_t i = 0; i < p->progress.count; i++) {
+        struct progress *s = p->progress.items[i];
+        if (!s->quiet && (s->waits || (p->live && s->active)))
+            put_progress(p, s, 0);
+        s->active = false;
+    }
 }
 
 static void on_progress_timer(void *arg)
@@ -255,12 +339,26 @@ static void on_setup_line(struct cli_printer *p, const struct run_line *line)
     buf_append(&s->text, line->line->text, line->line->len);
 }
 
+static bool is_printed(const struct cli_printer *p, const struct plan_step *step)
+{
+    return p->kind == PRINTER_JSON || step->kind->phase != PHASE_SETUP || p->c->given[OPT_VERBOSE];
+}
+
+static void on_place(void *arg, const struct plan_step *step, const char *attempt, uint64_t from, uint64_t to)
+{
+    struct cli_printer *p = arg;
+    if (p->quiet_output || !is_printed(p, step) || !shown_of(p))
+        return;
+    shown_set(p->shown, attempt, from, to);
+    shown_touch(p);
+}
+
 static void on_line(void *arg, const struct run_line *line)
 {
     struct cli_printer *p = arg;
     if (p->quiet_output)
         return;
-    if (p->kind != PRINTER_JSON && line->step->kind->phase == PHASE_SETUP && !p->c->given[OPT_VERBOSE]) {
+    if (!is_printed(p, line->step)) {
         on_setup_line(p, line);
         return;
     }
@@ -476,6 +574,10 @@ static void on_event(void *arg, const struct event *e)
         live_status(p->live, "stopping: TERM sent, KILL after a grace time; Ctrl-C kills at once");
     if (p->c->given[OPT_QUIET])
         return;
+    if (!p->quiet_output && shown_of(p)) {
+        p->shown->events = e->seq;
+        shown_touch(p);
+    }
     if (p->live &&
         (e->type == EVENT_RUN_OPENED || e->type == EVENT_STARTED || (e->type == EVENT_CANCELLING && p->stops)))
         return; /* the view shows it */
@@ -504,7 +606,7 @@ void cli_printer_stopping(struct cli_printer *p)
 
 struct run_observer cli_printer_observer(struct cli_printer *p)
 {
-    struct run_observer o = {on_event, on_line, on_changed, p};
+    struct run_observer o = {on_event, on_line, on_changed, on_place, p};
     return o;
 }
 
@@ -518,17 +620,13 @@ void cli_printer_end(struct cli_printer *p, enum cli_printer_end how)
     loop_timer_stop(p->progress_timer);
     loop_timer_stop(p->steps_timer);
     loop_timer_stop(p->transfer_timer);
-    for (size_t i = 0; how == PRINTER_SUMMARY && i < p->progress.count; i++) {
-        struct progress *s = p->progress.items[i];
-        if (!s->quiet && (s->waits || (p->live && s->active))) /* a stream that ended by a lost node: its last line */
-            put_progress(p, s, 0);
-        s->active = false;
-    }
+    put_held_back(p);
     if (p->live)
         live_end(p->live, how == PRINTER_SUMMARY);
     if (p->kind != PRINTER_JSON && !p->c->given[OPT_QUIET] && p->closed == RUN_DONE)
         say_done(p);
-    out_flush(p->out);
+    out_finish(p->out);
+    shown_end(p, true);
 }
 
 void cli_printer_destroy(struct cli_printer *p)
@@ -540,6 +638,8 @@ void cli_printer_destroy(struct cli_printer *p)
     loop_timer_destroy(p->progress_timer);
     loop_timer_destroy(p->steps_timer);
     loop_timer_destroy(p->transfer_timer);
+    loop_timer_destroy(p->shown_timer);
+    shown_close(p->shown);
     progress_clear(&p->progress);
     buf_free(&p->kept);
     shown_metrics_free(p->metrics);
