@@ -206,7 +206,7 @@ struct spec_flag {
 enum spec_launcher { LAUNCHER_NATIVE, LAUNCHER_TORCHRUN, LAUNCHER_ACCELERATE, LAUNCHER_DEEPSPEED, LAUNCHER_MPIRUN };
 struct spec_distributed {
     bool present;
-    uint32_t nnodes;    /* resolved: given, or all listed hosts; MAX of MIN:MAX */
+    uint32_t nnodes;    /* resolved: given, or all hosts of `cluster`; MAX of MIN:MAX. 0: all roles have their own */
     uint32_t min_nodes; /* MIN of MIN:MAX (launcher torchrun), else nnodes */
     struct spec_nproc nproc;
     enum spec_launcher launcher;
@@ -286,7 +286,11 @@ struct spec_role { /* a kind of worker; the file's order is the order of ranks *
     struct spec_env *env; /* over spec.env, below entrypoint.env */
     size_t env_count;
     struct spec_entrypoint entrypoint; /* merged over the top level's; without prolog, epilog and always */
-    bool own_hosts;  /* `cluster`: hosts of its own, which are behind the job's in spec.hosts; `nodes` then has them */
+    bool own_hosts;  /* `cluster`: hosts of its own, behind the job's in spec.hosts where they are not among these. It is
+                        placed on them alone; others are on the first distributed.nnodes nodes */
+    uint32_t *hosts; /* own_hosts: their nodes, in the cluster's order */
+    size_t host_count;
+    uint32_t master_port; /* world own: MASTER_PORT; 0 = a free one */
     bool own_setup;  /* one of python, packages, requirements, setup is given. Its set-up is then all of these: what it
                         leaves out it takes from the top level, lists as wholes, python merged. Its items are in
                         spec.setup a second time, behind the job's, and it has a venv of its own (`ROLE:python`) */
@@ -380,7 +384,8 @@ struct spec {
     struct spec_text activate;
     struct spec_distributed distributed;
     uint32_t
-        nnodes; /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0) */
+        nnodes; /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0);
+                   and the hosts of roles */
     struct spec_entrypoint entrypoint; /* with roles: what is around the launch, and no program */
     struct spec_role *roles;           /* with some, distributed.present holds */
     size_t role_count;

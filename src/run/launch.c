@@ -159,7 +159,7 @@ static void ask_port(struct run *r)
     r->stage = STAGE_PORT;
     r->master_port = spec->distributed.master_port ? spec->distributed.master_port : r->next_port;
     for (size_t i = 0; i < spec->role_count; i++)
-        r->role_ports[i] = 0;
+        r->role_ports[i] = spec->roles[i].master_port;
     if (!ask_missing(r))
         ports_known(r);
 }

@@ -17,23 +17,9 @@ const char *spec_schema_text(void)
 
 /* Keys of later versions that people will try: told apart from typing errors. * is one part of a path. */
 static const char *const later_keys[] = {
-    "/roles/*/cluster",
-    "/roles/*/distributed",
-    "/slurm",
-    "/resources",
-    "/cluster/instance",
-    "/cluster/provider",
-    "/cluster/use_spot",
-    "/cluster/regions",
-    "/cluster/max_price",
-    "/cluster/any_of",
-    "/cluster/down",
-    "/cluster/slurm",
-    "/cluster/cpus",
-    "/cluster/memory",
-    "/cluster/disk",
-    "/cluster/image",
-    NULL,
+    "/slurm",           "/resources",         "/cluster/instance", "/cluster/provider", "/cluster/use_spot",
+    "/cluster/regions", "/cluster/max_price", "/cluster/any_of",   "/cluster/down",     "/cluster/slurm",
+    "/cluster/cpus",    "/cluster/memory",    "/cluster/disk",     "/cluster/image",    NULL,
 };
 
 /* Keys that people look for in the wrong place, or under another name. */
@@ -44,7 +30,17 @@ static const struct {
     {"/script", "it belongs to entrypoint: entrypoint: {script: FILE}"},
     {"/run", "it belongs to entrypoint: entrypoint: {run: TEXT}; steps before it are setup"},
     {"/entrypoint/outputs", "outputs stands at the top level"},
-    {"/roles/*/max_restarts", "it belongs to distributed: a restart starts all roles again"},
+    {"/roles/*/max_restarts", "it belongs to distributed of the top level: a restart starts all roles again"},
+    {"/roles/*/distributed/max_restarts",
+     "it belongs to distributed of the top level: a restart starts all roles again"},
+    {"/roles/*/distributed/launcher", "launcher: native starts roles, and it belongs to distributed of the top level"},
+    {"/roles/*/distributed/devices", "it belongs to distributed of the top level, or to a host"},
+    {"/roles/*/distributed/cpu_affinity", "it belongs to distributed of the top level"},
+    {"/roles/*/distributed/preflight", "it belongs to distributed of the top level"},
+    {"/roles/*/workdir",
+     "it belongs to the top level: all roles work in the same files; files and copy put others beside them"},
+    {"/roles/*/activate", "it belongs to the top level: it is sourced once per node"},
+    {"/roles/*/secrets", "it belongs to the top level"},
     {"/roles/*/entrypoint/prolog", "it belongs to the top level's entrypoint: it runs once on every node"},
     {"/roles/*/entrypoint/epilog", "it belongs to the top level's entrypoint: it runs once on every node"},
     {"/roles/*/entrypoint/always", "it belongs to the top level's entrypoint"},
@@ -71,6 +67,24 @@ static bool matches(const char *pattern, const char *path)
     return !*pattern && !*path;
 }
 
+/* What a role takes as the top level does is told as there: behind "/roles/NAME". */
+static const char *in_role(const char *path)
+{
+    static const char *const parts[] = {"/cluster/", "/packages/", "/setup/", "/files/", "/outputs/", NULL};
+    const char *rest = str_starts(path, "/roles/") ? strchr(path + 7, '/') : NULL;
+    for (const char *const *part = parts; rest && *part; part++)
+        if (str_starts(rest, *part))
+            return rest;
+    return path;
+}
+
+static void hint_flag(struct diagnostic *d)
+{
+    const char *key = strrchr(d->path, '/') + 1;
+    if (matches("/roles/*/distributed/*", d->path) && torchrun_flag_find(key, strlen(key)) && !str_starts(key, "max_"))
+        diagnostic_hint(d, "launcher: native starts roles, and %s is torchrun's", key);
+}
+
 static void hint_later(struct diagnostics *diagnostics, size_t first)
 {
     for (size_t i = first; i < diagnostics->count; i++) {
@@ -81,11 +95,13 @@ static void hint_later(struct diagnostics *diagnostics, size_t first)
             diagnostic_hint(d, "replace_node comes with on-demand clusters");
         if (!strstr(d->message, "unknown key"))
             continue;
+        const char *path = in_role(d->path);
+        hint_flag(d);
         for (const char *const *key = later_keys; *key; key++)
-            if (matches(*key, d->path))
+            if (matches(*key, path))
                 diagnostic_hint(d, "%s is not in this version of rhrun", strrchr(d->path, '/') + 1);
         for (size_t k = 0; k < ARRAY_LEN(known_elsewhere); k++)
-            if (matches(known_elsewhere[k].path, d->path))
+            if (matches(known_elsewhere[k].path, path))
                 diagnostic_hint(d, "%s", known_elsewhere[k].hint);
     }
 }

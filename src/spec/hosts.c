@@ -1,6 +1,6 @@
 /*
- * The cluster: this machine, or hosts over SSH from the spec, from clusters/NAME.yaml or from a
- * hostfile. Each host gets the cluster's values where it has none of its own; paths become absolute.
+ * The hosts of one cluster, over SSH: from the spec, from clusters/NAME.yaml or from a hostfile. Each host gets the
+ * cluster's values where it has none of its own; paths become absolute.
  */
 #include "internal.h"
 
@@ -14,7 +14,7 @@ struct cluster {
     const struct doc_node *node; /* the object */
     const char *dir;             /* relative paths of this machine start here */
     struct spec_host defaults;
-    size_t cap;
+    struct host_list *list;
 };
 
 /* A string member with its expressions expanded, or NULL. */
@@ -95,16 +95,15 @@ static bool parse_host(struct load *l, const char *text, struct spec_host *h)
 
 static void add_host(struct cluster *c, const struct spec_host *h)
 {
-    struct spec *spec = c->l->spec;
-    if (spec->host_count == c->cap) {
-        size_t cap = c->cap ? c->cap * 2 : 16;
-        struct spec_host *hosts = arena_array(c->l->arena, cap, sizeof *hosts);
-        if (spec->host_count > 0)
-            memcpy(hosts, spec->hosts, spec->host_count * sizeof *hosts);
-        spec->hosts = hosts;
-        c->cap = cap;
+    struct host_list *list = c->list;
+    if (list->count == list->cap) {
+        list->cap = list->cap ? list->cap * 2 : 16;
+        struct spec_host *items = arena_array(c->l->arena, list->cap, sizeof *items);
+        if (list->count > 0)
+            memcpy(items, list->items, list->count * sizeof *items);
+        list->items = items;
     }
-    spec->hosts[spec->host_count++] = *h;
+    list->items[list->count++] = *h;
 }
 
 static void add_text(struct cluster *c, const char *text, struct place place)
@@ -114,11 +113,11 @@ static void add_text(struct cluster *c, const char *text, struct place place)
     h.name = arena_strdup(c->l->arena, text);
     if (!parse_host(c->l, text, &h)) {
         diagnostic_expected(fault(c->l, place, "\"%s\" is not a host", text), "host, user@host or user@host:port");
-        c->l->hosts_failed = true;
+        c->list->failed = true;
     } else if (strcmp(h.host, "local") == 0) {
         diagnostic_hint(fault(c->l, place, "\"local\" is not a host"),
                         "for this machine write cluster: local; for SSH to it, localhost");
-        c->l->hosts_failed = true;
+        c->list->failed = true;
     } else {
         add_host(c, &h);
     }
@@ -131,13 +130,13 @@ static void add_object(struct cluster *c, const struct doc_node *item)
     struct spec_text text = text_of(doc_get(item, "host"));
     const char *host = text.text ? expand_now(l, &text) : NULL;
     if (!host) {
-        l->hosts_failed = true;
+        c->list->failed = true;
         return;
     }
     h.place = place_of(item);
     if (!parse_host(l, host, &h) || strcmp(h.host, "local") == 0) {
         diagnostic_expected(fault(l, text.place, "\"%s\" is not a host", host), "a name or an address");
-        l->hosts_failed = true;
+        c->list->failed = true;
         return;
     }
     read_common(c, item, &h);
@@ -159,7 +158,7 @@ static void read_hostfile(struct cluster *c, const char *written, struct place p
     struct buf text = {0};
     struct error err = ERROR_INIT;
     const char *path = path_here(l, c->dir, written);
-    l->hosts_failed = true;
+    c->list->failed = true;
     if (file_read(path, SPEC_FILE_MAX_BYTES, &text, &err) != 0) {
         fault(l, place, "%s", err.text);
         return;
@@ -170,7 +169,7 @@ static void read_hostfile(struct cluster *c, const char *written, struct place p
     buf_free(&text);
     size_t errors = l->diagnostics->errors;
     const char *p = source->text;
-    for (uint32_t line = 1; *p && l->spec->host_count <= SPEC_HOSTS_MAX; line++) {
+    for (uint32_t line = 1; *p && c->list->count <= SPEC_HOSTS_MAX; line++) {
         size_t len = strcspn(p, "\n"), from = strspn(p, " \t\r"), to = strcspn(p, "#\n");
         while (to > from && isspace((unsigned char)p[to - 1]))
             to--;
@@ -183,9 +182,9 @@ static void read_hostfile(struct cluster *c, const char *written, struct place p
             add_text(c, arena_strndup(l->arena, p + from, to - from), at);
         p += len + (p[len] == '\n');
     }
-    l->hosts_failed = l->diagnostics->errors > errors;
-    if (l->spec->host_count == 0 && !l->hosts_failed) {
-        l->hosts_failed = true;
+    c->list->failed = l->diagnostics->errors > errors;
+    if (c->list->count == 0 && !c->list->failed) {
+        c->list->failed = true;
         fault(l, place, "\"%s\" lists no host", written);
     }
 }
@@ -216,41 +215,42 @@ static int by_address(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-static void check_twice(struct load *l, int (*compare)(const void *, const void *), const char *fmt_words)
+void hosts_check_twice(struct load *l, struct host_list *list, bool names)
 {
-    struct spec *spec = l->spec;
-    const struct spec_host **sorted = xcalloc(spec->host_count, sizeof *sorted);
-    for (size_t i = 0; i < spec->host_count; i++)
-        sorted[i] = &spec->hosts[i];
-    qsort(sorted, spec->host_count, sizeof *sorted, compare);
-    for (size_t i = 0, end; i < spec->host_count; i = end) {
-        for (end = i + 1; end < spec->host_count && compare(&sorted[i], &sorted[end]) == 0; end++)
+    int (*compare)(const void *, const void *) = names ? compare_names : compare_hosts;
+    const struct spec_host **sorted = xcalloc(list->count + 1, sizeof *sorted);
+    for (size_t i = 0; i < list->count; i++)
+        sorted[i] = &list->items[i];
+    qsort(sorted, list->count, sizeof *sorted, compare);
+    for (size_t i = 0, end; i < list->count; i = end) {
+        for (end = i + 1; end < list->count && compare(&sorted[i], &sorted[end]) == 0; end++)
             ;
         qsort(sorted + i, end - i, sizeof *sorted, by_address);
         for (size_t j = i + 1; j < end; j++) {
-            fault(l, sorted[j]->place, "host \"%s\" %s", sorted[j]->name, fmt_words);
+            fault(l, sorted[j]->place, "host \"%s\" %s", sorted[j]->name,
+                  names ? "has a name that another one has" : "is listed twice");
             note(l, sorted[i]->place, "it is here too");
-            l->hosts_failed = true;
+            list->failed = true;
         }
     }
     free(sorted);
 }
 
-static void bind_object(struct load *l, const struct doc_node *node, const char *dir)
+static void bind_object(struct load *l, const struct doc_node *node, const char *dir, struct host_list *list)
 {
     static const char *const rented[] = {"instance", "provider", "slurm", "any_of", NULL};
-    struct cluster c = {.l = l, .node = node, .dir = dir};
+    struct cluster c = {.l = l, .node = node, .dir = dir, .list = list};
     read_common(&c, node, &c.defaults);
     const struct doc_node *hosts = doc_get(node, "hosts");
-    struct doc_member *file = doc_get_member(node, "hostfile", 8), *list = doc_get_member(node, "hosts", 5);
-    if (file && list) {
+    struct doc_member *file = doc_get_member(node, "hostfile", 8), *given = doc_get_member(node, "hosts", 5);
+    if (file && given) {
         struct diagnostic *d = fault(l, file->key_place, "cluster has both hosts and hostfile");
         diagnostic_expected(d, "one of them");
-        note(l, list->key_place, "hosts is here");
-        l->hosts_failed = true;
+        note(l, given->key_place, "hosts is here");
+        list->failed = true;
     }
-    if (!file && !list) {
-        l->hosts_failed = true;
+    if (!file && !given) {
+        list->failed = true;
         for (const char *const *key = rented; *key; key++)
             if (doc_get(node, *key))
                 return; /* reported as a key of a later version */
@@ -267,23 +267,21 @@ static void bind_object(struct load *l, const struct doc_node *node, const char 
             else if (expanded)
                 add_text(&c, expanded, place_of(hosts->items[i]));
             else
-                l->hosts_failed = true;
+                list->failed = true;
         }
     } else if (file && is_scalar(file->value)) {
         const char *path = string_of(l, node, "hostfile");
-        l->hosts_failed = true;
+        list->failed = true;
         if (path)
             read_hostfile(&c, path, place_of(file->value));
     } else {
-        l->hosts_failed = true;
+        list->failed = true;
     }
-    if (l->spec->host_count > SPEC_HOSTS_MAX) {
+    if (list->count > SPEC_HOSTS_MAX) {
         fault(l, place_of(file ? file->value : node), "more than %d hosts", SPEC_HOSTS_MAX);
-        l->hosts_failed = true;
+        list->failed = true;
     }
-    check_twice(l, compare_hosts, "is listed twice");
-    if (!l->hosts_failed)
-        check_twice(l, compare_names, "has a name that another one has");
+    hosts_check_twice(l, list, false);
 }
 
 /* ---- clusters/NAME.yaml ---- */
@@ -306,9 +304,9 @@ static void hint_clusters(struct load *l, struct diagnostic *d, const char *name
         diagnostic_hint(d, "a host on its own is given as hosts: [%s], or --on %s,", name, name);
 }
 
-static void bind_named(struct load *l, const struct doc_node *node)
+static void bind_named(struct load *l, const struct doc_node *node, struct host_list *list)
 {
-    l->hosts_failed = true;
+    list->failed = true;
     if (!name_is_valid(node->text)) {
         diagnostic_expected(fault(l, place_of(node), "\"%s\" is not the name of a cluster", node->text),
                             "local, the name of a file in clusters/, or a mapping with hosts");
@@ -327,46 +325,17 @@ static void bind_named(struct load *l, const struct doc_node *node)
     schema_check_cluster(l, doc->root);
     if (!is_object(doc->root))
         return;
-    l->hosts_failed = false;
-    bind_object(l, doc->root, arena_printf(l->arena, "%s/clusters", l->spec->dir));
+    list->failed = false;
+    bind_object(l, doc->root, arena_printf(l->arena, "%s/clusters", l->spec->dir), list);
 }
 
-static void bind_local(struct load *l)
+void hosts_of(struct load *l, const struct doc_node *node, struct host_list *ret)
 {
-    struct spec *spec = l->spec;
-    uint32_t n = spec->distributed.present && spec->distributed.nnodes > 0 ? spec->distributed.nnodes : 1;
-    bool in_place = !doc_get(l->root, "workdir");
-    spec->this_machine = true;
-    spec->local = in_place;
-    spec->hosts = arena_array(l->arena, n, sizeof *spec->hosts);
-    spec->host_count = n;
-    for (uint32_t i = 0; i < n; i++)
-        spec->hosts[i] = (struct spec_host){.name = n == 1 ? "local" : arena_printf(l->arena, "local-%u", i),
-                                            .host = "localhost",
-                                            .work_dir = in_place ? spec->dir : NULL,
-                                            .transport = SPEC_TRANSPORT_LOCAL};
-}
-
-void cluster_bind(struct load *l)
-{
-    struct spec *spec = l->spec;
-    struct doc_node *node = doc_get(l->root, "cluster");
-    if (!node || (node->type == DOC_STRING && strcmp(node->text, "local") == 0))
-        bind_local(l);
-    else if (node->type == DOC_STRING)
-        bind_named(l, node);
+    *ret = (struct host_list){0};
+    if (node->type == DOC_STRING)
+        bind_named(l, node, ret);
     else if (is_object(node))
-        bind_object(l, node, spec->dir);
+        bind_object(l, node, l->spec->dir, ret);
     else
-        l->hosts_failed = true;
-    uint32_t hosts = (uint32_t)spec->host_count, wanted = spec->distributed.nnodes;
-    if (!l->hosts_failed && wanted > hosts) {
-        struct diagnostic *d = fault(l, place_of(l->nnodes), "nnodes is %u, but the cluster has %u host%s", wanted,
-                                     hosts, hosts == 1 ? "" : "s");
-        diagnostic_hint(d, "every node needs a host of its own; nproc_per_node is the number of workers on each");
-        note(l, place_of(node), "the cluster is here");
-    }
-    if (wanted == 0)
-        spec->distributed.nnodes = hosts;
-    spec->nnodes = spec->distributed.present && wanted > 0 ? wanted : hosts;
+        ret->failed = true;
 }

@@ -39,8 +39,8 @@ void params_bind(struct load *l);
 void roles_bind(struct load *l); /* names and counts of roles, and what each has of its own */
 void env_bind(struct load *l);   /* spec.env, entrypoint.env */
 void secrets_bind(struct load *l);
-void distributed_bind(struct load *l); /* counts and launcher */
-void cluster_bind(struct load *l);     /* hosts and nnodes */
+void distributed_bind(struct load *l);                                            /* counts and launcher */
+void clusters_bind(struct load *l);                                               /* hosts and nnodes */
 void roles_bind_nodes(struct load *l); /* where roles may be, then roles_place */
 void roles_place(struct load *l);      /* placement.c */
 void sources_bind(struct load *l);     /* workdir and files */
@@ -88,9 +88,16 @@ struct spec_text checked(struct load *l, const struct doc_node *node, const stru
 struct spec_text text_now(struct load *l, const struct doc_node *node);
 struct spec_texts texts_now(struct load *l, const struct doc_node *node, bool split);
 void texts_add(struct load *l, struct spec_texts *list, size_t *cap, struct spec_text text);
-/* `on` of set-up and `nodes` of outputs; of a role's, a list has nodes that it is on. */
-void nodes_of(struct load *l, const struct spec_role *role, const struct doc_node *node, enum spec_on_kind *kind,
-              uint32_t **nodes, size_t *count);
+/* The hosts of a cluster: a name or a mapping. failed: after faults. */
+struct host_list {
+    struct spec_host *items;
+    size_t count, cap;
+    bool failed;
+};
+void hosts_of(struct load *l, const struct doc_node *node, struct host_list *ret);
+void hosts_check_twice(struct load *l, struct host_list *list, bool names); /* machines, or names */
+/* `on` of set-up and `nodes` of outputs. */
+void nodes_of(struct load *l, const struct doc_node *node, enum spec_on_kind *kind, uint32_t **nodes, size_t *count);
 /* A node path that a user wrote: not out of the working directory by "..", no "~user". false after a fault. */
 bool check_node_path(struct load *l, const struct spec_text *text, const char *key);
 bool path_leaves(const char *path); /* relative, and a ".." leads out of where it starts */
@@ -121,8 +128,12 @@ const struct doc_node *role_doc(const struct load *l, const struct spec_role *ro
 const struct doc_node *role_value(const struct load *l, const struct spec_role *role, const char *key);
 /* Mappings merge, everything else replaces. */
 void merge_over(struct load *l, struct doc_node *into, const struct doc_node *over);
-/* A fault where node n of a list is none of the role's, or, role NULL, none that the job's set-up is for. */
-void role_check_node(struct load *l, const struct spec_role *role, const struct doc_node *node, uint32_t n);
+/* Faults where a list of nodes has one that the role has no workers on. */
+void role_check_nodes(struct load *l, const struct spec_role *role, const struct doc_node *list);
+/* Of an item's list of nodes, taken from the top level, those that the role is on; false: none is, so the item is not for
+ * it. */
+bool role_keep_nodes(struct load *l, const struct spec_role *role, struct spec_step *s);
+void role_check_parts(struct load *l); /* what roles that share a node must not share */
 /* What a role's step is called: "ROLE:NAME"; role NULL: name itself. */
 const char *role_step_name(struct load *l, const struct spec_role *role, const char *name);
 struct spec_env *env_list(struct load *l, const struct doc_node *object, size_t *ret_count);

@@ -103,7 +103,7 @@ static void bind_all(struct load *l)
     roles_bind(l);
     env_bind(l);
     secrets_bind(l);
-    cluster_bind(l);
+    clusters_bind(l);
     roles_bind_nodes(l);
     sources_bind(l);
     python_bind(l);

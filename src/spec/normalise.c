@@ -82,33 +82,40 @@ static struct doc_node *params_node(struct arena *a, const struct spec *spec)
     return object;
 }
 
-static struct doc_node *cluster_node(struct arena *a, const struct spec *spec)
+static struct doc_node *host_node(struct arena *a, const struct spec_host *h)
 {
     static const char *const transports[] = {"auto", "ssh", "openssh", "local", "sim"};
-    if (spec->this_machine)
-        return doc_new_string(a, "local");
+    struct doc_node *one = doc_new_object(a);
+    put_text(a, one, "name", name_is_valid(h->name) ? h->name : NULL); /* else it is derived from what follows */
+    put_text(a, one, "host", h->host);
+    put_text(a, one, "user", h->user);
+    if (h->port > 0)
+        doc_set(a, one, "port", doc_new_int(a, h->port));
+    put_text(a, one, "identity_file", h->identity_file);
+    put_text(a, one, "proxy_jump", h->proxy_jump);
+    put_text(a, one, "known_hosts", h->known_hosts);
+    put_text(a, one, "ssh_config", h->ssh_config);
+    put_text(a, one, "transport", transports[h->transport]);
+    put_text(a, one, "address", h->address);
+    if (h->has_nproc)
+        doc_set(a, one, "nproc_per_node", nproc_node(a, &h->nproc));
+    put_devices(a, one, &h->devices);
+    return one;
+}
+
+/* The job's cluster, or that of a role. */
+static void put_cluster(struct arena *a, struct doc_node *to, const struct spec *spec, const struct spec_role *role)
+{
     struct doc_node *object = doc_new_object(a), *hosts = doc_new_array(a);
-    for (size_t i = 0; i < spec->host_count; i++) {
-        const struct spec_host *h = &spec->hosts[i];
-        struct doc_node *one = doc_new_object(a);
-        put_text(a, one, "name", name_is_valid(h->name) ? h->name : NULL); /* else it is derived from what follows */
-        put_text(a, one, "host", h->host);
-        put_text(a, one, "user", h->user);
-        if (h->port > 0)
-            doc_set(a, one, "port", doc_new_int(a, h->port));
-        put_text(a, one, "identity_file", h->identity_file);
-        put_text(a, one, "proxy_jump", h->proxy_jump);
-        put_text(a, one, "known_hosts", h->known_hosts);
-        put_text(a, one, "ssh_config", h->ssh_config);
-        put_text(a, one, "transport", transports[h->transport]);
-        put_text(a, one, "address", h->address);
-        if (h->has_nproc)
-            doc_set(a, one, "nproc_per_node", nproc_node(a, &h->nproc));
-        put_devices(a, one, &h->devices);
-        doc_append(a, hosts, one);
-    }
+    bool spare = spec->host_count > spec->nnodes; /* then all are the job's, and more than take part */
+    size_t count = role ? role->host_count : spare ? spec->host_count : spec->distributed.nnodes;
+    for (size_t i = 0; i < count; i++)
+        doc_append(a, hosts, host_node(a, &spec->hosts[role ? role->hosts[i] : i]));
     doc_set(a, object, "hosts", hosts);
-    return object;
+    if (spec->this_machine)
+        doc_set(a, to, "cluster", doc_new_string(a, "local"));
+    else if (count > 0)
+        doc_set(a, to, "cluster", object);
 }
 
 static struct doc_node *secrets_node(struct arena *a, const struct spec *spec)
@@ -286,9 +293,10 @@ static struct doc_node *distributed_node(const struct load *l, const struct spec
 {
     struct arena *a = l->arena;
     struct doc_node *object = doc_new_object(a);
-    doc_set(a, object, "nnodes",
-            d->min_nodes == d->nnodes ? doc_new_int(a, d->nnodes)
-                                      : doc_new_string(a, arena_printf(a, "%u:%u", d->min_nodes, d->nnodes)));
+    if (d->nnodes > 0)
+        doc_set(a, object, "nnodes",
+                d->min_nodes == d->nnodes ? doc_new_int(a, d->nnodes)
+                                          : doc_new_string(a, arena_printf(a, "%u:%u", d->min_nodes, d->nnodes)));
     if (l->spec->role_count == 0 || d->has_nproc)
         doc_set(a, object, "nproc_per_node", nproc_node(a, &d->nproc));
     put_text(a, object, "launcher", spec_launchers[d->launcher]);
@@ -352,7 +360,7 @@ static struct doc_node *ready_node(struct arena *a, const struct spec_ready *rea
     return one;
 }
 
-static void put_place(struct arena *a, struct doc_node *one, const struct spec_role *r)
+static void put_place(struct arena *a, struct doc_node *one, const struct spec *spec, const struct spec_role *r)
 {
     if (r->nnodes) {
         doc_set(a, one, "nnodes", doc_new_int(a, r->nnodes));
@@ -360,7 +368,14 @@ static void put_place(struct arena *a, struct doc_node *one, const struct spec_r
     } else {
         doc_set(a, one, "count", doc_new_int(a, r->count));
     }
-    if (r->nodes)
+    if (r->master_port) {
+        struct doc_node *own = doc_new_object(a);
+        doc_set(a, own, "master_port", doc_new_int(a, r->master_port));
+        doc_set(a, one, "distributed", own);
+    }
+    if (r->own_hosts)
+        put_cluster(a, one, spec, r);
+    if (r->nodes && (!r->own_hosts || r->node_count < r->host_count))
         doc_set(a, one, "nodes", nodes_node(a, ON_LIST, r->nodes, r->node_count));
 }
 
@@ -368,7 +383,7 @@ static struct doc_node *role_node(struct arena *a, const struct spec *spec, cons
 {
     static const char *const worlds[] = {"job", "own", "none"};
     struct doc_node *one = doc_new_object(a);
-    put_place(a, one, r);
+    put_place(a, one, spec, r);
     put_text(a, one, "world", worlds[r->world]);
     if (r->peer != SPEC_NO_ROLE) {
         struct doc_node *peer = doc_new_object(a);
@@ -424,7 +439,7 @@ const struct doc_node *spec_normalise(const struct load *l)
     struct doc_node *root = doc_new_object(a), *files = files_node(a, spec, NULL);
     put_text(a, root, "name", spec->name);
     doc_set(a, root, "params", params_node(a, spec));
-    doc_set(a, root, "cluster", cluster_node(a, spec));
+    put_cluster(a, root, spec, NULL);
     if (spec->has_workdir)
         doc_set(a, root, "workdir", source_node(a, &spec->workdir));
     if (files->count > 0)

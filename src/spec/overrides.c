@@ -161,10 +161,14 @@ static void replace_hosts(struct load *l, const char *on)
 static void apply_on(struct load *l, const char *on)
 {
     struct place place = option_place(l, "--on", on, 0, strlen(on));
+    struct doc_node *roles = doc_get(l->root, "roles");
     if (!*on) {
         diagnostic_expected(fault(l, place, "--on is empty"), "local, the name of a cluster, or user@host,...");
         return;
     }
+    for (size_t i = 0; is_object(roles) && i < roles->count; i++)
+        if (is_object(roles->members[i].value))
+            doc_remove(roles->members[i].value, "cluster");
     bool host = strpbrk(on, "@,:.") || strcmp(on, "localhost") == 0;
     if (host && !cluster_file_exists(l, on)) {
         replace_hosts(l, on);

@@ -14,7 +14,7 @@ struct room {
     bool **on;
 };
 
-static bool may_use(const struct spec_role *r, uint32_t node)
+static bool may_use(const struct spec *spec, const struct spec_role *r, uint32_t node)
 {
     size_t low = 0, high = r->node_count;
     while (low < high) {
@@ -24,7 +24,7 @@ static bool may_use(const struct spec_role *r, uint32_t node)
         else
             high = middle;
     }
-    return r->node_count == 0 || (low < r->node_count && r->nodes[low] == node);
+    return r->nodes ? low < r->node_count && r->nodes[low] == node : node < spec->distributed.nnodes;
 }
 
 /* The room on a node is counted in ranks: a role without them takes none. */
@@ -48,9 +48,11 @@ static void put(struct room *m, size_t role, uint32_t node, uint32_t count)
 
 static const char *nodes_of_role(const struct room *m, const struct spec_role *r)
 {
-    uint32_t nodes = r->node_count ? (uint32_t)r->node_count : m->l->spec->nnodes;
-    return arena_printf(m->l->arena, "%u node%s%s", nodes, nodes == 1 ? "" : "s",
-                        r->node_count ? " that `nodes` allows" : "");
+    uint32_t nodes = r->node_count ? (uint32_t)r->node_count : m->l->spec->distributed.nnodes;
+    const char *whose = r->own_hosts && r->node_count == r->host_count ? " of its cluster"
+                        : r->node_count                                ? " that `nodes` allows"
+                                                                       : "";
+    return arena_printf(m->l->arena, "%u node%s%s", nodes, nodes == 1 ? "" : "s", whose);
 }
 
 /* ---- nnodes ---- */
@@ -60,7 +62,8 @@ static bool take(struct room *m, size_t role, bool empty_only, uint32_t *left)
     const struct spec_role *r = &m->l->spec->roles[role];
     uint32_t each = r->nproc.kind == NPROC_COUNT ? r->nproc.count : 0;
     for (uint32_t n = 0; n<m->l->spec->nnodes && * left> 0; n++) {
-        if (m->on[role][n] || !may_use(r, n) || (empty_only && m->taken[n]) || room_on(m, role, n) < (each ? each : 1))
+        if (m->on[role][n] || !may_use(m->l->spec, r, n) || (empty_only && m->taken[n]) ||
+            room_on(m, role, n) < (each ? each : 1))
             continue;
         put(m, role, n, each ? each : is_limited(m, role, n) ? m->free[n] : 0);
         m->taken[n] = true;
@@ -114,11 +117,11 @@ static void place_count(struct room *m, size_t role, uint64_t together)
     bool *use = arena_array(m->l->arena, spec->nnodes, sizeof *use), limited = true, any = false;
     uint32_t left = r->count, nodes = 0, room = 0;
     for (uint32_t n = 0; n < spec->nnodes; n++) {
-        use[n] = may_use(r, n) && (r->node_count || !m->taken[n] || is_limited(m, role, n));
+        use[n] = may_use(spec, r, n) && (r->node_count || !m->taken[n] || is_limited(m, role, n));
         any = any || use[n];
     }
     for (uint32_t n = 0; n < spec->nnodes; n++) {
-        use[n] = any ? use[n] : may_use(r, n);
+        use[n] = any ? use[n] : may_use(spec, r, n);
         nodes += use[n];
         limited = limited && (!use[n] || is_limited(m, role, n));
         room += use[n] && room < UINT32_MAX - SPEC_NPROC_MAX ? room_on(m, role, n) : 0;

@@ -165,7 +165,9 @@ static void bind_output(struct load *l, const struct spec_role *role, const stru
     o->when = str_eq(doc_get_string(item, "when", NULL), "success") ? WHEN_SUCCESS : WHEN_ALWAYS;
     duration_of(l, item, "every", &o->every_ms);
     o->restore = doc_get_bool(item, "restore", false);
-    nodes_of(l, role, doc_get(item, "nodes"), &o->on, &o->on_nodes, &o->on_count);
+    nodes_of(l, doc_get(item, "nodes"), &o->on, &o->on_nodes, &o->on_count);
+    if (role)
+        role_check_nodes(l, role, doc_get(item, "nodes"));
 }
 
 static size_t count_outputs(const struct doc_node *node)

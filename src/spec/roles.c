@@ -58,10 +58,22 @@ static void number_of(struct load *l, const struct doc_node *node, int64_t min, 
                             (long long)min, (long long)max);
 }
 
+/* A key that may stand in the role or in its `distributed`. */
+static const struct doc_member *member_of(struct load *l, const struct doc_node *node, const char *key)
+{
+    const struct doc_member *own = doc_get_member(node, key, strlen(key));
+    const struct doc_member *below = doc_get_member(doc_get(node, "distributed"), key, strlen(key));
+    if (own && below) {
+        diagnostic_expected(fault(l, below->key_place, "%s is in distributed too", key), "one of them");
+        note(l, own->key_place, "%s of the role is here", key);
+    }
+    return own ? own : below;
+}
+
 static void bind_count(struct load *l, const struct doc_node *node, struct spec_role *r)
 {
-    struct doc_member *count = doc_get_member(node, "count", 5), *nnodes = doc_get_member(node, "nnodes", 6);
-    const struct doc_member *nproc = doc_get_member(node, "nproc_per_node", 14);
+    const struct doc_member *count = doc_get_member(node, "count", 5), *nnodes = member_of(l, node, "nnodes");
+    const struct doc_member *nproc = member_of(l, node, "nproc_per_node");
     r->counted = true;
     r->count = 1;
     r->nproc = l->spec->distributed.nproc;
@@ -183,24 +195,57 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static bool may_be_on(const struct spec *spec, const struct spec_role *r, uint32_t node)
+{
+    bool found = !r->own_hosts && node < spec->distributed.nnodes;
+    for (size_t i = 0; i < r->host_count; i++)
+        found = found || r->hosts[i] == node;
+    return found || node >= spec->nnodes; /* which was told already */
+}
+
 static void bind_nodes(struct load *l, struct spec_role *r, const struct doc_node *node)
 {
     enum spec_on_kind kind = ON_ALL;
+    if (r->own_hosts && !node) {
+        r->nodes = arena_array(l->arena, r->host_count + 1, sizeof *r->nodes);
+        for (size_t i = 0; i < r->host_count; i++)
+            r->nodes[r->node_count++] = r->hosts[i];
+        qsort(r->nodes, r->node_count, sizeof *r->nodes, by_number);
+    }
     if (!is_array(node))
         return;
-    nodes_of(l, NULL, node, &kind, &r->nodes, &r->node_count);
+    nodes_of(l, node, &kind, &r->nodes, &r->node_count);
     if (kind != ON_LIST) {
         r->nodes = NULL;
         r->node_count = 0;
     }
+    for (size_t i = 0; i < r->node_count; i++)
+        if (r->node_count == node->count && !l->hosts_failed && !may_be_on(l->spec, r, r->nodes[i]))
+            diagnostic_hint(fault(l, place_of(node->items[i]),
+                                  r->own_hosts ? "node %u is not of the cluster of role \"%s\""
+                                               : "node %u is of another role's cluster, and not for role \"%s\"",
+                                  r->nodes[i], r->name),
+                            "the job's nodes come first, then those of roles, in the file's order");
     if (r->node_count > 0)
         qsort(r->nodes, r->node_count, sizeof *r->nodes, by_number);
+}
+
+static void bind_port_of_world(struct load *l, struct spec_role *r, const struct doc_node *node)
+{
+    int64_t port;
+    if (!doc_is_integer(node, &port) || port < 0 || port > UINT16_MAX)
+        return;
+    r->master_port = (uint32_t)port;
+    if (r->world != WORLD_OWN)
+        diagnostic_hint(fault(l, place_of(node), "master_port of a role is that of its own world"),
+                        "world: own gives it one; the job's is distributed.master_port of the top level");
 }
 
 void roles_bind_nodes(struct load *l)
 {
     static const char *const worlds[] = {"job", "own", "none"};
     struct spec *spec = l->spec;
+    size_t errors = l->diagnostics->errors;
     for (size_t i = 0; i < spec->role_count; i++) {
         struct spec_role *r = &spec->roles[i];
         const char *world = doc_get_string(role_node(l, i), "world", "job");
@@ -208,8 +253,10 @@ void roles_bind_nodes(struct load *l)
             if (strcmp(worlds[w], world) == 0)
                 r->world = (enum spec_world)w;
         bind_nodes(l, r, doc_get(role_node(l, i), "nodes"));
+        bind_port_of_world(l, r, doc_get(doc_get(role_node(l, i), "distributed"), "master_port"));
     }
-    if (spec->role_count > 0 && !l->hosts_failed && spec->host_count >= spec->nnodes && spec->nnodes > 0)
+    bool good = l->diagnostics->errors == errors && !l->hosts_failed;
+    if (spec->role_count > 0 && good && spec->host_count >= spec->nnodes && spec->nnodes > 0)
         roles_place(l);
 }
 

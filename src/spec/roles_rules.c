@@ -85,6 +85,7 @@ void roles_check(struct load *l)
     check_rings(l);
     check_sidecars(l);
     check_launcher(l);
+    role_check_parts(l);
     for (size_t i = 0; i < spec->role_count; i++)
         check_pattern(l, &spec->roles[i]);
 }

@@ -42,23 +42,8 @@ static const struct {
 
 /* ---- what every item has ---- */
 
-static void check_node(struct load *l, const struct spec_role *role, const struct doc_node *node, uint32_t n)
-{
-    uint32_t nodes = l->spec->nnodes;
-    if (nodes == 0 || l->hosts_failed)
-        return;
-    if (n < nodes) {
-        if (role)
-            role_check_node(l, role, node, n);
-        return;
-    }
-    struct diagnostic *d =
-        fault(l, place_of(node), "no node %u: the job has %u node%s", n, nodes, nodes == 1 ? "" : "s");
-    diagnostic_expected(d, nodes == 1 ? "node 0" : "a node from 0 to %u", nodes - 1);
-}
-
-void nodes_of(struct load *l, const struct spec_role *role, const struct doc_node *node, enum spec_on_kind *kind,
-              uint32_t **ret_nodes, size_t *ret_count)
+void nodes_of(struct load *l, const struct doc_node *node, enum spec_on_kind *kind, uint32_t **ret_nodes,
+              size_t *ret_count)
 {
     if (node && node->type == DOC_STRING && strcmp(node->text, "first") == 0)
         *kind = ON_FIRST;
@@ -72,7 +57,12 @@ void nodes_of(struct load *l, const struct spec_role *role, const struct doc_nod
         int64_t n;
         if (!doc_is_integer(node->items[i], &n) || n < 0 || n >= SPEC_HOSTS_MAX)
             continue;
-        check_node(l, role, node->items[i], (uint32_t)n);
+        uint32_t nodes = l->spec->nnodes;
+        if (nodes > 0 && !l->hosts_failed && (uint64_t)n >= nodes) {
+            struct diagnostic *d = fault(l, place_of(node->items[i]), "no node %u: the job has %u node%s", (uint32_t)n,
+                                         nodes, nodes == 1 ? "" : "s");
+            diagnostic_expected(d, nodes == 1 ? "node 0" : "a node from 0 to %u", nodes - 1);
+        }
         (*ret_nodes)[(*ret_count)++] = (uint32_t)n;
     }
 }
@@ -95,11 +85,7 @@ static void bind_common(struct load *l, struct spec_step *s, const struct doc_no
     s->retry_backoff_ms = 1000;
     if (!is_object(item))
         return;
-    const struct doc_node *on = doc_get(item, "on");
-    nodes_of(l, s->role, on, &s->on, &s->on_nodes, &s->on_count);
-    for (size_t i = 0; !s->role && s->on == ON_LIST && i < s->on_count; i++)
-        if (s->on_count == on->count && s->on_nodes[i] < l->spec->nnodes)
-            role_check_node(l, NULL, on->items[i], s->on_nodes[i]);
+    nodes_of(l, doc_get(item, "on"), &s->on, &s->on_nodes, &s->on_count);
     bind_retry(l, s, doc_get(item, "retry"));
     duration_of(l, item, "timeout", &s->timeout_ms);
 }
@@ -468,17 +454,22 @@ static bool bind_requirements(struct load *l, struct spec_step *s, const struct 
     return s->file.text != NULL;
 }
 
-static void bind_list(struct load *l, const struct spec_role *role, const struct doc_node *list, bool short_forms,
-                      bool files, struct item *items)
+static void bind_list(struct load *l, const struct spec_role *role, const char *key, struct item *items)
 {
     struct spec *spec = l->spec;
+    const struct doc_node *list = role_value(l, role, key);
+    bool short_forms = strcmp(key, "packages") == 0, files = strcmp(key, "requirements") == 0;
+    bool own = !role || doc_get(role_doc(l, role), key);
+    for (size_t i = 0; role && own && is_array(list) && i < list->count; i++)
+        role_check_nodes(l, role, doc_get(list->items[i], "on"));
     for (size_t i = 0; i < count_of(list); i++) {
         const struct doc_node *item = is_array(list) ? list->items[i] : list;
         struct spec_step *s = &spec->setup[spec->setup_count];
         if (!is_object(item) && !((short_forms || files) && is_scalar(item)))
             continue;
         *s = (struct spec_step){.role = role};
-        if (files ? bind_requirements(l, s, item) : bind_item(l, s, item))
+        bool good = files ? bind_requirements(l, s, item) : bind_item(l, s, item);
+        if (good && (own || role_keep_nodes(l, role, s)))
             items[spec->setup_count++] = (struct item){item, i + 1};
     }
 }
@@ -496,9 +487,8 @@ static size_t count_all(struct load *l, const struct spec_role *role)
 
 static void bind_all(struct load *l, const struct spec_role *role, struct item *items)
 {
-    bind_list(l, role, role_value(l, role, "packages"), true, false, items);
-    bind_list(l, role, role_value(l, role, "requirements"), false, true, items);
-    bind_list(l, role, role_value(l, role, "setup"), false, false, items);
+    for (size_t i = 0; i < ARRAY_LEN(list_keys); i++)
+        bind_list(l, role, list_keys[i], items);
 }
 
 void setup_bind(struct load *l)

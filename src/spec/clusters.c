@@ -1,0 +1,259 @@
+/*
+ * The nodes: those of the job's cluster, this machine or hosts, then the hosts of roles that have a cluster of their own.
+ * A machine that is in several clusters is one node.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+struct clusters {
+    struct load *l;
+    struct host_list job, *roles;
+};
+
+static bool is_this_machine(const struct doc_node *node)
+{
+    return !node || (node->type == DOC_STRING && strcmp(node->text, "local") == 0);
+}
+
+static void bind_local(struct load *l)
+{
+    struct spec *spec = l->spec;
+    uint32_t n = spec->distributed.present && spec->distributed.nnodes > 0 ? spec->distributed.nnodes : 1;
+    bool in_place = !doc_get(l->root, "workdir");
+    spec->this_machine = true;
+    spec->local = in_place;
+    spec->hosts = arena_array(l->arena, n, sizeof *spec->hosts);
+    spec->host_count = n;
+    for (uint32_t i = 0; i < n; i++)
+        spec->hosts[i] = (struct spec_host){.name = n == 1 ? "local" : arena_printf(l->arena, "local-%u", i),
+                                            .host = "localhost",
+                                            .work_dir = in_place ? spec->dir : NULL,
+                                            .transport = SPEC_TRANSPORT_LOCAL};
+}
+
+static void check_counts(struct load *l, const struct doc_node *node, uint32_t hosts)
+{
+    uint32_t wanted = l->spec->distributed.nnodes;
+    if (l->hosts_failed || wanted <= hosts)
+        return;
+    struct diagnostic *d = fault(l, place_of(l->nnodes), "nnodes is %u, but the cluster has %u host%s", wanted, hosts,
+                                 hosts == 1 ? "" : "s");
+    diagnostic_hint(d, "every node needs a host of its own; nproc_per_node is the number of workers on each");
+    note(l, place_of(node), "the cluster is here");
+}
+
+/* The job's own nodes. */
+static void bind_job(struct clusters *c, const struct doc_node *node)
+{
+    struct load *l = c->l;
+    struct spec *spec = l->spec;
+    if (is_this_machine(node)) {
+        bind_local(l);
+    } else {
+        hosts_of(l, node, &c->job);
+        if (!c->job.failed)
+            hosts_check_twice(l, &c->job, true);
+        l->hosts_failed = c->job.failed;
+        spec->hosts = c->job.items;
+        spec->host_count = c->job.count;
+    }
+    uint32_t hosts = (uint32_t)spec->host_count, wanted = spec->distributed.nnodes;
+    check_counts(l, node, hosts);
+    if (wanted == 0)
+        spec->distributed.nnodes = hosts;
+    spec->nnodes = spec->distributed.present && wanted > 0 ? wanted : hosts;
+}
+
+/* ---- clusters of roles ---- */
+
+static const struct doc_node *cluster_of(const struct load *l, size_t role)
+{
+    return doc_get(role_doc(l, &l->spec->roles[role]), "cluster");
+}
+
+/* The first role on hosts of its own, and the first one that is on the job's nodes; SPEC_NO_ROLE: there is none. */
+static void find_roles(const struct load *l, uint32_t *ret_own, uint32_t *ret_other)
+{
+    *ret_own = *ret_other = SPEC_NO_ROLE;
+    for (uint32_t i = 0; i < l->spec->role_count; i++) {
+        uint32_t *first = is_this_machine(cluster_of(l, i)) ? ret_other : ret_own;
+        *first = *first == SPEC_NO_ROLE ? i : *first;
+    }
+}
+
+static const char *const no_mix = "all nodes of a job are agents on this machine, or hosts; for SSH to this machine "
+                                  "write hosts: [localhost]";
+
+/* Hosts cannot reach what runs on this machine, which has no name that they know. */
+static bool refuse_mixed(struct load *l, uint32_t own, uint32_t other)
+{
+    const struct spec *spec = l->spec;
+    const struct doc_node *job = doc_get(l->root, "cluster");
+    bool refused = false;
+    if (!is_this_machine(job))
+        for (uint32_t i = 0; i < spec->role_count; i++) {
+            if (!cluster_of(l, i) || !is_this_machine(cluster_of(l, i)))
+                continue;
+            diagnostic_hint(fault(l, place_of(cluster_of(l, i)), "role \"%s\" is on this machine, but the job on hosts",
+                                  spec->roles[i].name),
+                            "%s", no_mix);
+            note(l, place_of(job), "the job's cluster is here");
+            refused = true;
+        }
+    if (own == SPEC_NO_ROLE || (!job && other == SPEC_NO_ROLE) || !is_this_machine(job))
+        return refused;
+    const struct doc_node *local = job ? job : cluster_of(l, other);
+    if (job)
+        diagnostic_hint(
+            fault(l, place_of(job), "the job is on this machine, but role \"%s\" on hosts", spec->roles[own].name),
+            "leave cluster: local out where all roles have a cluster; %s", no_mix);
+    else
+        diagnostic_hint(fault(l, local ? place_of(local) : spec->roles[other].place,
+                              "role \"%s\" is on this machine, but role \"%s\" on hosts", spec->roles[other].name,
+                              spec->roles[own].name),
+                        "give it a cluster, or the top level one for roles that have none; %s", no_mix);
+    note(l, place_of(cluster_of(l, own)), "the cluster of \"%s\" is here", spec->roles[own].name);
+    return true;
+}
+
+static bool same_name(const struct doc_node *a, const struct doc_node *b)
+{
+    return a && b && a->type == DOC_STRING && b->type == DOC_STRING && strcmp(a->text, b->text) == 0;
+}
+
+/* One that the job or an earlier role names too is read once. */
+static const struct host_list *find_read(const struct clusters *c, size_t role)
+{
+    const struct doc_node *node = cluster_of(c->l, role);
+    if (same_name(node, doc_get(c->l->root, "cluster")))
+        return &c->job;
+    for (size_t i = 0; i < role; i++)
+        if (same_name(node, cluster_of(c->l, i)))
+            return &c->roles[i];
+    return NULL;
+}
+
+static const char *machine_of(struct load *l, const struct spec_host *h)
+{
+    return arena_printf(l->arena, "%s\n%s\n%u", h->host, h->user ? h->user : "", h->port);
+}
+
+static bool same_nproc(const struct spec_host *a, const struct spec_host *b)
+{
+    return a->has_nproc == b->has_nproc &&
+           (!a->has_nproc || (a->nproc.kind == b->nproc.kind && a->nproc.count == b->nproc.count));
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The key in which two entries of one machine differ, or NULL. */
+static const char *difference(const struct spec_host *a, const struct spec_host *b)
+{
+    bool named = name_is_valid(a->name) && name_is_valid(b->name); /* else it is what was written: user@host */
+    return !same_text(a->identity_file, b->identity_file) ? "identity_file"
+           : !same_text(a->proxy_jump, b->proxy_jump)     ? "proxy_jump"
+           : !same_text(a->known_hosts, b->known_hosts)   ? "known_hosts"
+           : !same_text(a->ssh_config, b->ssh_config)     ? "ssh_config"
+           : a->transport != b->transport                 ? "transport"
+           : !same_text(a->address, b->address)           ? "address"
+           : !same_nproc(a, b)                            ? "nproc_per_node"
+           : !same_text(a->devices.list, b->devices.list) ? "devices"
+           : named && strcmp(a->name, b->name) != 0       ? "name"
+                                                          : NULL;
+}
+
+static uint32_t node_of(struct load *l, struct doc_node *nodes, struct host_list *all, const struct spec_host *h)
+{
+    const char *machine = machine_of(l, h);
+    int64_t n = doc_get_int(nodes, machine, -1);
+    if (n < 0) {
+        doc_set(l->arena, nodes, machine, doc_new_int(l->arena, (int64_t)all->count));
+        all->items[all->count] = *h;
+        return (uint32_t)all->count++;
+    }
+    struct spec_host *known = &all->items[n];
+    const char *key = difference(known, h);
+    if (key) {
+        diagnostic_hint(fault(l, h->place, "host \"%s\" is in two clusters, with another %s", h->name, key),
+                        "one machine is one node: give it the same in both");
+        note(l, known->place, "it is here too");
+        all->failed = true;
+    }
+    if (!name_is_valid(known->name))
+        known->name = h->name;
+    return (uint32_t)n;
+}
+
+/* Puts the hosts of roles behind the job's, which are no more than its nnodes then. */
+static void join(const struct clusters *c, size_t total)
+{
+    struct load *l = c->l;
+    struct spec *spec = l->spec;
+    struct doc_node *nodes = doc_new_object(l->arena);
+    struct host_list all = {.items = arena_array(l->arena, total + 1, sizeof *all.items)};
+    for (uint32_t i = 0; i < spec->nnodes; i++)
+        node_of(l, nodes, &all, &spec->hosts[i]);
+    for (size_t i = 0; i < spec->role_count; i++) {
+        struct spec_role *r = &spec->roles[i];
+        if (!r->own_hosts)
+            continue;
+        r->hosts = arena_array(l->arena, c->roles[i].count + 1, sizeof *r->hosts);
+        for (size_t k = 0; k < c->roles[i].count; k++)
+            r->hosts[r->host_count++] = node_of(l, nodes, &all, &c->roles[i].items[k]);
+    }
+    if (!all.failed)
+        hosts_check_twice(l, &all, true);
+    if (all.count > SPEC_HOSTS_MAX)
+        fault(l, place_of(doc_get(l->root, "roles")), "more than %d hosts", SPEC_HOSTS_MAX);
+    l->hosts_failed = all.failed || all.count > SPEC_HOSTS_MAX;
+    spec->hosts = all.items;
+    spec->host_count = all.count;
+    spec->nnodes = (uint32_t)all.count;
+}
+
+static void bind_roles(struct clusters *c)
+{
+    struct load *l = c->l;
+    struct spec *spec = l->spec;
+    size_t total = spec->nnodes;
+    c->roles = arena_array(l->arena, spec->role_count, sizeof *c->roles);
+    for (size_t i = 0; i < spec->role_count; i++) {
+        const struct doc_node *node = cluster_of(l, i);
+        spec->roles[i].own_hosts = !is_this_machine(node);
+        if (!spec->roles[i].own_hosts)
+            continue;
+        const struct host_list *read = find_read(c, i);
+        if (read)
+            c->roles[i] = *read;
+        else
+            hosts_of(l, node, &c->roles[i]);
+        l->hosts_failed = l->hosts_failed || c->roles[i].failed;
+        total += c->roles[i].count;
+    }
+    if (!l->hosts_failed && spec->host_count >= spec->nnodes)
+        join(c, total);
+}
+
+void clusters_bind(struct load *l)
+{
+    const struct doc_node *node = doc_get(l->root, "cluster");
+    struct clusters c = {.l = l};
+    uint32_t own, other;
+    find_roles(l, &own, &other);
+    bool mixed = refuse_mixed(l, own, other);
+    if (node || own == SPEC_NO_ROLE || other != SPEC_NO_ROLE) {
+        bind_job(&c, node);
+    } else if (l->nnodes) {
+        diagnostic_hint(fault(l, place_of(l->nnodes), "nnodes is %u, but there is no cluster that it could be of",
+                              l->spec->distributed.nnodes),
+                        "every role has a cluster of its own; nnodes of a role says how many nodes it takes");
+        l->hosts_failed = true;
+    }
+    l->hosts_failed = l->hosts_failed || mixed;
+    if (own != SPEC_NO_ROLE)
+        bind_roles(&c);
+}
