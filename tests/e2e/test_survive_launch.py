@@ -4,12 +4,14 @@ import os
 import re
 import signal
 import socket
+import time
 
 import pytest
 
 from harness import is_agent, processes_of, wait_for, workers_of
 
 HOOKS = {"RHRUN_LIVENESS_MS": "1500"}
+AWAY_S = int(os.environ.get("RHRUN_TEST_AWAY_S", "0"))  # scripts/soak: so long a cut lasts, with rhrun's own times
 # It and the daemon that it leaves both ignore TERM; neither keeps the launcher's pipes.
 STUBBORN = ("trap '' TERM; echo worker $RANK >>$HOME/lines\n"
             "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' </dev/null >/dev/null 2>&1 &\n")
@@ -111,13 +113,15 @@ def test_the_connections_are_lost_during_a_restart(box, fleet, slow):
            f"  trap 'touch {marks}/term.$RANK; while [ ! -e {marks}/cut ]; do sleep 0.02; done; exit 1' TERM;;\nesac\n"
            f"touch {marks}/up.$RANK\nif [ $RANK = 3 ]; then\n  while [ $(ls {marks} | grep -c up) -lt 4 ]; do sleep 0.02; done\n"
            f"  touch {marks}/failed\n  exit 5\nfi\n" + STAY)
-    r = box.start(box.spec(spec_of(f, run, max_restarts=1, shutdown_timeout=60)), env=HOOKS)
+    r = box.start(box.spec(spec_of(f, run, max_restarts=1, shutdown_timeout=60)), env={} if AWAY_S else HOOKS)
     wait_for(lambda: len(list(marks.glob("term.*"))) == len(slow), what="the stop of the first start")
     for i in (1, 2):
         f.stop(i)
-    r.wait_text(r"(?s)node1.*connection lost.*node2.*connection lost|node2.*connection lost.*node1.*connection lost", 30)
+    back = time.monotonic() + AWAY_S
+    r.wait_text(r"(?s)node1.*connection lost.*node2.*connection lost|node2.*connection lost.*node1.*connection lost", 60)
     (marks / "cut").touch()
     wait_for(lambda: not workers_of(f.home(slow[0] // 2 + 1)), 30, "the slow workers to end")
+    wait_for(lambda: time.monotonic() >= back, AWAY_S + 1, "the cut's end")
     for i in (1, 2):
         f.start(i)
     done = r.wait().ok()
