@@ -49,6 +49,7 @@ struct step_bind {
     const char *node_addrs;        /* step_node_addrs, made once for all nodes; NULL = made for each message */
     const char *run_id;            /* RHRUN_RUN_ID, run.id */
     const char *job_id;            /* RHRUN_JOB_ID; NULL = left out */
+    const char *owner;                 /* the journal's random id, which only the job's nodes know; NULL = not known */
     uint32_t generation;           /* of the launch, 1-based; 0 = no launch */
     uint32_t restart_count;        /* restarts so far that count against max_restarts */
     const char *master_address;    /* launch of `distributed` only: reachable from every node */

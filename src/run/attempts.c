@@ -133,6 +133,7 @@ struct step_bind run_bind(struct run *r, uint32_t node)
     bind.node = node;
     bind.run_id = r->id;
     bind.job_id = journal_job(r->journal);
+    bind.owner = journal_owner(r->journal);
     bind.generation = r->generation;
     bind.restart_count = r->restarts;
     bind.master_address = r->master_addr ? r->master_addr : "127.0.0.1";

@@ -109,7 +109,6 @@ static bool has_xpu(const struct load *l, struct place *ret)
 static void check_launcher(struct load *l)
 {
     const struct spec_distributed *d = &l->spec->distributed;
-    const struct spec_entrypoint *e = &l->spec->entrypoint;
     const char *name = spec_launchers[d->launcher];
     struct place place;
     if (has_xpu(l, &place) && d->launcher != LAUNCHER_TORCHRUN)
@@ -118,14 +117,6 @@ static void check_launcher(struct load *l)
     if (d->min_nodes != d->nnodes && d->launcher != LAUNCHER_TORCHRUN)
         diagnostic_hint(fault_at(l, "nnodes", "launcher %s starts on a fixed number of nodes", name),
                         "launcher: torchrun with rdzv_backend: c10d, or one number");
-    if (d->launcher == LAUNCHER_NATIVE || !e->place.source)
-        return;
-    if (e->kind == ENTRY_RUN)
-        diagnostic_hint(fault(l, e->place, "launcher %s starts a program, not shell text", name),
-                        "command: [bash, -c, TEXT]");
-    if (e->kind == ENTRY_FUNCTION)
-        diagnostic_hint(fault(l, e->place, "launcher %s starts a program, not a function", name),
-                        "launcher: native calls it on every rank");
 }
 
 /* Where the counts are written down they can be compared now, else once the nodes have told them. */

@@ -190,7 +190,7 @@ static void check_name(struct check *c, const struct expr *e)
             diagnostic_hint(
                 d, "it is known on the nodes only: in run and to of set-up, in python, outputs and entrypoint");
         else if (c->spec->distributed.present && !spec_has_ranks(&c->spec->distributed))
-            diagnostic_hint(d, "launcher %s gives the ranks: the program finds its own in the environment",
+            diagnostic_hint(d, "launcher %s gives the ranks: each worker finds its own in $RANK and $LOCAL_RANK",
                             spec_launchers[c->spec->distributed.launcher]);
         else if (c->spec->distributed.present)
             diagnostic_hint(

@@ -1,7 +1,7 @@
 """The entrypoint `function`, run as `PYTHON -u -c TEXT` in its working directory.
 
-RHRUN_CALL is JSON: module, function, args, kwargs, and result, the file that gets the JSON of what it returns. The file
-comes under its name once it is complete. A coroutine is awaited. What the function raises is printed as ever, without the
+RHRUN_CALL is JSON: module, function, args, kwargs, rank (or the name of the variable that has it), and result, the folder
+whose RANK.json gets the JSON of what it returns. The file comes under its name once it is complete. A coroutine is awaited. What the function raises is printed as ever, without the
 lines of this program, and the exit status is 1; sys.exit is what it is. Needs Python 3.6.
 """
 import sys
@@ -85,7 +85,10 @@ def main():
         traceback.print_exception(type(e), e, frame)
         sys.stderr.flush()
         sys.exit(1)
-    write(call["result"], as_json(value))
+    rank = call["rank"]
+    if isinstance(rank, str):
+        rank = os.environ.get(rank, "0")
+    write(os.path.join(call["result"], "%s.json" % rank), as_json(value))
 
 
 main()

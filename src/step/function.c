@@ -34,7 +34,8 @@ enum expr_status step_call_kwargs(const struct step_call *call, struct buf *ret,
 
 /* ---- the whole ---- */
 
-static enum expr_status put_call(const struct step_call *call, const char *result, struct buf *ret, struct error *err)
+static enum expr_status put_call(const struct step_call *call, const char *dir, const char *rank, struct buf *ret,
+                                 struct error *err)
 {
     const struct spec_entrypoint *entry = call->entry;
     const char *target;
@@ -52,8 +53,8 @@ static enum expr_status put_call(const struct step_call *call, const char *resul
     buf_puts(ret, ",\"function\":");
     buf_json_string(ret, colon + 1, strlen(colon + 1));
     buf_puts(ret, ",\"result\":");
-    buf_json_string(ret, result, strlen(result));
-    buf_puts(ret, ",\"args\":");
+    buf_json_string(ret, dir, strlen(dir));
+    buf_printf(ret, ",\"rank\":%s,\"args\":", rank);
     status = step_call_args(call, ret, err);
     if (status != EXPR_OK)
         return status;
@@ -73,14 +74,14 @@ const char *step_result_path(const struct spec *spec, const struct step_bind *bi
                         bind->run_id ? bind->run_id : "run", bind->generation);
 }
 
-enum expr_status step_call_json(const struct step_call *call, const struct step_bind *bind, uint32_t rank,
+enum expr_status step_call_json(const struct step_call *call, const struct step_bind *bind, const char *rank,
                                 const char **ret, struct error *err)
 {
     const char *dir;
     struct buf text = {0};
     if (step_absolute(bind, step_result_path(call->ctx.spec, bind, call->arena), call->arena, &dir, err) < 0)
         return EXPR_FAILED;
-    enum expr_status status = put_call(call, arena_printf(call->arena, "%s/%u.json", dir, rank), &text, err);
+    enum expr_status status = put_call(call, dir, rank, &text, err);
     if (status == EXPR_OK)
         *ret = arena_strdup(call->arena, text.data);
     buf_free(&text);

@@ -150,8 +150,8 @@ struct step_call { /* whose arguments are wanted, and what is known of names */
 /* The positional arguments as a JSON array; the keyword arguments as a JSON object (expr_expand_doc). */
 enum expr_status step_call_args(const struct step_call *call, struct buf *ret, struct error *err);
 enum expr_status step_call_kwargs(const struct step_call *call, struct buf *ret, struct error *err);
-/* What call.py is told of a rank. */
-enum expr_status step_call_json(const struct step_call *call, const struct step_bind *bind, uint32_t rank,
+/* What call.py is told of a rank: "3", or a variable that has it, "\"RANK\"". */
+enum expr_status step_call_json(const struct step_call *call, const struct step_bind *bind, const char *rank,
                                 const char **ret, struct error *err);
 /* The folder on nodes for what is returned: node path. */
 const char *step_result_path(const struct spec *spec, const struct step_bind *bind, struct arena *arena);

@@ -26,11 +26,7 @@ static int launch_plan(struct plan_builder *b, const struct spec *spec, struct e
     s->item = entry;
     s->command = text;
     s->timeout_ms = entry->timeout_ms;
-    static const uint32_t first = 0;
-    if (step_launcher_first_only(spec))
-        plan_on_nodes(b, s, &first, 1);
-    else
-        step_on_launch_nodes(b, spec, s);
+    step_launcher_on_nodes(b, spec, s);
     if (launch_input_entry(b, s, "", NULL, err) < 0 ||
         step_input_env(b, s, "env", spec->env, spec->env_count, err) < 0 ||
         step_input_env(b, s, "entrypoint.env", entry->env, entry->env_count, err) < 0 ||
@@ -151,15 +147,14 @@ static int build_launcher(struct launch *l, struct step_env *env, struct error *
                                .run = l->run};
     struct wire_worker *worker = arena_alloc(l->arena, sizeof *worker);
     struct step_env defaults = {.arena = l->arena};
-    enum expr_status status = launch_argv(l, env, NULL, &job.program, err);
+    enum expr_status status = launch_program(l, env, &job.program, err);
+    if (status == EXPR_OK)
+        status = launch_set_call(l, NULL, env, err);
     if (status == EXPR_LATE || *l->late_env)
         return error_set(err, ERROR_SPEC, "the entrypoint speaks of a rank, which launcher %s gives out",
                          spec_launchers[spec->distributed.launcher]);
     if (status != EXPR_OK || launch_python(l, env, &job.python, err) < 0)
         return -1;
-    uint32_t own = job.entry == ENTRY_SCRIPT ? 2 : job.entry == ENTRY_MODULE ? 3 : 0; /* python -u, python -u -m */
-    job.program.items += own;
-    job.program.count -= own;
     if (spec_flag_value(&spec->distributed, "run_path")) { /* torch wants it absolute */
         const char *script;
         if (step_absolute(l->bind, job.program.items[0], l->arena, &script, err) < 0)

@@ -1,5 +1,5 @@
 /* result: what a function returned comes home, a file per rank. */
-#include "internal.h"
+#include "launcher.h"
 
 /* Of the roles that call functions. */
 static int roles_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
@@ -29,7 +29,7 @@ static int result_plan(struct plan_builder *b, const struct spec *spec, struct e
     if (spec->entrypoint.kind != ENTRY_FUNCTION)
         return 0;
     struct plan_step *s = plan_add(b, &step_kind_result, "result", "what the function returned");
-    step_on_launch_nodes(b, spec, s);
+    step_launcher_on_nodes(b, spec, s);
     return plan_input_text(b, s, "function", &spec->entrypoint.target, EXPR_PLAIN, err);
 }
 

@@ -10,7 +10,9 @@ enum expr_status launch_set_call(const struct launch *l, const struct step_worke
     const char *json;
     if (l->entry->kind != ENTRY_FUNCTION)
         return EXPR_OK;
-    enum expr_status status = step_call_json(&call, l->bind, w ? w->number : 0, &json, err);
+    bool from_launcher = !w && l->plan->spec->distributed.present;
+    const char *rank = from_launcher ? "\"RANK\"" : arena_printf(l->arena, "%u", w ? w->number : 0);
+    enum expr_status status = step_call_json(&call, l->bind, rank, &json, err);
     if (status == EXPR_OK)
         step_env_set(env, "RHRUN_CALL", json);
     return status;

@@ -150,7 +150,7 @@ int launch_describe(struct plan_builder *b, const struct spec_role *role, struct
             buf_printf(ret, "%s -u -m", python_text(b, role));
         break;
     case ENTRY_FUNCTION:
-        buf_puts(ret, "call");
+        buf_puts(ret, launcher ? " call" : "call");
         return put_words(b, &target, ret, err);
     case ENTRY_COMMAND:
         return put_words(b, &entry->command, ret, err) < 0 ? -1 : put_words(b, &entry->args, ret, err);
@@ -158,7 +158,11 @@ int launch_describe(struct plan_builder *b, const struct spec_role *role, struct
         const char *text;
         if (plan_expand(b, &entry->target, EXPR_SHELL, &text, err) < 0)
             return -1;
-        buf_puts(ret, text);
+        buf_puts(ret, launcher ? " bash -c " : "");
+        if (launcher)
+            buf_shell_quote(ret, text);
+        else
+            buf_puts(ret, text);
         return 0;
     }
     }

@@ -99,3 +99,38 @@ enum expr_status launch_argv(const struct launch *l, const struct step_env *env,
         *ret = argv;
     return status;
 }
+
+/* As the agent starts shell text itself. */
+static void add_shell(const struct launch *l, struct wire_strings *argv)
+{
+    const struct step_node *n = l->bind->nodes ? &l->bind->nodes[l->bind->node] : NULL;
+    const char *shell = n && n->facts && n->facts->shell && *n->facts->shell ? n->facts->shell : "sh";
+    add_word(argv, l->arena, shell);
+    if (str_ends(shell, "bash")) {
+        add_word(argv, l->arena, "--norc");
+        add_word(argv, l->arena, "-o");
+        add_word(argv, l->arena, "pipefail");
+    }
+    add_word(argv, l->arena, "-e");
+    add_word(argv, l->arena, "-c");
+}
+
+enum expr_status launch_program(const struct launch *l, const struct step_env *env, struct wire_strings *ret,
+                                struct error *err)
+{
+    struct wire_strings words;
+    enum expr_status status = launch_argv(l, env, NULL, &words, err);
+    if (status != EXPR_OK)
+        return status;
+    uint32_t python = l->entry->kind == ENTRY_SCRIPT ? 2 : l->entry->kind == ENTRY_MODULE ? 3 : 0; /* python -u -m */
+    struct wire_strings argv = {arena_array(l->arena, words.count + 8, sizeof(char *)), 0};
+    if (l->entry->kind == ENTRY_RUN)
+        add_shell(l, &argv);
+    for (uint32_t i = python; i < words.count; i++) {
+        argv.items[argv.count++] = words.items[i];
+        if (i == 0 && l->entry->kind == ENTRY_RUN)
+            add_word(&argv, l->arena, "rhrun"); /* $0 */
+    }
+    *ret = argv;
+    return EXPR_OK;
+}

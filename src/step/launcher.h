@@ -17,24 +17,26 @@ struct launcher_job {
     const struct step_bind *bind;
     struct arena *arena;
     const struct spec_distributed *distributed;
-    const char *python;          /* the program that runs Python */
-    enum spec_entry_kind entry;  /* SCRIPT, MODULE, COMMAND */
-    struct wire_strings program; /* the script or the module with its arguments, or the command */
-    struct step_env *env;        /* of the node's worker, to be added to */
+    const char *python; /* the program that runs Python */
+    enum spec_entry_kind entry;
+    struct wire_strings
+        program; /* the script or the module with its arguments; else a program that needs no Python before it */
+    struct step_env *env; /* of the node's worker, to be added to */
     struct wire_run *run;
 };
 struct launcher {
     enum spec_launcher id;
-    const char *typed; /* how one would type it */
-    bool first_only;   /* one process for all nodes, on the first */
+    const char *typed;     /* how one would type it */
+    bool once_per_machine; /* nodes of one machine have one, on the first */
     /* Adds the words before the program (launcher_args too), and what the environment needs. */
     int (*build)(const struct launcher_job *job, struct words *argv, struct error *err);
 };
 extern const struct launcher launcher_torchrun, launcher_accelerate, launcher_deepspeed, launcher_mpirun;
-extern const char rhrun_step_torchrun[], rhrun_step_accelerate[];
+extern const char rhrun_step_torchrun[], rhrun_step_accelerate[], rhrun_step_mpirun[], rhrun_step_mpi_worker[];
 
 /* ---- for kind_launch.c: nothing to do where rhrun itself is the launcher ---- */
-bool step_launcher_first_only(const struct spec *spec);
+/* The nodes where something is started for workers. */
+void step_launcher_on_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s);
 /* What stands before the program, as one would type it; a module's "-m" too. */
 int step_launcher_describe(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err);
 int step_launcher_inputs(struct plan_builder *b, struct plan_step *s, const struct spec *spec, struct error *err);
@@ -42,6 +44,10 @@ int step_launcher_inputs(struct plan_builder *b, struct plan_step *s, const stru
 int step_launcher_build(const struct launcher_job *job, struct wire_worker *ret, struct error *err);
 
 /* ---- for the launchers ---- */
+/* A command, shell text or a function: words that are started as they are. */
+bool launcher_is_program(const struct launcher_job *job);
+/* torch's and deepspeed's flag for what the program is: none for a script. */
+void launcher_kind(const struct launcher_job *job, struct words *argv);
 /* launcher_args, expanded for the node. */
 int launcher_args(const struct launcher_job *job, struct words *argv, struct error *err);
 /* A flag's value, expanded for the node; *ret NULL when it is not given. */

@@ -81,10 +81,7 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
         return -1;
     for (uint32_t i = 0; i < args.list.count; i++)
         words_add(argv, args.list.items[i]);
-    if (job->entry == ENTRY_MODULE)
-        words_add(argv, "--module");
-    else if (job->entry == ENTRY_COMMAND)
-        words_add(argv, "--no_python");
+    launcher_kind(job, argv);
     if (d->nproc.kind == NPROC_CPU && !step_env_has(job->env, "ACCELERATE_USE_CPU"))
         step_env_set(job->env, "ACCELERATE_USE_CPU", "true");
     step_env_set(job->env, "PET_RDZV_ID", launcher_round(job));

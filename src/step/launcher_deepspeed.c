@@ -61,10 +61,9 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     words_printf(argv, "--master_port=%u", job->bind->master_port);
     if (launcher_args(job, argv, err) < 0)
         return -1;
-    if (job->entry == ENTRY_MODULE)
-        words_add(argv, "--module");
-    else if (job->entry == ENTRY_COMMAND)
-        words_add(argv, "--no_python");
+    launcher_kind(job, argv);
+    if (job->entry == ENTRY_RUN || job->entry == ENTRY_FUNCTION) /* it would come before their own words */
+        words_add(argv, "--no_local_rank");
     return 0;
 }
 

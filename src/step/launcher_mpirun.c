@@ -1,63 +1,105 @@
 /*
- * mpirun (Open MPI's): one on the first node, which reaches the others by its own ssh. It takes no environment along but
- * what -x names, so all that the job sets is named, secrets too: by name, never with their value.
+ * mpirun (Open MPI's). On one machine it is started as it is. Over several nodes it runs on the first, and rhrun's own
+ * program (mpirun.py) on all of them is what mpirun has instead of ssh to the others: no key, no host name, no port of
+ * sshd is needed between the nodes, and the others' environment is theirs. Each worker gets torchrun's names for its rank.
  */
 #include "launcher.h"
 
 #include <string.h>
 
-static void export_names(const struct wire_strings *list, struct words *argv)
+/* Does one machine have all workers? */
+static bool is_alone(const struct launcher_job *job)
 {
-    for (uint32_t i = 0; i < list->count; i++) {
-        words_add(argv, "-x");
-        words_printf(argv, "%.*s", (int)strcspn(list->items[i], "="), list->items[i]);
-    }
+    return job->plan->spec->this_machine || job->plan->node_count == 1;
 }
 
-/* "a:2,b:4"; on this machine all workers are on one host. */
+/* "localhost:2,node-1:4": names that mpirun hands to its agent, never looked up. */
 static const char *hosts(const struct launcher_job *job)
 {
     struct buf list = {0};
-    if (job->plan->spec->this_machine)
+    if (is_alone(job))
         buf_printf(&list, "localhost:%u", job->plan->world_size);
-    for (uint32_t i = 0; i < job->plan->node_count && !job->plan->spec->this_machine; i++)
-        buf_printf(&list, "%s%s:%u", i ? "," : "", launcher_address(job, i), job->plan->nproc[i]);
+    for (uint32_t i = 0; i < job->plan->node_count && !is_alone(job); i++)
+        if (i == 0)
+            buf_printf(&list, "localhost:%u", job->plan->nproc[0]);
+        else
+            buf_printf(&list, ",node-%u:%u", i, job->plan->nproc[i]);
     const char *ret = arena_strdup(job->arena, list.data);
     buf_free(&list);
     return ret;
 }
 
-static int build(const struct launcher_job *job, struct words *argv, struct error *err)
+static int put_mpirun(const struct launcher_job *job, struct words *argv, struct error *err)
 {
-    const char *folder = NULL;
-    if (job->plan->world_size == 0)
-        return error_set(err, ERROR_INTERNAL, "the number of workers is not known");
-    for (uint32_t i = 0; i < job->plan->node_count && job->bind->nodes && !job->plan->spec->this_machine; i++) {
-        const struct wire_facts *facts = job->bind->nodes[i].facts;
-        if (!facts || !facts->work_dir)
-            continue;
-        if (folder && !str_eq(folder, facts->work_dir))
-            return error_set(err, ERROR_SPEC,
-                             "mpirun starts all workers in one folder, but it is %s on node \"%s\" and %s "
-                             "on the first",
-                             facts->work_dir, job->plan->spec->hosts[i].name, folder);
-        folder = facts->work_dir;
-    }
-    step_env_set(job->env, "MASTER_ADDR", job->bind->master_address);
-    step_env_set(job->env, "MASTER_PORT", arena_printf(job->arena, "%u", job->bind->master_port));
     words_add(argv, "mpirun");
     words_add(argv, "-np");
     words_printf(argv, "%u", job->plan->world_size);
     words_add(argv, "--host");
     words_add(argv, hosts(job));
-    words_add(argv, "-x");
-    words_add(argv, "PATH");
-    export_names(&job->env->list, argv);
-    export_names(&job->run->env_default, argv);
-    export_names(&job->run->secrets, argv);
-    if (launcher_args(job, argv, err) < 0)
+    return launcher_args(job, argv, err);
+}
+
+/* What only the job's nodes know, another one in each generation. Among the secrets: it is in no log. */
+static void set_token(const struct launcher_job *job)
+{
+    char hex[65];
+    struct wire_strings *secrets = &job->run->secrets;
+    const char *text = arena_printf(job->arena, "mpirun %s %s", job->bind->owner, launcher_round(job));
+    digest_sha256_hex(text, strlen(text), hex);
+    char **items = arena_array(job->arena, secrets->count + 1, sizeof *items);
+    if (secrets->count)
+        memcpy(items, secrets->items, secrets->count * sizeof *items);
+    items[secrets->count++] = arena_printf(job->arena, "RHRUN_MPI_TOKEN=%s", hex);
+    secrets->items = items;
+}
+
+static int put_over_nodes(const struct launcher_job *job, struct words *argv, struct error *err)
+{
+    struct words mpirun = {.arena = job->arena};
+    if (!job->bind->owner)
+        return error_set(err, ERROR_INTERNAL, "the job's owner is not known");
+    if (job->bind->node == 0 && put_mpirun(job, &mpirun, err) < 0)
         return -1;
-    if (job->entry != ENTRY_COMMAND) {
+    set_token(job);
+    words_add(argv, job->python);
+    words_add(argv, "-c");
+    words_add(argv, rhrun_step_mpirun);
+    words_printf(argv, "%u", job->plan->node_count);
+    words_add(argv, job->bind->master_address);
+    words_printf(argv, "%u", job->bind->master_port);
+    words_add(argv, rhrun_step_mpi_worker);
+    words_printf(argv, "%u", mpirun.list.count);
+    for (uint32_t i = 0; i < mpirun.list.count; i++)
+        words_add(argv, mpirun.list.items[i]);
+    return 0;
+}
+
+/* Whoever says that the node's user is root has said it: mpirun's question would only end the job. */
+static void allow_root(const struct launcher_job *job)
+{
+    static const char *const names[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"};
+    const struct wire_facts *facts = job->bind->nodes ? job->bind->nodes[job->bind->node].facts : NULL;
+    for (size_t i = 0; i < ARRAY_LEN(names) && facts && facts->user && str_eq(facts->user, "root"); i++)
+        if (!step_env_has(job->env, names[i]))
+            step_env_set(job->env, names[i], "1");
+}
+
+static int build(const struct launcher_job *job, struct words *argv, struct error *err)
+{
+    if (job->plan->world_size == 0)
+        return error_set(err, ERROR_INTERNAL, "the number of workers is not known");
+    step_env_set(job->env, "MASTER_ADDR", job->bind->master_address);
+    step_env_set(job->env, "MASTER_PORT", arena_printf(job->arena, "%u", job->bind->master_port));
+    allow_root(job);
+    if ((is_alone(job) ? put_mpirun : put_over_nodes)(job, argv, err) < 0)
+        return -1;
+    if (is_alone(job)) {
+        words_add(argv, "/bin/sh");
+        words_add(argv, "-c");
+        words_add(argv, rhrun_step_mpi_worker);
+        words_add(argv, "rhrun");
+    }
+    if (!launcher_is_program(job)) {
         words_add(argv, job->python);
         words_add(argv, "-u");
     }
@@ -66,4 +108,5 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     return 0;
 }
 
-const struct launcher launcher_mpirun = {.id = LAUNCHER_MPIRUN, .typed = "mpirun", .first_only = true, .build = build};
+const struct launcher launcher_mpirun = {
+    .id = LAUNCHER_MPIRUN, .typed = "mpirun", .once_per_machine = true, .build = build};

@@ -131,10 +131,7 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     words_printf(argv, "--max_restarts=%u", launcher_restarts(job));
     if (put_rendezvous(job, argv, err) < 0 || put_given(job, argv, err) < 0 || launcher_args(job, argv, err) < 0)
         return -1;
-    if (job->entry == ENTRY_MODULE)
-        words_add(argv, "--module");
-    else if (job->entry == ENTRY_COMMAND)
-        words_add(argv, "--no_python");
+    launcher_kind(job, argv);
     uint32_t seconds;
     if (timeout && parse_u32(timeout, &seconds) && seconds < 86400)
         job->run->grace_ms = STEP_GRACE_MS + seconds * 1000;

@@ -16,10 +16,14 @@ static const struct launcher *find(const struct spec *spec)
 
 /* ---- planning ---- */
 
-bool step_launcher_first_only(const struct spec *spec)
+void step_launcher_on_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s)
 {
+    static const uint32_t first = 0;
     const struct launcher *l = find(spec);
-    return l && l->first_only;
+    if (l && l->once_per_machine && spec->this_machine)
+        plan_on_nodes(b, s, &first, 1);
+    else
+        step_on_launch_nodes(b, spec, s);
 }
 
 int step_launcher_describe(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
@@ -88,6 +92,19 @@ void words_printf(struct words *w, const char *fmt, ...)
     CLEANUP(cleanup_free) char *word = xvasprintf(fmt, ap);
     va_end(ap);
     words_add(w, word);
+}
+
+bool launcher_is_program(const struct launcher_job *job)
+{
+    return job->entry != ENTRY_SCRIPT && job->entry != ENTRY_MODULE;
+}
+
+void launcher_kind(const struct launcher_job *job, struct words *argv)
+{
+    if (job->entry == ENTRY_MODULE)
+        words_add(argv, "--module");
+    else if (launcher_is_program(job))
+        words_add(argv, "--no_python");
 }
 
 int launcher_args(const struct launcher_job *job, struct words *argv, struct error *err)

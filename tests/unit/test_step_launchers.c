@@ -36,8 +36,18 @@ static int load(struct scene *s, const char *top, const char *rest, struct error
 }
 
 static struct wire_facts node_facts[2] = {
-    {.python = (char *)"/usr/bin/python3", .work_dir = (char *)"/w", .home = (char *)"/h", .base_dir = (char *)"/b"},
-    {.python = (char *)"/usr/bin/python3", .work_dir = (char *)"/w", .home = (char *)"/h", .base_dir = (char *)"/b"},
+    {.python = (char *)"/usr/bin/python3",
+     .work_dir = (char *)"/w",
+     .home = (char *)"/h",
+     .base_dir = (char *)"/b",
+     .shell = (char *)"/bin/bash",
+     .user = (char *)"root"},
+    {.python = (char *)"/usr/bin/python3",
+     .work_dir = (char *)"/w",
+     .home = (char *)"/h",
+     .base_dir = (char *)"/b",
+     .shell = (char *)"/bin/sh",
+     .user = (char *)"me"},
 };
 
 static int build(const struct scene *s, uint32_t node, struct wire_run *ret, struct error *err)
@@ -47,6 +57,7 @@ static int build(const struct scene *s, uint32_t node, struct wire_run *ret, str
                                    .node = node,
                                    .nodes = nodes,
                                    .run_id = "r1",
+                                   .owner = "o",
                                    .generation = 2,
                                    .master_address = "10.0.0.1",
                                    .master_port = 4711,
@@ -233,28 +244,113 @@ static void test_unequal(void **state)
     arena_destroy(s.arena);
 }
 
-static void test_mpirun(void **state)
+#define SHELL_TEXT                      \
+    "\n"                                \
+    "  run: |\n"                        \
+    "    echo \"$1\" ${{ params.p }}\n" \
+    "    exit\n"                        \
+    "  args: [\"a  b\"]"
+#define PARAM "params: {p: {default: \"it's; x\"}}\n"
+
+/* The words of the shell, its text, $0 and the arguments. */
+static void check_shell(const char *launcher, uint32_t node, uint32_t words)
 {
-    (void)state;
+    static const char *const bash[] = {"/bin/bash", "--norc", "-o", "pipefail", "-e", "-c"}, *const sh[] = {"/bin/sh",
+                                                                                                            "-e", "-c"};
     struct scene s;
     struct wire_run run = {0};
     struct error err = ERROR_INIT;
-    check(
-        "env: {A: '1 2'}\ndistributed: {launcher: mpirun, nproc_per_node: 2, launcher_args: [--oversubscribe]}\n"
-        "entrypoint: {module: m}",
-        0,
-        "mpirun -np 4 --host 10.0.0.1:2,10.0.0.2:2 -x PATH -x A -x RHRUN_RUN_ID -x RHRUN_NODE_RANK -x RHRUN_NODE_ADDRS "
-        "-x RHRUN_ROLE_DEFAULT_ADDRS -x MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED --oversubscribe "
-        "/usr/bin/python3 -u -m m");
-    assert_int_equal(load(&s, head, "distributed: {launcher: mpirun}\nentrypoint: {command: [p]}", &err), 0);
-    const struct plan_step *launch = &s.plan->steps[s.plan->step_count - 1];
+    CLEANUP(cleanup_free)
+    char *rest = xasprintf(PARAM "distributed: {launcher: %s}\nentrypoint:" SHELL_TEXT, launcher);
+    if (load(&s, head, rest, &err) < 0 || build(&s, node, &run, &err) < 0)
+        fail_msg("%s", err.text);
+    const struct wire_strings *argv = &run.workers[0].argv;
+    const char *const *shell = node ? sh : bash;
+    uint32_t n = node ? ARRAY_LEN(sh) : ARRAY_LEN(bash);
+    assert_int_equal(argv->count, words + n + 3);
+    for (uint32_t i = 0; i < n; i++)
+        assert_string_equal(argv->items[words + i], shell[i]);
+    assert_string_equal(argv->items[words + n], "echo \"$1\" 'it'\\''s; x'\nexit\n");
+    assert_string_equal(argv->items[words + n + 1], "rhrun");
+    assert_string_equal(argv->items[words + n + 2], "a  b");
+    assert_int_equal(run.workers[0].shell, 0);
+    arena_destroy(s.arena);
+}
+
+static void test_shell_text(void **state)
+{
+    (void)state;
+    check_shell("torchrun", 0, 12);
+    check_shell("torchrun", 1, 12);
+    check_shell("accelerate", 1, 12);
+    check_shell("deepspeed", 1, 9);
+    check_shell("mpirun", 0, 13);
+    check_shell("mpirun", 1, 8);
+}
+
+static void test_function(void **state)
+{
+    (void)state;
+    check("distributed: {launcher: torchrun}\nentrypoint: {function: 'm:f'}", 0,
+          RUN_MODULE
+          "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_backend=static --rdzv_id=r1-2 --node_rank=0 "
+          "--master_addr=10.0.0.1 --master_port=4711 --no_python /usr/bin/python3 -u -c <text>");
+    check("distributed: {launcher: deepspeed}\nentrypoint: {function: 'm:f'}", 1,
+          "/usr/bin/python3 -m deepspeed.launcher.launch --world_info=eyJub2RlLTAiOiBbMF0sICJub2RlLTEiOiBbMF19 "
+          "--node_rank=1 --master_addr=10.0.0.1 --master_port=4711 --no_python --no_local_rank /usr/bin/python3 -u -c "
+          "<text>");
+    struct scene s;
+    struct wire_run run = {0};
+    struct error err = ERROR_INIT;
+    const char *spec = "distributed: {launcher: mpirun}\nentrypoint: {function: 'm:f', args: [3]}";
+    if (load(&s, head, spec, &err) < 0 || build(&s, 1, &run, &err) < 0)
+        fail_msg("%s", err.text);
+    CLEANUP(cleanup_free)
+    char *want =
+        xasprintf("RHRUN_CALL={\"module\":\"m\",\"function\":\"f\",\"result\":\"/b/result/%s/r1-2\",\"rank\":\"RANK\","
+                  "\"args\":[3],\"kwargs\":{}}",
+                  s.spec->job_id ? s.spec->job_id : "x");
+    assert_true(has(&run.env, want));
+    assert_true(s.plan->steps[s.plan->step_count - 2].on[1]);
+    arena_destroy(s.arena);
+}
+
+static void test_mpirun(void **state)
+{
+    (void)state;
+    struct scene s, again;
+    struct wire_run run = {0}, other = {0};
+    struct error err = ERROR_INIT;
+    const char *spec = "distributed: {launcher: mpirun, nproc_per_node: 2, launcher_args: [--report-bindings]}\n"
+                       "entrypoint: {module: m}";
+    check(spec, 0,
+          "/usr/bin/python3 -c <text> 2 10.0.0.1 4711 <text> 6 mpirun -np 4 --host localhost:2,node-1:2 "
+          "--report-bindings /usr/bin/python3 -u -m m");
+    check(spec, 1, "/usr/bin/python3 -c <text> 2 10.0.0.1 4711 <text> 0 /usr/bin/python3 -u -m m");
+    assert_int_equal(load(&s, head, spec, &err), 0);
+    assert_int_equal(build(&s, 0, &run, &err), 0);
+    assert_int_equal(build(&s, 1, &other, &err), 0);
+    assert_true(has(&run.env, "OMPI_ALLOW_RUN_AS_ROOT=1"));
+    assert_false(has(&other.env, "OMPI_ALLOW_RUN_AS_ROOT=1"));
+    assert_true(has(&other.env, "RHRUN_NODE_RANK=1"));
+    assert_int_equal(run.secrets.count, 1); /* one token for all nodes, and no word of a command line */
+    assert_string_equal(run.secrets.items[0], other.secrets.items[0]);
+    assert_int_equal(strlen(run.secrets.items[0]), strlen("RHRUN_MPI_TOKEN=") + 64);
+    for (size_t i = 0; i < s.plan->step_count; i++)
+        if (s.plan->steps[i].kind->phase == PHASE_LAUNCH)
+            assert_true(s.plan->steps[i].on[0] && s.plan->steps[i].on[1]);
+    const char *one = "name: x\n";
+    if (load(&again, one, "distributed: {launcher: mpirun, nnodes: 2, nproc_per_node: 2}\nentrypoint: {command: [p]}",
+             &err) < 0 ||
+        build(&again, 0, &run, &err) < 0)
+        fail_msg("%s", err.text);
+    CLEANUP(cleanup_free) char *words = words_of(&run);
+    assert_string_equal(words, "mpirun -np 4 --host localhost:4 /bin/sh -c <text> rhrun p");
+    const struct plan_step *launch = &again.plan->steps[again.plan->step_count - 1];
     assert_string_equal(launch->command, "mpirun p");
     assert_true(launch->on[0]);
     assert_false(launch->on[1]);
-    node_facts[1].work_dir = (char *)"/elsewhere";
-    assert_int_equal(build(&s, 0, &run, &err), -1);
-    assert_non_null(strstr(err.text, "one folder"));
-    node_facts[1].work_dir = (char *)"/w";
+    arena_destroy(again.arena);
     arena_destroy(s.arena);
 }
 
@@ -293,7 +389,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_static),      cmocka_unit_test(test_c10d),       cmocka_unit_test(test_every_flag),
         cmocka_unit_test(test_environment), cmocka_unit_test(test_accelerate), cmocka_unit_test(test_deepspeed),
-        cmocka_unit_test(test_unequal),     cmocka_unit_test(test_mpirun),     cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_unequal),     cmocka_unit_test(test_mpirun),     cmocka_unit_test(test_function),
+        cmocka_unit_test(test_shell_text),  cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

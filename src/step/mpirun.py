@@ -1,0 +1,246 @@
+"""mpirun over several nodes, without ssh between them: `PYTHON -c TEXT COUNT ADDRESS PORT WORKER N MPIRUN-WORD... PROGRAM-WORD...`.
+
+It runs on each of COUNT nodes; RHRUN_NODE_RANK says on which, RHRUN_MPI_TOKEN is a secret that they share. The others come to
+ADDRESS:PORT of node 0 and say at which port they wait. Node 0 then starts the N words of mpirun, for which the others are
+called node-1, node-2, ... Where mpirun would start `ssh node-1 COMMAND`, it starts this text as `agent.py node-1 COMMAND`, which
+has the waiting node run it. So Open MPI's daemons have the job's environment, and are the job's to stop. What a worker starts,
+shell text that ends with WORKER, is in a file of each node, since its folder and its Python may have another path there. The port is free again before the
+workers start.
+
+Each side of a connection sends a random line; each message then carries an HMAC over both lines, its number and itself.
+"""
+import hashlib
+import hmac
+import json
+import os
+import pwd
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+PATIENCE = 300  # seconds until all nodes have come
+ANSWER = 20
+LINE_MAX = 4 << 20
+
+
+def fail(text):
+    print("rhrun: " + text, file=sys.stderr)
+    sys.exit(1)
+
+
+class Channel:
+    def __init__(self, sock, token, asks):
+        self.sock, self.side, self.sent, self.heard = sock, "a" if asks else "b", 0, 0
+        sock.settimeout(ANSWER)
+        self.file = sock.makefile("rb")
+        own = os.urandom(16).hex()
+        sock.sendall((own + "\n").encode())
+        other = self.file.readline(64).decode().strip()
+        if len(other) != 32:
+            raise OSError("it speaks another language")
+        self.key = hmac.new(token.encode(), (own + other if asks else other + own).encode(), hashlib.sha256).digest()
+
+    def mac(self, side, number, text):
+        return hmac.new(self.key, ("%s %d %s" % (side, number, text)).encode(), hashlib.sha256).hexdigest()
+
+    def say(self, value):
+        text = json.dumps(value)
+        self.sock.sendall(("%s %s\n" % (self.mac(self.side, self.sent, text), text)).encode())
+        self.sent += 1
+
+    def hear(self):  # None: it hung up
+        line = self.file.readline(LINE_MAX).decode()
+        if not line.endswith("\n"):
+            return None
+        mac, _, text = line[:-1].partition(" ")
+        if not hmac.compare_digest(mac, self.mac("a" if self.side == "b" else "b", self.heard, text)):
+            raise OSError("it does not know the job's token")
+        self.heard += 1
+        return json.loads(text)
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+
+def connect(address, port, token):
+    return Channel(socket.create_connection((address, port), ANSWER), token, True)
+
+
+def listen(address, port, like):
+    sock = socket.socket(socket.AF_INET6 if ":" in like else socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((address, port))
+    sock.listen(socket.SOMAXCONN)
+    return sock
+
+
+def address_of(sock):
+    return sock.getpeername()[0]
+
+
+def folder():
+    made = tempfile.mkdtemp(prefix="rhrun-mpi-")
+    if any(c in made for c in " :,"):  # mpirun's agent is a list of words
+        os.rmdir(made)
+        made = tempfile.mkdtemp(prefix="rhrun-mpi-", dir="/tmp")
+    return made
+
+
+def write(path, text):
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
+        f.write(text)
+
+
+def login_shell():  # for which mpirun writes its commands
+    try:
+        shell = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        shell = ""
+    return "/bin/sh" if os.path.basename(shell) in ("", "nologin", "false") else shell
+
+
+# ---- node 0 ----
+
+def gather(sock, count, token):
+    """Where the others wait: rank -> (address, port)."""
+    places, end = {}, time.monotonic() + PATIENCE
+    while len(places) < count - 1:
+        sock.settimeout(max(0.0, end - time.monotonic()))
+        try:
+            client = sock.accept()[0]
+        except (socket.timeout, BlockingIOError):
+            rest = [str(i) for i in range(1, count) if i not in places]
+            fail("after %d s mpirun still has to wait for node %s" % (PATIENCE, ", ".join(rest)))
+        try:
+            channel = Channel(client, token, False)
+            rank, port = channel.hear()
+            places[rank] = address_of(client), port
+            channel.say("here")
+            channel.hear()  # the other side ends it first: the port has no connections in TIME_WAIT then
+            channel.close()
+        except (OSError, ValueError, TypeError) as e:
+            print("rhrun: a stranger at the port of mpirun's nodes: %s" % e, file=sys.stderr)
+            client.close()
+    sock.close()
+    return places
+
+
+def start_mpirun(made, words, places, token):
+    text = open("/proc/self/cmdline").read().split("\0")
+    write(made + "/agent.py", text[text.index("-c") + 1])
+    write(made + "/nodes", json.dumps({"token": token, "places": {"node-%d" % rank: at for rank, at in places.items()}}))
+    os.symlink(sys.executable, made + "/python")
+    agent = "%s/python -IS %s/agent.py" % (made, made)
+    for prefix, name in ("OMPI_MCA_", "rsh"), ("PRTE_MCA_", "ssh"):
+        os.environ[prefix + "plm"] = name
+        os.environ["%splm_%s_agent" % (prefix, name)] = agent
+        os.environ["%splm_%s_no_tree_spawn" % (prefix, name)] = "1"
+    try:
+        return subprocess.Popen(words)
+    except FileNotFoundError:
+        fail("%s is not on this node's PATH: install Open MPI on all nodes, or activate: module load ..." % words[0])
+
+
+def lead(made, count, address, port, words, token):
+    places = gather(listen("", port, address), count, token)
+    lives = [connect(host, at, token) for host, at in places.values()]  # as long as mpirun lives
+    for channel in lives:
+        channel.say("live")
+    status = start_mpirun(made, words, places, token).wait()
+    return status if status >= 0 else 128 - status
+
+
+# ---- the others ----
+
+def serve(made, channel, done):
+    """A command that mpirun sends, or the connection whose end is mpirun's."""
+    try:
+        command = channel.hear()
+        if command == "live":
+            channel.sock.settimeout(None)
+            channel.hear()
+            done.set()
+        elif command:
+            channel.sock.settimeout(None)
+            status = subprocess.Popen([login_shell(), "-c", command], stdin=subprocess.DEVNULL).wait()
+            if status == 127:
+                print("rhrun: Open MPI is to be on PATH on every node", file=sys.stderr)
+            channel.say(status if status >= 0 else 128 - status)
+        channel.close()
+    except (OSError, ValueError) as e:
+        print("rhrun: from mpirun's node: %s" % e, file=sys.stderr)
+
+
+def accept(made, sock, token, done):
+    while True:
+        client = sock.accept()[0]
+        try:
+            channel = Channel(client, token, False)
+        except (OSError, ValueError):
+            client.close()
+            continue
+        threading.Thread(target=serve, args=(made, channel, done), daemon=True).start()
+
+
+def follow(made, rank, address, port, token):
+    sock, done, end = listen("", 0, address), threading.Event(), time.monotonic() + PATIENCE
+    threading.Thread(target=accept, args=(made, sock, token, done), daemon=True).start()
+    while True:
+        try:
+            channel = connect(address, port, token)
+            channel.say([rank, sock.getsockname()[1]])
+            if channel.hear() == "here":
+                break
+        except (OSError, ValueError) as e:
+            if time.monotonic() > end:
+                fail("cannot reach mpirun's node at %s:%d: %s" % (address, port, e))
+        time.sleep(0.1)
+    channel.close()
+    done.wait()
+    return 0
+
+
+# ---- all ----
+
+def main():
+    count, address, port, worker, n = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+    words, program = sys.argv[6:6 + n], sys.argv[6 + n:]
+    rank, token = int(os.environ["RHRUN_NODE_RANK"]), os.environ.pop("RHRUN_MPI_TOKEN")
+    made = folder()
+    for number in signal.SIGTERM, signal.SIGINT, signal.SIGHUP:  # node 0: mpirun gets it too, and ends
+        signal.signal(number, (lambda *_: None) if rank == 0 else (lambda *_: sys.exit(143)))
+    try:
+        here, program = shlex.quote(os.getcwd()), " ".join(map(shlex.quote, program))
+        write(made + "/worker", "cd %s || exit\nset -- %s\n%s" % (here, program, worker))
+        os.environ["RHRUN_MPI_WORKER"] = made + "/worker"
+        if rank:
+            return follow(made, rank, address, port, token)
+        return lead(made, count, address, port, words + ["/bin/sh", "-c", '. "$RHRUN_MPI_WORKER"'], token)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def agent():
+    """In place of ssh: `agent.py node-1 COMMAND`."""
+    with open(os.path.dirname(os.path.abspath(sys.argv[0])) + "/nodes") as f:
+        known = json.load(f)
+    words = sys.argv[1:]
+    while words and words[0] not in known["places"]:
+        words.pop(0)
+    if not words:
+        fail("mpirun speaks of a node that is none of the job's: %s" % " ".join(sys.argv[1:2]))
+    channel = connect(*known["places"][words[0]], token=known["token"])
+    channel.say(" ".join(words[1:]))
+    channel.sock.settimeout(None)
+    status = channel.hear()
+    return 1 if status is None else status
+
+
+sys.exit(main() if sys.argv[0] == "-c" else agent())
