@@ -208,7 +208,8 @@ struct state_happening {
 };
 struct state_decision {
     uint32_t rule;          /* index; UINT32_MAX: none matched */
-    enum spec_action action; /* without a rule: of an end, RESTART while max_restarts allows, else FAIL; a line: IGNORE */
+    enum spec_action action; /* without a rule: of an end, RESTART while max_restarts allows, else FAIL; of a node, FAIL; a line:
+                                IGNORE */
     bool own;               /* it takes from the rule's own budget */
     uint32_t used, left;    /* times the rule counted, with this one, and what is left of its budget; or EVENT_UNBOUNDED */
     uint64_t backoff_ms;

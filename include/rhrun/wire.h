@@ -25,7 +25,7 @@
 
 #include "rhrun/base.h"
 
-#define WIRE_VERSION 3u
+#define WIRE_VERSION 4u
 #define WIRE_MAGIC "\nRHRUN-AGENT-1\n"
 enum {
     WIRE_HEADER_SIZE = 8,
@@ -159,7 +159,7 @@ enum wire_run_flag {
     WIRE_RUN_ERROR_FILES = 1, /* each worker gets TORCHELASTIC_ERROR_FILE: LOG_DIR/RANK/error.json, or a file beside its
                                  status. What the first failed one wrote there is noted, and the end of its tail */
     WIRE_RUN_CPU_BLOCKS = 2,  /* each worker is bound to an equal part of the node's CPUs, where there are enough */
-    WIRE_RUN_ENDS = 4,        /* a worker that fails by itself is told at once, by an END in the spool */
+    WIRE_RUN_ENDS = 4,        /* a worker that fails by itself is told at once, by an END in the spool; so is a preemption */
 };
 #define WIRE_ERROR_NOTE "error file: " /* what begins that note, behind "rhrun: " */
 
@@ -286,6 +286,9 @@ enum wire_cause {
     WIRE_CAUSE_EXEC = 3,    /* value = errno: the program could not be started */
     WIRE_CAUSE_CREATES = 4, /* it succeeded but `creates` does not exist */
     WIRE_CAUSE_SETUP = 5,   /* value = errno: its directory, environment or spool could not be prepared */
+    WIRE_CAUSE_PREEMPTED = 6, /* value = signal number: whoever owns the machine told the supervisor to end, not rhrun.
+                                 Of no worker: the rank is WIRE_NO_RANK */
+    WIRE_CAUSE_LAST = WIRE_CAUSE_PREEMPTED,
 };
 
 struct wire_worker_end {
@@ -306,7 +309,7 @@ struct wire_record {
     uint64_t spool_bytes;   /* size of the spool so far */
     uint64_t kept_from;     /* smaller offsets were acknowledged and freed */
     uint64_t dropped_bytes; /* output beyond log_limit */
-    /* the first worker that failed (by end_mono_ns), or cause NONE */
+    /* the first worker that failed (by end_mono_ns), or that the node is preempted, or cause NONE */
     uint8_t cause;
     int32_t value;
     uint32_t cause_rank;
@@ -377,7 +380,8 @@ enum wire_stream {
     WIRE_STREAM_OUT = 1,
     WIRE_STREAM_ERR = 2,
     WIRE_STREAM_NOTE = 3, /* rhrun's own marker */
-    WIRE_STREAM_END = 4,  /* the worker of this rank has failed: WIRE_END_SIZE bytes. What it wrote itself stands before it */
+    WIRE_STREAM_END = 4,  /* the worker of this rank has failed: WIRE_END_SIZE bytes. What it wrote itself stands before
+                             it. Of WIRE_NO_RANK with WIRE_CAUSE_PREEMPTED: the node is, and stops its workers */
 };
 enum { WIRE_SPOOL_HEADER = 20, WIRE_SPOOL_DATA_MAX = 64 << 10 };
 /* u32 length, u32 rank, u8 stream, u8[3] zero, u64 wall_ms; then length bytes. */

@@ -183,7 +183,7 @@ static struct status *status_load(int dir_fd, struct error *err)
              !memchr(st->slot, 0, sizeof st->slot) || !memchr(st->tail, 0, sizeof st->tail) ||
              !memchr(st->leftover, 0, sizeof st->leftover))
         fault = "unterminated text";
-    else if (!wire_id_valid(st->attempt) || st->cause > WIRE_CAUSE_SETUP)
+    else if (!wire_id_valid(st->attempt) || st->cause > WIRE_CAUSE_LAST)
         fault = "invalid value";
     if (!fault)
         return st;

@@ -28,6 +28,7 @@ enum {
     PACE_AFTER = 32,       /* so many turns in a row without a large read ... */
     PACE_BYTES = 16 << 10, /* (a pipe holds 64 KiB: a fast writer must not wait) */
     PACE_MS = 2,           /* ... and output is collected this long before the next */
+    WORD_MS = 100,         /* whoever ends a machine tells every process: our word may come so long after a worker's */
 };
 
 /* ---- streams ---- */
@@ -172,13 +173,29 @@ static void stop(struct super *su, uint64_t grace_ms)
 
 /* ---- ends of workers ---- */
 
+static void put_end(struct super *su, const struct wire_worker_end *end)
+{
+    uint8_t data[WIRE_END_SIZE];
+    wire_spool_end_put(data, end);
+    if (su->s->run->flags & WIRE_RUN_ENDS)
+        sink_put(&su->sink, end->rank, WIRE_STREAM_END, data, sizeof data);
+    sink_flush(&su->sink);
+}
+
+static void set_failed(struct super *su, struct worker *w, const struct wire_worker_end *end, bool spared)
+{
+    su->failed = w;
+    su->spared = spared;
+    su->status->value = end->value;
+    su->status->cause_rank = end->rank;
+    su->status->cause_mono_ns = end->end_mono_ns;
+    su->status->cause = end->cause;
+}
+
 /* Puts the end of a worker into the spool, behind what it wrote itself. True: the others go on. */
-static bool tell_end(struct super *su, struct worker *w)
+static bool tell_end(struct super *su, struct worker *w, const struct wire_worker_end *end)
 {
     const struct wire_run *run = su->s->run;
-    const struct status_worker *st = w->status;
-    struct wire_worker_end end = {st->rank, st->cause, st->value, st->end_mono_ns};
-    uint8_t data[WIRE_END_SIZE];
     char text[24];
     if (!(run->flags & WIRE_RUN_ENDS))
         return false;
@@ -186,12 +203,10 @@ static bool tell_end(struct super *su, struct worker *w)
         for (int reads = 0; w->streams[i].fd >= 0 && reads < 4 && stream_read(su, w, &w->streams[i]) > 0;)
             reads++;
     uint64_t dropped = su->status->dropped_bytes;
-    wire_spool_end_put(data, &end);
-    sink_put(&su->sink, st->rank, WIRE_STREAM_END, data, sizeof data);
-    sink_flush(&su->sink);
-    if (su->status->dropped_bytes != dropped || st->cause > WIRE_CAUSE_SIGNAL)
+    put_end(su, end);
+    if (su->status->dropped_bytes != dropped || end->cause > WIRE_CAUSE_SIGNAL)
         return false;
-    snprintf(text, sizeof text, "%s %d", st->cause == WIRE_CAUSE_EXIT ? "exit" : "signal", st->value);
+    snprintf(text, sizeof text, "%s %d", end->cause == WIRE_CAUSE_EXIT ? "exit" : "signal", end->value);
     for (uint32_t i = 0; i < run->spared.count; i++)
         if (str_eq(run->spared.items[i], text) || str_eq(run->spared.items[i], "any"))
             return true;
@@ -211,16 +226,11 @@ void loop_worker_end(struct super *su, struct worker *w, enum wire_cause cause, 
     st->ended = 1;
     if (cause == WIRE_CAUSE_NONE)
         return;
+    const struct wire_worker_end end = {st->rank, st->cause, st->value, st->end_mono_ns};
     bool running = su->phase == PHASE_RUNNING;
-    bool spared = running && tell_end(su, w);
-    if (!su->failed || (su->spared && running)) {
-        su->failed = w;
-        su->spared = spared;
-        su->status->value = value;
-        su->status->cause_rank = st->rank;
-        su->status->cause_mono_ns = st->end_mono_ns;
-        su->status->cause = (uint8_t)cause;
-    }
+    bool spared = running && tell_end(su, w, &end);
+    if (!su->failed || (su->spared && running))
+        set_failed(su, w, &end, spared);
     if (running && !spared)
         stop(su, su->s->run->grace_ms);
 }
@@ -234,9 +244,50 @@ static void faults_read(struct super *su)
             su->workers[f.index].fault = f;
 }
 
+static void reap(struct super *su);
+
+/* To end: asked for by rhrun, which queues its signals, or told by whoever owns the machine. */
+static void told(struct super *su, int signo, int code, int value)
+{
+    uint64_t grace = signo == SIGQUIT ? 0 : su->s->run->grace_ms;
+    bool asked = code == SI_QUEUE;
+    if (asked)
+        reap(su); /* what ended before the request ended by itself */
+    if (asked && signo != SIGQUIT && value >= 0)
+        grace = (uint64_t)value;
+    if (su->phase == PHASE_RUNNING && su->running && asked) {
+        su->status->stop_requested = 1;
+    } else if (su->phase == PHASE_RUNNING && su->running) {
+        const struct wire_worker_end end = {WIRE_NO_RANK, WIRE_CAUSE_PREEMPTED, signo, mono_ns()};
+        loop_note(su, su->workers, "told to end by signal %d, not by rhrun", signo);
+        put_end(su, &end);
+        set_failed(su, su->workers, &end, false);
+    }
+    stop(su, grace);
+}
+
+/* A worker has failed: because the machine is to end? Then that is told before. */
+static void hear(struct super *su, bool by_term)
+{
+    const struct timespec wait = {0, by_term ? WORD_MS * (long)MS : 0};
+    siginfo_t info;
+    sigset_t words;
+    sigemptyset(&words);
+    sigaddset(&words, SIGTERM);
+    sigaddset(&words, SIGPWR);
+    if (su->phase != PHASE_RUNNING || sigtimedwait(&words, &info, &wait) < 0)
+        return;
+    if (info.si_code == SI_QUEUE)
+        sigqueue(getpid(), info.si_signo, info.si_value); /* for later: it failed before */
+    else
+        told(su, info.si_signo, info.si_code, 0);
+}
+
 static void worker_reaped(struct super *su, struct worker *w, int status)
 {
     faults_read(su);
+    if (status) /* by TERM, or as shells tell that */
+        hear(su, WIFSIGNALED(status) ? WTERMSIG(status) == SIGTERM : WEXITSTATUS(status) == 128 + SIGTERM);
     if (w->fault.cause) {
         const char *program = su->s->run->workers[w->fault.index].shell
                                   ? su->s->shell
@@ -274,15 +325,8 @@ static void signals_read(struct super *su)
 {
     struct signalfd_siginfo info;
     while (read(su->signal_fd, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo == SIGCHLD)
-            continue; /* every turn reaps */
-        reap(su);     /* what ended before the request ended by itself */
-        if (su->phase == PHASE_RUNNING && su->running)
-            su->status->stop_requested = 1;
-        uint64_t grace = su->s->run->grace_ms;
-        if (info.ssi_code == SI_QUEUE && info.ssi_int >= 0)
-            grace = (uint64_t)info.ssi_int;
-        stop(su, info.ssi_signo == SIGQUIT ? 0 : grace);
+        if (info.ssi_signo != SIGCHLD) /* of those every turn reaps */
+            told(su, (int)info.ssi_signo, info.ssi_code, info.ssi_int);
     }
 }
 

@@ -82,6 +82,7 @@ static int prepare(struct super *su, uint64_t limit)
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
     sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGPWR);
     sigaddset(&signals, SIGQUIT);
     su->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     su->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

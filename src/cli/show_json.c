@@ -58,7 +58,8 @@ void cli_json_result(struct buf *b, const char *run, const char *status, int exi
                                          [WIRE_CAUSE_SIGNAL] = "signal",
                                          [WIRE_CAUSE_EXEC] = "exec",
                                          [WIRE_CAUSE_CREATES] = "creates",
-                                         [WIRE_CAUSE_SETUP] = "setup"};
+                                         [WIRE_CAUSE_SETUP] = "setup",
+                                         [WIRE_CAUSE_PREEMPTED] = "preempted"};
     begin(b, "result", wall_ms(), run);
     put_string(b, "status", status);
     buf_printf(b, ",\"exit_status\":%d", exit_status);

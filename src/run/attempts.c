@@ -284,8 +284,10 @@ static void note_cause(struct run *r, const struct plan_step *step, uint32_t nod
     uint64_t when =
         (uint64_t)((int64_t)(record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns) +
                    r->lanes[node].clock_ns);
-    if (res->has_cause && when > r->cause_ns) /* the same one: its record knows more than its END */
-        return;
+    if (record->cause == WIRE_CAUSE_PREEMPTED && !record->same_boot)
+        when = 0; /* the clock is another now; whatever failed elsewhere did so for lack of it */
+    if (res->has_cause && when > r->cause_ns && !(elastic_wanted(r) && launch_preempted(r)))
+        return; /* the same one: its record knows more than its END. Of MIN:MAX nodes one may leave without harm */
     r->cause_ns = when;
     r->cause_outcome = record_outcome(record);
     r->cause_node_index = node;
@@ -308,6 +310,7 @@ void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, c
                                        .value = end->value,
                                        .cause_rank = end->rank,
                                        .cause_mono_ns = end->end_mono_ns,
+                                       .same_boot = 1,
                                        .tail = (char *)(uintptr_t) ""};
     note_cause(r, step, node, &record);
 }
@@ -388,6 +391,8 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         note_cause(r, step, node, record);
     append_finished(r, step, node, &e);
     after_end(r, step, node, &e);
+    if (record->cause == WIRE_CAUSE_PREEMPTED)
+        rules_preempted(r, step);
 }
 
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why)
@@ -511,7 +516,8 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
     }
     if (e->cause == WIRE_CAUSE_CREATES && step->creates)
         snprintf(what, sizeof what, "it ended well, but \"%.60s\" does not exist", step->creates);
-    error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": %s", name, step->name, what);
+    error_set(&err, e->cause == WIRE_CAUSE_PREEMPTED ? ERROR_INFRA : ERROR_JOB, "node \"%s\": step \"%s\": %s", name,
+              step->name, what);
     error_hint(&err, "its output: rhrun logs %s --step %s", r->id, step->name);
     if (!elastic_spare(r, node, &err))
         run_fail(r, RUN_FAILED, &err);

@@ -164,6 +164,7 @@ void run_check_end(struct run *r);
 void run_changed(struct run *r);
 void run_leave_open(struct run *r, const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
 void run_close(struct run *r, enum run_status status, int exit_status);
+int run_exit_status(const struct run *r); /* by fail_status and the error */
 void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
 void run_lane_listed(struct run *r, struct lane *lane);
 void run_node_failed(struct run *r, uint32_t node, const struct error *err);
@@ -287,7 +288,7 @@ char *launch_cause(const struct run *r);    /* the first cause in words; heap */
 const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret, size_t size); /* "rank 3", "server[1] (rank 3)" */
 void run_on_pause(void *arg);
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
-void launch_failure_text(struct run *r);    /* result.error from the first cause */
+bool launch_preempted(const struct run *r); /* the first cause is that a node was told to end, not by rhrun */
 void launch_ask_port(struct run *r);        /* another one: this one is taken */
 void launch_go_on(struct run *r);           /* nothing keeps the launch back */
 /* elastic.c */

@@ -325,6 +325,8 @@ void lane_reconcile(struct lane *lane)
         const struct wire_record *rec = lane_record(lane, t->attempt);
         if (rec && rec->same_boot)
             attach_task(lane, step);
+        else if (rec && rec->state == WIRE_STATE_ENDED && rec->cause == WIRE_CAUSE_PREEMPTED && !step->kind->cached)
+            task_finish(r, step, lane->index, rec, false); /* its machine went down in order: that says why */
         else if (rec) /* it ended, or died with the power: either way not all of it may be on the disk */
             task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted meanwhile");
         else

@@ -271,6 +271,8 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
         snprintf(ret, size, "it ended well, but what it `creates` does not exist");
     else if (cause == WIRE_CAUSE_SETUP)
         snprintf(ret, size, "its directory or environment could not be prepared: %s", strerror(value));
+    else if (cause == WIRE_CAUSE_PREEMPTED)
+        snprintf(ret, size, "preempted: told to end by signal %d (%s), not by rhrun", value, strsignal(value));
     else if (outcome == OUTCOME_STOPPED)
         snprintf(ret, size, "stopped");
     else
@@ -315,9 +317,16 @@ static void cause_words(const struct run *r, char *ret, size_t size)
         snprintf(ret + len, size - len, ": %.*s", (int)strcspn(line + strlen(note), "\n"), line + strlen(note));
 }
 
-void launch_failure_text(struct run *r)
+bool launch_preempted(const struct run *r)
+{
+    return r->result.has_cause && r->cause_outcome == OUTCOME_FAILED && r->result.cause == WIRE_CAUSE_PREEMPTED;
+}
+
+/* result.error from the first cause. */
+static void failure_text(struct run *r)
 {
     struct run_result *res = &r->result;
+    const enum error_code code = launch_preempted(r) ? ERROR_INFRA : ERROR_JOB;
     char what[480], worker[80];
     if (!res->has_cause) {
         error_set(&res->error, ERROR_JOB, "the job failed");
@@ -328,16 +337,18 @@ void launch_failure_text(struct run *r)
     if (r->cause_outcome == OUTCOME_TIMED_OUT && timeout_ms)
         snprintf(what, sizeof what, "timed out after %.1f s", (double)timeout_ms / 1000);
     if (res->cause_has_rank)
-        error_set(&res->error, ERROR_JOB, "%s on node \"%s\": %s",
+        error_set(&res->error, code, "%s on node \"%s\": %s",
                   launch_worker_words(r, res->cause_rank, worker, sizeof worker), res->cause_node, what);
     else
-        error_set(&res->error, ERROR_JOB, "%s on node \"%s\": %s", res->cause_step, res->cause_node, what);
+        error_set(&res->error, code, "%s on node \"%s\": %s", res->cause_step, res->cause_node, what);
     if (rules_words(r))
-        error_set(&res->error, ERROR_JOB, "%s", rules_words(r));
+        error_set(&res->error, code, "%s", rules_words(r));
     if (r->restarts > 0)
         error_prefix(&res->error, "after %u restart%s", r->restarts, r->restarts == 1 ? "" : "s");
     const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
-    if (res->cause_has_rank)
+    if (launch_preempted(r))
+        error_hint(&res->error, "once the machine is there again, the same command starts the launch again");
+    else if (res->cause_has_rank)
         error_hint(&res->error, "its output: rhrun logs %s --rank %u", r->id, res->cause_rank);
     else if (launch && str_eq(res->cause_step, launch->name))
         error_hint(&res->error, "its output: rhrun logs %s", r->id);
@@ -345,12 +356,16 @@ void launch_failure_text(struct run *r)
         error_hint(&res->error, "its output: rhrun logs %s --step %s", r->id, res->cause_step);
 }
 
+static void job_failed(struct run *r)
+{
+    failure_text(r);
+    r->fail_status = RUN_FAILED;
+}
+
 static void finish_launch(struct run *r, bool good)
 {
-    if (!good) {
-        launch_failure_text(r);
-        r->fail_status = RUN_FAILED;
-    }
+    if (!good)
+        job_failed(r);
     if (!launch_epilog(r) && !outputs_begin(r))
         outputs_end(r);
 }
@@ -432,10 +447,8 @@ static void epilog_ended(struct run *r, const struct plan_step *step)
         run_check_end(r);
         return;
     }
-    if (!good && r->fail_status == RUN_OPEN) {
-        launch_failure_text(r);
-        r->fail_status = RUN_FAILED;
-    }
+    if (!good && r->fail_status == RUN_OPEN)
+        job_failed(r);
     if (!outputs_begin(r))
         outputs_end(r);
 }
@@ -513,10 +526,8 @@ bool launch_has_begun(struct run *r)
 
 static void resume_epilog(struct run *r, const struct plan_step *epilog, bool failed)
 {
-    if (failed) {
-        launch_failure_text(r);
-        r->fail_status = RUN_FAILED;
-    }
+    if (failed)
+        job_failed(r);
     r->stage = STAGE_EPILOG;
     step_start(r, epilog, 0);
     if (step_all_ended(r, epilog))

@@ -194,7 +194,7 @@ void outputs_end(struct run *r)
     else if (r->outputs_error.code != ERROR_NONE && r->fail_status == RUN_OPEN)
         run_leave_open(r, &r->outputs_error);
     else
-        run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, r->fail_status == RUN_OPEN ? 0 : 1);
+        run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, run_exit_status(r));
 }
 
 void outputs_check_end(struct run *r)

@@ -267,6 +267,11 @@ static void set_words(struct rules *x, const struct state_decision *d, const cha
     x->words = xasprintf("%s (%s: %s)", what, x->spec->rules[d->rule].text, spec_actions[d->action]);
 }
 
+static enum spec_subject subject(const struct rules *x, const struct state_decision *d)
+{
+    return d->rule == NO_RULE ? RULE_WORKER : x->spec->rules[d->rule].subject;
+}
+
 /* What a rule says without that all have ended: the first cause from now on. */
 static void set_cause(struct rules *x, const struct plan_step *step, struct rank_of of, const char *line)
 {
@@ -278,7 +283,7 @@ static void set_cause(struct rules *x, const struct plan_step *step, struct rank
     res->has_cause = true;
     res->cause_step = step->name;
     res->cause_node = arena_strdup(r->arena, node_name(r->lanes[of.node].node));
-    res->cause = WIRE_CAUSE_NONE;
+    res->cause = subject(x, &x->verdict) == RULE_PREEMPTED ? WIRE_CAUSE_PREEMPTED : WIRE_CAUSE_NONE;
     res->cause_value = 0;
     res->cause_rank = of.rank;
     res->cause_has_rank = of.rank != WIRE_NO_RANK && x->spec->distributed.present;
@@ -319,6 +324,14 @@ static void take_verdict(struct rules *x)
         set_cause(x, launch_step(r), (struct rank_of){v->node, v->rank}, v->line);
 }
 
+static bool condemn_preempted(struct rules *x)
+{
+    const struct state_happening what = {.subject = RULE_PREEMPTED, .role = SPEC_NO_ROLE};
+    const struct state_decision d = decide(x, &what);
+    x->condemned = x->condemned || d.rule != NO_RULE;
+    return d.rule != NO_RULE;
+}
+
 void rules_resume(struct run *r)
 {
     struct rules *x = r->rules;
@@ -348,6 +361,8 @@ void rules_resume(struct run *r)
     x->quiet = false;
     if (r->cause_ns == UINT64_MAX)
         r->cause_ns = 0;
+    if (launch_preempted(r))
+        condemn_preempted(x);
 }
 
 static void on_lost_durable(void *arg)
@@ -357,7 +372,7 @@ static void on_lost_durable(void *arg)
     error_set(&err, ERROR_INFRA, "%s", rules_words(r));
     error_hint(&err, "its workers may still run there: the next run stops them");
     if (!r->detached)
-        run_fail(r, RUN_INFRA, &err);
+        run_fail(r, RUN_FAILED, &err);
 }
 
 static void on_verdict_durable(void *arg)
@@ -371,7 +386,7 @@ static void on_verdict_durable(void *arg)
 static void give_verdict(struct rules *x, const struct state_decision *d, const struct plan_step *step,
                          struct rank_of of, const char *what, const char *line)
 {
-    bool lost = x->spec->rules[d->rule].subject != RULE_WORKER && d->action == RULE_FAIL;
+    bool lost = subject(x, d) == RULE_NODE_LOST && d->action == RULE_FAIL;
     x->has_verdict = true;
     x->verdict = *d;
     set_words(x, d, what);
@@ -451,7 +466,8 @@ static bool is_ignored(const struct rules *x, struct rank_of of)
 
 static struct state_happening end_happening(struct rules *x, struct rank_of of, uint32_t cause, int32_t value)
 {
-    return (struct state_happening){.role = role_of(x, of),
+    return (struct state_happening){.subject = cause == WIRE_CAUSE_PREEMPTED ? RULE_PREEMPTED : RULE_WORKER,
+                                    .role = role_of(x, of),
                                     .must_count = cause != WIRE_CAUSE_EXIT && cause != WIRE_CAUSE_SIGNAL,
                                     .status = cause == WIRE_CAUSE_EXIT ? (uint32_t)value : 0,
                                     .signal = cause == WIRE_CAUSE_SIGNAL ? (uint32_t)value : 0,
@@ -464,6 +480,8 @@ void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const
     const struct rank_of of = {node, end->rank};
     char what[160];
     if (!x || x->spec->rule_count == 0) { /* nothing to ask: the other nodes are stopped before this one has ended */
+        if (end->cause == WIRE_CAUSE_PREEMPTED) /* its record may never come */
+            attempt_cause(r, step, node, end);
         launch_condemn(r);
         return;
     }
@@ -506,7 +524,7 @@ struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint
         if (w->cause != WIRE_CAUSE_NONE && !ignored && (!first || w->end_mono_ns < first->end_mono_ns))
             first = w;
     }
-    if (!any || record->cause == WIRE_CAUSE_CREATES)
+    if (!any || record->cause == WIRE_CAUSE_CREATES || record->cause == WIRE_CAUSE_PREEMPTED)
         return ret;
     ret.cause = first ? first->cause : WIRE_CAUSE_NONE;
     ret.value = first ? first->value : 0;
@@ -526,7 +544,7 @@ static struct state_decision judge_cause(struct rules *x, char **ret_line)
     const struct run_result *res = &r->result;
     const struct rank_of of = {r->cause_node_index, res->cause_rank};
     bool unknown = !res->has_cause || r->cause_outcome == OUTCOME_UNKNOWN;
-    for (size_t i = 0; !unknown && i < x->candidate_count; i++) {
+    for (size_t i = 0; !unknown && !launch_preempted(r) && i < x->candidate_count; i++) {
         const struct candidate *c = &x->candidates[i];
         if (c->of.node != of.node || c->of.rank != of.rank)
             continue;
@@ -554,11 +572,12 @@ bool rules_restart(struct run *r, struct event *ret)
     if (x)
         metrics_flush(x->metrics);
     bool timed_out = r->cause_outcome == OUTCOME_TIMED_OUT && r->result.has_cause;
+    bool final = timed_out || launch_preempted(r);
     CLEANUP(cleanup_free) char *what = launch_cause(r);
     if (x && x->has_verdict) {
         d = x->verdict;
     } else if (timed_out || !x || x->spec->rule_count == 0) {
-        d.action = timed_out || rules_restarts_left(r) == 0 ? RULE_FAIL : RULE_RESTART;
+        d.action = final || rules_restarts_left(r) == 0 ? RULE_FAIL : RULE_RESTART;
     } else {
         d = judge_cause(x, &line);
         if (d.rule != NO_RULE) {
@@ -583,6 +602,13 @@ bool rules_restart(struct run *r, struct event *ret)
 
 /* ---- nodes ---- */
 
+void rules_preempted(struct run *r, const struct plan_step *step)
+{
+    struct rules *x = r->rules;
+    if (x && x->active && step->kind->ranked && condemn_preempted(x))
+        launch_condemn(r);
+}
+
 bool rules_await_nodes(const struct run *r)
 {
     for (size_t i = 0; r->rules && i < r->rules->spec->rule_count; i++)
@@ -591,22 +617,34 @@ bool rules_await_nodes(const struct run *r)
     return false;
 }
 
+/* The launch starts again, whatever becomes of this node: what ran has ended, or is being stopped. */
+static bool starts_again(const struct rules *x)
+{
+    enum stage stage = x->run->stage;
+    return x->has_verdict ? x->verdict.action == RULE_RESTART : x->run->restarts > 0 && stage < STAGE_LAUNCH;
+}
+
 void rules_node_lost(struct lane *lane)
 {
     struct run *r = lane->run;
     struct rules *x = r->rules;
     const struct state_happening what = {.subject = RULE_NODE_LOST, .role = SPEC_NO_ROLE};
+    const struct rank_of of = {lane->index, WIRE_NO_RANK};
     struct state_decision d = {.rule = NO_RULE};
-    if (x && x->active && r->stage == STAGE_LAUNCH && !r->failing && !r->cancelling && !x->has_verdict)
-        d = decide(x, &what);
-    if (x && x->has_verdict && x->verdict.action == RULE_RESTART)
+    bool again = x && x->active && starts_again(x);
+    if (again && x->has_verdict && subject(x, &x->verdict) == RULE_NODE_LOST)
         return; /* a rule waits for it already */
-    if (d.rule == NO_RULE) {
+    if (again || (x && x->active && r->stage == STAGE_LAUNCH && !x->has_verdict))
+        d = decide(x, &what);
+    if (d.rule == NO_RULE || r->failing || r->cancelling) {
         node_give_up(lane->node);
         return;
     }
     CLEANUP(cleanup_free) char *reason = xasprintf("node \"%s\" is lost", node_name(lane->node));
-    give_verdict(x, &d, launch_step(r), (struct rank_of){lane->index, WIRE_NO_RANK}, reason, NULL);
+    if (again && d.action == RULE_RESTART)
+        count(x, &d, of, reason, NULL, NULL);
+    else
+        give_verdict(x, &d, launch_step(r), of, reason, NULL);
     if (d.action == RULE_RESTART)
         run_note(r, lane->index, "all workers start again once the node is back");
 }

@@ -1,6 +1,6 @@
 /*
  * Failure rules and metrics while a launch runs. What a rule is asked about comes from the workers' output, in which a
- * failed worker's end stands too (WIRE_STREAM_END), and from nodes that stay away. A verdict of a rule (fail, restart)
+ * failed worker's end and a node's preemption stand too (WIRE_STREAM_END), and from nodes that stay away. A verdict of a rule (fail, restart)
  * is on the generation, is durable before it stops anything, and is the first that was given; without one the first
  * cause is judged when all have ended. Everything is read again from the logs when a controller takes a run up.
  */
@@ -28,6 +28,9 @@ bool rules_restart(struct run *r, struct event *ret);
 /* What failed, in words, by the rule that says so; NULL: no rule does. */
 const char *rules_words(const struct run *r);
 uint32_t rules_restarts_left(const struct run *r); /* of max_restarts */
+
+/* A node was told to end, and its part of the launch has: of MIN:MAX nodes the others go on, unless a rule says more. */
+void rules_preempted(struct run *r, const struct plan_step *step);
 
 /* Are nodes that stay away anything to a rule? Then they are not given up by themselves. */
 bool rules_await_nodes(const struct run *r);

@@ -213,6 +213,16 @@ static bool still_connecting(const struct run *r)
     return false;
 }
 
+int run_exit_status(const struct run *r)
+{
+    const enum error_code code = r->result.error.code;
+    return r->fail_status == RUN_OPEN                           ? 0
+           : code == ERROR_HELD                                 ? 4
+           : r->fail_status == RUN_INFRA || code == ERROR_INFRA ? 3
+           : code == ERROR_USAGE                                ? 2
+                                                                : 1;
+}
+
 void run_check_end(struct run *r)
 {
     if (r->stage >= STAGE_CLOSING || r->detached || !r->opened || (!r->failing && !r->cancelling))
@@ -226,11 +236,7 @@ void run_check_end(struct run *r)
     if (r->cancelling)
         run_close(r, RUN_CANCELLED, 128 + (r->interrupt_signal ? r->interrupt_signal : SIGTERM));
     else
-        run_close(r, r->fail_status,
-                  r->result.error.code == ERROR_HELD    ? 4
-                  : r->fail_status == RUN_INFRA         ? 3
-                  : r->result.error.code == ERROR_USAGE ? 2
-                                                        : 1);
+        run_close(r, r->fail_status, run_exit_status(r));
 }
 
 void run_on_stop_deadline(void *arg)

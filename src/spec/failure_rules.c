@@ -181,6 +181,12 @@ static void check_rule(struct load *l, const struct doc_node *item, const struct
         diagnostic_hint(fault(l, place_of(action),
                               "a node that is gone cannot be ignored: nobody knows what became of its workers"),
                         "restart waits until it is back, and starts all workers again");
+    bool of_end = !r->pattern.text || r->status_count > 0 || r->signal_count > 0;
+    if (r->action == RULE_IGNORE && r->subject == RULE_WORKER && of_end && d->present && d->min_nodes != d->nnodes)
+        diagnostic_hint(fault(l, place_of(action),
+                              "with nnodes MIN:MAX there is no end to ignore: a launcher that ends is a "
+                              "node that leaves"),
+                        "leave the rule out: the others go on as long as there are %u", d->min_nodes);
     if (r->action == RULE_FAIL && times)
         diagnostic_hint(fault(l, times->key_place, "times has no meaning here: the rule ends the job"),
                         "leave times out");

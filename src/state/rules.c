@@ -55,7 +55,8 @@ void state_decide(const struct spec_rule *rules, size_t count, const uint32_t *u
         return;
     }
     *ret = (struct state_decision){.rule = UINT32_MAX, .left = EVENT_UNBOUNDED};
-    ret->action = what->is_line ? RULE_IGNORE : restarts_left == 0 ? RULE_FAIL : RULE_RESTART;
+    bool fails = what->subject != RULE_WORKER || restarts_left == 0;
+    ret->action = what->is_line ? RULE_IGNORE : fails ? RULE_FAIL : RULE_RESTART;
 }
 
 void state_rules_used(const struct state_run *run, const struct spec_rule *rules, size_t count, uint32_t *ret)

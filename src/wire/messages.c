@@ -258,7 +258,7 @@ bool wire_get_record(struct wire_in *in, struct wire_record *ret)
         GET(in, &m.workers[i], worker_end_fields);
     m.worker_count = count;
     if (!wire_in_done(in) || !wire_id_valid(m.attempt) || m.state < WIRE_STATE_CLAIMED || m.state > WIRE_STATE_LOST ||
-        m.cause > WIRE_CAUSE_SETUP)
+        m.cause > WIRE_CAUSE_LAST)
         return false;
     *ret = m;
     return true;

@@ -209,7 +209,7 @@ void wire_spool_end_put(uint8_t out[WIRE_END_SIZE], const struct wire_worker_end
 
 bool wire_spool_end_get(const uint8_t *in, size_t len, struct wire_worker_end *ret)
 {
-    if (len != WIRE_END_SIZE || load_u32(in) == WIRE_CAUSE_NONE || load_u32(in) > WIRE_CAUSE_SETUP)
+    if (len != WIRE_END_SIZE || load_u32(in) == WIRE_CAUSE_NONE || load_u32(in) > WIRE_CAUSE_LAST)
         return false;
     ret->cause = in[0];
     ret->value = (int32_t)load_u32(in + 4);

@@ -11,6 +11,7 @@ struct attempt {
     struct sim_program program;
     uint32_t turns_left;
     bool stopping;
+    bool preempted; /* the machine told it to end: what it ends of, whoever stops it then */
     bool ends;     /* failed workers are told at once */
     bool spared;   /* its last worker has failed, and the others went on */
     uint32_t rank; /* of its first worker */

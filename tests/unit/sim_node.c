@@ -235,6 +235,25 @@ static void write_end(struct attempt *a, const struct wire_worker_end *end)
     buf_append(&a->spool, data, sizeof data);
 }
 
+static void end_preempted(struct attempt *a)
+{
+    a->record.cause_rank = WIRE_NO_RANK;
+    sim_end_attempt(a, WIRE_STATE_ENDED, WIRE_CAUSE_PREEMPTED, 15);
+}
+
+void sim_preempt(struct sim_net *net, uint32_t node, const char *slot, bool ends)
+{
+    struct attempt *a = sim_find_live(&net->nodes[node], slot);
+    const struct wire_worker_end end = {WIRE_NO_RANK, WIRE_CAUSE_PREEMPTED, 15, mono_ns()};
+    if (!a)
+        return;
+    a->preempted = true;
+    write_end(a, &end);
+    publish(a);
+    if (ends)
+        end_preempted(a);
+}
+
 static bool spares(const struct wire_run *run, int32_t status)
 {
     char text[24];
@@ -297,7 +316,9 @@ void sim_turn(struct sim_net *net)
 {
     for (size_t i = net->live_count; i-- > 0;) {
         struct attempt *a = net->live[i];
-        if (a->stopping) {
+        if (a->stopping && a->preempted) {
+            end_preempted(a);
+        } else if (a->stopping) {
             sim_end_attempt(a, WIRE_STATE_ENDED, WIRE_CAUSE_SIGNAL, 15);
         } else if (!a->program.endless) {
             write_output(a);
@@ -407,7 +428,7 @@ static void on_attempt(struct peer *p, enum wire_type type, struct wire_in *in)
         if (offset > a->record.kept_from)
             a->record.kept_from = offset < a->spool.len ? offset : a->spool.len;
     } else if (a->record.state == WIRE_STATE_CLAIMED) {
-        a->record.stop_requested = 1;
+        a->record.stop_requested = !a->preempted;
         a->stopping = a->stopping || signal == WIRE_KILL || !a->program.ignores_stop;
         arm(p->node->net);
     }

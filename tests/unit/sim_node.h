@@ -15,12 +15,12 @@
 
 /* What a program that starts will do. All zero: it ends at once, well. */
 struct sim_program {
-    uint32_t turns;     /* it runs for so long; 0 = ends before STARTED is answered */
-    bool endless;       /* until it is stopped */
-    bool ignores_stop;  /* TERM does nothing, KILL ends it */
-    bool lost;          /* its supervisor dies at the end, so there is no outcome */
-    int32_t status;     /* exit status */
-    const char *output; /* written at the start and in every turn; NULL = none */
+    uint32_t turns;        /* it runs for so long; 0 = ends before STARTED is answered */
+    bool endless;          /* until it is stopped */
+    bool ignores_stop;     /* TERM does nothing, KILL ends it */
+    bool lost;             /* its supervisor dies at the end, so there is no outcome */
+    int32_t status;        /* exit status */
+    const char *output;    /* written at the start and in every turn; NULL = none */
     int32_t worker_status; /* its last worker exits so at the start: the others go on where the RUN spares it */
 };
 
@@ -69,6 +69,9 @@ void sim_drop(struct sim_net *net, uint32_t node);            /* its connections
 void sim_away(struct sim_net *net, uint32_t node, bool away); /* and no new one is accepted */
 void sim_end(struct sim_net *net, uint32_t node, const char *slot, int32_t status); /* its live program exits */
 void sim_lose(struct sim_net *net, uint32_t node, const char *slot); /* the supervisor dies without an outcome */
+/* The machine tells the supervisor of this live program to end: that is said at once, and it ends so: now, or (ends false)
+ * once it is stopped. */
+void sim_preempt(struct sim_net *net, uint32_t node, const char *slot, bool ends);
 /* Power cut: live programs are lost, and of the unsettled records those vanish whose bit (its number modulo 64) is set. */
 void sim_reboot(struct sim_net *net, uint32_t node, uint64_t vanish);
 void sim_reinstall(struct sim_net *net, uint32_t node); /* another machine with nothing on it */
@@ -79,11 +82,11 @@ void sim_own(struct sim_net *net, uint32_t node, const char *owner);      /* ano
 uint32_t sim_record_count(const struct sim_net *net, uint32_t node);
 /* ---- files ---- */
 void sim_share_home(struct sim_net *net, uint32_t node, uint32_t as);
-void sim_disk(struct sim_net *net, uint32_t node, uint64_t room_bytes);  /* FILE fails beyond it; UINT64_MAX at first */
+void sim_disk(struct sim_net *net, uint32_t node, uint64_t room_bytes); /* FILE fails beyond it; UINT64_MAX at first */
 void sim_touch(struct sim_net *net, uint32_t node, const char *name, const char *path); /* a file of a tree changes */
 /* Is the tree `name` on the node, whole, with the right contents and modes? "" = it is; else what is wrong. */
 const char *sim_tree_fault(const struct sim_net *net, uint32_t node, const char *name, const struct tree *tree);
-uint64_t sim_got_bytes(const struct sim_net *net); /* contents that went out in DATA */
+uint64_t sim_got_bytes(const struct sim_net *net);  /* contents that went out in DATA */
 uint64_t sim_file_bytes(const struct sim_net *net); /* contents that came in FILE and FILE_DATA */
 /* The job made (or changed, or with mode 0 removed) a file; version decides its content. Absolute path. */
 void sim_make(struct sim_net *net, uint32_t node, const char *path, unsigned version, uint64_t size, uint32_t mode);

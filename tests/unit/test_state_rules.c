@@ -107,7 +107,7 @@ static const struct {
      0,
      {DEFAULT, RULE_FAIL, false, 0, EVENT_UNBOUNDED, 0}},
     {"a node", {.subject = RULE_NODE_LOST}, USED(0), 1, {6, RULE_RESTART, false, 1, EVENT_UNBOUNDED, 0}},
-    {"another event", {.subject = RULE_PREEMPTED}, USED(0), 1, {DEFAULT, RULE_RESTART, false, 0, EVENT_UNBOUNDED, 0}},
+    {"another event", {.subject = RULE_PREEMPTED}, USED(0), 1, {DEFAULT, RULE_FAIL, false, 0, EVENT_UNBOUNDED, 0}},
 };
 
 static void test_decide(void **unused)
