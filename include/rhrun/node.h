@@ -8,7 +8,7 @@
  * re-attaches what it needs (LIST, ATTACH from its file's size). The first connection is not retried.
  *
  *   IDLE -> CONNECTING -> GREETING -> READY -> WAITING -> CONNECTING ...
- *                \___________\___________\________\-> FAILED (said through `failed`, once)
+ *                \___________\___________\________\-> FAILED (said through `failed`, once) -> CONNECTING, if the owner says so
  */
 #ifndef RHRUN_NODE_H
 #define RHRUN_NODE_H
@@ -34,7 +34,7 @@ struct node_callbacks {
     void (*busy)(void *arg, struct node *n, const char *attempt, const char *live_attempt, const char *slot);
     void (*output)(void *arg, struct node *n, const char *attempt, uint64_t offset, const uint8_t *data, uint32_t len);
     void (*ended)(void *arg, struct node *n, const struct wire_record *r);
-    void (*ponged)(void *arg, struct node *n, uint64_t token, uint32_t free_port);
+    void (*ponged)(void *arg, struct node *n, uint64_t token, uint32_t free_port, uint64_t wall_ms /* there */);
     void (*settled)(void *arg, struct node *n, uint64_t token, const char *error);
     void (*checked)(void *arg, struct node *n, uint64_t token, const uint8_t *exists, uint32_t count);
     void (*fault)(void *arg, struct node *n, const char *attempt, const char *text); /* a request was not done */
@@ -42,7 +42,7 @@ struct node_callbacks {
     void (*entries)(void *arg, struct node *n, const struct wire_entries *e);
     void (*file_data)(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,
                       const uint8_t *data, uint32_t len);
-    void (*probed)(void *arg, struct node *n, uint64_t token, uint32_t errnum);
+    void (*probed)(void *arg, struct node *n, uint64_t token, uint32_t errnum, const char *who);
     void (*drained)(void *arg, struct node *n); /* node_room says yes again; also inside a request of the owner's: it is to
                                                    go on in a later turn */
 };
@@ -64,7 +64,7 @@ struct node_options {
 struct node *node_create(struct loop *loop, struct transport_pool *pool, const struct node_options *options,
                          const struct node_callbacks *callbacks, void *arg);
 void node_destroy(struct node *n); /* closes without a word: the agent sees the end of its input. Takes NULL */
-void node_connect(struct node *n);
+void node_connect(struct node *n); /* of one that failed: it is tried anew, as if it had never been ready */
 void node_give_up(struct node *n); /* no further reconnects; fails at once when it waits */
 enum node_state node_state(const struct node *n);
 enum transport_phase node_phase(const struct node *n); /* for the live view while CONNECTING */

@@ -26,6 +26,15 @@ enum run_mode {
     RUN_LOOK,    /* read-only HELLO: collect records and facts for `plan` and `doctor` */
 };
 
+/* What speaks against a launch: found by what is looked at before it. */
+struct run_finding {
+    const char *what;      /* "ports", "clocks", "disk", "gpus", "versions": the key of `preflight`; "machines" */
+    enum error_code code;  /* what it ends the run with; ERROR_NONE: it is only noted */
+    const uint32_t *nodes; /* that it is about: without them it would not be. Ascending */
+    uint32_t node_count;
+    const char *text, *cure; /* text names the nodes */
+};
+
 /* A line of output of a step or worker. */
 struct run_line {
     const struct plan_step *step;
@@ -43,6 +52,7 @@ struct run_observer {
 
 struct run_options {
     enum run_mode mode;
+    bool preflight; /* RUN_LOOK: what is looked at before a launch is looked at too, see run_findings */
     struct plan *plan;
     struct journal *journal; /* NULL for RUN_LOOK without history */
     const char *owner_name;  /* user@host */
@@ -114,6 +124,8 @@ struct run_node_view {
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret);
 /* Records as plan_decide wants them: after `finished` in RUN_LOOK and RUN_VERIFY. */
 const struct plan_record *run_records(const struct run *r);
+/* Of the last preflight; they live until the next one, or the run's end. */
+const struct run_finding *run_findings(const struct run *r, size_t *ret_count);
 const char *run_id(const struct run *r);
 uint32_t run_restarts(const struct run *r);
 uint32_t run_counted_restarts(const struct run *r); /* of these, those that count against max_restarts */

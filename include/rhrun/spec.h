@@ -204,6 +204,11 @@ struct spec_flag {
         value; /* the word behind the flag, as the command line has it; a BOOLEAN is there only when true */
 };
 enum spec_launcher { LAUNCHER_NATIVE, LAUNCHER_TORCHRUN, LAUNCHER_ACCELERATE, LAUNCHER_DEEPSPEED, LAUNCHER_MPIRUN };
+struct spec_preflight { /* what is looked at before a launch; all zero: everything, by rhrun's own bounds */
+    bool no_ports, no_clocks, no_disk, no_gpus, no_versions; /* off: all of them */
+    uint64_t clocks_ms, disk_bytes; /* given: what is beyond it ends the run; 0: what is beyond rhrun's own is noted */
+    uint32_t timeout_ms;            /* for one node to reach another; 0 = 3 s */
+};
 struct spec_distributed {
     bool present;
     uint32_t nnodes;    /* resolved: given, or all hosts of `cluster`; MAX of MIN:MAX. 0: all roles have their own */
@@ -219,7 +224,7 @@ struct spec_distributed {
     uint32_t master_port;        /* 0 = a free one */
     struct spec_devices devices; /* of hosts that have none of their own */
     bool cpu_blocks;             /* cpu_affinity: block */
-    bool no_preflight;           /* preflight: off */
+    struct spec_preflight preflight;
     bool has_nproc;              /* nproc_per_node is given; with roles a number is the room on a node */
     struct place place;
 };

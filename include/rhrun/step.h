@@ -104,6 +104,10 @@ void step_python_roles(const struct spec *spec, const struct spec_role **ret);
 enum { STEP_PATTERNS_MAX = 5 };
 size_t step_package_patterns(const struct plan *plan, const struct step_bind *bind, const char *package,
                              struct arena *arena, const char *ret[STEP_PATTERNS_MAX]);
+/* What is known of the version of bind->role's Python: "3.11"; or NULL, and *ret_pattern is a node path whose matches, or what
+ * they link to, are named python3.N as that Python is (NULL: nothing is). */
+const char *step_python_version(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
+                                const char **ret_pattern);
 /* kind->build of the step: everything of the RUN message but attempt and key, which the caller puts in. The message and
  * its strings are in the arena, or belong to the plan, the spec or the secrets. A launch needs plan->ranks_known. -1
  * (ERROR_SPEC) when an expression cannot be expanded, with the step's name and the place; (ERROR_INTERNAL) when the bind

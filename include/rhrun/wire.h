@@ -80,7 +80,7 @@ enum wire_type {
     WIRE_ENTRIES,       /* struct wire_entries; several frames, the last one says so */
     WIRE_DATA,          /* u64 token, u64 offset, u8 last, string error, bytes: consecutive; the file is complete with
                            last = 1 and error "" ("changed": it is not the one of ENTRIES any more) */
-    WIRE_PROBED,        /* u64 token, u32 errno, 0 = it went well */
+    WIRE_PROBED,        /* u64 token, u32 errno, 0 = it went well; string who: has the port, "1234 (python3)", "" = not known */
 };
 
 enum wire_probe {

@@ -3,7 +3,9 @@
  * connect. What connects is not accepted: it stays in the kernel's queue, which LISTEN empties.
  */
 #include "server.h"
+#include "super.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -77,6 +79,62 @@ static int connect_to(const uint8_t *address, bool v6, uint32_t port, uint32_t t
     return errnum;
 }
 
+/* ---- who has the port ---- */
+
+enum { TABLE_MAX = 16 << 20 };
+
+/* "socket:[INODE]": what a descriptor of the socket that listens on the port links to; as it was when the table has none. */
+static void find_listener(const char *table, int address_len, uint32_t port, char *ret, size_t size)
+{
+    struct buf text = {0};
+    char needle[64];
+    if (file_read(table, TABLE_MAX, &text, NULL) < 0)
+        return;
+    /* its port, a peer that it does not have, and 0A: it listens */
+    snprintf(needle, sizeof needle, ":%04X %0*u:0000 0A ", port, address_len, 0);
+    const char *p = strstr(text.data, needle);
+    p = p ? p + strlen(needle) : NULL;
+    for (int field = 0; p && field < 5; field++) { /* queues, timer, retransmits, user, timeout; then the inode */
+        p += strcspn(p, " ");
+        p += strspn(p, " ");
+    }
+    if (p)
+        snprintf(ret, size, "socket:[%.*s]", (int)strspn(p, "0123456789"), p);
+    buf_free(&text);
+}
+
+static bool has_open(pid_t pid, const char *socket)
+{
+    char path[40], link[64];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && !found && (e = readdir(dir));) {
+        ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof link - 1);
+        link[n < 0 ? 0 : n] = 0;
+        found = str_eq(link, socket);
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+/* "1234 (python3)", as far as this user may know; else "". */
+static void who_listens(uint32_t port, char *ret, size_t size)
+{
+    char socket[40] = "";
+    struct proc_list all = {0};
+    find_listener("/proc/net/tcp6", 32, port, socket, sizeof socket);
+    find_listener("/proc/net/tcp", 8, port, socket, sizeof socket);
+    *ret = 0;
+    if (*socket)
+        proc_all(&all);
+    for (size_t i = 0; i < all.count && !*ret; i++)
+        if (has_open(all.items[i].pid, socket))
+            snprintf(ret, size, "%ld (%s)", (long)all.items[i].pid, all.items[i].name);
+    proc_list_free(&all);
+}
+
 bool probe_request(struct server *s, struct wire_in *in)
 {
     uint64_t token = wire_get_u64(in);
@@ -84,6 +142,7 @@ bool probe_request(struct server *s, struct wire_in *in)
     uint32_t len, errnum = 0;
     const uint8_t *address = wire_get_bytes(in, &len);
     uint32_t port = wire_get_u32(in), timeout_ms = wire_get_u32(in);
+    char who[48] = "";
     if (!wire_in_done(in) || port > UINT16_MAX || timeout_ms > WIRE_PROBE_MAX_MS ||
         (what == WIRE_PROBE_CONNECT && len != 4 && len != 16))
         return false;
@@ -93,10 +152,13 @@ bool probe_request(struct server *s, struct wire_in *in)
         stop_listening(s);
         if (what == WIRE_PROBE_LISTEN)
             errnum = (uint32_t)listen_on(s, port);
+        if (errnum == EADDRINUSE)
+            who_listens(port, who, sizeof who);
     }
     size_t frame = wire_begin(&s->out.control, WIRE_PROBED);
     wire_put_u64(&s->out.control, token);
     wire_put_u32(&s->out.control, errnum);
+    wire_put_string(&s->out.control, who);
     wire_end(&s->out.control, frame);
     return true;
 }

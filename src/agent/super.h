@@ -19,6 +19,7 @@ struct proc_list {
     size_t count, cap;
 };
 bool proc_read(pid_t pid, struct proc *ret);
+void proc_all(struct proc_list *ret);
 /* All living descendants of root, by one look at every process's parent. */
 void proc_descendants(pid_t root, struct proc_list *ret);
 /* Living processes with `entry` ("NAME=value") in their environment, other than this one. */

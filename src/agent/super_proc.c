@@ -68,7 +68,7 @@ bool proc_read(pid_t pid, struct proc *ret)
     return true;
 }
 
-static void list_all(struct proc_list *ret)
+void proc_all(struct proc_list *ret)
 {
     DIR *dir = opendir("/proc");
     struct dirent *entry;
@@ -91,7 +91,7 @@ static int by_pid(const void *a, const void *b)
 void proc_descendants(pid_t root, struct proc_list *ret)
 {
     struct proc_list all = {0};
-    list_all(&all);
+    proc_all(&all);
     qsort(all.items, all.count, sizeof *all.items, by_pid);
     bool *inside = xcalloc(all.count + 1, sizeof *inside);
     /* until nothing changes: pids wrap, so a child may stand before its parent */
@@ -146,7 +146,7 @@ void proc_with_env(const char *entry, struct proc_list *ret)
 {
     struct proc_list all = {0};
     struct buf scratch = {0};
-    list_all(&all);
+    proc_all(&all);
     for (size_t i = 0; i < all.count; i++) {
         const struct proc *p = &all.items[i];
         if (p->pid != getpid() && p->state != 'Z' && p->state != 'X' && env_has(p->pid, entry, &scratch))

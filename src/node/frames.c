@@ -174,18 +174,19 @@ static bool on_token(struct node *n, struct wire_in *in, enum wire_type type)
         n->callbacks.checked(n->arg, n, token, exists, count);
     } else if (type == WIRE_PROBED) {
         uint32_t errnum = wire_get_u32(in);
+        const char *who = wire_get_string(in);
         if (!wire_in_done(in))
             return false;
         if (n->callbacks.probed)
-            n->callbacks.probed(n->arg, n, token, errnum);
-    } else { /* PONG */
-        wire_get_u64(in);
-        wire_get_u64(in);
+            n->callbacks.probed(n->arg, n, token, errnum, who);
+    } else {              /* PONG */
+        wire_get_u64(in); /* its monotonic clock */
+        uint64_t wall = wire_get_u64(in);
         uint32_t port = wire_get_u32(in);
         if (!wire_in_done(in))
             return false;
         if (token)
-            n->callbacks.ponged(n->arg, n, token, port);
+            n->callbacks.ponged(n->arg, n, token, port, wall);
     }
     return true;
 }

@@ -226,7 +226,8 @@ void outputs_interrupt(struct run *r, int signum);
 void outputs_free(struct run *r);
 /* open.c */
 int run_open(struct run *r, struct error *err);
-void run_look_done(struct run *r);
+void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
+void run_look_end(struct run *r);  /* and was looked at */
 /* create.c */
 void run_on_stop_deadline(void *arg);
 void run_on_finisher(void *arg);
@@ -289,6 +290,7 @@ const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
 void run_on_pause(void *arg);
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
 bool launch_preempted(const struct run *r); /* the first cause is that a node was told to end, not by rhrun */
+void launch_look(struct run *r);            /* RUN_LOOK: what is looked at before a launch, without one */
 void launch_ask_port(struct run *r);        /* another one: this one is taken */
 void launch_go_on(struct run *r);           /* nothing keeps the launch back */
 /* elastic.c */
@@ -302,7 +304,9 @@ void elastic_on_late(void *arg);
 bool preflight_begin(struct run *r); /* asks the nodes; false: there is nothing to ask before this launch */
 void preflight_lost(struct run *r);  /* a connection was */
 void preflight_again(struct run *r); /* all nodes are there: what was lost is asked again */
-void preflight_probed(struct lane *lane, uint64_t token, uint32_t errnum);
+void preflight_setup_changed(struct run *r); /* on some node; it is looked at again before the next generation */
+void preflight_probed(struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
+bool preflight_ponged(struct lane *lane, uint64_t token, uint64_t wall); /* false: it asked for none of that */
 bool preflight_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
 void preflight_free(struct run *r);
 /* log.c */

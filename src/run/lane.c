@@ -114,6 +114,7 @@ void lane_doubt(struct lane *lane)
         t->state = TASK_PENDING;
         t->decided = false;
         lane->state = LANE_SETUP;
+        preflight_setup_changed(r);
     }
 }
 
@@ -554,9 +555,11 @@ static void on_ended(void *arg, struct node *n, const struct wire_record *rec)
     run_check_end(r);
 }
 
-static void on_ponged(void *arg, struct node *n, uint64_t token, uint32_t free_port)
+static void on_ponged(void *arg, struct node *n, uint64_t token, uint32_t free_port, uint64_t wall)
 {
-    launch_port(lane_of(arg, n)->run, token, free_port);
+    struct lane *lane = lane_of(arg, n);
+    if (!preflight_ponged(lane, token, wall))
+        launch_port(lane->run, token, free_port);
 }
 
 static void on_settled(void *arg, struct node *n, uint64_t token, const char *error)
@@ -613,9 +616,9 @@ static void on_file_data(void *arg, struct node *n, uint64_t token, uint64_t off
     fetch_data(lane_of(arg, n), token, offset, last, error, data, len);
 }
 
-static void on_probed(void *arg, struct node *n, uint64_t token, uint32_t errnum)
+static void on_probed(void *arg, struct node *n, uint64_t token, uint32_t errnum, const char *who)
 {
-    preflight_probed(lane_of(arg, n), token, errnum);
+    preflight_probed(lane_of(arg, n), token, errnum, who);
 }
 
 static void on_drained(void *arg, struct node *n)

@@ -29,16 +29,21 @@ uint32_t launch_grace_ms(const struct run *r, uint32_t least)
 
 /* ---- generations ---- */
 
-static bool bind_ranks(struct run *r)
+static int bind_by_facts(struct run *r, struct error *err)
 {
-    struct error err = ERROR_INIT;
     struct plan_facts *facts = arena_array(r->arena, r->plan->node_count, sizeof *facts);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = node_facts(r->lanes[n].node);
         if (f)
             facts[n] = (struct plan_facts){true, f->cpus, f->gpu_count};
     }
-    if (plan_bind_ranks(r->plan, facts, r->arena, &err) == 0)
+    return plan_bind_ranks(r->plan, facts, r->arena, err);
+}
+
+static bool bind_ranks(struct run *r)
+{
+    struct error err = ERROR_INIT;
+    if (bind_by_facts(r, &err) == 0)
         return true;
     run_fail(r, RUN_FAILED, &err);
     return false;
@@ -119,6 +124,11 @@ static void start_prolog(struct run *r)
 static void ports_known(struct run *r)
 {
     r->next_port = 0;
+    if (r->options.mode == RUN_LOOK) {
+        if (!preflight_begin(r))
+            run_look_end(r);
+        return;
+    }
     r->stage = STAGE_AGAIN;
     if (at_barrier(r) && !preflight_begin(r)) /* else the last one to reach it asks again */
         start_prolog(r);
@@ -167,6 +177,19 @@ static void ask_port(struct run *r)
 void launch_ask_port(struct run *r)
 {
     ask_port(r);
+}
+
+void launch_look(struct run *r)
+{
+    struct error ignored = ERROR_INIT; /* it is told for each node */
+    bool all = bind_by_facts(r, &ignored) == 0;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        all = all && r->lanes[n].state != LANE_FAILED;
+    r->master_port = 0;
+    if (all || (r->plan->spec->role_count == 0 && r->lanes[r->plan->master].state != LANE_FAILED))
+        ask_port(r);
+    else
+        ports_known(r); /* there is nobody to ask for one */
 }
 
 static bool is_taken(const struct run *r, uint32_t port)
@@ -434,7 +457,7 @@ bool launch_epilog(struct run *r)
     const struct plan_step *step = phase_step(r, PHASE_EPILOG);
     if (!step || r->killing || r->stage == STAGE_EPILOG ||
         (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT && r->stage != STAGE_AGAIN &&
-         r->stage != STAGE_RESTARTING))
+         r->stage != STAGE_RESTARTING && (r->stage != STAGE_PREFLIGHT || r->generation == 0)))
         return false;
     r->stage = STAGE_EPILOG;
     return step_start(r, step, 0);

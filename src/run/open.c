@@ -318,11 +318,8 @@ static bool all_answered(const struct run *r)
     return true;
 }
 
-/* VERIFY and LOOK end when every node has answered or failed. */
-void run_look_done(struct run *r)
+static void fill_records(struct run *r)
 {
-    if (!all_answered(r) || r->stage == STAGE_CLOSED)
-        return;
     r->records = arena_array(r->arena, r->plan->step_count * r->plan->node_count + 1, sizeof *r->records);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         bool good = r->lanes[n].state != LANE_FAILED;
@@ -340,10 +337,33 @@ void run_look_done(struct run *r)
             r->result.unverified_reason = arena_strdup(r->arena, r->lanes[n].error.text);
         *(good ? &r->result.verified_nodes : &r->result.unverified_nodes) += 1;
     }
+}
+
+void run_look_end(struct run *r)
+{
     r->result.nothing_to_do = r->options.mode == RUN_VERIFY;
     r->result.status = RUN_DONE;
     r->stage = STAGE_CLOSED;
     loop_timer_start(r->finisher, 0);
+}
+
+/* VERIFY and LOOK end when every node has answered or failed; or, with preflight, when that is over. */
+void run_look_done(struct run *r)
+{
+    if (!all_answered(r) || r->stage == STAGE_CLOSED)
+        return;
+    for (uint32_t n = 0; n < r->plan->node_count && r->stage != STAGE_SETUP; n++)
+        if (r->lanes[n].state != LANE_FAILED && node_state(r->lanes[n].node) != NODE_READY)
+            return; /* it comes back, or fails for good */
+    if (r->stage == STAGE_PREFLIGHT) {
+        preflight_again(r);
+        return;
+    }
+    fill_records(r);
+    if (r->options.preflight)
+        launch_look(r);
+    else
+        run_look_end(r);
 }
 
 void run_lane_listed(struct run *r, struct lane *lane)

@@ -116,7 +116,7 @@ void distributed_bind(struct load *l)
     d->master_port = bounded(node, "master_port", 0, UINT16_MAX);
     d->devices = devices_of(l, doc_get(node, "devices"));
     d->cpu_blocks = str_eq(doc_get_string(node, "cpu_affinity", "none"), "block");
-    d->no_preflight = str_eq(doc_get_string(node, "preflight", "auto"), "off");
+    preflight_bind(l, node, &d->preflight);
 }
 
 /* ---- flags ---- */

@@ -18,6 +18,7 @@ enum {
         96 << 10, /* of a function, as JSON: they travel in one variable, which Linux ends at 128 KiB */
     SPEC_FILE_MAX_BYTES = 16 << 20, /* hostfile: hosts of up to 256 bytes */
     SPEC_SECRET_MAX_BYTES = 1 << 20,
+    SPEC_PREFLIGHT_TIMEOUT_MAX_MS = 10000, /* WIRE_PROBE_MAX_MS */
 };
 
 struct load {
@@ -39,6 +40,8 @@ void params_bind(struct load *l);
 void roles_bind(struct load *l); /* names and counts of roles, and what each has of its own */
 void env_bind(struct load *l);   /* spec.env, entrypoint.env */
 void secrets_bind(struct load *l);
+void preflight_bind(struct load *l, const struct doc_node *distributed, struct spec_preflight *ret);
+struct doc_node *preflight_node(struct arena *a, const struct spec_preflight *p); /* for spec_normalise */
 void distributed_bind(struct load *l);                                            /* counts and launcher */
 void clusters_bind(struct load *l);                                               /* hosts and nnodes */
 void roles_bind_nodes(struct load *l); /* where roles may be, then roles_place */

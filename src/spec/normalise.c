@@ -310,7 +310,7 @@ static struct doc_node *distributed_node(const struct load *l, const struct spec
     put_devices(a, object, &d->devices);
     if (d->launcher == LAUNCHER_NATIVE)
         put_text(a, object, "cpu_affinity", d->cpu_blocks ? "block" : "none");
-    put_text(a, object, "preflight", d->no_preflight ? "off" : "auto");
+    doc_set(a, object, "preflight", preflight_node(a, &d->preflight));
     return object;
 }
 

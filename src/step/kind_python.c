@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-/* "JOB", "JOB.ROLE" */
-static const char *venv_dir(struct plan_builder *b, const struct spec_role *role, bool per_variant)
+/* "@base/FOLDER/JOB", "JOB.ROLE", "JOB-VARIANT" */
+static const char *dir_of(struct plan_builder *b, const char *folder, const struct spec_role *role, bool per_variant)
 {
     const struct spec *spec = plan_spec_of(b);
     const char *job = spec->job_id ? spec->job_id : spec->name;
-    return arena_printf(plan_arena(b), "@base/venv/%s%s%s%s%s", job, role ? "." : "", role ? role->name : "",
+    return arena_printf(plan_arena(b), "@base/%s/%s%s%s%s%s", folder, job, role ? "." : "", role ? role->name : "",
                         per_variant ? "-" : "", per_variant ? spec->variant : "");
 }
 
@@ -38,6 +38,7 @@ static int conda_plan(struct plan_builder *b, const struct spec_role *role, stru
         return -1;
     python->environment =
         role ? arena_printf(arena, "%s.%s", STEP_CONDA_ENVIRONMENT, role->name) : STEP_CONDA_ENVIRONMENT;
+    python->link = dir_of(b, "conda", role, true);
     struct plan_step *s = add(b, role, python, arena_printf(arena, "conda environment %s", name));
     s->python = arena_printf(arena, "conda %s", name);
     plan_input(b, s, "conda", name);
@@ -56,7 +57,7 @@ static int venv_plan(struct plan_builder *b, const struct spec_role *role, struc
         return -1;
     if (plan_expand(b, step_interpreter(spec, role), EXPR_PLAIN, &interpreter, err) < 0)
         return -1;
-    python->dir = named ? path : venv_dir(b, role, per_variant);
+    python->dir = named ? path : dir_of(b, "venv", role, per_variant);
     const char *title = arena_printf(plan_arena(b), "venv of %s%s%s%s", interpreter,
                                      given->system_site_packages ? ", with the system's packages" : "",
                                      named ? " in " : "", named ? path : "");
@@ -113,6 +114,9 @@ static int python_build(const struct plan *plan, const struct plan_step *step, c
         if (step_expand_node(plan, bind, &given->conda, EXPR_PLAIN, arena, &value, err) < 0)
             return -1;
         step_env_set(&env, "RHRUN_CONDA", value);
+        if (step_absolute(bind, python->link, arena, &value, err) < 0)
+            return -1;
+        step_env_set(&env, "RHRUN_LINK", value);
         ret_run->env_out = arena_strdup(arena, python->environment);
         step_run_script(ret_run, arena, rhrun_step_conda_env);
         step_run_unset_secrets(bind, arena, ret_run);

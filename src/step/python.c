@@ -166,27 +166,105 @@ static const char *prefix_of(const char *program, struct arena *arena)
                : NULL;
 }
 
+/* An installation of Python on a node, as far as rhrun knows it without asking there. */
+struct installation {
+    const char *prefix;  /* "/usr" of "/usr/bin/python3"; NULL = not known */
+    const char *version; /* "3.11"; NULL = not known */
+    const char *program; /* absolute */
+};
+
+/* "3.11" of ".../python3.11". */
+static const char *version_in(const char *program)
+{
+    const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+    size_t len = strlen("python3.");
+    return str_starts(name, "python3.") && name[len] && strspn(name + len, "0123456789") == strlen(name + len)
+               ? name + strlen("python")
+               : NULL;
+}
+
+static bool sets_path(const struct spec *spec)
+{
+    for (size_t i = 0; i < spec->env_count; i++)
+        if (str_eq(spec->env[i].name, "PATH"))
+            return true;
+    return spec->activate.text != NULL;
+}
+
+/* The interpreter: used as it is, or what the venv was made of. */
+static struct installation interpreter_on(const struct plan *plan, const struct step_bind *bind, struct arena *arena)
+{
+    const struct wire_facts *facts = bind->nodes[bind->node].facts;
+    struct installation ret = {0};
+    struct error ignored = ERROR_INIT;
+    const char *word;
+    if (step_expand_node(plan, bind, step_interpreter(plan->spec, bind->role), EXPR_PLAIN, arena, &word, &ignored) < 0)
+        return ret;
+    if (str_eq(word, "python3") && !sets_path(plan->spec))
+        word = facts->python;
+    if (*word != '/')
+        return ret;
+    ret.program = word;
+    ret.prefix = prefix_of(word, arena);
+    ret.version = str_eq(word, facts->python) && *facts->python_version ? facts->python_version : version_in(word);
+    return ret;
+}
+
+/* What has bin and lib of its own: the venv, or the link that the conda environment's step leaves. NULL: the interpreter is
+ * used as it is. False: cannot be told. */
+static bool own_folder(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret)
+{
+    struct error ignored = ERROR_INIT;
+    const struct plan_step *s = step_python_step(plan, bind->role);
+    const struct step_python *python = s ? s->item : NULL;
+    *ret = NULL;
+    if (!bind->nodes || !bind->nodes[bind->node].facts)
+        return false;
+    if (python && python->kind == PYTHON_CONDA)
+        return step_absolute(bind, python->link, arena, ret, &ignored) == 0;
+    return step_python_dir(plan, bind, arena, ret, &ignored) == 0 && (!python || *ret);
+}
+
 size_t step_package_patterns(const struct plan *plan, const struct step_bind *bind, const char *package,
                              struct arena *arena, const char *ret[STEP_PATTERNS_MAX])
 {
-    const struct wire_facts *facts = bind->nodes ? bind->nodes[bind->node].facts : NULL;
-    const char *program, *dir = NULL, *prefix, *version = facts ? facts->python_version : NULL;
-    struct error ignored = ERROR_INIT;
+    const char *dir;
     size_t n = 0;
-    bool made = step_python_step(plan, bind->role) != NULL;
-    if (!facts || (made && (step_python_dir(plan, bind, arena, &dir, &ignored) < 0 || !dir)) ||
-        (!dir && step_python_program(plan, bind, arena, &program, &ignored) < 0))
+    if (!own_folder(plan, bind, arena, &dir))
         return 0;
     if (dir)
         ret[n++] = arena_printf(arena, "%s/lib/python3.*/site-packages/%s-*.dist-info/METADATA", dir, package);
-    else if (!str_eq(program, "python3") && *program != '/')
-        return 0;
-    prefix = prefix_of(dir || *program != '/' ? facts->python : program, arena);
-    if (!prefix || !version || !*version)
+    const struct spec_python *given = step_python_of(plan->spec, bind->role);
+    if (dir && (given->conda.text || !given->system_site_packages))
         return n;
-    ret[n++] = arena_printf(arena, "~/.local/lib/python%s/site-packages/%s-*.dist-info/METADATA", version, package);
-    ret[n++] = arena_printf(arena, "/usr/local/lib/python%s/dist-packages/%s-*.dist-info/METADATA", version, package);
-    ret[n++] = arena_printf(arena, "%s/lib/python%s/site-packages/%s-*.dist-info/METADATA", prefix, version, package);
-    ret[n++] = arena_printf(arena, "%s/lib/python3/dist-packages/%s-*.dist-info/METADATA", prefix, package);
+    struct installation at = interpreter_on(plan, bind, arena);
+    if (at.prefix && at.version)
+        ret[n++] =
+            arena_printf(arena, "~/.local/lib/python%s/site-packages/%s-*.dist-info/METADATA", at.version, package);
+    if (at.prefix && at.version && str_eq(at.prefix, "/usr"))
+        ret[n++] =
+            arena_printf(arena, "/usr/local/lib/python%s/dist-packages/%s-*.dist-info/METADATA", at.version, package);
+    if (at.prefix) {
+        ret[n++] = arena_printf(arena, "%s/lib/python%s/site-packages/%s-*.dist-info/METADATA", at.prefix,
+                                at.version ? at.version : "3.*", package);
+        ret[n++] = arena_printf(arena, "%s/lib/python3/dist-packages/%s-*.dist-info/METADATA", at.prefix, package);
+    }
     return n;
+}
+
+const char *step_python_version(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
+                                const char **ret_pattern)
+{
+    const char *dir;
+    *ret_pattern = NULL;
+    if (!own_folder(plan, bind, arena, &dir))
+        return NULL;
+    if (dir) {
+        *ret_pattern = arena_printf(arena, "%s/bin/python3.*", dir);
+        return NULL;
+    }
+    struct installation at = interpreter_on(plan, bind, arena);
+    if (!at.version)
+        *ret_pattern = at.program;
+    return at.version;
 }

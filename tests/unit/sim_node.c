@@ -490,6 +490,7 @@ static void on_probe(struct peer *p, struct wire_in *in)
     size_t at = wire_begin(&out, WIRE_PROBED);
     wire_put_u64(&out, token);
     wire_put_u32(&out, script->probe ? (uint32_t)script->probe(script->arg, p->node->index, what, port) : 0);
+    wire_put_string(&out, "");
     wire_end(&out, at);
     sim_send_frame(p, &out);
 }

@@ -177,10 +177,11 @@ static void failed(void *arg, struct node *n, const struct error *err)
     scene.ended = true;
 }
 
-static void ponged(void *arg, struct node *n, uint64_t token, uint32_t port)
+static void ponged(void *arg, struct node *n, uint64_t token, uint32_t port, uint64_t wall)
 {
     (void)arg;
     (void)n;
+    assert_true(wall > 0);
     buf_printf(&scene.said, "pong %u %u\n", (unsigned)token, port);
 }
 

@@ -59,7 +59,8 @@ static void test_what_has_no_nodes_to_reach(void **state)
     for (int i = 0; i < 4; i++) {
         struct sim_job *job = begin(i == 0 ? 1 : 2);
         job->spec.distributed.present = i != 1;
-        job->spec.distributed.no_preflight = i == 2;
+        if (i == 2)
+            job->spec.distributed.preflight = (struct spec_preflight){true, true, true, true, true, 0, 0, 0};
         job->spec.this_machine = i == 3;
         assert_int_equal(sim_job_run(job, 0), 0);
         assert_int_equal(net.asked[WIRE_PROBE_CONNECT], 0);

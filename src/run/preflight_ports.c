@@ -1,0 +1,294 @@
+/* Where the workers meet: one node listens there, those that come connect, a hundred at a time. */
+#include "preflight.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BATCH = 100,    /* the port's queue is emptied between */
+    PORT_TRIES = 5, /* a free port that is taken meanwhile */
+};
+
+/* ---- which there are ---- */
+
+/* The job's, where rhrun decides where its workers meet. */
+static bool has_port(const struct run *r)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    return !spec_flag_value(d, "rdzv_endpoint") && !spec_flag_value(d, "standalone") &&
+           !spec_flag_value(d, "master_addr") && r->master_port > 0;
+}
+
+/* Those with workers in a world: of the role with its own, or (NULL) the job's. */
+static const bool *those_in(struct run *r, const struct spec_role *role)
+{
+    const struct spec *spec = r->plan->spec;
+    bool *nodes = preflight_nodes(r), any = false;
+    for (size_t i = 0; i < spec->place_count; i++) {
+        const struct spec_role *its = &spec->roles[spec->places[i].role];
+        if ((role ? its != role : its->world != WORLD_JOB) || !preflight_asks(r, spec->places[i].node))
+            continue;
+        nodes[spec->places[i].node] = any = true;
+    }
+    for (uint32_t n = 0; n < r->plan->node_count && spec->role_count == 0; n++) {
+        nodes[n] = preflight_asks(r, n);
+        any = any || nodes[n];
+    }
+    return any ? nodes : NULL;
+}
+
+static void add(struct run *r, struct meeting m)
+{
+    struct preflight *p = r->preflight;
+    bool alone = !preflight_several(r) && r->plan->spec->distributed.master_port == 0; /* it was just found free */
+    m.nodes = those_in(r, m.role);
+    if (alone || !m.nodes || m.port == 0 || !preflight_asks(r, m.master))
+        return;
+    m.to.port = m.port;
+    if (inet_pton(AF_INET, m.address, m.to.address) == 1)
+        m.to.len = 4;
+    else if (inet_pton(AF_INET6, m.address, m.to.address) == 1)
+        m.to.len = 16;
+    m.by_name = m.to.len == 0;
+    p->meetings[p->meeting_count++] = m;
+}
+
+void preflight_plan_meetings(struct run *r)
+{
+    struct preflight *p = r->preflight;
+    const struct spec *spec = r->plan->spec;
+    p->meetings = arena_array(p->arena, spec->role_count + 1, sizeof *p->meetings);
+    p->meeting_count = p->met = 0;
+    if (preflight_spec(r)->no_ports)
+        return;
+    if (has_port(r))
+        add(r, (struct meeting){.master = r->plan->master, .port = r->master_port, .address = r->master_addr});
+    for (size_t i = 0; i < spec->role_count && r->plan->roles; i++)
+        if (spec->roles[i].world == WORLD_OWN && r->role_ports[i])
+            add(r, (struct meeting){.role = &spec->roles[i],
+                                    .master = r->plan->roles[i].master,
+                                    .port = r->role_ports[i],
+                                    .address = r->nodes[r->plan->roles[i].master].address});
+}
+
+static struct meeting *at_hand(struct run *r)
+{
+    return &r->preflight->meetings[r->preflight->met - 1];
+}
+
+/* ---- an address that is a name ---- */
+
+struct lookup {
+    struct run *run;
+    struct loop_work *work;
+    char *name;
+    struct node_endpoint found;
+};
+
+static void lookup_free(void *arg)
+{
+    struct lookup *l = arg;
+    free(l->name);
+    free(l);
+}
+
+static void look_up(void *arg)
+{
+    struct lookup *l = arg;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG}, *list = NULL;
+    if (getaddrinfo(l->name, NULL, &hints, &list) != 0)
+        return;
+    if (list->ai_family == AF_INET) {
+        l->found.len = 4;
+        memcpy(l->found.address, &((struct sockaddr_in *)(void *)list->ai_addr)->sin_addr, 4);
+    } else if (list->ai_family == AF_INET6) {
+        l->found.len = 16;
+        memcpy(l->found.address, &((struct sockaddr_in6 *)(void *)list->ai_addr)->sin6_addr, 16);
+    }
+    freeaddrinfo(list);
+}
+
+static void looked_up(void *arg)
+{
+    struct lookup *l = arg;
+    struct run *r = l->run;
+    struct meeting *m = at_hand(r);
+    r->preflight->lookup = NULL;
+    memcpy(m->to.address, l->found.address, sizeof m->to.address);
+    m->to.len = l->found.len;
+    lookup_free(l);
+    if (r->stage == STAGE_PREFLIGHT && !r->failing && !r->cancelling)
+        preflight_answered(r);
+}
+
+static void begin_lookup(struct run *r, const char *name)
+{
+    struct lookup *l = xcalloc(1, sizeof *l);
+    *l = (struct lookup){.run = r, .name = xstrdup(name)};
+    l->work = loop_work(r->loop, look_up, looked_up, l);
+    r->preflight->lookup = l;
+    r->preflight->left++;
+}
+
+void preflight_end_lookup(struct run *r)
+{
+    if (r->preflight->lookup)
+        loop_work_detach(r->preflight->lookup->work, lookup_free);
+    r->preflight->lookup = NULL;
+}
+
+/* ---- what is found ---- */
+
+static const char *where(struct run *r, const struct meeting *m)
+{
+    return m->role ? arena_printf(r->preflight->arena, "where the workers of role %s are to meet", m->role->name)
+                   : "where the workers are to meet";
+}
+
+/* As it is here: the nodes may know the name by another address, so it is no more than a note then. */
+static void check_reached(struct run *r, const struct meeting *m)
+{
+    struct preflight *p = r->preflight;
+    bool *lost = preflight_nodes(r);
+    uint32_t errnum = 0;
+    char text[INET6_ADDRSTRLEN] = "";
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        lost[n] = m->nodes[n] && p->asked[n].errnum != 0;
+        errnum = errnum ? errnum : lost[n] ? p->asked[n].errnum : 0;
+    }
+    if (!errnum)
+        return;
+    const char *at = m->address;
+    if (m->by_name)
+        at = arena_printf(p->arena, "%s, which %s is here",
+                          inet_ntop(m->to.len == 4 ? AF_INET : AF_INET6, m->to.address, text, sizeof text), m->address);
+    preflight_find(r, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost,
+                   arena_printf(p->arena,
+                                "open the ports between the nodes, or say by what address they reach each other: "
+                                "hosts: [{host: %s, address: ADDRESS}]; preflight: off launches all the same",
+                                r->plan->spec->hosts[m->master].host),
+                   "%s cannot reach port %u of %s at %s, %s: %s", preflight_names(r, lost), m->port,
+                   preflight_name(r, m->master), at, where(r, m), strerror((int)errnum));
+}
+
+static void check_name(struct run *r, const struct meeting *m)
+{
+    bool *nodes = preflight_nodes(r);
+    nodes[m->master] = true;
+    preflight_find(r, "ports", ERROR_NONE, nodes, "an address in numbers is tried before the launch",
+                   "the address \"%s\" of %s is not known here: whether the nodes reach it was not tried", m->address,
+                   preflight_name(r, m->master));
+}
+
+static void check_listening(struct run *r, const struct meeting *m, uint32_t errnum, const char *who)
+{
+    struct preflight *p = r->preflight;
+    bool given = (m->role ? m->role->master_port : r->plan->spec->distributed.master_port) != 0;
+    if (!given && errnum == EADDRINUSE && ++p->tries < PORT_TRIES) {
+        p->again = true;
+        return;
+    }
+    bool *nodes = preflight_nodes(r);
+    nodes[m->master] = true;
+    const char *cure = errnum == EACCES ? "ports below 1024 are for root; master_port: 0 takes a free one"
+                       : *who           ? "end it, or take a free port: master_port: 0"
+                                        : "ss -ltnp there says who has it; master_port: 0 takes a free one";
+    preflight_find(r, "ports", ERROR_INFRA, nodes, cure, "port %u on %s, %s, cannot be had: %s%s%s", m->port,
+                   preflight_name(r, m->master), where(r, m), strerror((int)errnum), *who ? " by process " : "", who);
+}
+
+/* ---- one after the other ---- */
+
+static void probe(struct run *r, uint32_t node, enum wire_probe what, const struct node_endpoint *to)
+{
+    uint32_t timeout_ms = preflight_spec(r)->timeout_ms;
+    node_probe(r->lanes[node].node, preflight_token(r, 0), what, to,
+               what != WIRE_PROBE_CONNECT ? 0
+               : timeout_ms               ? timeout_ms
+                                          : CONNECT_MS);
+    r->preflight->left++;
+}
+
+static void listen_there(struct run *r, const struct meeting *m)
+{
+    r->preflight->meet = MEET_LISTENING;
+    probe(r, m->master, WIRE_PROBE_LISTEN, &(struct node_endpoint){.port = m->port});
+}
+
+static void end(struct run *r, const struct meeting *m)
+{
+    r->preflight->meet = MEET_ENDING;
+    probe(r, m->master, WIRE_PROBE_END, &(struct node_endpoint){0});
+}
+
+bool preflight_meet(struct run *r)
+{
+    struct preflight *p = r->preflight;
+    if (p->met == p->meeting_count)
+        return false;
+    const struct meeting *m = &p->meetings[p->met++];
+    p->next = 0;
+    p->refused = false;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        p->asked[n].errnum = 0;
+    listen_there(r, m);
+    if (m->by_name && preflight_several(r))
+        begin_lookup(r, m->address);
+    return true;
+}
+
+static void connect_batch(struct run *r, const struct meeting *m)
+{
+    struct preflight *p = r->preflight;
+    p->meet = MEET_CONNECTING;
+    for (uint32_t k = 0; k < BATCH && p->next < r->plan->node_count; p->next++)
+        if (m->nodes[p->next]) {
+            probe(r, p->next, WIRE_PROBE_CONNECT, &m->to);
+            k++;
+        }
+}
+
+bool preflight_go_on(struct run *r)
+{
+    struct preflight *p = r->preflight;
+    const struct meeting *m = at_hand(r);
+    bool connects = m->to.len > 0 && preflight_several(r) && !p->refused;
+    switch (p->meet) {
+    case MEET_LISTENING:
+        if (connects)
+            connect_batch(r, m);
+        else
+            end(r, m);
+        return true;
+    case MEET_CONNECTING:
+        if (p->next < r->plan->node_count)
+            listen_there(r, m); /* which empties its queue */
+        else
+            end(r, m);
+        return true;
+    case MEET_ENDING:
+        p->meet = MEET_NOT;
+        if (connects)
+            check_reached(r, m);
+        else if (m->by_name && m->to.len == 0 && preflight_several(r))
+            check_name(r, m);
+        return false;
+    case MEET_NOT:
+        break;
+    }
+    return false;
+}
+
+void preflight_take_probed(struct run *r, uint32_t node, uint32_t errnum, const char *who)
+{
+    struct preflight *p = r->preflight;
+    if (p->meet == MEET_CONNECTING) {
+        p->asked[node].errnum = errnum;
+    } else if (p->meet == MEET_LISTENING && errnum) {
+        p->refused = true;
+        check_listening(r, at_hand(r), errnum, who);
+    }
+}

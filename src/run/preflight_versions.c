@@ -1,0 +1,276 @@
+/* Which Python and which torch the workers of each node have, by the names of files there: nothing is started. */
+#include "preflight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A question is the number of the Python << 8, and that of the pattern; behind the patterns of torch, that of Python. */
+enum { QUESTION_PYTHON = STEP_PATTERNS_MAX };
+
+/* ---- asking ---- */
+
+static bool runs_python(const struct spec_entrypoint *e)
+{
+    return e->kind == ENTRY_SCRIPT || e->kind == ENTRY_MODULE || e->kind == ENTRY_FUNCTION;
+}
+
+static bool uses_python(const struct spec *spec, const struct spec_role *own)
+{
+    for (size_t i = 0; i < spec->role_count; i++)
+        if ((spec->roles[i].own_setup ? &spec->roles[i] : NULL) == own && runs_python(&spec->roles[i].entrypoint))
+            return true;
+    return spec->role_count == 0 && (spec->distributed.launcher != LAUNCHER_NATIVE || runs_python(&spec->entrypoint));
+}
+
+/* One node has nothing to agree with: only flags that its torch may lack are asked for. */
+static bool needs_version(const struct run *r);
+
+static void add_python(struct run *r, const struct spec_role *role)
+{
+    struct preflight *p = r->preflight;
+    const struct spec *spec = r->plan->spec;
+    struct python *python = &p->pythons[p->python_count];
+    *python = (struct python){.role = role, .on = preflight_nodes(r)};
+    python->at = arena_array(p->arena, r->plan->node_count, sizeof *python->at);
+    if (!uses_python(spec, role))
+        return;
+    if (spec->role_count == 0)
+        memset(python->on, true, r->plan->node_count * sizeof *python->on);
+    else if (spec_setup_nodes(spec, role, python->on) == 0)
+        return;
+    p->python_count++;
+}
+
+/* Where a set-up was not done yet it is not known what there will be. */
+static bool is_set_up(const struct run *r, uint32_t node)
+{
+    if (r->options.mode != RUN_LOOK)
+        return true;
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == PHASE_SETUP && r->plan->steps[i].on[node] &&
+            !r->records[i * r->plan->node_count + node].verified)
+            return false;
+    return true;
+}
+
+static void ask_python(struct run *r, uint32_t index, uint32_t node, struct arena *arena)
+{
+    struct preflight *p = r->preflight;
+    struct python *python = &p->pythons[index];
+    struct node *there = r->lanes[node].node;
+    struct step_bind bind = run_bind(r, node);
+    const char *patterns[STEP_PATTERNS_MAX], *version, *pattern;
+    bind.role = python->role;
+    size_t count = step_package_patterns(r->plan, &bind, "torch", arena, patterns);
+    for (uint32_t i = 0; i < count; i++, p->left++)
+        node_glob(there, preflight_token(r, index << 8 | i), patterns[i]);
+    if (!preflight_several(r))
+        return;
+    version = step_python_version(r->plan, &bind, arena, &pattern);
+    if (version) {
+        snprintf(python->at[node].version, sizeof python->at[node].version, "%s", version);
+    } else if (pattern) {
+        node_glob(there, preflight_token(r, index << 8 | QUESTION_PYTHON), pattern);
+        p->left++;
+    }
+}
+
+void preflight_ask_pythons(struct run *r)
+{
+    struct preflight *p = r->preflight;
+    const struct spec *spec = r->plan->spec;
+    p->python_count = 0;
+    if (preflight_spec(r)->no_versions || (!preflight_several(r) && !needs_version(r)))
+        return;
+    p->pythons = arena_array(p->arena, spec->role_count + 1, sizeof *p->pythons);
+    add_python(r, NULL);
+    for (size_t i = 0; i < spec->role_count; i++)
+        if (spec->roles[i].own_setup)
+            add_python(r, &spec->roles[i]);
+    struct arena *arena = arena_create();
+    for (uint32_t i = 0; i < p->python_count; i++)
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            if (p->pythons[i].on[n] && preflight_asks(r, n) && is_set_up(r, n))
+                ask_python(r, i, n, arena);
+            arena_reset(arena);
+        }
+    arena_destroy(arena);
+}
+
+/* ---- answers ---- */
+
+/* ".../torch-2.12.0+cpu.dist-info/METADATA"; torch-x-1.0 is another package, but pip writes that torch_x. */
+static void take_torch(struct python_at *at, uint8_t pattern, const char *path)
+{
+    const char *name = strstr(path, "torch-"), *end = name ? strstr(name, ".dist-info/") : NULL;
+    if (!end || (name > path && name[-1] != '/') || (*at->torch && at->pattern <= pattern))
+        return;
+    name += strlen("torch-");
+    snprintf(at->torch, sizeof at->torch, "%.*s", (int)(end - name), name);
+    at->pattern = pattern;
+}
+
+/* "python3.11", or what a link leads to; not "python3.11-config". */
+static void take_python(struct python_at *at, const struct wire_entry *e)
+{
+    const char *names[] = {e->path, e->target};
+    for (size_t i = 0; i < ARRAY_LEN(names) && !*at->version; i++) {
+        const char *slash = strrchr(names[i], '/'), *name = slash ? slash + 1 : names[i];
+        if (str_starts(name, "python3.") && name[8] && strspn(name + 8, "0123456789") == strlen(name + 8))
+            snprintf(at->version, sizeof at->version, "%s", name + strlen("python"));
+    }
+}
+
+void preflight_take_entries(struct run *r, uint32_t node, uint64_t question, const struct wire_entries *e)
+{
+    struct preflight *p = r->preflight;
+    if (question >> 8 >= p->python_count)
+        return;
+    struct python_at *at = &p->pythons[question >> 8].at[node];
+    for (uint32_t i = 0; i < e->entry_count; i++)
+        if ((question & 0xff) == QUESTION_PYTHON)
+            take_python(at, &e->entries[i]);
+        else
+            take_torch(at, (uint8_t)question, e->entries[i].path);
+}
+
+/* ---- the same everywhere? ---- */
+
+/* "2.12" */
+static size_t release_len(const char *version)
+{
+    size_t len = strcspn(version, ".");
+    return version[len] ? len + 1 + strspn(version + len + 1, "0123456789") : len;
+}
+
+static void check_torch(struct run *r, const struct python *python)
+{
+    struct arena *arena = r->preflight->arena;
+    uint32_t nodes = r->plan->node_count, first = UINT32_MAX;
+    const char **releases = arena_array(arena, nodes, sizeof *releases);
+    const char **versions = arena_array(arena, nodes, sizeof *versions);
+    bool *missing = preflight_nodes(r), any_missing = false;
+    for (uint32_t n = 0; n < nodes; n++) {
+        const char *torch = python->at[n].torch;
+        if (*torch) {
+            versions[n] = torch;
+            releases[n] = arena_strndup(arena, torch, release_len(torch));
+            first = first == UINT32_MAX ? n : first;
+        } else if (python->on[n] && preflight_asks(r, n) && is_set_up(r, n)) {
+            missing[n] = any_missing = true;
+        }
+    }
+    if (first == UINT32_MAX)
+        return;
+    const char *cure = arena_printf(arena, "packages: [\"torch==%s.*\"] installs one version on all nodes%s",
+                                    releases[first], "; preflight: off launches all the same");
+    const char *of_role = python->role ? arena_printf(arena, "torch of role %s", python->role->name) : "torch";
+    struct preflight_thing thing = {.what = "versions",
+                                    .thing = arena_printf(arena, "%s is", of_role),
+                                    .cure = cure,
+                                    .code = ERROR_JOB,
+                                    .values = releases,
+                                    .shown = versions};
+    if (preflight_compare(r, &thing)) {
+        thing.code = ERROR_NONE;
+        thing.values = versions;
+        preflight_compare(r, &thing);
+    }
+    if (any_missing)
+        preflight_find(r, "versions", ERROR_NONE, missing, cure, "%s was not found on %s, and on %s it is %s", of_role,
+                       preflight_names(r, missing), preflight_name(r, first), versions[first]);
+}
+
+static void check_python(struct run *r, const struct python *python)
+{
+    struct arena *arena = r->preflight->arena;
+    const char **versions = arena_array(arena, r->plan->node_count, sizeof *versions);
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        versions[n] = *python->at[n].version ? python->at[n].version : NULL;
+    preflight_compare(
+        r, &(struct preflight_thing){
+               .what = "versions",
+               .thing = python->role ? arena_printf(arena, "Python of role %s is", python->role->name) : "Python is",
+               .cure = "python: {interpreter: PATH} says which one to take",
+               .values = versions});
+}
+
+/* ---- flags of torchrun ---- */
+
+/* As the table of flags has it, "2.5.1" is 205; 0 = not to be read. */
+static uint32_t version_of(const char *text)
+{
+    unsigned major, minor;
+    return sscanf(text, "%3u.%2u", &major, &minor) == 2 ? major * 100 + minor : 0;
+}
+
+static bool is_xpu(const struct spec *spec, uint32_t node)
+{
+    const struct spec_host *host = &spec->hosts[node];
+    return (host->has_nproc ? host->nproc.kind : spec->distributed.nproc.kind) == NPROC_XPU;
+}
+
+/* The newest of the flags decides. 0: every torch has them. */
+static uint32_t needed(const struct run *r, uint32_t node, const char **ret_flag)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    uint32_t since = 0;
+    *ret_flag = NULL;
+    if (d->launcher != LAUNCHER_TORCHRUN)
+        return 0;
+    for (size_t i = 0; i < d->flag_count; i++)
+        if (d->flags[i].flag->since > TORCHRUN_OLDEST && d->flags[i].flag->since > since) {
+            since = d->flags[i].flag->since;
+            *ret_flag = d->flags[i].flag->name;
+        }
+    if (is_xpu(r->plan->spec, node) && since < TORCHRUN_XPU) {
+        since = TORCHRUN_XPU;
+        *ret_flag = "nproc_per_node=xpu";
+    }
+    return since;
+}
+
+static bool needs_version(const struct run *r)
+{
+    const char *flag;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (needed(r, n, &flag) > 0)
+            return true;
+    return false;
+}
+
+/* Where no version was found, the launcher itself says so when it starts. */
+static void check_flags(struct run *r, const struct python *python)
+{
+    struct arena *arena = r->preflight->arena;
+    bool *lack = preflight_nodes(r);
+    const char *flag = NULL, *torch = NULL;
+    uint32_t since = 0;
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const char *its;
+        uint32_t have = version_of(python->at[n].torch), need = needed(r, n, &its);
+        lack[n] = have && have < need;
+        if (!lack[n] || need < since)
+            continue;
+        since = need;
+        flag = its;
+        torch = torch ? torch : python->at[n].torch;
+    }
+    if (!flag)
+        return;
+    preflight_find(r, "versions", ERROR_JOB, lack,
+                   arena_printf(arena, "packages: [\"torch>=%u.%u\"] installs one that has it; or leave the key out",
+                                since / 100, since % 100),
+                   "%s: torch %s does not have --%s; it came with %u.%u", preflight_names(r, lack), torch, flag,
+                   since / 100, since % 100);
+}
+
+void preflight_check_versions(struct run *r)
+{
+    for (size_t i = 0; i < r->preflight->python_count; i++) {
+        const struct python *python = &r->preflight->pythons[i];
+        check_flags(r, python);
+        check_torch(r, python);
+        check_python(r, python);
+    }
+}
