@@ -53,19 +53,32 @@ static int count_of(const struct plan *plan, const struct spec_place *p, const s
 
 /* ---- the room on a node ---- */
 
-/* Where a number says how many ranks a node takes, a role that counts its GPUs must keep to it too. */
-static int check_room(const struct plan *plan, uint32_t node, uint64_t ranks, struct error *err)
+/* nproc_per_node says how many ranks a node takes: a number, or what the node itself has, once that is known. */
+static int check_room(const struct plan *plan, uint32_t node, uint64_t ranks, const struct plan_facts *facts,
+                      struct error *err)
 {
+    static const char *const words[] = {"", "CPUs", "GPUs", "", "GPUs or CPUs"};
     const struct spec_host *host = &plan->spec->hosts[node];
     const struct spec_distributed *d = &plan->spec->distributed;
     const struct spec_nproc *np = host->has_nproc ? &host->nproc : d->has_nproc ? &d->nproc : NULL;
-    uint32_t room = np && np->kind == NPROC_COUNT ? np->count : PLAN_NPROC_MAX;
+    uint32_t room = 0;
+    if (np && ranks > 0 && nproc_count(plan, node, np, facts, &room, err) < 0)
+        return -1;
+    bool told = room > 0;
+    room = told ? room : PLAN_NPROC_MAX;
     if (ranks <= room)
         return 0;
     error_set(err, ERROR_SPEC, "node \"%s\": the roles come to %llu workers there, but there is room for %u",
               host->name, (unsigned long long)ranks, room);
-    error_hint(err, room < PLAN_NPROC_MAX ? "nproc_per_node is the room on a node for all roles together"
-                                          : "a node takes no more workers");
+    if (!told)
+        error_hint(err, "a node takes no more workers");
+    else if (np->kind == NPROC_COUNT)
+        error_hint(err, "nproc_per_node is the room on a node for all roles together");
+    else
+        error_hint(err,
+                   "nproc_per_node is the room on a node for all roles together: here its %s; as a number it also "
+                   "says where workers are placed",
+                   words[np->kind]);
     return -1;
 }
 
@@ -81,7 +94,7 @@ int ranks_of_roles_check(const struct plan *plan, uint32_t node, const struct pl
             return -1;
         ranks += spec->roles[spec->places[i].role].world == WORLD_NONE ? 0 : count;
     }
-    return check_room(plan, node, ranks, err);
+    return check_room(plan, node, ranks, facts, err);
 }
 
 /* ---- numbers ---- */
@@ -107,7 +120,7 @@ static int bind_counts(struct plan *plan, const struct plan_facts *facts, bool *
         return error_set(err, ERROR_SPEC, "%llu workers, but at most %d are possible in a launch",
                          (unsigned long long)total, PLAN_RANKS_MAX);
     for (uint32_t n = 0; n < plan->node_count; n++)
-        if (check_room(plan, n, plan->nproc[n], err) < 0)
+        if (check_room(plan, n, plan->nproc[n], facts ? &facts[n] : NULL, err) < 0)
             return -1;
     return 0;
 }

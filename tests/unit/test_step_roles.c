@@ -245,6 +245,12 @@ static void test_places(void **state)
     expect_places(
         "cluster: {hosts: [{host: x, nproc_per_node: 1}, {host: y, nproc_per_node: 3}, z]}\nroles: {a: {count: 6}}",
         "a 0:1 1:3 2:2"); /* two each; the one that x has no room for comes to the next that has some */
+    expect_places(
+        "cluster: {hosts: [x, y]}\nroles: {a: {count: 4, cluster: {hosts: [u, v]}}, b: {count: 3}, c: {nnodes: "
+        "1, cluster: {hosts: [v, y]}}}",
+        "a 2:2 3:2 b 0:3 c 1:1"); /* y is of the job and of c */
+    expect_places("roles: {a: {count: 3, cluster: {hosts: [u, v]}}, b: {cluster: {hosts: [w, u]}, nodes: [2]}}",
+                  "a 0:2 1:1 b 2:1");
 }
 
 /* ---- what is known late ---- */
@@ -293,6 +299,39 @@ static void test_counts_of_nodes(void **state)
     err = (struct error)ERROR_INIT;
     assert_int_equal(plan_bind_ranks(plan, facts, arena, &err), -1);
     assert_string_equal(err.text, "node \"local\": the roles come to 4 workers there, but there is room for 3");
+}
+
+/* Room that the nodes tell of: nothing is known of it before. */
+static void expect_room(const char *nproc, struct plan_facts facts, const char *fault)
+{
+    struct error err = ERROR_INIT;
+    const char *text = arena_printf(arena,
+                                    "distributed: {nproc_per_node: %s}\n"
+                                    "roles: {a: {count: 2}, b: {count: 1, world: own}, c: {count: 9, world: none}}\n"
+                                    "entrypoint: {command: [true]}\n",
+                                    nproc);
+    struct plan *plan = compile(load(text), NULL);
+    assert_true(plan->ranks_known);
+    assert_int_equal(plan_bind_ranks(plan, &facts, arena, &err), fault ? -1 : 0);
+    assert_string_equal(err.text, fault ? fault : "");
+    assert_int_equal(plan_check_node(plan, 0, &facts, &err), fault ? -1 : 0);
+}
+
+static void test_room(void **state)
+{
+    (void)state;
+    expect_room("cpu", (struct plan_facts){true, 3, 0}, NULL);
+    expect_room("cpu", (struct plan_facts){false, 0, 0}, NULL);
+    expect_room("cpu", (struct plan_facts){true, 2, 8},
+                "node \"local\": the roles come to 3 workers there, but there is room for 2");
+    expect_room("gpu", (struct plan_facts){true, 64, 3}, NULL);
+    expect_room("gpu", (struct plan_facts){true, 64, 2},
+                "node \"local\": the roles come to 3 workers there, but there is room for 2");
+    expect_room("gpu", (struct plan_facts){true, 64, 0},
+                "node \"local\": nproc_per_node is gpu, and no GPU was found there");
+    expect_room("auto", (struct plan_facts){true, 3, 0}, NULL);
+    expect_room("auto", (struct plan_facts){true, 64, 1},
+                "node \"local\": the roles come to 3 workers there, but there is room for 1");
 }
 
 /* ---- steps ---- */
@@ -409,8 +448,13 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameter_servers), cmocka_unit_test(test_peers), cmocka_unit_test(test_places),
-        cmocka_unit_test(test_counts_of_nodes),   cmocka_unit_test(test_steps), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_parameter_servers),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_counts_of_nodes),
+        cmocka_unit_test(test_room),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
