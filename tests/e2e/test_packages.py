@@ -7,13 +7,12 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 import threading
-import zipfile
 
 import pytest
 
 from harness import missing, require, wait_for, workers_of
+from wheels import offline, real_python, started, wheel
 
 BACKEND = '''
 import os, zipfile
@@ -40,34 +39,11 @@ def build_editable(folder, config=None, metadata=None):
 PYPROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
 
-def wheel(folder, name, version, requires=()):
-    info = f"{name}-{version}.dist-info"
-    meta = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n" + "".join(f"Requires-Dist: {r}\n" for r in requires)
-    files = {
-        f"{name}.py": f"version = {version!r}\n",
-        f"{info}/METADATA": meta,
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    files[f"{info}/RECORD"] = "".join(f"{n},,\n" for n in [*files, f"{info}/RECORD"])
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as z:
-        for path, text in files.items():
-            z.writestr(path, text)
-
-
 def program(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
-
-
-def real_python(*modules):
-    """The interpreter itself, not a shim; skipped without the modules."""
-    done = subprocess.run([sys.executable, "-c", "import sys, " + ", ".join(modules or ("os",)) + "; print(sys.executable)"],
-                          capture_output=True, text=True)
-    if done.returncode != 0:
-        missing("python with " + ", ".join(modules), "apt-get install python3-venv python3-pip")
-    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -78,10 +54,7 @@ def wheels(box):
         wheel(folder, "alpha", version, ["beta>=1"])
         wheel(folder, "beta", version)
     wheel(folder, "delta", "1.0", ["beta<2"])
-    # what the machine that the tests run on has told pip is not theirs
-    for name in [n for n in os.environ if n.startswith(("PIP_", "UV_"))]:
-        box.env.pop(name, None)
-    box.env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(folder), PIP_CONFIG_FILE=os.devnull, LINES=str(box.home / "lines"))
+    box.env.update(offline(folder), LINES=str(box.home / "lines"))
     return folder
 
 
@@ -102,10 +75,6 @@ def spec_of(box, **more):
             "entrypoint": {"run": "python -c 'import alpha; print(alpha.version)'"}}
     spec.update(more)
     return box.spec({k: v for k, v in spec.items() if v is not None})
-
-
-def started(result):
-    return [a["step"] for e in result.events() if e["type"] == "started" for a in e["attempts"]]
 
 
 def venv_of(box):
@@ -478,7 +447,7 @@ def test_git(box, wheels, folder):
 def test_nodes_that_share_a_home_install_once(box, wheels, folder, fleet):
     nodes = fleet(3, shared_home=True)
     spec = spec_of(box, cluster=nodes.cluster(), requirements=["requirements.txt"],
-                   env={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "PIP_CONFIG_FILE": os.devnull},
+                   env=offline(wheels),
                    distributed={"nnodes": 3}, entrypoint={"run": "python -c 'import alpha; print(alpha.version)'"})
     result = box.run("--json", spec).ok()
     assert started(result).count("requirements.txt") == 1 and started(result).count("sync") == 1
@@ -488,7 +457,7 @@ def test_nodes_that_share_a_home_install_once(box, wheels, folder, fleet):
 def test_each_node_installs_for_itself(box, wheels, folder, fleet):
     nodes = fleet(2)
     spec = spec_of(box, cluster=nodes.cluster(), requirements=["requirements.txt"],
-                   env={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "PIP_CONFIG_FILE": os.devnull},
+                   env=offline(wheels),
                    distributed={"nnodes": 2}, entrypoint={"run": "python -c 'import alpha; print(alpha.version)'"})
     result = box.run("--json", spec).ok()
     assert started(result).count("requirements.txt") == 2
