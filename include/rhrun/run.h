@@ -47,6 +47,9 @@ struct run_observer {
     void (*event)(void *arg, const struct event *e);       /* durable */
     void (*line)(void *arg, const struct run_line *line);
     void (*changed)(void *arg);                            /* something the live view shows has changed */
+    /* All lines of the attempt's log file up to byte `to` were given out, but those without an end yet: the earliest of them
+     * begins in the record at `from` (`to`: there is none). */
+    void (*place)(void *arg, const struct plan_step *step, const char *attempt, uint64_t from, uint64_t to);
     void *arg;
 };
 

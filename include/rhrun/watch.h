@@ -30,8 +30,9 @@ void watch_destroy(struct watch *w); /* takes NULL */
 void watch_on_end(struct watch *w, void (*end)(void *arg, const struct wire_worker_end *end));
 /* False when the bytes are no spool; nothing is read from then on. */
 bool watch_feed(struct watch *w, const uint8_t *data, size_t len);
-/* Only follows the record boundaries, no lines: to catch up with what was shown before. */
-bool watch_skip(struct watch *w, const uint8_t *data, size_t len);
+/* Of the bytes fed: where the record lies with the beginning of the earliest line that has no end yet; behind them all, where
+ * there is none. Who feeds another watch from there on gets the same lines from here on, whole. */
+uint64_t watch_open_from(const struct watch *w);
 void watch_end(struct watch *w); /* gives out what has no line end yet */
 
 /* ---- patterns over lines ---- */

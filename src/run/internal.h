@@ -31,6 +31,7 @@ struct run_log {
     int sync_errno;
     struct watch *watch;
     bool quiet;      /* what is read again is shown to nobody */
+    bool past;       /* nor does it go by the rules */
     struct watch *ready; /* the same lines from the log's beginning, where a step looks at them; else NULL */
 };
 

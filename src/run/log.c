@@ -29,6 +29,8 @@ static void on_line(void *arg, const struct watch_line *line)
     struct run_log *log = arg;
     struct run *r = log->run;
     struct run_line out = {log->step, log->node, node_name(r->lanes[log->node].node), line};
+    if (log->past)
+        return;
     rules_line(r, log->step, log->node, line);
     if (r->options.observer.line && !log->quiet && is_shown(log, line))
         r->options.observer.line(r->options.observer.arg, &out);
@@ -37,7 +39,8 @@ static void on_line(void *arg, const struct watch_line *line)
 static void on_end(void *arg, const struct wire_worker_end *end)
 {
     struct run_log *log = arg;
-    rules_end(log->run, log->step, log->node, end);
+    if (!log->past)
+        rules_end(log->run, log->step, log->node, end);
 }
 
 static void on_ready_line(void *arg, const struct watch_line *line)
@@ -46,19 +49,29 @@ static void on_ready_line(void *arg, const struct watch_line *line)
     ready_line(log->run, log->step, log->node, line);
 }
 
-/* After a restart of the controller: the file's bytes were shown before, so only the record boundaries matter. */
+/* After a restart of the controller: the file's lines were given out before; what they begin, the next bytes end. */
 static void catch_up(struct run_log *log)
 {
     uint8_t chunk[65536];
+    log->past = true;
     for (uint64_t at = 0; at < log->size;) {
         ssize_t n = pread(log->fd, chunk, sizeof chunk, (off_t)at);
         if (n <= 0)
             break;
-        watch_skip(log->watch, chunk, (size_t)n);
+        watch_feed(log->watch, chunk, (size_t)n);
         if (log->ready)
             watch_feed(log->ready, chunk, (size_t)n);
         at += (uint64_t)n;
     }
+    log->past = false;
+}
+
+/* Says how far the observer has been given all lines. */
+static void tell_place(struct run_log *log)
+{
+    const struct run_observer *o = &log->run->options.observer;
+    if (o->place && log->size > log->base)
+        o->place(o->arg, log->step, log->attempt, watch_open_from(log->watch), log->size - log->base);
 }
 
 struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt)
@@ -166,6 +179,7 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     watch_feed(log->watch, data, len);
     if (log->ready)
         watch_feed(log->ready, data, len);
+    tell_place(log);
     acknowledge(log);
 }
 
@@ -190,8 +204,10 @@ void log_again(struct run_log *log)
 
 void log_end(struct run_log *log)
 {
-    if (log)
-        watch_end(log->watch);
-    if (log && log->ready)
+    if (!log)
+        return;
+    watch_end(log->watch);
+    if (log->ready)
         watch_end(log->ready);
+    tell_place(log);
 }

@@ -10,6 +10,7 @@ struct partial {
     bool pending_return; /* the last byte was \r: a line unless \n follows */
     struct buf text;
     uint64_t wall_ms;
+    uint64_t record; /* where the record lies that has the line's beginning */
 };
 
 struct watch {
@@ -22,6 +23,8 @@ struct watch {
     size_t header_len;
     struct wire_spool record; /* valid while left > 0 */
     uint32_t left;
+    uint64_t fed, record_at; /* bytes; where the present record begins */
+    uint64_t ended;          /* lines, those not counted that were cut */
     bool bad;
     struct partial *partials;
     size_t partial_count;
@@ -64,6 +67,7 @@ static struct partial *partial_of(struct watch *w, uint32_t rank, uint8_t stream
 static void emit(struct watch *w, const struct partial *p, const char *text, size_t len, bool returned, bool open)
 {
     struct watch_line line = {p->rank, p->stream, text, len, p->wall_ms, returned, open};
+    w->ended += !open;
     w->line(w->arg, &line);
 }
 
@@ -121,9 +125,25 @@ static void feed_text(struct watch *w, struct partial *p, const char *data, size
     }
 }
 
+static bool has_begun(const struct partial *p)
+{
+    return p->text.len > 0 || p->pending_return;
+}
+
+static void feed_record(struct watch *w, const char *data, size_t len)
+{
+    struct partial *p = partial_of(w, w->record.rank, w->record.stream);
+    uint64_t ended = w->ended;
+    bool begun = has_begun(p);
+    p->wall_ms = w->record.wall_ms;
+    feed_text(w, p, data, len);
+    if (!begun || w->ended != ended)
+        p->record = w->record_at;
+}
+
 static void flush_partial(struct watch *w, struct partial *p)
 {
-    if (p->text.len > 0 || p->pending_return)
+    if (has_begun(p))
         emit_partial(w, p, false, true);
     p->pending_return = false;
 }
@@ -149,49 +169,44 @@ static void feed_end(struct watch *w, const uint8_t *data, size_t len, bool last
         w->end(w->arg, &end);
 }
 
-static bool feed(struct watch *w, const uint8_t *data, size_t len, bool lines)
+bool watch_feed(struct watch *w, const uint8_t *data, size_t len)
 {
     while (len > 0 && !w->bad) {
+        size_t n;
         if (w->left == 0) {
-            size_t want = WIRE_SPOOL_HEADER - w->header_len, n = len < want ? len : want;
+            size_t want = WIRE_SPOOL_HEADER - w->header_len;
+            n = len < want ? len : want;
+            if (w->header_len == 0)
+                w->record_at = w->fed;
             memcpy(w->header + w->header_len, data, n);
             w->header_len += n;
-            data += n;
-            len -= n;
-            if (w->header_len < WIRE_SPOOL_HEADER)
-                break;
-            w->header_len = 0;
-            if (!wire_spool_get(w->header, &w->record)) {
-                w->bad = true;
-                break;
+            if (w->header_len == WIRE_SPOOL_HEADER) {
+                w->header_len = 0;
+                w->bad = !wire_spool_get(w->header, &w->record);
+                w->left = w->bad ? 0 : w->record.len;
             }
-            w->left = w->record.len;
-            continue;
-        }
-        size_t n = len < w->left ? len : w->left;
-        if (w->record.stream == WIRE_STREAM_END) {
-            if (lines)
+        } else {
+            n = len < w->left ? len : w->left;
+            if (w->record.stream == WIRE_STREAM_END)
                 feed_end(w, data, n, n == w->left);
-        } else if (lines) {
-            struct partial *p = partial_of(w, w->record.rank, w->record.stream);
-            p->wall_ms = w->record.wall_ms;
-            feed_text(w, p, (const char *)data, n);
+            else
+                feed_record(w, (const char *)data, n);
+            w->left -= (uint32_t)n;
         }
-        w->left -= (uint32_t)n;
+        w->fed += n;
         data += n;
         len -= n;
     }
     return !w->bad;
 }
 
-bool watch_feed(struct watch *w, const uint8_t *data, size_t len)
+uint64_t watch_open_from(const struct watch *w)
 {
-    return feed(w, data, len, true);
-}
-
-bool watch_skip(struct watch *w, const uint8_t *data, size_t len)
-{
-    return feed(w, data, len, false);
+    uint64_t from = w->left > 0 || w->header_len > 0 ? w->record_at : w->fed;
+    for (size_t i = 0; i < w->partial_count; i++)
+        if (has_begun(&w->partials[i]) && w->partials[i].record < from)
+            from = w->partials[i].record;
+    return from;
 }
 
 void watch_end(struct watch *w)

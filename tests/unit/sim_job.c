@@ -166,7 +166,7 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
                             .late_ms = job->late_ms,
                             .store = sim_store(),
                             .sim = &sim,
-                            .observer = {on_event, on_line, NULL, job}};
+                            .observer = {on_event, on_line, NULL, NULL, job}};
     job->run = run_create(job->loop, &o, on_finished, job);
     if (run_start(job->run, &err) == 0)
         return 0;

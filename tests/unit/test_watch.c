@@ -145,25 +145,45 @@ static void test_malformed(void **unused)
     buf_free(&out);
 }
 
-/* What was shown before is skipped, cut anywhere; what follows is shown. */
-static void test_skip(void **unused)
+/* Whoever begins at watch_open_from, wherever the first one stopped, goes on with the same lines. */
+static void test_open_from(void **unused)
 {
     (void)unused;
     struct buf s = {0};
-    put(&s, 0, WIRE_STREAM_OUT, "old\n");
-    put(&s, 0, WIRE_STREAM_OUT, "new\n");
-    size_t first = s.len / 2;
-    for (size_t cut = 0; cut <= first; cut++) {
-        struct buf out = {0};
-        struct watch *w = watch_create(on_line, &out);
-        assert_true(watch_skip(w, (const uint8_t *)s.data, cut));
-        assert_true(watch_skip(w, (const uint8_t *)s.data + cut, first - cut));
-        assert_true(watch_feed(w, (const uint8_t *)s.data + first, s.len - first));
-        watch_end(w);
-        assert_string_equal(out.data, "0.1 3 new\n");
-        watch_destroy(w);
+    char *most = xmalloc(WATCH_LINE_MAX - 3);
+    memset(most, 'x', WATCH_LINE_MAX - 3);
+    put(&s, 0, WIRE_STREAM_OUT, "one\ntw");
+    put(&s, 1, WIRE_STREAM_OUT, "other\nbegun");
+    put(&s, 0, WIRE_STREAM_OUT, "o\n");
+    put(&s, 2, WIRE_STREAM_ERR, "7%\r");
+    put(&s, 1, WIRE_STREAM_OUT, " and\nended\n");
+    put(&s, 2, WIRE_STREAM_ERR, "8%\r\n");
+    record(&s, 0, WIRE_STREAM_OUT, 7, most, WATCH_LINE_MAX - 3);
+    put(&s, 0, WIRE_STREAM_OUT, "yyyyyy");
+    put(&s, 0, WIRE_STREAM_OUT, "zz\n");
+    put(&s, 1, WIRE_STREAM_OUT, "no end");
+    CLEANUP(cleanup_free) char *all = lines(&s, 0, s.len);
+    for (size_t stop = 0; stop <= s.len; stop++) {
+        if (stop > 300 && stop + 300 < s.len)
+            continue; /* within the long line */
+        struct buf out = {0}, quiet = {0};
+        struct watch *first = watch_create(on_line, &out), *second = watch_create(on_line, &quiet);
+        watch_feed(first, (const uint8_t *)s.data, stop);
+        uint64_t from = watch_open_from(first);
+        assert_true(from <= stop);
+        watch_feed(second, (const uint8_t *)s.data + from, stop - from);
+        buf_clear(&quiet);
+        watch_feed(second, (const uint8_t *)s.data + stop, s.len - stop);
+        watch_end(second);
+        buf_append(&out, quiet.data ? quiet.data : "", quiet.len);
+        assert_string_equal(out.data, all);
+        assert_true(watch_open_from(second) + from == s.len);
+        watch_destroy(first);
+        watch_destroy(second);
         buf_free(&out);
+        buf_free(&quiet);
     }
+    free(most);
     buf_free(&s);
 }
 
@@ -217,7 +237,7 @@ int main(void)
         cmocka_unit_test(test_long_lines),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_open_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
