@@ -72,6 +72,66 @@ static void print_result(const struct state_run *run)
     buf_free(&b);
 }
 
+/* The params and arguments that a run was opened with become those of the command. */
+static void take_invocation(struct cli *c, const struct state_run *run)
+{
+    struct doc *doc;
+    struct diagnostics d = {0};
+    if (run->params_json && doc_load_text("params", run->params_json, strlen(run->params_json), DOC_FORMAT_JSON,
+                                          c->arena, &doc, &d, NULL) == 0)
+        for (size_t i = 0; i < doc->root->count; i++) {
+            c->values[OPT_PARAM] = xreallocarray(c->values[OPT_PARAM], c->value_count[OPT_PARAM] + 1, sizeof(char *));
+            c->values[OPT_PARAM][c->value_count[OPT_PARAM]++] =
+                arena_printf(c->arena, "%s=%s", doc->root->members[i].key, doc->root->members[i].value->text);
+        }
+    if (run->args_json &&
+        doc_load_text("args", run->args_json, strlen(run->args_json), DOC_FORMAT_JSON, c->arena, &doc, &d, NULL) == 0) {
+        const char **args = arena_array(c->arena, doc->root->count + 1, sizeof *args);
+        for (size_t i = 0; i < doc->root->count; i++)
+            args[i] = doc->root->items[i]->text;
+        c->args = args;
+        c->arg_count = doc->root->count;
+    }
+    diagnostics_free(&d);
+}
+
+struct attached {
+    struct cli *c;
+    struct journal *journal;
+    const char *run;
+    bool talk, resumed;
+};
+
+/* The controller was killed, or this machine restarted: another one goes on, once. */
+static int on_alone(void *arg)
+{
+    struct attached *a = arg;
+    struct error err = ERROR_INIT;
+    const struct state_run *run = state_run_find(journal_state(a->journal), a->run);
+    const char *path = run && run->spec_path ? run->spec_path : "";
+    if (a->resumed) {
+        error_set(&err, ERROR_INFRA, "the controller of run %s has ended, and the run is not at its end", a->run);
+        error_hint(&err, "what it said: %s/controller.log; rhrun %s goes on", journal_path(a->journal), path);
+        return fail(a->c, &err);
+    }
+    a->resumed = true;
+    take_invocation(a->c, run);
+    pid_t pid = 0;
+    int rc = cli_resume_detached(a->c, a->run, path, &pid);
+    if (rc == 0 && a->talk)
+        fprintf(stderr, "rhrun: run %s had no controller any more; one goes on with it now (pid %d)\n", a->run,
+                (int)pid);
+    if (rc == 0 || journal_holder(a->journal, NULL, NULL) || journal_refresh(a->journal, NULL) < 0)
+        return 0; /* or another one was faster */
+    run = state_run_find(journal_state(a->journal), a->run);
+    if (!run || run->status != RUN_OPEN)
+        return 0;
+    error_set(&err, ERROR_INFRA, "run %s has no controller any more, and none could go on with it", a->run);
+    error_hint(&err, "what runs on its nodes runs on; to stop it: rhrun cancel %s", a->run);
+    cli_print_error(a->c, &err);
+    return rc;
+}
+
 static int cmd_attach(struct cli *c)
 {
     struct journal *j;
@@ -82,14 +142,22 @@ static int cmd_attach(struct cli *c)
         return fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
     bool json = c->given[OPT_JSON], talk = !c->given[OPT_QUIET] && !json;
+    struct attached attached = {c, j, id, talk, false};
     if (talk && run->status == RUN_OPEN)
         fprintf(stderr, "rhrun: attached to run %s; Ctrl-C detaches, the job goes on\n", id);
-    struct cli_logs what = {.follow = true, .events = true, .json = json, .all = c->given[OPT_VERBOSE]};
+    struct cli_logs what = {.follow = true,
+                            .events = true,
+                            .json = json,
+                            .all = c->given[OPT_VERBOSE],
+                            .on = !json,
+                            .from_start = c->given[OPT_FROM_START],
+                            .alone = on_alone,
+                            .alone_arg = &attached};
     int rc = cli_logs_print(c, j, id, &what, &end, &err);
     const struct state_run *now = state_run_find(journal_state(j), id);
     if (rc == 0 && end.interrupted && talk)
         fprintf(stderr, "rhrun: detached from run %s; it goes on\n", id);
-    else if (rc == 0 && now && talk)
+    else if (rc == 0 && now && talk && !end.left_alone)
         fprintf(stderr, "rhrun: run %s: %s%s%s\n", id, run_status_name(now->status), now->message ? ": " : "",
                 now->message ? now->message : "");
     else if (rc == 0 && now && json && !end.interrupted)
@@ -98,13 +166,16 @@ static int cmd_attach(struct cli *c)
     return rc < 0 ? fail(c, &err) : end.interrupted ? 0 : end.exit_status;
 }
 
-static const enum cli_option_id attach_options[] = {OPT_NO_PREFIX, OPT_SET, OPT_PARAM, OPT_COUNT};
+static const enum cli_option_id attach_options[] = {OPT_FROM_START, OPT_NO_PREFIX, OPT_SET,
+                                                    OPT_PARAM,      OPT_ON,        OPT_COUNT};
 const struct cli_command cmd_attach_command = {
     "attach",
     "[RUN]",
     "Follow a run to its end; Ctrl-C only detaches",
-    "Prints the output so far and what comes, and exits with the job's status, or 0\n"
-    "when Ctrl-C ended the following.",
+    "Prints the output that was not shown yet and what comes, and exits with the\n"
+    "job's status, or 0 when Ctrl-C ended the following. It begins where the terminal\n"
+    "stopped that showed the run last; --from-start, and --json, show everything. An\n"
+    "open run whose controller was killed gets another one, in the background.",
     attach_options,
     0,
     1,
@@ -196,26 +267,7 @@ static int cmd_cancel(struct cli *c)
         journal_close(j);
         return rc;
     }
-    run = state_run_find(journal_state(j), id);
-    /* its params and arguments, as when it was opened */
-    struct doc *doc;
-    struct diagnostics d = {0};
-    if (run->params_json && doc_load_text("params", run->params_json, strlen(run->params_json), DOC_FORMAT_JSON,
-                                          c->arena, &doc, &d, NULL) == 0)
-        for (size_t i = 0; i < doc->root->count; i++) {
-            c->values[OPT_PARAM] = xreallocarray(c->values[OPT_PARAM], c->value_count[OPT_PARAM] + 1, sizeof(char *));
-            c->values[OPT_PARAM][c->value_count[OPT_PARAM]++] =
-                arena_printf(c->arena, "%s=%s", doc->root->members[i].key, doc->root->members[i].value->text);
-        }
-    if (run->args_json &&
-        doc_load_text("args", run->args_json, strlen(run->args_json), DOC_FORMAT_JSON, c->arena, &doc, &d, NULL) == 0) {
-        const char **args = arena_array(c->arena, doc->root->count + 1, sizeof *args);
-        for (size_t i = 0; i < doc->root->count; i++)
-            args[i] = doc->root->items[i]->text;
-        c->args = args;
-        c->arg_count = doc->root->count;
-    }
-    diagnostics_free(&d);
+    take_invocation(c, state_run_find(journal_state(j), id)); /* as when it was opened */
     journal_close(j);
     return cancel_alone(c, path ? path : "");
 }

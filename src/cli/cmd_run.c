@@ -236,6 +236,27 @@ static int bring_to_end(struct session *s, uint32_t flags, bool another)
     return rc;
 }
 
+static bool is_of_plan(const struct session *s, const struct state_run *open)
+{
+    return open && str_eq(open->plan_hash, s->plan->hash) && str_eq(open->variant, s->spec->variant);
+}
+
+/* What nobody has seen of an unfinished run comes first; from then on its output is shown as it comes. */
+static int show_missed(struct session *s, const char *run)
+{
+    struct cli *c = s->c;
+    struct error err = ERROR_INIT;
+    struct cli_logs_end end = {0};
+    const struct cli_logs what = {.events = true, .all = c->given[OPT_VERBOSE], .on = true};
+    if (c->given[OPT_JSON] || c->given[OPT_DETACHED_FD])
+        return 0;
+    CLEANUP(cleanup_free) char *id = xstrdup(run);
+    int rc = cli_logs_print(c, s->journal, id, &what, &end, &err);
+    if (end.interrupted)
+        raise(end.interrupted);
+    return rc < 0 || end.interrupted ? -1 : 0;
+}
+
 static int do_job(struct session *s)
 {
     struct cli *c = s->c;
@@ -250,7 +271,7 @@ static int do_job(struct session *s)
     if (need_secrets(s) < 0)
         return 2;
     cli_warn_sources(c, s->sources);
-    bool resume = open && str_eq(open->plan_hash, s->plan->hash) && str_eq(open->variant, s->spec->variant);
+    bool resume = is_of_plan(s, open);
     if (resume && wants_new &&
         (open->flags & flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) ==
             (flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)))
@@ -258,6 +279,8 @@ static int do_job(struct session *s)
     if (resume && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
         fprintf(stderr, "rhrun: resuming run %s%s\n", open->id,
                 wants_new ? "; the options apply to the run after it" : "");
+    if (!resume || show_missed(s, open->id) == 0)
+        cli_printer_keep_place(s->printer, s->journal);
     int rc = bring_to_end(s, flags, resume && wants_new);
     if (resume && wants_new && rc == 0 && !s->detach_wanted) {
         end_run(s);
@@ -266,28 +289,22 @@ static int do_job(struct session *s)
     return rc;
 }
 
-/* --detach: a second rhrun in its own session becomes the controller; this one waits until it has begun. */
-static int spawn_detached(struct cli *c)
+/* A second rhrun in its own session becomes the controller. argv begins with three places that are filled in here. 0 once
+ * it has begun, with the run's id; else its exit status, and no id. */
+static int spawn(const char **argv, char ret_id[64], pid_t *ret_pid)
 {
     int fds[2];
+    ret_id[0] = 0;
     if (pipe(fds) < 0)
         return 3;
-    const char **argv = xcalloc((size_t)c->argc + 4, sizeof *argv);
-    size_t n = 0;
-    argv[n++] = "rhrun";
-    argv[n++] = "--detached-fd";
-    argv[n++] = "3";
-    for (int i = 1; i < c->argc; i++) {
-        if (strcmp(c->argv[i], "--") == 0) {
-            while (i < c->argc)
-                argv[n++] = c->argv[i++];
-            break;
-        }
-        if (strcmp(c->argv[i], "--detach") != 0 && strcmp(c->argv[i], "-d") != 0)
-            argv[n++] = c->argv[i];
-    }
+    argv[0] = "rhrun";
+    argv[1] = "--detached-fd";
+    argv[2] = "3";
     pid_t pid = fork();
     if (pid == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
         setsid();
         int null = open("/dev/null", O_RDWR);
         int out = dup(fds[1]);
@@ -301,9 +318,7 @@ static int spawn_detached(struct cli *c)
         _exit(127);
     }
     close(fds[1]);
-    free(argv);
-    char id[64];
-    ssize_t len = pid > 0 ? read(fds[0], id, sizeof id - 1) : -1;
+    ssize_t len = pid > 0 ? read(fds[0], ret_id, 63) : -1;
     close(fds[0]);
     if (len <= 0) {
         int status = 0;
@@ -311,8 +326,32 @@ static int spawn_detached(struct cli *c)
             ;
         return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 3;
     }
-    id[len] = 0;
-    id[strcspn(id, "\n")] = 0;
+    ret_id[len] = 0;
+    ret_id[strcspn(ret_id, "\n")] = 0;
+    *ret_pid = pid;
+    return 0;
+}
+
+/* --detach, and the key: the same command line once more. */
+static int spawn_detached(struct cli *c)
+{
+    const char **argv = xcalloc((size_t)c->argc + 4, sizeof *argv);
+    size_t n = 3;
+    char id[64];
+    pid_t pid;
+    for (int i = 1; i < c->argc; i++) {
+        if (strcmp(c->argv[i], "--") == 0) {
+            while (i < c->argc)
+                argv[n++] = c->argv[i++];
+            break;
+        }
+        if (strcmp(c->argv[i], "--detach") != 0 && strcmp(c->argv[i], "-d") != 0)
+            argv[n++] = c->argv[i];
+    }
+    int rc = spawn(argv, id, &pid);
+    free(argv);
+    if (!id[0])
+        return rc;
     if (c->given[OPT_JSON])
         printf("{\"type\":\"detached\",\"run\":\"%s\",\"pid\":%d}\n", id, (int)pid);
     else if (!c->given[OPT_QUIET])
@@ -323,6 +362,37 @@ static int spawn_detached(struct cli *c)
                 "  if this machine dies, the nodes finish what runs and start nothing new\n",
                 id, (int)pid, id, id);
     return 0;
+}
+
+static size_t put_options(const struct cli *c, enum cli_option_id id, const char **argv, size_t n)
+{
+    for (size_t i = 0; i < c->value_count[id]; i++) {
+        argv[n++] = arena_printf(c->arena, "--%s", cli_option_find(id)->name);
+        argv[n++] = c->values[id][i];
+    }
+    return n;
+}
+
+int cli_resume_detached(const struct cli *c, const char *run, const char *spec_path, pid_t *ret_pid)
+{
+    size_t most = 16 + 2 * c->value_count[OPT_SET] + 2 * c->value_count[OPT_PARAM] + c->arg_count, n = 3;
+    const char **argv = arena_array(c->arena, most, sizeof *argv);
+    char id[64];
+    argv[n++] = "--resume";
+    argv[n++] = run;
+    n = put_options(c, OPT_SET, argv, n);
+    n = put_options(c, OPT_PARAM, argv, n);
+    if (c->given[OPT_ON]) {
+        argv[n++] = "--on";
+        argv[n++] = c->value[OPT_ON];
+    }
+    argv[n++] = "run";
+    argv[n++] = spec_path;
+    if (c->arg_count > 0)
+        argv[n++] = "--";
+    for (size_t i = 0; i < c->arg_count; i++)
+        argv[n++] = c->args[i];
+    return spawn(argv, id, ret_pid);
 }
 
 /* --replace with a live controller: it is asked to stop, and waited for. Of the same plan there is nothing to replace. */
@@ -350,6 +420,22 @@ static int stop_older(struct session *s, struct error *err)
     return rc;
 }
 
+/* For attach: that run goes on, or nothing is done. */
+static int check_resume(struct session *s, struct error *err)
+{
+    const char *wanted = s->c->value[OPT_RESUME];
+    const struct state_run *open = state_run_open(journal_state(s->journal));
+    if (!open || !str_eq(open->id, wanted))
+        return error_set(err, ERROR_USAGE, "run %s of this job is not open any more", wanted);
+    if (is_of_plan(s, open))
+        return spec_resolve_secrets(s->spec, s->c->arena, err);
+    error_set(err, ERROR_USAGE, "\"%s\", or a file that it names, is not what run %s was started with", s->spec->path,
+              wanted);
+    error_hint(err, "rhrun plan %s says what changed; a --set or --on that it was started with is given again",
+               s->spec->path);
+    return -1;
+}
+
 static int open_session(struct session *s, struct error *err)
 {
     struct cli *c = s->c;
@@ -361,6 +447,8 @@ static int open_session(struct session *s, struct error *err)
     }
     watch_signals(s);
     if (journal_open(s->loop, s->spec->name, s->spec->origin, cli_owner_name(c->arena), &s->journal, err) < 0)
+        return -1;
+    if (c->given[OPT_RESUME] && check_resume(s, err) < 0)
         return -1;
     if (s->detached_fd >= 0)
         redirect_to_log(s);
@@ -415,7 +503,7 @@ static int cmd_run(struct cli *c)
 
 static const enum cli_option_id options[] = {OPT_SET,       OPT_PARAM,  OPT_ON,          OPT_AGAIN,     OPT_FRESH,
                                              OPT_FROM,      OPT_DETACH, OPT_DETACHED_FD, OPT_TAKE_OVER, OPT_REPLACE,
-                                             OPT_NO_PREFIX, OPT_YES,    OPT_COUNT};
+                                             OPT_NO_PREFIX, OPT_YES,    OPT_RESUME,      OPT_COUNT};
 const struct cli_command cmd_run_command = {
     "run",
     "SPEC [-- ARG...]",

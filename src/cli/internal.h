@@ -15,7 +15,7 @@ enum cli_option_id {
     OPT_HELP, OPT_VERSION, OPT_JSON, OPT_QUIET, OPT_VERBOSE, OPT_NO_COLOR, OPT_NO_PREFIX, OPT_YES,
     OPT_SET, OPT_PARAM, OPT_ON, OPT_AGAIN, OPT_FRESH, OPT_FROM, OPT_DETACH, OPT_DETACHED_FD, OPT_TAKE_OVER, OPT_REPLACE,
     OPT_SCHEMA, OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_FOLLOW, OPT_RANK, OPT_STEP, OPT_NODE, OPT_LIMIT,
-    OPT_EVENTS, OPT_FILES, OPT_ALL, OPT_COUNT
+    OPT_EVENTS, OPT_FILES, OPT_ALL, OPT_FROM_START, OPT_RESUME, OPT_COUNT
 };
 struct cli_option {
     enum cli_option_id id;
@@ -114,6 +114,10 @@ void cli_sources_close(struct sources *s); /* takes NULL */
 struct patience;
 struct patience *patience_begin(const struct cli *c, const char *text); /* NULL: nobody is to be told */
 void patience_end(struct patience *p);                                  /* takes NULL */
+
+/* cmd_run.c. Starts a controller without a terminal that goes on with an open run, by its spec and the overrides of `c`.
+ * 0 once it has begun; else its exit status, what is wrong was said. */
+int cli_resume_detached(const struct cli *c, const char *run, const char *spec_path, pid_t *ret_pid);
 
 /* show_files.c: what is in the sources */
 void cli_size(uint64_t bytes, char ret[32]); /* "0 bytes", "12.3 kB", "1.4 GB" */
@@ -262,6 +266,7 @@ void term_release(struct term *t);
 bool term_has_keys(const struct term *t);
 void term_destroy(struct term *t); /* takes NULL */
 bool term_foreground(void);
+bool term_utf8(void); /* by the locale */
 void term_size(unsigned *ret_columns, unsigned *ret_rows);
 
 /* shown.c: how far people have seen the workers' output of a run, kept beside its logs, for whoever shows the rest */

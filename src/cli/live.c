@@ -48,17 +48,6 @@ struct live {
 
 /* ---- text ---- */
 
-static bool is_utf8(void)
-{
-    const char *locale = getenv("LC_ALL");
-    if (!locale || !locale[0])
-        locale = getenv("LC_CTYPE");
-    if (!locale || !locale[0])
-        locale = getenv("LANG");
-    return locale &&
-           (strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8") || strstr(locale, "utf-8"));
-}
-
 /* Steady: tenths only while they can be read. */
 static void put_time(struct canvas *v, const char *style, uint64_t ms)
 {
@@ -627,7 +616,7 @@ struct live *live_create(struct cli *c, struct loop *loop, const struct plan *pl
     l->speeds = xcalloc(plan->step_count + 1, sizeof *l->speeds);
     l->items = xcalloc(plan->step_count + 1, sizeof *l->items);
     l->began_ms = wall_ms();
-    l->utf8 = is_utf8();
+    l->utf8 = term_utf8();
     return l;
 }
 
@@ -658,6 +647,13 @@ void live_above(struct live *l, const char *text, size_t len)
         loop_timer_start(l->timer, 0);
     else if (l->above.len == len)
         loop_timer_start(l->timer, FRAME_MS);
+}
+
+bool live_flush(struct live *l)
+{
+    if (l->above.len)
+        frame(l);
+    return l->above.len == 0;
 }
 
 void live_status(struct live *l, const char *text)

@@ -25,8 +25,10 @@ struct stream {
     char attempt[WIRE_ID_LEN + 1];
     uint32_t node, group, generation;
     int fd;
-    bool have, dry;  /* head is a record that waits; there was none at the last look */
-    uint64_t offset; /* of the next record's header */
+    bool have, dry;   /* head is a record that waits; there was none at the last look */
+    uint64_t offset;  /* of the next record's header */
+    uint64_t from;    /* where the watch began */
+    uint64_t seen_to; /* lines up to here were shown before */
     struct wire_spool head;
     struct watch *watch;
 };
@@ -51,9 +53,14 @@ struct follower {
     size_t group_count;
     struct role roles[ROLES_MAX];
     size_t role_count;
-    uint32_t in_group;                /* whose records are being printed */
-    char *reason;                     /* of the restart that comes next */
-    uint64_t after;                   /* events seen */
+    uint32_t in_group;   /* whose records are being printed */
+    char *reason;        /* of the restart that comes next */
+    uint64_t after;      /* events seen */
+    struct shown *shown; /* NULL: it does not matter how far this goes */
+    uint64_t told;       /* events up to this one were told before */
+    uint64_t kept_lines; /* of `shown`, when it was saved last */
+    bool interruptible;
+    bool again;                       /* what is read was shown before: it is read for what it begins */
     struct stream *current;           /* whose lines the watch gives out */
     const char *names[NAMES_MAX + 1]; /* of steps that were started, for the nearest one */
     size_t name_count;
@@ -114,13 +121,17 @@ static void on_line(void *arg, const struct watch_line *line)
     struct follower *f = arg;
     const struct stream *s = f->current;
     bool bare = f->c->given[OPT_NO_PREFIX] && line->stream != WIRE_STREAM_NOTE;
-    int fd = line->stream == WIRE_STREAM_OUT ? 1 : 2;
+    int fd = line->stream == WIRE_STREAM_OUT && (is_launch(s) || !f->what->events) ? 1 : 2; /* as when it is run */
     struct buf b = {0};
+    if (f->again)
+        return;
     const struct cli_worker worker = worker_of(f, s, line->rank);
     if (f->what->has_rank && line->rank != f->what->rank)
         return;
     if (line->returned && line->len == 0)
         return; /* a progress bar's way to begin */
+    if (f->shown)
+        f->shown->lines++;
     if (f->what->json) {
         cli_json_output(&b, f->run, s->step, s->attempt, s->node, &worker, line);
         out_put(f->out, 1, b.data, b.len);
@@ -147,6 +158,8 @@ static bool wanted(const struct follower *f, const char *step, uint32_t node, bo
         return false;
     if (f->what->step)
         return strcmp(step, f->what->step) == 0;
+    if (f->what->events && (strcmp(step, "prolog") == 0 || strcmp(step, "epilog") == 0))
+        return true;
     return f->what->all || launch;
 }
 
@@ -166,6 +179,12 @@ static void add_stream(struct follower *f, const char *run, const char *step, co
                          .fd = -1};
     snprintf(s->attempt, sizeof s->attempt, "%s", attempt);
     s->watch = watch_create(on_line, f);
+    const struct shown_place *place = f->shown ? shown_find(f->shown, attempt) : NULL;
+    if (!place)
+        return;
+    s->offset = s->from = place->from;
+    s->seen_to = place->to;
+    f->groups[s->group].said = true;
 }
 
 static void remember_name(struct follower *f, const char *name)
@@ -234,7 +253,7 @@ static bool take_event(void *arg, const struct event *e)
         f->reason = xasprintf("%s%s%s", e->type == EVENT_RESTART ? "restarted" : "launched again",
                               e->reason ? ": " : "", e->reason ? e->reason : "");
     }
-    if (f->what->events)
+    if (f->what->events && e->seq > f->told)
         tell(f, e);
     return true;
 }
@@ -312,19 +331,49 @@ static void print_record(struct follower *f, struct stream *s)
         return;
     }
     f->current = s;
-    watch_feed(s->watch, f->chunk, len);
+    uint64_t began = s->offset - len;
+    size_t past = s->seen_to <= began ? 0 : s->seen_to - began < len ? (size_t)(s->seen_to - began) : len;
+    f->again = true;
+    watch_feed(s->watch, f->chunk, past);
+    f->again = false;
+    watch_feed(s->watch, f->chunk + past, len - past);
 }
 
-static void end_stream(struct follower *f, struct stream *s)
+static void end_lines(struct follower *f, uint32_t before_group)
 {
-    f->current = s;
-    if (!f->what->raw)
-        watch_end(s->watch);
-    watch_destroy(s->watch);
-    if (s->fd >= 0) {
-        close(base_steal_fd(&s->fd));
-        f->open_count--;
+    for (size_t i = 0; i < f->count && !f->what->raw; i++) {
+        f->current = &f->streams[i];
+        if (f->streams[i].group < before_group)
+            watch_end(f->streams[i].watch);
     }
+}
+
+/* Everything is written, and how far that is is kept. */
+static void keep_place(struct follower *f)
+{
+    out_flush(f->out);
+    if (!f->shown)
+        return;
+    if (shown_hung_up()) {
+        shown_step_back(f->shown);
+        return;
+    }
+    for (size_t i = 0; i < f->count; i++) {
+        struct stream *s = &f->streams[i];
+        if (s->offset > 0 && s->offset >= s->seen_to)
+            shown_set(f->shown, s->attempt, s->from + watch_open_from(s->watch), s->offset);
+    }
+    f->shown->events = f->after > f->told ? f->after : f->told;
+    f->kept_lines = f->shown->lines;
+    shown_freeze(f->shown);
+    shown_save(f->shown);
+}
+
+static void keep_place_now_and_then(struct follower *f)
+{
+    bool news = f->shown && (f->shown->lines != f->kept_lines || f->shown->events < f->after);
+    if (news && shown_wait_ms(f->shown) == 0)
+        keep_place(f);
 }
 
 static void say_group(struct follower *f, uint32_t index)
@@ -332,20 +381,35 @@ static void say_group(struct follower *f, uint32_t index)
     struct group *g = &f->groups[index];
     if (f->in_group == index)
         return;
-    for (uint32_t i = 0; i < f->count && !f->what->raw;
-         i++) { /* what came before has ended: its lines without an end come first */
-        f->current = &f->streams[i];
-        if (f->streams[i].group < index)
-            watch_end(f->streams[i].watch);
-    }
+    end_lines(f, index); /* what came before has ended: its lines without an end come first */
     f->in_group = index;
     if (!g->said && g->generation > 1)
         say(f, "---- launch generation %u: %s ----", g->generation, g->reason ? g->reason : "launched again");
     g->said = true;
 }
 
-/* All records that are there. False: a signal asks to end. */
-static bool drain(struct follower *f, bool (*interrupted)(void))
+/* ---- Ctrl-C only detaches: signals are blocked and asked for ---- */
+
+static void take_signals(sigset_t *ret)
+{
+    static const int list[] = {SIGINT, SIGTERM, SIGHUP};
+    sigemptyset(ret);
+    for (size_t i = 0; i < ARRAY_LEN(list); i++)
+        sigaddset(ret, list[i]);
+}
+
+/* The signal that came within that time, SIGHUP also when nobody reads any more; 0: none. */
+static int interrupted(const struct follower *f, long ms)
+{
+    sigset_t set;
+    struct timespec pause = {0, ms * 1000000};
+    take_signals(&set);
+    int signum = sigtimedwait(&set, NULL, &pause);
+    return signum > 0 ? signum : f->shown && shown_hung_up() ? SIGHUP : 0;
+}
+
+/* All records that are there. Not 0: a signal asks to end. */
+static int drain(struct follower *f)
 {
     for (size_t i = 0; i < f->count; i++)
         f->streams[i].dry = false;
@@ -359,9 +423,12 @@ static bool drain(struct follower *f, bool (*interrupted)(void))
                 best = s;
         }
         if (!best)
-            return true;
-        if (turn % 64 == 63 && interrupted && interrupted())
-            return false;
+            return 0;
+        int signum = turn % 64 == 63 && f->interruptible ? interrupted(f, 0) : 0;
+        if (signum)
+            return signum;
+        if (turn % 64 == 63)
+            keep_place_now_and_then(f);
         say_group(f, best->group);
         print_record(f, best);
     }
@@ -371,7 +438,9 @@ static void finish(struct follower *f)
 {
     for (size_t i = 0; i < f->count; i++) {
         struct stream *s = &f->streams[i];
-        end_stream(f, s);
+        watch_destroy(s->watch);
+        if (s->fd >= 0)
+            close(s->fd);
         free(s->path);
         free(s->step);
         free(s->host);
@@ -381,25 +450,12 @@ static void finish(struct follower *f)
     free(f->groups);
     free(f->reason);
     free(f->streams);
+    shown_close(f->shown);
     out_destroy(f->out);
+    free(f);
 }
 
-/* ---- Ctrl-C only detaches: the signal is blocked and asked for ---- */
-
-static bool wait_interrupt(long ms)
-{
-    sigset_t set;
-    struct timespec pause = {0, ms * 1000000};
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    return sigtimedwait(&set, NULL, &pause) > 0;
-}
-
-static bool interrupted_now(void)
-{
-    return wait_interrupt(0);
-}
+/* ---- to the end ---- */
 
 static int unknown_step(const struct follower *f, struct error *err)
 {
@@ -408,6 +464,20 @@ static int unknown_step(const struct follower *f, struct error *err)
     if (near)
         error_hint(err, "did you mean %s?", near);
     return -1;
+}
+
+/* The run is open, and for a while nobody has worked at it. */
+static int left_alone(struct follower *f, struct cli_logs_end *ret, struct error *err)
+{
+    if (!f->what->alone) {
+        error_set(err, ERROR_INFRA, "run %s has no controller any more", f->run);
+        error_hint(err, "rhrun attach %s starts one that goes on with it, as its spec does", f->run);
+        return -1;
+    }
+    keep_place(f);
+    ret->exit_status = f->what->alone(f->what->alone_arg);
+    ret->left_alone = ret->exit_status != 0;
+    return 0;
 }
 
 /* Until the run has ended. A controller that hands over to another one is away for a moment. */
@@ -427,26 +497,42 @@ static int follow(struct follower *f, struct cli_logs_end *ret, struct error *er
             if (f->count == 0)
                 return unknown_step(f, err);
         }
-        if (!drain(f, f->what->follow ? interrupted_now : NULL)) {
-            ret->interrupted = true;
+        ret->interrupted = drain(f);
+        if (ret->interrupted)
             return 0;
-        }
+        if (over || (!f->what->follow && !f->what->on))
+            end_lines(f, UINT32_MAX);
         out_flush(f->out);
+        keep_place_now_and_then(f);
         if (!f->what->follow || over)
             return 0;
         alone_since = journal_holder(f->j, NULL, NULL) ? 0 : alone_since ? alone_since : now;
         if (alone_since && now - alone_since > HANDOVER_MS) {
-            error_set(err, ERROR_INFRA, "run %s has no controller any more", f->run);
-            error_hint(err, "run its spec again: it is resumed");
-            return -1;
+            if (left_alone(f, ret, err) < 0 || ret->left_alone)
+                return ret->left_alone ? 0 : -1;
+            alone_since = 0;
         }
-        if (wait_interrupt(POLL_MS)) {
-            ret->interrupted = true;
+        ret->interrupted = interrupted(f, POLL_MS);
+        if (ret->interrupted)
             return 0;
-        }
         if (journal_refresh(f->j, err) < 0)
             return -1;
     }
+}
+
+static void go_on(struct follower *f)
+{
+    char when[32];
+    f->shown = shown_to_nobody() ? NULL : shown_open(f->j, f->run, f->what->from_start);
+    if (!f->shown)
+        return;
+    f->told = f->shown->events;
+    f->kept_lines = f->shown->lines;
+    cli_time(f->shown->at_ms, when);
+    if (f->shown->lines > 0 && f->what->follow)
+        say(f, "%llu line%s, until %s, %s shown before; --from-start shows %s again",
+            (unsigned long long)f->shown->lines, f->shown->lines == 1 ? "" : "s", when,
+            f->shown->lines == 1 ? "was" : "were", f->shown->lines == 1 ? "it" : "them");
 }
 
 int cli_logs_print(struct cli *c, struct journal *j, const char *run, const struct cli_logs *what,
@@ -460,15 +546,18 @@ int cli_logs_print(struct cli *c, struct journal *j, const char *run, const stru
     f->run = run;
     f->out = out_create(NULL);
     f->in_group = UINT32_MAX;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    if (what->follow)
+    f->interruptible = what->follow || what->on;
+    take_signals(&set);
+    if (f->interruptible)
         sigprocmask(SIG_BLOCK, &set, &old);
+    if (what->on) {
+        signal(SIGPIPE, SIG_IGN); /* a reader that is gone is found out: shown_hung_up */
+        go_on(f);
+    }
     int rc = follow(f, ret, err);
-    finish(f);
-    free(f);
-    if (what->follow)
+    keep_place(f);
+    if (f->interruptible)
         sigprocmask(SIG_SETMASK, &old, NULL);
+    finish(f);
     return rc;
 }

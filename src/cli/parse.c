@@ -36,6 +36,8 @@ const struct cli_option cli_options[] = {
     {OPT_EVENTS, 0, "events", NULL, "its events as NDJSON", false, false},
     {OPT_FILES, 0, "files", NULL, "list the files that would be sent", false, false},
     {OPT_ALL, 0, "all", NULL, "of every rank, as an object", false, false},
+    {OPT_FROM_START, 0, "from-start", NULL, "also what was shown before", false, false},
+    {OPT_RESUME, 0, "resume", "RUN", "", false, true},
 };
 const size_t cli_option_count = ARRAY_LEN(cli_options);
 

@@ -15,7 +15,7 @@ enum {
     JSON_PROGRESS_MS = 500,
     TRANSFER_MS = 250,        /* how often a transfer is looked at */
     PLAIN_TRANSFER_MS = 5000, /* and told, where nothing can be redrawn */
-    SHOWN_MS = 50, /* how far it was shown is kept so soon */
+    SHOWN_MS = 50,            /* how far it was shown is kept so soon */
     RECENT_LINES = 10
 };
 
@@ -45,9 +45,9 @@ struct cli_printer {
     struct journal *journal; /* of the run whose output people see; NULL = they do not */
     struct shown *shown;     /* how far, once there was any */
     struct loop_timer *shown_timer;
-    bool shown_frozen;       /* it is to be saved once all is written that stands before the mark */
+    bool shown_frozen; /* it is to be saved once all is written that stands before the mark */
     uint64_t shown_mark;
-    bool shown_more; /* something was put since */
+    bool shown_more;   /* something was put since */
     bool quiet_output; /* workers' lines go nowhere: there is no terminal, the logs have them */
     bool ended;
 };

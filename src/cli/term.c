@@ -70,6 +70,17 @@ bool term_foreground(void)
     return group < 0 || group == getpgrp();
 }
 
+bool term_utf8(void)
+{
+    const char *locale = getenv("LC_ALL");
+    if (!locale || !locale[0])
+        locale = getenv("LC_CTYPE");
+    if (!locale || !locale[0])
+        locale = getenv("LANG");
+    return locale &&
+           (strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8") || strstr(locale, "utf-8"));
+}
+
 void term_size(unsigned *ret_columns, unsigned *ret_rows)
 {
     struct winsize w;

@@ -300,8 +300,8 @@ def test_d_hands_the_run_over(box, terminal):
     follower.wait_text("count 100\n")
     (box.home / "stop").touch()
     done = follower.wait().ok()
-    lines = re.findall(r"default\[0\]@\S+ count (\d+)", done.out)
-    assert lines == [str(i + 1) for i in range(len(lines))], "attach shows each line once, from the start"
+    lines = re.findall(r"default\[0\]@\S+ count (\d+)", t.raw.decode() + done.out)
+    assert lines == [str(i + 1) for i in range(len(lines))], "the view and attach show each line once"
     check_counting(box, spec, 2)
 
 

@@ -1,0 +1,205 @@
+/* How far people have seen the workers' output of a run: jobs/JOB/runs/RUN/shown, a small text file that is replaced as a
+ * whole. It is a convenience, so it is not synced, and one that is missing or damaged means: nothing was shown. Of two
+ * that show a run at once, the one that writes last is believed. */
+#include "internal.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    FILE_MAX = 16 << 20,
+    SAVE_MS = 1000, /* between two savings while output comes: so much is repeated after a kill */
+};
+static const char first_line[] = "rhrun-shown 1\n";
+
+/* ---- the file ---- */
+
+static bool parse_number(const char *line, const char *name, uint64_t *ret)
+{
+    size_t len = strlen(name);
+    return strncmp(line, name, len) == 0 && line[len] == ' ' && parse_u64(line + len + 1, ret);
+}
+
+static bool parse_place(char *line, struct shown_place *ret)
+{
+    char *from = strchr(line, ' '), *to = from ? strchr(from + 1, ' ') : NULL;
+    if (!to)
+        return false;
+    *from++ = *to++ = 0;
+    if (!wire_id_valid(line) || !parse_u64(from, &ret->from) || !parse_u64(to, &ret->to) || ret->from > ret->to)
+        return false;
+    memcpy(ret->attempt, line, sizeof ret->attempt);
+    return true;
+}
+
+/* False: it is damaged, or of a version that is not known. */
+static bool parse(struct shown *s, char *text, size_t len)
+{
+    char digest[65];
+    size_t head = sizeof first_line - 1, tail = 64 + 1; /* the digest of all before it is the last line */
+    if (len < head + tail || strncmp(text, first_line, head) != 0 || text[len - 1] != '\n' ||
+        text[len - tail - 1] != '\n')
+        return false;
+    digest_sha256_hex(text, len - tail, digest);
+    if (strncmp(text + len - tail, digest, 64) != 0)
+        return false;
+    text[len - tail] = 0;
+    for (char *line = text + head, *end; *line; line = end + 1) {
+        struct shown_place place;
+        end = strchr(line, '\n');
+        if (!end)
+            return false;
+        *end = 0;
+        if (parse_number(line, "events", &s->events) || parse_number(line, "lines", &s->lines) ||
+            parse_number(line, "at", &s->at_ms))
+            continue;
+        if (!parse_place(line, &place))
+            return false;
+        shown_set(s, place.attempt, place.from, place.to);
+    }
+    return true;
+}
+
+static void forget(struct shown *s)
+{
+    free(s->places);
+    s->places = NULL;
+    s->count = 0;
+    s->events = s->lines = s->at_ms = 0;
+}
+
+struct shown *shown_open(const struct journal *j, const char *run, bool from_start)
+{
+    struct shown *s = xcalloc(1, sizeof *s);
+    struct buf text = {0};
+    s->path = xasprintf("%s/runs/%s/shown", journal_path(j), run);
+    if (!from_start && file_read(s->path, FILE_MAX, &text, NULL) == 0) {
+        buf_append(&s->saved, text.data ? text.data : "", text.len);
+        if (!text.data || !parse(s, text.data, text.len))
+            forget(s);
+    }
+    buf_free(&text);
+    s->lines_saved = s->lines;
+    return s;
+}
+
+void shown_close(struct shown *s)
+{
+    if (!s)
+        return;
+    buf_free(&s->next);
+    buf_free(&s->saved);
+    buf_free(&s->before);
+    free(s->places);
+    free(s->path);
+    free(s);
+}
+
+/* ---- places ---- */
+
+/* Its index, or where it would be. */
+static size_t find(const struct shown *s, const char *attempt)
+{
+    size_t low = 0, high = s->count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (strcmp(s->places[mid].attempt, attempt) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+const struct shown_place *shown_find(const struct shown *s, const char *attempt)
+{
+    size_t i = find(s, attempt);
+    return i < s->count && strcmp(s->places[i].attempt, attempt) == 0 ? &s->places[i] : NULL;
+}
+
+void shown_set(struct shown *s, const char *attempt, uint64_t from, uint64_t to)
+{
+    size_t i = find(s, attempt);
+    if (i == s->count || strcmp(s->places[i].attempt, attempt) != 0) {
+        s->places = xreallocarray(s->places, s->count + 1, sizeof *s->places);
+        memmove(&s->places[i + 1], &s->places[i], (s->count - i) * sizeof *s->places);
+        s->count++;
+        snprintf(s->places[i].attempt, sizeof s->places[i].attempt, "%s", attempt);
+    }
+    s->places[i].from = from;
+    s->places[i].to = to;
+}
+
+/* ---- saving ---- */
+
+static void write_file(const struct shown *s, const struct buf *text)
+{
+    CLEANUP(cleanup_free) char *tmp = xasprintf("%s.%ld.tmp", s->path, (long)getpid());
+    unlink(tmp);
+    CLEANUP(cleanup_close) int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    if (write_all(fd, text->data, text->len) < 0 || rename(tmp, s->path) < 0)
+        unlink(tmp);
+}
+
+void shown_freeze(struct shown *s)
+{
+    char digest[65];
+    struct buf *b = &s->next;
+    if (s->lines != s->lines_saved)
+        s->at_ms = wall_ms();
+    s->lines_saved = s->lines;
+    buf_clear(b);
+    buf_puts(b, first_line);
+    buf_printf(b, "events %llu\nlines %llu\nat %llu\n", (unsigned long long)s->events, (unsigned long long)s->lines,
+               (unsigned long long)s->at_ms);
+    for (size_t i = 0; i < s->count; i++)
+        buf_printf(b, "%s %llu %llu\n", s->places[i].attempt, (unsigned long long)s->places[i].from,
+                   (unsigned long long)s->places[i].to);
+    digest_sha256_hex(b->data, b->len, digest);
+    buf_printf(b, "%s\n", digest);
+}
+
+void shown_save(struct shown *s)
+{
+    write_file(s, &s->next);
+    struct buf oldest = s->before;
+    s->before = s->saved;
+    s->saved = s->next;
+    s->next = oldest;
+    buf_clear(&s->next);
+    s->saved_ms = mono_ns() / 1000000;
+}
+
+uint64_t shown_wait_ms(const struct shown *s)
+{
+    uint64_t now = mono_ns() / 1000000;
+    return !s->saved_ms || now - s->saved_ms >= SAVE_MS ? 0 : SAVE_MS - (now - s->saved_ms);
+}
+
+/* ---- who sees it ---- */
+
+bool shown_to_nobody(void)
+{
+    struct stat st;
+    return fstat(1, &st) < 0 || (S_ISCHR(st.st_mode) && !isatty(1));
+}
+
+bool shown_hung_up(void)
+{
+    struct pollfd p[] = {{1, POLLOUT, 0}, {2, POLLOUT, 0}};
+    return poll(p, 2, 0) > 0 && ((p[0].revents | p[1].revents) & (POLLHUP | POLLERR)) != 0;
+}
+
+/* What a terminal had not passed on when it went is lost, and nobody can say how much that is. */
+void shown_step_back(struct shown *s)
+{
+    uint64_t now = mono_ns() / 1000000;
+    if (s->saved_ms && now - s->saved_ms < SAVE_MS)
+        write_file(s, &s->before);
+}
