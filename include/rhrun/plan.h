@@ -258,6 +258,9 @@ void plan_decide(const struct plan *plan, const struct plan_record *records /* s
                  struct arena *arena, struct plan_decision *ret_decisions);
 /* Does a run of `step` make a later one run that is kept otherwise? By kind->verify and kind->renews. */
 bool plan_looks_again(const struct plan *plan, const struct plan_step *step, const struct plan_step *later);
+/* Is `step` one of those that --from FROM does again: it and what is behind it, but where it is a role's, not the set-up of
+ * another one, nor the job's? from: the step's name. */
+bool plan_is_from(const struct plan *plan, const char *from, const struct plan_step *step);
 /* Names of the inputs that differ between a recorded JSON object and the step: "run, env HF_HOME"; NULL when none. */
 const char *plan_changed_inputs(const struct plan_step *step, const char *recorded_json, struct arena *arena);
 /* {"run": "…", ...} as kept in events */

@@ -33,11 +33,8 @@ static void offline_records(struct cli *c, const struct plan *plan, const struct
 
 static void flags_void(struct cli *c, const struct plan *plan, struct plan_record *records)
 {
-    bool behind = false;
     for (size_t i = 0; i < plan->step_count; i++) {
-        const struct plan_step *step = &plan->steps[i];
-        behind = behind || (c->given[OPT_FROM] && str_eq(step->name, c->value[OPT_FROM]));
-        if (!c->given[OPT_FRESH] && !behind)
+        if (!c->given[OPT_FRESH] && !(c->given[OPT_FROM] && plan_is_from(plan, c->value[OPT_FROM], &plan->steps[i])))
             continue;
         for (uint32_t n = 0; n < plan->node_count; n++) {
             records[i * plan->node_count + n].voided = true;

@@ -104,6 +104,14 @@ bool plan_looks_again(const struct plan *plan, const struct plan_step *step, con
     return (step->kind->verify && later->kind->verify) || (step->kind->renews && chains(plan, later, step));
 }
 
+bool plan_is_from(const struct plan *plan, const char *from, const struct plan_step *step)
+{
+    const struct plan_step *first = from ? find_step(plan, from) : NULL;
+    if (!first || step->id < first->id)
+        return false;
+    return !first->role || step->role == first->role || step->kind->phase != PHASE_SETUP;
+}
+
 /* ---- passes ---- */
 
 static struct plan_decision decide_one(struct decider *d, const struct plan_step *s, const struct plan_record *r,

@@ -4,17 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which steps do the flags void? --fresh all, --from STEP it and what is behind it, --again the launch alone
+/* Which steps do the flags void? --fresh all, --from STEP it and what is behind it (plan_is_from), --again the launch alone
  * (prolog, launch and epilog belong to a run anyway, so nothing needs saying for them). */
 static int compute_voids(struct run *r, uint32_t flags, const char *from, struct error *err)
 {
-    bool behind = false;
+    bool found = false;
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
-        behind = behind || ((flags & RUN_FLAG_FROM) && str_eq(step->name, from));
+        bool behind = (flags & RUN_FLAG_FROM) && plan_is_from(r->plan, from, step);
+        found = found || behind;
         r->voids[i] = step->kind->cached && ((flags & RUN_FLAG_FRESH) || behind);
     }
-    if (!(flags & RUN_FLAG_FROM) || behind)
+    if (!(flags & RUN_FLAG_FROM) || found)
         return 0;
     const char **names = arena_array(r->arena, r->plan->step_count + 1, sizeof *names);
     for (size_t i = 0; i < r->plan->step_count; i++)

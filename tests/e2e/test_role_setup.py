@@ -10,7 +10,7 @@ from wheels import offline, real_python, started, wheel
 
 LOOK = """import importlib.util, os, sys
 have = {n: getattr(__import__(n), "version") for n in ("alpha", "beta") if importlib.util.find_spec(n)}
-print(os.path.basename(sys.prefix), have, os.environ.get("VIRTUAL_ENV") == sys.prefix)
+print(os.path.basename(sys.prefix), have, os.environ.get("VIRTUAL_ENV") == sys.prefix, os.environ["RANK"] + "/" + os.environ["WORLD_SIZE"])
 """
 
 
@@ -44,11 +44,11 @@ def folders(box, result):
 
 def test_each_role_has_its_python_on_one_node(box, wheels):
     spec = spec_of(box, {"old": {"packages": ["alpha<2"]}, "new": {"packages": ["alpha>=2"], "python": {"system_site_packages": False}},
-                         "plain": {}, "bare": {"python": {"venv": False}, "packages": [], "entrypoint": {"run": 'echo "${VIRTUAL_ENV-none}"'}}},
+                         "plain": {}, "bare": {"python": {"venv": False}, "packages": [], "entrypoint": {"run": 'echo "${VIRTUAL_ENV-none} $RANK/$WORLD_SIZE"'}}},
                    packages=["beta<2"])
     first = box.run(spec).ok()
-    assert folders(box, first) == {"old": "JOB.old {'alpha': '1.0'} True", "new": "JOB.new {'alpha': '2.0'} True",
-                                   "plain": "JOB {'beta': '1.0'} True", "bare": "none"}
+    assert folders(box, first) == {"old": "JOB.old {'alpha': '1.0'} True 0/4", "new": "JOB.new {'alpha': '2.0'} True 1/4",
+                                   "plain": "JOB {'beta': '1.0'} True 2/4", "bare": "none 3/4"}
     assert "nothing to do" in box.run(spec).ok().err
 
 
@@ -72,6 +72,8 @@ def test_an_edit_of_one_roles_set_up(box, wheels):
     # of the job's: a and b follow it, since it is on their node too
     again = box.run("--json", spec_of(box, roles, setup=[{"name": "make", "run": "echo JOB >>$LINES"}])).ok()
     assert started(again) == ["make", "a:make", "b:make", "launch", "launch:a", "launch:b"]
+    again = box.run("--json", "--from", "a:make", box.work / "job.yaml").ok()
+    assert started(again) == ["a:make", "launch", "launch:a", "launch:b"]
 
 
 def test_set_up_files_and_outputs_on_the_roles_nodes(box, wheels, fleet):

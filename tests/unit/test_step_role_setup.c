@@ -204,6 +204,26 @@ static void test_looks_again(void **state)
             fail_msg("%s, then %s", cases[i].first, cases[i].later);
 }
 
+static void test_from(void **state)
+{
+    static const char *const cases[][2] = {{"a:pip:two", "a:pip:two a:make"},
+                                           {"b:files-1", "b:files-1 b:python b:pip:one b:build b:last"},
+                                           {"make", "make a:pip:two a:make b:pip:one b:build b:last"},
+                                           {"launch:a", ""}};
+    (void)state;
+    const struct plan *plan = compile(job);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buf names = {0};
+        for (size_t k = 0; k < plan->step_count; k++)
+            if (plan->steps[k].kind->phase == PHASE_SETUP && plan_is_from(plan, cases[i][0], &plan->steps[k]))
+                buf_printf(&names, "%s%s", names.len ? " " : "", plan->steps[k].name);
+        assert_string_equal(names.data ? names.data : "", cases[i][1]);
+        assert_true(plan_is_from(plan, cases[i][0], step_named(plan, "launch:b")));
+        buf_free(&names);
+    }
+    assert_false(plan_is_from(plan, "b:no", step_named(plan, "launch:b")));
+}
+
 /* ---- what is sent ---- */
 
 static void test_python(void **state)
@@ -351,7 +371,7 @@ int main(void)
         cmocka_unit_test(test_steps),   cmocka_unit_test(test_shared_node), cmocka_unit_test(test_keys),
         cmocka_unit_test(test_python),  cmocka_unit_test(test_looks_again), cmocka_unit_test(test_env),
         cmocka_unit_test(test_conda),   cmocka_unit_test(test_prolog),      cmocka_unit_test(test_package_patterns),
-        cmocka_unit_test(test_outputs),
+        cmocka_unit_test(test_outputs), cmocka_unit_test(test_from),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
