@@ -28,6 +28,24 @@ static const char *source_text(struct plan_builder *b, const struct spec_source 
     return text;
 }
 
+static bool is_taken(struct plan_builder *b, const char *name, const struct tree *tree)
+{
+    const struct plan_step *s;
+    for (size_t i = 0; (s = plan_at(b, i)); i++)
+        if (str_eq(s->tree_name, name) && !str_eq(s->tree ? s->tree->id : NULL, tree ? tree->id : NULL))
+            return true;
+    return false;
+}
+
+/* Two trees that come to one place are told apart: one that took the other's name would take its files away. */
+static const char *free_name(struct plan_builder *b, const char *name, const struct tree *tree)
+{
+    const char *ret = name;
+    for (unsigned n = 2; is_taken(b, ret, tree); n++)
+        ret = arena_printf(plan_arena(b), "%s-%u", name, n);
+    return ret;
+}
+
 static struct plan_step *bring(struct plan_builder *b, const struct bring *in, struct error *err)
 {
     struct arena *arena = plan_arena(b);
@@ -42,10 +60,11 @@ static struct plan_step *bring(struct plan_builder *b, const struct bring *in, s
     step_tree_place(arena, to, item->is_file, in->tree, &at);
     const char *title =
         arena_printf(arena, "%s to %s: %s", source_text(b, in->source), to, step_tree_title(arena, in->tree));
+    const char *name = free_name(b, at.name, at.tree);
     struct plan_step *s = plan_add(b, in->kind, in->name, title);
     s->item = item;
     s->tree = at.tree;
-    s->tree_name = at.name;
+    s->tree_name = name;
     s->tree_root = strstr(to, "${{") ? NULL : at.root; /* with a node's name in it, only the node knows */
     s->shared = step_path_shared(to) && s->tree_root;
     plan_input(b, s, "to", to);

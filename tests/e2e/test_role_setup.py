@@ -106,6 +106,21 @@ def test_set_up_files_and_outputs_on_the_roles_nodes(box, wheels, fleet):
                                                                  "server:outputs-1"]
 
 
+def test_files_of_several_in_one_folder(box, job):
+    (box.work / "src").mkdir()
+    for name in "abc":
+        (box.work / name).write_text(name)
+    spec = job({"workdir": "src", "files": [{"from": "a", "to": "given/"}, {"from": "b", "to": "given/"}],
+                "roles": {"x": {"files": [{"from": "c", "to": "given/"}]}, "y": {}}, "entrypoint": {"run": "echo $(cat given/*)"}})
+    assert seen(box.run(spec).ok()) == {"x": "abc", "y": "abc"}
+    again = box.run(spec).ok()
+    assert "nothing to do" in again.err and "warning" not in again.err
+    (box.work / "c").write_text("C")
+    result = box.run("--json", spec).ok()
+    assert started(result) == ["x:files-1", "launch"]
+    assert "abC" in box.run("logs", "last").ok().out
+
+
 def test_killed_in_the_middle_of_a_roles_set_up(box, wheels):
     wait = "echo begin >>$LINES; while [ ! -e $LINES.go ]; do sleep 0.02; done; echo end >>$LINES"
     spec = spec_of(box, {"a": {"packages": ["alpha"], "setup": [{"name": "slow", "run": wait}]}, "b": {"packages": ["beta"]}})
