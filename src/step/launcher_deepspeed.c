@@ -62,7 +62,7 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     if (launcher_args(job, argv, err) < 0)
         return -1;
     launcher_kind(job, argv);
-    if (job->entry == ENTRY_RUN || job->entry == ENTRY_FUNCTION) /* it would come before their own words */
+    if (launcher_is_program(job)) /* it would stand before the program's own words */
         words_add(argv, "--no_local_rank");
     return 0;
 }

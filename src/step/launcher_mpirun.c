@@ -74,12 +74,11 @@ static int put_over_nodes(const struct launcher_job *job, struct words *argv, st
     return 0;
 }
 
-/* Whoever says that the node's user is root has said it: mpirun's question would only end the job. */
+/* Whoever logs in as root has decided so: mpirun's question would only end the job. Nobody else's mpirun reads them. */
 static void allow_root(const struct launcher_job *job)
 {
     static const char *const names[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"};
-    const struct wire_facts *facts = job->bind->nodes ? job->bind->nodes[job->bind->node].facts : NULL;
-    for (size_t i = 0; i < ARRAY_LEN(names) && facts && facts->user && str_eq(facts->user, "root"); i++)
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (!step_env_has(job->env, names[i]))
             step_env_set(job->env, names[i], "1");
 }

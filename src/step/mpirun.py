@@ -243,4 +243,5 @@ def agent():
     return 1 if status is None else status
 
 
-sys.exit(main() if sys.argv[0] == "-c" else agent())
+if __name__ == "__main__":
+    sys.exit(main() if sys.argv[0] == "-c" else agent())

@@ -58,7 +58,7 @@ def job(box):
 
 @pytest.fixture
 def fleet(box):
-    """fleet(n, shared_home=False, options=""): real sshd on loopback."""
+    """fleet(n, shared_home=False, options="", hostnames=False): real sshd on loopback."""
     harness.require("sshd")
     fleets = []
 

@@ -47,6 +47,9 @@ def require(what):
         if done.returncode != 0:
             # No package brings this: a container without the right to mount cannot have it.
             pytest.skip("mounting is not allowed here (needs root with CAP_SYS_ADMIN)")
+    elif what == "hostname":
+        if subprocess.run(["unshare", "-u", "hostname", "x"], capture_output=True).returncode != 0:
+            pytest.skip("a host name of one's own is not allowed here (needs root with CAP_SYS_ADMIN)")
     elif what in ("pyte", "jsonschema", "yaml"):
         try:
             return __import__(what)
@@ -344,7 +347,7 @@ def free_base(count):
 class Fleet:
     """N sshd on loopback, each with a HOME of its own (tests/fleet)."""
 
-    def __init__(self, folder, count, shared_home=False, options=""):
+    def __init__(self, folder, count, shared_home=False, options="", hostnames=False):
         self.dir = pathlib.Path(folder)
         self.count = count
         self.shared_home = shared_home
@@ -352,7 +355,9 @@ class Fleet:
         if shared_home:
             self.env["FLEET_SHARED_HOME"] = "1"
         if options:
-            self.env["FLEET_SSHD_OPTIONS"] = options
+            self.env["FLEET_SSHD"] = options
+        if hostnames:
+            self.env["FLEET_HOSTNAMES"] = "1"
         self.base = free_base(count)
         self._call("up", count, self.dir, self.base)
 

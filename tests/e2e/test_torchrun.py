@@ -1,5 +1,4 @@
-"""Launchers that start the workers themselves: torchrun and accelerate with real torch and gloo, mpirun; what reaches torch's
-own parser, and what an old torch says."""
+"""launcher: torchrun with real torch and gloo; what reaches torch's own parser, and what an old torch says."""
 import contextlib
 import json
 import os
@@ -12,27 +11,9 @@ import urllib.request
 import pytest
 
 import torches
-from harness import free_base, missing, processes_of, require, wait_for
+from harness import free_base, missing, processes_of, wait_for
+from torches import FOUR, SAY, TRAIN, sums
 
-# Each round it sums 1 over all ranks. A file in HOME says whether the last rank fails in it, once or always. Workers of a node
-# share one pipe: a line is one write.
-SAY = "import os\ndef say(text):\n    os.write(1, (text + chr(10)).encode())\n"
-TRAIN = SAY + '''
-import os, sys, torch, torch.distributed as dist
-rank = os.environ["RANK"]
-dist.init_process_group("gloo")
-one = torch.ones(1)
-dist.all_reduce(one)
-say(f"rank {rank} sum {int(one)} args {sys.argv[1:]} addr {os.environ['MASTER_ADDR']} id {os.environ['TORCHELASTIC_RUN_ID']}")
-fail = os.path.expanduser("~/fail")
-if rank == "3" and os.path.exists(fail):
-    if open(fail).read() == "once":
-        os.remove(fail)
-    os._exit(7)
-dist.barrier()
-say(f"rank {rank} done")
-dist.destroy_process_group()
-'''
 WAIT = SAY + '''
 import os, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -61,13 +42,6 @@ def job(box, torch_python):
         return box.spec({"name": "t", "python": {"interpreter": torch_python, "venv": False}, "entrypoint": entry,
                          "distributed": {"launcher": "torchrun", "nnodes": 2, "nproc_per_node": 2, **distributed}, **more})
     return write
-
-
-def sums(result):
-    return sorted(re.findall(r"^default@\S+: rank (\d+) sum (\d+)", result.out, re.M))
-
-
-FOUR = [("0", "4"), ("1", "4"), ("2", "4"), ("3", "4")]
 
 
 @pytest.mark.parametrize("backend", ["static", "c10d"])
@@ -234,61 +208,3 @@ def test_a_torch_that_is_too_old(box):
     assert "torch 2.5.1+cpu does not have --shutdown_timeout; it came with 2.12" in result.err, result
     assert "does not have --nproc_per_node=xpu; it came with 2.10" in result.err
     assert "local_ranks_filter" not in result.err and not box.lines("argv")
-
-
-# ---- other launchers ----
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["static", "c10d"])
-def test_accelerate(box, job, backend):
-    settings = box.home / ".cache/huggingface/accelerate/default_config.yaml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text("compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\n"
-                        "num_machines: 7\nnum_processes: 7\nmachine_rank: 3\nuse_cpu: false\ndebug: false\n")
-    (box.work / "accelerated.py").write_text(
-        SAY + "from accelerate import Accelerator\nimport torch\na = Accelerator()\n"
-        "total = a.reduce(torch.ones(1), 'sum')\n"
-        "say(f'rank {a.process_index} sum {int(total)} {a.mixed_precision} {a.device.type}')\n"
-        "a.wait_for_everyone()\ntorch.distributed.destroy_process_group()\n")
-    path = job({"launcher": "accelerate", "rdzv_backend": backend, "max_restarts": 1}, "accelerated.py")
-    result = box.run(path).ok()
-    assert sums(result) == FOUR, result
-    assert result.out.count(" no cpu") == 4
-
-
-def test_mpirun(box):
-    if not shutil.which("mpirun"):
-        pytest.skip("no mpirun: apt-get install openmpi-bin")
-    spec = {"name": "m", "env": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "A": "1 2"},
-            "distributed": {"launcher": "mpirun", "nnodes": 2, "nproc_per_node": 2, "launcher_args": ["--oversubscribe"]},
-            "entrypoint": {"command": ["sh", "-c", 'echo "$OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE $A $1 $MASTER_ADDR"', "sh", "x  y"]}}
-    result = box.run(box.spec(spec)).ok()
-    lines = sorted(re.findall(r"^default@local-0: (\d of 4 1 2 x  y 127\.0\.0\.1)$", result.out, re.M))
-    assert [line[0] for line in lines] == ["0", "1", "2", "3"], result
-
-
-# ---- import ----
-
-def test_an_imported_command_line_runs(box, job, torch_python):
-    job({})
-    words = ["PET_NNODES=2", "MINE=1", f"{os.path.dirname(torch_python)}/torchrun", "--nproc-per-node", "2", "--rdzv-backend=c10d",
-             "--rdzv_endpoint", "elsewhere:29400", "--node-rank=1", "--max-restarts=1", "train.py", "--x", "a b"]
-    done = box.run("import", "torchrun", "--", *words).ok()
-    assert "# --rdzv_endpoint=elsewhere:29400: left out" in done.out
-    yaml = require("yaml")
-    spec = yaml.safe_load(done.out)
-    assert spec["distributed"] == {"launcher": "torchrun", "nnodes": 2, "nproc_per_node": 2, "rdzv_backend": "c10d", "max_restarts": 1}
-    assert spec["entrypoint"] == {"script": "train.py", "args": ["--x", "a b"]} and spec["env"] == {"MINE": "1"}
-    assert sums(box.run(box.spec(done.out, "imported.yaml")).ok()) == FOUR
-
-
-def test_what_cannot_be_imported_is_named(box):
-    def says(text, *words):
-        assert text in box.run("import", "torchrun", "--", *words).expect(2).err
-    says("torchrun has no flag --nodes", "torchrun", "--nodes=2", "t.py")
-    says("did you mean --nnodes?", "torchrun", "--nodes=2", "t.py")
-    says("--rdzv may be --rdzv_backend or", "torchrun", "--rdzv", "x", "t.py")
-    says("names no program", "torchrun", "--nnodes=2")
-    says("is no torchrun", "python3", "train.py")
-    says('has no setting "join"', "torchrun", "--rdzv_backend=c10d", "--rdzv_conf=join=3", "t.py")
-    says("torchrun reads no variable PET_NODES", "PET_NODES=2", "torchrun", "t.py")

@@ -1,35 +1,80 @@
 """A python that has torch, for tests of launchers: the one that RHRUN_TEST_TORCH_PYTHON names, python3 itself, or a venv that
 is made once (build/torch-venv) where installing torch was asked for (RHRUN_TEST_REQUIRE=all, RHRUN_TEST_HF=1) or pip finds
 torch on this machine."""
+import contextlib
 import fcntl
 import os
+import re
 import subprocess
 
 import pytest
 
-from harness import REQUIRE_ALL, ROOT
+from harness import REQUIRE_ALL, ROOT, missing
 from test_hf_example import INSTALL, TORCH, pip_settings, wheel_is_here
 
 VENV = ROOT / "build/torch-venv"
-NEEDED = "import torch.distributed.run, accelerate"
+NEEDED = "torch.distributed.run, accelerate"
+
+# Each round it sums 1 over all ranks. A file in HOME says whether the last rank fails in it, once or always. Workers of a node
+# share one pipe: a line is one write.
+SAY = "import os\ndef say(text):\n    os.write(1, (text + chr(10)).encode())\n"
+TRAIN = SAY + '''
+import os, sys, torch, torch.distributed as dist
+rank = os.environ["RANK"]
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+say(f"rank {rank} sum {int(one)} args {sys.argv[1:]} addr {os.environ['MASTER_ADDR']} id {os.environ.get('TORCHELASTIC_RUN_ID')}")
+fail = os.path.expanduser("~/fail")
+if rank == "3" and os.path.exists(fail):
+    if open(fail).read() == "once":
+        os.remove(fail)
+    os._exit(7)
+dist.barrier()
+say(f"rank {rank} done")
+dist.destroy_process_group()
+'''
 
 
-def has_torch(python):
+def sums(result):
+    return sorted(re.findall(r"^default@\S+: rank (\d+) sum (\d+)", result.out, re.M))
+
+
+FOUR = [("0", "4"), ("1", "4"), ("2", "4"), ("3", "4")]
+
+
+def can_import(python, modules):
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     try:
-        return subprocess.run([str(python), "-c", NEEDED], env=env, capture_output=True, timeout=120).returncode == 0
+        return subprocess.run([str(python), "-c", f"import {modules}"], env=env, capture_output=True, timeout=120).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
 
-def make_venv():
+def has_torch(python):
+    return can_import(python, NEEDED)
+
+
+@contextlib.contextmanager
+def venv_lock():
+    """Two runs of the tests at once, or two workers of one."""
     VENV.parent.mkdir(exist_ok=True)
-    with open(VENV.parent / "torch-venv.lock", "w") as lock:  # two runs of the tests at once
+    with open(VENV.parent / "torch-venv.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def install(*packages):
+    env = {**os.environ, **pip_settings(), "DS_BUILD_OPS": "0"}
+    return subprocess.run([str(VENV / "bin/python"), "-m", "pip", "-q", "install", *packages], env=env, capture_output=True,
+                          text=True, timeout=INSTALL)
+
+
+def make_venv():
+    with venv_lock():
         if not has_torch(VENV / "bin/python"):
             subprocess.run(["python3", "-m", "venv", "--clear", str(VENV)], check=True, timeout=120)
-            done = subprocess.run([str(VENV / "bin/python"), "-m", "pip", "-q", "install", TORCH, "accelerate", "python-etcd"],
-                                  env={**os.environ, **pip_settings()}, capture_output=True, text=True, timeout=INSTALL)
+            done = install(TORCH, "accelerate", "python-etcd")
             assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -45,3 +90,17 @@ def find():
         pytest.skip("it installs torch: RHRUN_TEST_HF=1 runs it, RHRUN_TEST_TORCH_PYTHON names a python that has it")
     make_venv()
     return str(VENV / "bin/python")
+
+
+def find_deepspeed():
+    """A python that has deepspeed too; its sources are all that is installed, into the venv."""
+    python = find()
+    if can_import(python, "deepspeed.launcher.launch"):
+        return python
+    done = None
+    if python == str(VENV / "bin/python") and (REQUIRE_ALL or os.environ.get("RHRUN_TEST_HF")):
+        with venv_lock():
+            done = install("deepspeed")
+    if not can_import(python, "deepspeed.launcher.launch"):
+        missing("deepspeed", f"{python} -m pip install deepspeed\n" + (done.stdout + done.stderr if done else ""))
+    return python

@@ -1,0 +1,216 @@
+"""accelerate and deepspeed with real torch and gloo, mpirun over several nodes; shell text and functions by every launcher."""
+import importlib.util
+import json
+import os
+import re
+import shutil
+import socket
+import threading
+
+import pytest
+
+import torches
+from harness import ROOT, missing, processes_of, require, wait_for
+from torches import FOUR, SAY, TRAIN, sums
+
+MODULE = SAY + '''
+def f(*args, **kwargs):
+    say(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}, local {os.environ['LOCAL_RANK']}")
+    return [int(os.environ["RANK"]), args, kwargs, "RHRUN_CALL" in os.environ]
+'''
+QUOTED = "it's; $HOME `x` \\" + '"'
+
+
+@pytest.fixture
+def job(box):
+    """job(launcher, python, entrypoint, ...): a spec of two nodes with two workers each."""
+    (box.work / "train.py").write_text(TRAIN)
+    (box.work / "mine.py").write_text(MODULE)
+
+    def write(launcher, python, entrypoint, distributed=None, **more):
+        more = {"python": {"interpreter": python, "venv": False}, **more} if python else more
+        layout = {"launcher": launcher, "nnodes": 2, "nproc_per_node": 2, **(distributed or {})}
+        return box.spec({"name": "t", "params": {"p": {"default": QUOTED}}, "distributed": layout, "entrypoint": entrypoint, **more})
+    return write
+
+
+def check_function(box, job, launcher, python):
+    """Each rank is called, and what each returns is kept; what an expression puts in is data, with its type."""
+    entry = {"function": "mine:f", "args": [1], "kwargs": {"p": "${{ params.p }}", "x": [1.5, None]}}
+    box.run(job(launcher, python, entry)).ok()
+    for rank in range(4):
+        got = json.loads(box.run("result", "job.yaml", "--rank", rank).ok().out)
+        assert got == [rank, [1], {"p": QUOTED, "x": [1.5, None]}, False]
+    assert "nothing to do" in box.run("job.yaml").ok().err
+
+
+def check_shell_text(box, job, launcher, python):
+    """The shell is strict as rhrun's own is, values stay data, arguments are "$1", ..."""
+    text = 'false | true && echo loose\n[ -n "$BASH_VERSION" ]\necho "rank $RANK/$WORLD_SIZE:" ${{ params.p }} "$0" "$#" "$2"\n'
+    result = box.run(job(launcher, python, {"run": text, "args": ["--x", "a  b"]})).ok()
+    assert "loose" not in result.out
+    lines = sorted(re.findall(r"^default@\S+: rank (\d)/4: (.*)$", result.out, re.M))
+    assert lines == [(str(r), QUOTED + " rhrun 2 a  b") for r in range(4)], result
+    result = box.run(job(launcher, python, {"run": 'false\necho "went on"'})).expect(1)
+    assert "went on" not in result.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
+def test_functions_and_shell_text(box, job, launcher):
+    python = torches.find()
+    check_function(box, job, launcher, python)
+    check_shell_text(box, job, launcher, python)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["static", "c10d"])
+def test_accelerate(box, job, backend):
+    settings = box.home / ".cache/huggingface/accelerate/default_config.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\n"
+                        "num_machines: 7\nnum_processes: 7\nmachine_rank: 3\nuse_cpu: false\ndebug: false\n")
+    (box.work / "accelerated.py").write_text(
+        SAY + "from accelerate import Accelerator\nimport torch\na = Accelerator()\n"
+        "total = a.reduce(torch.ones(1), 'sum')\n"
+        "say(f'rank {a.process_index} sum {int(total)} {a.mixed_precision} {a.device.type}')\n"
+        "a.wait_for_everyone()\ntorch.distributed.destroy_process_group()\n")
+    layout = {"rdzv_backend": backend, "max_restarts": 1}
+    result = box.run(job("accelerate", torches.find(), {"script": "accelerated.py"}, layout)).ok()
+    assert sums(result) == FOUR, result
+    assert result.out.count(" no cpu") == 4
+
+
+@pytest.mark.slow
+def test_deepspeed(box, job):
+    python = torches.find_deepspeed()
+    result = box.run(job("deepspeed", python, {"script": "train.py", "args": ["--x", "a b"]}, {"launcher_args": ["--no_local_rank"]}))
+    assert sums(result.ok()) == FOUR, result
+    assert set(re.findall(r"args (.*) addr", result.out)) == {"['--x', 'a b']"}
+    check_function(box, job, "deepspeed", python)
+
+
+# ---- mpirun ----
+
+@pytest.fixture
+def mpirun():
+    if not shutil.which("mpirun"):
+        missing("mpirun", "apt-get install openmpi-bin")
+
+
+def test_mpirun(box, job, mpirun):
+    check_function(box, job, "mpirun", None)
+    check_shell_text(box, job, "mpirun", None)
+    entry = {"command": ["sh", "-c", 'echo "$OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE $A $1 $MASTER_ADDR"', "sh", "x  y"]}
+    result = box.run(job("mpirun", None, entry, env={"A": "1 2"})).ok()
+    lines = sorted(re.findall(r"^default@local-0: (\d of 4 1 2 x  y 127\.0\.0\.1)$", result.out, re.M))
+    assert [line[0] for line in lines] == ["0", "1", "2", "3"], result
+
+
+SHOW = 'echo "$RANK/$WORLD_SIZE ${RHRUN_NODE_RANK} $HOME $PWD ${{ node.name }} $A ${RHRUN_MPI_TOKEN-none}"'
+
+
+@pytest.fixture
+def nodes(box, fleet, job, mpirun):
+    """nodes(entrypoint, ...): three nodes with homes, and so working directories, of their own; no key from one to another."""
+    f = fleet(3)
+    hosts = ["node1", {"host": "node2", "nproc_per_node": 3}, "node3"]
+
+    def write(entrypoint, distributed=None, env=None, **more):
+        (box.dir / "tmp").mkdir(exist_ok=True)
+        return job("mpirun", None, entrypoint, {"nnodes": 3, **(distributed or {})}, cluster=f.cluster(hosts=hosts), workdir=".",
+                   env={"TMPDIR": str(box.dir / "tmp"), **(env or {})}, **more)
+    write.fleet = f
+    return write
+
+
+def left(box):
+    """What mpirun's nodes leave behind."""
+    return [p for p in processes_of(box.dir) if p.comm in ("mpirun", "orted", "sleep")] + list((box.dir / "tmp").iterdir())
+
+
+def test_mpirun_over_nodes(box, nodes):
+    result = box.run(nodes({"run": SHOW}, env={"A": "1; 2"}, secrets=["S"]), env={"S": "hush-hush"}).ok()
+    lines = sorted(re.findall(r"^default@node1: (.*)$", result.out, re.M))
+    assert len(lines) == 7, result
+    for rank, line in enumerate(lines):
+        node = 0 if rank < 2 else 1 if rank < 5 else 2
+        home = nodes.fleet.home(node + 1)
+        assert re.fullmatch(rf"{rank}/7 {node} {home} {home}/\.rhrun/work/\S+ node{node + 1} 1; 2 none", line), line
+    box.run(nodes({"function": "mine:f"})).ok()
+    assert [json.loads(box.run("result", "job.yaml", "--rank", r).ok().out)[0] for r in range(7)] == list(range(7))
+    assert not left(box)
+
+
+@pytest.mark.slow
+def test_mpirun_starts_again_and_is_stopped(box, nodes):
+    fails = 'if [ "$RANK" = 5 ] && [ ! -e ~/failed ]; then touch ~/failed; exit 7; fi; echo "up $RANK"; exec sleep 600'
+    running = box.start(nodes({"run": fails}, {"max_restarts": 1}))
+    running.wait_text(r"restart 1 of 1")
+    running.wait_text(r"up 5")
+    wait_for(lambda: len([p for p in processes_of(box.dir) if p.comm == "sleep"]) == 7, what="seven workers")
+    assert any(p.comm == "orted" for p in processes_of(box.dir))
+    box.run("cancel", "job.yaml").ok()
+    assert "cancelled" in running.wait().err
+    wait_for(lambda: not left(box), what="the end of all")
+
+
+def test_mpi_itself_over_nodes(box, fleet, job, mpirun):
+    """Hosts with a name each, as Open MPI's library wants it; by ctypes, since nobody has to have its headers."""
+    require("hostname")
+    (box.work / "mpi.py").write_text(SAY + '''
+import ctypes
+mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
+at = lambda name: ctypes.addressof(ctypes.c_char.in_dll(mpi, name))
+mpi.MPI_Init(None, None)
+one, total, rank = ctypes.c_int(1), ctypes.c_int(0), ctypes.c_int(-1)
+world, sum_, int_ = (ctypes.c_void_p(at(n)) for n in ("ompi_mpi_comm_world", "ompi_mpi_op_sum", "ompi_mpi_int"))
+mpi.MPI_Comm_rank(world, ctypes.byref(rank))
+mpi.MPI_Allreduce(ctypes.byref(one), ctypes.byref(total), 1, int_, sum_, world)
+say(f"rank {rank.value} sum {total.value}")
+mpi.MPI_Finalize()
+''')
+    f = fleet(2, hostnames=True)
+    result = box.run(job("mpirun", None, {"script": "mpi.py"}, cluster=f.cluster(), workdir=".")).ok()
+    assert sums(result) == FOUR, result
+
+
+def test_without_open_mpi(box, nodes):
+    tools = box.dir / "tools"
+    tools.mkdir()
+    for folder in ("/bin", "/usr/bin"):
+        for name in os.listdir(folder):
+            if name not in ("mpirun", "orted", "prted") and not os.path.lexists(tools / name):
+                os.symlink(f"{folder}/{name}", tools / name)
+    result = box.run(nodes({"command": ["true"]}, activate=f"export PATH={tools}")).expect(1)
+    assert "mpirun is not on this node's PATH: install Open MPI on all nodes" in result.err, result
+    result = box.run(nodes({"command": ["true"]}, activate=f"case $HOME in */3) export PATH={tools} ;; esac")).expect(1)
+    assert re.search(r"default@node3: rhrun: Open MPI is to be on PATH on every node", result.err), result
+    assert not left(box)
+
+
+def test_strangers_are_told_nothing():
+    spec = importlib.util.spec_from_file_location("mpirun", ROOT / "src/step/mpirun.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def meet(one, other):
+        """What each side hears of the other's first message."""
+        a, b = socket.socketpair()
+        heard = {}
+
+        def side(sock, token, asks):
+            try:
+                channel = module.Channel(sock, token, asks)
+                channel.say("hello")
+                heard[asks] = channel.hear()
+            except OSError as e:
+                heard[asks] = e
+        threads = [threading.Thread(target=side, args=each) for each in ((a, one, True), (b, other, False))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        return heard
+    assert meet("secret", "secret") == {True: "hello", False: "hello"}
+    assert all(isinstance(e, OSError) for e in meet("secret", "guess").values())
