@@ -183,12 +183,18 @@ static const char *version_in(const char *program)
                : NULL;
 }
 
-static bool sets_path(const struct spec *spec)
+static bool has_path(const struct spec_env *env, size_t count)
 {
-    for (size_t i = 0; i < spec->env_count; i++)
-        if (str_eq(spec->env[i].name, "PATH"))
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(env[i].name, "PATH"))
             return true;
-    return spec->activate.text != NULL;
+    return false;
+}
+
+static bool sets_path(const struct spec *spec, const struct spec_role *role)
+{
+    return spec->activate.text || has_path(spec->env, spec->env_count) ||
+           (role && has_path(role->env, role->env_count));
 }
 
 /* The interpreter: used as it is, or what the venv was made of. */
@@ -200,7 +206,7 @@ static struct installation interpreter_on(const struct plan *plan, const struct 
     const char *word;
     if (step_expand_node(plan, bind, step_interpreter(plan->spec, bind->role), EXPR_PLAIN, arena, &word, &ignored) < 0)
         return ret;
-    if (str_eq(word, "python3") && !sets_path(plan->spec))
+    if (str_eq(word, "python3") && !sets_path(plan->spec, bind->role))
         word = facts->python;
     if (*word != '/')
         return ret;
