@@ -15,7 +15,8 @@ set(agent_flags -std=c17 -flto=auto -static -no-pie -fno-pie -ffunction-sections
   -D_GNU_SOURCE -DRHRUN_AGENT -DRHRUN_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR}/include
   -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings
   -Wundef -Wvla -Wconversion -Wformat=2 -Wimplicit-fallthrough -Wswitch-enum
-  -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,-z,norelro -s) # relro: 200 bytes, which would be padded to a page
+  # relro: 200 bytes, which would be padded to a page; so would be what is behind the code
+  -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,-z,norelro -Wl,-z,common-page-size=64 -s)
 if(RHRUN_WERROR)
   list(APPEND agent_flags -Werror)
 endif()

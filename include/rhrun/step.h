@@ -31,6 +31,7 @@
 enum {
     STEP_GRACE_MS = 3000,      /* between TERM and KILL when a node stops its own ranks */
     STEP_ADDRS_MAX = 96 << 10, /* RHRUN_NODE_ADDRS is left out when longer: Linux ends a variable at 128 KiB */
+    STEP_HOSTS_MAX = WIRE_STRING_MAX - 1,
 };
 #define STEP_LOG_LIMIT_BYTES (UINT64_C(1) << 30)
 
@@ -47,9 +48,10 @@ struct step_bind {
     const struct spec_role *role;  /* step_build sets it: plan_step.role */
     const struct step_node *nodes; /* plan->node_count of them, or NULL */
     const char *node_addrs;        /* step_node_addrs, made once for all nodes; NULL = made for each message */
+    const char *hosts;             /* step_hosts; likewise */
     const char *run_id;            /* RHRUN_RUN_ID, run.id */
     const char *job_id;            /* RHRUN_JOB_ID; NULL = left out */
-    const char *owner;                 /* the journal's random id, which only the job's nodes know; NULL = not known */
+    const char *owner;             /* the journal's random id, which only the job's nodes know; NULL = not known */
     uint32_t generation;           /* of the launch, 1-based; 0 = no launch */
     uint32_t restart_count;        /* restarts so far that count against max_restarts */
     const char *master_address;    /* launch of `distributed` only: reachable from every node */
@@ -94,6 +96,9 @@ extern const struct step_kind *const step_kinds[];
 
 /* "10.0.0.1,10.0.0.2,...": RHRUN_NODE_ADDRS; "" when it would be longer than STEP_ADDRS_MAX or nodes is NULL. */
 const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struct arena *arena);
+/* "10.0.0.1 slots=8\n...": the text of RHRUN_HOSTFILE, a line for each node that has ranks, or one for this machine; without
+ * slots where the launcher counts them. "" when it would be longer than STEP_HOSTS_MAX or nodes is NULL. */
+const char *step_hosts(const struct plan *plan, const struct step_node *nodes, struct arena *arena);
 /* The addresses of a role's nodes: RHRUN_ROLE_NAME_ADDRS; likewise. */
 const char *step_role_addrs(const struct plan *plan, uint32_t role, const struct step_node *nodes, struct arena *arena);
 /* Whose Python counts on each node for what is no role's (prolog, epilog): NULL, the job's, where its set-up is; else that of

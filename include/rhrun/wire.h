@@ -80,7 +80,7 @@ enum wire_type {
     WIRE_ENTRIES,       /* struct wire_entries; several frames, the last one says so */
     WIRE_DATA,          /* u64 token, u64 offset, u8 last, string error, bytes: consecutive; the file is complete with
                            last = 1 and error "" ("changed": it is not the one of ENTRIES any more) */
-    WIRE_PROBED,        /* u64 token, u32 errno, 0 = it went well; string who: has the port, "1234 (python3)", "" = not known */
+    WIRE_PROBED, /* u64 token, u32 errno, 0 = it went well; string who: has the port, "1234 (python3)", "" = not known */
 };
 
 enum wire_probe {
@@ -148,18 +148,25 @@ struct wire_worker {
     uint8_t files;            /* enum wire_files; needs the run's log_dir */
 };
 enum wire_files { /* streams of a worker that go to LOG_DIR/RANK/stdout.log and stderr.log, masked like the spool */
-    WIRE_KEEP_OUT = 1,
-    WIRE_KEEP_ERR = 2,
-    WIRE_HIDE_OUT = 4, /* and not to the spool; the record's tail has them all the same */
-    WIRE_HIDE_ERR = 8,
+                  WIRE_KEEP_OUT = 1,
+                  WIRE_KEEP_ERR = 2,
+                  WIRE_HIDE_OUT = 4, /* and not to the spool; the record's tail has them all the same */
+                  WIRE_HIDE_ERR = 8,
 };
 
 enum wire_kind { WIRE_KIND_STEP = 1, WIRE_KIND_LAUNCH = 2 };
 enum wire_run_flag {
     WIRE_RUN_ERROR_FILES = 1, /* each worker gets TORCHELASTIC_ERROR_FILE: LOG_DIR/RANK/error.json, or a file beside its
                                  status. What the first failed one wrote there is noted, and the end of its tail */
-    WIRE_RUN_CPU_BLOCKS = 2,  /* each worker is bound to an equal part of the node's CPUs, where there are enough */
-    WIRE_RUN_ENDS = 4,        /* a worker that fails by itself is told at once, by an END in the spool; so is a preemption */
+    WIRE_RUN_ENDS = 2, /* a worker that fails by itself is told at once, by an END in the spool; so is a preemption */
+};
+enum wire_cpus { /* each worker is bound to some of the CPUs that this node gives us, where that can be */
+                 WIRE_CPUS_ALL = 0,
+                 WIRE_CPUS_BLOCK = 1, /* an equal part, in order */
+                 WIRE_CPUS_NODE = 2,  /* these as torch's numa_binding: super_cpus.c */
+                 WIRE_CPUS_SOCKET = 3,
+                 WIRE_CPUS_EXCLUSIVE = 4,
+                 WIRE_CPUS_CORE_COMPLEX = 5,
 };
 #define WIRE_ERROR_NOTE "error file: " /* what begins that note, behind "rhrun: " */
 
@@ -254,6 +261,8 @@ struct wire_run {
     char *key;                 /* digest of the step's inputs, 64 hex digits */
     uint8_t kind;              /* enum wire_kind; LAUNCH: daemons left behind are ended */
     uint8_t flags;             /* enum wire_run_flag */
+    uint8_t cpus;              /* enum wire_cpus */
+    char *hosts;               /* text of a file beside the status, whose path is RHRUN_HOSTFILE; "" = none */
     char *log_dir;             /* absolute, made (0700): files of workers, in a folder RANK each; "" = none */
     char *cwd;                 /* relative to the working directory ("" = itself) or absolute */
     char *env_in;              /* name of an environment captured before, used instead of the agent's own; "" = none */
@@ -266,9 +275,10 @@ struct wire_run {
     struct wire_strings secrets;     /* "NAME=value": environment only, masked in the output, never written */
     struct wire_worker *workers;
     uint32_t worker_count;
-    uint64_t timeout_ms;      /* 0 = none; when over: stop, outcome timed out */
-    uint32_t grace_ms;        /* between TERM and KILL when this node stops its own ranks */
-    struct wire_strings spared; /* with WIRE_RUN_ENDS: "exit 3", "signal 9", "any" (of these two): a worker that ends so does not make
+    uint64_t timeout_ms; /* 0 = none; when over: stop, outcome timed out */
+    uint32_t grace_ms;   /* between TERM and KILL when this node stops its own ranks */
+    struct wire_strings
+        spared; /* with WIRE_RUN_ENDS: "exit 3", "signal 9", "any" (of these two): a worker that ends so does not make
                                  this node stop the others; whoever reads the END may */
     uint64_t log_limit_bytes; /* cap of the output that is not acknowledged yet; 0 = none. What does not fit is
                                  dropped, counted, marked (acknowledged output is freed by whole segments) */
@@ -280,12 +290,12 @@ enum wire_state {
     WIRE_STATE_LOST = 3,    /* the supervisor died without an outcome: unknown */
 };
 enum wire_cause {
-    WIRE_CAUSE_NONE = 0,    /* every worker exited 0 */
-    WIRE_CAUSE_EXIT = 1,    /* value = exit status */
-    WIRE_CAUSE_SIGNAL = 2,  /* value = signal number */
-    WIRE_CAUSE_EXEC = 3,    /* value = errno: the program could not be started */
-    WIRE_CAUSE_CREATES = 4, /* it succeeded but `creates` does not exist */
-    WIRE_CAUSE_SETUP = 5,   /* value = errno: its directory, environment or spool could not be prepared */
+    WIRE_CAUSE_NONE = 0,      /* every worker exited 0 */
+    WIRE_CAUSE_EXIT = 1,      /* value = exit status */
+    WIRE_CAUSE_SIGNAL = 2,    /* value = signal number */
+    WIRE_CAUSE_EXEC = 3,      /* value = errno: the program could not be started */
+    WIRE_CAUSE_CREATES = 4,   /* it succeeded but `creates` does not exist */
+    WIRE_CAUSE_SETUP = 5,     /* value = errno: its directory, environment or spool could not be prepared */
     WIRE_CAUSE_PREEMPTED = 6, /* value = signal number: whoever owns the machine told the supervisor to end, not rhrun.
                                  Of no worker: the rank is WIRE_NO_RANK */
     WIRE_CAUSE_LAST = WIRE_CAUSE_PREEMPTED,

@@ -15,7 +15,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 8192, CPUS_MAX = 8192, GPUS_MAX = 256, PASSWD_MAX = 4 << 20 };
+enum { TEXT_MAX = 8192, CPUS_MAX = 8192, PASSWD_MAX = 4 << 20 };
 
 /* Up to TEXT_MAX bytes of a file, NUL-terminated; false when it cannot be read. */
 static bool read_text(const char *path, char text[TEXT_MAX + 1])
@@ -139,17 +139,6 @@ static bool is_gpu(const char *name)
     return strncmp(name, "nvidia", 6) == 0 && name[6] && strspn(name + 6, "0123456789") == strlen(name + 6);
 }
 
-/* "Model: \t\t NVIDIA H200" -> the value behind the label, or NULL. */
-static char *labelled(char *text, const char *label)
-{
-    char *p = strstr(text, label);
-    if (!p)
-        return NULL;
-    p += strlen(label);
-    p += strspn(p, " \t");
-    return p;
-}
-
 static void read_gpus(struct arena *arena, struct wire_facts *f)
 {
     struct buf models = {0};
@@ -160,25 +149,11 @@ static void read_gpus(struct arena *arena, struct wire_facts *f)
             f->gpu_count += is_gpu(e->d_name);
         closedir(dev);
     }
-    DIR *cards = f->gpu_count ? opendir("/proc/driver/nvidia/gpus") : NULL;
-    if (cards) {
-        for (struct dirent *e; (e = readdir(cards));) {
-            char path[PATH_MAX], text[TEXT_MAX + 1];
-            snprintf(path, sizeof path, "/proc/driver/nvidia/gpus/%s/information", e->d_name);
-            if (e->d_name[0] == '.' || !read_text(path, text))
-                continue;
-            /* In a container the folder may list cards whose device is not there. */
-            char *minor = labelled(text, "Device Minor:"), *model = labelled(text, "Model:");
-            if (minor) {
-                snprintf(path, sizeof path, "/dev/nvidia%.*s", (int)strspn(minor, "0123456789"), minor);
-                if (access(path, F_OK) < 0)
-                    continue;
-            }
-            if (model)
-                buf_printf(&models, "%s%.*s", models.len ? "\n" : "", (int)strcspn(model, "\n"), model);
-        }
-        closedir(cards);
-    }
+    struct gpu gpus[GPUS_MAX];
+    uint32_t count = f->gpu_count ? gpus_list("", arena, gpus) : 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (*gpus[i].model)
+            buf_printf(&models, "%s%s", models.len ? "\n" : "", gpus[i].model);
     f->gpus = arena_strdup(arena, models.data ? models.data : "");
     buf_free(&models);
 }

@@ -99,6 +99,14 @@ char *facts_line(const char *path, struct arena *arena); /* a file's first line,
 char *facts_boot_id(struct arena *arena);
 char *facts_home(struct arena *arena); /* HOME, else what /etc/passwd says; "" = none */
 
+/* ---- gpus.c ---- */
+enum { GPUS_MAX = 256 };
+struct gpu {
+    char *address, *model, *uuid; /* "" = not told. The address is that of PCI: "0000:dc:00.0" */
+};
+/* Those that can be used here, in the order of their addresses. root goes before the paths of /dev and /proc: "". */
+uint32_t gpus_list(const char *root, struct arena *arena, struct gpu ret[GPUS_MAX]);
+
 /* ---- base_dir.c ---- */
 /* Finds or makes the base folder (named = HELLO's, "" = look for one); an open folder, or -1 naming all that was
  * tried and why not. */

@@ -112,6 +112,20 @@ int exec_open_cwd(const struct supervise *s); /* creating it where it is the job
 /* Stores the captured environment under env_out, without what must not outlive the step. */
 int exec_store_env(const struct supervise *s, int capture_fd, const struct mask *mask);
 
+/* ---- super_cpus.c: which CPUs a worker is bound to ---- */
+enum { CPUS_MAX = 8192 };
+struct cpus {
+    uint64_t bits[CPUS_MAX / 64];
+};
+struct cpus_wish {
+    enum wire_cpus mode;
+    uint32_t index, count; /* of the worker among those of its node: its local rank; in blocks: of its RUN */
+    const char *devices;   /* CUDA_VISIBLE_DEVICES, NULL = all */
+    const char *root;      /* before the paths of /dev, /proc and /sys: "" */
+};
+/* *cpus: those that this process may use, and afterwards those of the worker; false: they stay as they are. */
+bool cpus_choose(const struct cpus_wish *w, struct cpus *cpus);
+
 /* ---- super_loop.c: the supervisor while its workers run ---- */
 struct worker {
     pid_t pid;               /* 0: not started or ended */
@@ -159,7 +173,8 @@ void loop_run(struct super *su);                                                
 void loop_discard(struct super *su); /* reads what daemons still write, until they end */
 
 /* ---- super_files.c: files of workers beside the spool ---- */
-int files_open(struct super *su, uint32_t index); /* makes them; -1 with errno */
+int files_open(struct super *su, uint32_t index);                 /* makes them; -1 with errno */
+int files_hosts(const struct super *su, struct environment *env); /* the file of RHRUN_HOSTFILE; likewise */
 void files_write(struct super *su, struct worker *w, const struct output *st, const uint8_t *data, size_t len);
 void files_error(struct super *su, struct worker *w); /* notes what stands in its error file, if there is one */
 

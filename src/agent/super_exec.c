@@ -15,8 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CPUS_MAX = 8192 };
-
 /* Runs the user's script ($1) in this very shell, then writes its environment. Both on the way out of
  * the last line and in an EXIT trap: the script may `exit 0` early, or set a trap of its own. */
 static const char capture_script[] = "__rhrun_s=$1 __rhrun_e=$2 __rhrun_o=$3\n"
@@ -88,27 +86,20 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* To its part of the CPUs that this node gives us; where there are fewer than workers, to all of them. */
-static void bind_cpus(uint32_t index, uint32_t count)
+static void bind_cpus(const struct exec_plan *plan, uint32_t index)
 {
-    unsigned long mask[CPUS_MAX / (8 * sizeof(unsigned long))];
-    const size_t bits = 8 * sizeof mask[0];
-    memset(mask, 0, sizeof mask);
-    if (sched_getaffinity(0, sizeof mask, (cpu_set_t *)(void *)mask) < 0)
-        return;
-    uint64_t total = 0, at = 0;
-    for (size_t i = 0; i < CPUS_MAX; i++)
-        total += mask[i / bits] >> i % bits & 1;
-    if (total < count)
-        return;
-    uint64_t from = total * index / count, to = total * (index + 1) / count;
-    for (size_t i = 0; i < CPUS_MAX; i++)
-        if (mask[i / bits] >> i % bits & 1) {
-            if (at < from || at >= to)
-                mask[i / bits] &= ~(1ul << i % bits);
-            at++;
-        }
-    sched_setaffinity(0, sizeof mask, (cpu_set_t *)(void *)mask);
+    const struct wire_run *run = plan->s->run;
+    struct cpus cpus = {{0}};
+    struct cpus_wish wish = {run->cpus, index, run->worker_count, environment_get(plan->env, "CUDA_VISIBLE_DEVICES"),
+                             ""};
+    if (run->cpus != WIRE_CPUS_BLOCK) {
+        wish.index = run->workers[index].local_rank;
+        for (uint32_t i = 0; i < run->worker_count; i++)
+            if (run->workers[i].local_rank >= wish.count)
+                wish.count = run->workers[i].local_rank + 1;
+    }
+    if (sched_getaffinity(0, sizeof cpus, (cpu_set_t *)(void *)&cpus) >= 0 && cpus_choose(&wish, &cpus))
+        sched_setaffinity(0, sizeof cpus, (cpu_set_t *)(void *)&cpus);
 }
 
 static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int out_fd, int err_fd)
@@ -127,8 +118,8 @@ static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int ou
     if (plan->error_env)
         environment_set(&env, plan->error_env);
     environment_path_first(&env, s->run->path_first);
-    if (s->run->flags & WIRE_RUN_CPU_BLOCKS)
-        bind_cpus(index, s->run->worker_count);
+    if (s->run->cpus)
+        bind_cpus(plan, index);
     char cwd[PATH_MAX];
     if (getcwd(cwd, sizeof cwd))
         environment_set(&env, xasprintf("PWD=%s", cwd));

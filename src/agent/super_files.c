@@ -19,21 +19,38 @@ static char *folder_of(const struct super *su, const struct worker *w)
     return xasprintf("%s/%u", su->s->run->log_dir, w->status->rank);
 }
 
+/* The folder of the attempt, where its status is; NULL: not to be told. */
+static char *own_folder(const struct super *su)
+{
+    char dir[PATH_MAX], link[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", su->sink.dir_fd);
+    ssize_t n = readlink(link, dir, sizeof dir);
+    return n > 0 ? xstrndup(dir, (size_t)n) : NULL;
+}
+
 /* NULL: it has none. */
 static char *error_file(const struct super *su, const struct worker *w)
 {
     const struct wire_run *run = su->s->run;
-    char dir[PATH_MAX], link[32];
     if (!(run->flags & WIRE_RUN_ERROR_FILES))
         return NULL;
     if (*run->log_dir)
         return xasprintf("%s/%u/error.json", run->log_dir, w->status->rank);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", su->sink.dir_fd);
-    ssize_t n = readlink(link, dir, sizeof dir - 1);
-    if (n <= 0)
-        return NULL;
-    dir[n] = 0;
-    return xasprintf("%s/error.%u.json", dir, w->status->rank);
+    CLEANUP(cleanup_free) char *dir = own_folder(su);
+    return dir ? xasprintf("%s/error.%u.json", dir, w->status->rank) : NULL;
+}
+
+int files_hosts(const struct super *su, struct environment *env)
+{
+    const char *text = su->s->run->hosts;
+    CLEANUP(cleanup_free) char *dir = own_folder(su);
+    if (!text || !*text)
+        return 0;
+    CLEANUP(cleanup_close) int fd = openat(su->sink.dir_fd, "hosts", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (!dir || fd < 0 || write_all(fd, text, strlen(text)) < 0)
+        return -1;
+    environment_set(env, xasprintf("RHRUN_HOSTFILE=%s/hosts", dir));
+    return 0;
 }
 
 int files_open(struct super *su, uint32_t index)

@@ -148,6 +148,9 @@ static int plan_make(struct super *su, struct exec_plan *plan, struct environmen
     for (uint32_t i = 0; i < s->run->worker_count; i++)
         if (files_open(su, i) < 0)
             return -1;
+    *ret_what = "cannot make the host file";
+    if (files_hosts(su, env) < 0)
+        return -1;
     if (s->run->env_out && *s->run->env_out) {
         *ret_what = "cannot capture the environment";
         errno = EINVAL; /* only a shell has one to leave */

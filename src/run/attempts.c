@@ -167,10 +167,11 @@ void run_learn_node(struct run *r, uint32_t i)
 void run_forget_addrs(struct run *r)
 {
     free(r->node_addrs);
+    free(r->hosts);
     for (size_t i = 0; r->role_addrs && i < r->plan->spec->role_count; i++)
         free((char *)(uintptr_t)r->role_addrs[i]);
     free(r->role_addrs);
-    r->node_addrs = NULL;
+    r->node_addrs = r->hosts = NULL;
     r->role_addrs = NULL;
 }
 
@@ -186,14 +187,18 @@ static const char *const *role_addrs(struct run *r)
     return r->role_addrs;
 }
 
-static const char *node_addrs(struct run *r)
+/* The texts that name all nodes. */
+static void bind_addrs(struct run *r, struct step_bind *bind)
 {
     if (!r->node_addrs) {
         struct arena *arena = arena_create();
         r->node_addrs = xstrdup(step_node_addrs(r->nodes, r->plan->node_count, arena));
+        r->hosts = xstrdup(step_hosts(r->plan, r->nodes, arena));
         arena_destroy(arena);
     }
-    return r->node_addrs;
+    bind->node_addrs = r->node_addrs;
+    bind->hosts = r->hosts;
+    bind->role_addrs = role_addrs(r);
 }
 
 void task_send(struct run *r, const struct plan_step *step, uint32_t node)
@@ -205,8 +210,8 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;
     struct step_bind bind = run_bind(r, node);
-    bind.node_addrs = step->kind->phase == PHASE_LAUNCH ? node_addrs(r) : NULL;
-    bind.role_addrs = step->kind->phase == PHASE_LAUNCH ? role_addrs(r) : NULL;
+    if (step->kind->phase == PHASE_LAUNCH)
+        bind_addrs(r, &bind);
     struct wire_run run = {0};
     bool is_run = step->kind->build;
     if (step->watch) {

@@ -146,6 +146,7 @@ struct run {
     uint32_t awaited; /* a node that the barrier waited for when it was last looked at */
     struct step_node *nodes; /* as RUN messages name them */
     char *node_addrs;        /* all of them, NULL = to be made */
+    char *hosts;             /* made together with node_addrs */
     uint32_t *machines; /* see machines.c */
     size_t machines_size, machines_used;
     struct plan_record *records; /* for run_records */

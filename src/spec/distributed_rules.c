@@ -33,8 +33,15 @@ static struct diagnostic *fault_at(struct load *l, const char *name, const char 
 
 static const char *const common[] = {"nnodes",      "nproc_per_node", "launcher", "max_restarts",
                                      "master_port", "preflight",      NULL};
-static const char *const of_native[] = {"devices", "cpu_affinity",       "log_dir",          "redirects",
-                                        "tee",     "local_ranks_filter", "shutdown_timeout", "virtual_local_rank",
+static const char *const of_native[] = {"devices",
+                                        "cpu_affinity",
+                                        "numa_binding",
+                                        "log_dir",
+                                        "redirects",
+                                        "tee",
+                                        "local_ranks_filter",
+                                        "shutdown_timeout",
+                                        "virtual_local_rank",
                                         NULL};
 static const char *const of_accelerate[] = {
     "launcher_args", "rdzv_backend", "rdzv_conf", "monitor_interval", "role", "log_dir", "tee", "devices", NULL};
@@ -294,6 +301,13 @@ static void check_devices(struct load *l)
     }
 }
 
+static void check_cpus(struct load *l)
+{
+    if (l->spec->distributed.cpu_blocks && given(l, "numa_binding"))
+        diagnostic_hint(fault_at(l, "cpu_affinity", "numa_binding and cpu_affinity cannot both bind the workers"),
+                        "leave one of them out");
+}
+
 static void check_entry(struct load *l)
 {
     const struct spec_distributed *d = &l->spec->distributed;
@@ -320,4 +334,5 @@ void distributed_check(struct load *l)
     if (launcher == LAUNCHER_TORCHRUN)
         check_entry(l);
     check_devices(l);
+    check_cpus(l);
 }

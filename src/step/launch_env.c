@@ -35,8 +35,32 @@ const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struc
     return ret;
 }
 
+static void put_host(struct buf *text, const char *address, uint32_t slots)
+{
+    buf_puts(text, address);
+    if (slots)
+        buf_printf(text, " slots=%u", slots);
+    buf_putc(text, '\n');
+}
+
+const char *step_hosts(const struct plan *plan, const struct step_node *nodes, struct arena *arena)
+{
+    const struct spec *spec = plan->spec;
+    struct buf text = {0};
+    if (spec->this_machine && nodes)
+        put_host(&text, "127.0.0.1", plan->world_size);
+    for (uint32_t i = 0; i < plan->node_count && nodes && !spec->this_machine && text.len <= STEP_HOSTS_MAX; i++)
+        if (plan->nproc[i] || spec->role_count == 0)
+            put_host(&text, nodes[i].address ? nodes[i].address : spec->hosts[i].host, plan->nproc[i]);
+    const char *ret = arena_strdup(arena, text.len && text.len <= STEP_HOSTS_MAX ? text.data : "");
+    buf_free(&text);
+    return ret;
+}
+
 void launch_set_addresses(const struct launch *l, struct step_env *env)
 {
+    const char *hosts = l->bind->hosts ? l->bind->hosts : step_hosts(l->plan, l->bind->nodes, l->arena);
+    l->run->hosts = (char *)(uintptr_t)hosts;
     const char *list = l->bind->node_addrs;
     if (!list)
         list = step_node_addrs(l->bind->nodes, l->plan->node_count, l->arena);

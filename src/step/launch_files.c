@@ -37,6 +37,20 @@ int launch_set_local(const struct launch *l, const struct step_env *node_env, ui
     return 0;
 }
 
+static void set_cpus(const struct launch *l)
+{
+    static const char *const bindings[] = {[WIRE_CPUS_NODE] = "node",
+                                           [WIRE_CPUS_SOCKET] = "socket",
+                                           [WIRE_CPUS_EXCLUSIVE] = "exclusive",
+                                           [WIRE_CPUS_CORE_COMPLEX] = "core-complex"};
+    const struct spec_distributed *d = &l->plan->spec->distributed;
+    const struct spec_text *binding = spec_flag_value(d, "numa_binding");
+    l->run->cpus = d->cpu_blocks ? WIRE_CPUS_BLOCK : WIRE_CPUS_ALL;
+    for (size_t i = WIRE_CPUS_NODE; binding && i < ARRAY_LEN(bindings); i++)
+        if (str_eq(binding->text, bindings[i]))
+            l->run->cpus = (uint8_t)i;
+}
+
 /* ---- log files ---- */
 
 /* "3" for all, or "0:1,1:3": the streams of a local rank. */
@@ -81,7 +95,8 @@ int launch_set_files(const struct launch *l, struct error *err)
     uint32_t seconds;
     if (set_log_dir(l, tee || redirects, err) < 0)
         return -1;
-    l->run->flags |= WIRE_RUN_ERROR_FILES | (d->cpu_blocks ? WIRE_RUN_CPU_BLOCKS : 0);
+    l->run->flags |= WIRE_RUN_ERROR_FILES;
+    set_cpus(l);
     if (timeout && parse_u32(timeout->text, &seconds))
         l->run->grace_ms = seconds * 1000;
     for (uint32_t i = 0; i < l->run->worker_count && *l->run->log_dir; i++) {

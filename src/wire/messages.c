@@ -50,6 +50,8 @@ static const struct field run_fields[] = {
     STRING(wire_run, key),
     U8(wire_run, kind),
     U8(wire_run, flags),
+    U8(wire_run, cpus),
+    STRING(wire_run, hosts),
     STRING(wire_run, log_dir),
     STRING(wire_run, cwd),
     STRING(wire_run, env_in),
@@ -227,7 +229,7 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
             return false;
     }
     m.worker_count = count;
-    if (!wire_in_done(in) || count == 0)
+    if (!wire_in_done(in) || count == 0 || m.cpus > WIRE_CPUS_CORE_COMPLEX)
         return false;
     if (!wire_id_valid(m.attempt) || (m.kind != WIRE_KIND_STEP && m.kind != WIRE_KIND_LAUNCH) || !*m.slot ||
         strlen(m.slot) > 200 || strlen(m.key) > 64 || (*m.env_in && !wire_name_valid(m.env_in)) ||

@@ -80,6 +80,7 @@ static void test_nothing_asked(void **state)
     struct scene s;
     struct wire_run run = built(&s, "nproc_per_node: 2", 1);
     assert_int_equal(run.flags, WIRE_RUN_ERROR_FILES | WIRE_RUN_ENDS);
+    assert_int_equal(run.cpus, WIRE_CPUS_ALL);
     assert_string_equal(run.log_dir, "");
     assert_int_equal(run.grace_ms, STEP_GRACE_MS);
     assert_int_equal(run.workers[0].files | run.workers[1].files, 0);
@@ -161,8 +162,15 @@ static void test_files(void **state)
     assert_string_equal(run.log_dir, "/b/logs/r1/attempt_1");
     assert_int_equal(run.workers[1].files, WIRE_KEEP_OUT | WIRE_KEEP_ERR);
     assert_int_equal(run.grace_ms, 12000);
-    assert_int_equal(run.flags, WIRE_RUN_ERROR_FILES | WIRE_RUN_CPU_BLOCKS | WIRE_RUN_ENDS);
+    assert_int_equal(run.flags, WIRE_RUN_ERROR_FILES | WIRE_RUN_ENDS);
+    assert_int_equal(run.cpus, WIRE_CPUS_BLOCK);
     arena_destroy(s.arena);
+    for (uint8_t i = WIRE_CPUS_NODE; i <= WIRE_CPUS_CORE_COMPLEX; i++) {
+        static const char *const modes[] = {"node", "socket", "exclusive", "core-complex"};
+        CLEANUP(cleanup_free) char *text = xasprintf("numa_binding: %s", modes[i - WIRE_CPUS_NODE]);
+        assert_int_equal(built(&s, text, 0).cpus, i);
+        arena_destroy(s.arena);
+    }
     run = built(&s, "log_dir: /dev/null", 0);
     assert_string_equal(run.log_dir, "");
     arena_destroy(s.arena);

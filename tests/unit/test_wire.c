@@ -57,6 +57,8 @@ static const struct wire_run run = {.attempt = (char *)ID,
                                     .slot = (char *)"setup:k",
                                     .key = (char *)"k",
                                     .kind = WIRE_KIND_STEP,
+                                    .cpus = WIRE_CPUS_NODE,
+                                    .hosts = (char *)"10.0.0.1 slots=2\n",
                                     .cwd = (char *)"sub",
                                     .env_in = (char *)"in",
                                     .env_out = (char *)"out",
@@ -310,6 +312,7 @@ static void test_rules(void **state)
     REFUSED(attempt, (char *)"../x");
     REFUSED(kind, 0);
     REFUSED(kind, 3);
+    REFUSED(cpus, WIRE_CPUS_CORE_COMPLEX + 1);
     REFUSED(slot, (char *)"");
     REFUSED(env_in, (char *)"../x");
     REFUSED(env_out, (char *)".x");

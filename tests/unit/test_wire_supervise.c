@@ -1067,7 +1067,7 @@ static void test_cpu_blocks(void **state)
     int count = CPU_COUNT(&all);
     uint32_t workers = count >= 2 ? 2 : 1;
     CPU_ZERO(&seen);
-    f->run.flags = WIRE_RUN_CPU_BLOCKS;
+    f->run.cpus = WIRE_CPUS_BLOCK;
     for (uint32_t i = 0; i < workers; i++)
         worker_add(f, "sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status");
     start(f);
