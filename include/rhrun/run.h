@@ -65,6 +65,7 @@ struct run_options {
     uint32_t liveness_ms;    /* 0 = default */
     uint64_t reconnect_ms;   /* 0 = default */
     uint64_t late_ms;        /* how long a launch on MIN:MAX nodes waits for one that was lost before it; 0 = 30 s */
+    uint64_t join_ms;        /* until one that is left out of such a launch is tried again, at first; 0 = 5 s */
     uint32_t hello_ms, backoff_ms; /* of struct node_options; 0 = default */
     const char *test_boot_id; /* test hook */
     bool allow_prompt;

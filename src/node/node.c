@@ -20,7 +20,7 @@ static bool transition_legal(enum node_state from, enum node_state to)
     case NODE_WAITING:
         return to == NODE_CONNECTING || to == NODE_FAILED;
     case NODE_FAILED:
-        return false;
+        return to == NODE_CONNECTING;
     }
     return false;
 }
@@ -173,6 +173,8 @@ static void on_drained(void *arg)
 void node_connect(struct node *n)
 {
     static const struct transport_callbacks callbacks = {on_opened, on_data, on_drained, on_closed};
+    if (n->state == NODE_FAILED)
+        n->was_ready = n->gave_up = false;
     set_state(n, NODE_CONNECTING);
     n->transport = transport_open(n->pool, &n->options.host, &callbacks, n);
 }

@@ -278,6 +278,7 @@ static void on_finished_durable(void *arg)
     if (!r->detached) {
         if (!ctx->step->kind->cached)
             launch_task_ended(r, ctx->step);
+        launch_parted(r);
         run_check_end(r);
     }
 }
@@ -339,6 +340,16 @@ static void append_finished(struct run *r, const struct plan_step *step, uint32_
 
 static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e);
 
+/* Of a node that is to join a launch that runs: it does not, this time. */
+static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+{
+    struct error err = ERROR_INIT;
+    char what[160];
+    run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
+    error_set(&err, ERROR_JOB, "%s: %s", step->name, what);
+    elastic_spare(r, node, &err);
+}
+
 /* Where a task goes once its outcome is in the journal's queue. */
 static void after_end(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
@@ -355,8 +366,12 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
             homes_advance(r, node);
     } else if (step->kind->cached) {
         setup_failed(r, step, node, e);
+    } else if (t->left) {
+        elastic_leave(r, node, e);
     } else if (step->kind->phase == PHASE_LAUNCH && e->outcome == OUTCOME_FAILED) {
         launch_will_restart(r);
+    } else if (step->kind->phase == PHASE_PROLOG && r->lanes[node].left_out && e->outcome != OUTCOME_OK) {
+        prolog_failed(r, step, node, e);
     }
 }
 
@@ -392,7 +407,8 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
     else if (record->end_wall_ms > record->claim_wall_ms)
         e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
     e.outcome = outcome_of(r, step, e.outcome);
-    if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED)
+    t->left = elastic_leaves(r, step, node, &e);
+    if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED && !t->left && !r->lanes[node].left_out)
         note_cause(r, step, node, record);
     append_finished(r, step, node, &e);
     after_end(r, step, node, &e);
@@ -404,7 +420,8 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
 {
     outcome = outcome_of(r, step, outcome);
     struct event e = {.outcome = outcome, .reason = why, .tail = why};
-    if (outcome == OUTCOME_UNKNOWN && !r->result.has_cause) {
+    bool left = run_task(r, step, node)->left = elastic_leaves(r, step, node, &e);
+    if (outcome == OUTCOME_UNKNOWN && !r->result.has_cause && !left && !r->lanes[node].left_out) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
         note_cause(r, step, node, &nothing);
         r->cause_ns = UINT64_MAX; /* any failure that was seen comes first */
@@ -480,7 +497,7 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
     struct run_task *t = run_task(r, step, node);
     struct error err = ERROR_INIT;
     const char *name = node_name(r->lanes[node].node);
-    if (r->cancelling || r->failing)
+    if (r->cancelling || r->failing || r->over)
         return;
     if (transfer_again(r, step, node, e))
         return;

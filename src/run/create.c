@@ -41,8 +41,6 @@ static void create_lane(struct run *r, uint32_t i)
     struct lane *lane = &r->lanes[i];
     const struct spec *spec = r->plan->spec;
     const struct spec_host *h = &spec->hosts[i];
-    lane->run = r;
-    lane->index = i;
     lane->arena = arena_create();
     lane->creates = arena_array(r->arena, r->plan->step_count + 1, 1);
     lane->trees = arena_array(r->arena, r->plan->step_count + 1, 1);
@@ -121,6 +119,10 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->role_ports = arena_array(r->arena, r->plan->spec->role_count + 1, sizeof *r->role_ports);
     r->tasks = xcalloc(r->plan->step_count * r->plan->node_count + 1, sizeof *r->tasks);
     r->lanes = xcalloc(r->plan->node_count, sizeof *r->lanes);
+    for (uint32_t i = 0; i < r->plan->node_count; i++) {
+        r->lanes[i].run = r;
+        r->lanes[i].index = i;
+    }
     r->unheard = r->plan->node_count;
     r->noted = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->noted);
     r->voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->voids);
@@ -172,6 +174,7 @@ void run_destroy(struct run *r)
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         transfer_stop(&r->lanes[i]);
         loop_timer_destroy(r->lanes[i].away);
+        elastic_free(&r->lanes[i]);
         node_destroy(r->lanes[i].node);
         arena_destroy(r->lanes[i].arena);
         free(r->lanes[i].records);

@@ -1,6 +1,24 @@
-/* torchrun on MIN:MAX nodes: a node that cannot be had, or whose set-up fails, is left out while MIN are left. The first
- * one never is: there the others meet. */
-#include "internal.h"
+/* torchrun on MIN:MAX nodes. The launch goes on without a node that cannot be had, whose set-up fails, or whose torchrun
+ * has left the others, while MIN are left. While the launch runs that node is tried again, and joins it: its torchrun is
+ * started in the same generation, so that it meets the others where they met. The first node is never left out: there
+ * the others meet. */
+#include "rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PAUSE_FACTOR = 6,  /* the longest pause, to the first */
+    FAILURES_MAX = 10, /* set-ups, prologs and torchruns of a node that failed one after the other */
+    STEADY_MS = 600000 /* a torchrun that ran for so long counts for none of them */
+};
+
+struct joining {              /* of a lane that was left out */
+    struct loop_timer *timer; /* until it is tried again */
+    uint32_t pauses, failures;
+    bool away;   /* it could not be reached */
+    bool barred; /* not tried again by this process */
+};
 
 bool elastic_wanted(const struct run *r)
 {
@@ -8,78 +26,384 @@ bool elastic_wanted(const struct run *r)
     return d->present && d->min_nodes > 0 && d->min_nodes < d->nnodes && r->plan->spec->role_count == 0;
 }
 
-static const struct plan_step *launch_step(const struct run *r)
+static const struct plan_step *phase_step(const struct run *r, enum plan_phase phase)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
-        if (r->plan->steps[i].kind->phase == PHASE_LAUNCH)
+        if (r->plan->steps[i].kind->phase == phase)
             return &r->plan->steps[i];
     return NULL;
 }
 
 /* Nodes that take part, or still can, without this one. */
-static uint32_t left_without(struct run *r, const struct plan_step *launch, uint32_t node)
+static uint32_t left_without(struct run *r, uint32_t node)
 {
+    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
     uint32_t left = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         left += n != node && launch->on[n] && !r->lanes[n].left_out && run_task(r, launch, n)->state != TASK_FAILED;
     return left;
 }
 
-/* What ran on the node cannot be known: for a launch the journal says so, of the rest the next contact tells. */
-static void end_tasks(struct run *r, uint32_t node)
+static bool is_going(const struct run *r)
 {
-    for (size_t i = 0; i < r->plan->step_count; i++) {
-        const struct plan_step *step = &r->plan->steps[i];
-        struct run_task *t = run_task(r, step, node);
-        if (!step->on[node] || (!task_in_flight(t) && t->state != TASK_WAITING))
-            continue;
-        if (step->kind->phase == PHASE_LAUNCH) {
-            task_finish_as(r, step, node, OUTCOME_UNKNOWN, "the node is lost");
-            continue;
-        }
-        t->state = TASK_FAILED;
-        if (step->kind->phase == PHASE_PROLOG)
-            launch_task_ended(r, step);
+    return r->options.mode == RUN_EXECUTE && r->opened && !r->probing && !r->cancelling && !r->failing &&
+           !r->detached && !r->over && r->stage <= STAGE_LAUNCH;
+}
+
+static bool may_join(const struct lane *lane)
+{
+    return lane->left_out && !lane->joining->barred && is_going(lane->run);
+}
+
+/* ---- left out, and tried again ---- */
+
+static void on_join(void *arg);
+
+static void leave(struct lane *lane)
+{
+    if (!lane->joining) {
+        lane->joining = xcalloc(1, sizeof *lane->joining);
+        lane->joining->timer = loop_timer_create(lane->run->loop, on_join, lane);
     }
+    lane->run->left_out_count += !lane->left_out;
+    lane->left_out = true;
+}
+
+static void take_in(struct lane *lane)
+{
+    loop_timer_stop(lane->joining->timer);
+    lane->run->left_out_count--;
+    lane->left_out = false;
+}
+
+void elastic_free(struct lane *lane)
+{
+    if (lane->joining)
+        loop_timer_destroy(lane->joining->timer);
+    free(lane->joining);
+}
+
+/* The pause before it is tried again; 0 = it is not. */
+static uint64_t later(struct lane *lane, bool failed)
+{
+    struct joining *j = lane->joining;
+    uint64_t first = lane->run->options.join_ms ? lane->run->options.join_ms : JOIN_MS, pause = first;
+    j->failures += failed;
+    if (j->failures > FAILURES_MAX)
+        j->barred = true;
+    if (j->barred)
+        return 0;
+    for (uint32_t i = 0; i < j->pauses && pause < first * PAUSE_FACTOR; i++)
+        pause *= 2;
+    pause = pause < first * PAUSE_FACTOR ? pause : first * PAUSE_FACTOR;
+    j->pauses++;
+    loop_timer_start(j->timer, pause);
+    return pause;
+}
+
+static void note_again(struct lane *lane, const char *what, uint64_t pause)
+{
+    if (pause)
+        run_note(lane->run, lane->index, "%s; it is tried again in %.1f s", what, (double)pause / 1000);
+    else
+        run_note(lane->run, lane->index, "%s; it is not tried again", what);
+}
+
+static bool leave_out(struct run *r, uint32_t node, const struct error *err, bool for_good)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    struct lane *lane = &r->lanes[node];
+    bool held = err->code == ERROR_HELD; /* another rhrun is at work on this job: not beside it */
+    if (!elastic_wanted(r) || !is_going(r))
+        return lane->left_out;
+    uint32_t left = left_without(r, node);
+    bool before = lane->left_out;
+    if (!before && (held || node == r->plan->master || left < d->min_nodes))
+        return false;
+    leave(lane);
+    lane->joining->barred |= for_good;
+    lane->joining->away |= lane->closed_node;
+    lane->state = LANE_FAILED;
+    lane->orphan_count = 0;
+    uint64_t pause = later(lane, !lane->closed_node);
+    if (!before)
+        run_note(r, node, "%s; it is left out%s: %u of %u:%u nodes are left", err->text, pause ? "" : " for good", left,
+                 d->min_nodes, d->nnodes);
+    else if (!lane->closed_node)
+        note_again(lane, err->text, pause);
+    run_changed(r);
+    if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* that goes on by itself */
+        return true;
+    preflight_lost(r);
+    homes_advance(r, node); /* what it was to do for others, another one does */
+    launch_without(r);
+    return true;
 }
 
 bool elastic_spare(struct run *r, uint32_t node, const struct error *err)
 {
-    const struct plan_step *launch = launch_step(r);
-    const struct spec_distributed *d = &r->plan->spec->distributed;
-    struct lane *lane = &r->lanes[node];
-    if (lane->left_out)
+    return leave_out(r, node, err, false);
+}
+
+bool elastic_bar(struct run *r, uint32_t node, const struct error *err)
+{
+    return leave_out(r, node, err, true);
+}
+
+/* What failed there is done again. */
+static void forget_failures(struct lane *lane)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        struct run_task *t = run_task(r, step, lane->index);
+        if (step->kind->phase >= PHASE_LAUNCH || !step->on[lane->index] || t->state != TASK_FAILED)
+            continue;
+        t->state = TASK_PENDING;
+        t->decided = false;
+        t->tries = 0;
+    }
+}
+
+static void on_join(void *arg)
+{
+    struct lane *lane = arg;
+    if (!may_join(lane))
+        return;
+    switch (node_state(lane->node)) {
+    case NODE_FAILED:
+        lane->closed_node = lane->listed = false;
+        lane->state = LANE_CONNECTING;
+        node_connect(lane->node);
+        break;
+    case NODE_READY:
+        forget_failures(lane);
+        if (lane->state == LANE_FAILED)
+            lane->state = LANE_SETUP;
+        lane_advance(lane);
+        elastic_advance(lane);
+        break;
+    case NODE_IDLE:
+    case NODE_CONNECTING:
+    case NODE_GREETING:
+    case NODE_WAITING: /* it comes, or fails */
+        break;
+    }
+}
+
+bool elastic_is_outside(const struct lane *lane)
+{
+    const struct plan_step *launch = lane->left_out ? phase_step(lane->run, PHASE_LAUNCH) : NULL;
+    return launch && !task_in_flight(run_task(lane->run, launch, lane->index));
+}
+
+bool elastic_back(struct lane *lane)
+{
+    if (lane->run->failing || lane->run->cancelling) /* what runs there is to be stopped */
         return true;
-    bool held = err->code == ERROR_HELD; /* another rhrun is at work on this job: not beside it */
-    if (!elastic_wanted(r) || !launch || held || node == r->plan->master || r->options.mode != RUN_EXECUTE ||
-        !r->opened || r->probing || r->cancelling || r->failing || r->detached || r->stage > STAGE_LAUNCH)
+    if (!may_join(lane))
         return false;
-    uint32_t left = left_without(r, launch, node);
-    if (left < d->min_nodes)
-        return false;
-    lane->left_out = true;
-    lane->state = LANE_FAILED;
-    lane->orphan_count = 0;
-    run_note(r, node, "%s; it is left out: %u of %u:%u nodes are left", err->text, left, d->min_nodes, d->nnodes);
-    end_tasks(r, node);
-    preflight_lost(r);
-    homes_advance(r, node); /* what it was to do for others, another one does */
-    run_changed(r);
-    launch_check_barrier(r);
+    if (lane->joining->away)
+        run_note(lane->run, lane->index, "the node is back");
+    lane->joining->away = false;
+    if (lane->state == LANE_LISTED)
+        forget_failures(lane);
     return true;
 }
 
-void elastic_skip_late(struct run *r)
+/* ---- joining ---- */
+
+static void start(struct lane *lane)
 {
-    const struct plan_step *launch = launch_step(r);
-    for (uint32_t n = 0; elastic_wanted(r) && launch && n < r->plan->node_count; n++) {
-        struct run_task *t = run_task(r, launch, n);
-        if (!launch->on[n] || t->state != TASK_PENDING)
-            continue;
-        t->state = TASK_FAILED;
-        if (!r->lanes[n].left_out)
-            run_note(r, n, "it takes no part: the launch began without it");
+    struct run *r = lane->run;
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    const struct plan_step *prolog = phase_step(r, PHASE_PROLOG), *launch = phase_step(r, PHASE_LAUNCH);
+    struct run_task *before = prolog && prolog->on[lane->index] ? run_task(r, prolog, lane->index) : NULL;
+    if (before && before->state == TASK_PENDING)
+        task_start(r, prolog, lane->index);
+    if (before && before->state != TASK_DONE)
+        return;
+    run_task(r, launch, lane->index)->left = false;
+    run_note(r, lane->index, "it joins the launch: %u of %u:%u nodes take part", left_without(r, lane->index) + 1,
+             d->min_nodes, d->nnodes);
+    take_in(lane);
+    task_start_many(r, launch, &lane->index, 1, r->generation);
+}
+
+void elastic_advance(struct lane *lane)
+{
+    struct run *r = lane->run;
+    if (!may_join(lane) || node_state(lane->node) != NODE_READY || !lane->listed)
+        return;
+    const struct run_task *t = run_task(r, phase_step(r, PHASE_LAUNCH), lane->index);
+    if (task_in_flight(t) || t->state == TASK_DONE) {
+        run_note(r, lane->index, "its torchrun went on meanwhile: it takes part again");
+        take_in(lane);
+        return;
     }
+    if (lane->state == LANE_BARRIER && lane->doubtful) {
+        lane_doubt(lane);
+        lane_advance(lane);
+    }
+    if (lane->state != LANE_BARRIER || lane->orphan_count > 0)
+        return;
+    bool begun = r->stage == STAGE_SETUP && parts_begun(r); /* a launch is resumed */
+    if (r->stage == STAGE_LAUNCH && !r->generation_failed && !launch_over(r) &&
+        !loop_timer_active(lane->joining->timer))
+        start(lane);
+    else if (r->stage < STAGE_PREFLIGHT && !begun)
+        take_in(lane);
+}
+
+void elastic_join(struct run *r)
+{
+    for (uint32_t n = 0; r->left_out_count > 0 && n < r->plan->node_count; n++)
+        elastic_advance(&r->lanes[n]);
+}
+
+/* ---- a torchrun that ends ---- */
+
+/* Torch closes the rendezvous to all when a torchrun ends, unless a signal ended it, and cannot where it lost the
+ * others: its exception stands at the end of what it wrote. */
+static bool closes_nothing(const char *tail)
+{
+    static const char module[] = "torch.distributed.elastic.";
+    bool ret = false;
+    for (const char *line = tail; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        if (!str_starts(line, module))
+            continue;
+        size_t len = strcspn(line, ":\n");
+        const char *dot = line;
+        for (size_t i = 0; i < len; i++)
+            dot = line[i] == '.' ? line + i : dot;
+        ret = str_starts(dot, ".SignalException") || str_starts(dot, ".Rendezvous");
+    }
+    return ret;
+}
+
+static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
+{
+    switch (outcome) {
+    case OUTCOME_UNKNOWN:
+    case OUTCOME_NOT_STARTED:
+        return true;
+    case OUTCOME_FAILED:
+        return cause == WIRE_CAUSE_SIGNAL || cause == WIRE_CAUSE_PREEMPTED ||
+               (cause == WIRE_CAUSE_EXIT && closes_nothing(tail));
+    case OUTCOME_NONE:
+    case OUTCOME_OK:
+    case OUTCOME_STOPPED:
+    case OUTCOME_TIMED_OUT:
+        break;
+    }
+    return false;
+}
+
+bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+{
+    return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(r) && !r->generation_failed &&
+           node != r->plan->master && is_leaving(e->outcome, e->cause, e->tail) &&
+           !rules_speak(r, node, e->outcome, e->cause, e->cause_value) &&
+           left_without(r, node) >= r->plan->spec->distributed.min_nodes;
+}
+
+void elastic_leave(struct run *r, uint32_t node, const struct event *e)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    const struct run_task *t = run_task(r, phase_step(r, PHASE_LAUNCH), node);
+    struct lane *lane = &r->lanes[node];
+    char what[160];
+    leave(lane);
+    if (t->ended_ms - t->started_ms >= STEADY_MS)
+        lane->joining->failures = lane->joining->pauses = 0;
+    run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
+    CLEANUP(cleanup_free)
+    char *text = xasprintf("its torchrun has left the others (%s): %u of %u:%u nodes are left", what,
+                           left_without(r, node), d->min_nodes, d->nnodes);
+    note_again(lane, text, later(lane, true));
+}
+
+/* ---- a launch that is resumed, and that is over ---- */
+
+void elastic_resume(struct run *r)
+{
+    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
+    uint32_t there = 0;
+    if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(r))
+        return;
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        struct run_task *t = run_task(r, launch, n);
+        const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
+        there += launch->on[n] && t->state != TASK_PENDING && t->state != TASK_FAILED;
+        t->left = t->state == TASK_FAILED && c && n != r->plan->master && is_leaving(c->outcome, c->cause, c->tail) &&
+                  !rules_speak(r, n, c->outcome, c->cause, c->cause_value);
+    }
+    for (uint32_t n = 0; there < r->plan->spec->distributed.min_nodes && n < r->plan->node_count; n++)
+        run_task(r, launch, n)->left = false;
+    if (parts_failed(r))
+        return;
+    r->result.has_cause = false;
+    bool over = launch_over(r);
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct run_task *t = run_task(r, launch, n);
+        struct lane *lane = &r->lanes[n];
+        if (!launch->on[n] || lane->left_out || (t->state != TASK_PENDING && (!t->left || over)))
+            continue;
+        leave(lane);
+        if (t->left)
+            later(lane, true);
+        if (r->stage == STAGE_LAUNCH && !r->master_port) { /* the journal was lost: nobody knows where they met */
+            lane->joining->barred = true;
+            run_note(r, n, "it takes no part: the launch began without it");
+        }
+    }
+}
+
+void elastic_lose(struct run *r)
+{
+    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
+    for (uint32_t n = 0; r->left_out_count > 0 && n < r->plan->node_count; n++)
+        if (r->lanes[n].left_out && task_in_flight(run_task(r, launch, n)))
+            task_finish_as(r, launch, n, OUTCOME_UNKNOWN, "the node is lost");
+}
+
+static bool dismiss(struct lane *lane)
+{
+    struct run *r = lane->run;
+    bool reached = node_state(lane->node) == NODE_READY, gone = true;
+    loop_timer_stop(lane->joining->timer);
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        struct run_task *t = run_task(r, step, lane->index);
+        if (!task_in_flight(t) && t->state != TASK_WAITING)
+            continue;
+        if (t->state == TASK_WAITING || !reached) {
+            if (t->retry)
+                loop_timer_stop(t->retry);
+            t->state = TASK_FAILED;
+            continue;
+        }
+        if (!t->stop_wanted) {
+            run_note(r, lane->index, "step \"%s\" is stopped: the launch is over", step->name);
+            task_stop(r, step, lane->index, WIRE_STOP, STOP_GRACE_MS);
+        }
+        gone = gone && !task_in_flight(t);
+    }
+    return gone;
+}
+
+bool elastic_dismiss(struct run *r)
+{
+    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
+    bool gone = true;
+    for (uint32_t n = 0; r->left_out_count > 0 && n < r->plan->node_count; n++)
+        if (r->lanes[n].left_out)
+            gone = dismiss(&r->lanes[n]) && gone;
+    for (uint32_t n = 0; gone && r->left_out_count > 0 && n < r->plan->node_count; n++)
+        if (r->lanes[n].left_out && r->lanes[n].state == LANE_BARRIER && run_task(r, launch, n)->left &&
+            node_state(r->lanes[n].node) == NODE_READY)
+            take_in(&r->lanes[n]); /* it took part: epilog and outputs are its too */
+    return gone;
 }
 
 /* ---- nodes that are lost before the launch ---- */

@@ -58,7 +58,7 @@ uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node
     for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next)
         if (step->on[n] && !r->lanes[n].left_out)
             return n;
-        else if (n == node || r->lanes[n].home_next == n)
+        else if (r->lanes[n].home_next == n)
             return node;
 }
 

@@ -13,7 +13,9 @@ enum {
     IDLE_TRIES_MAX = 20,     /* a transfer that is cut off so often before anything was sent has failed */
     LATE_MS = 30000,         /* MIN:MAX nodes: a launch waits so long for one that was lost before it */
     LATE_AGAIN_MS = 1000,
-    ACK_BYTES = 1 << 20,     /* output is made durable and acknowledged in such portions */
+    JOIN_MS =
+        5000, /* MIN:MAX nodes: a node that is left out is tried again after this, then after up to 6 times as long */
+    ACK_BYTES = 1 << 20, /* output is made durable and acknowledged in such portions */
 };
 
 /* The controller's file of one attempt's spool; its size is the offset. */
@@ -23,30 +25,31 @@ struct run_log {
     uint32_t node;
     char attempt[WIRE_ID_LEN + 1];
     char *path;
-    int fd;          /* -1 until the first byte */
-    uint64_t base;   /* offset of the file's first byte: 0 but where the node had freed what this file never got */
-    uint64_t size;   /* offset reached */
+    int fd;        /* -1 until the first byte */
+    uint64_t base; /* offset of the file's first byte: 0 but where the node had freed what this file never got */
+    uint64_t size; /* offset reached */
     uint64_t acked;
     bool syncing, failed; /* failed: a write did, so nothing may follow it */
     int sync_errno;
     struct watch *watch;
-    bool quiet;      /* what is read again is shown to nobody */
-    bool past;       /* nor does it go by the rules */
+    bool quiet;          /* what is read again is shown to nobody */
+    bool past;           /* nor does it go by the rules */
     struct watch *ready; /* the same lines from the log's beginning, where a step looks at them; else NULL */
 };
 
 struct run_task {
     enum task_state state;
-    bool decided;      /* set-up: reconciled with the node's ledger in this process */
-    bool sent;         /* RUN or ATTACH went out on the present connection */
+    bool decided; /* set-up: reconciled with the node's ledger in this process */
+    bool sent;    /* RUN or ATTACH went out on the present connection */
     bool stop_wanted;
-    bool tallied;      /* sync: counted in its step's tally */
+    bool tallied;             /* sync: counted in its step's tally */
+    bool left;                /* launch: it ended, and the others go on: no failure of theirs (elastic.c) */
     const char *trusted_boot; /* sync: in this boot the node's index of earlier transfers holds; NULL = in none */
     const char *verify; /* an installation before it ran in this run: kept only after a look; the name of that step */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* of a transfer */
     uint64_t removed;
     uint32_t idle_tries; /* sync: cut off so often in a row without anything sent */
-    uint32_t tries;    /* attempts that failed in this run */
+    uint32_t tries;      /* attempts that failed in this run */
     char attempt[WIRE_ID_LEN + 1];
     struct run_log *log;
     struct ready *ready; /* of a step that looks at lines: see ready.c */
@@ -73,23 +76,37 @@ struct lane {
     struct arena *arena; /* records of the last LIST */
     struct wire_record *records;
     size_t record_count, record_cap;
-    uint8_t *creates, *trees; /* per step: enum check */
-    struct fetch *fetches;      /* files are being fetched */
-    struct transfer *transfer;  /* files are being brought: of at most one step at a time */
+    uint8_t *creates, *trees;       /* per step: enum check */
+    struct fetch *fetches;          /* files are being fetched */
+    struct transfer *transfer;      /* files are being brought: of at most one step at a time */
     uint32_t home_first, home_next; /* see homes.c */
     struct lane_orphan *orphans;
     size_t orphan_count;
-    bool dirty;          /* something ran since the last settle */
-    bool listed;         /* the present connection has said what it holds */
-    bool doubtful;       /* it came back during the launch: its set-up is looked at before the next generation */
-    bool closed_node;    /* failed for good */
-    bool left_out;       /* and the launch goes on without it: see elastic.c */
-    int64_t clock_ns;    /* controller's monotonic clock minus the node's */
+    bool dirty;              /* something ran since the last settle */
+    bool listed;             /* the present connection has said what it holds */
+    bool doubtful;           /* it came back during the launch: its set-up is looked at before the next generation */
+    bool closed_node;        /* failed for good */
+    bool heard;              /* it was listed, or it failed */
+    bool left_out;           /* the launch goes on without it, for now: see elastic.c */
+    struct joining *joining; /* of one that was left out; else NULL */
+    int64_t clock_ns;        /* controller's monotonic clock minus the node's */
     struct loop_timer *away; /* until it counts as lost, where a rule asks for that; else NULL */
     struct error error;
 };
 
-enum stage { STAGE_SETUP, STAGE_RESTARTING, STAGE_AGAIN /* the barrier, for another generation */, STAGE_PORT, STAGE_PREFLIGHT, STAGE_PROLOG, STAGE_LAUNCH, STAGE_EPILOG, STAGE_OUTPUTS, STAGE_CLOSING, STAGE_CLOSED };
+enum stage {
+    STAGE_SETUP,
+    STAGE_RESTARTING,
+    STAGE_AGAIN /* the barrier, for another generation */,
+    STAGE_PORT,
+    STAGE_PREFLIGHT,
+    STAGE_PROLOG,
+    STAGE_LAUNCH,
+    STAGE_EPILOG,
+    STAGE_OUTPUTS,
+    STAGE_CLOSING,
+    STAGE_CLOSED
+};
 
 struct run {
     struct loop *loop;
@@ -104,38 +121,40 @@ struct run {
     bool *noted;            /* per step: a general reason was told */
     bool *voids;            /* per step: redone whatever is recorded, by this run's flags */
     char id[17];
-    const char *work;       /* names the working directory on the nodes */
+    const char *work; /* names the working directory on the nodes */
     enum stage stage;
-    struct step_tally *tallies; /* per step: what was sent, to say it once */
+    struct step_tally *tallies;   /* per step: what was sent, to say it once */
     struct output_watch *watches; /* see outputs.c */
     size_t watch_count;
-    struct fetch *fetch_queue;  /* wait for their turn */
+    struct fetch *fetch_queue; /* wait for their turn */
     uint32_t fetching;
     uint64_t fetch_token;
     struct error outputs_error; /* the first that keeps outputs from being here */
     struct tree_cache *cache;   /* bases and contents that several transfers need */
     uint32_t unheard;           /* nodes that were never listed nor failed */
+    uint32_t left_out_count;    /* lanes that are left out */
     bool homes_known;
-    bool opened;            /* RUN_OPENED is in the journal (now or before) */
-    bool probing;           /* an unfinished run with another plan: nodes are asked before anything is opened */
+    bool opened;  /* RUN_OPENED is in the journal (now or before) */
+    bool probing; /* an unfinished run with another plan: nodes are asked before anything is opened */
     bool failing, cancelling, killing, detached;
     int interrupt_signal;
     enum run_status fail_status;
     uint32_t generation, restarts;
-    uint32_t own_restarts;   /* of these, by rules with a budget of their own */
-    struct rules *rules;     /* see rules.h; NULL = none */
+    uint32_t own_restarts;    /* of these, by rules with a budget of their own */
+    struct rules *rules;      /* see rules.h; NULL = none */
     struct loop_timer *pause; /* before a restart */
     uint64_t pause_until_ms;  /* loop time */
     uint32_t cause_node_index;
     bool generation_failed;
+    bool over; /* there will be no further generation, and nobody joins this one */
     uint32_t master_port;
-    uint32_t next_port;     /* asked for while a failed generation is being stopped; 0 = not known */
+    uint32_t next_port; /* asked for while a failed generation is being stopped; 0 = not known */
     const char *master_addr;
     struct preflight *preflight; /* see preflight.c */
-    uint32_t *role_ports;      /* of roles with a world of their own; 0 = not known */
-    const char **role_addrs;   /* heap; NULL = to be made */
-    const char *cause_words;   /* of the first cause, where no record tells it; else NULL */
-    struct append *appends; /* not durable yet */
+    uint32_t *role_ports;        /* of roles with a world of their own; 0 = not known */
+    const char **role_addrs;     /* heap; NULL = to be made */
+    const char *cause_words;     /* of the first cause, where no record tells it; else NULL */
+    struct append *appends;      /* not durable yet */
     struct loop_timer *stop_deadline;
     struct loop_timer *finisher;
     struct loop_timer *late; /* see elastic.c */
@@ -143,11 +162,11 @@ struct run {
     uint64_t cause_ns;
     enum outcome cause_outcome;
     uint32_t failed_nodes;
-    uint32_t awaited; /* a node that the barrier waited for when it was last looked at */
+    uint32_t awaited;        /* a node that the barrier waited for when it was last looked at */
     struct step_node *nodes; /* as RUN messages name them */
     char *node_addrs;        /* all of them, NULL = to be made */
     char *hosts;             /* made together with node_addrs */
-    uint32_t *machines; /* see machines.c */
+    uint32_t *machines;      /* see machines.c */
     size_t machines_size, machines_used;
     struct plan_record *records; /* for run_records */
     struct state *own_state;     /* RUN_LOOK without a journal */
@@ -161,10 +180,12 @@ bool task_in_flight(const struct run_task *t);
 /* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
 void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
-void run_fail(struct run *r, enum run_status status, const struct error *err); /* no new starts; closes when nothing is in flight */
+void run_fail(struct run *r, enum run_status status,
+              const struct error *err); /* no new starts; closes when nothing is in flight */
 void run_check_end(struct run *r);
 void run_changed(struct run *r);
-void run_leave_open(struct run *r, const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
+void run_leave_open(struct run *r,
+                    const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
 void run_close(struct run *r, enum run_status status, int exit_status);
 int run_exit_status(const struct run *r); /* by fail_status and the error */
 void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
@@ -181,7 +202,7 @@ static inline bool step_outlives_stop(const struct plan_step *step)
 {
     return step->kind->phase >= PHASE_EPILOG;
 }
-void run_append_free(struct append *a);     /* takes it off the list of the run */
+void run_append_free(struct append *a); /* takes it off the list of the run */
 /* decide.c */
 void lane_keep_record(struct lane *lane, const struct wire_record *r);
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
@@ -191,16 +212,19 @@ static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
 {
     return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
 }
-bool lane_holds(const struct lane *lane, const struct plan_step *step); /* CHECK did not deny what it creates or brought */
+bool lane_holds(const struct lane *lane,
+                const struct plan_step *step); /* CHECK did not deny what it creates or brought */
 /* Why a recorded success is not believed on this node, or NULL. */
 const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step);
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);
-void lane_verify_after(struct lane *lane, const struct plan_step *step); /* step is about to run: later installations are looked at */
+void lane_verify_after(struct lane *lane,
+                       const struct plan_step *step); /* step is about to run: later installations are looked at */
 /* homes.c */
-uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node); /* who does it for this node; itself, mostly */
+uint32_t homes_leader(struct run *r, const struct plan_step *step,
+                      uint32_t node);             /* who does it for this node; itself, mostly */
 void homes_advance(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
 /* transfer.c, transfer_diff.c, transfer_cache.c */
 int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, const struct step_bind *bind,
@@ -208,7 +232,8 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
 void transfer_state(struct lane *lane, const struct wire_sync_state *s);
 void transfer_drained(struct lane *lane);
 void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
-void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust); /* the node's index holds, in its present boot */
+void transfer_trust(struct lane *lane, const struct plan_step *step,
+                    bool trust); /* the node's index holds, in its present boot */
 void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
 void transfer_caches_free(struct run *r);
 /* fetch.c */
@@ -235,13 +260,15 @@ void run_on_stop_deadline(void *arg);
 void run_on_finisher(void *arg);
 /* attempts.c */
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
-void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation);
+void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
+                     uint32_t generation);
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
 struct step_bind run_bind(struct run *r, uint32_t node);
 void run_forget_addrs(struct run *r);
 void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
-void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
+                 bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
 enum outcome record_outcome(const struct wire_record *record);
 /* A worker has failed while others of its node still run: perhaps the first cause. */
@@ -251,12 +278,14 @@ extern const struct node_callbacks lane_callbacks;
 void lane_bind(struct lane *lane); /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
-bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node); /* on_unknown: fail; true: the run fails */
+bool step_unknown_fails(struct run *r, const struct plan_step *step,
+                        uint32_t node); /* on_unknown: fail; true: the run fails */
 void lane_advance(struct lane *lane);
 /* machines.c: false when another node of the plan is the same machine */
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* parts.c: one step; then all that belong to the launch */
-bool step_start(struct run *r, const struct plan_step *step, uint32_t generation); /* on all its nodes that have not done it;
+bool step_start(struct run *r, const struct plan_step *step,
+                uint32_t generation); /* on all its nodes that have not done it;
                                                         on one that is lost for good it has failed. False: there is none */
 bool step_all_ended(struct run *r, const struct plan_step *step);
 bool step_all_done(struct run *r, const struct plan_step *step);
@@ -268,7 +297,7 @@ bool parts_failed(struct run *r);
 bool parts_ended(struct run *r);   /* nothing of the generation runs or will */
 void parts_reset(struct run *r);   /* for the next generation */
 void parts_advance(struct run *r); /* starts what may start; stops the sidecars once all else is over */
-void parts_stop(struct run *r);    /* the generation has failed: what runs is stopped, what never started never will be */
+void parts_stop(struct run *r); /* the generation has failed: what runs is stopped, what never started never will be */
 /* ready.c */
 bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node);
 void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, const struct watch_line *line);
@@ -277,18 +306,21 @@ void ready_missed(struct run *r, const struct plan_step *launch);
 void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
 /* launch.c */
 void launch_check_barrier(struct run *r);
-bool launch_over(struct run *r);            /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
+void launch_without(struct run *r); /* a node is left out: what waited for it goes on */
+void launch_parted(struct run *r);  /* the launch is over, and something that was on its way to it has ended */
+bool launch_over(struct run *r); /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
 /* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
 uint32_t launch_grace_ms(const struct run *r, uint32_t least);
-bool launch_has_begun(struct run *r);       /* anything of it was started, or adopted */
-bool launch_complete(struct run *r);        /* nothing of the launch and what follows it is left to do */
+bool launch_has_begun(struct run *r); /* anything of it was started, or adopted */
+bool launch_complete(struct run *r);  /* nothing of the launch and what follows it is left to do */
 void launch_task_ended(struct run *r, const struct plan_step *step);
 void launch_port(struct run *r, uint64_t token, uint32_t free_port);
 void launch_will_restart(struct run *r); /* a worker has failed: asks for the next generation's port already */
-void launch_resume(struct run *r);          /* after a restart of the controller: where was it? */
-void launch_condemn(struct run *r);         /* a worker has failed, or a rule says that the generation has */
-char *launch_cause(const struct run *r);    /* the first cause in words; heap */
-const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret, size_t size); /* "rank 3", "server[1] (rank 3)" */
+void launch_resume(struct run *r);       /* after a restart of the controller: where was it? */
+void launch_condemn(struct run *r);      /* a worker has failed, or a rule says that the generation has */
+char *launch_cause(const struct run *r); /* the first cause in words; heap */
+const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
+                                size_t size); /* "rank 3", "server[1] (rank 3)" */
 void run_on_pause(void *arg);
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
 bool launch_preempted(const struct run *r); /* the first cause is that a node was told to end, not by rhrun */
@@ -297,15 +329,28 @@ void launch_ask_port(struct run *r);        /* another one: this one is taken */
 void launch_go_on(struct run *r);           /* nothing keeps the launch back */
 /* elastic.c */
 bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */
-/* The node is lost, or its set-up failed: is it left out, because enough others are left? */
+/* The node is lost, or something failed there: is it left out, because enough others are left? It is tried again while
+ * the launch runs; _bar: not by this process. */
 bool elastic_spare(struct run *r, uint32_t node, const struct error *err);
-void elastic_skip_late(struct run *r); /* a launch is resumed: who took no part does not join it */
-void elastic_await(struct run *r);     /* a node was lost: before the launch it is not awaited for long */
+bool elastic_bar(struct run *r, uint32_t node, const struct error *err);
+bool elastic_is_outside(const struct lane *lane); /* left out, and nothing of the launch runs there */
+bool elastic_back(struct lane *lane);             /* one that is left out was listed: is it still of interest? */
+void elastic_advance(struct lane *lane); /* one that may be left out came a step further: it joins when it can */
+void elastic_join(struct run *r);        /* all of them: the run came a step further */
+/* Its part of the launch is about to end as e says: has it left, and the others go on? Then, once it has: */
+bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e);
+void elastic_leave(struct run *r, uint32_t node, const struct event *e);
+void elastic_resume(struct run *r); /* a launch is resumed: who took no part in it, or has left it, joins it */
+void elastic_lose(struct run *r);   /* the generation is over: what those away did in it is unknown */
+bool elastic_dismiss(
+    struct run *r); /* the launch is over: stops what was on its way to it; true: nothing is any more */
+void elastic_free(struct lane *lane);
+void elastic_await(struct run *r); /* a node was lost: before the launch it is not awaited for long */
 void elastic_on_late(void *arg);
 /* preflight.c */
-bool preflight_begin(struct run *r); /* asks the nodes; false: there is nothing to ask before this launch */
-void preflight_lost(struct run *r);  /* a connection was */
-void preflight_again(struct run *r); /* all nodes are there: what was lost is asked again */
+bool preflight_begin(struct run *r);         /* asks the nodes; false: there is nothing to ask before this launch */
+void preflight_lost(struct run *r);          /* a connection was */
+void preflight_again(struct run *r);         /* all nodes are there: what was lost is asked again */
 void preflight_setup_changed(struct run *r); /* on some node; it is looked at again before the next generation */
 void preflight_probed(struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
 bool preflight_ponged(struct lane *lane, uint64_t token, uint64_t wall); /* false: it asked for none of that */

@@ -81,7 +81,7 @@ void lane_advance(struct lane *lane)
     struct run *r = lane->run;
     bool kept = false;
     if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->detached || r->stage >= STAGE_CLOSING ||
-        r->options.mode != RUN_EXECUTE || lane->orphan_count > 0) {
+        r->options.mode != RUN_EXECUTE || lane->orphan_count > 0 || (lane->left_out && r->over)) {
         run_check_end(r);
         return;
     }
@@ -261,7 +261,7 @@ static void check_workers(struct lane *lane)
     const struct wire_facts *f = node_facts(lane->node);
     const struct plan_facts facts = {true, f->cpus, f->gpu_count};
     struct error err = ERROR_INIT;
-    if (plan_check_node(lane->run->plan, lane->index, &facts, &err) < 0)
+    if (plan_check_node(lane->run->plan, lane->index, &facts, &err) < 0 && !elastic_bar(lane->run, lane->index, &err))
         run_fail(lane->run, RUN_FAILED, &err);
 }
 
@@ -300,7 +300,8 @@ static void drop_ended_orphans(struct lane *lane)
 void lane_reconcile(struct lane *lane)
 {
     struct run *r = lane->run;
-    if (lane->left_out)
+    bool first = lane->state == LANE_LISTED;
+    if (lane->left_out && !elastic_back(lane))
         return;
     drop_ended_orphans(lane);
     for (size_t i = 0; i < lane->record_count; i++) {
@@ -312,10 +313,10 @@ void lane_reconcile(struct lane *lane)
         }
     }
     /* before any step goes on: it may build on one that is in doubt */
-    if (lane->state != LANE_LISTED && r->stage > STAGE_PREFLIGHT)
-        lane->doubtful = true;
-    else if (lane->state != LANE_LISTED)
+    if (elastic_is_outside(lane) || (!first && r->stage <= STAGE_PREFLIGHT))
         lane_doubt(lane);
+    else if (!first || lane->left_out)
+        lane->doubtful = true;
     if (r->options.mode == RUN_EXECUTE)
         finished_part_lost(lane);
     for (size_t i = 0; i < r->plan->step_count; i++) {
@@ -335,13 +336,14 @@ void lane_reconcile(struct lane *lane)
     }
     if (lane->state == LANE_SETTLING)
         start_settling(lane);
-    if (lane->state == LANE_LISTED && r->options.mode == RUN_EXECUTE) {
+    if (first && r->options.mode == RUN_EXECUTE) {
         check_workers(lane);
         adopt_launch(lane);
     }
     if (lane->state == LANE_LISTED)
         lane->state = LANE_SETUP;
     lane_advance(lane);
+    elastic_advance(lane);
     if (lane->state == LANE_BARRIER) /* a question to node 0 may have been lost with its connection */
         launch_check_barrier(r);
 }
@@ -391,7 +393,8 @@ static void on_ready(void *arg, struct node *n, bool again)
     if (again)
         run_note(r, lane->index, "the node is back");
     struct error err = ERROR_INIT;
-    if (r->options.mode == RUN_EXECUTE && !r->probing && !machines_add(r, lane->index, &err))
+    if (r->options.mode == RUN_EXECUTE && !r->probing && !machines_add(r, lane->index, &err) &&
+        !(lane->left_out && elastic_bar(r, lane->index, &err)))
         run_fail(r, RUN_INFRA, &err);
     run_changed(r);
 }
@@ -408,11 +411,16 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
         loop_timer_start(lane->away, lane->run->options.reconnect_ms ? lane->run->options.reconnect_ms : RECONNECT_MS);
     run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
     run_changed(lane->run);
+    launch_parted(lane->run);
 }
 
 /* One more node was heard of, for the first time: with the last, it is known who shares a home with whom. */
-static void heard(struct run *r)
+static void heard(struct lane *lane)
 {
+    struct run *r = lane->run;
+    if (lane->heard)
+        return;
+    lane->heard = true;
     if (--r->unheard > 0)
         return;
     for (uint32_t n = 0; n < r->plan->node_count && r->plan->node_count > 1; n++)
@@ -426,13 +434,11 @@ static void on_failed(void *arg, struct node *n, const struct error *err)
     struct run *r = lane->run;
     lane->error = *err;
     lane->closed_node = true;
-    bool unheard = lane->state == LANE_CONNECTING;
     lane->state = LANE_FAILED;
     transfer_stop(lane);
     fetch_stop(lane, NULL);
     run_node_failed(r, lane->index, err);
-    if (unheard)
-        heard(r);
+    heard(lane);
 }
 
 static void on_record(void *arg, struct node *n, const struct wire_record *rec)
@@ -459,8 +465,7 @@ static void on_listed(void *arg, struct node *n, uint64_t token)
     if (first)
         lane->state = LANE_LISTED;
     run_lane_listed(lane->run, lane);
-    if (first)
-        heard(lane->run);
+    heard(lane);
 }
 
 static void on_checked(void *arg, struct node *n, uint64_t token, const uint8_t *exists, uint32_t count)
@@ -592,7 +597,8 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
     /* before anything was asked of it on this connection it is LIST that found its record damaged */
     if (step && run_task(r, step, lane->index)->sent) {
         error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
-        run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
+        if (!lane->left_out || !elastic_spare(r, lane->index, &err))
+            run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, text);
         return;
     }

@@ -34,7 +34,7 @@ static int bind_by_facts(struct run *r, struct error *err)
     struct plan_facts *facts = arena_array(r->arena, r->plan->node_count, sizeof *facts);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = node_facts(r->lanes[n].node);
-        if (f)
+        if (f && !r->lanes[n].left_out)
             facts[n] = (struct plan_facts){true, f->cpus, f->gpu_count};
     }
     return plan_bind_ranks(r->plan, facts, r->arena, err);
@@ -95,6 +95,7 @@ static void start_generation(struct run *r)
     rules_begin(r);
     parts_advance(r);
     outputs_watch(r);
+    elastic_join(r);
 }
 
 /* ---- how it stands ---- */
@@ -167,6 +168,7 @@ static void ask_port(struct run *r)
     const struct spec *spec = r->plan->spec;
     bind_address(r);
     r->stage = STAGE_PORT;
+    elastic_join(r);
     r->master_port = spec->distributed.master_port ? spec->distributed.master_port : r->next_port;
     for (size_t i = 0; i < spec->role_count; i++)
         r->role_ports[i] = spec->roles[i].master_port;
@@ -247,6 +249,7 @@ void launch_check_barrier(struct run *r)
 {
     if (r->options.mode != RUN_EXECUTE || r->failing || r->cancelling)
         return;
+    elastic_join(r);
     for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */
         uint32_t n = (r->awaited + k) % r->plan->node_count;
         if (!r->lanes[n].left_out && (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)) {
@@ -387,9 +390,16 @@ static void job_failed(struct run *r)
 
 static void finish_launch(struct run *r, bool good)
 {
+    r->over = true;
     if (!good)
         job_failed(r);
-    if (!launch_epilog(r) && !outputs_begin(r))
+    launch_parted(r);
+}
+
+void launch_parted(struct run *r)
+{
+    if (r->over && r->stage <= STAGE_LAUNCH && !r->failing && !r->cancelling && elastic_dismiss(r) &&
+        !launch_epilog(r) && !outputs_begin(r))
         outputs_end(r);
 }
 
@@ -433,6 +443,7 @@ void run_on_pause(void *arg)
 static void generation_ended(struct run *r)
 {
     struct event e;
+    elastic_lose(r);
     if (!r->generation_failed) {
         finish_launch(r, true);
         return;
@@ -499,6 +510,14 @@ void launch_condemn(struct run *r)
     parts_stop(r);
 }
 
+void launch_without(struct run *r)
+{
+    if (r->stage == STAGE_PROLOG || r->stage == STAGE_LAUNCH)
+        launch_task_ended(r, phase_step(r, r->stage == STAGE_PROLOG ? PHASE_PROLOG : PHASE_LAUNCH));
+    else
+        launch_check_barrier(r);
+}
+
 void launch_task_ended(struct run *r, const struct plan_step *step)
 {
     if (step->kind->phase == PHASE_OUTPUTS) {
@@ -510,9 +529,11 @@ void launch_task_ended(struct run *r, const struct plan_step *step)
             epilog_ended(r, step);
         return;
     }
-    if (r->failing || r->cancelling)
-        return; /* run_check_end sees to it */
+    if (r->failing || r->cancelling || r->over)
+        return; /* run_check_end sees to it, or launch_parted */
     if (step->kind->phase == PHASE_PROLOG) {
+        if (r->stage == STAGE_LAUNCH) /* of a node that is to join it */
+            elastic_join(r);
         if (r->stage != STAGE_PROLOG)
             return; /* the ends of several nodes became durable together: the first has gone on for all */
         fail_generation(r, step);
@@ -578,11 +599,12 @@ void launch_resume(struct run *r)
     }
     r->stage = STAGE_LAUNCH;
     r->generation_failed = failed;
-    elastic_skip_late(r);
+    elastic_resume(r);
     outputs_watch(r);
     parts_advance(r); /* what waits for others; and a lost journal may have left some that were not adopted */
     if (failed)
         parts_stop(r);
+    elastic_join(r);
     if (!parts_ended(r))
         return;
     if (epilog && has_begun(r, epilog)) /* so the launch was judged before */

@@ -156,6 +156,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
             t->ended_ms = c->finished_ms;
         }
     }
+    elastic_resume(r);
 }
 
 static int open_new(struct run *r, struct error *err)

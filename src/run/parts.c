@@ -11,8 +11,8 @@ bool step_start(struct run *r, const struct plan_step *step, uint32_t generation
     size_t count = 0;
     uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
     for (uint32_t n = 0; step && n < r->plan->node_count; n++)
-        if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING) {
-            if (r->lanes[n].closed_node || r->lanes[n].left_out)
+        if (step->on[n] && !r->lanes[n].left_out && run_task(r, step, n)->state == TASK_PENDING) {
+            if (r->lanes[n].closed_node)
                 run_task(r, step, n)->state = TASK_FAILED;
             else
                 nodes[count++] = n;
@@ -41,15 +41,15 @@ bool step_all_done(struct run *r, const struct plan_step *step)
     return true;
 }
 
-/* Torchrun on MIN:MAX nodes goes on while MIN are left. */
 bool step_has_failed(struct run *r, const struct plan_step *step)
 {
-    const struct spec_distributed *d = &r->plan->spec->distributed;
     bool launch = step->kind->phase == PHASE_LAUNCH;
-    uint32_t failed = 0, may_fail = launch && elastic_wanted(r) ? d->nnodes - d->min_nodes : 0;
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        failed += step->on[n] && (launch || !r->lanes[n].left_out) && run_task(r, step, n)->state == TASK_FAILED;
-    return failed > may_fail;
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct run_task *t = run_task(r, step, n);
+        if (step->on[n] && (launch || !r->lanes[n].left_out) && t->state == TASK_FAILED && !t->left)
+            return true;
+    }
+    return false;
 }
 
 void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms)
@@ -62,7 +62,7 @@ void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms)
 bool step_is_pending(struct run *r, const struct plan_step *step)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING)
+        if (step->on[n] && !r->lanes[n].left_out && run_task(r, step, n)->state == TASK_PENDING)
             return true;
     return false;
 }
@@ -109,7 +109,7 @@ bool parts_ended(struct run *r)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             enum task_state state = run_task(r, s, n)->state;
             bool never = over && s->sidecar && state == TASK_PENDING; /* and it never will be */
-            if (s->on[n] && state != TASK_DONE && state != TASK_FAILED && !never)
+            if (s->on[n] && !r->lanes[n].left_out && state != TASK_DONE && state != TASK_FAILED && !never)
                 return false;
         }
     return true;
@@ -121,6 +121,7 @@ void parts_reset(struct run *r)
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (s->on[n]) {
                 run_task(r, s, n)->state = TASK_PENDING;
+                run_task(r, s, n)->left = false;
                 ready_forget(r, s, n);
             }
     r->cause_words = NULL;

@@ -146,6 +146,17 @@ static bool awaits(const struct run *r, uint64_t token)
            (token & ~QUESTION_MASK) == (preflight_token(r, 0) & ~QUESTION_MASK);
 }
 
+/* Of MIN:MAX nodes those that cannot take part are left out, if enough others can. */
+static bool spared(struct run *r, const struct run_finding *f)
+{
+    struct error err = ERROR_INIT;
+    bool all = true;
+    error_set(&err, f->code, "%s", f->text);
+    for (uint32_t i = 0; i < f->node_count; i++)
+        all = all && elastic_bar(r, f->nodes[i], &err);
+    return all;
+}
+
 /* Notes, and the first that keeps the job from running: NULL = nothing does. */
 static const struct run_finding *tell(struct run *r)
 {
@@ -153,6 +164,8 @@ static const struct run_finding *tell(struct run *r)
     const struct run_finding *first = NULL;
     for (size_t i = 0; i < p->finding_count; i++) {
         const struct run_finding *f = &p->findings[i];
+        if (f->code != ERROR_NONE && spared(r, f))
+            continue;
         if (f->code != ERROR_NONE && !first)
             first = f;
         else

@@ -68,7 +68,7 @@ static inline const struct spec_preflight *preflight_spec(const struct run *r)
 /* Is it asked at all? Not when it is left out, or cannot be reached. */
 static inline bool preflight_asks(const struct run *r, uint32_t node)
 {
-    return r->lanes[node].state != LANE_FAILED;
+    return !r->lanes[node].left_out && r->lanes[node].state != LANE_FAILED;
 }
 static inline bool preflight_several(const struct run *r) /* machines */
 {

@@ -535,6 +535,16 @@ struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint
     return ret;
 }
 
+bool rules_speak(struct run *r, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value)
+{
+    struct rules *x = r->rules;
+    if (!x || x->spec->rule_count == 0)
+        return false;
+    struct state_happening what = end_happening(x, (struct rank_of){node, WIRE_NO_RANK}, cause, value);
+    what.must_count = what.must_count || outcome == OUTCOME_UNKNOWN;
+    return decide(x, &what).rule != NO_RULE;
+}
+
 /* ---- what follows ---- */
 
 /* The rule that the first cause falls under: a line that its worker printed, or how it ended. */

@@ -32,6 +32,8 @@ uint32_t rules_restarts_left(const struct run *r); /* of max_restarts */
 /* A node was told to end, and its part of the launch has: of MIN:MAX nodes the others go on, unless a rule says more. */
 void rules_preempted(struct run *r, const struct plan_step *step);
 
+/* Does a rule say what follows from such an end of the node's part of the launch? */
+bool rules_speak(struct run *r, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value);
 /* Are nodes that stay away anything to a rule? Then they are not given up by themselves. */
 bool rules_await_nodes(const struct run *r);
 void rules_node_lost(struct lane *lane); /* it is away beyond reconnect_ms */

@@ -154,8 +154,14 @@ void run_leave_open(struct run *r, const struct error *err)
 
 void run_node_failed(struct run *r, uint32_t node, const struct error *err)
 {
-    if (r->detached || r->lanes[node].left_out)
+    if (r->detached)
         return;
+    if (r->lanes[node].left_out) {
+        elastic_spare(r, node, err);
+        launch_parted(r);
+        run_check_end(r);
+        return;
+    }
     r->failed_nodes++;
     bool going = r->opened && !r->probing && !r->cancelling && !r->failing && r->stage < STAGE_CLOSING;
     if (going && r->options.mode == RUN_EXECUTE &&
@@ -197,7 +203,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
 static bool anything_in_flight(struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count * r->plan->node_count; i++)
-        if (task_in_flight(&r->tasks[i]))
+        if (task_in_flight(&r->tasks[i]) && !r->lanes[i % r->plan->node_count].closed_node)
             return true;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (r->lanes[n].orphan_count > 0)
@@ -208,7 +214,8 @@ static bool anything_in_flight(struct run *r)
 static bool still_connecting(const struct run *r)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (r->lanes[n].state == LANE_CONNECTING && node_state(r->lanes[n].node) != NODE_FAILED)
+        if (r->lanes[n].state == LANE_CONNECTING && !r->lanes[n].left_out &&
+            node_state(r->lanes[n].node) != NODE_FAILED)
             return true;
     return false;
 }

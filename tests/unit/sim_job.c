@@ -164,6 +164,7 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
                             .backoff_ms = job->backoff_ms,
                             .reconnect_ms = job->reconnect_ms,
                             .late_ms = job->late_ms,
+                            .join_ms = job->join_ms,
                             .store = sim_store(),
                             .sim = &sim,
                             .observer = {on_event, on_line, NULL, NULL, job}};

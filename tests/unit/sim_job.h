@@ -24,7 +24,7 @@ struct sim_job {
     char home[64];
     /* of the controller at hand */
     uint32_t liveness_ms, hello_ms, backoff_ms;
-    uint64_t reconnect_ms, late_ms;
+    uint64_t reconnect_ms, late_ms, join_ms;
     bool take_over, replace;
     const char *from_step;
     struct journal *journal;

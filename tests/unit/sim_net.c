@@ -98,6 +98,13 @@ void sim_end(struct sim_net *net, uint32_t node, const char *slot, int32_t statu
         sim_end_attempt(a, WIRE_STATE_ENDED, status ? WIRE_CAUSE_EXIT : WIRE_CAUSE_NONE, status);
 }
 
+void sim_signal(struct sim_net *net, uint32_t node, const char *slot, int32_t signal)
+{
+    struct attempt *a = sim_find_live(&net->nodes[node], slot);
+    if (a)
+        sim_end_attempt(a, WIRE_STATE_ENDED, WIRE_CAUSE_SIGNAL, signal);
+}
+
 void sim_lose(struct sim_net *net, uint32_t node, const char *slot)
 {
     struct attempt *a = sim_find_live(&net->nodes[node], slot);

@@ -284,14 +284,17 @@ static void worker_fails(struct attempt *a, const struct wire_run *run)
 static void program_ends(struct attempt *a)
 {
     struct wire_record *r = &a->record;
-    a->workers[0] = (struct wire_worker_end){a->rank, a->program.status ? WIRE_CAUSE_EXIT : WIRE_CAUSE_NONE,
-                                             a->program.status, mono_ns()};
-    if (a->program.status && !a->program.lost)
+    const enum wire_cause cause = a->program.signal   ? WIRE_CAUSE_SIGNAL
+                                  : a->program.status ? WIRE_CAUSE_EXIT
+                                                      : WIRE_CAUSE_NONE;
+    const int32_t value = a->program.signal ? a->program.signal : a->program.status;
+    a->workers[0] = (struct wire_worker_end){a->rank, cause, value, mono_ns()};
+    if (cause && !a->program.lost)
         write_end(a, &a->workers[0]);
     r->workers = a->workers;
     r->worker_count = a->spared ? 2 : 1;
     r->cause_rank = a->rank;
-    if (a->spared && !a->program.lost && !a->program.status) {
+    if (a->spared && !a->program.lost && !cause) {
         r->cause_rank = a->workers[1].rank;
         sim_end_attempt(a, WIRE_STATE_ENDED, WIRE_CAUSE_EXIT, a->workers[1].value);
         return;
@@ -299,7 +302,7 @@ static void program_ends(struct attempt *a)
     if (a->program.lost)
         sim_end_attempt(a, WIRE_STATE_LOST, WIRE_CAUSE_NONE, 0);
     else
-        sim_end_attempt(a, WIRE_STATE_ENDED, a->program.status ? WIRE_CAUSE_EXIT : WIRE_CAUSE_NONE, a->program.status);
+        sim_end_attempt(a, WIRE_STATE_ENDED, cause, value);
 }
 
 static void arm(struct sim_net *net)
@@ -372,6 +375,8 @@ struct attempt *sim_start_attempt(struct peer *p, const struct wire_run *run)
         net->script.program(net->script.arg, node->index, run, sim_started(net, node->index, run->slot), &a->program);
     if (!run->kind) /* files are brought: the controller ends it */
         a->program = (struct sim_program){.endless = true};
+    if (a->program.tail)
+        sim_replace(&a->record.tail, a->program.tail);
     a->turns_left = a->program.turns;
     a->ends = run->flags & WIRE_RUN_ENDS;
     a->rank = run->kind ? run->workers[0].rank : 0;

@@ -20,6 +20,8 @@ struct sim_program {
     bool ignores_stop;     /* TERM does nothing, KILL ends it */
     bool lost;             /* its supervisor dies at the end, so there is no outcome */
     int32_t status;        /* exit status */
+    int32_t signal;        /* 0, or what kills it instead */
+    const char *tail;      /* of its record; NULL = any text */
     const char *output;    /* written at the start and in every turn; NULL = none */
     int32_t worker_status; /* its last worker exits so at the start: the others go on where the RUN spares it */
 };
@@ -68,6 +70,8 @@ void sim_turn(struct sim_net *net);                           /* one turn of eve
 void sim_drop(struct sim_net *net, uint32_t node);            /* its connections end */
 void sim_away(struct sim_net *net, uint32_t node, bool away); /* and no new one is accepted */
 void sim_end(struct sim_net *net, uint32_t node, const char *slot, int32_t status); /* its live program exits */
+void sim_signal(struct sim_net *net, uint32_t node, const char *slot,
+                int32_t signal);                                     /* it is killed, and nobody asked */
 void sim_lose(struct sim_net *net, uint32_t node, const char *slot); /* the supervisor dies without an outcome */
 /* The machine tells the supervisor of this live program to end: that is said at once, and it ends so: now, or (ends false)
  * once it is stopped. */

@@ -2,6 +2,7 @@
 #include "sim_play.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -31,6 +32,7 @@ static struct sim_job *begin(void)
     connects = 0;
     struct sim_job *job = sim_job_create(3, &script);
     job->spec.distributed.min_nodes = 2;
+    job->join_ms = 1;
     for (uint32_t i = 0; i < 3; i++)
         job->hosts[i].address = "10.0.0.7";
     sim_job_step(job, "deps");
@@ -50,12 +52,32 @@ static uint32_t launches(const struct sim_job *job, uint32_t node)
 
 static bool two_live(struct sim_job *job)
 {
-    return sim_live(job->net) == 2;
+    return sim_live(job->net) == 2 && launches(job, 0) == 1 && launches(job, 1) == 1;
 }
 
 static bool three_live(struct sim_job *job)
 {
-    return sim_live(job->net) == 3;
+    return sim_live(job->net) == 3 && launches(job, 0) == 1 && launches(job, 2) >= 1;
+}
+
+static bool is_stable_at_first(struct sim_job *job) /* and what was sent has arrived */
+{
+    return sim_live(job->net) == 3 && launches(job, 2) == 1;
+}
+
+static bool joined_again(struct sim_job *job)
+{
+    return launches(job, 2) == 2 && sim_live(job->net) == 3;
+}
+
+static bool is_given_up(struct sim_job *job)
+{
+    return sim_job_said(job, "it is not tried again");
+}
+
+static bool is_attached(struct sim_job *job)
+{
+    return sim_frames(job->net, WIRE_ATTACH) >= 3;
 }
 
 static bool is_left_out(struct sim_job *job)
@@ -63,11 +85,16 @@ static bool is_left_out(struct sim_job *job)
     return sim_job_said(job, "it is left out: 2 of 2:3 nodes are left");
 }
 
+static void turn_until(struct sim_job *job, bool (*until)(struct sim_job *job))
+{
+    if (!sim_job_turns(job, until))
+        fail_msg("it ended: %s\n%s", job->result.error.text, job->said.data ? job->said.data : "");
+}
+
 static void start_until(struct sim_job *job, bool (*until)(struct sim_job *job))
 {
     assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
-    if (!sim_job_turns(job, until))
-        fail_msg("it ended: %s\n%s", job->result.error.text, job->said.data ? job->said.data : "");
+    turn_until(job, until);
 }
 
 static int finish(struct sim_job *job)
@@ -81,6 +108,17 @@ static void end_two(struct sim_job *job)
 {
     sim_end(job->net, 0, "launch", 0);
     sim_end(job->net, 1, "launch", 0);
+}
+
+static void end_three(struct sim_job *job)
+{
+    end_two(job);
+    sim_end(job->net, 2, "launch", 0);
+}
+
+static bool is_stable(struct sim_job *job) /* what was sent has arrived */
+{
+    return sim_live(job->net) == 3 && sim_job_said(job, "started launch@2 generation 1");
 }
 
 /* ---- before the launch ---- */
@@ -201,13 +239,19 @@ static struct sim_job *begin_and_lose(void)
 {
     struct sim_job *job = begin();
     job->reconnect_ms = 40;
-    play_does(&play, ANY, "launch", 1, ENDLESS);
+    play_does(&play, ANY, "launch", 0, ENDLESS);
     start_until(job, three_live);
     sim_away(job->net, 2, true);
-    assert_true(sim_job_turns(job, is_left_out));
+    turn_until(job, is_left_out);
     return job;
 }
 
+static bool is_back(struct sim_job *job)
+{
+    return sim_job_said(job, "it takes part again");
+}
+
+/* What it did until then cannot be known. */
 static void test_lost_during_the_launch(void **unused)
 {
     (void)unused;
@@ -216,7 +260,57 @@ static void test_lost_during_the_launch(void **unused)
     assert_int_equal(finish(job), 0);
     assert_true(sim_job_is_done(job));
     assert_int_equal(launches(job, 0), 1);
+    assert_said(job, "finished launch@2 unknown");
     sim_job_destroy(job);
+}
+
+/* Its torchrun went on meanwhile, and may have ended. */
+static void test_lost_and_back(void **unused)
+{
+    (void)unused;
+    for (int how = 0; how < 3; how++) {
+        struct sim_job *job = begin_and_lose();
+        if (how == 1)
+            sim_end(job->net, 2, "launch", 0);
+        if (how == 2)
+            sim_end(job->net, 2, "launch", 7);
+        sim_away(job->net, 2, false);
+        if (how < 2) {
+            turn_until(job, is_back);
+            end_three(job);
+        }
+        assert_int_equal(finish(job), how == 2);
+        assert_int_equal(launches(job, 2), 1);
+        assert_int_equal(sim_job_events(job, EVENT_RESTART), 0);
+        assert_int_equal(sim_live(job->net), 0);
+        sim_job_destroy(job);
+    }
+}
+
+/* Nothing runs there any more: its set-up is looked at, and its torchrun starts again. */
+static void test_lost_and_back_otherwise(void **unused)
+{
+    (void)unused;
+    for (int how = 0; how < 3; how++) {
+        struct sim_job *job = begin_and_lose();
+        if (how == 0)
+            sim_lose(job->net, 2, "launch");
+        else if (how == 1)
+            sim_reboot(job->net, 2, 0);
+        else
+            sim_reinstall(job->net, 2);
+        sim_away(job->net, 2, false);
+        turn_until(job, joined_again);
+        end_three(job);
+        assert_int_equal(finish(job), 0);
+        assert_int_equal(launches(job, 0), 1);
+        assert_int_equal(launches(job, 2), 2);
+        assert_int_equal(sim_started(job->net, 2, "setup:deps"), how == 2 ? 2 : 1);
+        assert_said(job, "it joins the launch: 3 of 2:3 nodes take part");
+        assert_said(job, "finished launch@2 ok");
+        assert_int_equal(sim_job_events(job, EVENT_RESTART), 0);
+        sim_job_destroy(job);
+    }
 }
 
 /* With the second, too few are left: what runs goes on, as ever. */
@@ -230,30 +324,273 @@ static void test_lost_one_after_the_other(void **unused)
     sim_job_destroy(job);
 }
 
+static void test_cancelled_while_one_is_away(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin_and_lose();
+    run_interrupt(job->run, SIGINT);
+    assert_int_equal(finish(job), 130);
+    assert_int_equal(sim_live(job->net), 1);
+    sim_away(job->net, 2, false);
+    play.rule_count = 0;
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_int_equal(sim_live(job->net), 0);
+    sim_job_destroy(job);
+}
+
+/* ---- joining late ---- */
+
+static struct sim_job *begin_without_one(void)
+{
+    struct sim_job *job = begin();
+    play_does(&play, ANY, "launch", 0, ENDLESS);
+    play.refusals[2] = ALWAYS;
+    return job;
+}
+
+static void test_one_that_comes_late(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin_without_one();
+    job->spec.entrypoint.prolog.text = "before";
+    job->spec.entrypoint.epilog.text = "after";
+    start_until(job, two_live);
+    play.refusals[2] = 0;
+    turn_until(job, is_stable);
+    end_three(job);
+    assert_int_equal(finish(job), 0);
+    assert_int_equal(sim_started(job->net, 2, "setup:deps"), 1);
+    assert_int_equal(sim_started(job->net, 2, "prolog"), 1);
+    assert_int_equal(sim_started(job->net, 2, "epilog"), 1);
+    assert_int_equal(launches(job, 2), 1);
+    assert_int_equal(launches(job, 0), 1);
+    assert_said(job, "finished launch@2 ok");
+    assert_true(sim_job_is_done(job));
+    sim_job_destroy(job);
+}
+
+/* What failed there is done again; and after too often no more. */
+static void test_a_set_up_that_fails_at_first(void **unused)
+{
+    (void)unused;
+    for (int how = 0; how < 3; how++) {
+        static const char *const slots[] = {"setup:deps", "prolog", "setup:deps"};
+        struct sim_job *job = begin();
+        job->spec.entrypoint.prolog.text = "before";
+        play_does(&play, ANY, "launch", 0, ENDLESS);
+        play_does(&play, 2, "setup:deps", 1, PROGRAM(.status = 5));
+        play_does(&play, 2, slots[how], how == 2 ? 0 : how + 1 == 2 ? 1 : 2, PROGRAM(.status = 6));
+        if (how == 2) {
+            start_until(job, two_live);
+            turn_until(job, is_given_up);
+        } else {
+            start_until(job, is_stable);
+        }
+        end_three(job);
+        assert_int_equal(finish(job), 0);
+        assert_int_equal(launches(job, 2), how < 2);
+        sim_job_destroy(job);
+    }
+}
+
+static bool late_installs(struct sim_job *job)
+{
+    return sim_started(job->net, 2, "setup:deps") == 1 && sim_live(job->net) == 3;
+}
+
+static bool late_prepares(struct sim_job *job)
+{
+    return sim_started(job->net, 2, "prolog") == 1 && sim_live(job->net) == 3;
+}
+
+/* The launch is over before the late one is there. */
+static void test_one_that_comes_too_late(void **unused)
+{
+    (void)unused;
+    for (int how = 0; how < 4; how++) {
+        struct sim_job *job = begin_without_one();
+        job->spec.entrypoint.prolog.text = "before";
+        job->spec.entrypoint.epilog.text = "after";
+        play_does(&play, 2, how % 2 ? "prolog" : "setup:deps", 0, ENDLESS);
+        start_until(job, two_live);
+        play.refusals[2] = 0;
+        turn_until(job, how % 2 ? late_prepares : late_installs);
+        if (how >= 2)
+            sim_away(job->net, 2, true);
+        end_two(job);
+        assert_int_equal(finish(job), 0);
+        assert_int_equal(sim_live(job->net), how >= 2);
+        assert_int_equal(launches(job, 2), 0);
+        assert_int_equal(sim_started(job->net, 2, "epilog"), 0);
+        assert_int_equal(sim_started(job->net, 1, "epilog"), 1);
+        assert_true(sim_job_is_done(job));
+        sim_job_destroy(job);
+    }
+}
+
+/* ---- a torchrun that ends ---- */
+
+static void assert_joins_again(struct sim_job *job)
+{
+    turn_until(job, joined_again);
+    end_three(job);
+    assert_int_equal(finish(job), 0);
+    assert_said(job, "its torchrun has left the others (");
+    assert_said(job, "2 of 2:3 nodes are left; it is tried again in 0.0 s");
+    assert_int_equal(launches(job, 0), 1);
+    assert_int_equal(launches(job, 2), 2);
+    assert_int_equal(sim_job_events(job, EVENT_RESTART), 0);
+    assert_int_equal(sim_job_events(job, EVENT_RULE), 0);
+    assert_true(sim_job_is_done(job));
+    sim_job_destroy(job);
+}
+
+static struct sim_job *begin_three(void)
+{
+    struct sim_job *job = begin();
+    play_does(&play, ANY, "launch", 0, ENDLESS);
+    start_until(job, is_stable_at_first);
+    return job;
+}
+
+static void test_a_torchrun_that_is_killed(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin_three();
+    sim_signal(job->net, 2, "launch", 9);
+    assert_joins_again(job);
+    job = begin_three();
+    sim_lose(job->net, 2, "launch");
+    assert_joins_again(job);
+    job = begin_three();
+    sim_preempt(job->net, 2, "launch", true);
+    assert_joins_again(job);
+}
+
+/* Torch says why it ended; only these leave the rendezvous as it is. */
+static void test_what_torch_says(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *tail;
+        bool leaves;
+    } all[] = {
+        {"torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: 15\n", true},
+        {"x\ntorch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection: failed\nbye\n", true},
+        {"torch.distributed.elastic.rendezvous.api.RendezvousClosedError", true},
+        {"torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
+         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n",
+         false},
+        {" torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n", false},
+        {"RendezvousClosedError\n", false},
+        {"torch.distributed.elastic.", false},
+        {"", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        struct sim_job *job = begin();
+        play_does(&play, ANY, "launch", 0, ENDLESS);
+        play_does(&play, 2, "launch", 1, PROGRAM(.status = 1, .turns = 5, .tail = all[i].tail));
+        assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+        if (all[i].leaves) {
+            assert_joins_again(job);
+            continue;
+        }
+        assert_int_equal(finish(job), 1); /* torch has ended the rendezvous of all: so is the launch */
+        assert_string_equal(job->cause_node, "n2");
+        assert_int_equal(launches(job, 2), 1);
+        assert_int_equal(sim_live(job->net), 0);
+        sim_job_destroy(job);
+    }
+}
+
+static void test_a_torchrun_that_is_killed_again_and_again(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin();
+    play_does(&play, ANY, "launch", 0, ENDLESS);
+    play_does(&play, 2, "launch", 0, PROGRAM(.signal = 11, .turns = 1));
+    start_until(job, is_given_up);
+    assert_int_equal(launches(job, 2), 11);
+    end_two(job);
+    assert_int_equal(finish(job), 0);
+    assert_int_equal(launches(job, 2), 11);
+    sim_job_destroy(job);
+}
+
+static void test_who_may_not_leave(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin_three(); /* the first: there the others meet */
+    sim_signal(job->net, 0, "launch", 9);
+    assert_int_equal(finish(job), 1);
+    assert_string_equal(job->cause_node, "n0");
+    sim_job_destroy(job);
+
+    job = begin_three(); /* too few are left */
+    job->join_ms = 100000;
+    sim_job_kill(job, 0);
+    assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+    turn_until(job, is_attached);
+    sim_signal(job->net, 2, "launch", 9);
+    sim_signal(job->net, 1, "launch", 9);
+    assert_int_equal(finish(job), 1);
+    assert_string_equal(job->cause_node, "n1");
+    assert_int_equal(launches(job, 1), 1);
+    assert_int_equal(sim_live(job->net), 0);
+    sim_job_destroy(job);
+}
+
+/* A rule that speaks of it decides. */
+static void test_a_rule_for_it(void **unused)
+{
+    (void)unused;
+    static uint32_t nine = 9;
+    static const char text[] = "rule 1 (signal 9)";
+    struct spec_rule rule = {.id = "1", .text = text, .role = SPEC_NO_ROLE, .signals = &nine, .signal_count = 1};
+    rule.action = RULE_RESTART;
+    rule.has_times = true;
+    rule.times = 1;
+    for (int which = 0; which < 2; which++) {
+        nine = which ? 10 : 9;
+        struct sim_job *job = begin();
+        job->spec.rules = &rule;
+        job->spec.rule_count = 1;
+        play_does(&play, ANY, "launch", 0, ENDLESS);
+        start_until(job, is_stable_at_first);
+        sim_signal(job->net, 2, "launch", 9);
+        turn_until(job, joined_again);
+        end_three(job);
+        assert_int_equal(finish(job), 0);
+        assert_int_equal(launches(job, 0), which ? 1 : 2);
+        assert_int_equal(sim_job_events(job, EVENT_RESTART), !which);
+        sim_job_destroy(job);
+    }
+}
+
 /* ---- kill -9 ---- */
 
 static void test_killed_while_one_is_left_out(void **unused)
 {
     (void)unused;
     for (int back = 0; back < 2; back++) {
-        struct sim_job *job = begin();
-        play_does(&play, ANY, "launch", 0, ENDLESS);
-        play.refusals[2] = ALWAYS;
+        struct sim_job *job = begin_without_one();
         start_until(job, two_live);
         sim_job_kill(job, 0);
         play.refusals[2] = back ? 0 : ALWAYS;
         sim_job_quiet(job);
         assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
-        end_two(job);
+        if (back)
+            turn_until(job, is_stable);
+        end_three(job);
         assert_int_equal(finish(job), 0);
         assert_int_equal(launches(job, 0), 1);
-        assert_int_equal(launches(job, 2), 0);
+        assert_int_equal(launches(job, 2), (uint32_t)back);
         assert_int_equal(sim_live(job->net), 0);
         sim_job_destroy(job);
     }
 }
 
-/* The torchrun of a node that was given up may live: it is stopped when the node is back. */
+/* The torchrun of a node that was given up may live: it goes on when the node is back in time. */
 static void test_killed_after_one_was_lost(void **unused)
 {
     (void)unused;
@@ -263,13 +600,66 @@ static void test_killed_after_one_was_lost(void **unused)
         sim_away(job->net, 2, !back);
         job->reconnect_ms = 20000;
         assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
-        end_two(job);
+        if (back)
+            end_three(job);
+        else
+            end_two(job);
         assert_int_equal(finish(job), 0);
         assert_int_equal(launches(job, 0), 1);
         assert_int_equal(launches(job, 2), 1);
         assert_int_equal(sim_live(job->net), back ? 0 : 1);
         sim_job_destroy(job);
     }
+}
+
+static uint32_t events_left;
+
+static void cut_at(struct sim_job *job, const struct event *e)
+{
+    (void)e;
+    if (events_left > 0 && --events_left == 0)
+        sim_cut(job->net);
+}
+
+static bool cut_or_joined(struct sim_job *job)
+{
+    return sim_is_cut(job->net) || (joined_again(job) && sim_job_said(job, "started launch@2"));
+}
+
+static bool cut_or_late(struct sim_job *job)
+{
+    return sim_is_cut(job->net) || three_live(job);
+}
+
+/* Between any two events of a node that comes late, and of one that leaves and comes again. */
+static void test_killed_at_every_event(void **unused)
+{
+    (void)unused;
+    for (int late = 0; late < 2; late++)
+        for (uint32_t at = 1, more = 1; more; at++) {
+            struct sim_job *job = late ? begin_without_one() : begin();
+            job->spec.entrypoint.prolog.text = "before";
+            play_does(&play, ANY, "launch", 0, ENDLESS);
+            start_until(job, late ? two_live : is_stable_at_first);
+            job->on_event = cut_at;
+            events_left = at;
+            play.refusals[2] = 0;
+            if (!late)
+                sim_signal(job->net, 2, "launch", 9);
+            turn_until(job, late ? cut_or_late : cut_or_joined);
+            more = sim_is_cut(job->net);
+            events_left = 0;
+            sim_job_kill(job, at);
+            assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+            turn_until(job, late ? three_live : joined_again);
+            end_three(job);
+            assert_int_equal(finish(job), 0);
+            assert_int_equal(launches(job, 0), 1);
+            assert_int_equal(launches(job, 2), late ? 1 : 2);
+            assert_int_equal(sim_started(job->net, 2, "prolog"), 1);
+            assert_int_equal(sim_live(job->net), 0);
+            sim_job_destroy(job);
+        }
 }
 
 int main(void)
@@ -283,9 +673,21 @@ int main(void)
         cmocka_unit_test(test_a_node_that_is_late),
         cmocka_unit_test(test_the_first_of_a_home_is_left_out),
         cmocka_unit_test(test_lost_during_the_launch),
+        cmocka_unit_test(test_lost_and_back),
+        cmocka_unit_test(test_lost_and_back_otherwise),
         cmocka_unit_test(test_lost_one_after_the_other),
+        cmocka_unit_test(test_cancelled_while_one_is_away),
+        cmocka_unit_test(test_one_that_comes_late),
+        cmocka_unit_test(test_a_set_up_that_fails_at_first),
+        cmocka_unit_test(test_one_that_comes_too_late),
+        cmocka_unit_test(test_a_torchrun_that_is_killed),
+        cmocka_unit_test(test_what_torch_says),
+        cmocka_unit_test(test_a_torchrun_that_is_killed_again_and_again),
+        cmocka_unit_test(test_who_may_not_leave),
+        cmocka_unit_test(test_a_rule_for_it),
         cmocka_unit_test(test_killed_while_one_is_left_out),
         cmocka_unit_test(test_killed_after_one_was_lost),
+        cmocka_unit_test(test_killed_at_every_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static void test_enough_nodes_are_left(void **unused)
     struct sim_job *job = begin(3);
     job->spec.distributed.min_nodes = 2;
     play_does(&play, ANY, "launch", 0, PROGRAM(.turns = 9));
-    play_does(&play, 1, "launch", 0, PROGRAM(.status = 7, .turns = 3));
+    play_does(&play, 1, "launch", 0, PROGRAM(.signal = 7, .turns = 3));
     assert_int_equal(sim_job_run(job, 0), 0);
     assert_said(job, "finished launch@1 failed");
     assert_said(job, "finished launch@2 ok");
