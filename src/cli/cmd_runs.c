@@ -217,8 +217,8 @@ static int cmd_status(struct cli *c)
         if (live)
             buf_printf(&b, "  controller: pid %d (%s)\n", (int)pid, holder ? holder : "?");
         else if (run->status == RUN_OPEN)
-            buf_printf(&b, "  no controller: run \"rhrun %s\" again to go on\n",
-                       run->spec_path ? run->spec_path : "SPEC");
+            buf_printf(&b, "  no controller: \"rhrun %s\" goes on with it, or rhrun attach %s in the background\n",
+                       run->spec_path ? run->spec_path : "SPEC", run->id);
         status_rules(run, &b);
         status_cells(journal_state(j), run, &b, false);
     }

@@ -277,9 +277,11 @@ struct shown_place { /* in an attempt's log file: all lines up to `to` were show
 struct shown {
     uint64_t events;       /* seq of the last event that was told */
     uint64_t lines, at_ms; /* how many were shown, and when the last one was */
-    struct shown_place *places; /* by attempt */
+    struct shown_place *places;
     size_t count;
     char *path;            /* private, as is what follows */
+    uint32_t *slots;       /* of places, by attempt; 0 = free */
+    size_t slot_count;     /* a power of two */
     struct buf next, saved, before; /* what is to be written, what the file holds, what it held before that */
     uint64_t saved_ms, lines_saved;
 };

@@ -67,8 +67,10 @@ static bool parse(struct shown *s, char *text, size_t len)
 static void forget(struct shown *s)
 {
     free(s->places);
+    free(s->slots);
     s->places = NULL;
-    s->count = 0;
+    s->slots = NULL;
+    s->count = s->slot_count = 0;
     s->events = s->lines = s->at_ms = 0;
 }
 
@@ -94,44 +96,55 @@ void shown_close(struct shown *s)
     buf_free(&s->next);
     buf_free(&s->saved);
     buf_free(&s->before);
-    free(s->places);
+    forget(s);
     free(s->path);
     free(s);
 }
 
 /* ---- places ---- */
 
-/* Its index, or where it would be. */
-static size_t find(const struct shown *s, const char *attempt)
+/* Where its index + 1 is, or would be. */
+static uint32_t *slot_of(const struct shown *s, const char *attempt)
 {
-    size_t low = 0, high = s->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (strcmp(s->places[mid].attempt, attempt) < 0)
-            low = mid + 1;
-        else
-            high = mid;
+    size_t i = 0;
+    for (const char *p = attempt; *p; p++)
+        i = i * 31 + (unsigned char)*p;
+    for (;; i++) {
+        uint32_t *slot = &s->slots[i & (s->slot_count - 1)];
+        if (!*slot || strcmp(s->places[*slot - 1].attempt, attempt) == 0)
+            return slot;
     }
-    return low;
 }
 
 const struct shown_place *shown_find(const struct shown *s, const char *attempt)
 {
-    size_t i = find(s, attempt);
-    return i < s->count && strcmp(s->places[i].attempt, attempt) == 0 ? &s->places[i] : NULL;
+    uint32_t *slot = s->slot_count ? slot_of(s, attempt) : NULL;
+    return slot && *slot ? &s->places[*slot - 1] : NULL;
+}
+
+/* Room for one more; half of the slots stay free. */
+static void grow(struct shown *s)
+{
+    if (2 * (s->count + 1) <= s->slot_count)
+        return;
+    s->slot_count = s->slot_count ? 2 * s->slot_count : 64;
+    free(s->slots);
+    s->slots = xcalloc(s->slot_count, sizeof *s->slots);
+    s->places = xreallocarray(s->places, s->slot_count / 2, sizeof *s->places);
+    for (size_t i = 0; i < s->count; i++)
+        *slot_of(s, s->places[i].attempt) = (uint32_t)i + 1;
 }
 
 void shown_set(struct shown *s, const char *attempt, uint64_t from, uint64_t to)
 {
-    size_t i = find(s, attempt);
-    if (i == s->count || strcmp(s->places[i].attempt, attempt) != 0) {
-        s->places = xreallocarray(s->places, s->count + 1, sizeof *s->places);
-        memmove(&s->places[i + 1], &s->places[i], (s->count - i) * sizeof *s->places);
-        s->count++;
-        snprintf(s->places[i].attempt, sizeof s->places[i].attempt, "%s", attempt);
+    grow(s);
+    uint32_t *slot = slot_of(s, attempt);
+    if (!*slot) {
+        *slot = (uint32_t)++s->count;
+        snprintf(s->places[*slot - 1].attempt, sizeof s->places->attempt, "%s", attempt);
     }
-    s->places[i].from = from;
-    s->places[i].to = to;
+    s->places[*slot - 1].from = from;
+    s->places[*slot - 1].to = to;
 }
 
 /* ---- saving ---- */

@@ -86,6 +86,30 @@ static void test_kept(void **unused)
     end(j, file);
 }
 
+static void test_many(void **unused)
+{
+    (void)unused;
+    enum { COUNT = 10000 };
+    char *file, attempt[WIRE_ID_LEN + 1];
+    struct journal *j = job(&file);
+    struct shown *s = shown_open(j, "run", false);
+    for (unsigned i = 0; i < 2 * COUNT; i++) {
+        snprintf(attempt, sizeof attempt, "%032x", i % COUNT * 2654435761u);
+        shown_set(s, attempt, i, i);
+    }
+    assert_int_equal(s->count, COUNT);
+    save(s);
+    shown_close(s);
+    s = shown_open(j, "run", false);
+    assert_int_equal(s->count, COUNT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        snprintf(attempt, sizeof attempt, "%032x", i * 2654435761u);
+        expect(s, attempt, COUNT + i, COUNT + i);
+    }
+    shown_close(s);
+    end(j, file);
+}
+
 /* Any byte that is another one, and any end that is missing: as if nothing had been shown. */
 static void test_damaged(void **unused)
 {
@@ -170,10 +194,8 @@ static void test_step_back(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_step_back),
+        cmocka_unit_test(test_kept),     cmocka_unit_test(test_many),      cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_nonsense), cmocka_unit_test(test_step_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
