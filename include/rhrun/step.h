@@ -101,9 +101,6 @@ const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struc
 const char *step_hosts(const struct plan *plan, const struct step_node *nodes, struct arena *arena);
 /* The addresses of a role's nodes: RHRUN_ROLE_NAME_ADDRS; likewise. */
 const char *step_role_addrs(const struct plan *plan, uint32_t role, const struct step_node *nodes, struct arena *arena);
-/* Whose Python counts on each node for what is no role's (prolog, epilog): NULL, the job's, where its set-up is; else that of
- * the first role there. ret[node], of spec->nnodes. */
-void step_python_roles(const struct spec *spec, const struct spec_role **ret);
 /* Where the metadata of a package of bind->role's Python (NULL: the job's) may be on a node: node paths with wildcards, of which
  * the first that is there counts. 0 when rhrun does not know which Python that is (conda). */
 enum { STEP_PATTERNS_MAX = 5 };

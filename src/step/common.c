@@ -67,7 +67,8 @@ int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *na
     return rc;
 }
 
-static bool is_same_set_up(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
+/* What s finds on its nodes, without what is another role's; nor the Python of the job, where it has its own. */
+static bool finds(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
 {
     if (earlier->role == s->role)
         return true;
@@ -78,7 +79,7 @@ static bool counts(struct plan_builder *b, const struct plan_step *s, const stru
 {
     if (earlier->kind == &step_kind_restore) /* what comes back is a result of the launch, not its cause */
         return false;
-    return s->kind->phase != PHASE_SETUP || is_same_set_up(b, s, earlier);
+    return s->kind->phase != PHASE_SETUP || finds(b, s, earlier);
 }
 
 void step_input_after_all(struct plan_builder *b, struct plan_step *s)
@@ -88,8 +89,7 @@ void step_input_after_all(struct plan_builder *b, struct plan_step *s)
 
 static bool makes_env(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
 {
-    return (earlier->kind == &step_kind_activate || earlier->kind == &step_kind_python) &&
-           is_same_set_up(b, s, earlier);
+    return (earlier->kind == &step_kind_activate || earlier->kind == &step_kind_python) && finds(b, s, earlier);
 }
 
 void step_input_after_env(struct plan_builder *b, struct plan_step *s)

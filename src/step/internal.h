@@ -118,7 +118,8 @@ struct step_python { /* item of the step "python" */
     enum step_python_kind kind;
     const char *dir;         /* of a venv: node path, late names as written */
     const char *environment; /* CONDA: name of what it leaves on the node */
-    const char *link;        /* CONDA: node path of a link to it, which it leaves too: a name alone says nothing of where it is */
+    const char
+        *link; /* CONDA: node path of a link to it, which it leaves too: a name alone says nothing of where it is */
 };
 const struct spec_python *step_python_of(const struct spec *spec, const struct spec_role *role);
 enum step_python_kind step_python_kind(const struct spec *spec, const struct spec_role *role);
@@ -126,6 +127,9 @@ const struct spec_text *step_interpreter(const struct spec *spec, const struct s
 /* NULL: the interpreter is used as it is. The second while planning. */
 const struct plan_step *step_python_step(const struct plan *plan, const struct spec_role *role);
 const struct plan_step *step_python_planned(struct plan_builder *b, const struct spec_role *role);
+/* Whose Python counts on each node for what is no role's (prolog, epilog): NULL, the job's, where its set-up is; else that of
+ * the first role there. ret[node], of spec->nnodes. */
+void step_python_roles(const struct spec *spec, const struct spec_role **ret);
 /* The absolute folder of the venv on the node; NULL = there is none. */
 int step_python_dir(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
                     struct error *err);
