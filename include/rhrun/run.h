@@ -124,6 +124,7 @@ struct run_node_view {
     enum transport_phase phase;
     const struct wire_facts *facts;
     const char *error; /* last loss, or NULL */
+    const char *hint;  /* of it, "" = none */
 };
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret);
 /* Records as plan_decide wants them: after `finished` in RUN_LOOK and RUN_VERIFY. */

@@ -86,13 +86,14 @@ enum { TABLE_MAX = 16 << 20 };
 /* "socket:[INODE]": what a descriptor of the socket that listens on the port links to; as it was when the table has none. */
 static void find_listener(const char *table, int address_len, uint32_t port, char *ret, size_t size)
 {
+    static const char any[] = "00000000000000000000000000000000";
     struct buf text = {0};
     char needle[64];
     if (file_read(table, TABLE_MAX, &text, NULL) < 0)
         return;
     /* its port, a peer that it does not have, and 0A: it listens */
-    snprintf(needle, sizeof needle, ":%04X %0*u:0000 0A ", port, address_len, 0);
-    const char *p = strstr(text.data, needle);
+    snprintf(needle, sizeof needle, ":%04x %.*s:0000 0a ", port, address_len, any);
+    const char *p = strcasestr(text.data, needle);
     p = p ? p + strlen(needle) : NULL;
     for (int field = 0; p && field < 5; field++) { /* queues, timer, retransmits, user, timeout; then the inode */
         p += strcspn(p, " ");

@@ -132,7 +132,7 @@ struct step_bind run_bind(struct run *r, uint32_t node)
     bind.spec = r->plan->spec;
     bind.node = node;
     bind.run_id = r->id;
-    bind.job_id = journal_job(r->journal);
+    bind.job_id = r->journal ? journal_job(r->journal) : NULL;
     bind.owner = journal_owner(r->journal);
     bind.generation = r->generation;
     bind.restart_count = r->restarts;

@@ -234,7 +234,7 @@ bool preflight_ponged(struct lane *lane, uint64_t token, uint64_t wall)
     struct asked *a = &r->preflight->asked[lane->index];
     uint64_t now = mono_ns();
     a->clock_known = true;
-    a->unsure_ms = (int64_t)((now - a->pinged_ns) / 2000000);
+    a->unsure_ms = (int64_t)((now - a->pinged_ns) / 2000000) + 1; /* milliseconds are cut off on both sides */
     a->clock_ms = (int64_t)wall - (int64_t)(a->pinged_ns / 1000000) - a->unsure_ms;
     preflight_answered(r);
     return true;

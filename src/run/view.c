@@ -95,6 +95,7 @@ void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
     ret->phase = lane->node ? node_phase(lane->node) : TRANSPORT_CONFIG;
     ret->facts = lane->node ? node_facts(lane->node) : NULL;
     ret->error = lane->error.code != ERROR_NONE ? lane->error.text : NULL;
+    ret->hint = lane->error.hint;
 }
 
 const struct plan_record *run_records(const struct run *r)

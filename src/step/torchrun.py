@@ -13,7 +13,7 @@ def version():
     except ImportError:  # Python 3.7, whose last torch is 1.13
         return "1.13"
     try:
-        return metadata.version("torch")
+        return metadata.version("torch") or "?"  # damaged: then torchrun has the word
     except metadata.PackageNotFoundError:
         print("rhrun: torch is not installed for %s" % sys.executable, file=sys.stderr)
         sys.exit(2)

@@ -1,7 +1,9 @@
-"""What is looked at before a launch over several hosts: the port, and whether the nodes agree."""
+"""What is looked at before a launch: the port, and whether the nodes agree; and the same by `rhrun doctor`."""
 import json
+import os
 import shutil
 import socket
+import subprocess
 
 import pytest
 
@@ -24,9 +26,49 @@ def test_nodes_that_do_not_reach_the_first(rhrun, job, hosts):
     f, head = hosts(2, "203.0.113.1")
     text = head + "distributed: {%s}\nentrypoint: {run: echo ran}\n"
     r = rhrun(job(text % "master_port: 0")).expect(3)
-    assert 'nodes "n0", "n1" cannot reach port' in r.err and "at 203.0.113.1" in r.err
+    assert 'nodes "n0" and "n1" cannot reach port' in r.err and "at 203.0.113.1" in r.err
     assert "address: ADDRESS" in r.err and "ran" not in r.out
     rhrun(job(text % "preflight: off")).ok()
+    rhrun(job(text % "preflight: {ports: false}")).ok()
+    r = rhrun("doctor", job(text % "master_port: 0")).expect(3)
+    assert 'error    ports: nodes "n0" and "n1" cannot reach port' in r.out and "hint: open the ports" in r.out
+
+
+@pytest.fixture
+def no_network():
+    """A shell command for a session that has no network of its own, but for a loopback that is down."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode != 0:
+        pytest.skip("a network of one's own is not allowed here (needs root with CAP_SYS_ADMIN)")
+    return 'exec unshare -n /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"'
+
+
+def test_one_of_three_is_cut_off(rhrun, job, hosts, no_network):
+    """As behind a firewall: it can be logged in to, and reaches nobody."""
+    f, head = hosts(3)
+    f.stop(2)
+    config = f.dir / "2/sshd_config"
+    config.write_text(f'ForceCommand {no_network}\n' + config.read_text())
+    f.start(2)
+    text = head + "distributed: {}\nentrypoint: {run: echo ran}\n"
+    r = rhrun(job(text)).expect(3)
+    assert 'error: node "n1" cannot reach port' in r.err and "Network is unreachable" in r.err and "ran" not in r.out
+    found = [x for x in rhrun("doctor", "--json", job(text)).expect(3).json() if x["state"] == "error"]
+    assert [x["what"] for x in found] == ["ports"] and found[0]["nodes"] == ["n1"] and "cure" in found[0]
+    config.write_text(config.read_text().split("\n", 1)[1])
+    f.stop(2)
+    f.start(2)
+    assert rhrun(job(text)).ok().out.count("ran") == 3
+
+
+def test_an_address_that_is_a_name(rhrun, job, hosts):
+    """It is tried as it is here. The nodes may know it otherwise, so it keeps nothing from being launched."""
+    f, head = hosts(2, "localhost")
+    text = "distributed: {}\nentrypoint: {run: echo ran}\n"
+    r = rhrun(job(head + text)).ok()
+    assert "not known here" not in r.err and "cannot reach" not in r.err
+    f, head = hosts(2, "nobody.invalid")
+    r = rhrun(job(head + text, "other.yaml")).ok()
+    assert 'the address "nobody.invalid" of node "n0" is not known here: whether the nodes reach it was not tried' in r.err
 
 
 def test_a_port_that_somebody_has(rhrun, job, hosts):
@@ -38,7 +80,11 @@ def test_a_port_that_somebody_has(rhrun, job, hosts):
         text = head + f"distributed: {{master_port: {port}}}\nentrypoint: {{run: 'echo ran on $MASTER_PORT'}}\n"
         r = rhrun(job(text)).expect(3)
         assert f'port {port} on node "n0", where the workers are to meet, cannot be had: Address already in use' in r.err
-        assert "ss -ltnp" in r.err and "ran" not in r.out
+        assert f"by process {os.getpid()} (" in r.err and "master_port: 0" in r.err and "ran" not in r.out
+        assert f"by process {os.getpid()} (" in rhrun("doctor", job(text)).expect(3).out
+        alone = f"name: alone\ndistributed: {{master_port: {port}}}\nentrypoint: {{run: echo ran}}\n"
+        r = rhrun(job(alone, "alone.yaml")).expect(3)
+        assert f'port {port} on node "local"' in r.err and "ran" not in r.out
     r = rhrun(job(text)).ok()
     assert r.out.count(f"ran on {port}") == 2
 
@@ -50,7 +96,7 @@ def put_torch(f, i, version):
         for python in ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"):
             d = lib / f"lib/python{python}/site-packages/torch-{version}.dist-info"
             d.mkdir(parents=True)
-            (d / "METADATA").write_text("Name: torch\n")
+            (d / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
 
 
 def test_a_flag_that_torch_does_not_have(rhrun, job, hosts):
@@ -67,6 +113,79 @@ def test_a_flag_that_torch_does_not_have(rhrun, job, hosts):
     assert 'node "n1": torch 2.9.0 does not have --nproc_per_node=xpu; it came with 2.10' in r.err
 
 
+def test_a_flag_on_one_node(rhrun, job, hosts):
+    """Nobody to agree with, and still no launch that can only fail. Without a look before it, the launcher says the same."""
+    f, head = hosts(1)
+    put_torch(f, 0, "2.5.1+cpu")
+    text = head + "distributed: {launcher: torchrun, shutdown_timeout: 5%s}\nentrypoint: {module: this}\n"
+    r = rhrun(job(text % "")).expect(1)
+    assert 'node "n0": torch 2.5.1+cpu does not have --shutdown_timeout; it came with 2.12' in r.err and "default@" not in r.text
+    r = rhrun(job(text % ", preflight: off")).expect(1)
+    assert "torch 2.5.1+cpu does not have --shutdown_timeout; it came with 2.12" in r.text and "default@" in r.text
+
+
+def test_a_flag_with_conda(rhrun, job, hosts):
+    f, head = hosts(2)
+    for i, version in enumerate(["2.13.0", "2.5.1"]):
+        env = f.home(i + 1) / "env"
+        (env / "conda-meta").mkdir(parents=True)
+        (env / "bin").mkdir()
+        os.symlink("/usr/bin/env", env / "bin/python3.11")
+        (env / "bin/python").write_text("#!/bin/sh\necho Python 3.11\n")
+        (env / "bin/python").chmod(0o755)
+        meta = env / f"lib/python3.11/site-packages/torch-{version}.dist-info"
+        meta.mkdir(parents=True)
+        (meta / "METADATA").write_text("Name: torch\n")
+    put_torch(f, 0, "2.0.0")  # of another Python: not what counts
+    text = head + "python: {conda: ~/env}\ndistributed: {launcher: torchrun, shutdown_timeout: 5}\nentrypoint: {module: this}\n"
+    r = rhrun(job(text)).expect(1)
+    assert 'node "n1": torch 2.5.1 does not have --shutdown_timeout; it came with 2.12' in r.err and 'node "n0": torch' not in r.err
+    r = rhrun(job(text.replace(", shutdown_timeout: 5", ""))).expect(1)
+    assert 'torch is 2.13.0 on node "n0" and 2.5.1 on node "n1"' in r.err
+
+
+def test_torch_of_something_that_activate_chooses(rhrun, job, hosts):
+    """Which python3 that is cannot be told: what another one has keeps nothing from being launched."""
+    f, head = hosts(2)
+    put_torch(f, 0, "2.1.0")
+    put_torch(f, 1, "2.10.0")
+    text = head + "activate: export PATH=/opt/modules/bin:$PATH\ndistributed: {}\nentrypoint: {module: this}\n"
+    r = rhrun(job(text)).ok()
+    assert "torch is" not in r.err and r.out.count("Zen") == 2
+
+
+def test_bounds(rhrun, job, hosts):
+    f, head = hosts(2)
+    text = head + "distributed: {preflight: {%s}}\nentrypoint: {run: echo ran}\n"
+    r = rhrun(job(text % "disk: 900000TB")).expect(3)
+    assert 'on nodes "n0" and "n1"' in r.err and "GB are free" in r.err and "ran" not in r.out
+    rhrun(job(text % "disk: false, clocks: 1s, timeout: 10s")).ok()
+    r = rhrun("validate", job(text % "disk: lots, clock: 1s, timeout: 11s")).expect(2)
+    assert "a size such as 500MB or 10GB" in r.err and "did you mean clocks" in r.err
+    assert "timeout can be 10s at most" in rhrun("validate", job(text % "timeout: 11s")).expect(2).err
+
+
+def test_doctor_without_gpus(rhrun, job, hosts):
+    f, head = hosts(2)
+    if os.path.exists("/dev/nvidiactl"):
+        pytest.skip("there are GPUs here")
+    r = rhrun("doctor", job(head + "distributed: {nproc_per_node: gpu}\nentrypoint: {run: echo ran}\n")).expect(3)
+    for name in ("n0", "n1"):
+        assert f'error    gpus: node "{name}": nproc_per_node is gpu, and no GPU was found there' in r.out
+
+
+def test_doctor_leaves_nothing(rhrun, job, hosts, box):
+    f, head = hosts(2)
+    text = head + "setup: [{run: echo set up >>~/lines}]\ndistributed: {}\nentrypoint: {module: this}\n"
+    put_torch(f, 0, "2.1.0")
+    put_torch(f, 1, "2.10.0")
+    r = rhrun("doctor", job(text)).ok()  # the set-up may change it
+    assert "ok       ports: the workers can meet" in r.out
+    assert f.all_lines() == [[], []] and "was never run" in rhrun("status", job(text)).expect(2).err
+    rhrun(job(text)).expect(1)
+    assert "torch is 2.1.0" in rhrun("doctor", job(text)).expect(3).out
+
+
 def test_torch_that_differs(rhrun, job, hosts):
     f, head = hosts(3)
 
@@ -78,6 +197,6 @@ def test_torch_that_differs(rhrun, job, hosts):
     assert "Zen" not in r.out
     put_torch(f, 2, None)
     r = rhrun(job(text)).ok()
-    assert 'torch is 2.1.2+cu121 here and 2.1.0 on node "n0"' in r.err
-    assert 'torch was not found here, and on node "n0" it is 2.1.0' in r.err
+    assert 'torch is 2.1.0 on node "n0" and 2.1.2+cu121 on node "n1"' in r.err
+    assert 'torch was not found on node "n2", and on node "n0" it is 2.1.0' in r.err
     assert r.out.count("Zen") == 3

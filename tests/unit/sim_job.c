@@ -152,6 +152,7 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
         fail_msg("%s", err.text);
     job->durable_seq = journal_state(job->journal)->last_seq;
     struct run_options o = {.mode = mode,
+                            .preflight = job->preflight,
                             .plan = job->plan,
                             .journal = job->journal,
                             .owner_name = "me@here",

@@ -26,6 +26,7 @@ struct sim_job {
     uint32_t liveness_ms, hello_ms, backoff_ms;
     uint64_t reconnect_ms, late_ms, join_ms;
     bool take_over, replace;
+    bool preflight;
     const char *from_step;
     struct journal *journal;
     struct plan *plan;

@@ -475,7 +475,9 @@ static void on_token(struct peer *p, enum wire_type type, struct wire_in *in)
         size_t at = wire_begin(&out, WIRE_PONG);
         wire_put_u64(&out, token);
         wire_put_u64(&out, mono_ns());
-        wire_put_u64(&out, wall_ms());
+        wire_put_u64(&out, wall_ms() + (uint64_t)(node->net->script.clock
+                                                      ? node->net->script.clock(node->net->script.arg, node->index)
+                                                      : 0));
         wire_put_u32(&out, 40000 + node->index % 1000);
         wire_end(&out, at);
         sim_send_frame(p, &out);
@@ -495,7 +497,7 @@ static void on_probe(struct peer *p, struct wire_in *in)
     size_t at = wire_begin(&out, WIRE_PROBED);
     wire_put_u64(&out, token);
     wire_put_u32(&out, script->probe ? (uint32_t)script->probe(script->arg, p->node->index, what, port) : 0);
-    wire_put_string(&out, "");
+    wire_put_string(&out, what == WIRE_PROBE_LISTEN ? "12 (sleep)" : "");
     wire_end(&out, at);
     sim_send_frame(p, &out);
 }
@@ -547,6 +549,8 @@ static void send_facts(struct peer *p)
                            .disk_free_bytes = 1 << 30,
                            .mono_ns = mono_ns(),
                            .wall_ms = wall_ms()};
+    if (node->net->script.facts)
+        node->net->script.facts(node->net->script.arg, node->index, &f);
     wire_put_facts(&out, &f);
     sim_send_frame(p, &out);
 }

@@ -48,6 +48,8 @@ struct sim_script {
     void (*ended)(void *arg, uint32_t node, const struct wire_record *record); /* a program ended or was lost */
     void *arg;
     int (*probe)(void *arg, uint32_t node, uint8_t what, uint32_t port); /* an errno; NULL = all are reached */
+    void (*facts)(void *arg, uint32_t node, struct wire_facts *facts);   /* changes what a node says of itself, or NULL */
+    int64_t (*clock)(void *arg, uint32_t node);                          /* ms by which its clock is ahead, or NULL */
 };
 
 struct sim_start { /* a program was started */

@@ -1,0 +1,388 @@
+/*
+ * rhrun doctor [SPEC]: this machine, and with a spec its nodes: each is logged in to, its agent answers, and what is looked
+ * at before a launch is looked at. Nothing is set up, started or kept there.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <libssh2.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+    FILES_OF_NODE = 4, /* its connection (three pipes with openssh) and a log */
+    FILES_HERE = 64,
+    ROOM_BYTES = 1000000000,
+    SSH_MS = 10000,
+    BACK_MS = 10000, /* for a node whose connection is lost to come back */
+};
+
+enum verdict_here { GOOD, WARNING, BAD };
+struct finding {
+    const char *what, *text, *cure; /* cure: NULL = none is needed */
+    enum verdict_here verdict;
+    const char *const *nodes; /* that it is about */
+    size_t node_count;
+};
+struct doctor {
+    struct cli *c;
+    struct loop *loop;
+    struct finding *items;
+    size_t count, cap;
+};
+
+static struct finding *find(struct doctor *d, const char *what, enum verdict_here verdict, const char *cure,
+                            const char *fmt, ...) FORMAT(5, 6);
+static struct finding *find(struct doctor *d, const char *what, enum verdict_here verdict, const char *cure,
+                            const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
+    va_end(ap);
+    if (d->count == d->cap) {
+        d->cap = d->cap ? 2 * d->cap : 64;
+        d->items = xreallocarray(d->items, d->cap, sizeof *d->items);
+    }
+    d->items[d->count] = (struct finding){.what = what, .verdict = verdict, .text = arena_strdup(d->c->arena, text)};
+    d->items[d->count].cure = cure && *cure ? arena_strdup(d->c->arena, cure) : NULL;
+    return &d->items[d->count++];
+}
+
+/* ---- this machine ---- */
+
+static const char *program_path(struct arena *arena, const char *name)
+{
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        size_t len = strcspn(path, ":");
+        char *full = arena_printf(arena, "%.*s/%s", (int)len, path, name);
+        if (access(full, X_OK) == 0)
+            return full;
+        path += len + (path[len] == ':');
+    }
+    return NULL;
+}
+
+static void check_state(struct doctor *d)
+{
+    static const char cure[] = "RHRUN_HOME=DIR keeps it elsewhere";
+    struct error err = ERROR_INIT;
+    struct statvfs fs;
+    CLEANUP(cleanup_free) char *home = journal_home(&err);
+    if (!home) {
+        find(d, "state directory", BAD, cure, "%s", err.text);
+        return;
+    }
+    bool known = statvfs(home, &fs) == 0;
+    uint64_t room = known ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;
+    if (access(home, W_OK) < 0)
+        find(d, "state directory", BAD, cure, "%s cannot be written: %s", home, strerror(errno));
+    else if (known && room < ROOM_BYTES)
+        find(d, "state directory", WARNING, "make room: logs and the journal go there", "only %.2f GB are free at %s",
+             (double)room / 1e9, home);
+    else
+        find(d, "state directory", GOOD, NULL, "%s, %.1f GB free", home, (double)room / 1e9);
+}
+
+static void check_files(struct doctor *d, uint32_t nodes)
+{
+    struct rlimit limit;
+    uint64_t needed = (uint64_t)nodes * FILES_OF_NODE + FILES_HERE;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    if (limit.rlim_cur < needed)
+        find(d, "open files", WARNING, arena_printf(d->c->arena, "ulimit -n %llu", (unsigned long long)needed),
+             "%llu are allowed, and %u node%s may take %llu", (unsigned long long)limit.rlim_cur, nodes,
+             nodes == 1 ? "" : "s", (unsigned long long)needed);
+    else
+        find(d, "open files", GOOD, NULL, "%llu are allowed", (unsigned long long)limit.rlim_cur);
+}
+
+static void check_programs(struct doctor *d)
+{
+    static const struct {
+        const char *name, *otherwise, *cure;
+    } programs[] = {
+        {"ssh", "~/.ssh/config is not read then, and transport: openssh cannot be used", "Debian: openssh-client"},
+        {"ssh-agent", "keys with a passphrase and RSA keys cannot be used then", "Debian: openssh-client"},
+        {"ssh-add", "keys with a passphrase and RSA keys cannot be used then", "Debian: openssh-client"},
+        {"python3", "jobs on this machine that run Python need one", "Debian: python3"}};
+    for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
+        const char *path = program_path(d->c->arena, programs[i].name);
+        if (path)
+            find(d, programs[i].name, GOOD, NULL, "%s", path);
+        else
+            find(d, programs[i].name, WARNING, programs[i].cure, "not found: %s", programs[i].otherwise);
+    }
+}
+
+struct answer {
+    struct doctor *doctor;
+    char *error;
+    int status;
+};
+
+static void on_ssh(void *arg, const struct loop_capture_result *result)
+{
+    struct answer *a = arg;
+    const char *last = strrchr(result->error_text, '\n');
+    a->status = result->timed_out ? -1 : result->status;
+    a->error = xstrdup(result->timed_out ? "no answer" : last ? last + 1 : result->error_text);
+    loop_stop(a->doctor->loop);
+}
+
+/* A fault in it keeps every ssh connection from being made. */
+static void check_ssh_config(struct doctor *d)
+{
+    const char *const argv[] = {"ssh", "-G", "localhost", NULL};
+    struct answer a = {.doctor = d};
+    struct error err = ERROR_INIT;
+    if (!program_path(d->c->arena, "ssh"))
+        return;
+    if (!loop_capture(d->loop, argv, NULL, NULL, 1 << 20, SSH_MS, on_ssh, &a, &err)) {
+        find(d, "ssh configuration", WARNING, NULL, "%s", err.text);
+        return;
+    }
+    loop_run(d->loop);
+    if (a.status == 0)
+        find(d, "ssh configuration", GOOD, NULL, "ssh reads it");
+    else
+        find(d, "ssh configuration", BAD, "ssh -G localhost shows it in full; correct it", "%s", a.error);
+    free(a.error);
+}
+
+static void check_agent(struct doctor *d)
+{
+    const char *path = getenv("SSH_AUTH_SOCK");
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (!path || !*path)
+        return;
+    CLEANUP(cleanup_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", path);
+    if (fd >= 0 && strlen(path) < sizeof to.sun_path && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+        find(d, "your ssh-agent", GOOD, NULL, "%s", path);
+    else
+        find(d, "your ssh-agent", WARNING, "start one (eval \"$(ssh-agent)\"), or unset SSH_AUTH_SOCK",
+             "SSH_AUTH_SOCK is %s, and nobody answers there", path);
+}
+
+static void check_here(struct doctor *d, uint32_t nodes)
+{
+    find(d, "rhrun", GOOD, NULL, "%s; libssh2 %s, SQLite %s", RHRUN_VERSION, libssh2_version(0), sqlite3_libversion());
+    check_state(d);
+    check_files(d, nodes);
+    check_programs(d);
+    check_ssh_config(d);
+    check_agent(d);
+}
+
+/* ---- the nodes ---- */
+
+static void on_finished(void *arg)
+{
+    loop_stop(arg);
+}
+
+static void check_node(struct doctor *d, const struct run *r, uint32_t node)
+{
+    struct run_node_view v;
+    run_node(r, node, &v);
+    const char *what = arena_printf(d->c->arena, "node %u (%s)", node, v.name);
+    struct finding *f;
+    if (!v.facts || v.state == NODE_FAILED)
+        f = find(d, what, BAD, v.hint, "%s", v.error ? v.error : "no answer");
+    else
+        f = find(d, what, GOOD, NULL, "%s, %s %s, %u cpu%s, %.1f GiB memory, %.1f GB free disk, %u gpu%s, python %s",
+                 v.facts->os, v.facts->arch, v.facts->kernel, v.facts->cpus, v.facts->cpus == 1 ? "" : "s",
+                 (double)v.facts->memory_bytes / (1u << 30), (double)v.facts->disk_free_bytes / 1e9, v.facts->gpu_count,
+                 v.facts->gpu_count == 1 ? "" : "s",
+                 !v.facts->python[0]          ? "none"
+                 : v.facts->python_version[0] ? v.facts->python_version
+                                              : v.facts->python);
+    const char **names = arena_array(d->c->arena, 1, sizeof *names);
+    names[0] = v.name;
+    f->nodes = names;
+    f->node_count = 1;
+}
+
+static void take_finding(struct doctor *d, const struct plan *plan, const struct run_finding *f)
+{
+    const char **names = arena_array(d->c->arena, f->node_count, sizeof *names);
+    for (uint32_t i = 0; i < f->node_count; i++)
+        names[i] = plan->spec->hosts[f->nodes[i]].name;
+    struct finding *mine = find(d, f->what, f->code == ERROR_NONE ? WARNING : BAD, f->cure, "%s", f->text);
+    mine->nodes = names;
+    mine->node_count = f->node_count;
+}
+
+/* What was looked at and nothing was found. */
+static void check_rest(struct doctor *d, const struct plan *plan, const struct run_finding *found, size_t count)
+{
+    const struct spec_distributed *dist = &plan->spec->distributed;
+    const struct spec_preflight *p = &dist->preflight;
+    const struct {
+        const char *what, *text;
+        bool off;
+    } checks[] = {{"ports", "the workers can meet", p->no_ports},
+                  {"clocks", "the nodes' clocks agree", p->no_clocks || plan->node_count < 2},
+                  {"disk", "there is room on the nodes", p->no_disk},
+                  {"gpus", "nothing speaks against the workers", p->no_gpus},
+                  {"versions", "no Python or torch is at odds with another", p->no_versions || plan->node_count < 2}};
+    for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
+        bool told = checks[i].off || !dist->present;
+        for (size_t k = 0; k < count; k++)
+            told = told || str_eq(found[k].what, checks[i].what);
+        if (!told)
+            find(d, checks[i].what, GOOD, NULL, "%s", checks[i].text);
+    }
+}
+
+static int check_nodes(struct doctor *d, struct plan *plan, struct journal *journal)
+{
+    struct run_options o = {.mode = RUN_LOOK, .preflight = true, .plan = plan, .journal = journal};
+    struct error err = ERROR_INIT;
+    cli_run_options(d->c, &o);
+    o.reconnect_ms = o.reconnect_ms ? o.reconnect_ms : BACK_MS;
+    struct run *r = run_create(d->loop, &o, on_finished, d->loop);
+    if (run_start(r, &err) < 0) {
+        run_destroy(r);
+        cli_print_error(d->c, &err);
+        return cli_exit_status(&err);
+    }
+    loop_run(d->loop);
+    bool all = true;
+    for (uint32_t n = 0; n < plan->node_count; n++) {
+        struct run_node_view v;
+        run_node(r, n, &v);
+        all = all && v.facts && v.state != NODE_FAILED;
+        check_node(d, r, n);
+    }
+    size_t count;
+    const struct run_finding *found = run_findings(r, &count);
+    for (size_t i = 0; i < count; i++)
+        take_finding(d, plan, &found[i]);
+    if (all)
+        check_rest(d, plan, found, count);
+    run_destroy(r);
+    return 0;
+}
+
+/* ---- what is said ---- */
+
+static const char *const words[] = {[GOOD] = "ok", [WARNING] = "warning", [BAD] = "error"};
+
+static void put_text(const struct doctor *d, const struct finding *f, struct buf *b)
+{
+    static const char *const colors[] = {[GOOD] = "\033[32m", [WARNING] = "\033[33m", [BAD] = "\033[31m"};
+    bool color = d->c->color_out;
+    buf_printf(b, "%s%-7s%s  %s: %s\n", color ? colors[f->verdict] : "", words[f->verdict], color ? "\033[0m" : "",
+               f->what, f->text);
+    if (f->cure)
+        buf_printf(b, "         hint: %s\n", f->cure);
+}
+
+static void put_json_text(struct buf *b, const char *key, const char *text)
+{
+    buf_printf(b, "\"%s\":", key);
+    buf_json_string(b, text, strlen(text));
+}
+
+static void put_json(const struct finding *f, struct buf *b)
+{
+    buf_putc(b, '{');
+    put_json_text(b, "what", f->what);
+    buf_printf(b, ",\"state\":\"%s\",", words[f->verdict]);
+    put_json_text(b, "text", f->text);
+    if (f->cure) {
+        buf_putc(b, ',');
+        put_json_text(b, "cure", f->cure);
+    }
+    buf_puts(b, f->node_count ? ",\"nodes\":[" : "");
+    for (size_t i = 0; i < f->node_count; i++) {
+        buf_puts(b, i ? "," : "");
+        buf_json_string(b, f->nodes[i], strlen(f->nodes[i]));
+    }
+    buf_puts(b, f->node_count ? "]}" : "}");
+}
+
+/* True: something keeps a job from running. */
+static bool say(const struct doctor *d)
+{
+    struct buf b = {0};
+    bool bad = false, json = d->c->given[OPT_JSON];
+    buf_puts(&b, json ? "[" : "");
+    for (size_t i = 0; i < d->count; i++) {
+        bad = bad || d->items[i].verdict == BAD;
+        buf_puts(&b, json && i ? ",\n" : "");
+        if (json)
+            put_json(&d->items[i], &b);
+        else if (!d->c->given[OPT_QUIET] || d->items[i].verdict != GOOD)
+            put_text(d, &d->items[i], &b);
+    }
+    buf_puts(&b, json ? "]\n" : "");
+    fwrite(b.data ? b.data : "", 1, b.len, stdout);
+    buf_free(&b);
+    return bad;
+}
+
+static int with_spec(struct doctor *d)
+{
+    struct cli *c = d->c;
+    struct spec *spec;
+    struct plan *plan;
+    struct sources *sources = NULL;
+    struct journal *journal = NULL;
+    struct error err = ERROR_INIT;
+    char id[17];
+    int rc = cli_load_spec(c, c->words[0], &spec);
+    if (rc == 0)
+        rc = cli_sources(c, spec, false, &sources);
+    if (rc == 0)
+        rc = cli_plan(c, spec, sources, &plan);
+    if (rc == 0) {
+        journal_job_id(spec->name, spec->origin, id);
+        if (journal_open_read(id, &journal, &err) < 0 && err.code != ERROR_USAGE)
+            find(d, "journal", BAD, err.hint, "%s", err.text);
+        check_here(d, plan->node_count);
+        rc = check_nodes(d, plan, journal);
+    }
+    journal_close(journal);
+    cli_sources_close(sources);
+    return rc;
+}
+
+static int cmd_doctor(struct cli *c)
+{
+    struct doctor d = {.c = c, .loop = loop_create()};
+    int rc = 0;
+    if (c->word_count)
+        rc = with_spec(&d);
+    else
+        check_here(&d, 0);
+    if (rc == 0 && say(&d))
+        rc = 3;
+    loop_destroy(d.loop);
+    free(d.items);
+    return rc;
+}
+
+static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
+const struct cli_command cmd_doctor_command = {
+    "doctor",
+    "[SPEC]",
+    "Check this machine, and with a SPEC its nodes",
+    "With a SPEC: logs in to each node and looks at what is looked at before a\n"
+    "launch: ports, clocks, disk, GPUs, Python and torch. Sets up and starts nothing.\n"
+    "Exit status 0, or 3 when something would keep a job from running.",
+    options,
+    0,
+    1,
+    false,
+    cmd_doctor};
