@@ -123,6 +123,7 @@ struct state_cell {
     bool settled;     /* on the node's disk: survives a power loss */
     bool voided;      /* by a flag of the open run: not to be believed */
     uint32_t generation;
+    uint32_t failures; /* attempts of this run that failed or timed out */
     uint64_t started_ms, finished_ms, log_bytes;
     uint32_t cause, cause_rank;
     int32_t cause_value;

@@ -492,11 +492,32 @@ static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t
     return true;
 }
 
+void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+{
+    struct error err = ERROR_INIT;
+    const char *name = node_name(r->lanes[node].node);
+    char what[160];
+    run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
+    if (step->kind->sync && e->outcome == OUTCOME_FAILED) { /* no program: the node's words are all there is */
+        error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
+                  e->tail && e->tail[0] ? e->tail : what);
+        error_hint(&err, "what has arrived is kept: the same command sends the rest");
+        if (!elastic_spare(r, node, &err))
+            run_fail(r, RUN_INFRA, &err);
+        return;
+    }
+    if (e->cause == WIRE_CAUSE_CREATES && step->creates)
+        snprintf(what, sizeof what, "it ended well, but \"%.60s\" does not exist", step->creates);
+    error_set(&err, e->cause == WIRE_CAUSE_PREEMPTED ? ERROR_INFRA : ERROR_JOB, "node \"%s\": step \"%s\": %s", name,
+              step->name, what);
+    error_hint(&err, "its output: rhrun logs %s --step %s", r->id, step->name);
+    if (!elastic_spare(r, node, &err))
+        run_fail(r, RUN_FAILED, &err);
+}
+
 static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
     struct run_task *t = run_task(r, step, node);
-    struct error err = ERROR_INIT;
-    const char *name = node_name(r->lanes[node].node);
     if (r->cancelling || r->failing || r->over)
         return;
     if (transfer_again(r, step, node, e))
@@ -526,21 +547,5 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         retry_later(r, step, node, pause);
         return;
     }
-    char what[160];
-    run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
-    if (step->kind->sync && e->outcome == OUTCOME_FAILED) { /* no program: the node's words are all there is */
-        error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
-                  e->tail && e->tail[0] ? e->tail : what);
-        error_hint(&err, "what has arrived is kept: the same command sends the rest");
-        if (!elastic_spare(r, node, &err))
-            run_fail(r, RUN_INFRA, &err);
-        return;
-    }
-    if (e->cause == WIRE_CAUSE_CREATES && step->creates)
-        snprintf(what, sizeof what, "it ended well, but \"%.60s\" does not exist", step->creates);
-    error_set(&err, e->cause == WIRE_CAUSE_PREEMPTED ? ERROR_INFRA : ERROR_JOB, "node \"%s\": step \"%s\": %s", name,
-              step->name, what);
-    error_hint(&err, "its output: rhrun logs %s --step %s", r->id, step->name);
-    if (!elastic_spare(r, node, &err))
-        run_fail(r, RUN_FAILED, &err);
+    step_gives_up(r, step, node, e);
 }

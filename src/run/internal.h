@@ -50,6 +50,7 @@ struct run_task {
     uint64_t removed;
     uint32_t idle_tries; /* sync: cut off so often in a row without anything sent */
     uint32_t tries;      /* attempts that failed in this run */
+    bool given_up;       /* an earlier controller saw the last failure that it may have, and died before it could say so */
     char attempt[WIRE_ID_LEN + 1];
     struct run_log *log;
     struct ready *ready; /* of a step that looks at lines: see ready.c */
@@ -278,6 +279,7 @@ extern const struct node_callbacks lane_callbacks;
 void lane_bind(struct lane *lane); /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
+void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e); /* it failed */
 bool step_unknown_fails(struct run *r, const struct plan_step *step,
                         uint32_t node); /* on_unknown: fail; true: the run fails */
 void lane_advance(struct lane *lane);

@@ -275,6 +275,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
     if (!c)
         c = cell_create(s, a->scope, a->step, a->node);
     bool voided = c->voided;
+    uint32_t failures = str_eq(c->run, e->run) ? c->failures : 0;
     *c = (struct state_cell){
         .scope = c->scope,
         .step = c->step,
@@ -287,6 +288,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
         .boot_id = n->boot_id,
         .voided = voided,
         .generation = e->generation,
+        .failures = failures,
         .started_ms = e->time_ms,
     };
     attempt_index(s, c);
@@ -374,6 +376,7 @@ static void apply_finished(struct state *s, const struct event *e)
     const struct state_node *n = node_at(s, e->node);
     if (str_eq(c->install, n->install))
         c->boot_id = n->boot_id; /* the record was read in this boot, whenever the attempt ran */
+    c->failures += e->outcome == OUTCOME_FAILED || e->outcome == OUTCOME_TIMED_OUT;
     c->outcome = e->outcome;
     c->settled = false;
     c->finished_ms = e->time_ms;

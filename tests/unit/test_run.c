@@ -232,6 +232,36 @@ static void test_retry(void **unused)
     sim_job_destroy(job);
 }
 
+static void cut_at_failure(struct sim_job *job, const struct event *e)
+{
+    if (e->type == EVENT_FINISHED && e->outcome == OUTCOME_FAILED)
+        sim_cut(job->net);
+}
+
+/* A controller that is killed after each of the failures, the last one too: three attempts, and the same end. */
+static void test_retries_over_controllers(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin(2);
+    job->setup[0].retry_times = 2;
+    play_does(&play, 1, "setup:deps", 0, PROGRAM(.status = 2));
+    job->on_event = cut_at_failure;
+    for (uint32_t attempt = 1; attempt <= 3; attempt++) {
+        assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+        assert_true(sim_job_turns(job, is_cut));
+        sim_job_kill(job, 0);
+        assert_int_equal(sim_started(job->net, 1, "setup:deps"), attempt);
+    }
+    assert_int_equal(sim_job_run(job, 0), 1);
+    assert_error(job, "node \"n1\": step \"deps\": exit status 2");
+    assert_int_equal(sim_started(job->net, 1, "setup:deps"), 3);
+    assert_int_equal(sim_job_events(job, EVENT_RUN_OPENED), 1);
+    job->on_event = NULL;
+    assert_int_equal(sim_job_run(job, 0), 1); /* another run has all of them again */
+    assert_int_equal(sim_started(job->net, 1, "setup:deps"), 6);
+    sim_job_destroy(job);
+}
+
 static void test_failing_step(void **unused)
 {
     (void)unused;
@@ -467,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_reboot_between_runs),
         cmocka_unit_test(test_reboot_before_the_barrier),
         cmocka_unit_test(test_retry),
+        cmocka_unit_test(test_retries_over_controllers),
         cmocka_unit_test(test_failing_step),
         cmocka_unit_test(test_lost_supervisor),
         cmocka_unit_test(test_on_unknown_fail),
