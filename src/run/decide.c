@@ -236,10 +236,8 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         t->reason = changed ? arena_printf(r->arena, "%s changed", changed) : "its inputs changed";
         t->general = true;
     } else if (cell && t->given_up) {
-        const struct event e = {.outcome = cell->outcome,
-                                .cause = cell->cause,
-                                .cause_value = cell->cause_value,
-                                .tail = cell->tail};
+        const struct event e = {
+            .outcome = cell->outcome, .cause = cell->cause, .cause_value = cell->cause_value, .tail = cell->tail};
         t->given_up = false;
         t->state = TASK_FAILED;
         step_gives_up(r, step, lane->index, &e);

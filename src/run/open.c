@@ -121,7 +121,8 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 continue;
             struct run_task *t = run_task(r, step, n);
             if (step->kind->cached && str_eq(c->run, r->id)) {
-                t->given_up = c->failures > step->retry_times && (c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT);
+                t->given_up = c->failures > step->retry_times &&
+                              (c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT);
                 t->tries = c->failures < step->retry_times ? c->failures : step->retry_times;
             }
             bool of_last = step->kind->phase != PHASE_LAUNCH || c->generation == r->generation;

@@ -371,8 +371,10 @@ static void on_lost_durable(void *arg)
     struct error err = ERROR_INIT;
     error_set(&err, ERROR_INFRA, "%s", rules_words(r));
     error_hint(&err, "its workers may still run there: the next run stops them");
-    if (!r->detached)
-        run_fail(r, RUN_FAILED, &err);
+    if (r->detached)
+        return;
+    run_fail(r, RUN_FAILED, &err);
+    node_give_up(r->lanes[r->cause_node_index].node); /* it was waited for long enough */
 }
 
 static void on_verdict_durable(void *arg)

@@ -415,11 +415,33 @@ static void test_a_lost_node_fails_the_job(void **unused)
     assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
     assert_true(sim_job_turns(job, all_live));
     sim_away(job->net, 1, true);
-    assert_true(sim_job_turns(job, one_live));
-    run_interrupt(job->run, 0); /* does not wait for the node any longer */
-    run_interrupt(job->run, 0);
-    finish(job);
-    assert_true(job->result.status != RUN_OPEN);
+    assert_int_equal(finish(job), 3); /* it is not waited for any longer */
+    assert_int_equal(job->result.status, RUN_FAILED);
+    assert_error(job, "node \"n1\" is lost (rule 1: fail)");
+    assert_int_equal(sim_live(job->net), 1);
+    sim_away(job->net, 1, false);
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_int_equal(launches(job), 2);
+    sim_job_destroy(job);
+}
+
+/* What had ended well elsewhere is no part of another launch. */
+static void test_a_half_of_a_failed_launch_is_not_kept(void **unused)
+{
+    (void)unused;
+    const struct spec_rule rules[] = {{.id = "a", ANY_WORKER, .subject = RULE_NODE_LOST, .action = RULE_FAIL}};
+    struct sim_job *job = begin(rules, 1, 0);
+    job->reconnect_ms = 30;
+    play_does(&play, ANY, "launch", 1, ENDLESS);
+    assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+    assert_true(sim_job_turns(job, all_live));
+    sim_away(job->net, 1, true);
+    sim_end(job->net, 0, "launch", 0);
+    assert_int_equal(finish(job), 3);
+    assert_said(job, "finished launch@0 ok");
+    sim_away(job->net, 1, false);
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_int_equal(launches(job), 2);
     sim_job_destroy(job);
 }
 
@@ -475,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_killed_within_a_backoff),
         cmocka_unit_test(test_a_lost_node_is_waited_for),
         cmocka_unit_test(test_a_lost_node_fails_the_job),
+        cmocka_unit_test(test_a_half_of_a_failed_launch_is_not_kept),
         cmocka_unit_test(test_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
