@@ -295,6 +295,7 @@ bool step_has_failed(struct run *r, const struct plan_step *step);
 bool step_is_pending(struct run *r, const struct plan_step *step); /* on some node */
 void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms);
 bool parts_begun(struct run *r);
+bool parts_half(struct run *r); /* some of it is done, some was not begun, and nothing runs */
 bool parts_failed(struct run *r);
 bool parts_ended(struct run *r);   /* nothing of the generation runs or will */
 void parts_reset(struct run *r);   /* for the next generation */

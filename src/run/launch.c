@@ -578,10 +578,25 @@ static void resume_epilog(struct run *r, const struct plan_step *epilog, bool fa
         epilog_ended(r, epilog);
 }
 
+/* What was found done on some nodes only, by a run that started none of it (the journal was lost, or the run before had to
+ * close), is of a launch that failed: the others would look for it in vain. */
+static void drop_half(struct run *r)
+{
+    const struct state_run *run = state_run_find(r->state, r->id);
+    if (!run || run->generation > 0 || elastic_wanted(r) || !parts_half(r))
+        return;
+    parts_reset(r);
+    for (size_t i = 0; i < r->plan->step_count; i++) /* and what followed it */
+        for (uint32_t n = 0; n < r->plan->node_count && r->plan->steps[i].kind->phase > PHASE_LAUNCH; n++)
+            run_task(r, &r->plan->steps[i], n)->state = TASK_PENDING;
+    r->generation = 0;
+}
+
 /* The controller was restarted behind the barrier: the tasks' states (from the journal) tell where it was. */
 void launch_resume(struct run *r)
 {
     const struct plan_step *prolog = phase_step(r, PHASE_PROLOG), *epilog = phase_step(r, PHASE_EPILOG);
+    drop_half(r);
     bool begun = parts_begun(r);
     if (begun && !(epilog && has_begun(r, epilog)))
         rules_resume(r);

@@ -86,6 +86,20 @@ bool parts_begun(struct run *r)
     return false;
 }
 
+bool parts_half(struct run *r)
+{
+    bool done = false, pending = false;
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            const struct run_task *t = run_task(r, s, n);
+            if (s->on[n] && task_in_flight(t))
+                return false;
+            done = done || (s->on[n] && t->state == TASK_DONE);
+            pending = pending || (s->on[n] && t->state == TASK_PENDING);
+        }
+    return done && pending;
+}
+
 bool parts_failed(struct run *r)
 {
     for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))

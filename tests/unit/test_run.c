@@ -287,6 +287,26 @@ static void test_failing_step(void **unused)
     sim_job_destroy(job);
 }
 
+/* The nodes' ledgers are all that is left: half of a launch is none. */
+static void test_half_a_launch_is_not_adopted(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin(2);
+    job->spec.entrypoint.epilog.text = "after";
+    play_does(&play, 1, "launch", 1, PROGRAM(.status = 2));
+    assert_int_equal(sim_job_run(job, 0), 1);
+    assert_said(job, "finished launch@0 ok");
+    sim_job_forget(job);
+    job->take_over = true;
+    assert_int_equal(sim_job_run(job, 0), 0);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(sim_started(job->net, n, "setup:deps"), 1);
+        assert_int_equal(sim_started(job->net, n, "launch"), 2);
+        assert_int_equal(sim_started(job->net, n, "epilog"), 2);
+    }
+    sim_job_destroy(job);
+}
+
 static void test_lost_supervisor(void **unused)
 {
     (void)unused;
@@ -499,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_retry),
         cmocka_unit_test(test_retries_over_controllers),
         cmocka_unit_test(test_failing_step),
+        cmocka_unit_test(test_half_a_launch_is_not_adopted),
         cmocka_unit_test(test_lost_supervisor),
         cmocka_unit_test(test_on_unknown_fail),
         cmocka_unit_test(test_connection_lost_at_every_frame),
