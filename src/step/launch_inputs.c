@@ -33,8 +33,11 @@ void launch_input_layout(struct plan_builder *b, struct plan_step *s, const stru
             buf_printf(&text, "; %u: %s", i, launch_nproc_text(arena, &spec->hosts[i].nproc));
     plan_input(b, s, "nproc_per_node", text.data ? text.data : "");
     buf_free(&text);
-    if (spec_has_ranks(&spec->distributed) && spec_flag_value(&spec->distributed, "virtual_local_rank"))
-        plan_input(b, s, "virtual_local_rank", "true");
+    for (size_t i = 0; i < spec->distributed.flag_count && spec_has_ranks(&spec->distributed); i++) {
+        const struct spec_flag *f = &spec->distributed.flags[i]; /* native's are text as it stands */
+        if (f->flag->keyed)
+            plan_input(b, s, f->flag->name, f->flag->type == TORCHRUN_BOOLEAN ? "true" : f->value.text);
+    }
 }
 
 static bool is_created(struct plan_builder *b, const struct spec *spec, const char *path)

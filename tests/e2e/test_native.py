@@ -81,3 +81,29 @@ def test_blocks_of_cpus(rhrun, job):
     mine = sorted(os.sched_getaffinity(0))
     sets = [json.loads(line) for line in r.out.splitlines()]
     assert sorted(sum(sets, [])) == (mine if len(mine) >= 2 else 2 * mine)
+
+
+def test_near_a_gpu_that_is_not_there(rhrun, job):
+    """numa_binding without GPUs: every worker stays within what this process may use, and an own part of it where asked."""
+    mine = sorted(os.sched_getaffinity(0))
+    for mode in ("node", "socket", "exclusive", "core-complex"):
+        r = rhrun(job("name: n\ndistributed: {nproc_per_node: 2, numa_binding: %s}\n" % mode +
+                      "entrypoint: {command: [python3, -c, 'import json, os; print(json.dumps(sorted(os.sched_getaffinity(0))))']}\n"),
+                  "--no-prefix").ok()
+        sets = [json.loads(line) for line in r.out.splitlines()]
+        assert len(sets) == 2 and all(s and set(s) <= set(mine) for s in sets), (mode, sets)
+    r = rhrun(job("name: n\ndistributed: {launcher: accelerate, numa_binding: node}\nentrypoint: {script: x.py}\n")).expect(2)
+    assert "launcher accelerate has no numa_binding" in r.err
+
+
+def test_host_file(fleet, rhrun, job):
+    """One line a node, beside the attempt on each node; for workers of a launcher too."""
+    f = fleet(2)
+    cluster = f.cluster()
+    cluster["hosts"][1] = {"host": cluster["hosts"][1], "nproc_per_node": 3, "address": "10.9.8.7"}
+    cluster["hosts"][0] = {"host": cluster["hosts"][0], "address": "10.9.8.6"}
+    text = "cluster: %s\ndistributed: {preflight: off%s}\nentrypoint: {%s}\n"
+    r = rhrun(job(text % (json.dumps(cluster), "", "run: 'cat $RHRUN_HOSTFILE'")), "--no-prefix").ok()
+    assert r.out.splitlines().count("10.9.8.6 slots=1") == r.out.splitlines().count("10.9.8.7 slots=3") == 4, r
+    r = rhrun(job("distributed: {nnodes: 2, nproc_per_node: 2}\nentrypoint: {run: 'cat $RHRUN_HOSTFILE'}\n"), "--no-prefix").ok()
+    assert r.out.splitlines() == ["127.0.0.1 slots=4"] * 4

@@ -4,6 +4,8 @@
 
 #include "rhrun/step.h"
 
+#include <string.h>
+
 extern const char rhrun_step_install[], rhrun_step_call[], rhrun_step_venv[], rhrun_step_conda_env[],
     rhrun_step_conda[], rhrun_step_apt[], rhrun_step_git[];
 
@@ -12,8 +14,9 @@ static inline const char *word_text(const char *word)
 {
     static const struct {
         const char *program, *name;
-    } own[] = {{rhrun_step_install, "<install.py>"}, {rhrun_step_call, "<call.py>"},   {rhrun_step_venv, "<venv.sh>"},
-               {rhrun_step_conda_env, "<conda_env.sh>"}, {rhrun_step_conda, "<conda.sh>"}, {rhrun_step_apt, "<apt.sh>"},
+    } own[] = {{rhrun_step_install, "<install.py>"}, {rhrun_step_call, "<call.py>"},
+               {rhrun_step_venv, "<venv.sh>"},       {rhrun_step_conda_env, "<conda_env.sh>"},
+               {rhrun_step_conda, "<conda.sh>"},     {rhrun_step_apt, "<apt.sh>"},
                {rhrun_step_git, "<git.sh>"}};
     for (size_t i = 0; i < ARRAY_LEN(own); i++)
         if (str_eq(word, own[i].program))
@@ -34,6 +37,8 @@ static inline const char *run_text(struct arena *arena, const struct wire_run *r
                r->kind == WIRE_KIND_LAUNCH ? "launch" : "step", r->cwd, r->env_in, r->env_out, r->creates);
     if (*r->path_first)
         buf_printf(&b, "path_first %s\n", r->path_first);
+    for (const char *p = r->hosts; p && *p; p += strcspn(p, "\n") + 1)
+        buf_printf(&b, "host %.*s\n", (int)strcspn(p, "\n"), p);
     put_words(&b, "unset", &r->unset, "");
     put_words(&b, "env", &r->env, "");
     put_words(&b, "env_default", &r->env_default, "");

@@ -135,6 +135,38 @@ static void test_too_few_devices(void **state)
 }
 
 /* More than there are is found once the node has told, or now that its facts are known. */
+/* One line a node as long as that fits a string of the wire, whatever becomes of RHRUN_NODE_ADDRS; one for this machine. */
+static void test_hosts(void **state)
+{
+    (void)state;
+    enum { MANY = 60000 };
+    struct arena *arena = arena_create();
+    struct spec_host *hosts = arena_array(arena, MANY, sizeof *hosts);
+    struct step_node *nodes = arena_array(arena, MANY, sizeof *nodes);
+    uint32_t *nproc = arena_array(arena, MANY, sizeof *nproc);
+    struct spec spec = {.hosts = hosts};
+    struct plan plan = {.spec = &spec, .nproc = nproc, .world_size = 5, .node_count = 3};
+    for (uint32_t i = 0; i < MANY; i++) {
+        nodes[i].address = "10.100.100.100";
+        hosts[i].host = "host";
+        nproc[i] = 8;
+    }
+    nodes[1].address = NULL;
+    nproc[2] = 0; /* torchrun counts */
+    assert_string_equal(step_hosts(&plan, nodes, arena), "10.100.100.100 slots=8\nhost slots=8\n10.100.100.100\n");
+    spec.role_count = 1; /* roles with ranks are elsewhere */
+    assert_string_equal(step_hosts(&plan, nodes, arena), "10.100.100.100 slots=8\nhost slots=8\n");
+    assert_string_equal(step_hosts(&plan, NULL, arena), "");
+    plan.node_count = 20000;
+    assert_string_equal(step_node_addrs(nodes, plan.node_count, arena), "");
+    assert_int_equal(strlen(step_hosts(&plan, nodes, arena)), 19998 * 23 + 13);
+    plan.node_count = MANY;
+    assert_string_equal(step_hosts(&plan, nodes, arena), "");
+    spec.this_machine = true;
+    assert_string_equal(step_hosts(&plan, nodes, arena), "127.0.0.1 slots=5\n");
+    arena_destroy(arena);
+}
+
 static void test_a_device_that_is_not_there(void **state)
 {
     (void)state;
@@ -184,6 +216,7 @@ int main(void)
         cmocka_unit_test(test_virtual_without_a_list),
         cmocka_unit_test(test_too_few_devices),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_a_device_that_is_not_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

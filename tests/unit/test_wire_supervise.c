@@ -1089,6 +1089,16 @@ static void test_cpu_blocks(void **state)
     assert_true(CPU_EQUAL(&all, &seen));
 }
 
+static void test_host_file(void **state)
+{
+    struct fixture *f = *state;
+    f->run.hosts = text("10.0.0.1 slots=2\n10.0.0.2 slots=4\n");
+    worker_add(f, "cat \"$RHRUN_HOSTFILE\"; stat -c %a \"$RHRUN_HOSTFILE\"");
+    start(f);
+    wait_end(f);
+    assert_string_equal(output(f, 0, WIRE_STREAM_OUT, NULL), "10.0.0.1 slots=2\n10.0.0.2 slots=4\n600\n");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -1126,6 +1136,7 @@ int main(void)
         CASE(test_error_file),
         CASE(test_error_file_of_the_first),
         CASE(test_cpu_blocks),
+        CASE(test_host_file),
         CASE(test_a_spared_worker_stops_nobody),
         CASE(test_another_end_stops_all),
         CASE(test_an_end_that_is_lost_spares_nobody),
