@@ -155,12 +155,13 @@ static int cmd_attach(struct cli *c)
                             .alone_arg = &attached};
     int rc = cli_logs_print(c, j, id, &what, &end, &err);
     const struct state_run *now = state_run_find(journal_state(j), id);
+    bool ended = rc == 0 && now && !end.interrupted && !end.left_alone;
     if (rc == 0 && end.interrupted && talk)
         fprintf(stderr, "rhrun: detached from run %s; it goes on\n", id);
-    else if (rc == 0 && now && talk && !end.left_alone)
+    else if (ended && talk)
         fprintf(stderr, "rhrun: run %s: %s%s%s\n", id, run_status_name(now->status), now->message ? ": " : "",
                 now->message ? now->message : "");
-    else if (rc == 0 && now && json && !end.interrupted)
+    else if (ended && json)
         print_result(now);
     journal_close(j);
     return rc < 0 ? fail(c, &err) : end.interrupted ? 0 : end.exit_status;

@@ -53,14 +53,14 @@ struct follower {
     size_t group_count;
     struct role roles[ROLES_MAX];
     size_t role_count;
-    uint32_t in_group;   /* whose records are being printed */
-    char *reason;        /* of the restart that comes next */
-    uint64_t after;      /* events seen */
-    struct shown *shown; /* NULL: it does not matter how far this goes */
-    uint64_t told;       /* events up to this one were told before */
-    uint64_t kept_lines; /* of `shown`, when it was saved last */
-    bool interruptible;
+    uint32_t in_group;                /* whose records are being printed */
+    char *reason;                     /* of the restart that comes next */
+    uint64_t after;                   /* events seen */
+    struct shown *shown;              /* NULL: it does not matter how far this goes */
+    uint64_t told;                    /* events up to this one were told before */
+    uint64_t kept_lines;              /* of `shown`, when it was saved last */
     bool again;                       /* what is read was shown before: it is read for what it begins */
+    bool interruptible;               /* signals are blocked and asked for */
     struct stream *current;           /* whose lines the watch gives out */
     const char *names[NAMES_MAX + 1]; /* of steps that were started, for the nearest one */
     size_t name_count;

@@ -122,7 +122,7 @@ static void shown_touch(struct cli_printer *p)
         loop_timer_start(p->shown_timer, SHOWN_MS + shown_wait_ms(p->shown));
 }
 
-/* Nothing more is shown. written: all that was put is on its way to the screen. */
+/* Nothing more is shown. written: all that was put is. */
 static void shown_end(struct cli_printer *p, bool written)
 {
     loop_timer_stop(p->shown_timer);

@@ -216,6 +216,20 @@ def test_attach_takes_up_a_run_whose_controller_was_killed(box, job, rhrun):
     assert sorted(box.lines()) == sorted(2 * [f"{i} got it's b one arg -x" for i in range(2)])
 
 
+def test_attach_takes_a_run_up_once(box, job, rhrun):
+    """The new controller is killed, too: attach says so and does not try for ever."""
+    spec = job({"entrypoint": {"run": "echo up; exec sleep 600"}})
+    r = box.start(spec)
+    r.wait_text("up")
+    r.kill9()
+    a = box.start("attach", spec)
+    pid = a.wait_text(r"one goes on with it now \(pid (\d+)\)").group(1)
+    os.kill(int(pid), signal.SIGKILL)
+    assert "not at its end" in a.wait().expect(3).err
+    assert len(workers_of(box.dir)) == 1
+    rhrun("cancel", spec).ok()
+
+
 def test_attach_does_not_take_up_what_has_changed(box, job, rhrun):
     spec = job({"entrypoint": {"run": "echo up; exec sleep 600"}})
     r = box.start(spec)
