@@ -292,8 +292,8 @@ static void note_cause(struct run *r, const struct plan_step *step, uint32_t nod
                    r->lanes[node].clock_ns);
     if (record->cause == WIRE_CAUSE_PREEMPTED && !record->same_boot)
         when = 0; /* the clock is another now; whatever failed elsewhere did so for lack of it */
-    if (res->has_cause && when > r->cause_ns && !(elastic_wanted(r) && launch_preempted(r)))
-        return; /* the same one: its record knows more than its END. Of MIN:MAX nodes one may leave without harm */
+    if (res->has_cause && when > r->cause_ns) /* the same one: its record knows more than its END */
+        return;
     r->cause_ns = when;
     r->cause_outcome = record_outcome(record);
     r->cause_node_index = node;
@@ -412,8 +412,6 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         note_cause(r, step, node, record);
     append_finished(r, step, node, &e);
     after_end(r, step, node, &e);
-    if (record->cause == WIRE_CAUSE_PREEMPTED)
-        rules_preempted(r, step);
 }
 
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why)

@@ -324,14 +324,6 @@ static void take_verdict(struct rules *x)
         set_cause(x, launch_step(r), (struct rank_of){v->node, v->rank}, v->line);
 }
 
-static bool condemn_preempted(struct rules *x)
-{
-    const struct state_happening what = {.subject = RULE_PREEMPTED, .role = SPEC_NO_ROLE};
-    const struct state_decision d = decide(x, &what);
-    x->condemned = x->condemned || d.rule != NO_RULE;
-    return d.rule != NO_RULE;
-}
-
 void rules_resume(struct run *r)
 {
     struct rules *x = r->rules;
@@ -361,8 +353,6 @@ void rules_resume(struct run *r)
     x->quiet = false;
     if (r->cause_ns == UINT64_MAX)
         r->cause_ns = 0;
-    if (launch_preempted(r))
-        condemn_preempted(x);
 }
 
 static void on_lost_durable(void *arg)
@@ -613,13 +603,6 @@ bool rules_restart(struct run *r, struct event *ret)
 }
 
 /* ---- nodes ---- */
-
-void rules_preempted(struct run *r, const struct plan_step *step)
-{
-    struct rules *x = r->rules;
-    if (x && x->active && step->kind->ranked && condemn_preempted(x))
-        launch_condemn(r);
-}
 
 bool rules_await_nodes(const struct run *r)
 {

@@ -29,8 +29,6 @@ bool rules_restart(struct run *r, struct event *ret);
 const char *rules_words(const struct run *r);
 uint32_t rules_restarts_left(const struct run *r); /* of max_restarts */
 
-/* A node was told to end, and its part of the launch has: of MIN:MAX nodes the others go on, unless a rule says more. */
-void rules_preempted(struct run *r, const struct plan_step *step);
 
 /* Does a rule say what follows from such an end of the node's part of the launch? */
 bool rules_speak(struct run *r, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value);
