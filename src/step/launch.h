@@ -45,7 +45,7 @@ void launch_set_number(struct step_env *env, const char *name, uint32_t n);
 enum expr_status launch_set_call(const struct launch *l, const struct step_worker *w, struct step_env *env,
                                  struct error *err);
 void launch_set_addresses(const struct launch *l, struct step_env *env); /* the file of RHRUN_HOSTFILE too */
-/* RUN defaults: OMP_NUM_THREADS as torchrun has it with so many workers on the node, PYTHONUNBUFFERED. */
+/* RUN defaults: what torchrun sets where nothing else does, with so many workers on the node, and PYTHONUNBUFFERED. */
 void launch_set_defaults(const struct launch *l, const struct step_env *env, uint32_t workers);
 struct launch_world { /* as a worker on this node sees it */
     uint32_t world_size, local_world_size, group, group_count;

@@ -92,6 +92,8 @@ void launch_set_defaults(const struct launch *l, const struct step_env *env, uin
     struct step_env defaults = {.arena = l->arena};
     if (workers > 1 && !step_env_has(env, "OMP_NUM_THREADS")) /* torch/distributed/run.py */
         step_env_set(&defaults, "OMP_NUM_THREADS", "1");
+    if (!step_env_has(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) /* local_elastic_agent.py; else it is 3 */
+        step_env_set(&defaults, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     if (!step_env_has(env, "PYTHONUNBUFFERED"))
         step_env_set(&defaults, "PYTHONUNBUFFERED", "1");
     l->run->env_default = defaults.list;

@@ -232,7 +232,9 @@ static void test_defaults_yield(void **state)
     (void)state;
     scene.env[2] = (struct spec_env){.name = "OMP_NUM_THREADS", .value = text("8")};
     scene.entry_env[0] = (struct spec_env){.name = "PYTHONUNBUFFERED", .value = text("")};
-    assert_int_equal(build("launch", 0).env_default.count, 0);
+    const struct wire_strings defaults = build("launch", 0).env_default;
+    assert_int_equal(defaults.count, 1);
+    assert_string_equal(defaults.items[0], "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
 }
 
 /* ---- keys ---- */
