@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "10GB", "0.5TB": powers of 1000, as disks are sold. */
-static bool parse_bytes(const char *text, uint64_t *ret)
+/* "10GB", "0.5TB": powers of 1000, as disks are sold. 0: the schema has told. */
+static uint64_t parse_bytes(const char *text)
 {
     static const struct {
         const char *unit;
@@ -14,11 +14,9 @@ static bool parse_bytes(const char *text, uint64_t *ret)
     char *end;
     double n = strtod(text, &end);
     for (size_t i = 0; i < ARRAY_LEN(units); i++)
-        if (end > text && n > 0 && n * units[i].bytes < 1e18 && str_eq(end, units[i].unit)) {
-            *ret = (uint64_t)(n * units[i].bytes);
-            return true;
-        }
-    return false;
+        if (end > text && n > 0 && str_eq(end, units[i].unit))
+            return n * units[i].bytes < 1e18 ? (uint64_t)(n * units[i].bytes) : UINT64_C(1000000000000000000);
+    return 0;
 }
 
 static bool is_off(const struct doc_node *object, const char *key)
@@ -42,8 +40,8 @@ void preflight_bind(struct load *l, const struct doc_node *distributed, struct s
     uint64_t timeout_ms = 0;
     if (clocks && clocks->type != DOC_BOOL)
         duration_of(l, node, "clocks", &ret->clocks_ms);
-    if (disk && disk->type == DOC_STRING && !parse_bytes(disk->text, &ret->disk_bytes))
-        diagnostic_expected(fault(l, place_of(disk), "disk cannot be %s", disk->text), "a size such as 10GB, or false");
+    if (disk && disk->type == DOC_STRING)
+        ret->disk_bytes = parse_bytes(disk->text);
     duration_of(l, node, "timeout", &timeout_ms);
     if (timeout_ms > SPEC_PREFLIGHT_TIMEOUT_MAX_MS)
         fault(l, place_of(doc_get(node, "timeout")), "timeout can be 10s at most");
@@ -51,27 +49,29 @@ void preflight_bind(struct load *l, const struct doc_node *distributed, struct s
         ret->timeout_ms = (uint32_t)timeout_ms;
 }
 
-static struct doc_node *bound(struct arena *a, bool off, const char *given)
+/* In the larger unit where that says the same. */
+static struct doc_node *size_node(struct arena *a, uint64_t n, uint64_t larger, const char *unit, const char *otherwise)
 {
-    return off || !given ? doc_new_bool(a, !off) : doc_new_string(a, given);
+    bool whole = n % larger == 0;
+    return doc_new_string(
+        a, arena_printf(a, "%llu%s", (unsigned long long)(whole ? n / larger : n), whole ? unit : otherwise));
 }
 
 struct doc_node *preflight_node(struct arena *a, const struct spec_preflight *p)
 {
     bool bounds = p->clocks_ms || p->disk_bytes || p->timeout_ms;
-    bool all_off = p->no_ports && p->no_clocks && p->no_disk && p->no_gpus && p->no_versions;
+    if (p->no_ports && p->no_clocks && p->no_disk && p->no_gpus && p->no_versions)
+        return doc_new_string(a, "off");
     if (!bounds && !(p->no_ports || p->no_clocks || p->no_disk || p->no_gpus || p->no_versions))
         return doc_new_string(a, "auto");
-    if (all_off)
-        return doc_new_string(a, "off");
     struct doc_node *object = doc_new_object(a);
-    const char *clocks = arena_printf(a, "%llums", (unsigned long long)p->clocks_ms);
-    const char *disk = arena_printf(a, "%lluMB", (unsigned long long)(p->disk_bytes / 1000000));
     doc_set(a, object, "ports", doc_new_bool(a, !p->no_ports));
-    doc_set(a, object, "clocks", bound(a, p->no_clocks, p->clocks_ms ? clocks : NULL));
-    doc_set(a, object, "disk", bound(a, p->no_disk, p->disk_bytes ? disk : NULL));
+    doc_set(a, object, "clocks",
+            p->clocks_ms ? size_node(a, p->clocks_ms, 1000, "s", "ms") : doc_new_bool(a, !p->no_clocks));
+    doc_set(a, object, "disk",
+            p->disk_bytes ? size_node(a, p->disk_bytes / 1000000, 1000, "GB", "MB") : doc_new_bool(a, !p->no_disk));
     doc_set(a, object, "gpus", doc_new_bool(a, !p->no_gpus));
     doc_set(a, object, "versions", doc_new_bool(a, !p->no_versions));
-    doc_set(a, object, "timeout", doc_new_string(a, p->timeout_ms ? arena_printf(a, "%ums", p->timeout_ms) : "3s"));
+    doc_set(a, object, "timeout", size_node(a, p->timeout_ms ? p->timeout_ms : 3000, 1000, "s", "ms"));
     return object;
 }

@@ -218,6 +218,59 @@ static void test_a_restarted_node_that_is_cut_off(void **state)
     sim_job_destroy(job);
 }
 
+/* MIN:MAX: who cannot take part does not keep the others from it, while enough are left. */
+static void test_some_are_enough(void **state)
+{
+    (void)state;
+    struct sim_job *job = begin(3);
+    job->spec.distributed.min_nodes = 2;
+    net.deaf = 2;
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_said(job, "cannot reach port");
+    assert_said(job, "it is left out for good: 2 of 2:3 nodes are left");
+    assert_int_equal(sim_started(job->net, 1, "launch"), 1);
+    assert_int_equal(sim_started(job->net, 2, "launch"), 0);
+    sim_job_destroy(job);
+    job = begin(3);
+    job->spec.distributed.min_nodes = 2;
+    net.deaf = 0; /* the others meet there */
+    assert_int_equal(sim_job_run(job, 0), 3);
+    assert_int_equal(sim_started(job->net, 1, "launch"), 0);
+    sim_job_destroy(job);
+}
+
+/* Each world has a port of its own, which its own nodes reach, and only these. */
+static void test_worlds_of_roles(void **state)
+{
+    (void)state;
+    static const struct spec_entrypoint run = {.kind = ENTRY_RUN, .target = {.text = "work"}};
+    struct spec_role roles[] = {{.name = "actor", .counted = true, .count = 2, .peer = SPEC_NO_ROLE, .entrypoint = run},
+                                {.name = "judge",
+                                 .counted = true,
+                                 .count = 2,
+                                 .peer = SPEC_NO_ROLE,
+                                 .world = WORLD_OWN,
+                                 .master_port = 29501,
+                                 .entrypoint = run}};
+    struct spec_place places[] = {{0, 0, 1}, {0, 1, 1}, {1, 2, 1}, {1, 3, 1}};
+    struct sim_job *job = begin(4);
+    job->spec.roles = roles;
+    job->spec.role_count = 2;
+    job->spec.places = places;
+    job->spec.place_count = 4;
+    net.deaf = 1;
+    assert_int_equal(sim_job_run(job, 0), 3);
+    assert_non_null(strstr(job->result.error.text, "node \"n1\" cannot reach port"));
+    assert_int_equal(net.asked[WIRE_PROBE_CONNECT], 4);
+    net.deaf = 3;
+    assert_int_equal(sim_job_run(job, 0), 3);
+    assert_non_null(strstr(job->result.error.text, "node \"n3\" cannot reach port 29501 of node \"n2\" at 10.0.0.7, "
+                                                   "where the workers of role judge are to meet"));
+    net.deaf = UINT32_MAX;
+    assert_int_equal(sim_job_run(job, 0), 0);
+    sim_job_destroy(job);
+}
+
 static void test_clocks(void **state)
 {
     (void)state;
@@ -367,6 +420,8 @@ int main(void)
         cmocka_unit_test(test_a_connection_that_is_lost_meanwhile),
         cmocka_unit_test(test_again_where_a_node_restarted),
         cmocka_unit_test(test_a_restarted_node_that_is_cut_off),
+        cmocka_unit_test(test_some_are_enough),
+        cmocka_unit_test(test_worlds_of_roles),
         cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_disks),
         cmocka_unit_test(test_gpus),

@@ -204,6 +204,22 @@ static const char *built(const struct plan *plan, const char *name, uint32_t nod
     return run_text(scene.arena, &run);
 }
 
+/* "the job's Python is VERSION-OR-PATTERN; torch may be at ..." as it is known of node 0. */
+static const char *known(const char *given_version)
+{
+    const char *patterns[STEP_PATTERNS_MAX], *pattern, *text;
+    const struct plan *plan = compile();
+    struct step_bind bind = bind_to(0);
+    facts.python_version = (char *)(uintptr_t)given_version;
+    const char *version = step_python_version(plan, &bind, scene.arena, &pattern);
+    text = arena_strdup(scene.arena, version ? version : pattern ? pattern : "unknown");
+    size_t count = step_package_patterns(plan, &bind, "torch", scene.arena, patterns);
+    for (size_t i = 0; i < count; i++)
+        text = arena_printf(scene.arena, "%s\n%.*s", text,
+                            (int)(strstr(patterns[i], "-packages/torch-*") - patterns[i]), patterns[i]);
+    return text;
+}
+
 static void has(const char *text, const char *part)
 {
     if (!strstr(text, part))
@@ -588,6 +604,43 @@ static void test_a_venv_made_anew(void **state)
     assert_false(plan_looks_again(plan, step(plan, "pip-1"), step(plan, "requirements.txt")));
 }
 
+/* What is not known is not guessed: a version that is not the workers' own would keep them from being launched. */
+static void test_where_torch_may_be(void **state)
+{
+    (void)state;
+    scene.spec.setup_count = 0;
+    assert_string_equal(known("3.11"), "unknown"); /* activate may choose another one */
+    scene.spec.activate = (struct spec_text){0};
+    facts.python = (char *)(uintptr_t) "/usr/bin/python3";
+    assert_string_equal(known("3.11"), "3.11\n~/.local/lib/python3.11/site\n/usr/local/lib/python3.11/dist\n"
+                                       "/usr/lib/python3.11/site\n/usr/lib/python3/dist");
+    scene.spec.python.interpreter = text("/opt/py/bin/python3.9");
+    assert_string_equal(known("3.11"),
+                        "3.9\n~/.local/lib/python3.9/site\n/opt/py/lib/python3.9/site\n/opt/py/lib/python3/dist");
+    scene.spec.python.interpreter = text("/opt/py/bin/python");
+    assert_string_equal(known("3.11"), "/opt/py/bin/python\n/opt/py/lib/python3.*/site\n/opt/py/lib/python3/dist");
+    scene.spec.python.interpreter = text("python3.12");
+    assert_string_equal(known("3.11"), "unknown");
+    scene.spec.python.interpreter = (struct spec_text){0};
+    struct spec_env env = {.name = "PATH", .value = text("/x:/bin")};
+    scene.spec.env = &env;
+    scene.spec.env_count = 1;
+    assert_string_equal(known("3.11"), "unknown");
+    scene.spec.env_count = 0;
+    scene.spec.python.venv = VENV_TRUE;
+    assert_string_equal(known("3.11"), "/root/.rhrun/venv/aaaabbbbccccdddd/bin/python3.*\n"
+                                       "/root/.rhrun/venv/aaaabbbbccccdddd/lib/python3.*/site\n"
+                                       "~/.local/lib/python3.11/site\n/usr/local/lib/python3.11/dist\n"
+                                       "/usr/lib/python3.11/site\n/usr/lib/python3/dist");
+    scene.spec.python.system_site_packages = false;
+    assert_string_equal(known("3.11"), "/root/.rhrun/venv/aaaabbbbccccdddd/bin/python3.*\n"
+                                       "/root/.rhrun/venv/aaaabbbbccccdddd/lib/python3.*/site");
+    scene.spec.python.conda = text("ml");
+    assert_string_equal(known("3.11"), "/root/.rhrun/conda/aaaabbbbccccdddd-0123456789abcdef/bin/python3.*\n"
+                                       "/root/.rhrun/conda/aaaabbbbccccdddd-0123456789abcdef/lib/python3.*/site");
+    facts.python = (char *)(uintptr_t) "/usr/bin/python3.11";
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -599,6 +652,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_runs, begin, end),
         cmocka_unit_test_setup_teardown(test_other_items, begin, end),
         cmocka_unit_test_setup_teardown(test_interpreter_without_venv, begin, end),
+        cmocka_unit_test_setup_teardown(test_where_torch_may_be, begin, end),
         cmocka_unit_test_setup_teardown(test_function, begin, end),
         cmocka_unit_test_setup_teardown(test_function_refused, begin, end),
         cmocka_unit_test_setup_teardown(test_places, begin, end),
