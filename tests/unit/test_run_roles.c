@@ -5,10 +5,8 @@
  *   - within a generation a role is started at most once on a node, and another generation needs a reason;
  *   - a sidecar is stopped only when all others have ended well, or the generation has failed;
  *   - it comes to an end, done, and nothing runs any more.
- *
- * RHRUN_RANDOM_SEEDS=N, RHRUN_RANDOM_FIRST=N: which seeds; RHRUN_RANDOM_VERBOSE: says what happens.
  */
-#include "sim_job.h"
+#include "dice.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,57 +29,13 @@ struct track {
 };
 struct world {
     struct sim_job *job;
-    uint64_t seed, rng;
-    uint32_t faults; /* faults left */
+    struct dice dice;
     char run[17];
     uint32_t generation;
     struct track tracks[SLOTS][NODES]; /* in this generation */
     bool excused;                      /* another generation is no wonder */
     bool excused_early;                /* nor one after that: what happened did so when nobody had looked */
-    uint32_t controllers;
-    bool verbose;
-    struct buf log;
 };
-
-static uint64_t next(struct world *w)
-{
-    uint64_t z = w->rng += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-static bool fault(struct world *w, unsigned percent)
-{
-    if (w->faults == 0 || next(w) % 100 >= percent)
-        return false;
-    w->faults--;
-    return true;
-}
-
-static void say(struct world *w, const char *fmt, ...) FORMAT(2, 3);
-static void say(struct world *w, const char *fmt, ...)
-{
-    va_list ap;
-    size_t from = w->log.len;
-    va_start(ap, fmt);
-    buf_vprintf(&w->log, fmt, ap);
-    va_end(ap);
-    buf_putc(&w->log, '\n');
-    if (w->verbose)
-        fputs(w->log.data + from, stderr);
-}
-
-static void violated(const struct world *w, const char *fmt, ...) FORMAT(2, 3);
-static void violated(const struct world *w, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
-    va_end(ap);
-    fprintf(stderr, "what happened (the thread that commits makes each time a little different):\n%s", w->log.data);
-    fail_msg("seed %llu: %s", (unsigned long long)w->seed, text);
-}
 
 /* ---- what the nodes see ---- */
 
@@ -90,7 +44,7 @@ static enum slot slot_of(const struct world *w, const char *name)
     for (enum slot s = 0; s < SLOTS; s++)
         if (strcmp(slots[s], name) == 0)
             return s;
-    violated(w, "no slot \"%s\"", name);
+    dice_violated(&w->dice, "no slot \"%s\"", name);
     return SLOTS;
 }
 
@@ -115,11 +69,11 @@ static void look_at_generation(struct world *w)
 {
     const struct state_run *run = state_run_open(journal_state(w->job->journal));
     if (!run)
-        violated(w, "a program is started, and no run is open");
+        dice_violated(&w->dice, "a program is started, and no run is open");
     if (strcmp(run->id, w->run) == 0 && run->generation == w->generation)
         return;
     if (strcmp(run->id, w->run) == 0 && !w->excused)
-        violated(w, "generation %u without a reason", run->generation);
+        dice_violated(&w->dice, "generation %u without a reason", run->generation);
     snprintf(w->run, sizeof w->run, "%s", run->id);
     w->generation = run->generation;
     w->excused = w->excused_early;
@@ -134,20 +88,20 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
     struct track *t = &w->tracks[s][node];
     (void)nth;
     look_at_generation(w);
-    say(w, "  node %u starts %s %.6s", node, run->slot, run->attempt);
+    dice_say(&w->dice, "  node %u starts %s %.6s", node, run->slot, run->attempt);
     if (!on[s][node])
-        violated(w, "%s is started on node %u", run->slot, node);
+        dice_violated(&w->dice, "%s is started on node %u", run->slot, node);
     if (t->started)
-        violated(w, "%s is started twice on node %u in generation %u", run->slot, node, w->generation);
+        dice_violated(&w->dice, "%s is started twice on node %u in generation %u", run->slot, node, w->generation);
     if (s == TRAINER && (!all_ok(w, DATA) || !all_ok(w, READY_PROBE) || !all_started(w, SERVER)))
-        violated(w, "the trainers start too early");
+        dice_violated(&w->dice, "the trainers start too early");
     *t = (struct track){.started = true, .live = true};
-    ret->turns = (uint32_t)(next(w) % 5);
+    ret->turns = (uint32_t)(dice_next(&w->dice) % 5);
     ret->endless = s == SERVER || s == SIDE; /* the servers until the trainers have ended: see tend */
     ret->output = s == SERVER ? "server is up\n" : NULL;
-    if (fault(w, 6) && s != READY_PROBE)
+    if (dice_fault(&w->dice, 6) && s != READY_PROBE)
         *ret = (struct sim_program){.turns = ret->turns, .status = 3, .output = ret->output};
-    else if (fault(w, 2))
+    else if (dice_fault(&w->dice, 2))
         *ret = (struct sim_program){.turns = ret->turns, .lost = true};
 }
 
@@ -157,13 +111,13 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
     enum slot s = slot_of(w, r->slot);
     bool ok = wire_record_success(r),
          rest = all_ok(w, DATA) && all_ok(w, SERVER) && all_ok(w, TRAINER) && all_ok(w, TOGETHER);
-    say(w, "  node %u: %s %.6s ended %s", node, r->slot, r->attempt,
-        ok                            ? "well"
-        : r->state == WIRE_STATE_LOST ? "lost"
-        : r->stop_requested           ? "stopped"
-                                      : "badly");
+    dice_say(&w->dice, "  node %u: %s %.6s ended %s", node, r->slot, r->attempt,
+             ok                            ? "well"
+             : r->state == WIRE_STATE_LOST ? "lost"
+             : r->stop_requested           ? "stopped"
+                                           : "badly");
     if (s == SIDE && r->stop_requested && !rest && !w->excused)
-        violated(w, "the sidecar is stopped, and others have not ended");
+        dice_violated(&w->dice, "the sidecar is stopped, and others have not ended");
     w->tracks[s][node].live = false;
     w->tracks[s][node].ok = ok;
     /* a sidecar that dies may be seen to before the others' good ends are */
@@ -172,14 +126,9 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
 
 static enum sim_fault frame(void *arg, uint32_t node, enum wire_type type, const char *slot)
 {
-    static const enum sim_fault kinds[] = {SIM_DROP_BEFORE, SIM_DROP_AFTER, SIM_CUT_BEFORE, SIM_CUT_AFTER};
     struct world *w = arg;
     (void)slot;
-    if (!fault(w, 4))
-        return SIM_PASS;
-    enum sim_fault f = kinds[next(w) % ARRAY_LEN(kinds)];
-    say(w, "  fault %d at frame %d on node %u", f, type, node);
-    return f;
+    return dice_frame(&w->dice, node, type, 4, 0);
 }
 
 /* ---- what happens by itself ---- */
@@ -194,13 +143,13 @@ static void tend(struct world *w)
 
 static void accident(struct world *w)
 {
-    uint32_t node = (uint32_t)(next(w) % NODES);
-    if (fault(w, 30)) {
-        say(w, "  node %u reboots", node);
+    uint32_t node = (uint32_t)(dice_next(&w->dice) % NODES);
+    if (dice_fault(&w->dice, 30)) {
+        dice_say(&w->dice, "  node %u reboots", node);
         w->excused = true;
-        sim_reboot(w->job->net, node, next(w));
-    } else if (fault(w, 30)) {
-        say(w, "  the supervisors on node %u are killed", node);
+        sim_reboot(w->job->net, node, dice_next(&w->dice));
+    } else if (dice_fault(&w->dice, 30)) {
+        dice_say(&w->dice, "  the supervisors on node %u are killed", node);
         for (enum slot s = 0; s < SLOTS; s++)
             sim_lose(w->job->net, node, slots[s]);
     } else {
@@ -211,17 +160,13 @@ static void accident(struct world *w)
 static void on_event(struct sim_job *job, const struct event *e)
 {
     struct world *w = job->arg;
-    say(w, "%llu %s %s %u %s %s", (unsigned long long)e->seq, event_type_name(e->type),
-        e->step                    ? e->step
-        : e->type == EVENT_STARTED ? e->attempts[0].step
-                                   : "",
-        e->node, e->type == EVENT_FINISHED ? outcome_name(e->outcome) : "", e->reason ? e->reason : "");
+    dice_say_event(&w->dice, e);
     if (e->type == EVENT_STARTED)
         look_at_generation(w);
     if (e->type == EVENT_FINISHED && e->outcome != OUTCOME_OK)
         w->excused = true;
-    if (fault(w, 6)) {
-        say(w, "  killed at this event");
+    if (dice_fault(&w->dice, 6)) {
+        dice_say(&w->dice, "  killed at this event");
         sim_cut(job->net);
     }
 }
@@ -230,7 +175,7 @@ static bool cut(struct sim_job *job)
 {
     struct world *w = job->arg;
     tend(w);
-    if (!sim_is_cut(job->net) && fault(w, 1))
+    if (!sim_is_cut(job->net) && dice_fault(&w->dice, 1))
         accident(w);
     return sim_is_cut(job->net);
 }
@@ -285,68 +230,59 @@ static void make_job(struct world *w)
 static bool one_controller(struct world *w)
 {
     struct sim_job *job = w->job;
-    say(w, "controller %u", ++w->controllers);
+    dice_say(&w->dice, "controller %u", ++w->dice.controllers);
     if (sim_job_is_done(job))
         return true;
     if (sim_job_start(job, RUN_EXECUTE, 0) < 0)
-        violated(w, "could not start: %s", job->result.error.text);
+        dice_violated(&w->dice, "could not start: %s", job->result.error.text);
     if (sim_job_turns(job, cut)) {
-        sim_job_kill(job, next(w));
-        for (uint64_t turns = next(w) % 8; turns > 0; turns--) { /* what runs goes on meanwhile */
+        sim_job_kill(job, dice_next(&w->dice));
+        for (uint64_t turns = dice_next(&w->dice) % 8; turns > 0; turns--) { /* what runs goes on meanwhile */
             sim_turn(job->net);
             tend(w);
         }
-        if (fault(w, 20)) {
+        if (dice_fault(&w->dice, 20)) {
             accident(w);
             w->excused_early = true;
         }
         return false;
     }
     sim_job_close(job);
-    say(w, "exit status %d: %s", job->result.exit_status, job->result.error.text);
+    dice_say(&w->dice, "exit status %d: %s", job->result.exit_status, job->result.error.text);
     if (job->result.exit_status == 3) /* a node was away before anything began */
         return false;
     if (job->result.exit_status != 0)
-        violated(w, "exit status %d: %s", job->result.exit_status, job->result.error.text);
+        dice_violated(&w->dice, "exit status %d: %s", job->result.exit_status, job->result.error.text);
     return true;
 }
 
-static void run_seed(uint64_t seed, bool verbose)
+static void run_seed(const struct dice *dice)
 {
-    struct world w = {.seed = seed, .rng = seed * 0x2545F4914F6CDD1Du, .verbose = verbose};
-    w.faults = (uint32_t)(next(&w) % 20);
-    say(&w, "seed %llu: %u faults", (unsigned long long)seed, w.faults);
+    struct world w = {.dice = *dice};
+    w.dice.faults = (uint32_t)(dice_next(&w.dice) % 20);
+    dice_say(&w.dice, "seed %llu: %u faults", (unsigned long long)dice->seed, w.dice.faults);
     make_job(&w);
     while (!one_controller(&w))
-        if (w.controllers > CONTROLLERS_MAX)
-            violated(&w, "not done after %u controllers", w.controllers);
+        if (w.dice.controllers > CONTROLLERS_MAX)
+            dice_violated(&w.dice, "not done after %u controllers", w.dice.controllers);
     for (enum slot s = 0; s < SLOTS; s++)
         if (s != SIDE && s != READY_PROBE && !all_ok(&w, s))
-            violated(&w, "done, but %s has not ended well everywhere", slots[s]);
+            dice_violated(&w.dice, "done, but %s has not ended well everywhere", slots[s]);
     if (sim_live(w.job->net) > 0)
-        violated(&w, "done, but %zu program(s) run", sim_live(w.job->net));
-    w.faults = 0;
+        dice_violated(&w.dice, "done, but %zu program(s) run", sim_live(w.job->net));
+    w.dice.faults = 0;
     if (sim_job_start(w.job, RUN_VERIFY, 0) < 0)
-        violated(&w, "verifying: %s", w.job->result.error.text);
+        dice_violated(&w.dice, "verifying: %s", w.job->result.error.text);
     sim_job_wait(w.job);
     sim_job_close(w.job);
     sim_job_destroy(w.job);
-    buf_free(&w.log);
-}
-
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    uint64_t n;
-    const char *text = getenv(name);
-    return text && parse_u64(text, &n) ? n : otherwise;
+    buf_free(&w.dice.log);
 }
 
 static void test_random(void **state)
 {
     (void)state;
-    uint64_t first = number("RHRUN_RANDOM_FIRST", 1), count = number("RHRUN_RANDOM_SEEDS", SEEDS);
-    for (uint64_t seed = first; seed < first + count; seed++)
-        run_seed(seed, getenv("RHRUN_RANDOM_VERBOSE") != NULL);
+    dice_seeds(SEEDS, run_seed);
 }
 
 int main(void)
