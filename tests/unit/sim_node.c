@@ -288,7 +288,7 @@ static void program_ends(struct attempt *a)
                                   : a->program.status ? WIRE_CAUSE_EXIT
                                                       : WIRE_CAUSE_NONE;
     const int32_t value = a->program.signal ? a->program.signal : a->program.status;
-    a->workers[0] = (struct wire_worker_end){a->rank, cause, value, mono_ns()};
+    a->workers[0] = (struct wire_worker_end){a->rank, (uint8_t)cause, value, mono_ns()};
     if (cause && !a->program.lost)
         write_end(a, &a->workers[0]);
     r->workers = a->workers;
