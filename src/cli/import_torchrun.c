@@ -177,7 +177,7 @@ int import_torchrun(const char *const *words, size_t count, struct arena *arena,
         if (take_variable(ret, words[i], env, err) < 0)
             return -1;
     size_t program = take_program(ret, words + i, count - i);
-    if (program == 0 && i < count && *words[i] != '-') {
+    if (program == 0 && i < count && *words[i] != '-' && !str_ends(words[i], ".py")) {
         error_set(err, ERROR_USAGE, "\"%s\" is no torchrun", words[i]);
         error_hint(err, "torchrun FLAG... PROGRAM ARG..., or python -m torch.distributed.run FLAG... PROGRAM ARG...");
         return -1;

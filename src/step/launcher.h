@@ -27,6 +27,7 @@ struct launcher_job {
 struct launcher {
     enum spec_launcher id;
     const char *typed;     /* how one would type it */
+    bool argparse;         /* Python's parser of options: "--" keeps it from reading the program's own */
     bool once_per_machine; /* nodes of one machine have one, on the first */
     /* Adds the words before the program (launcher_args too), and what the environment needs. */
     int (*build)(const struct launcher_job *job, struct words *argv, struct error *err);

@@ -92,4 +92,5 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     return 0;
 }
 
-const struct launcher launcher_accelerate = {.id = LAUNCHER_ACCELERATE, .typed = "accelerate launch", .build = build};
+const struct launcher launcher_accelerate = {
+    .id = LAUNCHER_ACCELERATE, .typed = "accelerate launch", .argparse = true, .build = build};

@@ -67,4 +67,5 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     return 0;
 }
 
-const struct launcher launcher_deepspeed = {.id = LAUNCHER_DEEPSPEED, .typed = "deepspeed", .build = build};
+const struct launcher launcher_deepspeed = {
+    .id = LAUNCHER_DEEPSPEED, .typed = "deepspeed", .argparse = true, .build = build};

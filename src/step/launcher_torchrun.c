@@ -138,4 +138,5 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     return 0;
 }
 
-const struct launcher launcher_torchrun = {.id = LAUNCHER_TORCHRUN, .typed = "torchrun", .build = build};
+const struct launcher launcher_torchrun = {
+    .id = LAUNCHER_TORCHRUN, .typed = "torchrun", .argparse = true, .build = build};

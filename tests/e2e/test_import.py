@@ -1,9 +1,117 @@
 """rhrun import torchrun."""
+import json
 import os
+import shlex
+import subprocess
+
+import pytest
 
 import torches
 from harness import require
+from test_torchrun import FROM_FILES, recorder
 from torches import FOUR, TRAIN, sums
+
+# As they stand in scripts and manuals; words before the flags are what import has to pass over.
+LINES = r"""
+torchrun train.py
+train.py --lr 1e-3
+--nproc_per_node=2 train.py
+torchrun --standalone --nnodes=1 --nproc-per-node=4 train.py --arg1 --arg2
+torchrun --nproc_per_node=2 -m pkg.mod --x "a b"
+torchrun --nnodes=1:4 --nproc-per-node=2 --max-restarts=3 --rdzv-id=123 --rdzv-backend=c10d --rdzv-endpoint=host:29500 train.py
+python -m torch.distributed.run --nproc_per_node 2 --master_port 1234 train.py
+python3 -u -m torch.distributed.run --nproc_per_node 2 --master-addr=10.0.0.1 --nnodes 2 --node-rank 0 train.py
+python3.11 -m torch.distributed.run --standalone --nproc-per-node 2 -m a.b.c -v
+/opt/conda/bin/torchrun --nproc_per_node=2 train.py
+PET_NPROC_PER_NODE=4 PET_NNODES=2 torchrun --nproc-per-node 3 t.py
+PET_STANDALONE=1 torchrun --max-restarts 2 t.py
+CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 train.py
+env OMP_NUM_THREADS=4 torchrun --nproc_per_node=2 train.py
+torchrun -r 3 -t 1 train.py
+torchrun -r3 -t1 train.py
+torchrun -r=3 -t=0:1 train.py
+torchrun --redirects 0:1,1:2 --tee 3 --nproc_per_node 2 train.py
+torchrun --no-python ./prog a
+torchrun --no_python bash -c 'echo $RANK; false || true'
+torchrun --rdzv_conf=join_timeout=5,read_timeout=9 --rdzv_backend c10d train.py
+torchrun --rdzv-conf 'is_host=true,last_call_timeout=3' --rdzv-backend c10d --nnodes 1 train.py
+torchrun --rdzv-backend=static --rdzv-conf timeout=60 --nnodes=2 train.py
+torchrun --rdzv-backend etcd-v2 --rdzv-endpoint e:2379 --nnodes 2 train.py
+torchrun --nproc_per_node=2 --rdzv_backend=c10d --rdzv_endpoint=localhost:0 train.py
+torchrun --nnodes 2:2 --nproc_per_node 2 --nproc_per_node 4 train.py
+torchrun --nproc_per_node=auto train.py --lr 1e-3 --name 007 --flag yes --count 1_000 --at 12:30:00 --empty ''
+torchrun --nproc_per_node=2 src/train.py config/a.yaml '${{ x }}' '${HOME}' "it's" '#no' 'a: b' null ~
+torchrun --nproc-per-node 2 -- train.py -- x
+torchrun --run-path --start-method=fork train.py
+torchrun --log-dir d --local-ranks-filter 0,1 --nproc-per-node 2 train.py
+torchrun --tee 3 --log-dir ./logs --duplicate-stdout-filters "a,b" --duplicate-stderr-filters "loss,,x,b" train.py
+torchrun --log_line_prefix_template='[${role_name}${rank}]:' --tee 3 train.py
+torchrun --max_restarts=3 --monitor_interval=0.5 --rdzv_backend=c10d train.py
+torchrun --monitor-interval 5 --standalone --max-restarts 3 train.py
+torchrun --signals-to-handle SIGTERM,SIGINT --virtual-local-rank --shutdown-timeout 9 train.py
+torchrun --numa-binding=node --role "my role" --event-log-handler console --logs-specs x train.py
+"""
+
+
+def parsed(asked):
+    """What torch's own parser makes of [arguments, PET_ variables] each."""
+    script = FROM_FILES.rpartition("print(")[0] + (
+        "import os\nfor argv, env in json.load(sys.stdin):\n"
+        "    os.environ.update(env)\n    print(json.dumps(vars(get_args_parser().parse_args(argv))))\n"
+        "    [os.environ.pop(k) for k in env]\n")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PET_")}
+    done = subprocess.run(["python3", "-c", script, str(torches.parser_files("2.15.0"))], input=json.dumps(asked), text=True,
+                          capture_output=True, env=env, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def flags_of(words):
+    """The words behind the program's name, and the PET_ variables before it."""
+    env = {}
+    while words[0] == "env" or ("=" in words[0] and words[0][0] != "-"):
+        name, _, value = words.pop(0).partition("=")
+        env.update({name: value} if name.startswith("PET_") else {})
+    if words[0].endswith("torchrun"):
+        words.pop(0)
+    elif words[0].startswith("python"):
+        del words[:words.index("-m") + 2]
+    return [words, env]
+
+
+def as_imported(box, words):
+    """What rhrun starts for the spec of a command line."""
+    text = box.run("import", "torchrun", "--", *words).ok().out
+    entry = require("yaml").safe_load(text)["entrypoint"]
+    if "script" in entry:
+        script = box.work / entry["script"]
+        script.parent.mkdir(exist_ok=True)
+        script.touch()
+    (box.home / "argv").write_text("")
+    python = ["--set", f"python.interpreter={box.dir / 'python'}", "--set", "python.venv=false"]
+    box.run(box.spec(text), "--again", *python, env={"FAKE": str(box.dir / "fake")}).ok()
+    argv, env = json.loads(box.lines("argv")[0])
+    return [argv[argv.index("torch.distributed.run") + 1:], env]
+
+
+# What rhrun says better, or in another form; with static its own restarts.
+COMPUTED = {"rdzv_id", "rdzv_endpoint", "rdzv_conf", "master_addr", "master_port", "node_rank", "local_addr"}
+
+
+@pytest.mark.slow
+def test_the_spec_does_what_the_command_line_did(box):
+    lines = LINES.strip().splitlines()
+    torches.parser_files("2.15.0")
+    recorder(box, "2.15.0")
+    wanted = parsed([flags_of(shlex.split(line)) for line in lines])
+    got = parsed([as_imported(box, shlex.split(line)) for line in lines])
+    for line, a, b in zip(lines, wanted, got, strict=True):
+        first, _, last = a["nnodes"].partition(":")
+        a["nnodes"] = first if first == last else a["nnodes"]
+        b["training_script"] = b["training_script"].removeprefix(str(box.work) + "/" if a["run_path"] else "")
+        conf = [kv for kv in a["rdzv_conf"].split(",") if kv and not kv.startswith("is_host=")]
+        assert {k: b[k] for k in a if k not in COMPUTED} == {k: a[k] for k in a if k not in COMPUTED}, line
+        assert [kv for kv in b["rdzv_conf"].split(",") if kv and not kv.startswith("is_host=")] == conf, line
 
 
 def test_an_imported_command_line_runs(box):

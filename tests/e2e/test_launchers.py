@@ -47,10 +47,10 @@ def check_function(box, job, launcher, python):
 def check_shell_text(box, job, launcher, python):
     """The shell is strict as rhrun's own is, values stay data, arguments are "$1", ..."""
     text = 'false | true && echo loose\n[ -n "$BASH_VERSION" ]\necho "rank $RANK/$WORLD_SIZE:" ${{ params.p }} "$0" "$#" "$2"\n'
-    result = box.run(job(launcher, python, {"run": text, "args": ["--x", "a  b"]})).ok()
+    result = box.run(job(launcher, python, {"run": text, "args": ["--n", "a  b", "--"]})).ok()
     assert "loose" not in result.out
     lines = sorted(re.findall(r"^default@\S+: rank (\d)/4: (.*)$", result.out, re.M))
-    assert lines == [(str(r), QUOTED + " rhrun 2 a  b") for r in range(4)], result
+    assert lines == [(str(r), QUOTED + " rhrun 3 a  b") for r in range(4)], result
     result = box.run(job(launcher, python, {"run": 'false\necho "went on"'})).expect(1)
     assert "went on" not in result.out
 
@@ -84,9 +84,9 @@ def test_accelerate(box, job, backend):
 @pytest.mark.slow
 def test_deepspeed(box, job):
     python = torches.find_deepspeed()
-    result = box.run(job("deepspeed", python, {"script": "train.py", "args": ["--x", "a b"]}, {"launcher_args": ["--no_local_rank"]}))
+    result = box.run(job("deepspeed", python, {"script": "train.py", "args": ["--", "--n", "a b"]}, {"launcher_args": ["--no_local_rank"]}))
     assert sums(result.ok()) == FOUR, result
-    assert set(re.findall(r"args (.*) addr", result.out)) == {"['--x', 'a b']"}
+    assert set(re.findall(r"args (.*) addr", result.out)) == {"['--', '--n', 'a b']"}
     check_function(box, job, "deepspeed", python)
 
 

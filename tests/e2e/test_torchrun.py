@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 import torches
-from harness import free_base, missing, processes_of, wait_for
+from harness import ROOT, free_base, missing, processes_of, wait_for
 from torches import FOUR, SAY, TRAIN, sums
 
 WAIT = SAY + '''
@@ -178,26 +178,64 @@ def recorder(box, torch_version):
     return {"interpreter": str(program), "venv": False}, {"FAKE": str(box.dir / "fake")}
 
 
-def test_every_flag_reaches_torchs_own_parser(box, torch_python):
-    python, env = recorder(box, "2.13.0")
+PARSE = ("from torch.distributed.run import get_args_parser\nimport json, sys\n"
+         "print(json.dumps(vars(get_args_parser().parse_args(json.load(sys.stdin)))))\n")
+
+
+def check_flags(box, version, parse):
+    """All that torch of that version has, said in a spec, comes out of its parser; parse: words before argv's JSON on stdin."""
+    table = (ROOT / f"tests/fixtures/torchrun/{'.'.join(version.split('.')[:2])}.txt").read_text()
+    has = {line.split()[0] for line in table.splitlines() if not line.startswith("#")}
+    keys = {k: v for k, v in ALL.items() if k in has}
+    python, env = recorder(box, version)
     (box.work / "boot").write_text("")
-    spec = {"name": "t", "python": python, "entrypoint": {"script": "boot", "args": ["--nnodes", "7"]},
-            "distributed": {"launcher": "torchrun", "nproc_per_node": 1, **ALL}}
+    spec = {"name": "t", "python": python, "entrypoint": {"script": "boot", "args": ["--", "--nnodes", "7", "--n"]},
+            "distributed": {"launcher": "torchrun", "nproc_per_node": 1, **keys}}
     box.run(box.spec(spec), env=env).ok()
-    script = ("import json, sys\nfrom torch.distributed.run import get_args_parser, config_from_args\n"
-              "a = get_args_parser().parse_args(json.load(sys.stdin))\nprint(json.dumps(vars(a)))\n")
     argv, pet = json.loads(box.lines("argv")[0])
     assert argv[:2] == ["-m", "torch.distributed.run"], argv
-    assert pet == {"PET_LOCAL_ADDR": "10.0.0.9"}
-    done = subprocess.run([torch_python, "-c", script], input=json.dumps(argv[2:]), text=True, capture_output=True, timeout=120,
-                          env={**os.environ, **pet})
+    assert pet == {"PET_LOCAL_ADDR": keys.get("local_addr", "127.0.0.1")}
+    done = subprocess.run(parse, input=json.dumps(argv[2:]), text=True, capture_output=True, timeout=120, env={**os.environ, **pet})
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout)
     assert got["training_script"].endswith("/boot") and got["training_script"].startswith("/")
-    assert got["training_script_args"] == ["--nnodes", "7"]
-    want = dict(ALL, local_ranks_filter="0", signals_to_handle="SIGTERM,SIGUSR1", rdzv_conf="timeout=60", tee="3",
-                nnodes="1", nproc_per_node="1", rdzv_backend="static", node_rank=0)
+    assert got["training_script_args"] == ["--", "--nnodes", "7", "--n"]
+    as_torch_has_it = {"local_ranks_filter": "0", "signals_to_handle": "SIGTERM,SIGUSR1", "rdzv_conf": "timeout=60", "tee": "3"}
+    want = {k: as_torch_has_it.get(k, v) for k, v in keys.items()}
+    want.update(nnodes="1", nproc_per_node="1", rdzv_backend="static", node_rank=0)
     assert {k: got[k] for k in want} == want
+
+
+def test_every_flag_reaches_torchs_own_parser(box, torch_python):
+    check_flags(box, "2.13.0", [torch_python, "-c", PARSE])
+
+
+# The parser of a torch that is not installed: its few files out of a wheel, the rest of torch is anything.
+FROM_FILES = '''
+import importlib.abc, importlib.machinery, os, sys, unittest.mock
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path, target=None):
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] == "torch" else None
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        path = os.path.join(sys.argv[1], module.__name__)
+        def anything(key):
+            if key.startswith("__"):
+                raise AttributeError(key)
+            return unittest.mock.MagicMock()
+        if os.path.exists(path):
+            exec(compile(open(path).read(), path, "exec"), module.__dict__)
+        else:
+            module.__getattr__ = anything
+sys.meta_path.insert(0, Finder())
+''' + PARSE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["1.13.1", "2.15.0"])
+def test_the_oldest_and_the_newest_parser(box, version):
+    check_flags(box, version, ["python3", "-c", FROM_FILES, str(torches.parser_files(version))])
 
 
 def test_a_torch_that_is_too_old(box):

@@ -4,8 +4,11 @@ torch on this machine."""
 import contextlib
 import fcntl
 import os
+import pathlib
 import re
 import subprocess
+import tempfile
+import zipfile
 
 import pytest
 
@@ -13,6 +16,9 @@ from harness import REQUIRE_ALL, ROOT, missing
 from test_hf_example import INSTALL, TORCH, pip_settings, wheel_is_here
 
 VENV = ROOT / "build/torch-venv"
+PARSERS = ROOT / "build/torch-parsers"
+# The smallest wheels there are of a version: nothing of them is run but Python that knows no platform.
+SMALL = {"1.13.1": ("3.10", "macosx_11_0_arm64"), "2.15.0": ("3.12", "macosx_14_0_arm64")}
 NEEDED = "torch.distributed.run, accelerate"
 
 # Each round it sums 1 over all ranks. A file in HOME says whether the last rank fails in it, once or always. Workers of a node
@@ -104,3 +110,27 @@ def find_deepspeed():
     if not can_import(python, "deepspeed.launcher.launch"):
         missing("deepspeed", f"{python} -m pip install deepspeed\n" + (done.stdout + done.stderr if done else ""))
     return python
+
+
+def parser_files(version):
+    """A folder with the modules of a torch that its command line's parser is made of."""
+    folder = PARSERS / version
+    if folder.exists():
+        return folder
+    if not (REQUIRE_ALL or os.environ.get("RHRUN_TEST_HF")):
+        pytest.skip("it loads wheels of torch: RHRUN_TEST_HF=1 runs it")
+    python, platform = SMALL[version]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+        done = subprocess.run(["python3", "-m", "pip", "-q", "download", "--no-deps", "--only-binary=:all:", "--platform", platform,
+                               "--python-version", python, "--dest", f"{made}/wheel", f"torch=={version}"], capture_output=True,
+                              text=True, timeout=INSTALL)
+        assert done.returncode == 0, done.stdout + done.stderr
+        os.mkdir(f"{made}/{version}")
+        with zipfile.ZipFile(next(pathlib.Path(made, "wheel").iterdir())) as wheel:
+            for module in ("torch.distributed.run", "torch.distributed.argparse_util", "torch.numa.binding"):
+                with contextlib.suppress(KeyError):
+                    pathlib.Path(made, version, module).write_bytes(wheel.read(module.replace(".", "/") + ".py"))
+        with contextlib.suppress(OSError):  # another process was first
+            os.rename(f"{made}/{version}", folder)
+    return folder

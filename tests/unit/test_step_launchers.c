@@ -108,14 +108,14 @@ static void test_static(void **state)
           1,
           RUN_MODULE
           "--nnodes=2 --nproc_per_node=2 --max_restarts=0 --rdzv_backend=static --rdzv_id=r1-2 --node_rank=1 "
-          "--master_addr=10.0.0.1 --master_port=4711 --module m --x 1 2");
+          "--master_addr=10.0.0.1 --master_port=4711 --module -- m --x 1 2");
     check(
         "distributed: {launcher: torchrun, nproc_per_node: gpu, master_addr: 'fe80::1', rdzv_id: \"n-${{ run.id }}\"}\n"
         "entrypoint: {command: [./p, \"${{ node.rank }}\"]}",
         0,
         RUN_MODULE
         "--nnodes=2 --nproc_per_node=gpu --max_restarts=0 --rdzv_backend=static --rdzv_id=n-r1 --node_rank=0 "
-        "--master_addr=[fe80::1] --master_port=4711 --no_python ./p 0");
+        "--master_addr=[fe80::1] --master_port=4711 --no_python -- ./p 0");
 }
 
 static void test_c10d(void **state)
@@ -126,18 +126,18 @@ static void test_c10d(void **state)
           "entrypoint: {script: /t.py}",
           0,
           RUN_MODULE "--nnodes=1:2 --nproc_per_node=1 --max_restarts=3 --rdzv_conf=is_host=1,join_timeout=5 "
-                     "--rdzv_backend=c10d --rdzv_id=r1-2 --rdzv_endpoint=10.0.0.1:4711 --new a b /t.py");
+                     "--rdzv_backend=c10d --rdzv_id=r1-2 --rdzv_endpoint=10.0.0.1:4711 --new a b -- /t.py");
     check("distributed: {launcher: torchrun, rdzv_backend: c10d, rdzv_endpoint: ':99'}\nentrypoint: {script: /t.py}", 1,
           RUN_MODULE "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_conf=is_host=0 --rdzv_backend=c10d "
-                     "--rdzv_id=r1-2 --rdzv_endpoint=10.0.0.1:99 /t.py");
+                     "--rdzv_id=r1-2 --rdzv_endpoint=10.0.0.1:99 -- /t.py");
     check("distributed: {launcher: torchrun, rdzv_backend: etcd-v2, rdzv_endpoint: 'e:2379'}\n"
           "entrypoint: {script: /t.py}",
           1,
           RUN_MODULE "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_backend=etcd-v2 --rdzv_id=r1-2 "
-                     "--rdzv_endpoint=e:2379 /t.py");
+                     "--rdzv_endpoint=e:2379 -- /t.py");
     check(
         "distributed: {launcher: torchrun, nnodes: 1, standalone: true, max_restarts: 1}\nentrypoint: {script: /t.py}",
-        0, RUN_MODULE "--nnodes=1 --nproc_per_node=1 --max_restarts=1 --standalone /t.py");
+        0, RUN_MODULE "--nnodes=1 --nproc_per_node=1 --max_restarts=1 --standalone -- /t.py");
 }
 
 static void test_every_flag(void **state)
@@ -161,7 +161,7 @@ static void test_every_flag(void **state)
         "--event_log_handler=console --role=r --run_path --log_dir=l --redirects=0:1 --tee=3 "
         "--log_line_prefix_template=[${rank}] --local_ranks_filter=0 --duplicate_stdout_filters=a,,b,c "
         "--duplicate_stderr_filters=e --logs_specs=s --numa_binding=node --signals_to_handle=SIGTERM,SIGUSR1 "
-        "--shutdown_timeout=9 --virtual_local_rank /w/t.py");
+        "--shutdown_timeout=9 --virtual_local_rank -- /w/t.py");
 }
 
 static void test_environment(void **state)
@@ -208,13 +208,13 @@ static void test_accelerate(void **state)
           1,
           "/usr/bin/python3 -c <text> --num_machines=2 --num_processes=4 --machine_rank=1 --main_process_ip=10.0.0.1 "
           "--main_process_port=4711 --rdzv_backend=c10d --rdzv_conf=is_host=0 --max_restarts=2 --multi_gpu --role=r "
-          "--tee=3 --mixed_precision bf16 --module m 1");
+          "--tee=3 --mixed_precision bf16 --module -- m 1");
     check("distributed: {launcher: accelerate, nnodes: 1, launcher_args: [--use-deepspeed]}\n"
           "entrypoint: {script: /t.py}",
           0,
           "/usr/bin/python3 -c <text> --num_machines=1 --num_processes=1 --machine_rank=0 --main_process_ip=10.0.0.1 "
           "--main_process_port=4711 --rdzv_backend=static --max_restarts=0 --deepspeed_multinode_launcher standard "
-          "--use-deepspeed /t.py");
+          "--use-deepspeed -- /t.py");
 }
 
 static void test_deepspeed(void **state)
@@ -225,7 +225,7 @@ static void test_deepspeed(void **state)
           1,
           "/usr/bin/python3 -m deepspeed.launcher.launch "
           "--world_info=eyJub2RlLTAiOiBbMCwgMV0sICJub2RlLTEiOiBbMCwgMV19 --node_rank=1 --master_addr=10.0.0.1 "
-          "--master_port=4711 --no_local_rank /t.py --a");
+          "--master_port=4711 --no_local_rank -- /t.py --a");
 }
 
 static void test_unequal(void **state)
@@ -278,10 +278,10 @@ static void check_shell(const char *launcher, uint32_t node, uint32_t words)
 static void test_shell_text(void **state)
 {
     (void)state;
-    check_shell("torchrun", 0, 12);
-    check_shell("torchrun", 1, 12);
-    check_shell("accelerate", 1, 12);
-    check_shell("deepspeed", 1, 9);
+    check_shell("torchrun", 0, 13);
+    check_shell("torchrun", 1, 13);
+    check_shell("accelerate", 1, 13);
+    check_shell("deepspeed", 1, 10);
     check_shell("mpirun", 0, 13);
     check_shell("mpirun", 1, 8);
 }
@@ -292,11 +292,12 @@ static void test_function(void **state)
     check("distributed: {launcher: torchrun}\nentrypoint: {function: 'm:f'}", 0,
           RUN_MODULE
           "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_backend=static --rdzv_id=r1-2 --node_rank=0 "
-          "--master_addr=10.0.0.1 --master_port=4711 --no_python /usr/bin/python3 -u -c <text>");
-    check("distributed: {launcher: deepspeed}\nentrypoint: {function: 'm:f'}", 1,
-          "/usr/bin/python3 -m deepspeed.launcher.launch --world_info=eyJub2RlLTAiOiBbMF0sICJub2RlLTEiOiBbMF19 "
-          "--node_rank=1 --master_addr=10.0.0.1 --master_port=4711 --no_python --no_local_rank /usr/bin/python3 -u -c "
-          "<text>");
+          "--master_addr=10.0.0.1 --master_port=4711 --no_python -- /usr/bin/python3 -u -c <text>");
+    check(
+        "distributed: {launcher: deepspeed}\nentrypoint: {function: 'm:f'}", 1,
+        "/usr/bin/python3 -m deepspeed.launcher.launch --world_info=eyJub2RlLTAiOiBbMF0sICJub2RlLTEiOiBbMF19 "
+        "--node_rank=1 --master_addr=10.0.0.1 --master_port=4711 --no_python --no_local_rank -- /usr/bin/python3 -u -c "
+        "<text>");
     struct scene s;
     struct wire_run run = {0};
     struct error err = ERROR_INIT;
