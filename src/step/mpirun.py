@@ -27,6 +27,7 @@ import time
 PATIENCE = 300  # seconds until all nodes have come
 ANSWER = 20
 LINE_MAX = 4 << 20
+SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
 def fail(text):
@@ -142,6 +143,8 @@ def start_mpirun(made, words, places, token):
         os.environ[prefix + "plm"] = name
         os.environ["%splm_%s_agent" % (prefix, name)] = agent
         os.environ["%splm_%s_no_tree_spawn" % (prefix, name)] = "1"
+    for number in SIGNALS:  # mpirun gets it too, and ends
+        signal.signal(number, lambda *_: None)
     try:
         return subprocess.Popen(words)
     except FileNotFoundError:
@@ -159,9 +162,10 @@ def lead(made, count, address, port, words, token):
 
 # ---- the others ----
 
-def serve(made, channel, done):
+def serve(client, token, done):
     """A command that mpirun sends, or the connection whose end is mpirun's."""
     try:
+        channel = Channel(client, token, False)
         command = channel.hear()
         if command == "live":
             channel.sock.settimeout(None)
@@ -176,22 +180,17 @@ def serve(made, channel, done):
         channel.close()
     except (OSError, ValueError) as e:
         print("rhrun: from mpirun's node: %s" % e, file=sys.stderr)
+        client.close()
 
 
-def accept(made, sock, token, done):
+def accept(sock, token, done):
     while True:
-        client = sock.accept()[0]
-        try:
-            channel = Channel(client, token, False)
-        except (OSError, ValueError):
-            client.close()
-            continue
-        threading.Thread(target=serve, args=(made, channel, done), daemon=True).start()
+        threading.Thread(target=serve, args=(sock.accept()[0], token, done), daemon=True).start()
 
 
-def follow(made, rank, address, port, token):
+def follow(rank, address, port, token):
     sock, done, end = listen("", 0, address), threading.Event(), time.monotonic() + PATIENCE
-    threading.Thread(target=accept, args=(made, sock, token, done), daemon=True).start()
+    threading.Thread(target=accept, args=(sock, token, done), daemon=True).start()
     while True:
         try:
             channel = connect(address, port, token)
@@ -214,14 +213,14 @@ def main():
     words, program = sys.argv[6:6 + n], sys.argv[6 + n:]
     rank, token = int(os.environ["RHRUN_NODE_RANK"]), os.environ.pop("RHRUN_MPI_TOKEN")
     made = folder()
-    for number in signal.SIGTERM, signal.SIGINT, signal.SIGHUP:  # node 0: mpirun gets it too, and ends
-        signal.signal(number, (lambda *_: None) if rank == 0 else (lambda *_: sys.exit(143)))
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: sys.exit(143))
     try:
         here, program = shlex.quote(os.getcwd()), " ".join(map(shlex.quote, program))
         write(made + "/worker", "cd %s || exit\nset -- %s\n%s" % (here, program, worker))
         os.environ["RHRUN_MPI_WORKER"] = made + "/worker"
         if rank:
-            return follow(made, rank, address, port, token)
+            return follow(rank, address, port, token)
         return lead(made, count, address, port, words + ["/bin/sh", "-c", '. "$RHRUN_MPI_WORKER"'], token)
     finally:
         shutil.rmtree(made, ignore_errors=True)
