@@ -17,7 +17,9 @@ enum meet { MEET_NOT, MEET_LISTENING, MEET_CONNECTING, MEET_ENDING };
 /* Where workers meet: those of the job's world, or of a role with one of its own. */
 struct meeting {
     const struct spec_role *role; /* NULL = the job's */
-    uint32_t master, port;
+    bool outside;                 /* at a server that is there already: etcd */
+    bool given;                   /* the spec says which port */
+    uint32_t master, port;        /* outside: master is no node of it */
     const char *address;
     const bool *nodes; /* that come there */
     bool by_name;      /* the address is a name: `to` is what it is here, which may be another one on the nodes */

@@ -14,12 +14,39 @@ enum {
 
 /* ---- which there are ---- */
 
-/* The job's, where rhrun decides where its workers meet. */
-static bool has_port(const struct run *r)
+/* "HOST:PORT", "[::1]:PORT", ":PORT". */
+static bool split(struct run *r, const char *endpoint, struct meeting *m)
+{
+    const char *colon = strrchr(endpoint, ':');
+    if (!colon || !parse_u32(colon + 1, &m->port) || m->port == 0 || m->port > UINT16_MAX)
+        return false;
+    bool brackets = *endpoint == '[' && colon > endpoint + 1 && colon[-1] == ']';
+    m->address = arena_strndup(r->preflight->arena, endpoint + brackets, (size_t)(colon - endpoint) - 2 * brackets);
+    return true;
+}
+
+/* Where the job's workers meet, as far as rhrun knows it. Who holds the store of a c10d endpoint that is given is torch's
+ * own matter; a server of etcd is there before. */
+static bool find_endpoint(struct run *r, struct meeting *m)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    return !spec_flag_value(d, "rdzv_endpoint") && !spec_flag_value(d, "standalone") &&
-           !spec_flag_value(d, "master_addr") && r->master_port > 0;
+    const struct spec_text *endpoint = spec_flag_value(d, "rdzv_endpoint");
+    const struct spec_text *backend = spec_flag_value(d, "rdzv_backend");
+    *m = (struct meeting){
+        .master = r->plan->master, .port = r->master_port, .address = r->master_addr, .given = d->master_port != 0};
+    if (spec_flag_value(d, "standalone") || spec_flag_value(d, "master_addr"))
+        return false;
+    if (!endpoint)
+        return true;
+    if (endpoint->has_expr || !split(r, endpoint->text, m))
+        return false;
+    m->given = true;
+    m->outside = backend && str_starts(backend->text, "etcd");
+    if (!*m->address)
+        m->address = r->master_addr;
+    else if (!m->outside)
+        return false;
+    return true;
 }
 
 /* Those with workers in a world: of the role with its own, or (NULL) the job's. */
@@ -43,9 +70,9 @@ static const bool *those_in(struct run *r, const struct spec_role *role)
 static void add(struct run *r, struct meeting m)
 {
     struct preflight *p = r->preflight;
-    bool alone = !preflight_several(r) && r->plan->spec->distributed.master_port == 0; /* it was just found free */
+    bool alone = !preflight_several(r) && !m.given; /* it was just found free */
     m.nodes = those_in(r, m.role);
-    if (alone || !m.nodes || m.port == 0 || !preflight_asks(r, m.master))
+    if (alone || !m.nodes || m.port == 0 || (!m.outside && !preflight_asks(r, m.master)))
         return;
     m.to.port = m.port;
     if (inet_pton(AF_INET, m.address, m.to.address) == 1)
@@ -60,18 +87,26 @@ void preflight_plan_meetings(struct run *r)
 {
     struct preflight *p = r->preflight;
     const struct spec *spec = r->plan->spec;
+    struct meeting m;
     p->meetings = arena_array(p->arena, spec->role_count + 1, sizeof *p->meetings);
     p->meeting_count = p->met = 0;
     if (preflight_spec(r)->no_ports)
         return;
-    if (has_port(r))
-        add(r, (struct meeting){.master = r->plan->master, .port = r->master_port, .address = r->master_addr});
+    if (find_endpoint(r, &m))
+        add(r, m);
     for (size_t i = 0; i < spec->role_count && r->plan->roles; i++)
         if (spec->roles[i].world == WORLD_OWN && r->role_ports[i])
             add(r, (struct meeting){.role = &spec->roles[i],
+                                    .given = spec->roles[i].master_port != 0,
                                     .master = r->plan->roles[i].master,
                                     .port = r->role_ports[i],
                                     .address = r->nodes[r->plan->roles[i].master].address});
+}
+
+/* Do those that come there come over a network? */
+static bool is_apart(const struct run *r, const struct meeting *m)
+{
+    return m->outside || preflight_several(r);
 }
 
 static struct meeting *at_hand(struct run *r)
@@ -161,15 +196,22 @@ static void check_reached(struct run *r, const struct meeting *m)
     }
     if (!errnum)
         return;
-    const char *at = m->address;
+    const char *at = m->address, *cure;
     if (m->by_name)
         at = arena_printf(p->arena, "%s, which %s is here",
                           inet_ntop(m->to.len == 4 ? AF_INET : AF_INET6, m->to.address, text, sizeof text), m->address);
-    preflight_find(r, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost,
-                   arena_printf(p->arena,
-                                "open the ports between the nodes, or say by what address they reach each other: "
-                                "hosts: [{host: %s, address: ADDRESS}]; preflight: off launches all the same",
-                                r->plan->spec->hosts[m->master].host),
+    if (m->outside) {
+        preflight_find(r, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost,
+                       "start etcd there, or open the way to it; preflight: off launches all the same",
+                       "%s cannot reach port %u at %s, %s: %s", preflight_names(r, lost), m->port, at, where(r, m),
+                       strerror((int)errnum));
+        return;
+    }
+    cure = arena_printf(p->arena,
+                        "open the ports between the nodes, or say by what address they reach each other: "
+                        "hosts: [{host: %s, address: ADDRESS}]; preflight: off launches all the same",
+                        r->plan->spec->hosts[m->master].host);
+    preflight_find(r, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost, cure,
                    "%s cannot reach port %u of %s at %s, %s: %s", preflight_names(r, lost), m->port,
                    preflight_name(r, m->master), at, where(r, m), strerror((int)errnum));
 }
@@ -177,17 +219,16 @@ static void check_reached(struct run *r, const struct meeting *m)
 static void check_name(struct run *r, const struct meeting *m)
 {
     bool *nodes = preflight_nodes(r);
-    nodes[m->master] = true;
+    nodes[m->master] = !m->outside;
     preflight_find(r, "ports", ERROR_NONE, nodes, "an address in numbers is tried before the launch",
-                   "the address \"%s\" of %s is not known here: whether the nodes reach it was not tried", m->address,
-                   preflight_name(r, m->master));
+                   "the address \"%s\"%s%s is not known here: whether the nodes reach it was not tried", m->address,
+                   m->outside ? ", " : " of ", m->outside ? where(r, m) : preflight_name(r, m->master));
 }
 
 static void check_listening(struct run *r, const struct meeting *m, uint32_t errnum, const char *who)
 {
     struct preflight *p = r->preflight;
-    bool given = (m->role ? m->role->master_port : r->plan->spec->distributed.master_port) != 0;
-    if (!given && errnum == EADDRINUSE && ++p->tries < PORT_TRIES) {
+    if (!m->given && errnum == EADDRINUSE && ++p->tries < PORT_TRIES) {
         p->again = true;
         return;
     }
@@ -221,7 +262,8 @@ static void listen_there(struct run *r, const struct meeting *m)
 static void end(struct run *r, const struct meeting *m)
 {
     r->preflight->meet = MEET_ENDING;
-    probe(r, m->master, WIRE_PROBE_END, &(struct node_endpoint){0});
+    if (!m->outside)
+        probe(r, m->master, WIRE_PROBE_END, &(struct node_endpoint){0});
 }
 
 bool preflight_meet(struct run *r)
@@ -234,8 +276,11 @@ bool preflight_meet(struct run *r)
     p->refused = false;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         p->asked[n].errnum = 0;
-    listen_there(r, m);
-    if (m->by_name && preflight_several(r))
+    if (m->outside)
+        p->meet = MEET_LISTENING; /* the server does */
+    else
+        listen_there(r, m);
+    if (m->by_name && is_apart(r, m))
         begin_lookup(r, m->address);
     return true;
 }
@@ -255,7 +300,7 @@ bool preflight_go_on(struct run *r)
 {
     struct preflight *p = r->preflight;
     const struct meeting *m = at_hand(r);
-    bool connects = m->to.len > 0 && preflight_several(r) && !p->refused;
+    bool connects = m->to.len > 0 && is_apart(r, m) && !p->refused;
     switch (p->meet) {
     case MEET_LISTENING:
         if (connects)
@@ -264,16 +309,18 @@ bool preflight_go_on(struct run *r)
             end(r, m);
         return true;
     case MEET_CONNECTING:
-        if (p->next < r->plan->node_count)
-            listen_there(r, m); /* which empties its queue */
-        else
+        if (p->next == r->plan->node_count)
             end(r, m);
+        else if (m->outside)
+            connect_batch(r, m);
+        else
+            listen_there(r, m); /* which empties its queue */
         return true;
     case MEET_ENDING:
         p->meet = MEET_NOT;
         if (connects)
             check_reached(r, m);
-        else if (m->by_name && m->to.len == 0 && preflight_several(r))
+        else if (m->by_name && m->to.len == 0 && is_apart(r, m))
             check_name(r, m);
         return false;
     case MEET_NOT:

@@ -271,6 +271,45 @@ static void test_worlds_of_roles(void **state)
     sim_job_destroy(job);
 }
 
+static void set_endpoint(struct sim_job *job, const char *backend, const char *endpoint)
+{
+    static struct spec_flag flags[2];
+    flags[0] = (struct spec_flag){torchrun_flag_find("rdzv_backend", 12), {.text = backend}};
+    flags[1] = (struct spec_flag){torchrun_flag_find("rdzv_endpoint", 13), {.text = endpoint}};
+    job->spec.distributed.launcher = LAUNCHER_TORCHRUN;
+    job->spec.distributed.flags = flags;
+    job->spec.distributed.flag_count = 2;
+    job->spec.entrypoint.kind = ENTRY_MODULE;
+}
+
+/* etcd is there before the launch, and no node listens for it; a c10d endpoint elsewhere is not there before. */
+static void test_endpoints(void **state)
+{
+    (void)state;
+    struct sim_job *job = begin(2);
+    set_endpoint(job, "etcd", "[fd00::7]:2379");
+    net.deaf = 1;
+    assert_int_equal(sim_job_run(job, 0), 3);
+    assert_string_equal(job->result.error.text,
+                        "node \"n1\" cannot reach port 2379 at fd00::7, where the workers are to "
+                        "meet: No route to host");
+    assert_int_equal(net.asked[WIRE_PROBE_LISTEN] + net.asked[WIRE_PROBE_END], 0);
+    assert_int_equal(net.port, 2379);
+    net.deaf = UINT32_MAX;
+    assert_int_equal(sim_job_run(job, 0), 0);
+    sim_job_destroy(job);
+    job = begin(2);
+    set_endpoint(job, "c10d", ":29400");
+    net.taken = 1;
+    assert_int_equal(sim_job_run(job, 0), 3);
+    assert_int_equal(net.port, 29400);
+    set_endpoint(job, "c10d", "elsewhere:29400");
+    memset(net.asked, 0, sizeof net.asked);
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_int_equal(net.asked[WIRE_PROBE_LISTEN] + net.asked[WIRE_PROBE_CONNECT], 0);
+    sim_job_destroy(job);
+}
+
 static void test_clocks(void **state)
 {
     (void)state;
@@ -422,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_a_restarted_node_that_is_cut_off),
         cmocka_unit_test(test_some_are_enough),
         cmocka_unit_test(test_worlds_of_roles),
+        cmocka_unit_test(test_endpoints),
         cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_disks),
         cmocka_unit_test(test_gpus),
