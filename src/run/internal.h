@@ -50,7 +50,7 @@ struct run_task {
     uint64_t removed;
     uint32_t idle_tries; /* sync: cut off so often in a row without anything sent */
     uint32_t tries;      /* attempts that failed in this run */
-    bool given_up;       /* an earlier controller saw the last failure that it may have, and died before it could say so */
+    bool given_up; /* an earlier controller saw the last failure that it may have, and died before it could say so */
     char attempt[WIRE_ID_LEN + 1];
     struct run_log *log;
     struct ready *ready; /* of a step that looks at lines: see ready.c */
@@ -294,6 +294,7 @@ bool step_all_done(struct run *r, const struct plan_step *step);
 bool step_has_failed(struct run *r, const struct plan_step *step);
 bool step_is_pending(struct run *r, const struct plan_step *step); /* on some node */
 void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms);
+void step_end(struct run *r, const struct plan_step *step); /* stops it; where it has not begun it does not */
 bool parts_begun(struct run *r);
 bool parts_half(struct run *r); /* some of it is done, some was not begun, and nothing runs */
 bool parts_failed(struct run *r);

@@ -107,19 +107,31 @@ bool launch_complete(struct run *r)
 }
 
 static void finish_launch(struct run *r, bool good);
+static void fail_generation(struct run *r, const struct plan_step *step);
 
-/* Also before a later generation: a node that restarted does it again. */
+static void prolog_advance(struct run *r)
+{
+    const struct plan_step *step = phase_step(r, PHASE_PROLOG);
+    if (step)
+        fail_generation(r, step);
+    if (step && !step_all_ended(r, step))
+        return;
+    if (r->generation_failed)
+        finish_launch(r, false);
+    else
+        start_generation(r);
+}
+
+/* Also before a later generation: a node that restarted does it again. It may run, or have failed: another controller has
+ * started it. */
 static void start_prolog(struct run *r)
 {
+    const struct plan_step *step = phase_step(r, PHASE_PROLOG);
     r->stage = STAGE_PROLOG;
     r->generation_failed = false;
-    const struct plan_step *step = phase_step(r, PHASE_PROLOG);
-    if (step && step_start(r, step, 0))
-        return;
-    if (!step || step_all_done(r, step))
-        start_generation(r);
-    else
-        finish_launch(r, false);
+    if (step && !step_has_failed(r, step))
+        step_start(r, step, 0);
+    prolog_advance(r);
 }
 
 static void ports_known(struct run *r)
@@ -471,7 +483,8 @@ bool launch_epilog(struct run *r)
          r->stage != STAGE_RESTARTING && (r->stage != STAGE_PREFLIGHT || r->generation == 0)))
         return false;
     r->stage = STAGE_EPILOG;
-    return step_start(r, step, 0);
+    step_start(r, step, 0);
+    return !step_all_ended(r, step); /* another controller may have started it */
 }
 
 static void epilog_ended(struct run *r, const struct plan_step *step)
@@ -498,7 +511,7 @@ static void fail_generation(struct run *r, const struct plan_step *step)
     if (launch)
         parts_stop(r);
     else
-        step_stop(r, step, launch_grace_ms(r, STOP_GRACE_MS));
+        step_end(r, step);
 }
 
 void launch_condemn(struct run *r)
@@ -536,13 +549,7 @@ void launch_task_ended(struct run *r, const struct plan_step *step)
             elastic_join(r);
         if (r->stage != STAGE_PROLOG)
             return; /* the ends of several nodes became durable together: the first has gone on for all */
-        fail_generation(r, step);
-        if (step_all_ended(r, step)) {
-            if (r->generation_failed)
-                finish_launch(r, false);
-            else
-                start_generation(r);
-        }
+        prolog_advance(r);
         return;
     }
     if (r->stage != STAGE_LAUNCH)
@@ -602,14 +609,11 @@ void launch_resume(struct run *r)
         rules_resume(r);
     bool failed = parts_failed(r) || (begun && rules_condemned(r));
     bind_address(r);
-    if (prolog && !step_all_done(r, prolog) && !begun) {
-        r->stage = STAGE_PROLOG;
-        if (!step_start(r, prolog, 0) && step_all_ended(r, prolog))
-            finish_launch(r, false);
-        return;
-    }
     if (!begun) {
-        start_again(r);
+        if (prolog && step_has_failed(r, prolog))
+            start_prolog(r);
+        else
+            start_again(r);
         return;
     }
     r->stage = STAGE_LAUNCH;

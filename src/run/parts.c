@@ -59,6 +59,14 @@ void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms)
             task_stop(r, step, n, WIRE_STOP, grace_ms);
 }
 
+void step_end(struct run *r, const struct plan_step *step)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING)
+            run_task(r, step, n)->state = TASK_FAILED;
+    step_stop(r, step, launch_grace_ms(r, STOP_GRACE_MS));
+}
+
 bool step_is_pending(struct run *r, const struct plan_step *step)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
@@ -166,10 +174,6 @@ void parts_advance(struct run *r)
 
 void parts_stop(struct run *r)
 {
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s)) {
-        for (uint32_t n = 0; n < r->plan->node_count; n++)
-            if (s->on[n] && run_task(r, s, n)->state == TASK_PENDING)
-                run_task(r, s, n)->state = TASK_FAILED;
-        step_stop(r, s, launch_grace_ms(r, STOP_GRACE_MS));
-    }
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        step_end(r, s);
 }
