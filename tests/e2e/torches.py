@@ -106,7 +106,7 @@ def find_deepspeed():
     done = None
     if python == str(VENV / "bin/python") and (REQUIRE_ALL or os.environ.get("RHRUN_TEST_HF")):
         with venv_lock():
-            done = install("deepspeed")
+            done = install("deepspeed==0.19.8")
     if not can_import(python, "deepspeed.launcher.launch"):
         missing("deepspeed", f"{python} -m pip install deepspeed\n" + (done.stdout + done.stderr if done else ""))
     return python
