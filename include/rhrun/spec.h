@@ -404,13 +404,17 @@ struct spec {
     size_t metric_count;
     const char *const *args; /* pass-through ARGs, as given */
     size_t arg_count;
+    const char *on;          /* --on and --set, as given; NULL, 0: none */
+    const char *const *sets;
+    size_t set_count;
     const struct doc *doc;           /* the source */
     const struct doc_node *resolved; /* normalised document: overrides applied, defaults filled in (rhrun show) */
 };
 
+enum { SPEC_SETS_MAX = 1024 };
 struct spec_overrides {
     const char *const *sets; /* "a.b=VALUE", VALUE read as an unquoted YAML scalar or flow value */
-    size_t set_count;
+    size_t set_count;        /* more than SPEC_SETS_MAX are a fault */
     const char *const *params; /* "name=value" */
     size_t param_count;
     const char

@@ -76,6 +76,10 @@ struct event {
     /* RUN_OPENED */
     const char *variant, *spec_path, *spec_hash, *spec_text, *plan_hash, *owner_name, *version, *args_json;
     const char *params_json, *from_step;
+    /* --on and --set as they were given: without them the spec is not the one that was run. sets NULL: not recorded (a journal
+     * of before). What a user types there is kept as typed, be it the value of an `env`; a journal's mode is 0600. */
+    const char *on, *const *sets;
+    uint32_t set_count; /* at most SPEC_SETS_MAX */
     uint32_t flags, node_count;
     const char *const *voids; /* "scope\tstep": cells that this run redoes whatever they hold */
     uint32_t void_count;
@@ -155,6 +159,8 @@ struct state_metric {
 };
 struct state_run {
     const char *id, *variant, *spec_path, *spec_hash, *plan_hash, *params_json, *args_json, *from_step, *message;
+    const char *on, *const *sets; /* as in the event */
+    uint32_t set_count;
     const char *bind_json; /* of the latest launch generation */
     uint32_t flags, node_count, generation;
     uint32_t restarts;      /* all of them */

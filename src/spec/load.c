@@ -139,6 +139,9 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
     spec->doc = doc;
     spec->args = l.over->args;
     spec->arg_count = l.over->arg_count;
+    spec->on = l.over->on;
+    spec->sets = l.over->sets;
+    spec->set_count = l.over->set_count;
     if (l.over->identity_only && is_object(l.root)) {
         overrides_apply(&l); /* --set name=... */
         bind_name(&l);

@@ -183,6 +183,11 @@ void overrides_apply(struct load *l)
 {
     if (!is_object(l->root))
         return;
+    if (l->over->set_count > SPEC_SETS_MAX) {
+        const char *past = l->over->sets[SPEC_SETS_MAX];
+        fault(l, option_place(l, "--set", past, 0, strlen(past)), "more than %d times --set", (int)SPEC_SETS_MAX);
+        return;
+    }
     for (size_t i = 0; i < l->over->set_count; i++)
         apply_set(l, l->over->sets[i]);
     if (l->over->on)

@@ -36,6 +36,8 @@ const struct field event_fields[] = {
     EVENT(version, FIELD_STRING, T(RUN_OPENED), 0),
     EVENT(args_json, FIELD_STRING, T(RUN_OPENED), 0),
     EVENT(params_json, FIELD_STRING, T(RUN_OPENED), 0),
+    EVENT(on, FIELD_STRING, T(RUN_OPENED), 0),
+    EVENT(sets, FIELD_SETS, T(RUN_OPENED), 0),
     EVENT(from_step, FIELD_STRING, T(RUN_OPENED), 0),
     EVENT(spec_text, FIELD_STRING, T(RUN_OPENED), 0),
     EVENT(node, FIELD_NODE, T(NODE_BOUND) | T(FINISHED) | T(SETTLED) | T(NOTE) | T(RULE),
@@ -163,6 +165,17 @@ static void write_flags(struct buf *b, uint32_t flags)
     buf_putc(b, ']');
 }
 
+static void write_strings(struct buf *b, const char *const *items, uint32_t count)
+{
+    buf_putc(b, '[');
+    for (uint32_t i = 0; i < count; i++) {
+        if (i)
+            buf_putc(b, ',');
+        write_string(b, items[i]);
+    }
+    buf_putc(b, ']');
+}
+
 static void write_fields(struct buf *b, const struct field *fields, size_t count, unsigned types, const void *object);
 
 static void write_value(struct buf *b, const struct field *f, const void *object)
@@ -197,13 +210,10 @@ static void write_value(struct buf *b, const struct field *f, const void *object
         write_flags(b, e->flags);
         break;
     case FIELD_VOIDS:
-        buf_putc(b, '[');
-        for (uint32_t i = 0; i < e->void_count; i++) {
-            if (i)
-                buf_putc(b, ',');
-            write_string(b, e->voids[i]);
-        }
-        buf_putc(b, ']');
+        write_strings(b, e->voids, e->void_count);
+        break;
+    case FIELD_SETS:
+        write_strings(b, e->sets, e->set_count);
         break;
     case FIELD_ATTEMPTS:
         buf_putc(b, '[');
@@ -234,7 +244,7 @@ static void write_fields(struct buf *b, const struct field *fields, size_t count
         const void *at = (const char *)object + f->offset;
         if (!(f->types & types))
             continue;
-        if (f->kind == FIELD_STRING && !*(const char *const *)at)
+        if ((f->kind == FIELD_STRING || f->kind == FIELD_SETS) && !*(const void *const *)at)
             continue;
         if ((f->kind == FIELD_NODE || f->kind == FIELD_LEFT) && *(const uint32_t *)at == UINT32_MAX)
             continue; /* EVENT_NODE_NONE, EVENT_UNBOUNDED */

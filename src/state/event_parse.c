@@ -282,25 +282,28 @@ static int metrics(struct scan *s, struct event *e)
     return rc;
 }
 
-static int voids(struct scan *s, struct event *e)
+/* None are not NULL. */
+static int strings(struct scan *s, uint32_t max, const char *const **ret_items, uint32_t *ret_count)
 {
-    const char **items = NULL;
+    const char **items = arena_array(s->arena, 1, sizeof *items);
     uint32_t n = 0;
     if (expect(s, '[') < 0)
         return -1;
-    if (take(s, ']'))
-        return 0;
-    do {
-        if (n >= EVENT_NODE_MAX)
-            return fault(s, "too many items");
-        items = grown(s->arena, items, n, sizeof *items);
-        if (string(s, &items[n]) < 0)
+    if (!take(s, ']')) {
+        do {
+            if (n >= max)
+                return fault(s, "too many items");
+            items = grown(s->arena, items, n, sizeof *items);
+            if (string(s, &items[n]) < 0)
+                return -1;
+            n++;
+        } while (take(s, ','));
+        if (expect(s, ']') < 0)
             return -1;
-        n++;
-    } while (take(s, ','));
-    e->voids = items;
-    e->void_count = n;
-    return expect(s, ']');
+    }
+    *ret_items = items;
+    *ret_count = n;
+    return 0;
 }
 
 static int flags(struct scan *s, uint32_t *ret)
@@ -363,7 +366,9 @@ static int value(struct scan *s, const struct field *f, void *ret)
     case FIELD_FLAGS:
         return flags(s, at);
     case FIELD_VOIDS:
-        return voids(s, e);
+        return strings(s, EVENT_NODE_MAX, &e->voids, &e->void_count);
+    case FIELD_SETS:
+        return strings(s, SPEC_SETS_MAX, &e->sets, &e->set_count);
     case FIELD_ATTEMPTS:
         return attempts(s, e);
     case FIELD_METRICS:
@@ -430,12 +435,14 @@ static void forget_foreign(struct event *e, unsigned types)
             [FIELD_I32] = sizeof(int32_t),       [FIELD_U64] = sizeof(uint64_t),    [FIELD_BOOL] = sizeof(bool),
             [FIELD_OUTCOME] = sizeof e->outcome, [FIELD_STATUS] = sizeof e->status, [FIELD_FLAGS] = sizeof(uint32_t),
             [FIELD_VOIDS] = sizeof(void *),      [FIELD_ATTEMPTS] = sizeof(void *), [FIELD_LEFT] = sizeof(uint32_t),
-            [FIELD_METRICS] = sizeof(void *),
+            [FIELD_METRICS] = sizeof(void *),    [FIELD_SETS] = sizeof(void *),
         };
         memcpy((char *)&clean + f->offset, (char *)e + f->offset, sizes[f->kind]);
     }
     if (clean.voids)
         clean.void_count = e->void_count;
+    if (clean.sets)
+        clean.set_count = e->set_count;
     if (clean.attempts)
         clean.attempt_count = e->attempt_count;
     if (clean.metrics)

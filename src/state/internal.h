@@ -15,6 +15,7 @@ enum field_kind {
     FIELD_STATUS,
     FIELD_FLAGS,    /* array of names */
     FIELD_VOIDS,    /* array of strings, into voids and void_count */
+    FIELD_SETS,     /* the same into sets and set_count; NULL is left out */
     FIELD_ATTEMPTS, /* array of objects, into attempts and attempt_count */
     FIELD_LEFT,     /* uint32_t; EVENT_UNBOUNDED is left out */
     FIELD_METRICS,  /* array of objects, into metrics and metric_count */

@@ -104,6 +104,14 @@ static const char *keep(struct state *s, const char *text)
     return x->texts[x->text_count - 1];
 }
 
+static const char *const *keep_all(struct state *s, const char *const *texts, uint32_t count)
+{
+    const char **kept = texts ? arena_array(s->arena, count, sizeof *kept) : NULL;
+    for (uint32_t i = 0; i < count; i++)
+        kept[i] = keep(s, texts[i]);
+    return kept;
+}
+
 struct state *state_create(void)
 {
     struct state *s = xcalloc(1, sizeof *s);
@@ -315,6 +323,9 @@ static void apply_run_opened(struct state *s, const struct event *e)
         .params_json = keep(s, e->params_json),
         .args_json = keep(s, e->args_json),
         .from_step = keep(s, e->from_step),
+        .on = keep(s, e->on),
+        .sets = keep_all(s, e->sets, e->set_count),
+        .set_count = e->set_count,
         .flags = e->flags,
         .node_count = e->node_count,
         .opened_ms = e->time_ms,
@@ -323,10 +334,7 @@ static void apply_run_opened(struct state *s, const struct event *e)
         node_at(s, e->node_count - 1);
     for (size_t i = 0; x->voided && i < s->cell_count; i++)
         cell_void(s, &s->cells[i], false);
-    const char **voids = arena_array(s->arena, e->void_count, sizeof *voids);
-    for (uint32_t i = 0; i < e->void_count; i++)
-        voids[i] = keep(s, e->voids[i]);
-    x->voids = voids;
+    x->voids = keep_all(s, e->voids, e->void_count);
     x->void_count = e->void_count;
     for (size_t i = 0; x->void_count && i < s->cell_count; i++)
         if (is_voided(s, s->cells[i].scope, s->cells[i].step))

@@ -197,7 +197,7 @@ static void test_identity(void **state)
 
 /* ---- limits ---- */
 
-static size_t faults_of(const char *text, char *ret_first, size_t size)
+static size_t faults_with(const char *text, const struct spec_overrides *overrides, char *ret_first, size_t size)
 {
     struct arena *arena = arena_create();
     struct diagnostics diagnostics = {0};
@@ -207,13 +207,32 @@ static size_t faults_of(const char *text, char *ret_first, size_t size)
     assert_true(fd >= 0);
     assert_int_equal(write_all(fd, text, strlen(text)), 0);
     close(fd);
-    spec_load(path, NULL, arena, &spec, &diagnostics, NULL);
+    spec_load(path, overrides, arena, &spec, &diagnostics, NULL);
     unlink(path);
     size_t count = diagnostics.errors;
     snprintf(ret_first, size, "%s", count > 0 ? diagnostics.items[0].message : "");
     diagnostics_free(&diagnostics);
     arena_destroy(arena);
     return count;
+}
+
+static size_t faults_of(const char *text, char *ret_first, size_t size)
+{
+    return faults_with(text, NULL, ret_first, size);
+}
+
+static void test_too_many_sets(void **state)
+{
+    (void)state;
+    char first[256];
+    const char *sets[SPEC_SETS_MAX + 1];
+    for (size_t i = 0; i < ARRAY_LEN(sets); i++)
+        sets[i] = "env.A=1";
+    struct spec_overrides o = {.sets = sets, .set_count = SPEC_SETS_MAX};
+    assert_int_equal(faults_with("entrypoint: {run: x}\n", &o, first, sizeof first), 0);
+    o.set_count++;
+    assert_int_equal(faults_with("entrypoint: {run: x}\n", &o, first, sizeof first), 1);
+    assert_string_equal(first, "more than 1024 times --set");
 }
 
 static void test_limits(void **state)
@@ -253,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_fixtures),
         cmocka_unit_test(test_identity),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_too_many_sets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,7 @@ static enum outcome outcome_of(const struct state *s, const char *step, uint32_t
 /* ---- JSON ---- */
 
 static const char *const voids_sample[] = {"\tsetup:a", "v\tlaunch"};
+static const char *const sets_sample[] = {"env.A=it's \"x\"\n \xc3\xa4", "a.0="};
 static const struct event_attempt attempts_sample[] = {
     {"", "setup:a", A1, "k1", "{\"x\":\"\\u00e4\"}", 0},
     {"0123456789abcdef", "launch", A2, NULL, NULL, 65535},
@@ -106,12 +107,16 @@ static const struct event samples[] = {
      .version = "0.1.0",
      .args_json = "[\"--x\"]",
      .params_json = "{\"p\":1e-3}",
+     .on = "a@h,b",
+     .sets = sets_sample,
+     .set_count = 2,
      .from_step = "launch",
      .flags = RUN_FLAG_AGAIN | RUN_FLAG_REPLACE,
      .node_count = 65536,
      .voids = voids_sample,
      .void_count = 2},
     {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = "", .node = EVENT_NODE_NONE},
+    {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = "r", .sets = sets_sample},
     {.type = EVENT_NODE_BOUND,
      .seq = 2,
      .time_ms = 2,
@@ -213,11 +218,11 @@ static void assert_same_string(const char *a, const char *b)
 
 static void assert_same_event(const struct event *a, const struct event *b)
 {
-    const char *const *sa[] = {&a->run,       &a->variant,    &a->spec_path, &a->spec_hash, &a->spec_text,
-                               &a->plan_hash, &a->owner_name, &a->version,   &a->args_json, &a->params_json,
-                               &a->from_step, &a->host,       &a->install,   &a->boot_id,   &a->facts_json,
-                               &a->scope,     &a->step,       &a->attempt,   &a->key,       &a->inputs,
-                               &a->tail,      &a->reason,     &a->rule_id,   &a->action,    &a->line};
+    const char *const *sa[] = {
+        &a->run,        &a->variant,   &a->spec_path,   &a->spec_hash, &a->spec_text, &a->plan_hash, &a->owner_name,
+        &a->version,    &a->args_json, &a->params_json, &a->from_step, &a->host,      &a->install,   &a->boot_id,
+        &a->facts_json, &a->scope,     &a->step,        &a->attempt,   &a->key,       &a->inputs,    &a->tail,
+        &a->reason,     &a->rule_id,   &a->action,      &a->line,      &a->on};
     for (size_t i = 0; i < ARRAY_LEN(sa); i++) {
         size_t offset = (size_t)((const char *)sa[i] - (const char *)a);
         assert_same_string(*sa[i], *(const char *const *)((const char *)b + offset));
@@ -232,6 +237,10 @@ static void assert_same_event(const struct event *a, const struct event *b)
     assert_int_equal(a->void_count, b->void_count);
     for (uint32_t i = 0; i < a->void_count; i++)
         assert_same_string(a->voids[i], b->voids[i]);
+    assert_int_equal(a->sets != NULL, b->sets != NULL);
+    assert_int_equal(a->set_count, b->set_count);
+    for (uint32_t i = 0; i < a->set_count; i++)
+        assert_same_string(a->sets[i], b->sets[i]);
     assert_true(a->rule == b->rule && a->uncounted == b->uncounted && a->backoff_ms == b->backoff_ms);
     if (a->type == EVENT_RULE)
         assert_true(a->left == b->left && a->node == b->node);
@@ -672,6 +681,54 @@ static void test_runs(void **unused)
 }
 
 /* 1,000 nodes x 20 steps, twice (every attempt replaced): each cell and attempt is found, memory stays small. */
+/* As given, none given, and a journal of before they were recorded. */
+static void test_overrides_of_a_run(void **unused)
+{
+    (void)unused;
+    static const char *const journal[] = {
+        "{\"type\":\"run_opened\",\"time_ms\":1,\"run\":\"a\",\"on\":\"me@h\",\"sets\":[\"env.A=1\",\"b=\"]}",
+        "{\"type\":\"run_opened\",\"time_ms\":2,\"run\":\"b\",\"sets\":[]}",
+        "{\"type\":\"run_opened\",\"time_ms\":3,\"run\":\"c\",\"params_json\":\"{}\"}",
+    };
+    struct state *s = state_create();
+    for (size_t i = 0; i < ARRAY_LEN(journal); i++) {
+        struct arena *arena = arena_create();
+        struct event e;
+        assert_int_equal(event_from_json(journal[i], strlen(journal[i]), arena, &e, NULL), 0);
+        state_apply(s, &e);
+        arena_destroy(arena);
+    }
+    const struct state_run *a = state_run_find(s, "a"), *b = state_run_find(s, "b"), *c = state_run_find(s, "c");
+    assert_string_equal(a->on, "me@h");
+    assert_int_equal(a->set_count, 2);
+    assert_string_equal(a->sets[0], "env.A=1");
+    assert_string_equal(a->sets[1], "b=");
+    assert_true(!b->on && b->sets && b->set_count == 0);
+    assert_true(!c->on && !c->sets && c->set_count == 0);
+    state_destroy(s);
+}
+
+static void test_too_many_overrides(void **unused)
+{
+    (void)unused;
+    struct arena *arena = arena_create();
+    for (size_t count = SPEC_SETS_MAX; count <= SPEC_SETS_MAX + 1; count++) {
+        struct buf text = {0};
+        struct event e;
+        struct error err = ERROR_INIT;
+        buf_puts(&text, "{\"type\":\"run_opened\",\"time_ms\":1,\"run\":\"r\",\"sets\":[");
+        for (size_t i = 0; i < count; i++)
+            buf_puts(&text, i ? ",\"a=1\"" : "\"a=1\"");
+        buf_puts(&text, "]}");
+        int rc = event_from_json(text.data, text.len, arena, &e, &err);
+        assert_int_equal(rc, count > SPEC_SETS_MAX ? -1 : 0);
+        if (rc < 0)
+            assert_non_null(strstr(err.text, "too many"));
+        buf_free(&text);
+    }
+    arena_destroy(arena);
+}
+
 static void test_many_cells(void **unused)
 {
     (void)unused;
@@ -731,6 +788,8 @@ int main(void)
         cmocka_unit_test(test_adopted),
         cmocka_unit_test(test_voids),
         cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_overrides_of_a_run),
+        cmocka_unit_test(test_too_many_overrides),
         cmocka_unit_test(test_many_cells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
