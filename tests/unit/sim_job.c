@@ -264,6 +264,15 @@ bool sim_job_is_done(struct sim_job *job)
     return done;
 }
 
+void sim_job_each(struct sim_job *job, bool (*fn)(void *arg, const struct event *e), void *arg)
+{
+    struct journal *j = read_journal(job);
+    struct error err = ERROR_INIT;
+    if (!j || journal_each(j, 0, fn, arg, &err) < 0)
+        fail_msg("%s", err.text);
+    journal_close(j);
+}
+
 struct counting {
     enum event_type type;
     size_t count;
@@ -279,10 +288,6 @@ static bool count_one(void *arg, const struct event *e)
 size_t sim_job_events(struct sim_job *job, enum event_type type)
 {
     struct counting c = {type, 0};
-    struct journal *j = read_journal(job);
-    struct error err = ERROR_INIT;
-    if (!j || journal_each(j, 0, count_one, &c, &err) < 0)
-        fail_msg("%s", err.text);
-    journal_close(j);
+    sim_job_each(job, count_one, &c);
     return c.count;
 }
