@@ -109,6 +109,12 @@ static void note_again(struct lane *lane, const char *what, uint64_t pause)
         run_note(lane->run, lane->index, "%s; it is not tried again", what);
 }
 
+/* Its part of a launch that is over ended well: what follows is wanted of it. */
+static bool is_over(struct run *r, uint32_t node)
+{
+    return run_task(r, phase_step(r, PHASE_LAUNCH), node)->state == TASK_DONE && launch_over(r);
+}
+
 static bool leave_out(struct run *r, uint32_t node, const struct error *err, bool for_good)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
@@ -118,7 +124,7 @@ static bool leave_out(struct run *r, uint32_t node, const struct error *err, boo
         return lane->left_out;
     uint32_t left = left_without(r, node);
     bool before = lane->left_out;
-    if (!before && (held || node == r->plan->master || left < d->min_nodes))
+    if (!before && (held || node == r->plan->master || left < d->min_nodes || is_over(r, node)))
         return false;
     leave(lane);
     lane->joining->barred |= for_good;
@@ -325,6 +331,27 @@ void elastic_leave(struct run *r, uint32_t node, const struct event *e)
 
 /* ---- a launch that is resumed, and that is over ---- */
 
+/* The journal was lost, and what the nodes had of a launch was adopted: nobody knows where the others met. */
+static bool is_forgotten(const struct run *r)
+{
+    return r->stage == STAGE_LAUNCH && !r->master_port;
+}
+
+static bool knows_enough(struct run *r, const struct plan_step *launch, uint32_t there)
+{
+    const struct spec_distributed *d = &r->plan->spec->distributed;
+    if (there >= d->min_nodes && run_task(r, launch, r->plan->master)->state != TASK_PENDING)
+        return true;
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        struct run_task *t = run_task(r, launch, n);
+        if (!launch->on[n] || t->state != TASK_PENDING)
+            continue;
+        t->state = TASK_FAILED;
+        run_note(r, n, "what became of its part of the launch is not known");
+    }
+    return false;
+}
+
 void elastic_resume(struct run *r)
 {
     const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
@@ -340,9 +367,9 @@ void elastic_resume(struct run *r)
     }
     for (uint32_t n = 0; there < r->plan->spec->distributed.min_nodes && n < r->plan->node_count; n++)
         run_task(r, launch, n)->left = false;
-    if (parts_failed(r))
+    if (parts_failed(r) || (is_forgotten(r) && !knows_enough(r, launch, there)))
         return;
-    r->result.has_cause = false;
+    r->result.has_cause = r->result.has_cause && rules_condemned(r);
     bool over = launch_over(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, launch, n);
@@ -352,7 +379,7 @@ void elastic_resume(struct run *r)
         leave(lane);
         if (t->left)
             later(lane, true);
-        if (r->stage == STAGE_LAUNCH && !r->master_port) { /* the journal was lost: nobody knows where they met */
+        if (is_forgotten(r)) {
             lane->joining->barred = true;
             run_note(r, n, "it takes no part: the launch began without it");
         }

@@ -51,10 +51,26 @@ static void renew(struct run *r)
     r->homes_known = true;
 }
 
+/* Of MIN:MAX nodes the first may have been left out when another one did it. */
+static uint32_t who_has_done(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next) {
+        const struct state_cell *c = state_cell_find(r->state, step->scope, step->name, n);
+        if (step->on[n] && !r->lanes[n].left_out && c && c->outcome == OUTCOME_OK && !c->voided &&
+            str_eq(c->key, step->key))
+            return n;
+        if (r->lanes[n].home_next == n)
+            return UINT32_MAX;
+    }
+}
+
 uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node)
 {
     if (!r->homes_known)
         renew(r);
+    uint32_t done = elastic_wanted(r) ? who_has_done(r, step, node) : UINT32_MAX;
+    if (done != UINT32_MAX)
+        return done;
     for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next)
         if (step->on[n] && !r->lanes[n].left_out)
             return n;

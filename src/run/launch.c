@@ -617,8 +617,9 @@ void launch_resume(struct run *r)
         return;
     }
     r->stage = STAGE_LAUNCH;
-    r->generation_failed = failed;
     elastic_resume(r);
+    failed = failed || parts_failed(r);
+    r->generation_failed = failed;
     outputs_watch(r);
     parts_advance(r); /* what waits for others; and a lost journal may have left some that were not adopted */
     if (failed)

@@ -4,6 +4,8 @@
  *   - a program that ended well is never started again, unless its node lost power before what it did was settled, or
  *     is another machine;
  *   - a launch is started again only after one of its ranks did not end well or its run was given up;
+ *   - of a launch on MIN:MAX nodes a node starts again only after its part did not end well, at least MIN have ended well in
+ *     the end, the first among them, and none has failed;
  *   - a tree that was brought is whole and right on every node; what the job made is here in the end, as it was;
  *   - an attempt is started at most once; no two attempts of a slot live at a time (the simulated ledger refuses);
  *   - it comes to an end, done, and verifying it starts nothing.
@@ -21,7 +23,7 @@
 
 #include <cmocka.h>
 
-enum { SEEDS = 200, NODES_MAX = 4, CONTROLLERS_MAX = 150, SLOTS_MAX = SIM_STEPS_MAX + 1, SYNC = SIM_STEPS_MAX };
+enum { SEEDS = 300, NODES_MAX = 4, CONTROLLERS_MAX = 150, SLOTS_MAX = SIM_STEPS_MAX + 1, SYNC = SIM_STEPS_MAX };
 
 struct track { /* a set-up step on a node */
     bool started, live, ok;
@@ -37,6 +39,11 @@ struct world {
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
     bool launch_excused, launch_ok[NODES_MAX];
     bool launch_lost[NODES_MAX]; /* its node lost power, or was replaced, since it started there */
+    char last[NODES_MAX][32];    /* the generation that the node's part belongs to */
+    bool part[NODES_MAX],
+        failed[NODES_MAX]; /* in the end, as the journal has it: it ended well; not as one that leaves */
+    bool elastic, unfetched[NODES_MAX];
+    uint32_t away[NODES_MAX]; /* turns until it can be reached again */
     bool forgot; /* a state directory was lost: a launch found done on the nodes ends the run, whatever set-up is at */
     bool syncs, fetches, shares; /* shares: nodes 1 and 2 have one home */
     uint32_t controllers;
@@ -123,8 +130,11 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
             if (!w->launch_excused && !lost)
                 violated(w, "the launch on node %u was started again without a reason", node);
             w->launch_excused = false;
+        } else if (strcmp(generation, w->last[node]) == 0 && w->launch_ok[node] && !w->launch_lost[node]) {
+            violated(w, "the part of node %u was started again though it had ended well", node);
         }
         memcpy(w->generation, generation, sizeof generation);
+        memcpy(w->last[node], generation, sizeof generation);
         const char *fault = w->syncs ? sim_tree_fault(w->job->net, node, WORK, w->job->kinds.syncs[0].tree) : "";
         if (*fault)
             violated(w, "the launch begins on node %u, but its tree: %s", node, fault);
@@ -135,7 +145,15 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
         return;
     ret->turns = chance(w, 40) ? 0 : (uint32_t)(next(w) % 6);
     ret->output = chance(w, 30) ? "a line\n" : NULL;
-    if (fault(w, 6))
+    if (w->elastic && strcmp(run->slot, "launch") == 0) {
+        ret->turns = (uint32_t)(next(w) % 60); /* so that others come and go meanwhile */
+        if (fault(w, 15))
+            ret->signal = 9;
+        else if (fault(w, 10))
+            ret->tail = "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: x";
+        ret->status = ret->tail ? 1 : 0;
+    }
+    if (ret->status == 0 && fault(w, 6))
         ret->status = 3;
     else if (fault(w, 2))
         ret->lost = w->disturbed[node] = true;
@@ -205,7 +223,11 @@ static void accident(struct world *w)
     uint32_t node = (uint32_t)(next(w) % w->nodes);
     bool harmless = w->faults == 0 || chance(w, 47);
     w->disturbed[node] = w->disturbed[node] || !harmless;
-    if (harmless) {
+    if (w->elastic && chance(w, 40)) {
+        w->away[node] = 1 + (uint32_t)(next(w) % 80);
+        say(w, "  node %u is away for %u turns", node, w->away[node]);
+        sim_away(w->job->net, node, true);
+    } else if (harmless) {
         sim_drop(w->job->net, node);
     } else if (fault(w, 50)) {
         power_cut(w, node);
@@ -237,8 +259,11 @@ static void on_event(struct sim_job *job, const struct event *e)
             w->setup[i][e->node].unsettled = w->setup[i][e->node].live;
     if (e->type == EVENT_RUN_CLOSED && e->status != RUN_DONE)
         w->launch_excused = true;
+    if (e->type == EVENT_NOTE && e->reason && strstr(e->reason, "not fetched, the node is away"))
+        w->unfetched[e->node] = true;
+    bool lost = w->elastic && e->tail && strcmp(e->tail, "the node is lost") == 0; /* and the others went on */
     if (e->type == EVENT_FINISHED && e->outcome == OUTCOME_UNKNOWN && strcmp(e->step, "sync") != 0) {
-        if (!w->disturbed[e->node])
+        if (!w->disturbed[e->node] && !lost)
             violated(w, "the outcome of %s on node %u is called unknown, and nothing happened there", e->step, e->node);
         w->launch_excused = true;
     }
@@ -251,6 +276,9 @@ static void on_event(struct sim_job *job, const struct event *e)
 static bool cut(struct sim_job *job)
 {
     struct world *w = job->arg;
+    for (uint32_t n = 0; n < w->nodes; n++)
+        if (w->away[n] > 0 && --w->away[n] == 0)
+            sim_away(job->net, n, false);
     if (!sim_is_cut(job->net) && fault(w, 1))
         accident(w);
     if (!sim_is_cut(job->net) && chance(w, 15) && fault(w, 1)) {
@@ -296,10 +324,15 @@ static void make_job(struct world *w)
         make_outputs(w, n);
     job->spec.distributed.present = chance(w, 80);
     job->spec.distributed.max_restarts = (uint32_t)(next(w) % 3);
+    w->elastic = job->spec.distributed.present && w->nodes > 1 && chance(w, 50);
+    if (w->elastic)
+        job->spec.distributed.min_nodes = 1 + (uint32_t)(next(w) % (w->nodes - 1));
+    job->join_ms = 1 + next(w) % 5;
+    job->late_ms = 20;
     job->spec.entrypoint.prolog.text = chance(w, 30) ? "before" : NULL;
     job->spec.entrypoint.epilog.text = chance(w, 30) ? "after" : NULL;
     job->liveness_ms = job->hello_ms = 100;
-    job->reconnect_ms = 400;
+    job->reconnect_ms = w->elastic ? 30 : 400;
     job->on_event = on_event;
     job->arg = w;
 }
@@ -325,6 +358,14 @@ static void between(struct world *w)
     }
 }
 
+static void reach_all(struct world *w)
+{
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        sim_away(w->job->net, n, false);
+        w->away[n] = 0;
+    }
+}
+
 static bool one_controller(struct world *w)
 {
     struct sim_job *job = w->job;
@@ -341,6 +382,7 @@ static bool one_controller(struct world *w)
         return false;
     }
     sim_job_close(job);
+    reach_all(w); /* who starts the next one waits for that */
     int rc = job->result.exit_status;
     if (rc != 3) /* else a node that was away is still the lost journal's */
         job->take_over = false;
@@ -363,24 +405,66 @@ static void check_files(struct world *w)
         struct stat small, big;
         CLEANUP(cleanup_free) char *a = xasprintf("%s/results/n%u/small", job->home, n);
         CLEANUP(cleanup_free) char *b = xasprintf("%s/results/n%u/d/big", job->home, n);
-        if (w->fetches && (stat(a, &small) < 0 || stat(b, &big) < 0 || small.st_size != 10 + n ||
-                           big.st_size != 200000 + n || (big.st_mode & 0777) != 0755))
+        if (w->fetches && w->part[n] && !w->unfetched[n] &&
+            (stat(a, &small) < 0 || stat(b, &big) < 0 || small.st_size != 10 + n || big.st_size != 200000 + n ||
+             (big.st_mode & 0777) != 0755))
             violated(w, "done, but what node %u made is not here", n);
     }
+}
+
+static void read_parts(struct world *w)
+{
+    struct journal *j = NULL;
+    char id[17];
+    journal_job_id(w->job->spec.name, w->job->spec.origin, id);
+    assert_int_equal(journal_open_read(id, &j, NULL), 0);
+    const struct state *state = journal_state(j);
+    const struct state_run *run = state_run_latest(state, NULL);
+    for (size_t i = 0; i < state->cell_count; i++) {
+        const struct state_cell *c = &state->cells[i];
+        bool adopted = w->forgot; /* then it is not of this run */
+        if (strcmp(c->step, "launch") != 0 || (!adopted && !str_eq(c->run, run->id)) || c->generation < run->generation)
+            continue;
+        bool void_since = c->outcome == OUTCOME_UNKNOWN && w->launch_lost[c->node]; /* when all had ended */
+        w->part[c->node] = c->outcome == OUTCOME_OK || (void_since && w->launch_ok[c->node]);
+        w->failed[c->node] =
+            c->outcome == OUTCOME_FAILED && c->cause == WIRE_CAUSE_EXIT && !strstr(c->tail, "Rendezvous");
+    }
+    journal_close(j);
+}
+
+/* Of the launch that ended well; how many took no part in its end. */
+static uint32_t check_parts(struct world *w)
+{
+    const struct spec_distributed *d = &w->job->spec.distributed;
+    uint32_t missing = 0;
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        bool ok = w->launch_ok[n] && (w->forgot || strcmp(w->last[n], w->generation) == 0);
+        if (n > 0 && !d->present)
+            continue;
+        if (!ok && (n == 0 || !w->elastic || w->part[n] || w->failed[n]))
+            violated(w, "done, but the launch has not ended well on node %u", n);
+        missing += w->elastic && !w->part[n];
+    }
+    if (missing > d->nnodes - d->min_nodes)
+        violated(w, "done, but the launch has ended well on %u of %u:%u nodes", w->nodes - missing, d->min_nodes,
+                 d->nnodes);
+    return missing;
 }
 
 static void check_done(struct world *w)
 {
     struct sim_job *job = w->job;
     size_t before, after;
+    reach_all(w);
+    read_parts(w);
     check_files(w);
     for (size_t i = 0; i < job->spec.setup_count; i++)
         for (uint32_t n = 0; n < w->nodes; n++)
-            if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok && !(w->forgot && w->setup[i][n].live))
+            if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok && !(w->forgot && w->setup[i][n].live) &&
+                !(w->elastic && !w->part[n]))
                 violated(w, "done, but step %s has not ended well on node %u", job->setup[i].name, n);
-    for (uint32_t n = 0; n < w->nodes; n++)
-        if ((n == 0 || job->spec.distributed.present) && !w->launch_ok[n])
-            violated(w, "done, but the launch has not ended well on node %u", n);
+    uint32_t missing = check_parts(w);
     w->faults = 0;
     sim_starts(job->net, &before);
     assert_int_equal(sim_job_mode(job, RUN_VERIFY, 0), 0);
@@ -392,7 +476,7 @@ static void check_done(struct world *w)
             excused = excused || w->setup[i][n].excused;
         replaced += excused || (w->shares && n == 2 && w->setup[SYNC][1].excused);
     }
-    if (before != after || (!w->forgot && job->result.unverified_nodes > replaced) ||
+    if (before != after || (!w->forgot && job->result.unverified_nodes > replaced + missing) ||
         job->result.verified_nodes + job->result.unverified_nodes != w->nodes)
         violated(w, "verifying the finished job: %zu starts, %u nodes unverified: %s", after - before,
                  job->result.unverified_nodes, job->unverified);
