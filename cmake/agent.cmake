@@ -29,9 +29,9 @@ function(rhrun_build_agent target compiler out)
   else() # gcc before 12: the few KB that -Os is larger must not break the bound of 100 KB
     set(small -Os -fstack-protector)
   endif()
-  # clang has no such partition; glibc's headers have functions with floating-point numbers, which the agent has not
-  foreach(flag -flto-partition=one -mgeneral-regs-only)
-    execute_process(COMMAND ${compiler} -O2 ${flag} -include stdlib.h -S -o /dev/null -x c /dev/null
+  # clang does not know all of them; glibc's headers have functions with floating-point numbers, which the agent has not
+  foreach(flag -flto-partition=one -mgeneral-regs-only -fno-caller-saves -fno-jump-tables)
+    execute_process(COMMAND ${compiler} -O2 -Werror ${flag} -include stdlib.h -S -o /dev/null -x c /dev/null
                     RESULT_VARIABLE known OUTPUT_QUIET ERROR_QUIET)
     if(known EQUAL 0)
       list(APPEND small ${flag})
