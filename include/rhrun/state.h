@@ -89,6 +89,7 @@ struct event {
     /* STARTED */
     const struct event_attempt *attempts;
     uint32_t attempt_count;
+    bool joins; /* one node's part of the generation that runs: it comes late, or comes again */
     /* STARTED, RESTART, REISSUE, RULE: number of the launch generation, 1-based; 0 = no launch */
     uint32_t generation;
     const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port", "roles": [{"name", "first", "count", "master_port"}]}, for

@@ -67,6 +67,28 @@ struct spec_overrides cli_overrides(const struct cli *c)
                                    .arg_count = c->arg_count};
 }
 
+static void put_before(struct cli *c, enum cli_option_id id, const char *const *values, size_t count)
+{
+    size_t own = c->value_count[id];
+    c->values[id] = xreallocarray(c->values[id], own + count + 1, sizeof(char *));
+    for (size_t i = own; i-- > 0;)
+        c->values[id][i + count] = c->values[id][i];
+    for (size_t i = 0; i < count; i++)
+        c->values[id][i] = arena_strdup(c->arena, values[i]);
+    c->value_count[id] += count;
+}
+
+void cli_take_overrides(struct cli *c, const struct state_run *run)
+{
+    struct spec_overrides o = run_overrides(run, c->arena);
+    put_before(c, OPT_SET, o.sets, o.set_count);
+    put_before(c, OPT_PARAM, o.params, o.param_count);
+    if (!c->given[OPT_ON])
+        c->value[OPT_ON] = arena_strdup(c->arena, o.on);
+    c->args = o.args;
+    c->arg_count = o.arg_count;
+}
+
 int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
 {
     struct spec_overrides o = cli_overrides(c);
@@ -241,5 +263,6 @@ void cli_run_options(struct cli *c, struct run_options *o)
     o->allow_prompt = isatty(0) && !c->given[OPT_DETACHED_FD];
     o->liveness_ms = (uint32_t)env_u64("RHRUN_LIVENESS_MS");
     o->reconnect_ms = env_u64("RHRUN_RECONNECT_MS");
+    o->join_ms = env_u64("RHRUN_JOIN_MS");
     o->test_boot_id = getenv("RHRUN_TEST_BOOT_ID");
 }

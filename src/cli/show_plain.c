@@ -107,7 +107,7 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
         buf_printf(b, "run %s of %s on %u node%s", e->run, plan->spec->name, e->node_count, plural(e->node_count));
         break;
     case EVENT_STARTED:
-        if (e->generation == 1 && d->present)
+        if (e->generation == 1 && d->present && !e->joins) /* of those a note tells */
             put_launch(b, plan, e);
         break;
     case EVENT_RESTART:

@@ -83,8 +83,8 @@ static void put_bind(const struct run *r, struct buf *b)
     buf_putc(b, '}');
 }
 
-void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
-                     uint32_t generation)
+static void start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
+                       uint32_t generation, bool joins)
 {
     struct event_attempt *attempts = xcalloc(count, sizeof *attempts);
     struct start_ctx *ctx = xcalloc(1, sizeof *ctx + count * sizeof ctx->items[0]);
@@ -114,11 +114,23 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
         .type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
     if (generation)
         e.bind_json = bind.data;
+    e.joins = joins;
     run_append_own(r, &e, on_started_durable, ctx);
     buf_free(&bind);
     free(attempts);
     arena_destroy(arena);
     run_changed(r);
+}
+
+void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
+                     uint32_t generation)
+{
+    start_many(r, step, nodes, count, generation, false);
+}
+
+void task_join(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    start_many(r, step, &node, 1, r->generation, true);
 }
 
 void task_start(struct run *r, const struct plan_step *step, uint32_t node)

@@ -233,7 +233,7 @@ static void start(struct lane *lane)
     run_note(r, lane->index, "it joins the launch: %u of %u:%u nodes take part", left_without(r, lane->index) + 1,
              d->min_nodes, d->nnodes);
     take_in(lane);
-    task_start_many(r, launch, &lane->index, 1, r->generation);
+    task_join(r, launch, lane->index);
 }
 
 void elastic_advance(struct lane *lane)

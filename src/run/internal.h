@@ -256,6 +256,12 @@ void outputs_free(struct run *r);
 int run_open(struct run *r, struct error *err);
 void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
 void run_look_end(struct run *r);  /* and was looked at */
+/* overrides.c */
+/* "it was started with --on a, not with --set x=1": how what the run was started with differs from what the spec was loaded
+ * with; NULL: in nothing, or the journal does not say. */
+const char *overrides_difference(const struct spec *spec, const struct state_run *run, struct arena *arena);
+/* The ways to go on with an unfinished run that this is not. */
+void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err);
 /* create.c */
 void run_on_stop_deadline(void *arg);
 void run_on_finisher(void *arg);
@@ -263,6 +269,7 @@ void run_on_finisher(void *arg);
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
                      uint32_t generation);
+void task_join(struct run *r, const struct plan_step *step, uint32_t node); /* in the generation that runs */
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
 struct step_bind run_bind(struct run *r, uint32_t node);
 void run_forget_addrs(struct run *r);

@@ -56,6 +56,7 @@ const struct field event_fields[] = {
     EVENT(line, FIELD_STRING, T(RULE), 0),
     EVENT(metrics, FIELD_METRICS, T(METRICS), T(METRICS)),
     EVENT(bind_json, FIELD_STRING, T(STARTED), 0),
+    EVENT(joins, FIELD_BOOL, T(STARTED), 0),
     EVENT(attempts, FIELD_ATTEMPTS, T(STARTED), T(STARTED)),
     EVENT(scope, FIELD_STRING, T(FINISHED), T(FINISHED)),
     EVENT(step, FIELD_STRING, T(FINISHED), T(FINISHED)),

@@ -98,7 +98,7 @@ static void on_event(void *arg, const struct event *e)
     if (e->type == EVENT_STARTED)
         buf_printf(&job->said, " %s@%u", e->attempts[0].step, e->attempts[0].node);
     if (e->generation)
-        buf_printf(&job->said, " generation %u", e->generation);
+        buf_printf(&job->said, " generation %u%s", e->generation, e->joins ? " joins" : "");
     if (e->reason)
         buf_printf(&job->said, ": %s", e->reason);
     buf_putc(&job->said, '\n');

@@ -364,6 +364,7 @@ static void test_one_that_comes_late(void **unused)
     assert_int_equal(sim_started(job->net, 2, "epilog"), 1);
     assert_int_equal(launches(job, 2), 1);
     assert_int_equal(launches(job, 0), 1);
+    assert_said(job, "started launch@2 generation 1 joins");
     assert_said(job, "finished launch@2 ok");
     assert_true(sim_job_is_done(job));
     sim_job_destroy(job);

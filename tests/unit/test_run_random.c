@@ -423,7 +423,8 @@ static void read_parts(struct world *w)
     for (size_t i = 0; i < state->cell_count; i++) {
         const struct state_cell *c = &state->cells[i];
         bool adopted = w->forgot; /* then it is not of this run */
-        if (strcmp(c->step, "launch") != 0 || (!adopted && !str_eq(c->run, run->id)) || c->generation < run->generation)
+        bool of_it = adopted || (str_eq(c->run, run->id) && c->generation == run->generation);
+        if (strcmp(c->step, "launch") != 0 || !of_it)
             continue;
         bool void_since = c->outcome == OUTCOME_UNKNOWN && w->launch_lost[c->node]; /* when all had ended */
         w->part[c->node] = c->outcome == OUTCOME_OK || (void_since && w->launch_ok[c->node]);
