@@ -64,13 +64,13 @@ struct peer {
     bool eof;
 };
 
-static const char *agent_program(void)
+static inline const char *agent_program(void)
 {
     const char *other = getenv("RHRUN_TEST_AGENT");
     return other ? other : BINARY_ROOT "/agent/rhrun-agent";
 }
 
-static void peer_start_at(struct peer *p, const char *home)
+static inline void peer_start_at(struct peer *p, const char *home)
 {
     int ends[2];
     *p = (struct peer){.arena = arena_create()};
@@ -88,13 +88,13 @@ static void peer_start_at(struct peer *p, const char *home)
     p->fd = ends[0];
 }
 
-static void peer_start(struct peer *p)
+static inline void peer_start(struct peer *p)
 {
     peer_start_at(p, folder);
 }
 
 /* More bytes, or eof; fails the test when nothing comes. */
-static void peer_read(struct peer *p)
+static inline void peer_read(struct peer *p)
 {
     struct pollfd one = {.fd = p->fd, .events = POLLIN};
     assert_int_equal(poll(&one, 1, DEADLINE_MS), 1);
@@ -106,7 +106,7 @@ static void peer_read(struct peer *p)
         p->in.len += (size_t)n;
 }
 
-static void peer_magic(struct peer *p)
+static inline void peer_magic(struct peer *p)
 {
     while (p->in.len < sizeof WIRE_MAGIC - 1 && !p->eof)
         peer_read(p);
@@ -116,7 +116,7 @@ static void peer_magic(struct peer *p)
 }
 
 /* The next frame's type, 0 at the end of the stream. */
-static int peer_frame(struct peer *p)
+static inline int peer_frame(struct peer *p)
 {
     for (;;) {
         enum wire_type type;
@@ -136,12 +136,12 @@ static int peer_frame(struct peer *p)
     }
 }
 
-static struct wire_in peer_in(const struct peer *p)
+static inline struct wire_in peer_in(const struct peer *p)
 {
     return (struct wire_in){.p = p->payload, .end = p->payload + p->len, .arena = p->arena};
 }
 
-static void take_output(struct peer *p)
+static inline void take_output(struct peer *p)
 {
     struct wire_in in = peer_in(p);
     wire_get_string(&in);
@@ -154,7 +154,7 @@ static void take_output(struct peer *p)
 }
 
 /* Waits for a frame of that type; output on the way is collected, anything else fails the test. */
-static struct wire_in expect(struct peer *p, enum wire_type want)
+static inline struct wire_in expect(struct peer *p, enum wire_type want)
 {
     for (;;) {
         int type = peer_frame(p);
@@ -171,14 +171,14 @@ static struct wire_in expect(struct peer *p, enum wire_type want)
     }
 }
 
-static char *expect_fault(struct peer *p)
+static inline char *expect_fault(struct peer *p)
 {
     struct wire_in in = expect(p, WIRE_FAULT);
     wire_get_string(&in);
     return wire_get_string(&in);
 }
 
-static struct wire_record expect_record(struct peer *p, enum wire_type type)
+static inline struct wire_record expect_record(struct peer *p, enum wire_type type)
 {
     struct wire_in in = expect(p, type);
     struct wire_record r;
@@ -186,13 +186,13 @@ static struct wire_record expect_record(struct peer *p, enum wire_type type)
     return r;
 }
 
-static void send_buf(struct peer *p, struct buf *b)
+static inline void send_buf(struct peer *p, struct buf *b)
 {
     assert_int_equal(write_all(p->fd, b->data, b->len), 0);
     buf_free(b);
 }
 
-static void send_token(struct peer *p, enum wire_type type, uint64_t token)
+static inline void send_token(struct peer *p, enum wire_type type, uint64_t token)
 {
     struct buf b = {0};
     size_t frame = wire_begin(&b, type);
@@ -201,7 +201,7 @@ static void send_token(struct peer *p, enum wire_type type, uint64_t token)
     send_buf(p, &b);
 }
 
-static void send_attempt(struct peer *p, enum wire_type type, const char *attempt, uint64_t offset)
+static inline void send_attempt(struct peer *p, enum wire_type type, const char *attempt, uint64_t offset)
 {
     struct buf b = {0};
     size_t frame = wire_begin(&b, type);
@@ -211,7 +211,7 @@ static void send_attempt(struct peer *p, enum wire_type type, const char *attemp
     send_buf(p, &b);
 }
 
-static void send_signal(struct peer *p, const char *attempt, enum wire_signal signal, uint32_t grace_ms)
+static inline void send_signal(struct peer *p, const char *attempt, enum wire_signal signal, uint32_t grace_ms)
 {
     struct buf b = {0};
     size_t frame = wire_begin(&b, WIRE_SIGNAL);
@@ -222,7 +222,7 @@ static void send_signal(struct peer *p, const char *attempt, enum wire_signal si
     send_buf(p, &b);
 }
 
-static void send_strings(struct peer *p, enum wire_type type, const uint64_t *token, uint32_t count, ...)
+static inline void send_strings(struct peer *p, enum wire_type type, const uint64_t *token, uint32_t count, ...)
 {
     struct buf b = {0};
     char *items[8];
@@ -239,7 +239,7 @@ static void send_strings(struct peer *p, enum wire_type type, const uint64_t *to
     send_buf(p, &b);
 }
 
-static void send_hello(struct peer *p, enum wire_hello_mode mode, const char *owner)
+static inline void send_hello(struct peer *p, enum wire_hello_mode mode, const char *owner)
 {
     struct buf b = {0};
     char name[64];
@@ -260,13 +260,13 @@ static void send_hello(struct peer *p, enum wire_hello_mode mode, const char *ow
     send_buf(p, &b);
 }
 
-static void expect_hello_ok(struct peer *p)
+static inline void expect_hello_ok(struct peer *p)
 {
     struct wire_in in = expect(p, WIRE_HELLO_OK);
     assert_true(wire_get_facts(&in, &p->facts) && wire_in_done(&in));
 }
 
-static void peer_open(struct peer *p, enum wire_hello_mode mode, const char *owner)
+static inline void peer_open(struct peer *p, enum wire_hello_mode mode, const char *owner)
 {
     peer_start(p);
     peer_magic(p);
@@ -275,7 +275,8 @@ static void peer_open(struct peer *p, enum wire_hello_mode mode, const char *own
 }
 
 /* Runs a shell script as one worker. */
-static void send_run_kind(struct peer *p, const char *attempt, const char *slot, const char *script, enum wire_kind kind)
+static inline void send_run_kind(struct peer *p, const char *attempt, const char *slot, const char *script,
+                                 enum wire_kind kind)
 {
     struct buf b = {0};
     char *argv[] = {(char *)script};
@@ -296,19 +297,19 @@ static void send_run_kind(struct peer *p, const char *attempt, const char *slot,
     send_buf(p, &b);
 }
 
-static void send_run(struct peer *p, const char *attempt, const char *slot, const char *script)
+static inline void send_run(struct peer *p, const char *attempt, const char *slot, const char *script)
 {
     send_run_kind(p, attempt, slot, script, WIRE_KIND_STEP);
 }
 
-static void expect_started(struct peer *p, const char *attempt)
+static inline void expect_started(struct peer *p, const char *attempt)
 {
     struct wire_in in = expect(p, WIRE_STARTED);
     assert_string_equal(wire_get_string(&in), attempt);
 }
 
 /* What the workers wrote to stdout, out of the collected spool bytes. */
-static char *output_text(struct peer *p)
+static inline char *output_text(struct peer *p)
 {
     struct buf text = {0};
     for (size_t at = 0; at + WIRE_SPOOL_HEADER <= p->output.len;) {
@@ -325,7 +326,7 @@ static char *output_text(struct peer *p)
     return copy;
 }
 
-static int peer_wait(struct peer *p)
+static inline int peer_wait(struct peer *p)
 {
     int status = -1;
     assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
@@ -333,7 +334,7 @@ static int peer_wait(struct peer *p)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void peer_free(struct peer *p)
+static inline void peer_free(struct peer *p)
 {
     close(p->fd);
     buf_free(&p->in);
@@ -342,14 +343,14 @@ static void peer_free(struct peer *p)
 }
 
 /* The usual end: the connection goes, the agent follows. */
-static void peer_close(struct peer *p)
+static inline void peer_close(struct peer *p)
 {
     shutdown(p->fd, SHUT_RDWR);
     assert_int_equal(peer_wait(p), 0);
     peer_free(p);
 }
 
-static void peer_kill(struct peer *p)
+static inline void peer_kill(struct peer *p)
 {
     kill(p->pid, SIGKILL);
     assert_int_equal(peer_wait(p), 128 + SIGKILL);

@@ -3,7 +3,6 @@
  * nonsense, ids that were never written out, a clock that went back. Whatever is there, LIST ends, the damage is named,
  * nothing damaged counts as a success, and the slot takes new work.
  */
-#pragma GCC diagnostic ignored "-Wunused-function" /* of the peer's parts */
 #include "agent_peer.h"
 
 #include "../../src/agent/internal.h"

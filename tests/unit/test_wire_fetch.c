@@ -2,7 +2,6 @@
  * Files from a node, with the built agent over a socketpair: which there are, and what is in them, whatever happens to
  * them meanwhile.
  */
-#pragma GCC diagnostic ignored "-Wunused-function" /* of the peer's parts */
 #include "agent_peer.h"
 
 #include <fcntl.h>

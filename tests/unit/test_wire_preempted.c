@@ -2,7 +2,6 @@
  * A supervisor that is told to end by somebody else than rhrun, with the built agent over a socketpair: the machine shuts
  * down, or its scheduler wants it back. Workers are told too, and may be gone before their supervisor has heard of it.
  */
-#pragma GCC diagnostic ignored "-Wunused-function" /* of the peer's parts */
 #include "agent_peer.h"
 
 #include <stdio.h>
