@@ -148,8 +148,8 @@ static inline const struct item *find(const struct item *tree, const char *path)
 }
 
 /* What a controller does that knows the trees `old` (of state->base) and `want`: REMOVE, FILE, SYNC_END. */
-static inline void put_changes(struct buf *b, const char *attempt, const struct wire_sync_state *state, const struct item *old,
-                        const struct item *want)
+static inline void put_changes(struct buf *b, const char *attempt, const struct wire_sync_state *state,
+                               const struct item *old, const struct item *want)
 {
     char *gone[64];
     uint32_t count = 0;
@@ -187,7 +187,7 @@ static inline void put_changes(struct buf *b, const char *attempt, const struct 
 }
 
 static inline struct wire_record sync_root(struct peer *p, const char *attempt, const char *tree, const char *root,
-                                    const struct item *old, const struct item *want)
+                                           const struct item *old, const struct item *want)
 {
     struct buf b = {0};
     send_sync(p, attempt, tree, root, 0);
@@ -198,7 +198,7 @@ static inline struct wire_record sync_root(struct peer *p, const char *attempt, 
 }
 
 static inline void sync_tree(struct peer *p, const char *attempt, const char *tree, const struct item *old,
-                      const struct item *want)
+                             const struct item *want)
 {
     struct wire_record r = sync_root(p, attempt, tree, "", old, want);
     if (!wire_record_success(&r))
