@@ -1,4 +1,4 @@
-/* What sim_node.c (the agent) and sim_net.c (the net and what happens by itself) share. */
+/* What sim_node.c and sim_ledger.c (the agent) and sim_net.c (the net and what happens by itself) share. */
 #ifndef RHRUN_TEST_SIM_INTERNAL_H
 #define RHRUN_TEST_SIM_INTERNAL_H
 
@@ -104,16 +104,20 @@ void *sim_peer_open(void *script, uint32_t index, const char *name, struct trans
 void sim_peer_received(void *peer, const uint8_t *data, size_t len);
 void sim_peer_close(void *peer);
 void sim_peer_end(struct peer *p, const char *text); /* the node's end of the connection is gone */
+/* sim_ledger.c */
 void sim_on_turn(void *net);
+void sim_program_ends(struct attempt *a); /* by itself, as the script has it */
+void sim_arm(struct sim_net *net); /* turns follow while a program runs that ends by itself */
 struct attempt *sim_find_live(const struct node_sim *node, const char *slot); /* NULL: any slot */
 void sim_remove_at(struct node_sim *node, size_t i);
 void sim_end_attempt(struct attempt *a, enum wire_state state, enum wire_cause cause, int32_t value);
-/* sim_node.c, for sim_files.c */
+struct attempt *sim_find(const struct node_sim *node, const char *attempt);
+struct attempt *sim_start_attempt(struct peer *p, const struct wire_run *run);
+/* sim_node.c */
+void sim_publish(struct attempt *a); /* to who is attached */
 void sim_send_frame(struct peer *p, struct buf *frame);
 void sim_send_record(struct peer *p, enum wire_type type, const struct attempt *a);
 void sim_send_text(struct peer *p, enum wire_type type, const char *a, const char *b, const char *c);
-struct attempt *sim_find(const struct node_sim *node, const char *attempt);
-struct attempt *sim_start_attempt(struct peer *p, const struct wire_run *run);
 void sim_attach(struct peer *p, struct attempt *a, uint64_t offset);
 /* sim_files.c */
 void sim_on_transfer(struct peer *p, enum wire_type type, struct wire_in *in);
