@@ -105,6 +105,15 @@ void run_interrupt(struct run *r, int signum);
 /* Lets go: journal synced, nothing stopped; finished is called with status RUN_OPEN. */
 void run_detach(struct run *r);
 
+/* ---- what a run was started with ---- */
+/* The unfinished run that RUN_EXECUTE takes up with this plan. NULL: there is none, or it is another one, as its plan is
+ * another, or as it may be at work on other nodes. */
+const struct state_run *run_unfinished(const struct state *s, const struct plan *plan);
+/* Its --on, --set, params and arguments: with them its spec is the same again. Of the state, or in the arena. */
+struct spec_overrides run_overrides(const struct state_run *run, struct arena *arena);
+/* "rhrun [COMMAND] SPEC --on WHERE ... -- ARG...", each word quoted for the shell; in the arena. */
+char *run_command_line(const char *command, const char *spec_path, const struct spec_overrides *o, struct arena *arena);
+
 /* ---- for the live view, `plan` and `status` ---- */
 enum task_state { TASK_PENDING, TASK_KEPT, TASK_STARTING, TASK_RUNNING, TASK_STOPPING, TASK_WAITING /* retry pause */, TASK_DONE, TASK_FAILED };
 struct run_counts {

@@ -72,29 +72,6 @@ static void print_result(const struct state_run *run)
     buf_free(&b);
 }
 
-/* The params and arguments that a run was opened with become those of the command. */
-static void take_invocation(struct cli *c, const struct state_run *run)
-{
-    struct doc *doc;
-    struct diagnostics d = {0};
-    if (run->params_json && doc_load_text("params", run->params_json, strlen(run->params_json), DOC_FORMAT_JSON,
-                                          c->arena, &doc, &d, NULL) == 0)
-        for (size_t i = 0; i < doc->root->count; i++) {
-            c->values[OPT_PARAM] = xreallocarray(c->values[OPT_PARAM], c->value_count[OPT_PARAM] + 1, sizeof(char *));
-            c->values[OPT_PARAM][c->value_count[OPT_PARAM]++] =
-                arena_printf(c->arena, "%s=%s", doc->root->members[i].key, doc->root->members[i].value->text);
-        }
-    if (run->args_json &&
-        doc_load_text("args", run->args_json, strlen(run->args_json), DOC_FORMAT_JSON, c->arena, &doc, &d, NULL) == 0) {
-        const char **args = arena_array(c->arena, doc->root->count + 1, sizeof *args);
-        for (size_t i = 0; i < doc->root->count; i++)
-            args[i] = doc->root->items[i]->text;
-        c->args = args;
-        c->arg_count = doc->root->count;
-    }
-    diagnostics_free(&d);
-}
-
 struct attached {
     struct cli *c;
     struct journal *journal;
@@ -115,7 +92,7 @@ static int on_alone(void *arg)
         return fail(a->c, &err);
     }
     a->resumed = true;
-    take_invocation(a->c, run);
+    cli_take_overrides(a->c, run);
     pid_t pid = 0;
     int rc = cli_resume_detached(a->c, a->run, path, &pid);
     if (rc == 0 && a->talk)
@@ -268,7 +245,7 @@ static int cmd_cancel(struct cli *c)
         journal_close(j);
         return rc;
     }
-    take_invocation(c, state_run_find(journal_state(j), id)); /* as when it was opened */
+    cli_take_overrides(c, state_run_find(journal_state(j), id));
     journal_close(j);
     return cancel_alone(c, path ? path : "");
 }

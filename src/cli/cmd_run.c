@@ -236,11 +236,6 @@ static int bring_to_end(struct session *s, uint32_t flags, bool another)
     return rc;
 }
 
-static bool is_of_plan(const struct session *s, const struct state_run *open)
-{
-    return open && str_eq(open->plan_hash, s->plan->hash) && str_eq(open->variant, s->spec->variant);
-}
-
 /* What nobody has seen of an unfinished run comes first; from then on its output is shown as it comes. */
 static int show_missed(struct session *s, const char *run)
 {
@@ -264,25 +259,25 @@ static int do_job(struct session *s)
                      (c->given[OPT_FROM] ? RUN_FLAG_FROM : 0u) | (c->given[OPT_REPLACE] ? RUN_FLAG_REPLACE : 0u);
     const struct state *state = journal_state(s->journal);
     const struct state_run *done = cli_done_run(state, s->plan);
-    const struct state_run *open = state_run_open(state);
+    const struct state_run *open = run_unfinished(state, s->plan);
     bool wants_new = flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM);
     if (done && !wants_new)
         return verify(s, done);
     if (need_secrets(s) < 0)
         return 2;
     cli_warn_sources(c, s->sources);
-    bool resume = is_of_plan(s, open);
-    if (resume && wants_new &&
+    if (open && wants_new &&
         (open->flags & flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) ==
             (flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)))
         wants_new = false; /* the unfinished run was opened by the same flags */
-    if (resume && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
+    if (open && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
         fprintf(stderr, "rhrun: resuming run %s%s\n", open->id,
                 wants_new ? "; the options apply to the run after it" : "");
-    if (!resume || show_missed(s, open->id) == 0)
+    if (!open || show_missed(s, open->id) == 0)
         cli_printer_keep_place(s->printer, s->journal);
-    int rc = bring_to_end(s, flags, resume && wants_new);
-    if (resume && wants_new && rc == 0 && !s->detach_wanted) {
+    bool another = open && wants_new;
+    int rc = bring_to_end(s, flags, another);
+    if (another && rc == 0 && !s->detach_wanted) {
         end_run(s);
         rc = bring_to_end(s, flags, false);
     }
@@ -382,7 +377,7 @@ int cli_resume_detached(const struct cli *c, const char *run, const char *spec_p
     argv[n++] = run;
     n = put_options(c, OPT_SET, argv, n);
     n = put_options(c, OPT_PARAM, argv, n);
-    if (c->given[OPT_ON]) {
+    if (c->value[OPT_ON]) {
         argv[n++] = "--on";
         argv[n++] = c->value[OPT_ON];
     }
@@ -405,7 +400,7 @@ static int stop_older(struct session *s, struct error *err)
         return err->code == ERROR_USAGE ? 0 : -1; /* never run */
     const struct state_run *open = state_run_open(journal_state(j));
     int rc = 0;
-    if (open && journal_holder(j, NULL, NULL) && !str_eq(open->plan_hash, s->plan->hash)) {
+    if (open && journal_holder(j, NULL, NULL) && !run_unfinished(journal_state(j), s->plan)) {
         if (!s->c->given[OPT_QUIET] && !s->c->given[OPT_JSON])
             fprintf(stderr, "rhrun: stopping run %s, which has another spec\n", open->id);
         rc = journal_request(j, "cancel", err);
@@ -427,12 +422,16 @@ static int check_resume(struct session *s, struct error *err)
     const struct state_run *open = state_run_open(journal_state(s->journal));
     if (!open || !str_eq(open->id, wanted))
         return error_set(err, ERROR_USAGE, "run %s of this job is not open any more", wanted);
-    if (is_of_plan(s, open))
+    if (run_unfinished(journal_state(s->journal), s->plan))
         return spec_resolve_secrets(s->spec, s->c->arena, err);
     error_set(err, ERROR_USAGE, "\"%s\", or a file that it names, is not what run %s was started with", s->spec->path,
               wanted);
-    error_hint(err, "rhrun plan %s says what changed; a --set or --on that it was started with is given again",
-               s->spec->path);
+    struct spec_overrides o = run_overrides(open, s->c->arena);
+    const char *line = run_command_line("plan", s->spec->path, &o, s->c->arena);
+    if (strlen(line) < sizeof err->hint / 2)
+        error_hint(err, "what changed: %s", line);
+    else
+        error_hint(err, "rhrun plan says what changed, with the options that rhrun status %s names", wanted);
     return -1;
 }
 

@@ -170,6 +170,13 @@ static void status_cells(const struct state *s, const struct state_run *run, str
     }
 }
 
+/* What it was started with, from any folder; NULL: the journal does not say. */
+static const char *command_of(struct cli *c, const struct state_run *run)
+{
+    struct spec_overrides o = run_overrides(run, c->arena);
+    return run->spec_path ? run_command_line(NULL, run->spec_path, &o, c->arena) : NULL;
+}
+
 static int cmd_status(struct cli *c)
 {
     struct journal *j;
@@ -183,6 +190,7 @@ static int cmd_status(struct cli *c)
     pid_t pid = 0;
     char *holder = NULL;
     bool live = run->status == RUN_OPEN && journal_holder(j, &pid, &holder);
+    const char *command = command_of(c, run);
     const char *word = run->status == RUN_OPEN ? live ? "running" : "unfinished" : run_status_name(run->status);
     struct buf b = {0};
     cli_time(run->opened_ms, when);
@@ -196,6 +204,7 @@ static int cmd_status(struct cli *c)
         json_field(&b, "message", run->message);
         json_field(&b, "variant", run->variant);
         json_field(&b, "spec", run->spec_path);
+        json_field(&b, "command", command);
         buf_printf(&b,
                    ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u,"
                    "\"generation\":%u,\"controller_pid\":%d,\"steps\":[",
@@ -214,11 +223,13 @@ static int cmd_status(struct cli *c)
         if (run->restarts)
             buf_printf(&b, ", %u restart%s", run->restarts, run->restarts == 1 ? "" : "s");
         buf_putc(&b, '\n');
+        if (command)
+            buf_printf(&b, "  command: %s\n", command);
         if (live)
             buf_printf(&b, "  controller: pid %d (%s)\n", (int)pid, holder ? holder : "?");
         else if (run->status == RUN_OPEN)
-            buf_printf(&b, "  no controller: \"rhrun %s\" goes on with it, or rhrun attach %s in the background\n",
-                       run->spec_path ? run->spec_path : "SPEC", run->id);
+            buf_printf(&b, "  no controller: that command goes on with it, or rhrun attach %s in the background\n",
+                       run->id);
         status_rules(run, &b);
         status_cells(journal_state(j), run, &b, false);
     }

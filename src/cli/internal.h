@@ -69,6 +69,8 @@ void cli_help(const struct cli *c, const struct cli_command *cmd, FILE *to);
 void cli_print_error(const struct cli *c, const struct error *err);  /* "rhrun: text" and "hint: ..." on stderr */
 void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d);
 struct spec_overrides cli_overrides(const struct cli *c); /* --set, -p, --on and the words behind -- */
+/* The overrides that a run was started with become those of the command; what was given with it counts more. */
+void cli_take_overrides(struct cli *c, const struct state_run *run);
 /* Loads a spec with the command line's overrides; prints faults. 0, or the exit status 2. */
 int cli_load_spec(struct cli *c, const char *path, struct spec **ret);
 char *cli_owner_name(struct arena *arena); /* user@host */

@@ -44,6 +44,7 @@ static const char *work_name(struct run *r, uint32_t flags, bool opening)
 
 static void append_opened(struct run *r)
 {
+    static const char *const no_sets[1] = {NULL};
     const struct spec *spec = r->plan->spec;
     const char **voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *voids);
     uint32_t void_count = 0;
@@ -80,6 +81,9 @@ static void append_opened(struct run *r)
                       .version = RHRUN_VERSION,
                       .args_json = args.data,
                       .params_json = params.data,
+                      .on = spec->on,
+                      .sets = spec->sets ? spec->sets : no_sets,
+                      .set_count = (uint32_t)spec->set_count,
                       .from_step = r->options.from_step,
                       .spec_text = spec->doc ? spec->doc->source.text : NULL};
     run_append(r, &e, NULL, NULL);
@@ -174,27 +178,50 @@ static int open_new(struct run *r, struct error *err)
     return 0;
 }
 
-static bool names_node(const struct run *r, const char *host, uint32_t node)
+/* Is that host of a journal the plan's node of that number? */
+static bool is_node(const struct plan *plan, uint32_t node, const char *host)
 {
-    if (r->plan->spec->this_machine && str_starts(host, "local")) /* "local" alone is "local-0" among several */
-        return node < r->plan->node_count;
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (str_eq(r->plan->spec->hosts[n].name, host))
+    if (node >= plan->node_count)
+        return false;
+    if (plan->spec->this_machine && str_starts(host, "local")) /* "local" alone is "local-0" among several */
+        return true;
+    return str_eq(plan->spec->hosts[node].name, host);
+}
+
+static bool is_some_node(const struct plan *plan, uint32_t node, const char *host)
+{
+    if (plan->spec->this_machine)
+        return is_node(plan, node, host);
+    for (uint32_t n = 0; n < plan->node_count; n++)
+        if (is_node(plan, n, host))
             return true;
     return false;
 }
 
-/* A node on which the unfinished run may still have work, and which the spec does not name any more: it cannot be
- * asked, so the work there would be forgotten. NULL: there is none. */
-static const char *node_left_behind(const struct run *r)
+/* A node on which the unfinished run may still have work, and for which is_here does not hold. NULL: there is none. */
+static const char *node_missing(const struct state *s, const struct plan *plan, const struct state_run *open,
+                                bool (*is_here)(const struct plan *plan, uint32_t node, const char *host))
 {
-    for (size_t i = 0; i < r->state->cell_count; i++) {
-        const struct state_cell *c = &r->state->cells[i];
-        const char *host = c->node < r->state->node_count ? r->state->nodes[c->node].host : NULL;
-        if (c->outcome == OUTCOME_NONE && str_eq(c->run, r->id) && host && !names_node(r, host, c->node))
+    for (size_t i = 0; i < s->cell_count; i++) {
+        const struct state_cell *c = &s->cells[i];
+        const char *host = c->node < s->node_count ? s->nodes[c->node].host : NULL;
+        if (c->outcome == OUTCOME_NONE && str_eq(c->run, open->id) && host && !is_here(plan, c->node, host))
             return host;
     }
     return NULL;
+}
+
+/* One that the spec does not name any more: it cannot be asked, so the work there would be forgotten. */
+static const char *node_left_behind(const struct run *r, const struct state_run *open)
+{
+    return node_missing(r->state, r->plan, open, is_some_node);
+}
+
+const struct state_run *run_unfinished(const struct state *s, const struct plan *plan)
+{
+    const struct state_run *open = state_run_open(s);
+    bool same = open && str_eq(open->plan_hash, plan->hash) && str_eq(open->variant, plan->spec->variant);
+    return same && !node_missing(s, plan, open, is_node) ? open : NULL;
 }
 
 /* What is left of the unfinished run is stopped: by its attempts, and by what else the nodes still have of the job. */
@@ -203,18 +230,32 @@ static int open_cancel(struct run *r, const struct state_run *open, struct error
     if (!open)
         return error_set(err, ERROR_USAGE, "no run of this job is unfinished");
     snprintf(r->id, sizeof r->id, "%s", open->id);
-    const char *left = node_left_behind(r);
+    const char *left = node_left_behind(r, open);
     if (left) {
         error_set(err, ERROR_USAGE,
                   "run %s may still be at work on \"%s\", which the spec does not name; nothing was stopped", r->id,
                   left);
-        error_hint(err, "give the --on or --set that it was started with: rhrun cancel %s --on HOST,...", r->id);
+        error_hint(err, "name it in the spec again, or so: rhrun cancel %s --on HOST,...", r->id);
         return -1;
     }
     r->work = work_name(r, 0, false);
     r->opened = true;
     resume_tasks(r, open);
     return 0;
+}
+
+/* ERROR_HELD: the unfinished run, which is not to be touched, may be at work where this one would not look. */
+static int refuse_left(const struct run *r, const struct state_run *open, const char *left, struct error *err)
+{
+    const char *difference = overrides_difference(r->plan->spec, open, r->arena);
+    error_set(err, ERROR_HELD,
+              "unfinished run %s may still be at work on \"%s\", which the spec does not name%s%s; nothing was touched",
+              r->id, left, difference ? " here: " : " any more", difference ? difference : "");
+    if (difference)
+        overrides_hint(r->plan->spec, open, r->arena, err);
+    else
+        error_hint(err, "name it again and `rhrun cancel %s`; --replace goes on and leaves it to itself", r->id);
+    return -1;
 }
 
 int run_open(struct run *r, struct error *err)
@@ -229,30 +270,28 @@ int run_open(struct run *r, struct error *err)
     }
     if (r->options.mode == RUN_CANCEL)
         return open_cancel(r, open, err);
-    if (open && str_eq(open->plan_hash, r->plan->hash) && str_eq(open->variant, r->plan->spec->variant)) {
+    if (!open)
+        return open_new(r, err);
+    snprintf(r->id, sizeof r->id, "%s", open->id);
+    const char *left = r->options.replace ? NULL : node_left_behind(r, open);
+    if (left)
+        return refuse_left(r, open, left, err);
+    if (run_unfinished(r->state, r->plan)) {
         if (compute_voids(r, open->flags, open->from_step, err) < 0)
             return -1;
-        snprintf(r->id, sizeof r->id, "%s", open->id);
         r->work = work_name(r, 0, false);
         r->opened = true;
         resume_tasks(r, open);
         return 0;
     }
-    if (open) { /* another plan: first see whether its launch lives */
-        r->probing = true;
-        r->work = work_name(r, r->options.flags, true);
-        snprintf(r->id, sizeof r->id, "%s", open->id);
-        return compute_voids(r, r->options.flags, r->options.from_step, err);
-    }
-    return open_new(r, err);
+    r->probing = true; /* another plan: first see whether its launch lives */
+    r->work = work_name(r, r->options.flags, true);
+    return compute_voids(r, r->options.flags, r->options.from_step, err);
 }
 
 /* What makes the unfinished run's launch another one than the spec's: "run changed"; NULL when it was not begun. */
 static const char *launch_difference(const struct run *r)
 {
-    const struct state_run *open = state_run_open(r->state);
-    if (open && !str_eq(open->variant, r->plan->spec->variant))
-        return "its params or arguments are others";
     for (size_t i = 0; i < r->state->cell_count; i++)
         for (size_t k = 0; k < r->plan->step_count; k++) {
             const struct state_cell *c = &r->state->cells[i];
@@ -275,42 +314,52 @@ static void hold_back(struct run *r, const struct error *err)
     loop_timer_start(r->finisher, 0);
 }
 
+/* Why the unfinished run is not the one that the spec means now. */
+static const char *run_difference(const struct run *r, const struct state_run *open)
+{
+    bool variant = str_eq(open->variant, r->plan->spec->variant);
+    const char *launch = variant ? launch_difference(r) : NULL;
+    const char *options = overrides_difference(r->plan->spec, open, r->arena);
+    if (launch && options)
+        return arena_printf(r->arena, "%s; %s", launch, options);
+    return options   ? options
+           : launch  ? launch
+           : variant ? "its nodes or set-up changed"
+                     : "its params or arguments are others";
+}
+
 /* All nodes were asked: is a launch of the unfinished run alive whose plan is not the spec's any more? */
 static void probe_done(struct run *r)
 {
-    const char *left = r->options.replace ? NULL : node_left_behind(r);
-    if (left) {
-        struct error err = ERROR_INIT;
-        error_set(&err, ERROR_HELD,
-                  "unfinished run %s may still be at work on \"%s\", which the spec does not name any more; nothing "
-                  "was touched",
-                  r->id, left);
-        error_hint(&err, "name it again and `rhrun cancel %s`; --replace goes on and leaves it to itself", r->id);
-        hold_back(r, &err);
-        return;
-    }
+    const struct state_run *open = state_run_open(r->state);
+    const char *difference = run_difference(r, open);
     for (uint32_t n = 0; n < r->plan->node_count && !r->options.replace; n++)
         for (size_t i = 0; i < r->lanes[n].record_count; i++) {
             const struct wire_record *rec = &r->lanes[n].records[i];
             if (rec->state != WIRE_STATE_CLAIMED || !str_starts(rec->slot, "launch"))
                 continue;
             struct error err = ERROR_INIT;
-            const char *difference = launch_difference(r);
             error_set(&err, ERROR_HELD,
                       "run %s of this job is live on node \"%s\" with another spec (%s); nothing was touched", r->id,
-                      node_name(r->lanes[n].node), difference ? difference : "its nodes or set-up changed");
-            error_hint(&err,
-                       "the older spec resumes it; or stop it: rhrun cancel %s, or --replace to start this one at once",
-                       r->id);
+                      node_name(r->lanes[n].node), difference);
+            if (overrides_difference(r->plan->spec, open, r->arena))
+                overrides_hint(r->plan->spec, open, r->arena, &err);
+            else
+                error_hint(&err,
+                           "the older spec resumes it; or stop it: rhrun cancel %s, or --replace to start this one at "
+                           "once",
+                           r->id);
             hold_back(r, &err);
             return;
         }
     r->probing = false;
+    const char *older = arena_strdup(r->arena, r->id);
     struct error err = ERROR_INIT;
     if (open_new(r, &err) < 0) {
         run_fail(r, RUN_FAILED, &err);
         return;
     }
+    run_note(r, EVENT_NODE_NONE, "run %s had not finished; this one takes its place (%s)", older, difference);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         lane_bind(&r->lanes[n]);
     for (uint32_t n = 0; n < r->plan->node_count; n++)

@@ -77,10 +77,13 @@ def test_exit_4_says_what_differs(box, rhrun, job):
 
 def test_cancel_does_not_call_cancelled_what_it_cannot_reach(box, fleet, rhrun, job):
     f = fleet(2)
-    spec = job({"cluster": f.cluster(hosts=["node1"]), "entrypoint": {"run": "echo ready; sleep 60"}})
-    r = box.start("--on", "node2,", spec)
+    text = {"cluster": f.cluster(hosts=["node2"]), "entrypoint": {"run": "echo ready; sleep 60"}}
+    spec = job(text)
+    r = box.start(spec)
     r.wait_text("ready")
     r.kill9()
+    job({**text, "cluster": f.cluster(hosts=["node1"])})
+    assert "node2" in rhrun(spec).expect(4).err
     left = rhrun("cancel", "last").expect(2)
     assert "node2" in left.err and "--on" in left.err
     rhrun("cancel", "last", "--on", "node2,").ok()
