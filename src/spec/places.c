@@ -2,6 +2,7 @@
 #include "internal.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* ---- python ---- */
 
@@ -13,6 +14,14 @@ static void bind_venv(struct load *l, struct spec_python *p, const struct doc_no
         p->venv = node->boolean ? VENV_TRUE : VENV_FALSE;
         return;
     }
+    static const char *const no[] = {"none",  "no",   "off",
+                                     "never", "null", NULL}; /* YAML 1.2 core has them as strings */
+    for (const char *const *word = no; *word; word++)
+        if (strcasecmp(node->text, *word) == 0) {
+            diagnostic_hint(fault(l, place_of(node), "\"%s\" would be a venv in a folder of that name", node->text),
+                            "venv: false for none; ./%s for the folder", node->text);
+            return;
+        }
     p->venv = VENV_PATH;
     p->venv_path = checked(l, node, &on_node, false);
     check_node_path(l, &p->venv_path, "venv");
