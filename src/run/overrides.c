@@ -154,9 +154,12 @@ void overrides_hint(const struct spec *spec, const struct state_run *run, struct
             wanted[count++] = o.params[i];
     o.params = wanted;
     o.param_count = count;
-    const char *path = str_eq(spec->real_path, run->spec_path) || !run->spec_path ? spec->path : run->spec_path;
+    const char *path = !run->spec_path || str_eq(spec->real_path, run->spec_path) ? spec->path : run->spec_path;
     const char *line = run_command_line(NULL, path, &o, arena);
-    error_hint(err, "rhrun attach %s goes on with it, rhrun cancel %s stops it, --replace starts this one; %s: %s",
-               run->id, run->id, strlen(line) > COMMAND_MAX ? "its command line" : "as it was started",
-               strlen(line) > COMMAND_MAX ? arena_printf(arena, "see rhrun status %s", run->id) : line);
+    if (strlen(line) > COMMAND_MAX)
+        line = arena_printf(arena, "see rhrun status %s", run->id);
+    error_hint(
+        err,
+        "rhrun attach %s goes on with it, rhrun cancel %s stops it, --replace starts this one; as it was started: %s",
+        run->id, run->id, line);
 }
