@@ -387,12 +387,22 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     }
 }
 
+/* Does a step wait for this one's good end? */
+static bool is_awaited(const struct run *r, const struct plan_step *step)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (size_t k = 0; k < r->plan->steps[i].wait_count; k++)
+            if (r->plan->steps[i].waits[k].step == step->id && !r->plan->steps[i].waits[k].started)
+                return true;
+    return false;
+}
+
 /* A sidecar is stopped when all others have ended well, or when the generation fails anyway; and once they have, it is to
- * end, however it does. */
+ * end, however it does. But whether one is ready is not known by a question that was stopped. */
 static enum outcome outcome_of(struct run *r, const struct plan_step *step, enum outcome outcome)
 {
     bool failed = outcome == OUTCOME_FAILED || outcome == OUTCOME_UNKNOWN;
-    if (step->sidecar && (outcome == OUTCOME_STOPPED || (failed && launch_over(r))))
+    if (step->sidecar && ((outcome == OUTCOME_STOPPED && !is_awaited(r, step)) || (failed && launch_over(r))))
         return OUTCOME_OK;
     return outcome;
 }
