@@ -9,10 +9,8 @@
  *   - a tree that was brought is whole and right on every node; what the job made is here in the end, as it was;
  *   - an attempt is started at most once; no two attempts of a slot live at a time (the simulated ledger refuses);
  *   - it comes to an end, done, and verifying it starts nothing.
- *
- * RHRUN_RANDOM_SEEDS=N, RHRUN_RANDOM_FIRST=N: which seeds; RHRUN_RANDOM_VERBOSE: says what happens.
  */
-#include "sim_job.h"
+#include "dice.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -32,8 +30,8 @@ struct track { /* a set-up step on a node */
 };
 struct world {
     struct sim_job *job;
-    uint64_t seed, rng;
-    uint32_t nodes, faults; /* faults left */
+    struct dice dice;
+    uint32_t nodes;
     struct track setup[SLOTS_MAX][NODES_MAX];
     char generation[32];       /* of the launch that began last: run and number */
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
@@ -46,58 +44,9 @@ struct world {
     uint32_t away[NODES_MAX]; /* turns until it can be reached again */
     bool forgot; /* a state directory was lost: a launch found done on the nodes ends the run, whatever set-up is at */
     bool syncs, fetches, shares; /* shares: nodes 1 and 2 have one home */
-    uint32_t controllers;
-    bool verbose;
-    struct buf log;
 };
 
 #define WORK "work-0123456789abcdef" /* the working directory's tree */
-
-static uint64_t next(struct world *w)
-{
-    uint64_t z = w->rng += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-static bool chance(struct world *w, unsigned percent)
-{
-    return next(w) % 100 < percent;
-}
-
-/* One of the faults that are left. */
-static bool fault(struct world *w, unsigned percent)
-{
-    if (w->faults == 0 || !chance(w, percent))
-        return false;
-    w->faults--;
-    return true;
-}
-
-static void say(struct world *w, const char *fmt, ...) FORMAT(2, 3);
-static void say(struct world *w, const char *fmt, ...)
-{
-    va_list ap;
-    size_t from = w->log.len;
-    va_start(ap, fmt);
-    buf_vprintf(&w->log, fmt, ap);
-    va_end(ap);
-    buf_putc(&w->log, '\n');
-    if (w->verbose)
-        fputs(w->log.data + from, stderr);
-}
-
-static void violated(const struct world *w, const char *fmt, ...) FORMAT(2, 3);
-static void violated(const struct world *w, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
-    va_end(ap);
-    fprintf(stderr, "what happened (the thread that commits makes each time a little different):\n%s", w->log.data);
-    fail_msg("seed %llu: %s", (unsigned long long)w->seed, text);
-}
 
 /* ---- what the nodes see ---- */
 
@@ -114,10 +63,10 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
     struct world *w = arg;
     struct track *t = track_of(w, node, run->slot);
     (void)nth;
-    say(w, "  node %u starts %s %.6s", node, run->slot, run->attempt);
+    dice_say(&w->dice, "  node %u starts %s %.6s", node, run->slot, run->attempt);
     if (t) {
         if (t->started && t->ok && !t->excused && !w->shares)
-            violated(w, "%s on node %u was started again though it had ended well", run->slot, node);
+            dice_violated(&w->dice, "%s on node %u was started again though it had ended well", run->slot, node);
         *t = (struct track){.started = true, .live = true, .unsettled = true};
     } else if (strcmp(run->slot, "launch") == 0) {
         const struct state_cell *cell = state_cell_by_attempt(journal_state(w->job->journal), run->attempt);
@@ -128,34 +77,34 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
             for (uint32_t n = 0; n < w->nodes; n++)
                 lost = lost || w->launch_lost[n];
             if (!w->launch_excused && !lost)
-                violated(w, "the launch on node %u was started again without a reason", node);
+                dice_violated(&w->dice, "the launch on node %u was started again without a reason", node);
             w->launch_excused = false;
         } else if (strcmp(generation, w->last[node]) == 0 && w->launch_ok[node] && !w->launch_lost[node]) {
-            violated(w, "the part of node %u was started again though it had ended well", node);
+            dice_violated(&w->dice, "the part of node %u was started again though it had ended well", node);
         }
         memcpy(w->generation, generation, sizeof generation);
         memcpy(w->last[node], generation, sizeof generation);
         const char *fault = w->syncs ? sim_tree_fault(w->job->net, node, WORK, w->job->kinds.syncs[0].tree) : "";
         if (*fault)
-            violated(w, "the launch begins on node %u, but its tree: %s", node, fault);
+            dice_violated(&w->dice, "the launch begins on node %u, but its tree: %s", node, fault);
         w->launch_lost[node] = false;
         w->launch_ok[node] = false;
     }
     if (!run->kind) /* files are brought */
         return;
-    ret->turns = chance(w, 40) ? 0 : (uint32_t)(next(w) % 6);
-    ret->output = chance(w, 30) ? "a line\n" : NULL;
+    ret->turns = dice_chance(&w->dice, 40) ? 0 : (uint32_t)(dice_next(&w->dice) % 6);
+    ret->output = dice_chance(&w->dice, 30) ? "a line\n" : NULL;
     if (w->elastic && strcmp(run->slot, "launch") == 0) {
-        ret->turns = (uint32_t)(next(w) % 60); /* so that others come and go meanwhile */
-        if (fault(w, 15))
+        ret->turns = (uint32_t)(dice_next(&w->dice) % 60); /* so that others come and go meanwhile */
+        if (dice_fault(&w->dice, 15))
             ret->signal = 9;
-        else if (fault(w, 10))
+        else if (dice_fault(&w->dice, 10))
             ret->tail = "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: x";
         ret->status = ret->tail ? 1 : 0;
     }
-    if (ret->status == 0 && fault(w, 6))
+    if (ret->status == 0 && dice_fault(&w->dice, 6))
         ret->status = 3;
-    else if (fault(w, 2))
+    else if (dice_fault(&w->dice, 2))
         ret->lost = w->disturbed[node] = true;
 }
 
@@ -164,10 +113,10 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
     struct world *w = arg;
     struct track *t = track_of(w, node, r->slot);
     bool ok = wire_record_success(r);
-    say(w, "  node %u: %s %.6s ended %s", node, r->slot, r->attempt,
-        ok                            ? "well"
-        : r->state == WIRE_STATE_LOST ? "lost"
-                                      : "badly");
+    dice_say(&w->dice, "  node %u: %s %.6s ended %s", node, r->slot, r->attempt,
+             ok                            ? "well"
+             : r->state == WIRE_STATE_LOST ? "lost"
+                                           : "badly");
     if (t) {
         t->live = false;
         t->ok = ok;
@@ -180,21 +129,16 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
 
 static enum sim_fault frame(void *arg, uint32_t node, enum wire_type type, const char *slot)
 {
-    static const enum sim_fault kinds[] = {SIM_DROP_BEFORE, SIM_DROP_AFTER, SIM_CUT_BEFORE, SIM_CUT_AFTER};
     struct world *w = arg;
     (void)slot;
-    if (!fault(w, 5))
-        return SIM_PASS;
-    enum sim_fault f = chance(w, 6) ? SIM_FREEZE : kinds[next(w) % ARRAY_LEN(kinds)];
-    say(w, "  fault %d at frame %d on node %u", f, type, node);
-    return f;
+    return dice_frame(&w->dice, node, type, 5, 6);
 }
 
 static bool refuse(void *arg, uint32_t node)
 {
     struct world *w = arg;
     (void)node;
-    return fault(w, 3);
+    return dice_fault(&w->dice, 3);
 }
 
 /* ---- what happens by itself ---- */
@@ -208,38 +152,38 @@ static void make_outputs(struct world *w, uint32_t node)
 
 static void power_cut(struct world *w, uint32_t node)
 {
-    say(w, "  node %u reboots", node);
+    dice_say(&w->dice, "  node %u reboots", node);
     for (size_t i = 0; i < SLOTS_MAX; i++) {
         w->setup[i][node].rebooted = true;
         if (w->setup[i][node].unsettled)
             w->setup[i][node].excused = true;
     }
     w->launch_excused = w->launch_lost[node] = true;
-    sim_reboot(w->job->net, node, next(w));
+    sim_reboot(w->job->net, node, dice_next(&w->dice));
 }
 
 static void accident(struct world *w)
 {
-    uint32_t node = (uint32_t)(next(w) % w->nodes);
-    bool harmless = w->faults == 0 || chance(w, 47);
+    uint32_t node = (uint32_t)(dice_next(&w->dice) % w->nodes);
+    bool harmless = w->dice.faults == 0 || dice_chance(&w->dice, 47);
     w->disturbed[node] = w->disturbed[node] || !harmless;
-    if (w->elastic && chance(w, 40)) {
-        w->away[node] = 1 + (uint32_t)(next(w) % 80);
-        say(w, "  node %u is away for %u turns", node, w->away[node]);
+    if (w->elastic && dice_chance(&w->dice, 40)) {
+        w->away[node] = 1 + (uint32_t)(dice_next(&w->dice) % 80);
+        dice_say(&w->dice, "  node %u is away for %u turns", node, w->away[node]);
         sim_away(w->job->net, node, true);
     } else if (harmless) {
         sim_drop(w->job->net, node);
-    } else if (fault(w, 50)) {
+    } else if (dice_fault(&w->dice, 50)) {
         power_cut(w, node);
-    } else if (fault(w, 25)) {
-        say(w, "  node %u is replaced", node);
+    } else if (dice_fault(&w->dice, 25)) {
+        dice_say(&w->dice, "  node %u is replaced", node);
         for (size_t i = 0; i < SLOTS_MAX; i++)
             w->setup[i][node].excused = true;
         w->launch_excused = w->launch_lost[node] = true;
         sim_reinstall(w->job->net, node);
         make_outputs(w, node);
     } else {
-        say(w, "  the supervisors on node %u are killed", node);
+        dice_say(&w->dice, "  the supervisors on node %u are killed", node);
         for (size_t i = 0; i < w->job->spec.setup_count; i++) {
             CLEANUP(cleanup_free) char *slot = xasprintf("setup:%s", w->job->setup[i].name);
             sim_lose(w->job->net, node, slot);
@@ -252,8 +196,7 @@ static void accident(struct world *w)
 static void on_event(struct sim_job *job, const struct event *e)
 {
     struct world *w = job->arg;
-    say(w, "%llu %s %s %u %s %s", (unsigned long long)e->seq, event_type_name(e->type), e->step ? e->step : "", e->node,
-        e->type == EVENT_FINISHED ? outcome_name(e->outcome) : "", e->reason ? e->reason : "");
+    dice_say_event(&w->dice, e);
     if (e->type == EVENT_SETTLED)
         for (size_t i = 0; i < SLOTS_MAX; i++)
             w->setup[i][e->node].unsettled = w->setup[i][e->node].live;
@@ -264,11 +207,12 @@ static void on_event(struct sim_job *job, const struct event *e)
     bool lost = w->elastic && e->tail && strcmp(e->tail, "the node is lost") == 0; /* and the others went on */
     if (e->type == EVENT_FINISHED && e->outcome == OUTCOME_UNKNOWN && strcmp(e->step, "sync") != 0) {
         if (!w->disturbed[e->node] && !lost)
-            violated(w, "the outcome of %s on node %u is called unknown, and nothing happened there", e->step, e->node);
+            dice_violated(&w->dice, "the outcome of %s on node %u is called unknown, and nothing happened there",
+                          e->step, e->node);
         w->launch_excused = true;
     }
-    if (fault(w, 5)) {
-        say(w, "  killed at this event");
+    if (dice_fault(&w->dice, 5)) {
+        dice_say(&w->dice, "  killed at this event");
         sim_cut(job->net);
     }
 }
@@ -279,10 +223,10 @@ static bool cut(struct sim_job *job)
     for (uint32_t n = 0; n < w->nodes; n++)
         if (w->away[n] > 0 && --w->away[n] == 0)
             sim_away(job->net, n, false);
-    if (!sim_is_cut(job->net) && fault(w, 1))
+    if (!sim_is_cut(job->net) && dice_fault(&w->dice, 1))
         accident(w);
-    if (!sim_is_cut(job->net) && chance(w, 15) && fault(w, 1)) {
-        say(w, "  interrupted");
+    if (!sim_is_cut(job->net) && dice_chance(&w->dice, 15) && dice_fault(&w->dice, 1)) {
+        dice_say(&w->dice, "  interrupted");
         w->launch_excused = true;
         run_interrupt(job->run, SIGINT);
     }
@@ -300,37 +244,40 @@ static void make_job(struct world *w)
     static const char *const names[SLOTS_MAX] = {"one", "two", "three", "four"};
     const struct sim_script script = {.program = program, .frame = frame, .refuse = refuse, .ended = ended, .arg = w};
     struct sim_job *job = w->job = sim_job_create(w->nodes, &script);
-    size_t steps = 1 + next(w) % 4;
+    size_t steps = 1 + dice_next(&w->dice) % 4;
     for (size_t i = 0; i < steps; i++) {
         struct spec_step *s = sim_job_step(job, names[i]);
-        s->on = chance(w, 25) ? ON_FIRST : ON_ALL;
-        s->retry_times = (uint32_t)(next(w) % 3);
-        s->creates.text = chance(w, 30) ? arena_printf(job->arena, "made/%s", names[i]) : NULL;
+        s->on = dice_chance(&w->dice, 25) ? ON_FIRST : ON_ALL;
+        s->retry_times = (uint32_t)(dice_next(&w->dice) % 3);
+        s->creates.text = dice_chance(&w->dice, 30) ? arena_printf(job->arena, "made/%s", names[i]) : NULL;
     }
-    w->syncs = chance(w, 60);
-    w->fetches = chance(w, 60);
-    w->shares = w->nodes > 2 && w->syncs && chance(w, 20);
+    w->syncs = dice_chance(&w->dice, 60);
+    w->fetches = dice_chance(&w->dice, 60);
+    w->shares = w->nodes > 2 && w->syncs && dice_chance(&w->dice, 20);
     if (w->syncs)
-        job->kinds.syncs[0] = (struct sim_sync_step){
-            .name = "sync", .tree_name = "work", .root = "", .tree = sim_tree(job->arena, chance(w, 50) ? few : many)};
+        job->kinds.syncs[0] =
+            (struct sim_sync_step){.name = "sync",
+                                   .tree_name = "work",
+                                   .root = "",
+                                   .tree = sim_tree(job->arena, dice_chance(&w->dice, 50) ? few : many)};
     if (w->shares)
         sim_share_home(job->net, 2, 1);
     if (w->fetches)
         job->kinds.fetches[0] = (struct sim_fetch_step){.name = "outputs-1",
                                                         .from = "out/",
                                                         .to = arena_printf(job->arena, "%s/results", job->home),
-                                                        .every_ms = chance(w, 30) ? 2 : 0};
+                                                        .every_ms = dice_chance(&w->dice, 30) ? 2 : 0};
     for (uint32_t n = 0; n < w->nodes; n++)
         make_outputs(w, n);
-    job->spec.distributed.present = chance(w, 80);
-    job->spec.distributed.max_restarts = (uint32_t)(next(w) % 3);
-    w->elastic = job->spec.distributed.present && w->nodes > 1 && chance(w, 50);
+    job->spec.distributed.present = dice_chance(&w->dice, 80);
+    job->spec.distributed.max_restarts = (uint32_t)(dice_next(&w->dice) % 3);
+    w->elastic = job->spec.distributed.present && w->nodes > 1 && dice_chance(&w->dice, 50);
     if (w->elastic)
-        job->spec.distributed.min_nodes = 1 + (uint32_t)(next(w) % (w->nodes - 1));
-    job->join_ms = 1 + next(w) % 5;
+        job->spec.distributed.min_nodes = 1 + (uint32_t)(dice_next(&w->dice) % (w->nodes - 1));
+    job->join_ms = 1 + dice_next(&w->dice) % 5;
     job->late_ms = 20;
-    job->spec.entrypoint.prolog.text = chance(w, 30) ? "before" : NULL;
-    job->spec.entrypoint.epilog.text = chance(w, 30) ? "after" : NULL;
+    job->spec.entrypoint.prolog.text = dice_chance(&w->dice, 30) ? "before" : NULL;
+    job->spec.entrypoint.epilog.text = dice_chance(&w->dice, 30) ? "after" : NULL;
     job->liveness_ms = job->hello_ms = 100;
     job->reconnect_ms = w->elastic ? 30 : 400;
     job->on_event = on_event;
@@ -340,12 +287,12 @@ static void make_job(struct world *w)
 /* The controller is dead: what runs goes on meanwhile. */
 static void between(struct world *w)
 {
-    for (uint64_t turns = next(w) % 8; turns > 0; turns--)
+    for (uint64_t turns = dice_next(&w->dice) % 8; turns > 0; turns--)
         sim_turn(w->job->net);
-    if (fault(w, 20))
+    if (dice_fault(&w->dice, 20))
         accident(w);
-    if (fault(w, 4)) {
-        say(w, "  the state directory is lost");
+    if (dice_fault(&w->dice, 4)) {
+        dice_say(&w->dice, "  the state directory is lost");
         sim_job_forget(w->job);
         w->forgot = true;
         for (size_t i = 0; i < SLOTS_MAX; i++)
@@ -369,15 +316,15 @@ static void reach_all(struct world *w)
 static bool one_controller(struct world *w)
 {
     struct sim_job *job = w->job;
-    w->controllers++;
-    say(w, "controller %u", w->controllers);
+    w->dice.controllers++;
+    dice_say(&w->dice, "controller %u", w->dice.controllers);
     if (sim_job_is_done(job))
         return true;
     if (sim_job_start(job, RUN_EXECUTE, 0) < 0)
-        violated(w, "could not start: %s", job->result.error.text);
+        dice_violated(&w->dice, "could not start: %s", job->result.error.text);
     if (sim_job_turns(job, cut)) {
-        say(w, "  killed");
-        sim_job_kill(job, next(w));
+        dice_say(&w->dice, "  killed");
+        sim_job_kill(job, dice_next(&w->dice));
         between(w);
         return false;
     }
@@ -386,11 +333,11 @@ static bool one_controller(struct world *w)
     int rc = job->result.exit_status;
     if (rc != 3) /* else a node that was away is still the lost journal's */
         job->take_over = false;
-    say(w, "exit status %d: %s", rc, job->result.error.text);
+    dice_say(&w->dice, "exit status %d: %s", rc, job->result.error.text);
     if (rc != 0 && rc != 1 && rc != 3 && rc != 130)
-        violated(w, "exit status %d: %s", rc, job->result.error.text);
+        dice_violated(&w->dice, "exit status %d: %s", rc, job->result.error.text);
     if ((rc == 0) != (job->result.status == RUN_DONE) || (rc != 0 && !job->result.error.text[0]))
-        violated(w, "exit status %d does not fit run status %d", rc, job->result.status);
+        dice_violated(&w->dice, "exit status %d does not fit run status %d", rc, job->result.status);
     return rc == 0;
 }
 
@@ -401,14 +348,14 @@ static void check_files(struct world *w)
         bool excused = w->setup[SYNC][n].excused || (w->shares && n == 2 && w->setup[SYNC][1].excused);
         const char *fault = w->syncs ? sim_tree_fault(job->net, n, WORK, job->kinds.syncs[0].tree) : "";
         if (*fault && !excused && w->setup[SYNC][n].ok)
-            violated(w, "done, but the tree on node %u: %s", n, fault);
+            dice_violated(&w->dice, "done, but the tree on node %u: %s", n, fault);
         struct stat small, big;
         CLEANUP(cleanup_free) char *a = xasprintf("%s/results/n%u/small", job->home, n);
         CLEANUP(cleanup_free) char *b = xasprintf("%s/results/n%u/d/big", job->home, n);
         if (w->fetches && w->part[n] && !w->unfetched[n] &&
             (stat(a, &small) < 0 || stat(b, &big) < 0 || small.st_size != 10 + n || big.st_size != 200000 + n ||
              (big.st_mode & 0777) != 0755))
-            violated(w, "done, but what node %u made is not here", n);
+            dice_violated(&w->dice, "done, but what node %u made is not here", n);
     }
 }
 
@@ -444,12 +391,12 @@ static uint32_t check_parts(struct world *w)
         if (n > 0 && !d->present)
             continue;
         if (!ok && (n == 0 || !w->elastic || w->part[n] || w->failed[n]))
-            violated(w, "done, but the launch has not ended well on node %u", n);
+            dice_violated(&w->dice, "done, but the launch has not ended well on node %u", n);
         missing += w->elastic && !w->part[n];
     }
     if (missing > d->nnodes - d->min_nodes)
-        violated(w, "done, but the launch has ended well on %u of %u:%u nodes", w->nodes - missing, d->min_nodes,
-                 d->nnodes);
+        dice_violated(&w->dice, "done, but the launch has ended well on %u of %u:%u nodes", w->nodes - missing,
+                      d->min_nodes, d->nnodes);
     return missing;
 }
 
@@ -464,9 +411,9 @@ static void check_done(struct world *w)
         for (uint32_t n = 0; n < w->nodes; n++)
             if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok && !(w->forgot && w->setup[i][n].live) &&
                 !(w->elastic && !w->part[n]))
-                violated(w, "done, but step %s has not ended well on node %u", job->setup[i].name, n);
+                dice_violated(&w->dice, "done, but step %s has not ended well on node %u", job->setup[i].name, n);
     uint32_t missing = check_parts(w);
-    w->faults = 0;
+    w->dice.faults = 0;
     sim_starts(job->net, &before);
     assert_int_equal(sim_job_mode(job, RUN_VERIFY, 0), 0);
     sim_starts(job->net, &after);
@@ -479,38 +426,29 @@ static void check_done(struct world *w)
     }
     if (before != after || (!w->forgot && job->result.unverified_nodes > replaced + missing) ||
         job->result.verified_nodes + job->result.unverified_nodes != w->nodes)
-        violated(w, "verifying the finished job: %zu starts, %u nodes unverified: %s", after - before,
-                 job->result.unverified_nodes, job->unverified);
+        dice_violated(&w->dice, "verifying the finished job: %zu starts, %u nodes unverified: %s", after - before,
+                      job->result.unverified_nodes, job->unverified);
 }
 
-static void run_seed(uint64_t seed, bool verbose)
+static void run_seed(const struct dice *dice)
 {
-    struct world w = {.seed = seed, .rng = seed * 0x2545F4914F6CDD1Du, .verbose = verbose};
-    w.nodes = 1 + (uint32_t)(next(&w) % NODES_MAX);
-    w.faults = (uint32_t)(next(&w) % 25);
-    say(&w, "seed %llu: %u nodes, %u faults", (unsigned long long)seed, w.nodes, w.faults);
+    struct world w = {.dice = *dice};
+    w.nodes = 1 + (uint32_t)(dice_next(&w.dice) % NODES_MAX);
+    w.dice.faults = (uint32_t)(dice_next(&w.dice) % 25);
+    dice_say(&w.dice, "seed %llu: %u nodes, %u faults", (unsigned long long)dice->seed, w.nodes, w.dice.faults);
     make_job(&w);
     while (!one_controller(&w))
-        if (w.controllers > CONTROLLERS_MAX)
-            violated(&w, "not done after %u controllers", w.controllers);
+        if (w.dice.controllers > CONTROLLERS_MAX)
+            dice_violated(&w.dice, "not done after %u controllers", w.dice.controllers);
     check_done(&w);
     sim_job_destroy(w.job);
-    buf_free(&w.log);
-}
-
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    uint64_t n;
-    const char *text = getenv(name);
-    return text && parse_u64(text, &n) ? n : otherwise;
+    buf_free(&w.dice.log);
 }
 
 static void test_random_faults(void **unused)
 {
     (void)unused;
-    uint64_t first = number("RHRUN_RANDOM_FIRST", 1), count = number("RHRUN_RANDOM_SEEDS", SEEDS);
-    for (uint64_t seed = first; seed < first + count; seed++)
-        run_seed(seed, getenv("RHRUN_RANDOM_VERBOSE") != NULL);
+    dice_seeds(SEEDS, run_seed);
 }
 
 int main(void)
