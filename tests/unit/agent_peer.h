@@ -24,9 +24,21 @@ enum { DEADLINE_MS = 60000 };
 #define JOB "00112233445566aa"
 #define OWNER_A "aaaaaaaaaaaaaaaa"
 #define OWNER_B "bbbbbbbbbbbbbbbb"
-#define ID(n) "0000000000000000000000000000000" n
+#define ID(n) attempt_id(n) /* of an attempt; n is one hex digit */
 
 static char folder[256]; /* of the current test; HOME of its agents */
+
+/* Ids are of this process alone: whoever finds an attempt lost kills what carries its id, all over the machine. */
+static inline const char *attempt_id(const char *digit)
+{
+    static char ids[16][WIRE_ID_LEN + 1], prefix[WIRE_ID_LEN + 1];
+    size_t which = strcspn("0123456789abcdef", digit);
+    assert_true(which < ARRAY_LEN(ids) && strlen(digit) == 1);
+    if (!*prefix)
+        random_hex(prefix, WIRE_ID_LEN / 2);
+    snprintf(ids[which], sizeof ids[which], "%.*s%s", WIRE_ID_LEN - 1, prefix, digit);
+    return ids[which];
+}
 
 /* ---- the folder of a test ---- */
 

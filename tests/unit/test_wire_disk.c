@@ -90,7 +90,7 @@ static void test_clock_goes_back(void **state)
     (void)state;
     struct peer p;
     uint32_t faults;
-    static const struct {
+    const struct {
         const char *attempt, *offset;
     } runs[] = {{ID("1"), "0"}, {ID("2"), "-3600000"}, {ID("3"), "3600000"}, {ID("4"), "-7200000"}};
     uint64_t sequence = 0, claimed = 0;
@@ -191,8 +191,8 @@ static void test_damaged_status(void **state)
         struct peer p;
         uint32_t faults;
         char attempt[WIRE_ID_LEN + 1], next[WIRE_ID_LEN + 1];
-        snprintf(attempt, sizeof attempt, "%032x", 0x10 + kind);
-        snprintf(next, sizeof next, "%032x", 0x100 + kind);
+        random_hex(attempt, WIRE_ID_LEN / 2);
+        random_hex(next, WIRE_ID_LEN / 2);
         peer_open(&p, WIRE_OWN, OWNER_A);
         run_to_end(&p, attempt, "s", "true");
         damage(&p, attempt, kind);
