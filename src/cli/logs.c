@@ -61,6 +61,7 @@ struct follower {
     uint64_t kept_lines;              /* of `shown`, when it was saved last */
     bool again;                       /* what is read was shown before: it is read for what it begins */
     bool interruptible;               /* signals are blocked and asked for */
+    bool any;                         /* bytes of the asked rank were printed */
     struct stream *current;           /* whose lines the watch gives out */
     const char *names[NAMES_MAX + 1]; /* of steps that were started, for the nearest one */
     size_t name_count;
@@ -324,10 +325,12 @@ static void print_record(struct follower *f, struct stream *s)
     if (n != (ssize_t)len)
         return;
     if (f->what->raw) {
-        if (!f->what->has_rank ||
-            s->head.rank == f->what->rank) /* a marker for what was dropped is none of the worker's bytes */
+        bool wrote = s->head.stream == WIRE_STREAM_OUT || s->head.stream == WIRE_STREAM_ERR;
+        if (f->what->has_rank ? wrote && s->head.rank == f->what->rank : s->head.stream != WIRE_STREAM_END) {
             out_put(f->out, s->head.stream == WIRE_STREAM_OUT ? 1 : 2, (char *)f->chunk + WIRE_SPOOL_HEADER,
                     s->head.len);
+            f->any = true;
+        }
         return;
     }
     f->current = s;
@@ -555,6 +558,8 @@ int cli_logs_print(struct cli *c, struct journal *j, const char *run, const stru
         go_on(f);
     }
     int rc = follow(f, ret, err);
+    if (rc == 0 && what->has_rank && what->raw && !f->any && !c->given[OPT_QUIET])
+        out_printf(f->out, 2, "rhrun: there is no output of rank %u in run %s\n", what->rank, run);
     keep_place(f);
     if (f->interruptible)
         sigprocmask(SIG_SETMASK, &old, NULL);

@@ -418,7 +418,9 @@ def test_logs_of_all_generations_in_order(box, rhrun):
     generations = [int(n) for n in re.findall(r"generation (\d) of", r.out)]
     assert generations == [0, 0, 1, 1, 2, 2]
     assert len(re.findall(r"^rhrun: ---- launch generation [23]: .*----$", r.err, re.M)) == 2
-    assert rhrun("logs", "--rank", "1", spec).ok().out == "".join(f"generation {i} of 1\nunended" for i in range(3))
+    one = rhrun("logs", "--rank", "1", spec).ok()
+    assert (one.out, one.err) == ("".join(f"generation {i} of 1\nunended" for i in range(3)), ""), "its bytes, and no others"
+    assert "no output of rank 9" in rhrun("logs", "--rank", "9", spec).ok().err
     assert rhrun("logs", "--step", "one", "--node", "1", spec).ok().out == "of one\n"
     rhrun("--again", spec).expect(1)
     kept = rhrun("logs", "--step", "one", spec).ok()
