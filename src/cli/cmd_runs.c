@@ -137,12 +137,22 @@ const struct cli_command cmd_runs_command = {"runs", "[SPEC]", "List the runs, n
 
 /* ---- status ---- */
 
+/* A cell holds the latest attempt: what another run of the variant did since stands in place of what this one did. */
+static const char *whose_cell(const struct state *s, const struct state_run *run, const struct state_cell *cell)
+{
+    const struct state_run *other = state_run_find(s, cell->run);
+    return str_eq(cell->run, run->id)                   ? ""
+           : other && other->opened_ms > run->opened_ms ? "  (later run)"
+                                                        : "  (earlier run)";
+}
+
 static void status_cells(const struct state *s, const struct state_run *run, struct buf *b, bool json)
 {
     bool first = true;
     for (size_t i = 0; i < s->cell_count; i++) {
         const struct state_cell *cell = &s->cells[i];
-        bool ours = str_eq(cell->run, run->id);
+        if (*cell->scope && run->variant && !str_eq(cell->scope, run->variant))
+            continue;
         if (json) {
             buf_puts(b, first ? "{" : ",{");
             json_field(b, "step", cell->step);
@@ -162,9 +172,9 @@ static void status_cells(const struct state *s, const struct state_run *run, str
             if (cell->finished_ms)
                 cli_duration(cell->finished_ms - cell->started_ms, took);
             const char *host = cell->node < s->node_count ? s->nodes[cell->node].host : NULL;
-            buf_printf(b, "  %-20.20s  %-20.20s  %-11s  %9s%s\n", cell->step, host ? host : "-",
+            buf_printf(b, "  %-20s  %-20s  %-11s  %9s%s\n", cell->step, host ? host : "-",
                        cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome), took,
-                       ours ? "" : "  (earlier run)");
+                       whose_cell(s, run, cell));
         }
         first = false;
     }

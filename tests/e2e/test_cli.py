@@ -133,6 +133,21 @@ def test_status(done, rhrun, name):
     assert "done" in json.dumps(rhrun("status", "--json", which).ok().json())
 
 
+def test_status_tells_of_its_own_run(box):
+    """Not of another variant's steps; and what a later run of the variant did is called so."""
+    name = "a_role_with_a_long_name_indeed"
+    box.spec({"params": {"x": 1}, "roles": {name: {"sidecar": False, "world": "own"}}, "entrypoint": {"run": "exit ${{ params.x - 1 }}"}})
+    box.run("job.yaml").ok()
+    first = box.run("status", "--json", "last").ok().json()["run"]
+    box.run("job.yaml", "-p", "x=3").expect(1)
+    mine = box.run("status", first).ok().out
+    assert f" launch:{name} " in mine
+    assert "failed" not in mine and "(" not in mine.split("command:")[1]
+    assert [s["run"] for s in box.run("status", "--json", first).ok().json()["steps"]] == [first]
+    box.run("job.yaml", "--again").ok()
+    assert "(later run)" in box.run("status", first).ok().out
+
+
 def test_logs(done, rhrun):
     text = rhrun("logs", done).ok().text
     for rank in range(4):
