@@ -68,9 +68,10 @@ bool server_live(struct server *s, const char *attempt)
         return true;
     if (server_never_started(&s->ledger, dir_fd, &status))
         return false;
-    if (status_mark_lost(dir_fd, attempt, &err) < 0)
+    int rc = status_mark_lost(dir_fd, attempt, &err);
+    if (rc < 0)
         out_fault(&s->out, attempt, "%s", err.text);
-    return false;
+    return rc > 0;
 }
 
 /* The live attempt in a slot, or NULL; s->sequence is known afterwards. Under the lock. */

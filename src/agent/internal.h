@@ -67,7 +67,8 @@ int status_finish(int status_fd, bool stopped, enum wire_cause cause, int errnum
 int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wire_record *ret, struct error *err);
 bool status_alive(int dir_fd); /* somebody holds the lock */
 /* Lock free and no outcome: kills what carries RHRUN_ATTEMPT=attempt in its environment, then records LOST.
- * Looks whatever boot the claim names: the id is random, so what carries it is the attempt's. */
+ * Looks whatever boot the claim names: the id is random, so what carries it is the attempt's. Returns 1 when somebody
+ * holds the lock: the supervisor, or another agent that is just asking whether it lives. */
 int status_mark_lost(int dir_fd, const char *attempt, struct error *err);
 int status_signal(int dir_fd, enum wire_signal signal, uint32_t grace_ms,
                   struct error *err); /* to the live supervisor */
@@ -188,7 +189,8 @@ void stream_bell(struct stream *s, short revents); /* poll said this about bell_
 bool stream_turn(struct streams *all, struct ledger *l, struct out *out);
 /* How long poll may wait for them; -1 = for ever. */
 int stream_wait_ms(const struct streams *all, const struct ledger *l, const struct out *out);
-/* Reads an attempt's record; one whose supervisor died is recorded LOST first (read-only: only told so). */
+/* Reads an attempt's record; one whose supervisor died is recorded LOST first (read-only: only told so), or is CLAIMED
+ * still where another agent holds the lock at this moment. */
 int stream_record(struct ledger *l, const char *attempt, int dir_fd, struct arena *arena, struct wire_record *ret,
                   struct error *err);
 

@@ -277,6 +277,8 @@ int status_mark_lost(int dir_fd, const char *attempt, struct error *err)
     int rc = -1;
     for (int i = 0; i < 5 && (rc = flock(fd, LOCK_EX | LOCK_NB)) < 0; i++)
         pause_ns(1000000); /* another agent may just be asking whether it is alive */
+    if (rc < 0 && errno == EWOULDBLOCK)
+        return 1;
     if (rc < 0)
         return error_errno(err, ERROR_INFRA, errno, "could not lock attempt \"%s\"", attempt);
     struct status *st = mmap(NULL, sizeof *st, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -124,12 +124,15 @@ static bool finish(struct stream *s, struct ledger *l, uint32_t state, struct ou
     struct arena *arena = arena_create();
     struct wire_record record;
     struct error err = ERROR_INIT;
+    bool over = true;
     if (stream_record(l, s->attempt, s->dir_fd, arena, &record, &err) < 0)
         out_fault(out, s->attempt, "%s", err.text);
+    else if (record.state == WIRE_STATE_CLAIMED) /* another agent looks at it: to be asked again */
+        over = false;
     else
         wire_put_record(&out->output, WIRE_EXIT, &record);
     arena_destroy(arena);
-    return true;
+    return over;
 }
 
 /* One frame of one attempt. */

@@ -8,6 +8,7 @@
 #include "rhrun/wire.h"
 
 #include <ftw.h>
+#include <glob.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -336,6 +337,17 @@ static inline char *output_text(struct peer *p)
     char *copy = arena_strndup(p->arena, text.data ? text.data : "", text.len);
     buf_free(&text);
     return copy;
+}
+
+/* A file of the node's record of an attempt. */
+static inline char *attempt_path(struct peer *p, const char *attempt, const char *file)
+{
+    glob_t found;
+    char *pattern = arena_printf(p->arena, "%s/m/*/jobs/" JOB "/a/%s/%s", p->facts.base_dir, attempt, file);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    char *path = arena_strdup(p->arena, found.gl_pathv[0]);
+    globfree(&found);
+    return path;
 }
 
 static inline int peer_wait(struct peer *p)

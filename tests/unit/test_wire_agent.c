@@ -7,7 +7,6 @@
 #include "../../src/agent/internal.h"
 
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -22,29 +21,6 @@ static const char *in_folder(const char *name)
     static char path[512];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
-}
-
-static char *attempt_path(struct peer *p, const char *attempt, const char *file)
-{
-    glob_t found;
-    char *pattern = arena_printf(p->arena, "%s/m/*/jobs/" JOB "/a/%s/%s", p->facts.base_dir, attempt, file);
-    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
-    char *path = arena_strdup(p->arena, found.gl_pathv[0]);
-    globfree(&found);
-    return path;
-}
-
-static bool process_gone(pid_t pid)
-{
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-    CLEANUP(cleanup_close) int fd = open(path, O_RDONLY);
-    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    if (n <= 0)
-        return true;
-    text[n] = 0;
-    char *state = strrchr(text, ')');
-    return state && (state[2] == 'Z' || state[2] == 'X');
 }
 
 /* ---- HELLO ---- */
@@ -279,110 +255,6 @@ static void test_busy_slot_and_stop(void **state)
     peer_close(&p);
 }
 
-/* The workload waits for a FIFO, so that the agent is killed while it runs. */
-static void test_agent_killed_midway(void **state)
-{
-    (void)state;
-    struct peer p;
-    assert_int_equal(mkfifo(in_folder("go"), 0600), 0);
-    char script[1024];
-    snprintf(script, sizeof script, "seq 1 20000; read x < '%s'; seq 20001 40000", in_folder("go"));
-    peer_open(&p, WIRE_OWN, OWNER_A);
-    send_run(&p, ID("1"), "setup:seq", script);
-    expect_started(&p, ID("1"));
-    while (p.output.len < 50000) {
-        assert_int_equal(peer_frame(&p), WIRE_OUTPUT);
-        take_output(&p);
-    }
-    struct buf before = p.output;
-    p.output = (struct buf){0};
-    peer_kill(&p);
-
-    peer_open(&p, WIRE_OWN, OWNER_A);
-    assert_int_equal(p.facts.epoch, 2);
-    send_attempt(&p, WIRE_ATTACH, ID("1"), before.len);
-    p.output = before;
-    int go = open(in_folder("go"), O_WRONLY); /* waits for the reader */
-    assert_int_equal(write(go, "x\n", 2), 2);
-    close(go);
-    struct wire_record r = expect_record(&p, WIRE_EXIT);
-    assert_true(wire_record_success(&r));
-    assert_int_equal(r.spool_bytes, p.output.len);
-    struct buf want = {0};
-    for (int i = 1; i <= 40000; i++)
-        buf_printf(&want, "%d\n", i);
-    assert_string_equal(output_text(&p), want.data);
-    buf_free(&want);
-    peer_close(&p);
-}
-
-static void test_supervisor_killed(void **state)
-{
-    (void)state;
-    static struct status status;
-    struct peer p;
-    peer_open(&p, WIRE_OWN, OWNER_A);
-    send_run(&p, ID("1"), "launch", "echo $$; sleep 1000");
-    expect_started(&p, ID("1"));
-    while (!*output_text(&p)) {
-        assert_int_equal(peer_frame(&p), WIRE_OUTPUT);
-        take_output(&p);
-    }
-    pid_t worker = (pid_t)strtol(output_text(&p), NULL, 10);
-    assert_false(process_gone(worker));
-    int fd = open(attempt_path(&p, ID("1"), "status"), O_RDONLY);
-    assert_int_equal(pread(fd, &status, sizeof status, 0), sizeof status);
-    close(fd);
-    assert_int_equal(kill((pid_t)status.supervisor_pid, SIGKILL), 0);
-    struct wire_record r = expect_record(&p, WIRE_EXIT);
-    assert_int_equal(r.state, WIRE_STATE_LOST);
-    assert_false(wire_record_success(&r));
-    assert_true(process_gone(worker));
-    buf_clear(&p.output);
-    send_run(&p, ID("2"), "launch", "echo again"); /* the slot is free */
-    expect_started(&p, ID("2"));
-    expect_record(&p, WIRE_EXIT);
-    peer_close(&p);
-}
-
-/* Both die: whoever comes next finds out. */
-static void test_both_killed_then_list(void **state)
-{
-    (void)state;
-    static struct status status;
-    struct peer p;
-    peer_open(&p, WIRE_OWN, OWNER_A);
-    send_run(&p, ID("1"), "launch", "echo $$; sleep 1000");
-    expect_started(&p, ID("1"));
-    while (!*output_text(&p)) {
-        assert_int_equal(peer_frame(&p), WIRE_OUTPUT);
-        take_output(&p);
-    }
-    pid_t worker = (pid_t)strtol(output_text(&p), NULL, 10);
-    int fd = open(attempt_path(&p, ID("1"), "status"), O_RDONLY);
-    assert_int_equal(pread(fd, &status, sizeof status, 0), sizeof status);
-    peer_kill(&p);
-    assert_int_equal(kill((pid_t)status.supervisor_pid, SIGKILL), 0);
-    assert_int_equal(flock(fd, LOCK_SH), 0); /* waits until it is dead */
-    close(fd);
-
-    peer_open(&p, WIRE_READ, OWNER_B); /* a reader says so and leaves it as it is */
-    send_token(&p, WIRE_LIST, 1);
-    struct wire_record r = expect_record(&p, WIRE_RECORD);
-    assert_int_equal(r.state, WIRE_STATE_LOST);
-    expect(&p, WIRE_LISTED);
-    assert_false(process_gone(worker));
-    peer_close(&p);
-
-    peer_open(&p, WIRE_OWN, OWNER_B); /* no connection, no supervisor: another owner may adopt it */
-    send_token(&p, WIRE_LIST, 2);
-    r = expect_record(&p, WIRE_RECORD);
-    assert_int_equal(r.state, WIRE_STATE_LOST);
-    expect(&p, WIRE_LISTED);
-    assert_true(process_gone(worker));
-    peer_close(&p);
-}
-
 static void test_ping_during_output(void **state)
 {
     (void)state;
@@ -576,6 +448,26 @@ static void test_half_made_claim(void **state)
     peer_close(&p);
 }
 
+/* Its outcome is there, and its supervisor held up before it lets the lock go. */
+static void test_forget_while_locked(void **state)
+{
+    (void)state;
+    struct peer p;
+    peer_open(&p, WIRE_OWN, OWNER_A);
+    send_run(&p, ID("1"), "x", "true");
+    expect_started(&p, ID("1"));
+    expect_record(&p, WIRE_EXIT);
+    const char *path = attempt_path(&p, ID("1"), "status");
+    int fd = open(path, O_RDONLY);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    send_strings(&p, WIRE_FORGET, NULL, 1, ID("1"));
+    send_token(&p, WIRE_LIST, 1);
+    expect(&p, WIRE_LISTED);
+    assert_int_equal(access(path, F_OK), -1);
+    close(fd);
+    peer_close(&p);
+}
+
 /* ---- what breaks the protocol ---- */
 
 static void expect_refusal(struct peer *p, const char *what)
@@ -677,14 +569,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_run_echo, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_same_attempt_runs_once, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_busy_slot_and_stop, setup, folder_remove),
-        cmocka_unit_test_setup_teardown(test_agent_killed_midway, setup, folder_remove),
-        cmocka_unit_test_setup_teardown(test_supervisor_killed, setup, folder_remove),
-        cmocka_unit_test_setup_teardown(test_both_killed_then_list, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_ping_during_output, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_two_streams_take_turns, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_list_check_settle_ack_forget, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_read_mode_refusals, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_half_made_claim, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_forget_while_locked, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_malformed, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_other_version, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_unlink, setup, folder_remove),
