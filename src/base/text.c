@@ -162,12 +162,24 @@ const char *str_nearest(const char *word, const char *const *candidates)
     return best;
 }
 
+void str_printable(char *s)
+{
+    for (unsigned char *p = (unsigned char *)s; *p; p++) {
+        bool c1 = p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0;
+        if (*p < ' ' || *p == 0x7f || c1)
+            *p = '?';
+        if (c1)
+            *++p = '?';
+    }
+}
+
 FORMAT(3, 0) static int error_vset(struct error *err, enum error_code code, const char *fmt, va_list ap)
 {
     if (err) {
         err->code = code;
         err->hint[0] = 0;
         vsnprintf(err->text, sizeof err->text, fmt, ap);
+        str_printable(err->text);
     }
     return -1;
 }
@@ -206,6 +218,7 @@ void error_prefix(struct error *err, const char *fmt, ...)
     va_end(ap);
     size_t n = strlen(err->text);
     snprintf(err->text + n, sizeof err->text - n, ": %s", old);
+    str_printable(err->text);
 }
 
 void error_hint(struct error *err, const char *fmt, ...)
@@ -215,5 +228,6 @@ void error_hint(struct error *err, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(err->hint, sizeof err->hint, fmt, ap);
+    str_printable(err->hint);
     va_end(ap);
 }

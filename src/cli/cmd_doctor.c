@@ -46,6 +46,7 @@ static struct finding *find(struct doctor *d, const char *what, enum verdict_her
     va_start(ap, fmt);
     CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
     va_end(ap);
+    str_printable(text); /* nodes' own words are in it */
     if (d->count == d->cap) {
         d->cap = d->cap ? 2 * d->cap : 64;
         d->items = xreallocarray(d->items, d->cap, sizeof *d->items);

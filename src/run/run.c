@@ -95,6 +95,7 @@ void run_note(struct run *r, uint32_t node, const char *fmt, ...)
     va_start(ap, fmt);
     CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
     va_end(ap);
+    str_printable(text);
     if (!r->journal || !r->opened || r->stage >= STAGE_CLOSING || r->detached)
         return;
     struct event e = {.type = EVENT_NOTE, .node = node, .host = NULL, .reason = text};

@@ -397,10 +397,8 @@ static void last_line(const char *text, char *out, size_t size)
     size_t start = end;
     while (start && text[start - 1] != '\n' && text[start - 1] != '\r')
         start--;
-    size_t n = 0;
-    for (size_t i = start; i < end && n + 1 < size; i++)
-        out[n++] = (char)((unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i]);
-    out[n] = '\0';
+    snprintf(out, size, "%.*s", (int)(end - start), text + start);
+    str_printable(out);
 }
 
 void transport_ended(struct transport *t, const char *text)

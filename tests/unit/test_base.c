@@ -209,6 +209,18 @@ static void test_errors(void **state)
     assert_true(strlen(err.text) < sizeof err.text);
 }
 
+static void test_errors_are_printable(void **state)
+{
+    (void)state;
+    struct error err = ERROR_INIT;
+    error_set(&err, ERROR_INFRA, "\033]0;x\a, \xc2\x9b""2J and \x7f: Zo\xc3\xab \xc2\xb5\xc2");
+    assert_string_equal(err.text, "?]0;x?, ??2J and ?: Zo\xc3\xab \xc2\xb5\xc2");
+    error_prefix(&err, "a\nb");
+    assert_true(str_starts(err.text, "a?b: ?]0"));
+    error_hint(&err, "kill %s", "12 (\033[2J)");
+    assert_string_equal(err.hint, "kill 12 (?[2J)");
+}
+
 static void test_files(void **state)
 {
     (void)state;
@@ -432,6 +444,7 @@ int main(void)
         TEST(test_json_string),
         TEST(test_arena),
         TEST(test_errors),
+        TEST(test_errors_are_printable),
         TEST(test_files),
         TEST(test_hex),
         TEST(test_diagnostics_text),
