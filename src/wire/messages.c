@@ -225,7 +225,8 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
     for (uint32_t i = 0; i < count && !in->bad; i++) {
         struct wire_worker *w = &m.workers[i];
         GET(in, w, worker_fields);
-        if (w->argv.count == 0 || w->shell > 1 || !assignments_valid(&w->env) || (w->files && !*m.log_dir))
+        if (w->argv.count == 0 || w->shell > 1 || !assignments_valid(&w->env) || (w->files && !*m.log_dir) ||
+            w->local_rank >= WIRE_WORKERS_MAX)
             return false;
     }
     m.worker_count = count;

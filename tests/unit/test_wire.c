@@ -329,6 +329,9 @@ static void test_rules(void **state)
     w.argv.count = 0;
     assert_true(run_refused(r));
     w = workers[0];
+    w.local_rank = WIRE_WORKERS_MAX;
+    assert_true(run_refused(r));
+    w = workers[0];
     w.shell = 2;
     assert_true(run_refused(r));
     struct wire_hello h = hello;
