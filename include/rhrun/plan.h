@@ -205,7 +205,6 @@ void plan_input_after_all(struct plan_builder *b, struct plan_step *s,
                                          const struct plan_step *earlier));
 /* Is there a node that both run on, as far as it is said where they do? */
 bool plan_share_node(struct plan_builder *b, const struct plan_step *s, const struct plan_step *other);
-struct plan_step *plan_last(struct plan_builder *b); /* the step added last, or NULL */
 /* The step added as number i, in order; NULL past the end. For kinds that look back. */
 struct plan_step *plan_at(struct plan_builder *b, size_t i);
 /* text with what is known when planning, late names as written; -1 and err with the place. */

@@ -141,7 +141,6 @@ void out_printf(struct out *o, int fd, const char *fmt, ...) FORMAT(3, 4);
 void out_flush(struct out *o);   /* hands over what was put; without a loop: writes it */
 bool out_drain(struct out *o);   /* until all is written; false: the reader has taken nothing for 2 s */
 void out_finish(struct out *o);  /* the same however long it takes; Ctrl-C, TERM and HUP then end the program */
-bool out_idle(struct out *o);    /* all is written at this moment */
 uint64_t out_mark(const struct out *o);          /* a mark behind all that was put */
 bool out_passed(struct out *o, uint64_t mark);   /* what stands before the mark is written */
 void out_destroy(struct out *o); /* out_finish before; takes NULL */

@@ -262,16 +262,6 @@ void out_finish(struct out *o)
         sigaction(signals[i], &before[i], NULL);
 }
 
-bool out_idle(struct out *o)
-{
-    if (!o->threaded)
-        return o->text.len == 0;
-    pthread_mutex_lock(&o->lock);
-    bool idle = o->waiting == 0;
-    pthread_mutex_unlock(&o->lock);
-    return idle && o->text.len == 0;
-}
-
 uint64_t out_mark(const struct out *o)
 {
     return o->put;

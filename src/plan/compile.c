@@ -87,11 +87,6 @@ struct plan_step *plan_at(struct plan_builder *b, size_t i)
     return i < b->count ? b->steps[i] : NULL;
 }
 
-struct plan_step *plan_last(struct plan_builder *b)
-{
-    return b->count ? b->steps[b->count - 1] : NULL;
-}
-
 static void check_name(struct plan_builder *b, const char *name)
 {
     if (b->failed.code)

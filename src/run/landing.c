@@ -22,11 +22,6 @@ struct landing {
     int dir_fd;
 };
 
-const char *landing_folder_name(const struct landing *p)
-{
-    return p->to;
-}
-
 /* ---- paths ---- */
 
 bool landing_path_valid(const char *path)

@@ -37,7 +37,6 @@ int landing_write(struct landing_file *f, const void *data, size_t len, struct e
 int landing_sync(struct landing_file *f);
 int landing_commit(struct landing_file *f, struct error *err); /* under its name */
 void landing_drop(struct landing_file *f, bool forget);        /* forget: its part too. Takes NULL */
-const char *landing_folder_name(const struct landing *p);
 
 /* Does a link at `path` (below the folder) with this target stay inside? ".." counts only where it leads: before any name. */
 bool landing_link_inside(const char *path, const char *target);

@@ -124,8 +124,7 @@ struct step_python { /* item of the step "python" */
 const struct spec_python *step_python_of(const struct spec *spec, const struct spec_role *role);
 enum step_python_kind step_python_kind(const struct spec *spec, const struct spec_role *role);
 const struct spec_text *step_interpreter(const struct spec *spec, const struct spec_role *role);
-/* NULL: the interpreter is used as it is. The second while planning. */
-const struct plan_step *step_python_step(const struct plan *plan, const struct spec_role *role);
+/* NULL: the interpreter is used as it is. */
 const struct plan_step *step_python_planned(struct plan_builder *b, const struct spec_role *role);
 /* Whose Python counts on each node for what is no role's (prolog, epilog): NULL, the job's, where its set-up is; else that of
  * the first role there. ret[node], of spec->nnodes. */

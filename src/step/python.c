@@ -51,7 +51,8 @@ const struct spec_text *step_interpreter(const struct spec *spec, const struct s
     return given->text && *given->text ? given : &usual;
 }
 
-const struct plan_step *step_python_step(const struct plan *plan, const struct spec_role *role)
+/* NULL: the interpreter is used as it is. */
+static const struct plan_step *python_step(const struct plan *plan, const struct spec_role *role)
 {
     for (size_t i = 0; i < plan->step_count; i++)
         if (plan->steps[i].kind == &step_kind_python && plan->steps[i].role == owner(role))
@@ -110,7 +111,7 @@ int step_absolute(const struct step_bind *bind, const char *path, struct arena *
 int step_python_dir(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
                     struct error *err)
 {
-    const struct plan_step *s = step_python_step(plan, bind->role);
+    const struct plan_step *s = python_step(plan, bind->role);
     const struct step_python *python = s ? s->item : NULL;
     const char *path = python ? python->dir : NULL;
     *ret = NULL;
@@ -127,7 +128,7 @@ int step_python_env(const struct plan *plan, const struct step_bind *bind, struc
                     struct step_env *env, struct error *err)
 {
     const char *dir;
-    const struct plan_step *s = step_python_step(plan, bind->role);
+    const struct plan_step *s = python_step(plan, bind->role);
     if (!s)
         return 0;
     const struct step_python *python = s->item;
@@ -146,7 +147,7 @@ int step_python_env(const struct plan *plan, const struct step_bind *bind, struc
 int step_python_program(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
                         struct error *err)
 {
-    const struct plan_step *s = step_python_step(plan, bind->role);
+    const struct plan_step *s = python_step(plan, bind->role);
     const char *dir;
     if (!s)
         return step_expand_node(plan, bind, step_interpreter(plan->spec, bind->role), EXPR_PLAIN, arena, ret, err);
@@ -221,7 +222,7 @@ static struct installation interpreter_on(const struct plan *plan, const struct 
 static bool own_folder(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret)
 {
     struct error ignored = ERROR_INIT;
-    const struct plan_step *s = step_python_step(plan, bind->role);
+    const struct plan_step *s = python_step(plan, bind->role);
     const struct step_python *python = s ? s->item : NULL;
     *ret = NULL;
     if (!bind->nodes || !bind->nodes[bind->node].facts)

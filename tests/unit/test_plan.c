@@ -53,9 +53,9 @@ static int setup_plan(struct plan_builder *b, const struct spec *spec, struct er
 
 static int launch_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
 {
-    (void)spec;
     (void)err;
-    struct plan_step *before = plan_last(b), *s = plan_add(b, &test_launch, "launch", "go");
+    struct plan_step *before = spec->setup_count ? plan_at(b, spec->setup_count - 1) : NULL;
+    struct plan_step *s = plan_add(b, &test_launch, "launch", "go");
     plan_on_all(b, s);
     if (before)
         plan_input_after(b, s, before);
