@@ -7,7 +7,8 @@ has the waiting node run it. So Open MPI's daemons have the job's environment, a
 shell text that ends with WORKER, is in a file of each node, since its folder and its Python may have another path there. The port is free again before the
 workers start.
 
-Each side of a connection sends a random line; each message then carries an HMAC over both lines, its number and itself.
+Each side of a connection sends a random line; each message then carries an HMAC over both lines, its number and itself, the
+first of which only shows that the token is known.
 """
 import hashlib
 import hmac
@@ -25,8 +26,10 @@ import threading
 import time
 
 PATIENCE = 300  # seconds until all nodes have come
-ANSWER = 20
+ANSWER = 20  # seconds for what is said at once
 LINE_MAX = 4 << 20
+PROOF_MAX = 128  # bytes of one that has not shown yet that it knows the token
+UNKNOWN_MAX = 256  # of those at a time
 SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
@@ -36,37 +39,63 @@ def fail(text):
 
 
 class Channel:
+    """Values over a socket, to who knows the token: until that is shown, no more than PROOF_MAX bytes are read, for ANSWER seconds."""
+
     def __init__(self, sock, token, asks):
-        self.sock, self.side, self.sent, self.heard = sock, "a" if asks else "b", 0, 0
-        sock.settimeout(ANSWER)
-        self.file = sock.makefile("rb")
+        self.sock, self.side, self.sent, self.heard, self.read = sock, "a" if asks else "b", 0, 0, b""
+        self.end = time.monotonic() + ANSWER
         own = os.urandom(16).hex()
-        sock.sendall((own + "\n").encode())
-        other = self.file.readline(64).decode().strip()
+        self.put(own)
+        other = (self.line(PROOF_MAX) or b"").decode()
         if len(other) != 32:
             raise OSError("it speaks another language")
         self.key = hmac.new(token.encode(), (own + other if asks else other + own).encode(), hashlib.sha256).digest()
+        self.say("token")
+        if self.hear(PROOF_MAX) != "token":
+            raise OSError("it hung up")
+
+    def be_patient(self):
+        self.end = None
+
+    def wait(self):
+        self.sock.settimeout(None if self.end is None else max(0.001, self.end - time.monotonic()))
+
+    def put(self, text):
+        self.wait()
+        self.sock.sendall((text + "\n").encode())
+
+    def line(self, most):  # None: it hung up
+        while b"\n" not in self.read:
+            if len(self.read) > most:
+                raise OSError("it says too much")
+            self.wait()
+            more = self.sock.recv(65536 if most > 65536 else most)
+            if not more:
+                return None
+            self.read += more
+        line, _, self.read = self.read.partition(b"\n")
+        return line
 
     def mac(self, side, number, text):
         return hmac.new(self.key, ("%s %d %s" % (side, number, text)).encode(), hashlib.sha256).hexdigest()
 
     def say(self, value):
         text = json.dumps(value)
-        self.sock.sendall(("%s %s\n" % (self.mac(self.side, self.sent, text), text)).encode())
+        self.put("%s %s" % (self.mac(self.side, self.sent, text), text))
         self.sent += 1
 
-    def hear(self):  # None: it hung up
-        line = self.file.readline(LINE_MAX).decode()
-        if not line.endswith("\n"):
+    def hear(self, most=LINE_MAX):  # None: it hung up
+        line = self.line(most)
+        if line is None:
             return None
-        mac, _, text = line[:-1].partition(" ")
-        if not hmac.compare_digest(mac, self.mac("a" if self.side == "b" else "b", self.heard, text)):
+        mac, _, text = line.partition(b" ")
+        text = text.decode()
+        if not hmac.compare_digest(mac, self.mac("a" if self.side == "b" else "b", self.heard, text).encode()):
             raise OSError("it does not know the job's token")
         self.heard += 1
         return json.loads(text)
 
     def close(self):
-        self.file.close()
         self.sock.close()
 
 
@@ -82,8 +111,36 @@ def listen(address, port, like):
     return sock
 
 
-def address_of(sock):
-    return sock.getpeername()[0]
+def welcome(sock, token, take):
+    """Until the socket is shut down: whoever comes and knows the token is taken, each in a thread of its own."""
+    room = threading.Semaphore(UNKNOWN_MAX)
+
+    def meet(client):
+        who = "a stranger at the port of mpirun's nodes"
+        try:
+            try:
+                channel = Channel(client, token, False)
+            finally:
+                room.release()
+            who = "one of mpirun's nodes"
+            take(channel)
+        except (OSError, ValueError, TypeError) as e:
+            print("rhrun: %s: %s" % (who, e), file=sys.stderr)
+        client.close()
+
+    while sock.fileno() >= 0:
+        room.acquire()
+        try:
+            client = sock.accept()[0]
+        except OSError:  # one that is gone again, or no descriptor is free; or the end
+            room.release()
+            time.sleep(0.05)
+            continue
+        threading.Thread(target=meet, args=(client,), daemon=True).start()
+
+
+def welcome_all(sock, token, take):
+    threading.Thread(target=welcome, args=(sock, token, take), daemon=True).start()
 
 
 def folder():
@@ -111,24 +168,21 @@ def login_shell():  # for which mpirun writes its commands
 
 def gather(sock, count, token):
     """Where the others wait: rank -> (address, port)."""
-    places, end = {}, time.monotonic() + PATIENCE
-    while len(places) < count - 1:
-        sock.settimeout(max(0.0, end - time.monotonic()))
-        try:
-            client = sock.accept()[0]
-        except (socket.timeout, BlockingIOError):
-            rest = [str(i) for i in range(1, count) if i not in places]
-            fail("after %d s mpirun still has to wait for node %s" % (PATIENCE, ", ".join(rest)))
-        try:
-            channel = Channel(client, token, False)
-            rank, port = channel.hear()
-            places[rank] = address_of(client), port
-            channel.say("here")
-            channel.hear()  # the other side ends it first: the port has no connections in TIME_WAIT then
-            channel.close()
-        except (OSError, ValueError, TypeError) as e:
-            print("rhrun: a stranger at the port of mpirun's nodes: %s" % e, file=sys.stderr)
-            client.close()
+    places, complete = {}, threading.Event()
+
+    def take(channel):
+        rank, port = channel.hear()
+        channel.say("here")
+        channel.hear()  # the other side ends it first: the port has no connections in TIME_WAIT then
+        places[rank] = channel.sock.getpeername()[0], port
+        if len(places) == count - 1:
+            complete.set()
+
+    welcome_all(sock, token, take)
+    if not complete.wait(PATIENCE):
+        rest = [str(i) for i in range(1, count) if i not in places]
+        fail("after %d s mpirun still has to wait for node %s" % (PATIENCE, ", ".join(rest)))
+    sock.shutdown(socket.SHUT_RDWR)
     sock.close()
     return places
 
@@ -162,35 +216,23 @@ def lead(made, count, address, port, words, token):
 
 # ---- the others ----
 
-def serve(client, token, done):
+def serve(channel, done):
     """A command that mpirun sends, or the connection whose end is mpirun's."""
-    try:
-        channel = Channel(client, token, False)
-        command = channel.hear()
-        if command == "live":
-            channel.sock.settimeout(None)
-            channel.hear()
-            done.set()
-        elif command:
-            channel.sock.settimeout(None)
-            status = subprocess.Popen([login_shell(), "-c", command], stdin=subprocess.DEVNULL).wait()
-            if status == 127:
-                print("rhrun: Open MPI is to be on PATH on every node", file=sys.stderr)
-            channel.say(status if status >= 0 else 128 - status)
-        channel.close()
-    except (OSError, ValueError) as e:
-        print("rhrun: from mpirun's node: %s" % e, file=sys.stderr)
-        client.close()
-
-
-def accept(sock, token, done):
-    while True:
-        threading.Thread(target=serve, args=(sock.accept()[0], token, done), daemon=True).start()
+    command = channel.hear()
+    channel.be_patient()
+    if command == "live":
+        channel.hear()
+        done.set()
+    elif command:
+        status = subprocess.Popen([login_shell(), "-c", command], stdin=subprocess.DEVNULL).wait()
+        if status == 127:
+            print("rhrun: Open MPI is to be on PATH on every node", file=sys.stderr)
+        channel.say(status if status >= 0 else 128 - status)
 
 
 def follow(rank, address, port, token):
     sock, done, end = listen("", 0, address), threading.Event(), time.monotonic() + PATIENCE
-    threading.Thread(target=accept, args=(sock, token, done), daemon=True).start()
+    welcome_all(sock, token, lambda channel: serve(channel, done))
     while True:
         try:
             channel = connect(address, port, token)
@@ -237,7 +279,7 @@ def agent():
         fail("mpirun speaks of a node that is none of the job's: %s" % " ".join(sys.argv[1:2]))
     channel = connect(*known["places"][words[0]], token=known["token"])
     channel.say(" ".join(words[1:]))
-    channel.sock.settimeout(None)
+    channel.be_patient()
     status = channel.hear()
     return 1 if status is None else status
 

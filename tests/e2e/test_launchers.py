@@ -189,11 +189,15 @@ def test_without_open_mpi(box, nodes):
     assert not left(box)
 
 
-def test_strangers_are_told_nothing():
+@pytest.fixture
+def module():
     spec = importlib.util.spec_from_file_location("mpirun", ROOT / "src/step/mpirun.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
 
+
+def test_strangers_are_told_nothing(module):
     def meet(one, other):
         """What each side hears of the other's first message."""
         a, b = socket.socketpair()
@@ -214,3 +218,30 @@ def test_strangers_are_told_nothing():
         return heard
     assert meet("secret", "secret") == {True: "hello", False: "hello"}
     assert all(isinstance(e, OSError) for e in meet("secret", "guess").values())
+
+
+def test_strangers_hold_nobody_up(module, monkeypatch):
+    monkeypatch.setattr(module, "ANSWER", 10 ** 6)
+    monkeypatch.setattr(module, "UNKNOWN_MAX", 3)
+    door = module.listen("127.0.0.1", 0, "127.0.0.1")
+    port = door.getsockname()[1]
+    found = []
+    gathering = threading.Thread(target=lambda: found.append(module.gather(door, 3, "secret")), daemon=True)
+    gathering.start()
+    with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)) as loud:
+        loud.sendall(b"x" * 4 * module.PROOF_MAX)
+        with pytest.raises(OSError):
+            while loud.recv(4096):
+                pass
+            raise ConnectionResetError
+        for rank in 1, 2:
+            with pytest.raises(OSError):
+                module.connect("127.0.0.1", port, "guess")
+            channel = module.connect("127.0.0.1", port, "secret")
+            channel.say([rank, 7000 + rank])
+            assert channel.hear() == "here"
+            channel.close()
+        gathering.join(60)
+        assert found == [{1: ("127.0.0.1", 7001), 2: ("127.0.0.1", 7002)}]
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port))
