@@ -268,9 +268,10 @@ static void put_roles(const struct plan *plan, bool verbose, struct buf *b)
         buf_puts(b, "\n  ranks: known once the nodes have told their CPUs and GPUs\n");
         return;
     }
-    buf_printf(b, "\n  %u ranks", plan->world_size);
+    buf_printf(b, "\n  %u rank%s", plan->world_size, plan->world_size == 1 ? "" : "s");
     if (plan->worker_count > plan->world_size)
-        buf_printf(b, ", %u workers outside of their world", plan->worker_count - plan->world_size);
+        buf_printf(b, ", %u worker%s outside of their world", plan->worker_count - plan->world_size,
+                   plan->worker_count - plan->world_size == 1 ? "" : "s");
     buf_putc(b, '\n');
     for (uint32_t i = 0; i < plan->spec->role_count; i++)
         put_role(plan, i, verbose, b);

@@ -317,12 +317,20 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
         snprintf(ret, size, "failed");
 }
 
-static uint64_t cause_timeout_ms(const struct run *r)
+static const struct plan_step *cause_step(const struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
         if (str_eq(r->plan->steps[i].name, r->result.cause_step))
-            return r->plan->steps[i].timeout_ms;
-    return 0;
+            return &r->plan->steps[i];
+    return NULL;
+}
+
+/* A role that was not ready in time has said why in its own output: what looks for it prints nothing. */
+static const char *cause_output(const struct run *r)
+{
+    const struct plan_step *s = cause_step(r);
+    bool is_ready = s && str_starts(s->name, "ready:") && s->wait_count > 0;
+    return is_ready ? r->plan->steps[s->waits[0].step].name : r->result.cause_step;
 }
 
 /* "rank 3", or with roles "server[1] (rank 3)". */
@@ -371,9 +379,9 @@ static void failure_text(struct run *r)
         return;
     }
     cause_words(r, what, sizeof what);
-    uint64_t timeout_ms = cause_timeout_ms(r);
-    if (r->cause_outcome == OUTCOME_TIMED_OUT && timeout_ms)
-        snprintf(what, sizeof what, "timed out after %.1f s", (double)timeout_ms / 1000);
+    const struct plan_step *step = cause_step(r);
+    if (r->cause_outcome == OUTCOME_TIMED_OUT && step && step->timeout_ms)
+        snprintf(what, sizeof what, "timed out after %.1f s", (double)step->timeout_ms / 1000);
     if (res->cause_has_rank)
         error_set(&res->error, code, "%s on node \"%s\": %s",
                   launch_worker_words(r, res->cause_rank, worker, sizeof worker), res->cause_node, what);
@@ -391,7 +399,7 @@ static void failure_text(struct run *r)
     else if (launch && str_eq(res->cause_step, launch->name))
         error_hint(&res->error, "its output: rhrun logs %s", r->id);
     else
-        error_hint(&res->error, "its output: rhrun logs %s --step %s", r->id, res->cause_step);
+        error_hint(&res->error, "its output: rhrun logs %s --step %s", r->id, cause_output(r));
 }
 
 static void job_failed(struct run *r)

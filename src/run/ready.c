@@ -130,7 +130,7 @@ void ready_missed(struct run *r, const struct plan_step *launch)
             r->result.cause_tail = "";
             r->cause_outcome = OUTCOME_FAILED;
             r->cause_ns = 0;
-            r->cause_words = "the role ended before it was ready";
+            r->cause_words = arena_printf(r->arena, "role \"%s\" ended before it was ready", step->role->name);
         }
         if (of_it)
             step_stop(r, step, STOP_GRACE_MS);

@@ -122,6 +122,17 @@ static void check_ports(struct load *l, uint32_t role, uint32_t other)
         "each world has a port of its own; 0 is a free one");
 }
 
+/* A port tells of a node, not of a role: the first one that listens there would make both ready. */
+static void check_ready_ports(struct load *l, const struct spec_role *a, const struct spec_role *b)
+{
+    if (a->ready.kind != READY_PORT || b->ready.kind != READY_PORT || !str_eq(a->ready.what.text, b->ready.what.text) ||
+        !share_node(l, a, b))
+        return;
+    diagnostic_hint(fault(l, a->ready.place, "role \"%s\" is ready at port %s, as role \"%s\" is on the same node",
+                          a->name, a->ready.what.text, b->name),
+                    "give one of them another port, or ready: {log: PATTERN}");
+}
+
 void role_check_parts(struct load *l)
 {
     struct spec *spec = l->spec;
@@ -131,6 +142,7 @@ void role_check_parts(struct load *l)
             check_venvs(l, &spec->roles[i], NULL);
         for (uint32_t k = 0; k < i; k++) {
             check_ports(l, i, k);
+            check_ready_ports(l, &spec->roles[i], &spec->roles[k]);
             if (spec->roles[i].own_setup && spec->roles[k].own_setup)
                 check_venvs(l, &spec->roles[i], &spec->roles[k]);
         }

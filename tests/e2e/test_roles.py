@@ -99,7 +99,7 @@ def test_plan_and_logs_name_roles(box, job):
         {"name": "t", "world": "job", "count": 3, "places": [{"node": 0, "count": 2, "first_rank": 0}, {"node": 1, "count": 1, "first_rank": 2}]},
         {"name": "n", "world": "none", "count": 1, "places": [{"node": 1, "count": 1}]}]
     text = box.run("plan", path).ok().out
-    assert "  3 ranks, 1 workers outside of their world\n    t: rank 0-2\n      rank 0-1 on node 0 (local-0)\n" in text
+    assert "  3 ranks, 1 worker outside of their world\n    t: rank 0-2\n      rank 0-1 on node 0 (local-0)\n" in text
     box.run(path).ok()
     logs = box.run("logs", "last").ok()
     assert sorted(logs.out.splitlines()) == ["n[0]@local-1: n", "t[0]@local-0: out", "t[1]@local-0: out", "t[2]@local-1: out"]
@@ -197,6 +197,7 @@ def test_not_ready_in_time(box, job, ready):
     path = job(spec({"s": runs("exec sleep 1000", ready={**ready, "timeout": "300ms"}), "t": runs("true", after={"s": "ready"})}))
     result = box.run(path).expect(1)
     assert re.search(r"error: ready:s on node \"local-\d\": timed out after 0.3 s", result.err), result
+    assert "--step launch:s" in result.err, "what looks for it prints nothing"
     assert not workers_of(box.dir)
 
 
@@ -204,7 +205,7 @@ def test_not_ready_in_time(box, job, ready):
 def test_ended_before_it_was_ready(box, job, ready):
     path = job(spec({"s": runs("true", ready=ready), "t": runs("true", after={"s": "ready"})}))
     result = box.run(path).expect(1)
-    assert re.search(r"error: ready:s on node \"local-\d\": the role ended before it was ready", result.err), result
+    assert re.search(r"error: ready:s on node \"local-\d\": role \"s\" ended before it was ready", result.err), result
 
 
 def test_cancel_ends_all_roles(box, job):
