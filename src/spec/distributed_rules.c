@@ -145,8 +145,32 @@ static void check_equal(struct load *l)
                               "launcher %s has the same number of workers on every node, but node \"%s\" has %u and "
                               "node \"%s\" has %u",
                               spec_launchers[d->launcher], spec->hosts[0].name, first->count, h->name, n->count),
-                        "launcher: torchrun and native take any number per host");
+                        "launcher: native, torchrun and mpirun take any number per host");
         return;
+    }
+}
+
+/* What rhrun says itself would be said twice, the last one counts, and the plan would not be what happens. */
+static void check_args(struct load *l)
+{
+    static const char *const of_launcher[][10] = {
+        [LAUNCHER_TORCHRUN] = {"--nnodes", "--nproc_per_node", "--node_rank", "--max_restarts", "--master_addr",
+                               "--master_port", "--rdzv_endpoint", "--rdzv_id"},
+        [LAUNCHER_ACCELERATE] = {"--num_machines", "--num_processes", "--machine_rank", "--max_restarts",
+                                 "--main_process_ip", "--main_process_port"},
+        [LAUNCHER_DEEPSPEED] = {"--world_info", "--node_rank", "--master_addr", "--master_port"},
+        [LAUNCHER_MPIRUN] = {"-n", "-np", "--np", "-H", "-host", "--host", "-hostfile", "--hostfile", "--machinefile"},
+    };
+    const struct doc_node *args = key(l, "launcher_args");
+    enum spec_launcher launcher = l->spec->distributed.launcher;
+    for (size_t i = 0; is_array(args) && i < args->count && launcher != LAUNCHER_NATIVE; i++) {
+        const char *text = is_scalar(args->items[i]) ? args->items[i]->text : "";
+        CLEANUP(cleanup_free) char *word = xstrndup(text, strcspn(text, "="));
+        for (char *p = word; *p; p++)
+            *p = *p == '-' && p > word + 1 ? '_' : *p;
+        if (in(of_launcher[launcher], word))
+            diagnostic_hint(fault(l, place_of(args->items[i]), "launcher_args cannot have %s: rhrun says it", word),
+                            "the layout is said by the keys of distributed and by the hosts");
     }
 }
 
@@ -161,6 +185,17 @@ static const char *const conf_etcd_v2[] = {"protocol", "ssl_cert", "ssl_cert_key
 static const char *const conf_etcd[] = {
     "timeout", "last_call_timeout", "protocol", "etcd_prefix", "cacert", "cert", "key", NULL};
 static const char *const no_conf[] = {NULL};
+
+/* Torch reads its times and counts with int(), and takes none below 1 (the old etcd: below 0). */
+static void check_conf_value(struct load *l, const struct doc_member *m, uint32_t least)
+{
+    uint32_t n;
+    const char *text = is_scalar(m->value) ? m->value->text : NULL;
+    bool number = str_ends(m->key, "timeout") || str_starts(m->key, "keep_alive_");
+    if (number && text && *text && !strchr(text, ',') && !strstr(text, "${{") && (!parse_u32(text, &n) || n < least))
+        diagnostic_expected(fault(l, place_of(m->value), "\"%s\" cannot be %s", m->key, text), "an integer from %u",
+                            least);
+}
 
 static void check_conf(struct load *l, const char *backend)
 {
@@ -182,8 +217,23 @@ static void check_conf(struct load *l, const char *backend)
             else
                 diagnostic_hint(d, "torchrun would take it and do nothing with it; launcher_args: [--rdzv_conf, TEXT] "
                                    "hands over what rhrun does not know");
+        } else {
+            check_conf_value(l, m, own == conf_etcd ? 0 : 1);
         }
     }
+}
+
+/* torch looks at the port when it starts; 0 would be another one on each node. */
+static void check_endpoint(struct load *l)
+{
+    const struct doc_node *node = key(l, "rdzv_endpoint");
+    const char *text = node && node->type == DOC_STRING ? node->text : "", *colon = strrchr(text, ':');
+    uint32_t port;
+    if (!colon || strstr(text, "${{") || text[strlen(text) - 1] == ']')
+        return;
+    if (!parse_u32(colon + 1, &port) || port < 1 || port > UINT16_MAX)
+        diagnostic_expected(fault_at(l, "rdzv_endpoint", "rdzv_endpoint has no port: \"%s\"", text),
+                            "HOST:PORT, or :PORT for the first node");
 }
 
 static void check_static(struct load *l)
@@ -201,6 +251,7 @@ static void check_static(struct load *l)
 static void check_dynamic(struct load *l, const char *backend)
 {
     bool c10d = strcmp(backend, "c10d") == 0;
+    check_endpoint(l);
     if (given(l, "master_addr"))
         diagnostic_hint(fault_at(l, "master_addr", "torchrun ignores master_addr with rdzv_backend %s", backend),
                         "rdzv_endpoint: HOST:PORT says where the nodes meet");
@@ -252,6 +303,33 @@ static void check_rendezvous(struct load *l)
 
 /* ---- what has no effect ---- */
 
+/* The most workers that a node may have, or 0 where that is not known yet. */
+static uint32_t workers_at_most(const struct spec *spec)
+{
+    const struct spec_nproc *n = &spec->distributed.nproc;
+    for (size_t i = 0; i < spec->host_count; i++)
+        if (spec->hosts[i].has_nproc)
+            return 0;
+    return n->kind == NPROC_COUNT ? n->count : 0;
+}
+
+static void check_local_rank(struct load *l, const struct doc_node *node, int64_t rank)
+{
+    uint32_t count = workers_at_most(l->spec);
+    if (count > 0 && rank >= count)
+        fault(l, place_of(node), "there is no local rank %lld: nproc_per_node is %u", (long long)rank, count);
+}
+
+/* "0:1,5:2": what is said of a rank that is not there would do nothing. */
+static void check_streams(struct load *l, const char *name)
+{
+    const struct doc_node *node = key(l, name);
+    const char *p = node && node->type == DOC_STRING ? node->text : NULL;
+    for (; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (p[0] >= '0' && p[0] <= '9' && p[1] == ':')
+            check_local_rank(l, node, p[0] - '0');
+}
+
 static void check_logs(struct load *l)
 {
     static const char *const of_tee[] = {"duplicate_stdout_filters", "duplicate_stderr_filters",
@@ -265,15 +343,13 @@ static void check_logs(struct load *l)
     if (dir && strcmp(dir->text, "/dev/null") == 0 && (given(l, "tee") || given(l, "redirects")))
         fault_at(l, "log_dir", "with log_dir /dev/null %s does nothing with %s", spec_launchers[d->launcher],
                  given(l, "tee") ? "tee" : "redirects");
-    for (size_t i = 0; is_array(ranks) && i < ranks->count && d->nproc.kind == NPROC_COUNT; i++) {
+    for (size_t i = 0; is_array(ranks) && i < ranks->count; i++) {
         int64_t rank;
-        bool wider = false;
-        for (size_t h = 0; h < l->spec->host_count; h++)
-            wider |= l->spec->hosts[h].has_nproc;
-        if (!wider && doc_is_integer(ranks->items[i], &rank) && rank >= d->nproc.count)
-            fault(l, place_of(ranks->items[i]), "there is no local rank %lld: nproc_per_node is %u", (long long)rank,
-                  d->nproc.count);
+        if (doc_is_integer(ranks->items[i], &rank))
+            check_local_rank(l, ranks->items[i], rank);
     }
+    check_streams(l, "redirects");
+    check_streams(l, "tee");
 }
 
 /* Where both numbers are written down; else once the nodes have told them. */
@@ -326,6 +402,7 @@ void distributed_check(struct load *l)
     check_known(l);
     check_launcher(l);
     check_equal(l);
+    check_args(l);
     enum spec_launcher launcher = l->spec->distributed.launcher;
     if (launcher == LAUNCHER_TORCHRUN || launcher == LAUNCHER_ACCELERATE)
         check_rendezvous(l);

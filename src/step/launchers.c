@@ -139,7 +139,7 @@ int launcher_equal(const struct launcher_job *job, uint32_t *ret_each, uint32_t 
                   "node \"%s\" has %u",
                   spec_launchers[job->distributed->launcher], plan->spec->hosts[0].name, plan->nproc[0],
                   plan->spec->hosts[i].name, plan->nproc[i]);
-        error_hint(err, "launcher: torchrun and native take any number per host");
+        error_hint(err, "launcher: native, torchrun and mpirun take any number per host");
         return -1;
     }
     *ret_each = plan->nproc[0];
