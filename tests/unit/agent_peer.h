@@ -339,15 +339,21 @@ static inline char *output_text(struct peer *p)
     return copy;
 }
 
-/* A file of the node's record of an attempt. */
-static inline char *attempt_path(struct peer *p, const char *attempt, const char *file)
+/* The one path that matches below the base folder. */
+static inline char *base_path(struct peer *p, const char *pattern)
 {
     glob_t found;
-    char *pattern = arena_printf(p->arena, "%s/m/*/jobs/" JOB "/a/%s/%s", p->facts.base_dir, attempt, file);
-    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(glob(arena_printf(p->arena, "%s/%s", p->facts.base_dir, pattern), 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
     char *path = arena_strdup(p->arena, found.gl_pathv[0]);
     globfree(&found);
     return path;
+}
+
+/* A file of the node's record of an attempt. */
+static inline char *attempt_path(struct peer *p, const char *attempt, const char *file)
+{
+    return base_path(p, arena_printf(p->arena, "m/*/jobs/" JOB "/a/%s/%s", attempt, file));
 }
 
 static inline int peer_wait(struct peer *p)

@@ -132,6 +132,18 @@ bool sim_job_said(const struct sim_job *job, const char *text)
     return job->said.data && strstr(job->said.data, text);
 }
 
+void assert_said(const struct sim_job *job, const char *text)
+{
+    if (!sim_job_said(job, text))
+        fail_msg("not said: %s; but:\n%s", text, job->said.data ? job->said.data : "");
+}
+
+void assert_error(const struct sim_job *job, const char *text)
+{
+    if (!strstr(job->result.error.text, text))
+        fail_msg("the error is \"%s\", not \"%s\"", job->result.error.text, text);
+}
+
 void sim_job_quiet(struct sim_job *job)
 {
     buf_clear(&job->said);
@@ -210,6 +222,13 @@ int sim_job_mode(struct sim_job *job, enum run_mode mode, uint32_t flags)
         sim_job_wait(job);
     sim_job_close(job);
     return rc < 0 ? -1 : job->result.exit_status;
+}
+
+int finish(struct sim_job *job)
+{
+    sim_job_wait(job);
+    sim_job_close(job);
+    return job->result.exit_status;
 }
 
 int sim_job_run(struct sim_job *job, uint32_t flags)

@@ -51,6 +51,7 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags);
 void sim_job_wait(struct sim_job *job);
 bool sim_job_turns(struct sim_job *job, bool (*until)(struct sim_job *job)); /* false: it finished before */
 void sim_job_close(struct sim_job *job);
+int finish(struct sim_job *job); /* wait and close: exit status */
 /* All of it: exit status, -1 when it could not start. */
 int sim_job_run(struct sim_job *job, uint32_t flags);
 int sim_job_mode(struct sim_job *job, enum run_mode mode, uint32_t flags);
@@ -63,6 +64,8 @@ void sim_job_each(struct sim_job *job, bool (*fn)(void *arg, const struct event 
 /* The same: how often an event of this type is in it. */
 size_t sim_job_events(struct sim_job *job, enum event_type type);
 bool sim_job_said(const struct sim_job *job, const char *text);
+void assert_said(const struct sim_job *job, const char *text);
+void assert_error(const struct sim_job *job, const char *text); /* a part of the result's */
 void sim_job_quiet(struct sim_job *job); /* forgets what was said */
 
 #endif

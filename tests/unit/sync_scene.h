@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <glob.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -294,17 +293,6 @@ static inline bool checked(struct peer *p, const char *root, const char *id)
     const uint8_t *found = wire_get_bytes(&in, &len);
     assert_int_equal(len, 1);
     return found[0];
-}
-
-/* The one path that matches below the base folder. */
-static inline char *base_path(struct peer *p, const char *pattern)
-{
-    glob_t found;
-    assert_int_equal(glob(arena_printf(p->arena, "%s/%s", p->facts.base_dir, pattern), 0, NULL, &found), 0);
-    assert_int_equal(found.gl_pathc, 1);
-    char *path = arena_strdup(p->arena, found.gl_pathv[0]);
-    globfree(&found);
-    return path;
 }
 
 #define F 0100644

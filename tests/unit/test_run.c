@@ -21,18 +21,6 @@ static struct sim_job *begin(uint32_t nodes)
     return job;
 }
 
-static void assert_said(const struct sim_job *job, const char *text)
-{
-    if (!sim_job_said(job, text))
-        fail_msg("not said: %s; but:\n%s", text, job->said.data ? job->said.data : "");
-}
-
-static void assert_error(const struct sim_job *job, const char *text)
-{
-    if (!strstr(job->result.error.text, text))
-        fail_msg("the error is \"%s\", not \"%s\"", job->result.error.text, text);
-}
-
 /* ---- success, and the run after it ---- */
 
 static void test_plain_success(void **unused)

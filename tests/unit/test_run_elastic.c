@@ -39,12 +39,6 @@ static struct sim_job *begin(void)
     return job;
 }
 
-static void assert_said(const struct sim_job *job, const char *text)
-{
-    if (!sim_job_said(job, text))
-        fail_msg("not said: %s; but:\n%s", text, job->said.data ? job->said.data : "");
-}
-
 static uint32_t launches(const struct sim_job *job, uint32_t node)
 {
     return sim_started(job->net, node, "launch");
@@ -95,13 +89,6 @@ static void start_until(struct sim_job *job, bool (*until)(struct sim_job *job))
 {
     assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
     turn_until(job, until);
-}
-
-static int finish(struct sim_job *job)
-{
-    sim_job_wait(job);
-    sim_job_close(job);
-    return job->result.exit_status;
 }
 
 static void end_two(struct sim_job *job)

@@ -23,18 +23,6 @@ static struct sim_job *begin(uint32_t nodes)
     return job;
 }
 
-static void assert_said(const struct sim_job *job, const char *text)
-{
-    if (!sim_job_said(job, text))
-        fail_msg("not said: %s; but:\n%s", text, job->said.data ? job->said.data : "");
-}
-
-static void assert_error(const struct sim_job *job, const char *text)
-{
-    if (!strstr(job->result.error.text, text))
-        fail_msg("the error is \"%s\", not \"%s\"", job->result.error.text, text);
-}
-
 static bool all_live(struct sim_job *job)
 {
     return sim_live(job->net) == job->spec.nnodes;
@@ -45,13 +33,6 @@ static void start_until_live(struct sim_job *job)
 {
     assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
     assert_true(sim_job_turns(job, all_live));
-}
-
-static int finish(struct sim_job *job)
-{
-    sim_job_wait(job);
-    sim_job_close(job);
-    return job->result.exit_status;
 }
 
 static uint32_t launches(const struct sim_job *job, uint32_t node)

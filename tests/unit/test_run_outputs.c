@@ -64,12 +64,6 @@ static bool exists(const char *path)
     return lstat(path, &st) == 0;
 }
 
-static void assert_said(const struct sim_job *job, const char *text)
-{
-    if (!sim_job_said(job, text))
-        fail_msg("not said: %s; but:\n%s", text, job->said.data ? job->said.data : "");
-}
-
 /* ---- as it is ---- */
 
 static void test_plain(void **unused)

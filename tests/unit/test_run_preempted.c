@@ -51,29 +51,10 @@ static void start(struct sim_job *job)
     assert_true(sim_job_turns(job, all_live));
 }
 
-static int finish(struct sim_job *job)
-{
-    sim_job_wait(job);
-    sim_job_close(job);
-    return job->result.exit_status;
-}
-
 static uint32_t launches(const struct sim_job *job)
 {
     assert_int_equal(sim_started(job->net, 0, "launch"), sim_started(job->net, 1, "launch"));
     return sim_started(job->net, 0, "launch");
-}
-
-static void assert_said(const struct sim_job *job, const char *text)
-{
-    if (!sim_job_said(job, text))
-        fail_msg("not said: %s; but:\n%s", text, job->said.data ? job->said.data : "");
-}
-
-static void assert_error(const struct sim_job *job, const char *text)
-{
-    if (!strstr(job->result.error.text, text))
-        fail_msg("the error is \"%s\", not \"%s\"", job->result.error.text, text);
 }
 
 /* ---- while all are there ---- */

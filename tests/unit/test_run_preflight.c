@@ -166,12 +166,6 @@ static void test_a_connection_that_is_lost_meanwhile(void **state)
     }
 }
 
-static void assert_said(const struct sim_job *job, const char *text)
-{
-    if (!sim_job_said(job, text))
-        fail_msg("not said: %s; but:\n%s", text, job->said.data ? job->said.data : "");
-}
-
 /* A machine that restarted under the launch may have other ports and another clock than before. */
 static void test_again_where_a_node_restarted(void **state)
 {

@@ -34,29 +34,10 @@ static struct sim_job *begin(const struct spec_rule *rules, size_t count, uint32
     return job;
 }
 
-static void assert_said(const struct sim_job *job, const char *text)
-{
-    if (!sim_job_said(job, text))
-        fail_msg("not said: %s; but:\n%s", text, job->said.data ? job->said.data : "");
-}
-
-static void assert_error(const struct sim_job *job, const char *text)
-{
-    if (!strstr(job->result.error.text, text))
-        fail_msg("the error is \"%s\", not \"%s\"", job->result.error.text, text);
-}
-
 static uint32_t launches(const struct sim_job *job)
 {
     assert_int_equal(sim_started(job->net, 0, "launch"), sim_started(job->net, 1, "launch"));
     return sim_started(job->net, 0, "launch");
-}
-
-static int finish(struct sim_job *job)
-{
-    sim_job_wait(job);
-    sim_job_close(job);
-    return job->result.exit_status;
 }
 
 static const struct spec_rule restart_on_line[] = {

@@ -27,12 +27,6 @@ static void bring(struct sim_job *job, const struct sim_file_spec *files)
         (struct sim_sync_step){.name = "sync", .tree_name = "work", .root = "", .tree = sim_tree(job->arena, files)};
 }
 
-static void assert_said(const struct sim_job *job, const char *text)
-{
-    if (!sim_job_said(job, text))
-        fail_msg("not said: %s; but:\n%s", text, job->said.data ? job->said.data : "");
-}
-
 static void assert_tree(const struct sim_job *job, uint32_t node)
 {
     const char *fault = sim_tree_fault(job->net, node, WORK, job->kinds.syncs[0].tree);

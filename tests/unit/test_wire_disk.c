@@ -8,7 +8,6 @@
 #include "../../src/agent/internal.h"
 
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/stat.h>
 
 static int setup(void **state)
@@ -22,22 +21,6 @@ static int teardown(void **state)
     (void)state;
     unsetenv("RHRUN_TEST_CLOCK_OFFSET_MS");
     return folder_remove(state);
-}
-
-/* The one file that matches below the base folder. */
-static char *ledger_path(struct peer *p, const char *pattern)
-{
-    glob_t found;
-    assert_int_equal(glob(arena_printf(p->arena, "%s/%s", p->facts.base_dir, pattern), 0, NULL, &found), 0);
-    assert_int_equal(found.gl_pathc, 1);
-    char *path = arena_strdup(p->arena, found.gl_pathv[0]);
-    globfree(&found);
-    return path;
-}
-
-static char *status_path(struct peer *p, const char *attempt)
-{
-    return ledger_path(p, arena_printf(p->arena, "m/*/jobs/" JOB "/a/%s/status", attempt));
 }
 
 static struct wire_record run_to_end(struct peer *p, const char *attempt, const char *slot, const char *script)
@@ -132,7 +115,7 @@ static void test_sequence_after_forget(void **state)
 
 static void damage(struct peer *p, const char *attempt, int kind)
 {
-    char *path = status_path(p, attempt);
+    char *path = attempt_path(p, attempt, "status");
     CLEANUP(cleanup_free) struct status *st = xcalloc(1, sizeof *st + 4096);
     int fd = open(path, O_RDWR);
     ssize_t n = pread(fd, st, sizeof *st + 4096, 0);
@@ -222,7 +205,7 @@ static void test_lost_identities(void **state)
         for (size_t t = 0; t < ARRAY_LEN(texts); t++) {
             peer_open(&p, WIRE_OWN, OWNER_A);
             char *install = arena_strdup(p.arena, p.facts.install), *home = arena_strdup(p.arena, p.facts.home_id);
-            char *path = ledger_path(&p, files[f]);
+            char *path = base_path(&p, files[f]);
             put_file(path, texts[t], t == 1 ? 4 : strlen(texts[t]));
             char *before = xstrdup(install), *home_before = xstrdup(home), *file = xstrdup(path);
             peer_close(&p);
