@@ -271,6 +271,8 @@ static int check_nodes(struct doctor *d, struct plan *plan, struct journal *jour
         take_finding(d, plan, &found[i]);
     if (all)
         check_rest(d, plan, found, count);
+    else if (plan->spec->distributed.present)
+        find(d, "preflight", WARNING, NULL, "ports, clocks and versions are looked at once every node can be reached");
     run_destroy(r);
     return 0;
 }

@@ -135,10 +135,11 @@ static int cmd_attach(struct cli *c)
     bool ended = rc == 0 && now && !end.interrupted && !end.left_alone;
     if (rc == 0 && end.interrupted && talk)
         fprintf(stderr, "rhrun: detached from run %s; it goes on\n", id);
-    else if (ended && talk)
-        fprintf(stderr, "rhrun: run %s: %s%s%s\n", id, run_status_name(now->status), now->message ? ": " : "",
-                now->message ? now->message : "");
-    else if (ended && json)
+    else if (ended && talk) {
+        const char *word = run_status_name(now->status);
+        bool more = now->message && !str_eq(now->message, word);
+        fprintf(stderr, "rhrun: run %s: %s%s%s\n", id, word, more ? ": " : "", more ? now->message : "");
+    } else if (ended && json)
         print_result(now);
     journal_close(j);
     return rc < 0 ? fail(c, &err) : end.interrupted ? 0 : end.exit_status;

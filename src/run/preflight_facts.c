@@ -45,8 +45,8 @@ static void check_clocks(struct run *r)
     for (uint32_t i = 0; i < count; i++)
         off[all[i] - p->asked] = llabs(all[i]->clock_ms - middle) > bound / 2;
     preflight_find(r, "clocks", given ? ERROR_INFRA : ERROR_NONE, off, "set them: timedatectl set-ntp true",
-                   "the clock of %s is %.1f s behind that of %s", preflight_name(r, (uint32_t)(slow - p->asked)),
-                   (double)apart / 1000, preflight_name(r, (uint32_t)(fast - p->asked)));
+                   "the clock of %s is %.*f s behind that of %s", preflight_name(r, (uint32_t)(slow - p->asked)),
+                   apart < 1000 ? 3 : 1, (double)apart / 1000, preflight_name(r, (uint32_t)(fast - p->asked)));
 }
 
 /* ---- disks ---- */
@@ -55,7 +55,7 @@ static void check_disks(struct run *r)
 {
     uint64_t given = preflight_spec(r)->disk_bytes, least = UINT64_MAX;
     bool *low = preflight_nodes(r);
-    const char *dir = NULL;
+    const char *dir = NULL, *asked = "";
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = node_facts(r->lanes[n].node);
         if (!f || !preflight_asks(r, n) || f->disk_free_bytes >= (given ? given : DISK_BYTES))
@@ -65,9 +65,11 @@ static void check_disks(struct run *r)
             dir = f->base_dir;
         least = f->disk_free_bytes < least ? f->disk_free_bytes : least;
     }
+    if (given)
+        asked = arena_printf(r->preflight->arena, ", and preflight.disk asks for %.10g GB", (double)given / 1e9);
     if (dir)
         preflight_find(r, "disk", given ? ERROR_INFRA : ERROR_NONE, low, "make room there",
-                       "only %.2f GB are free at %s on %s", (double)least / 1e9, dir, preflight_names(r, low));
+                       "only %.2f GB are free at %s on %s%s", (double)least / 1e9, dir, preflight_names(r, low), asked);
 }
 
 /* ---- GPUs ---- */

@@ -94,7 +94,7 @@ bool ssh_host_key_ok(struct ssh *s)
         return false;
     }
     char print[64], hint[300] = "";
-    const char *name = s->known_name;
+    const char *name = s->known_name, *config = s->t->host.ssh_config;
     fingerprint(blob, len, print);
     digest_sha256_hex(blob, len, s->t->digest);
     const struct known_hosts_line *line;
@@ -136,10 +136,11 @@ bool ssh_host_key_ok(struct ssh *s)
             transport_failf(s->t, ERROR_IO, err.hint, "%s", err.text);
             break;
         }
-        snprintf(hint, sizeof(hint),
-                 "connect once with `ssh %s` and compare the fingerprint, or set StrictHostKeyChecking accept-new in "
-                 "ssh_config",
-                 s->t->host.name);
+        snprintf(
+            hint, sizeof(hint),
+            "connect once with `ssh %s%s%s%s` and compare the fingerprint, or set StrictHostKeyChecking accept-new "
+            "in ssh_config",
+            config ? "-F '" : "", config ? config : "", config ? "' " : "", s->t->host.name);
         transport_failf(s->t, ERROR_INFRA, hint, "the host is not in %s (%.*s %s)",
                         s->config.user_known_hosts.count ? s->config.user_known_hosts.items[0] : "known_hosts",
                         (int)type_len, type, print);

@@ -211,9 +211,10 @@ def test_doctor(rhrun, box):
 def test_doctor_names_the_host_that_fails(rhrun, box, fleet):
     f = fleet(2)
     f.stop(2)
-    spec = box.spec({"cluster": f.cluster(), "entrypoint": {"run": "echo"}})
+    spec = box.spec({"cluster": f.cluster(), "distributed": {}, "entrypoint": {"run": "echo"}})
     r = rhrun("doctor", spec).expect(3)
     assert "node1" in r.text and "node2" in r.text and "refused" in r.text.lower()
+    assert "once every node can be reached" in r.text, "nothing is said to be in order that was not looked at"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -159,6 +159,8 @@ def test_bounds(rhrun, job, hosts):
     text = head + "distributed: {preflight: {%s}}\nentrypoint: {run: echo ran}\n"
     r = rhrun(job(text % "disk: 900000TB")).expect(3)
     assert 'on nodes "n0" and "n1"' in r.err and "GB are free" in r.err and "ran" not in r.out
+    assert "preflight.disk asks for 900000000 GB" in r.err
+    assert "in quotes" not in rhrun("validate", job(text % "disk: 5")).expect(2).err, "that would not do either"
     rhrun(job(text % "disk: false, clocks: 1s, timeout: 10s")).ok()
     r = rhrun("validate", job(text % "disk: lots, clock: 1s, timeout: 11s")).expect(2)
     assert "a size such as 500MB or 10GB" in r.err and "did you mean clocks" in r.err
