@@ -92,9 +92,13 @@ static void put_launch(struct buf *b, const struct plan *plan, const struct even
         const struct plan_step *step = &plan->steps[i];
         if (!str_eq(step->name, e->attempts[0].step) || !step->kind->ranked)
             continue;
-        uint32_t workers = cli_step_workers(plan, step);
-        buf_printf(b, "%s: %u worker%s on %u node%s", step->name, workers, plural(workers), e->attempt_count,
-                   plural(e->attempt_count));
+        uint32_t workers = plan->roles ? cli_step_workers(plan, step) : 0;
+        for (uint32_t k = 0; !plan->roles && k < e->attempt_count; k++) /* with MIN:MAX some nodes may be left out */
+            workers += plan->nproc[e->attempts[k].node];
+        buf_printf(b, "%s: ", step->name);
+        if (workers > 0) /* only torchrun counts xpu */
+            buf_printf(b, "%u worker%s ", workers, plural(workers));
+        buf_printf(b, "on %u node%s", e->attempt_count, plural(e->attempt_count));
     }
 }
 

@@ -115,6 +115,7 @@ def test_a_host_that_is_down_while_enough_are_left(box, job, fleet):
     result = box.run(path).ok()
     assert sums(result) == FOUR, result
     assert "it is left out: 2 of 2:3 nodes are left" in result.err
+    assert "launch: 4 workers on 2 nodes\n" in result.err
     path = job({"nnodes": 3, "rdzv_backend": "c10d"}, cluster=cluster, workdir=".")
     assert not sums(box.run(path).expect(3))
 
