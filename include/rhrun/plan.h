@@ -54,12 +54,10 @@ struct step_kind {
     /* The files that are to come home, and where to. */
     int (*fetch)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                  struct arena *arena, struct step_fetch *ret, struct error *err);
-    bool
-        verify; /* installs: where an earlier step with `verify` for the same `python` ran in this run, a kept one is run too: its
-                    RUN looks first whether what it installed is still as it left it, and does no more then */
-    bool
-        renews; /* when it runs, what later steps left is gone (a venv made anew): those with the same `python` that chain to it
-                    run too */
+    bool verify; /* installs: where an earlier step with `verify` for the same `python` ran in this run, a kept one is run
+                    too: its RUN looks first whether what it installed is still as it left it, and does no more then */
+    bool renews; /* when it runs, what later steps left is gone (a venv made anew): those with the same `python` that chain
+                    to it run too */
 };
 
 /* What must hold before a step of the launch starts. */
@@ -92,8 +90,7 @@ struct plan_step {
     uint32_t retry_times;
     uint64_t retry_backoff_ms;
     bool on_unknown_fail;
-    const char
-        *python; /* of set-up: a text that names the Python that it makes, installs for or runs with; NULL = none */
+    const char *python; /* of set-up: a text that names the Python that it makes, installs for or runs with; NULL = none */
     const char *creates; /* path below the working directory that exists while the step's result does, or NULL */
     const char *hint;    /* "narrow it with inputs", or NULL */
     bool shared; /* acts only below the base folder: on nodes that share one (facts.home_id) it is done by the first of
@@ -116,9 +113,8 @@ struct plan_sources {
     const char *commit;               /* when it is a repository's */
     const struct tree *const *files;  /* per item of spec.files */
     const struct tree *const *copies; /* per item of spec.setup: those of ITEM_COPY, else NULL */
-    const struct tree *const
-        *restores; /* [output * nnodes + node]: what `to` of an output with `restore` holds for that node;
-                                           NULL = it does not exist. Nodes that share one `to` share the tree */
+    const struct tree *const *restores; /* [output * nnodes + node]: what `to` of an output with `restore` holds for that
+                                           node; NULL = it does not exist. Nodes that share one `to` share the tree */
     /* The content of a file below the working directory (of the tree, or in place); -1: there is none such (ERROR_SPEC). */
     int (*read)(void *arg, const char *path, struct buf *ret, struct error *err);
     void *arg;
@@ -228,8 +224,8 @@ enum verdict {
     VERDICT_DEPENDS, /* only the node can tell (offline; or facts are old) */
     VERDICT_NOT_NEEDED, /* the launch's result is kept, so its set-up need not be there */
 };
-const char *
-verdict_name(enum verdict v); /* "keep", "run", "run again", "verify", "depends on the node", "not needed" */
+/* "keep", "run", "run again", "verify", "depends on the node", "not needed" */
+const char *verdict_name(enum verdict v);
 
 /* What is recorded of a (step, node), from the journal or from the node's ledger; passed in, so that plan stays pure. */
 struct plan_record {
@@ -249,8 +245,8 @@ struct plan_record {
 };
 struct plan_decision {
     enum verdict verdict;
-    const char *
-        reason; /* "`run` changed", "requirements.txt changed", "ended with exit status 2", ...; NULL for keep and run */
+    const char *reason; /* "`run` changed", "requirements.txt changed", "ended with exit status 2", ...; NULL for keep and
+                           run */
 };
 /* decisions[step * node_count + node]. A step whose earlier input step runs again runs again only where keys chain. */
 void plan_decide(const struct plan *plan, const struct plan_record *records /* same layout */, bool online,

@@ -96,8 +96,8 @@ struct spec_file {    /* an item of `files`: the job's in the file's order, then
     const struct spec_role *role; /* whose item it is, so on its nodes; NULL: the job's (spec_file_nodes) */
     const char *name; /* of its step: "files-1" */
     struct spec_source source;
-    struct spec_text
-        to; /* node path (wire.h) of the folder, or of the file when the source is one; a trailing / makes it a folder */
+    struct spec_text to; /* node path (wire.h) of the folder, or of the file when the source is one; a trailing / makes it a
+                            folder */
     struct place place;
 };
 enum spec_venv { VENV_AUTO, VENV_TRUE, VENV_FALSE, VENV_PATH };
@@ -120,8 +120,8 @@ struct spec_step { /* an item of set-up; `packages` come first, then `requiremen
     const struct spec_role *role; /* whose set-up it is part of; NULL: the job's (spec_setup_nodes) */
     enum spec_item item;
     struct spec_text run; /* RUN: shell */
-    struct spec_texts
-        packages; /* PIP, APT, CONDA: what to install; of PIP "./", "./[extra]" and "./path[extra]" are below the working directory */
+    struct spec_texts packages; /* PIP, APT, CONDA: what to install; of PIP "./", "./[extra]" and "./path[extra]" are below
+                                   the working directory */
     bool upgrade, editable;     /* PIP (upgrade: REQUIREMENTS too) */
     struct spec_text index_url; /* PIP, REQUIREMENTS */
     struct spec_texts extra_index_url, find_links,
@@ -148,9 +148,8 @@ struct spec_output {
     const char *name;      /* of its step: "outputs-1" */
     const struct spec_role *role; /* `on` counts among the nodes of that role; NULL: among all */
     struct spec_text from; /* node path with wildcards */
-    struct spec_text
-        to; /* folder here: absolute, or relative to the spec's folder. With several nodes and no ${{ node... }} in it, each
-                              node's files go to to/NODE/ */
+    struct spec_text to; /* folder here: absolute, or relative to the spec's folder. With several nodes and no ${{ node...
+                            }} in it, each node's files go to to/NODE/ */
     enum spec_when when; /* default always */
     uint64_t every_ms;   /* also so often while the launch runs; 0 = no */
     bool in_place; /* the job works in place, and `to` is where the files are: there is nothing to bring or put back */
@@ -200,8 +199,7 @@ const struct torchrun_flag *torchrun_flag_find(const char *name, size_t len); /*
 
 struct spec_flag {
     const struct torchrun_flag *flag;
-    struct spec_text
-        value; /* the word behind the flag, as the command line has it; a BOOLEAN is there only when true */
+    struct spec_text value; /* the word behind the flag, as the command line has it; a BOOLEAN is there only when true */
 };
 enum spec_launcher { LAUNCHER_NATIVE, LAUNCHER_TORCHRUN, LAUNCHER_ACCELERATE, LAUNCHER_DEEPSPEED, LAUNCHER_MPIRUN };
 struct spec_preflight { /* what is looked at before a launch; all zero: everything, by rhrun's own bounds */
@@ -216,9 +214,8 @@ struct spec_distributed {
     struct spec_nproc nproc;
     enum spec_launcher launcher;
     struct spec_texts launcher_args; /* words before the script */
-    struct spec_flag
-        *flags; /* those that are given and go to the launcher, in the table's order; not nnodes, nproc_per_node,
-                                max_restarts, master_port */
+    struct spec_flag *flags; /* those that are given and go to the launcher, in the table's order; not nnodes,
+                                nproc_per_node, max_restarts, master_port */
     size_t flag_count;
     uint32_t max_restarts;
     uint32_t master_port;        /* 0 = a free one */
@@ -244,8 +241,7 @@ enum spec_entry_kind { ENTRY_SCRIPT, ENTRY_MODULE, ENTRY_COMMAND, ENTRY_RUN, ENT
 struct spec_entrypoint {
     enum spec_entry_kind kind;
     struct spec_text target; /* script path, module name, shell text, "module:function" */
-    const struct doc_node
-        *positional;               /* FUNCTION: args with their YAML types, an array (an item may be ${{ args }}), for
+    const struct doc_node *positional; /* FUNCTION: args with their YAML types, an array (an item may be ${{ args }}), for
                                           expr_expand_doc like kwargs; `args` has the same as text */
     const struct doc_node *kwargs; /* FUNCTION: an object; scalars may hold ${{ }}; NULL = none */
     struct spec_texts command;     /* ENTRY_COMMAND: argv */
@@ -339,8 +335,7 @@ struct spec_rule {      /* what is given must all hold */
     uint32_t *signals; /* 1 to 64 */
     size_t signal_count;
     enum spec_subject subject; /* `event`; none: a worker */
-    struct spec_text
-        pattern;     /* PCRE2; text NULL = none. Alone it is about a line, with status or signal about the end of a
+    struct spec_text pattern; /* PCRE2; text NULL = none. Alone it is about a line, with status or signal about the end of a
                                  worker that printed such a line */
     uint8_t streams; /* RULE_STDOUT | RULE_STDERR */
     enum spec_action action;
@@ -388,9 +383,8 @@ struct spec {
     size_t setup_count;
     struct spec_text activate;
     struct spec_distributed distributed;
-    uint32_t
-        nnodes; /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0);
-                   and the hosts of roles */
+    uint32_t nnodes; /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0);
+                        and the hosts of roles */
     struct spec_entrypoint entrypoint; /* with roles: what is around the launch, and no program */
     struct spec_role *roles;           /* with some, distributed.present holds */
     size_t role_count;
@@ -417,8 +411,7 @@ struct spec_overrides {
     size_t set_count;        /* more than SPEC_SETS_MAX are a fault */
     const char *const *params; /* "name=value" */
     size_t param_count;
-    const char
-        *on; /* --on local | NAME | user@host,... or NULL: replaces cluster; hosts keep its user, identity_file, ... */
+    const char *on; /* --on local | NAME | user@host,... or NULL: replaces cluster; hosts keep its user, identity_file, ... */
     const char *const *args; /* behind `--` */
     size_t arg_count;
     bool identity_only; /* only name, origin and path are wanted: nothing is checked or bound, and nothing of the
@@ -450,8 +443,7 @@ struct expr_context {
     bool has_peer; /* peer.rank, peer.address */
     uint32_t peer_rank;
     const char *peer_address;
-    const struct expr_role
-        *roles; /* as the spec has them, placed: roles.R.nodes[i].address; NULL = roles.R.count alone */
+    const struct expr_role *roles; /* as the spec has them, placed: roles.R.nodes[i].address; NULL = roles.R.count alone */
     const char *(*address_of)(const void *arg, uint32_t node); /* NULL, or returning it: late */
     const void *address_arg;
     const char *run; /* run.id, or NULL */

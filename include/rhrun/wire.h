@@ -140,18 +140,19 @@ struct wire_strings {
 
 #define WIRE_NO_RANK UINT32_MAX /* of a worker that is a launcher, whose own workers have the ranks */
 struct wire_worker {
-    uint32_t rank, local_rank;
+    uint32_t rank, local_rank; /* local_rank: below WIRE_WORKERS_MAX */
     uint8_t shell;            /* argv[0] is a script for `bash -e -o pipefail -c` (or `sh -e -c`), argv[1..] its
                                  positional parameters, $0 is "rhrun" */
     struct wire_strings argv; /* else: program and arguments, looked up in PATH of its environment */
     struct wire_strings env;  /* "NAME=value", over the run's */
     uint8_t files;            /* enum wire_files; needs the run's log_dir */
 };
-enum wire_files { /* streams of a worker that go to LOG_DIR/RANK/stdout.log and stderr.log, masked like the spool */
-                  WIRE_KEEP_OUT = 1,
-                  WIRE_KEEP_ERR = 2,
-                  WIRE_HIDE_OUT = 4, /* and not to the spool; the record's tail has them all the same */
-                  WIRE_HIDE_ERR = 8,
+/* Streams of a worker that go to LOG_DIR/RANK/stdout.log and stderr.log, masked like the spool. */
+enum wire_files {
+    WIRE_KEEP_OUT = 1,
+    WIRE_KEEP_ERR = 2,
+    WIRE_HIDE_OUT = 4, /* and not to the spool; the record's tail has them all the same */
+    WIRE_HIDE_ERR = 8,
 };
 
 enum wire_kind { WIRE_KIND_STEP = 1, WIRE_KIND_LAUNCH = 2 };
@@ -160,13 +161,14 @@ enum wire_run_flag {
                                  status. What the first failed one wrote there is noted, and the end of its tail */
     WIRE_RUN_ENDS = 2, /* a worker that fails by itself is told at once, by an END in the spool; so is a preemption */
 };
-enum wire_cpus { /* each worker is bound to some of the CPUs that this node gives us, where that can be */
-                 WIRE_CPUS_ALL = 0,
-                 WIRE_CPUS_BLOCK = 1, /* an equal part, in order */
-                 WIRE_CPUS_NODE = 2,  /* these as torch's numa_binding: super_cpus.c */
-                 WIRE_CPUS_SOCKET = 3,
-                 WIRE_CPUS_EXCLUSIVE = 4,
-                 WIRE_CPUS_CORE_COMPLEX = 5,
+/* Each worker is bound to some of the CPUs that this node gives us, where that can be. */
+enum wire_cpus {
+    WIRE_CPUS_ALL = 0,
+    WIRE_CPUS_BLOCK = 1, /* an equal part, in order */
+    WIRE_CPUS_NODE = 2,  /* these as torch's numa_binding: super_cpus.c */
+    WIRE_CPUS_SOCKET = 3,
+    WIRE_CPUS_EXCLUSIVE = 4,
+    WIRE_CPUS_CORE_COMPLEX = 5,
 };
 #define WIRE_ERROR_NOTE "error file: " /* what begins that note, behind "rhrun: " */
 
@@ -216,8 +218,7 @@ struct wire_file {
 struct wire_check {
     uint64_t token;
     struct wire_strings paths; /* do they exist? */
-    struct wire_strings
-        trees; /* three for each: name, root, id as in struct wire_sync: is it there, complete, unchanged? */
+    struct wire_strings trees; /* three for each: name, root, id as in struct wire_sync: is it there, complete, unchanged? */
 };
 struct wire_sync_file { /* differs from the base: in content, in mode, or in being there */
     char *path;
@@ -277,9 +278,8 @@ struct wire_run {
     uint32_t worker_count;
     uint64_t timeout_ms; /* 0 = none; when over: stop, outcome timed out */
     uint32_t grace_ms;   /* between TERM and KILL when this node stops its own ranks */
-    struct wire_strings
-        spared; /* with WIRE_RUN_ENDS: "exit 3", "signal 9", "any" (of these two): a worker that ends so does not make
-                                 this node stop the others; whoever reads the END may */
+    struct wire_strings spared; /* with WIRE_RUN_ENDS: "exit 3", "signal 9", "any" (of these two): a worker that ends so
+                                   does not make this node stop the others; whoever reads the END may */
     uint64_t log_limit_bytes; /* cap of the output that is not acknowledged yet; 0 = none. What does not fit is
                                  dropped, counted, marked (acknowledged output is freed by whole segments) */
 };

@@ -54,12 +54,9 @@ void cli_json_progress(struct buf *b, const char *run, const struct plan_step *s
 void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err,
                      const struct run_result *res)
 {
-    static const char *const causes[] = {[WIRE_CAUSE_EXIT] = "exit",
-                                         [WIRE_CAUSE_SIGNAL] = "signal",
-                                         [WIRE_CAUSE_EXEC] = "exec",
-                                         [WIRE_CAUSE_CREATES] = "creates",
-                                         [WIRE_CAUSE_SETUP] = "setup",
-                                         [WIRE_CAUSE_PREEMPTED] = "preempted"};
+    static const char *const causes[] = {
+        [WIRE_CAUSE_EXIT] = "exit",       [WIRE_CAUSE_SIGNAL] = "signal", [WIRE_CAUSE_EXEC] = "exec",
+        [WIRE_CAUSE_CREATES] = "creates", [WIRE_CAUSE_SETUP] = "setup",   [WIRE_CAUSE_PREEMPTED] = "preempted"};
     begin(b, "result", wall_ms(), run);
     put_string(b, "status", status);
     buf_printf(b, ",\"exit_status\":%d", exit_status);

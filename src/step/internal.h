@@ -118,8 +118,7 @@ struct step_python { /* item of the step "python" */
     enum step_python_kind kind;
     const char *dir;         /* of a venv: node path, late names as written */
     const char *environment; /* CONDA: name of what it leaves on the node */
-    const char
-        *link; /* CONDA: node path of a link to it, which it leaves too: a name alone says nothing of where it is */
+    const char *link; /* CONDA: node path of a link to it, which it leaves too: a name alone says nothing of where it is */
 };
 const struct spec_python *step_python_of(const struct spec *spec, const struct spec_role *role);
 enum step_python_kind step_python_kind(const struct spec *spec, const struct spec_role *role);

@@ -19,8 +19,8 @@ struct launcher_job {
     const struct spec_distributed *distributed;
     const char *python; /* the program that runs Python */
     enum spec_entry_kind entry;
-    struct wire_strings
-        program; /* the script or the module with its arguments; else a program that needs no Python before it */
+    struct wire_strings program; /* the script or the module with its arguments; else a program that needs no Python before
+                                    it */
     struct step_env *env; /* of the node's worker, to be added to */
     struct wire_run *run;
 };

@@ -213,7 +213,9 @@ static void test_errors_are_printable(void **state)
 {
     (void)state;
     struct error err = ERROR_INIT;
-    error_set(&err, ERROR_INFRA, "\033]0;x\a, \xc2\x9b""2J and \x7f: Zo\xc3\xab \xc2\xb5\xc2");
+    error_set(&err, ERROR_INFRA,
+              "\033]0;x\a, \xc2\x9b"
+              "2J and \x7f: Zo\xc3\xab \xc2\xb5\xc2");
     assert_string_equal(err.text, "?]0;x?, ??2J and ?: Zo\xc3\xab \xc2\xb5\xc2");
     error_prefix(&err, "a\nb");
     assert_true(str_starts(err.text, "a?b: ?]0"));
