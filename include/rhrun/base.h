@@ -83,6 +83,7 @@ bool parse_size(const char *s, uint64_t *ret_bytes);     /* "64k" "10M" "2G" (po
 bool str_eq(const char *a, const char *b); /* NULL equals NULL only */
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
+bool str_is_printable(const char *s); /* no control characters */
 void str_printable(char *s); /* each byte of a control character becomes '?': what comes from outside, for a terminal */
 /* The candidate nearest to `word` by Damerau-Levenshtein distance (case-insensitive), or NULL when
  * none is near (distance over a third of the longer length, at least 1). NULL-terminated list. */

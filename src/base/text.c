@@ -162,14 +162,25 @@ const char *str_nearest(const char *word, const char *const *candidates)
     return best;
 }
 
+/* Bytes of the control character there; 0: it is none. */
+static size_t control_len(const char *s)
+{
+    unsigned char first = (unsigned char)s[0], second = first ? (unsigned char)s[1] : 0;
+    return first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : first < ' ' || first == 0x7f;
+}
+
+bool str_is_printable(const char *s)
+{
+    while (*s && control_len(s) == 0)
+        s++;
+    return !*s;
+}
+
 void str_printable(char *s)
 {
-    for (unsigned char *p = (unsigned char *)s; *p; p++) {
-        bool c1 = p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0;
-        if (*p < ' ' || *p == 0x7f || c1)
-            *p = '?';
-        if (c1)
-            *++p = '?';
+    for (size_t n; *s; s += n ? n : 1) {
+        n = control_len(s);
+        memset(s, '?', n);
     }
 }
 

@@ -428,7 +428,7 @@ static int check_resume(struct session *s, struct error *err)
               wanted);
     struct spec_overrides o = run_overrides(open, s->c->arena);
     const char *line = run_command_line("plan", s->spec->path, &o, s->c->arena);
-    if (strlen(line) < sizeof err->hint / 2)
+    if (strlen(line) < sizeof err->hint / 2 && str_is_printable(line))
         error_hint(err, "what changed: %s", line);
     else
         error_hint(err, "rhrun plan says what changed, with the options that rhrun status %s names", wanted);

@@ -6,20 +6,21 @@
 
 enum { SURPLUS_MAX = 150, COMMAND_MAX = 160 }; /* characters, of a message and of a hint */
 
-static struct doc_node *read_json(const char *name, const char *json, struct arena *arena)
+/* NULL: there is none, or the journal is damaged. */
+static const struct doc_node *read_json(const char *name, const char *json, enum doc_type type, struct arena *arena)
 {
     struct doc *doc;
     struct diagnostics d = {0};
     bool good = json && doc_load_text(name, json, strlen(json), DOC_FORMAT_JSON, arena, &doc, &d, NULL) == 0;
     diagnostics_free(&d);
-    return good ? doc->root : NULL;
+    return good && doc->root->type == type ? doc->root : NULL;
 }
 
 struct spec_overrides run_overrides(const struct state_run *run, struct arena *arena)
 {
     struct spec_overrides o = {.on = run->on, .sets = run->sets, .set_count = run->set_count};
-    const struct doc_node *params = read_json("params", run->params_json, arena);
-    const struct doc_node *args = read_json("args", run->args_json, arena);
+    const struct doc_node *params = read_json("params", run->params_json, DOC_OBJECT, arena);
+    const struct doc_node *args = read_json("args", run->args_json, DOC_ARRAY, arena);
     const char **texts = arena_array(arena, params ? params->count : 0, sizeof *texts);
     for (size_t i = 0; params && i < params->count; i++)
         texts[o.param_count++] = arena_printf(arena, "%s=%s", params->members[i].key, params->members[i].value->text);
@@ -156,7 +157,7 @@ void overrides_hint(const struct spec *spec, const struct state_run *run, struct
     o.param_count = count;
     const char *path = !run->spec_path || str_eq(spec->real_path, run->spec_path) ? spec->path : run->spec_path;
     const char *line = run_command_line(NULL, path, &o, arena);
-    if (strlen(line) > COMMAND_MAX)
+    if (strlen(line) > COMMAND_MAX || !str_is_printable(line))
         line = arena_printf(arena, "see rhrun status %s", run->id);
     error_hint(
         err,

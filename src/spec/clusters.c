@@ -145,25 +145,20 @@ static bool same_nproc(const struct spec_host *a, const struct spec_host *b)
            (!a->has_nproc || (a->nproc.kind == b->nproc.kind && a->nproc.count == b->nproc.count));
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 /* The key in which two entries of one machine differ, or NULL. */
 static const char *difference(const struct spec_host *a, const struct spec_host *b)
 {
     bool named = name_is_valid(a->name) && name_is_valid(b->name); /* else it is what was written: user@host */
-    return !same_text(a->identity_file, b->identity_file) ? "identity_file"
-           : !same_text(a->proxy_jump, b->proxy_jump)     ? "proxy_jump"
-           : !same_text(a->known_hosts, b->known_hosts)   ? "known_hosts"
-           : !same_text(a->ssh_config, b->ssh_config)     ? "ssh_config"
-           : a->transport != b->transport                 ? "transport"
-           : !same_text(a->address, b->address)           ? "address"
-           : !same_nproc(a, b)                            ? "nproc_per_node"
-           : !same_text(a->devices.list, b->devices.list) ? "devices"
-           : named && strcmp(a->name, b->name) != 0       ? "name"
-                                                          : NULL;
+    return !str_eq(a->identity_file, b->identity_file) ? "identity_file"
+           : !str_eq(a->proxy_jump, b->proxy_jump)     ? "proxy_jump"
+           : !str_eq(a->known_hosts, b->known_hosts)   ? "known_hosts"
+           : !str_eq(a->ssh_config, b->ssh_config)     ? "ssh_config"
+           : a->transport != b->transport              ? "transport"
+           : !str_eq(a->address, b->address)           ? "address"
+           : !same_nproc(a, b)                         ? "nproc_per_node"
+           : !str_eq(a->devices.list, b->devices.list) ? "devices"
+           : named && strcmp(a->name, b->name) != 0    ? "name"
+                                                       : NULL;
 }
 
 static uint32_t node_of(struct load *l, struct doc_node *nodes, struct host_list *all, const struct spec_host *h)

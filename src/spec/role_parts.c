@@ -33,13 +33,19 @@ const char *role_step_name(struct load *l, const struct spec_role *role, const c
 
 /* ---- nodes ---- */
 
+/* "0, 2, 5", and "..." for those behind the first few. */
 static const char *list_nodes(struct load *l, const bool *on)
 {
-    const char *list = "";
-    for (uint32_t n = 0; n < l->spec->nnodes; n++)
-        if (on[n])
-            list = arena_printf(l->arena, "%s%s%u", list, *list ? ", " : "", n);
-    return list;
+    enum { LISTED_MAX = 16 };
+    struct buf list = {0};
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < l->spec->nnodes && count <= LISTED_MAX; n++)
+        if (on[n] && count++ < LISTED_MAX)
+            buf_printf(&list, "%s%u", list.len ? ", " : "", n);
+    buf_puts(&list, count > LISTED_MAX ? ", ..." : "");
+    const char *ret = arena_strdup(l->arena, list.data);
+    buf_free(&list);
+    return ret;
 }
 
 void role_check_nodes(struct load *l, const struct spec_role *role, const struct doc_node *list)

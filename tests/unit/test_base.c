@@ -221,6 +221,8 @@ static void test_errors_are_printable(void **state)
     assert_true(str_starts(err.text, "a?b: ?]0"));
     error_hint(&err, "kill %s", "12 (\033[2J)");
     assert_string_equal(err.hint, "kill 12 (?[2J)");
+    assert_true(str_is_printable("Zo\xc3\xab \xc2\xb5\xc2") && !str_is_printable("a\xc2\x9b") &&
+                !str_is_printable("\n"));
 }
 
 static void test_files(void **state)

@@ -39,8 +39,10 @@ static void test_as_recorded(void **unused)
 static void test_nothing(void **unused)
 {
     (void)unused;
-    static const struct state_run runs[] = {
-        {.params_json = "{}", .args_json = "[]"}, {.id = "r"}, {.params_json = "{\"p\":", .args_json = "["}};
+    static const struct state_run runs[] = {{.params_json = "{}", .args_json = "[]"},
+                                            {.id = "r"},
+                                            {.params_json = "{\"p\":", .args_json = "["},
+                                            {.params_json = "[\"p\"]", .args_json = "{\"p\":1}"}};
     struct arena *arena = arena_create();
     for (size_t i = 0; i < ARRAY_LEN(runs); i++) {
         struct spec_overrides o = run_overrides(&runs[i], arena);
