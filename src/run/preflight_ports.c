@@ -234,9 +234,11 @@ static void check_listening(struct run *r, const struct meeting *m, uint32_t err
     }
     bool *nodes = preflight_nodes(r);
     nodes[m->master] = true;
-    const char *cure = errnum == EACCES ? "ports below 1024 are for root; master_port: 0 takes a free one"
-                       : *who           ? "end it, or take a free port: master_port: 0"
-                                        : "ss -ltnp there says who has it; master_port: 0 takes a free one";
+    bool endpoint = !m->role && spec_flag_value(&r->plan->spec->distributed, "rdzv_endpoint");
+    const char *cure = endpoint ? "end what has it, name another port, or leave rdzv_endpoint out: a free one is taken"
+                       : errnum == EACCES ? "ports below 1024 are for root; master_port: 0 takes a free one"
+                       : *who             ? "end it, or take a free port: master_port: 0"
+                                          : "ss -ltnp there says who has it; master_port: 0 takes a free one";
     preflight_find(r, "ports", ERROR_INFRA, nodes, cure, "port %u on %s, %s, cannot be had: %s%s%s", m->port,
                    preflight_name(r, m->master), where(r, m), strerror((int)errnum), *who ? " by process " : "", who);
 }

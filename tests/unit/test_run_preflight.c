@@ -297,6 +297,7 @@ static void test_endpoints(void **state)
     net.taken = 1;
     assert_int_equal(sim_job_run(job, 0), 3);
     assert_int_equal(net.port, 29400);
+    assert_non_null(strstr(job->result.error.hint, "leave rdzv_endpoint out"));
     set_endpoint(job, "c10d", "elsewhere:29400");
     memset(net.asked, 0, sizeof net.asked);
     assert_int_equal(sim_job_run(job, 0), 0);
