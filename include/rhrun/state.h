@@ -194,13 +194,15 @@ struct state {
 struct state *state_create(void);
 void state_destroy(struct state *s); /* takes NULL */
 /* Pure: copies what it keeps. That the event has the fields of its type is asserted; one that does not fit the
- * state (the end of an attempt that the cell does not hold, a second end of a run) changes nothing but last_seq.
+ * state (the end of an attempt that the cell does not hold, a second end of a run, but
+ * that a cancelled one tells anew which nodes were not reached) changes nothing but last_seq.
  * Strings found through the state live as long as it; cells, nodes and runs may move at the next apply. */
 void state_apply(struct state *s, const struct event *e);
 const struct state_cell *state_cell_find(const struct state *s, const char *scope, const char *step, uint32_t node);
 const struct state_cell *state_cell_by_attempt(const struct state *s, const char *attempt);
 const struct state_run *state_run_find(const struct state *s, const char *id);
 const struct state_run *state_run_open(const struct state *s);                        /* the unfinished one, or NULL */
+bool state_run_left(const struct state *s, const char *id); /* does the journal lack the end of something that it started? */
 const struct state_run *state_run_latest(const struct state *s, const char *variant); /* NULL variant = any */
 
 /* ---- failure rules ---- */

@@ -163,6 +163,16 @@ const struct cli_command cmd_attach_command = {
 
 /* ---- cancel ---- */
 
+/* 0, or 3: there are nodes on which the run may still be at work. */
+static int cancelled_everywhere(struct cli *c, const struct state *s, const char *id)
+{
+    if (!state_run_left(s, id))
+        return 0;
+    if (!c->given[OPT_QUIET])
+        fprintf(stderr, "  hint: what runs there goes on until then; once it can be reached again: rhrun cancel %s\n", id);
+    return 3;
+}
+
 /* With a live controller: ask it, and wait until it has closed the run. -1: it went away without that. */
 static int ask_controller(struct cli *c, struct journal *j, const char *id)
 {
@@ -177,7 +187,7 @@ static int ask_controller(struct cli *c, struct journal *j, const char *id)
                         run && run->message ? run->message
                         : run               ? run_status_name(run->status)
                                             : "gone");
-            return 0;
+            return cancelled_everywhere(c, journal_state(j), id);
         }
         bool held = journal_holder(j, NULL, NULL);
         struct timespec pause = {0, held ? 50000000 : 0};
@@ -219,6 +229,7 @@ static int cancel_alone(struct cli *c, const char *spec_path)
     } else {
         loop_run(loop);
         fprintf(stderr, "rhrun: run %s: %s\n", run_id(r), run_result(r)->error.text);
+        rc = cancelled_everywhere(c, journal_state(journal), run_id(r));
     }
     run_destroy(r);
     journal_close(journal);
@@ -235,13 +246,15 @@ static int cmd_cancel(struct cli *c)
         return fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
     CLEANUP(cleanup_free) char *path = run->spec_path ? xstrdup(run->spec_path) : NULL;
-    if (run->status != RUN_OPEN) {
+    const struct state_run *open = state_run_open(journal_state(j));
+    bool left = !open && state_run_left(journal_state(j), id); /* another run's controller stops what it finds there */
+    if (run->status != RUN_OPEN && !left) {
         if (!c->given[OPT_QUIET])
             fprintf(stderr, "rhrun: run %s has ended already (%s)\n", id, run_status_name(run->status));
         journal_close(j);
         return 0;
     }
-    int rc = journal_holder(j, NULL, NULL) ? ask_controller(c, j, id) : -1;
+    int rc = open && journal_holder(j, NULL, NULL) ? ask_controller(c, j, id) : -1;
     if (rc >= 0) {
         journal_close(j);
         return rc;
@@ -256,7 +269,8 @@ const struct cli_command cmd_cancel_command = {
     "cancel",
     "[RUN]",
     "Stop a run: every process of every rank on every node",
-    "TERM, a grace time, KILL. With no live controller, it goes to the nodes itself.",
+    "TERM, a grace time, KILL. With no live controller, it goes to the nodes itself.\n"
+    "Exit status 3: nodes that it names were not reached; cancel again does the rest.",
     cancel_options,
     0,
     1,

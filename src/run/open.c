@@ -224,9 +224,12 @@ const struct state_run *run_unfinished(const struct state *s, const struct plan 
     return same && !node_missing(s, plan, open, is_node) ? open : NULL;
 }
 
-/* What is left of the unfinished run is stopped: by its attempts, and by what else the nodes still have of the job. */
+/* What is left of the unfinished run is stopped: by its attempts, and by what else the nodes still have of the job. Or of
+ * the latest that was closed while a node was away. */
 static int open_cancel(struct run *r, const struct state_run *open, struct error *err)
 {
+    for (size_t i = r->state->run_count; !open && i-- > 0;)
+        open = state_run_left(r->state, r->state->runs[i].id) ? &r->state->runs[i] : NULL;
     if (!open)
         return error_set(err, ERROR_USAGE, "no run of this job is unfinished");
     snprintf(r->id, sizeof r->id, "%s", open->id);

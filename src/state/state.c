@@ -187,6 +187,14 @@ const struct state_run *state_run_find(const struct state *s, const char *id)
     return run_find(s, id);
 }
 
+bool state_run_left(const struct state *s, const char *id)
+{
+    for (size_t i = 0; i < s->cell_count; i++)
+        if (s->cells[i].outcome == OUTCOME_NONE && str_eq(s->cells[i].run, id))
+            return true;
+    return false;
+}
+
 const struct state_run *state_run_open(const struct state *s)
 {
     /* A run that opens closes the one before it, so only the last can be open. */
@@ -520,6 +528,9 @@ static void apply_metrics(struct state *s, const struct event *e)
 static void apply_run_end(struct state *s, const struct event *e)
 {
     struct state_run *r = run_find(s, e->run);
+    bool again = r && r->status == RUN_CANCELLED && e->type == EVENT_RUN_CLOSED && e->status == RUN_CANCELLED;
+    if (again)
+        r->message = keep(s, e->reason);
     if (!r || r->status != RUN_OPEN)
         return;
     if (e->type == EVENT_CANCELLING) {

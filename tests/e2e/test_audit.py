@@ -90,6 +90,24 @@ def test_cancel_does_not_call_cancelled_what_it_cannot_reach(box, fleet, rhrun, 
     assert not box.leftovers() or not [p for p in box.leftovers() if p.attempt]
 
 
+def test_cancel_again_once_the_node_is_back(box, fleet, rhrun, job):
+    """Cancelled, but for a node that was down: it is named, the status is not 0, and the same command does the rest."""
+    f = fleet(2)
+    spec = job({"cluster": f.cluster(), "distributed": {}, "entrypoint": {"run": "echo ready; exec sleep 600"}})
+    r = box.start(spec)
+    r.wait_text("ready(.|\n)*ready")
+    f.stop(2)
+    left = rhrun("cancel", "last").expect(3)
+    assert "not reached: node2" in left.err and "rhrun cancel" in left.err
+    f.start(2)
+    assert len([p for p in box.leftovers() if p.attempt]) == 1
+    assert "not reached" not in rhrun("cancel", "last").ok().err
+    assert not [p for p in box.leftovers() if p.attempt]
+    told = rhrun("status", "last").ok().out
+    assert "cancelled" in told and "not reached" not in told and "running" not in told
+    assert "ended already" in rhrun("cancel", "last").ok().err
+
+
 def test_cancel_of_another_variant_than_the_spec_gives_now(box, rhrun, job):
     spec = job({"params": {"p": 1}, "entrypoint": {"run": "echo ready; sleep 60"}})
     r = box.start(spec)

@@ -276,6 +276,12 @@ static void test_runs(void **unused)
     assert_int_equal(r->exit_status, 130);
     assert_string_equal(r->message, "cancelled");
     assert_int_equal(r->closed_ms, 6);
+    e = (struct event){
+        .type = EVENT_RUN_CLOSED, .run = "r2", .time_ms = 9, .status = RUN_CANCELLED, .reason = "the rest, too"};
+    state_apply(s, &e); /* but for one that was cancelled further */
+    assert_string_equal(r->message, "the rest, too");
+    assert_int_equal(r->exit_status, 130);
+    assert_int_equal(r->closed_ms, 6);
     assert_null(state_run_latest(s, "other"));
     assert_null(state_run_find(s, "r3"));
     state_destroy(s);
