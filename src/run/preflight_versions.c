@@ -110,15 +110,13 @@ static void take_torch(struct python_at *at, uint8_t pattern, const char *path)
     at->pattern = pattern;
 }
 
-/* "python3.11", or what a link leads to; not "python3.11-config". */
+/* Of the file, or of what a link leads to. */
 static void take_python(struct python_at *at, const struct wire_entry *e)
 {
-    const char *names[] = {e->path, e->target};
-    for (size_t i = 0; i < ARRAY_LEN(names) && !*at->version; i++) {
-        const char *slash = strrchr(names[i], '/'), *name = slash ? slash + 1 : names[i];
-        if (str_starts(name, "python3.") && name[8] && strspn(name + 8, "0123456789") == strlen(name + 8))
-            snprintf(at->version, sizeof at->version, "%s", name + strlen("python"));
-    }
+    const char *version = step_python_in(e->path);
+    version = version ? version : step_python_in(e->target);
+    if (version && !*at->version)
+        snprintf(at->version, sizeof at->version, "%s", version);
 }
 
 void preflight_take_entries(struct run *r, uint32_t node, uint64_t question, const struct wire_entries *e)

@@ -28,7 +28,7 @@ int step_input_env(struct plan_builder *b, struct plan_step *s, const char *pref
     return 0;
 }
 
-static bool has_name(const struct spec_env *env, size_t count, const char *name)
+bool step_sets(const struct spec_env *env, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(env[i].name, name))
@@ -40,7 +40,7 @@ int step_input_item_env(struct plan_builder *b, struct plan_step *s, const struc
 {
     const struct spec *spec = plan_spec_of(b);
     for (size_t i = 0; i < spec->env_count; i++)
-        if (!(role && has_name(role->env, role->env_count, spec->env[i].name)) &&
+        if (!(role && step_sets(role->env, role->env_count, spec->env[i].name)) &&
             input_variable(b, s, "env", &spec->env[i], err) < 0)
             return -1;
     return role ? step_input_env(b, s, "env", role->env, role->env_count, err) : 0;
@@ -292,7 +292,7 @@ enum { LAYERS_MAX = 3 };
 static bool is_overridden(const struct layer *layers, size_t i, const char *name)
 {
     for (i++; i < LAYERS_MAX; i++)
-        if (has_name(layers[i].list, layers[i].count, name))
+        if (step_sets(layers[i].list, layers[i].count, name))
             return true;
     return false;
 }

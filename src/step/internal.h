@@ -18,6 +18,7 @@ extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_conda_env[
 
 /* ---- planning ---- */
 
+bool step_sets(const struct spec_env *env, size_t count, const char *name);
 /* One input per variable: "env NAME" or "entrypoint.env NAME". Values that come from the caller are digested: what is
  * recorded must not show them. */
 int step_input_env(struct plan_builder *b, struct plan_step *s, const char *prefix, const struct spec_env *env,

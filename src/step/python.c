@@ -174,28 +174,19 @@ struct installation {
     const char *program; /* absolute */
 };
 
-/* "3.11" of ".../python3.11". */
-static const char *version_in(const char *program)
+const char *step_python_in(const char *path)
 {
-    const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t len = strlen("python3.");
     return str_starts(name, "python3.") && name[len] && strspn(name + len, "0123456789") == strlen(name + len)
                ? name + strlen("python")
                : NULL;
 }
 
-static bool has_path(const struct spec_env *env, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (str_eq(env[i].name, "PATH"))
-            return true;
-    return false;
-}
-
 static bool sets_path(const struct spec *spec, const struct spec_role *role)
 {
-    return spec->activate.text || has_path(spec->env, spec->env_count) ||
-           (role && has_path(role->env, role->env_count));
+    return spec->activate.text || step_sets(spec->env, spec->env_count, "PATH") ||
+           (role && step_sets(role->env, role->env_count, "PATH"));
 }
 
 /* The interpreter: used as it is, or what the venv was made of. */
@@ -213,7 +204,7 @@ static struct installation interpreter_on(const struct plan *plan, const struct 
         return ret;
     ret.program = word;
     ret.prefix = prefix_of(word, arena);
-    ret.version = str_eq(word, facts->python) && *facts->python_version ? facts->python_version : version_in(word);
+    ret.version = str_eq(word, facts->python) && *facts->python_version ? facts->python_version : step_python_in(word);
     return ret;
 }
 
