@@ -419,7 +419,7 @@ static void test_half_made_claim(void **state)
         if (claimed) {
             status.version = STATUS_VERSION;
             status.state = WIRE_STATE_CLAIMED;
-            snprintf(status.attempt, sizeof status.attempt, "%s", attempt);
+            snprintf(status.attempt, sizeof status.attempt, "%.32s", attempt);
             snprintf(status.slot, sizeof status.slot, "x");
             /* another boot's claim says less: it may have run, and is lost */
             snprintf(status.boot_id, sizeof status.boot_id, "%.36s", claimed == 1 ? p.facts.boot_id : "other");
