@@ -46,13 +46,15 @@ static struct finding *find(struct doctor *d, const char *what, enum verdict_her
     va_start(ap, fmt);
     CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
     va_end(ap);
-    str_printable(text); /* nodes' own words are in it */
+    char *kept = arena_strdup(d->c->arena, text), *kept_cure = cure && *cure ? arena_strdup(d->c->arena, cure) : NULL;
+    str_printable(kept); /* nodes' own words are in it */
+    if (kept_cure)
+        str_printable(kept_cure);
     if (d->count == d->cap) {
         d->cap = d->cap ? 2 * d->cap : 64;
         d->items = xreallocarray(d->items, d->cap, sizeof *d->items);
     }
-    d->items[d->count] = (struct finding){.what = what, .verdict = verdict, .text = arena_strdup(d->c->arena, text)};
-    d->items[d->count].cure = cure && *cure ? arena_strdup(d->c->arena, cure) : NULL;
+    d->items[d->count] = (struct finding){.what = what, .verdict = verdict, .text = kept, .cure = kept_cure};
     return &d->items[d->count++];
 }
 

@@ -1,6 +1,7 @@
 """What is looked at before a launch: the port, and whether the nodes agree; and the same by `rhrun doctor`."""
 import json
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
@@ -71,7 +72,17 @@ def test_an_address_that_is_a_name(rhrun, job, hosts):
     assert 'the address "nobody.invalid" of node "n0" is not known here: whether the nodes reach it was not tried' in r.err
 
 
-def test_a_port_that_somebody_has(rhrun, job, hosts):
+@pytest.fixture
+def strange_name():
+    """This process is called as a terminal would obey it."""
+    comm = pathlib.Path("/proc/self/comm")
+    before = comm.read_text()
+    comm.write_text("\033]0;a\a\033[2Jb")
+    yield "?]0;a??[2Jb"
+    comm.write_text(before)
+
+
+def test_a_port_that_somebody_has(rhrun, job, hosts, strange_name):
     f, head = hosts(2)
     with socket.socket() as s:
         s.bind(("0.0.0.0", 0))
@@ -80,8 +91,8 @@ def test_a_port_that_somebody_has(rhrun, job, hosts):
         text = head + f"distributed: {{master_port: {port}}}\nentrypoint: {{run: 'echo ran on $MASTER_PORT'}}\n"
         r = rhrun(job(text)).expect(3)
         assert f'port {port} on node "n0", where the workers are to meet, cannot be had: Address already in use' in r.err
-        assert f"by process {os.getpid()} (" in r.err and "master_port: 0" in r.err and "ran" not in r.out
-        assert f"by process {os.getpid()} (" in rhrun("doctor", job(text)).expect(3).out
+        assert f"by process {os.getpid()} ({strange_name})" in r.err and "master_port: 0" in r.err and "ran" not in r.out
+        assert f"by process {os.getpid()} ({strange_name})" in rhrun("doctor", job(text)).expect(3).out
         alone = f"name: alone\ndistributed: {{master_port: {port}}}\nentrypoint: {{run: echo ran}}\n"
         r = rhrun(job(alone, "alone.yaml")).expect(3)
         assert f'port {port} on node "local"' in r.err and "ran" not in r.out
