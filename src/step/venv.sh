@@ -51,5 +51,15 @@ if [ -z "$made" ]; then
     tail -n 5 -- "$said" >&2
     fail "no venv can be made with $python on node $RHRUN_NODE: apt-get install python3-venv there, or python: {venv: false}"
 fi
+# Of an interpreter that is a venv's, "system" is what lies below that venv: its own packages are added.
+if [ -n "$system" ]; then
+    "$python" - "$("$RHRUN_VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" <<'END' || fail "$python cannot say where its packages are"
+import os, sys, sysconfig
+if sys.prefix != sys.base_prefix:
+    with open(os.path.join(sys.argv[1], "rhrun-interpreter.pth"), "w") as to:
+        for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
+            to.write("import site; site.addsitedir(%r)\n" % folder)
+END
+fi
 mv -f -- "$RHRUN_VENV/.rhrun/unfinished" "$RHRUN_VENV/.rhrun/venv"
 echo "$RHRUN_VENV: $("$RHRUN_VENV/bin/python" --version 2>&1)"

@@ -343,6 +343,21 @@ def test_a_venv_of_ones_own(box, wheels, folder):
     assert "is there and is no venv" in result.err and (other / "precious").exists()
 
 
+def test_an_interpreter_of_a_venv(box, wheels, folder):
+    """The job's venv sees what is installed there, links included, and has its own first."""
+    mine = box.dir / "mine"
+    subprocess.run([real_python("venv", "ensurepip"), "-m", "venv", mine], check=True, timeout=90)
+    pip = [mine / "bin/pip", "install", "-q", "--no-index", "--find-links", wheels]
+    subprocess.run([*pip, "alpha==1.0", "beta==1.0", "--no-deps"], check=True, timeout=90)
+    subprocess.run([*pip, "--no-build-isolation", "--no-deps", "-e", folder / "pkg"], check=True, timeout=90)
+    look = "import importlib as i\nfor n in 'alpha', 'beta', 'gamma':\n  try: m = i.import_module(n); print(getattr(m, 'version', m.__name__))\n" \
+           "  except ImportError: print('none')"
+    (folder / "look.py").write_text(look)
+    for system, expected in ((True, "1.0\n2.0\ngamma\n"), (False, "none\n2.0\nnone\n")):
+        python = {"interpreter": str(mine / "bin/python"), "system_site_packages": system}
+        assert box.run(spec_of(box, packages=["beta>=2"], python=python, entrypoint={"script": "look.py"})).ok().out == expected
+
+
 def test_a_host_that_manages_its_python_itself(box, wheels, folder):
     """PEP 668, without a venv: the user's site, since that is the test's own."""
     look = "import sysconfig, os, pip; print(os.path.exists(sysconfig.get_path('stdlib') + '/EXTERNALLY-MANAGED'))"
