@@ -153,6 +153,8 @@ static int take_flag(struct import *im, const char *const *words, size_t count, 
     }
     if (other)
         return error_set(err, ERROR_USAGE, "%.*s may be --%s or --%s", (int)len, word, flag->name, other->name);
+    if (!flag && (str_eq(word, "-h") || str_eq(word, "--help")))
+        return error_set(err, ERROR_USAGE, "%s starts no job", word);
     if (!flag)
         return unknown(word, len, err);
     if (flag->origin == TORCHRUN_NEVER)

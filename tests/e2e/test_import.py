@@ -135,6 +135,7 @@ def test_what_cannot_be_imported_is_named(box):
     says("did you mean --nnodes?", "torchrun", "--nodes=2", "t.py")
     says("--rdzv may be --rdzv_backend or", "torchrun", "--rdzv", "x", "t.py")
     says("names no program", "torchrun", "--nnodes=2")
+    says("--help starts no job", "torchrun", "--help")
     says("is no torchrun", "python3", "train.py")
     says('has no setting "join"', "torchrun", "--rdzv_backend=c10d", "--rdzv_conf=join=3", "t.py")
     says("torchrun reads no variable PET_NODES", "PET_NODES=2", "torchrun", "t.py")
