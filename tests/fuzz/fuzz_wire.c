@@ -45,6 +45,24 @@ static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
     }
 }
 
+/* Bytes as a spool's record, and as the END in one. */
+static void spool(const uint8_t *data, size_t size)
+{
+    struct wire_spool h;
+    struct wire_worker_end end;
+    uint8_t raw[WIRE_SPOOL_HEADER], raw_end[WIRE_END_SIZE];
+    if (size >= sizeof raw && wire_spool_get(data, &h)) {
+        wire_spool_put(raw, &h);
+        if (memcmp(raw, data, sizeof raw) != 0)
+            abort();
+    }
+    if (wire_spool_end_get(data, size, &end)) {
+        wire_spool_end_put(raw_end, &end);
+        if (memcmp(raw_end, data, sizeof raw_end) != 0)
+            abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct buf in = {0}, out = {0};
@@ -62,15 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         buf_consume(&in, WIRE_HEADER_SIZE + (size_t)len);
         arena_reset(arena);
     }
-    if (size >= WIRE_SPOOL_HEADER) {
-        struct wire_spool h;
-        uint8_t raw[WIRE_SPOOL_HEADER];
-        if (wire_spool_get(data, &h)) {
-            wire_spool_put(raw, &h);
-            if (memcmp(raw, data, sizeof raw) != 0)
-                abort();
-        }
-    }
+    spool(data, size);
     arena_destroy(arena);
     buf_free(&in);
     buf_free(&out);
