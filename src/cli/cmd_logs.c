@@ -169,7 +169,8 @@ static int cancelled_everywhere(struct cli *c, const struct state *s, const char
     if (!state_run_left(s, id))
         return 0;
     if (!c->given[OPT_QUIET])
-        fprintf(stderr, "  hint: what runs there goes on until then; once it can be reached again: rhrun cancel %s\n", id);
+        fprintf(stderr, "  hint: what runs there goes on until then; once it can be reached again: rhrun cancel %s\n",
+                id);
     return 3;
 }
 
