@@ -243,5 +243,8 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         step_gives_up(r, step, lane->index, &e);
     } else if (cell && cell->outcome == OUTCOME_FAILED) {
         t->reason = "it failed before";
+    } else if (!cell && step->shared && elastic_is_inside(lane)) { /* another of its home, left out now, did it */
+        t->state = TASK_KEPT;
+        lane->doubtful = true; /* before its launch: not under its feet */
     }
 }

@@ -138,10 +138,10 @@ static bool leave_out(struct run *r, uint32_t node, const struct error *err, boo
     else if (!lane->closed_node)
         note_again(lane, err->text, pause);
     run_changed(r);
+    homes_advance(r, node);                                  /* what it was to do for others, another one does */
     if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* that goes on by itself */
         return true;
     preflight_lost(r);
-    homes_advance(r, node); /* what it was to do for others, another one does */
     launch_without(r);
     return true;
 }
@@ -197,10 +197,19 @@ static void on_join(void *arg)
     }
 }
 
+static bool runs_launch(const struct lane *lane)
+{
+    return task_in_flight(run_task(lane->run, phase_step(lane->run, PHASE_LAUNCH), lane->index));
+}
+
 bool elastic_is_outside(const struct lane *lane)
 {
-    const struct plan_step *launch = lane->left_out ? phase_step(lane->run, PHASE_LAUNCH) : NULL;
-    return launch && !task_in_flight(run_task(lane->run, launch, lane->index));
+    return lane->left_out && !runs_launch(lane);
+}
+
+bool elastic_is_inside(const struct lane *lane)
+{
+    return elastic_wanted(lane->run) && runs_launch(lane);
 }
 
 bool elastic_back(struct lane *lane)
@@ -249,9 +258,12 @@ void elastic_advance(struct lane *lane)
     }
     if (lane->state == LANE_BARRIER && lane->doubtful) {
         lane_doubt(lane);
-        lane_advance(lane);
+        if (lane->state == LANE_SETUP) {
+            lane_advance(lane); /* which comes here again */
+            return;
+        }
     }
-    if (lane->state != LANE_BARRIER || lane->orphan_count > 0)
+    if (lane->state != LANE_BARRIER || lane->orphan_count > 0 || homes_busy(r, lane->index))
         return;
     bool begun = r->stage == STAGE_SETUP && parts_begun(r); /* a launch is resumed */
     if (r->stage == STAGE_LAUNCH && !r->generation_failed && !launch_over(r) &&
@@ -337,11 +349,21 @@ static bool is_forgotten(const struct run *r)
     return r->stage == STAGE_LAUNCH && !r->master_port;
 }
 
-static bool knows_enough(struct run *r, const struct plan_step *launch, uint32_t there)
+bool elastic_half(struct run *r)
 {
-    const struct spec_distributed *d = &r->plan->spec->distributed;
-    if (there >= d->min_nodes && run_task(r, launch, r->plan->master)->state != TASK_PENDING)
-        return true;
+    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
+    uint32_t done = 0;
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        if (task_in_flight(run_task(r, launch, n)))
+            return false;
+        done += run_task(r, launch, n)->state == TASK_DONE;
+    }
+    return done > 0 &&
+           (done < r->plan->spec->distributed.min_nodes || run_task(r, launch, r->plan->master)->state != TASK_DONE);
+}
+
+static void fail_unknown(struct run *r, const struct plan_step *launch)
+{
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct run_task *t = run_task(r, launch, n);
         if (!launch->on[n] || t->state != TASK_PENDING)
@@ -349,7 +371,6 @@ static bool knows_enough(struct run *r, const struct plan_step *launch, uint32_t
         t->state = TASK_FAILED;
         run_note(r, n, "what became of its part of the launch is not known");
     }
-    return false;
 }
 
 void elastic_resume(struct run *r)
@@ -365,9 +386,13 @@ void elastic_resume(struct run *r)
         t->left = t->state == TASK_FAILED && c && n != r->plan->master && is_leaving(c->outcome, c->cause, c->tail) &&
                   !rules_speak(r, n, c->outcome, c->cause, c->cause_value);
     }
-    for (uint32_t n = 0; there < r->plan->spec->distributed.min_nodes && n < r->plan->node_count; n++)
+    bool enough = there >= r->plan->spec->distributed.min_nodes;
+    for (uint32_t n = 0; !enough && n < r->plan->node_count; n++)
         run_task(r, launch, n)->left = false;
-    if (parts_failed(r) || (is_forgotten(r) && !knows_enough(r, launch, there)))
+    enough = enough && run_task(r, launch, r->plan->master)->state != TASK_PENDING;
+    if (!enough && is_forgotten(r))
+        fail_unknown(r, launch);
+    if (!enough || parts_failed(r))
         return;
     r->result.has_cause = r->result.has_cause && rules_condemned(r);
     bool over = launch_over(r);

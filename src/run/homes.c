@@ -51,16 +51,28 @@ static void renew(struct run *r)
     r->homes_known = true;
 }
 
-/* Of MIN:MAX nodes the first may have been left out when another one did it. */
-static uint32_t who_has_done(struct run *r, const struct plan_step *step, uint32_t node)
+static bool is_done(const struct run *r, const struct plan_step *step, uint32_t node)
 {
+    const struct state_cell *c = state_cell_find(r->state, step->scope, step->name, node);
+    return c && c->outcome == OUTCOME_OK && !c->voided && str_eq(c->key, step->key);
+}
+
+/* Of MIN:MAX nodes the first may be left out, now or when another one did it. The best of a home: one that takes part
+ * and has done it, then the first that takes part, then the first that is being set up to join. */
+static uint32_t best(const struct run *r, const struct plan_step *step, uint32_t node)
+{
+    uint32_t part = UINT32_MAX, joins = UINT32_MAX;
     for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next) {
-        const struct state_cell *c = state_cell_find(r->state, step->scope, step->name, n);
-        if (step->on[n] && !r->lanes[n].left_out && c && c->outcome == OUTCOME_OK && !c->voided &&
-            str_eq(c->key, step->key))
+        const struct lane *lane = &r->lanes[n];
+        bool there = lane->state != LANE_CONNECTING && lane->state != LANE_FAILED;
+        if (step->on[n] && !lane->left_out && is_done(r, step, n))
             return n;
-        if (r->lanes[n].home_next == n)
-            return UINT32_MAX;
+        if (step->on[n] && !lane->left_out && part == UINT32_MAX)
+            part = n;
+        if (step->on[n] && lane->left_out && there && joins == UINT32_MAX)
+            joins = n;
+        if (lane->home_next == n)
+            return part != UINT32_MAX ? part : joins != UINT32_MAX ? joins : node;
     }
 }
 
@@ -68,14 +80,26 @@ uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node
 {
     if (!r->homes_known)
         renew(r);
-    uint32_t done = elastic_wanted(r) ? who_has_done(r, step, node) : UINT32_MAX;
-    if (done != UINT32_MAX)
-        return done;
+    if (elastic_wanted(r))
+        return best(r, step, node);
     for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next)
-        if (step->on[n] && !r->lanes[n].left_out)
+        if (step->on[n])
             return n;
-        else if (r->lanes[n].home_next == n)
+        else if (n == node || r->lanes[n].home_next == n)
             return node;
+}
+
+bool homes_busy(struct run *r, uint32_t node)
+{
+    if (!r->homes_known)
+        renew(r);
+    for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next) {
+        for (size_t i = 0; n != node && i < r->plan->step_count; i++)
+            if (r->plan->steps[i].shared && task_in_flight(run_task(r, &r->plan->steps[i], n)))
+                return true;
+        if (r->lanes[n].home_next == n)
+            return false;
+    }
 }
 
 void homes_advance(struct run *r, uint32_t node)
@@ -85,6 +109,8 @@ void homes_advance(struct run *r, uint32_t node)
     for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next) {
         if (n != node && r->lanes[n].state == LANE_SETUP)
             lane_advance(&r->lanes[n]);
+        else if (n != node)
+            elastic_advance(&r->lanes[n]);
         if (r->lanes[n].home_next == n)
             return;
     }

@@ -226,6 +226,7 @@ void lane_verify_after(struct lane *lane,
 /* homes.c */
 uint32_t homes_leader(struct run *r, const struct plan_step *step,
                       uint32_t node);             /* who does it for this node; itself, mostly */
+bool homes_busy(struct run *r, uint32_t node); /* another one changes what they share */
 void homes_advance(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
 /* transfer.c, transfer_diff.c, transfer_cache.c */
 int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, const struct step_bind *bind,
@@ -344,7 +345,9 @@ bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX *
  * the launch runs; _bar: not by this process. */
 bool elastic_spare(struct run *r, uint32_t node, const struct error *err);
 bool elastic_bar(struct run *r, uint32_t node, const struct error *err);
+bool elastic_half(struct run *r); /* what was found done is too little for a launch, and nothing of it runs */
 bool elastic_is_outside(const struct lane *lane); /* left out, and nothing of the launch runs there */
+bool elastic_is_inside(const struct lane *lane);  /* of such a run, and its part of the launch runs */
 bool elastic_back(struct lane *lane);             /* one that is left out was listed: is it still of interest? */
 void elastic_advance(struct lane *lane); /* one that may be left out came a step further: it joins when it can */
 void elastic_join(struct run *r);        /* all of them: the run came a step further */

@@ -334,6 +334,8 @@ void lane_reconcile(struct lane *lane)
         else
             resend_or_unknown(lane, step);
     }
+    if (lane->doubtful && elastic_is_outside(lane)) /* nothing runs there any more */
+        lane_doubt(lane);
     if (lane->state == LANE_SETTLING)
         start_settling(lane);
     if (first && r->options.mode == RUN_EXECUTE) {

@@ -598,7 +598,7 @@ static void resume_epilog(struct run *r, const struct plan_step *epilog, bool fa
 static void drop_half(struct run *r)
 {
     const struct state_run *run = state_run_find(r->state, r->id);
-    if (!run || run->generation > 0 || elastic_wanted(r) || !parts_half(r))
+    if (!run || run->generation > 0 || !(elastic_wanted(r) ? elastic_half(r) : parts_half(r)))
         return;
     parts_reset(r);
     for (size_t i = 0; i < r->plan->step_count; i++) /* and what followed it */

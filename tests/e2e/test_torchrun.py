@@ -15,8 +15,8 @@ from harness import ROOT, free_base, missing, processes_of, wait_for
 from torches import FOUR, SAY, TRAIN, sums
 
 WAIT = SAY + '''
-import os, time, torch, torch.distributed as dist
-dist.init_process_group("gloo")
+import datetime, os, time, torch, torch.distributed as dist
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=10))
 one = torch.ones(1)
 dist.all_reduce(one)
 say(f"world {int(one)} node {os.environ['RHRUN_NODE_RANK']} pid {os.getppid()}")
@@ -89,20 +89,110 @@ def test_restarts_that_are_spent(box, job, backend):
     assert not [p for p in processes_of(box.dir) if "train.py" in " ".join(p.argv)]
 
 
+# ---- MIN:MAX ----
+
+QUICK = {"last_call_timeout": 1, "join_timeout": 80}  # a torchrun that stalls for as long as keep_alive allows meets nobody any more
+
+
+class Elastic:
+    """A job that runs until it is let go, with a line from each worker for each world that it is in."""
+
+    def __init__(self, box, job, nnodes, cluster=None, **more):
+        (box.work / "wait.py").write_text(WAIT)
+        layout = {"nnodes": nnodes, "nproc_per_node": 1, "rdzv_backend": "c10d", "max_restarts": 9, "rdzv_conf": QUICK, **more}
+        self.home = box.home
+        self.env = {"RHRUN_JOIN_MS": "500", "RHRUN_LIVENESS_MS": "1500", "RHRUN_RECONNECT_MS": "2000"}
+        self.running = box.start(job(layout, "wait.py", **({"cluster": cluster, "workdir": "."} if cluster else {})), env=self.env)
+
+    def worlds(self, size, node):
+        """The torchruns on the node whose worker was in a world of that size, oldest first."""
+        return re.findall(rf"world {size} node {node} pid (\d+)", self.running.text)
+
+    def wait_world(self, size, *nodes, times=1):
+        for node in nodes:
+            wait_for(lambda: len(self.worlds(size, node)) >= times, what=f"world {size} on node {node} in {self.running.out_path}")
+        return [int(self.worlds(size, node)[-1]) for node in nodes]
+
+    def end(self, *homes):
+        for home in homes or [self.home]:
+            (home / "go").touch()
+        return self.running.wait().ok()
+
+
 @pytest.mark.slow
-def test_a_node_that_is_lost_while_enough_are_left(box, job):
-    (box.work / "wait.py").write_text(WAIT)
-    conf = {"last_call_timeout": 1, "keep_alive_interval": 1, "keep_alive_max_attempt": 2}
-    path = job({"nnodes": "1:2", "nproc_per_node": 1, "rdzv_backend": "c10d", "max_restarts": 3, "rdzv_conf": conf}, "wait.py")
-    running = box.start(path)
-    running.wait_text(r"world 2 node 1")
-    pid = int(running.wait_text(r"world 2 node 1 pid (\d+)").group(1))
-    os.kill(pid, signal.SIGKILL)  # the second node's torchrun: the first has the store
-    running.wait_text(r"world 1 node 0")
-    (box.home / "go").touch()
-    result = running.wait()
-    assert result.rc == 0, result
-    assert "restart" not in result.err.split("launch:")[0]
+def test_a_torchrun_that_is_killed_comes_again(box, job):
+    e = Elastic(box, job, "1:2")
+    e.wait_world(2, 0)
+    os.kill(e.wait_world(2, 1)[0], signal.SIGKILL)  # the second node's: the first has the store
+    e.wait_world(2, 0, 1, times=2)
+    result = e.end()
+    assert "local-1: its torchrun has left the others (killed by signal 9 (Killed)): 1 of 1:2 nodes are left" in result.err
+    assert "local-1: it joins the launch: 2 of 1:2 nodes take part" in result.err
+    assert "rhrun: restart" not in result.err
+
+
+@pytest.mark.slow
+def test_a_torchrun_that_is_told_to_end_comes_again(box, job):
+    e = Elastic(box, job, "1:2")
+    e.wait_world(2, 0)
+    os.kill(e.wait_world(2, 1)[0], signal.SIGTERM)  # torch ends with status 1 then, and leaves the rendezvous open
+    e.wait_world(2, 0, 1, times=2)
+    assert "its torchrun has left the others (exit status 1)" in e.end().err
+
+
+@pytest.mark.slow
+def test_a_host_that_comes_late(box, job, fleet):
+    f = fleet(3)
+    f.stop(3)
+    e = Elastic(box, job, "2:3", f.explicit_cluster())
+    e.wait_world(2, 0, 1)
+    f.start(3)
+    e.wait_world(3, 0, 1, 2)
+    result = e.end(*(f.home(i) for i in (1, 2, 3)))
+    assert "it joins the launch: 3 of 2:3 nodes take part" in result.err
+    assert "rhrun: restart" not in result.err
+    assert "nothing to do" in box.run("job.yaml").ok().err
+
+
+@pytest.mark.slow
+def test_the_controller_is_killed_while_a_host_comes(box, job, fleet):
+    f = fleet(3)
+    f.stop(3)
+    e = Elastic(box, job, "2:3", f.explicit_cluster())
+    e.wait_world(2, 0, 1)
+    e.running.kill9()
+    f.start(3)
+    e.running = box.start("job.yaml", env=e.env)
+    e.wait_world(3, 0, 1, 2)
+    e.end(*(f.home(i) for i in (1, 2, 3)))
+
+
+@pytest.mark.slow
+def test_a_host_that_is_frozen_and_thawed(box, job, fleet):
+    f = fleet(3)
+    e = Elastic(box, job, "2:3", f.explicit_cluster())
+    e.wait_world(3, 0, 1, 2)
+    workers = [p.pid for p in processes_of(f.home(3)) if p.attempt]
+    f.freeze(3)
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+    e.wait_world(2, 0, 1)
+    e.running.wait_text("it is left out: 2 of 2:3 nodes are left")
+    for pid in workers:
+        os.kill(pid, signal.SIGCONT)
+    f.thaw(3)
+    e.running.wait_text("its torchrun went on meanwhile: it takes part again")
+    e.wait_world(3, 0, 1, 2, times=2)
+    result = e.end(*(f.home(i) for i in (1, 2, 3)))
+    assert "joins the launch" not in result.err  # its torchrun has met the others again by itself
+
+
+@pytest.mark.slow
+def test_a_worker_that_fails_too_often_ends_all(box, job):
+    (box.home / "fail").write_text("always")
+    result = box.run(job({"nnodes": "1:2", "rdzv_backend": "c10d", "max_restarts": 1, "rdzv_conf": QUICK})).expect(1)
+    assert re.search(r"error: launch on node \"local-[01]\": exit status 1", result.err), result
+    assert not [p for p in processes_of(box.dir) if "train.py" in " ".join(p.argv)]
 
 
 @pytest.mark.slow
