@@ -16,7 +16,8 @@ enum {
 struct joining {              /* of a lane that was left out */
     struct loop_timer *timer; /* until it is tried again */
     uint32_t pauses, failures;
-    bool away;   /* it could not be reached */
+    bool away;    /* it could not be reached */
+    bool checked; /* nothing speaks against that it joins */
     bool barred; /* not tried again by this process */
 };
 
@@ -220,7 +221,7 @@ bool elastic_back(struct lane *lane)
         return false;
     if (lane->joining->away)
         run_note(lane->run, lane->index, "the node is back");
-    lane->joining->away = false;
+    lane->joining->away = lane->joining->checked = false;
     if (lane->state == LANE_LISTED)
         forget_failures(lane);
     return true;
@@ -234,10 +235,14 @@ static void start(struct lane *lane)
     const struct spec_distributed *d = &r->plan->spec->distributed;
     const struct plan_step *prolog = phase_step(r, PHASE_PROLOG), *launch = phase_step(r, PHASE_LAUNCH);
     struct run_task *before = prolog && prolog->on[lane->index] ? run_task(r, prolog, lane->index) : NULL;
+    if (!lane->joining->checked && preflight_joins(r, lane->index))
+        return;
+    lane->joining->checked = true;
     if (before && before->state == TASK_PENDING)
         task_start(r, prolog, lane->index);
     if (before && before->state != TASK_DONE)
         return;
+    lane->joining->checked = false; /* should it come again */
     run_task(r, launch, lane->index)->left = false;
     run_note(r, lane->index, "it joins the launch: %u of %u:%u nodes take part", left_without(r, lane->index) + 1,
              d->min_nodes, d->nnodes);
@@ -271,6 +276,17 @@ void elastic_advance(struct lane *lane)
         start(lane);
     else if (r->stage < STAGE_PREFLIGHT && !begun)
         take_in(lane);
+}
+
+void elastic_checked(struct run *r, uint32_t node)
+{
+    r->lanes[node].joining->checked = true;
+}
+
+void elastic_wait(struct run *r, uint32_t node)
+{
+    if (may_join(&r->lanes[node]))
+        later(&r->lanes[node], false);
 }
 
 void elastic_join(struct run *r)

@@ -358,11 +358,14 @@ void elastic_resume(struct run *r); /* a launch is resumed: who took no part in 
 void elastic_lose(struct run *r);   /* the generation is over: what those away did in it is unknown */
 bool elastic_dismiss(
     struct run *r); /* the launch is over: stops what was on its way to it; true: nothing is any more */
+void elastic_checked(struct run *r, uint32_t node); /* nothing speaks against that it joins */
+void elastic_wait(struct run *r, uint32_t node);    /* it was not to be told: a little later */
 void elastic_free(struct lane *lane);
 void elastic_await(struct run *r); /* a node was lost: before the launch it is not awaited for long */
 void elastic_on_late(void *arg);
 /* preflight.c */
 bool preflight_begin(struct run *r);         /* asks the nodes; false: there is nothing to ask before this launch */
+bool preflight_joins(struct run *r, uint32_t node); /* before a node joins a launch that runs: true: it is asked first, or must wait */
 void preflight_lost(struct run *r);          /* a connection was */
 void preflight_again(struct run *r);         /* all nodes are there: what was lost is asked again */
 void preflight_setup_changed(struct run *r); /* on some node; it is looked at again before the next generation */

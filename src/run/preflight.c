@@ -142,7 +142,7 @@ uint64_t preflight_token(const struct run *r, uint32_t question)
 /* Of this round? */
 static bool awaits(const struct run *r, uint64_t token)
 {
-    return r->preflight && r->stage == STAGE_PREFLIGHT && !r->failing && !r->cancelling &&
+    return r->preflight && (r->stage == STAGE_PREFLIGHT || r->preflight->joiner) && !r->failing && !r->cancelling &&
            (token & ~QUESTION_MASK) == (preflight_token(r, 0) & ~QUESTION_MASK);
 }
 
@@ -174,10 +174,35 @@ static const struct run_finding *tell(struct run *r)
     return first;
 }
 
+static void finish_joiner(struct run *r)
+{
+    struct preflight *p = r->preflight;
+    uint32_t node = p->joiner - 1;
+    struct error err = ERROR_INIT;
+    preflight_check_versions(r);
+    p->joiner = 0;
+    for (size_t i = 0; i < p->finding_count; i++) {
+        const struct run_finding *f = &p->findings[i];
+        if (f->code == ERROR_NONE)
+            run_note(r, EVENT_NODE_NONE, "%s; %s", f->text, f->cure);
+        else if (f->nodes[f->node_count - 1] == node && !err.code)
+            error_set(&err, f->code, "%s", f->text);
+    }
+    if (err.code)
+        elastic_bar(r, node, &err);
+    else
+        elastic_checked(r, node);
+    elastic_join(r); /* others may wait for their turn */
+}
+
 static void finish(struct run *r)
 {
     struct preflight *p = r->preflight;
     struct error err = ERROR_INIT;
+    if (p->joiner) {
+        finish_joiner(r);
+        return;
+    }
     if (p->again) {
         p->again = false;
         launch_ask_port(r);
@@ -254,18 +279,25 @@ bool preflight_entries(struct lane *lane, const struct wire_entries *e)
     return true;
 }
 
-static void ask(struct run *r)
+static void begin_round(struct run *r)
 {
     struct preflight *p = r->preflight;
-    r->stage = STAGE_PREFLIGHT;
     preflight_end_lookup(r);
     arena_reset(p->arena);
     p->round++;
     p->left = 1; /* until all is asked */
     p->meet = MEET_NOT;
     p->lost = false;
-    p->finding_count = 0;
+    p->joiner = 0;
+    p->finding_count = p->meeting_count = p->met = 0;
     p->asked = arena_array(p->arena, r->plan->node_count, sizeof *p->asked);
+}
+
+static void ask(struct run *r)
+{
+    struct preflight *p = r->preflight;
+    r->stage = STAGE_PREFLIGHT;
+    begin_round(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         p->lost = p->lost || (preflight_asks(r, n) && node_state(r->lanes[n].node) != NODE_READY);
     preflight_ask_clocks(r);
@@ -282,20 +314,42 @@ static bool wanted(const struct run *r)
            !(w->no_ports && w->no_clocks && w->no_disk && w->no_gpus && w->no_versions);
 }
 
+static void prepare(struct run *r)
+{
+    struct preflight *p = r->preflight;
+    if (p)
+        return;
+    p = r->preflight = xcalloc(1, sizeof *p);
+    p->arena = arena_create();
+    p->machines = xcalloc(r->plan->node_count, sizeof *p->machines);
+    if (r->generation > 0) { /* a controller that takes the run up: as it is now */
+        p->done = true;
+        remember_machines(r);
+    }
+}
+
+bool preflight_joins(struct run *r, uint32_t node)
+{
+    if (!wanted(r) || preflight_spec(r)->no_versions)
+        return false;
+    prepare(r);
+    struct preflight *p = r->preflight;
+    if (p->joiner || node_state(r->lanes[r->plan->master].node) != NODE_READY)
+        return true; /* one after the other; and it is compared with the first */
+    begin_round(r);
+    p->joiner = node + 1;
+    preflight_ask_pythons(r);
+    if (--p->left == 0)
+        p->joiner = 0; /* there is nothing to ask */
+    return p->joiner;
+}
+
 bool preflight_begin(struct run *r)
 {
     if (!wanted(r))
         return false;
+    prepare(r);
     struct preflight *p = r->preflight;
-    if (!p) {
-        p = r->preflight = xcalloc(1, sizeof *p);
-        p->arena = arena_create();
-        p->machines = xcalloc(r->plan->node_count, sizeof *p->machines);
-        if (r->generation > 0) { /* a controller that takes the run up: as it is now */
-            p->done = true;
-            remember_machines(r);
-        }
-    }
     if (p->done && !has_changed(r))
         return false;
     ask(r);
@@ -304,8 +358,13 @@ bool preflight_begin(struct run *r)
 
 void preflight_lost(struct run *r)
 {
-    if (r->preflight)
-        r->preflight->lost = true;
+    if (!r->preflight)
+        return;
+    r->preflight->lost = true;
+    uint32_t joiner = r->preflight->joiner;
+    r->preflight->joiner = 0;
+    if (joiner)
+        elastic_wait(r, joiner - 1);
 }
 
 void preflight_setup_changed(struct run *r)

@@ -4,6 +4,7 @@
 #include "sim_tree.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,6 +304,7 @@ static void on_sync_end(struct peer *p, struct wire_in *in)
 
 static void absolute(const char *pattern, char *ret, size_t size)
 {
+    pattern += str_starts(pattern, "~/") ? 2 : 0;
     snprintf(ret, size, "%s%s", *pattern == '/' ? "" : "/home/me/", pattern);
     size_t len = strlen(ret);
     if (len > 3 && strcmp(ret + len - 3, "/**") == 0)
@@ -316,12 +318,17 @@ static void on_glob(struct peer *p, struct wire_in *in)
 {
     struct node_sim *node = p->node;
     uint64_t token = wire_get_u64(in);
-    char prefix[512];
+    char prefix[512], wild[512] = "";
     absolute(wire_get_string(in), prefix, sizeof prefix);
     const char *only = NULL;
     if (find_file(node->made, node->made_count, prefix)) { /* one file */
         *strrchr(prefix, '/') = 0;
         only = prefix + strlen(prefix) + 1;
+    }
+    if (strchr(prefix, '*')) {
+        snprintf(wild, sizeof wild, "%s", prefix);
+        *strchr(prefix, '*') = 0;
+        *strrchr(prefix, '/') = 0;
     }
     size_t len = strlen(prefix), i = 0;
     struct wire_entries m = {.token = token, .error = (char *)(uintptr_t) "", .prefix = prefix};
@@ -331,8 +338,9 @@ static void on_glob(struct peer *p, struct wire_in *in)
         m.entry_count = 0;
         for (; i < node->made_count && m.entry_count < 2; i++) {
             struct sim_file *f = &node->made[i];
-            if (strncmp(f->path, prefix, len) == 0 && f->path[len] == '/' &&
-                (!only || strcmp(f->path + len + 1, only) == 0))
+            bool below = strncmp(f->path, prefix, len) == 0 && f->path[len] == '/' &&
+                         (!only || strcmp(f->path + len + 1, only) == 0);
+            if (below && (!*wild || fnmatch(wild, f->path, FNM_PATHNAME) == 0))
                 entries[m.entry_count++] =
                     (struct wire_entry){f->path + len + 1, f->mode,  f->size,
                                         f->mtime_ns,       f->inode, f->target ? f->target : (char *)(uintptr_t) ""};

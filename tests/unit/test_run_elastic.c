@@ -1,6 +1,7 @@
 /* run: torchrun on MIN:MAX nodes: what the launch goes on without, and what it does not. */
 #include "sim_play.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,15 +14,22 @@
 enum { ALWAYS = 1000000 };
 
 static struct sim_play play;
-static uint32_t connects;
+static uint32_t connects, deaf; /* deaf: this node reaches nobody */
 
 static int probe(void *arg, uint32_t node, uint8_t what, uint32_t port)
 {
     (void)arg;
-    (void)node;
     (void)port;
     connects += what == WIRE_PROBE_CONNECT;
-    return 0;
+    return what == WIRE_PROBE_CONNECT && node == deaf ? EHOSTUNREACH : 0;
+}
+
+static void facts_of(void *arg, uint32_t node, struct wire_facts *f)
+{
+    (void)arg;
+    f->gpu_count = node == 2 ? 0 : 4;
+    f->python = (char *)(uintptr_t) "/usr/bin/python3";
+    f->python_version = (char *)(uintptr_t) "3.11";
 }
 
 /* Two of three are enough. */
@@ -29,7 +37,9 @@ static struct sim_job *begin(void)
 {
     struct sim_script script = play_script(&play);
     script.probe = probe;
+    script.facts = facts_of;
     connects = 0;
+    deaf = UINT32_MAX;
     struct sim_job *job = sim_job_create(3, &script);
     job->spec.distributed.min_nodes = 2;
     job->join_ms = 1;
@@ -220,6 +230,63 @@ static void test_the_first_of_a_home_is_left_out(void **unused)
     sim_job_destroy(job);
 }
 
+/* ---- what is found before the launch ---- */
+
+static void install_torch(struct sim_job *job, uint32_t node, const char *version)
+{
+    CLEANUP(cleanup_free) char *path =
+        xasprintf("/usr/local/lib/python3.11/dist-packages/torch-%s.dist-info/METADATA", version);
+    sim_make(job->net, node, path, 1, 10, 0100644);
+}
+
+static struct sim_job *begin_torchrun(void)
+{
+    struct sim_job *job = begin();
+    job->spec.distributed.launcher = LAUNCHER_TORCHRUN;
+    job->spec.entrypoint.kind = ENTRY_MODULE;
+    install_torch(job, 0, "2.13.0");
+    install_torch(job, 1, "2.13.1");
+    return job;
+}
+
+static void assert_two_without(struct sim_job *job, const char *why)
+{
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_said(job, why);
+    assert_said(job, "; it is left out for good: 2 of 2:3 nodes are left");
+    assert_int_equal(launches(job, 1), 1);
+    assert_int_equal(launches(job, 2), 0);
+    assert_true(sim_job_is_done(job));
+    sim_job_destroy(job);
+}
+
+static void test_a_node_that_cannot_take_part(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin();
+    deaf = 2;
+    assert_two_without(job, "node \"n2\" cannot reach port");
+    job = begin_torchrun();
+    job->spec.distributed.nproc = (struct spec_nproc){NPROC_GPU, 0};
+    assert_two_without(job, "nproc_per_node is gpu, and no GPU was found there");
+    job = begin_torchrun();
+    install_torch(job, 2, "2.9.1");
+    assert_two_without(job, "torch is 2.13.0 on node \"n0\" and 2.9.1 on node \"n2\"");
+}
+
+/* With two that cannot, too few are left. */
+static void test_too_few_can_take_part(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin_torchrun();
+    deaf = 2;
+    sim_reinstall(job->net, 1);
+    install_torch(job, 1, "2.9.1");
+    assert_int_not_equal(sim_job_run(job, 0), 0);
+    assert_int_equal(launches(job, 0), 0);
+    sim_job_destroy(job);
+}
+
 /* ---- during the launch ---- */
 
 static struct sim_job *begin_and_lose(void)
@@ -355,6 +422,25 @@ static void test_one_that_comes_late(void **unused)
     assert_said(job, "finished launch@2 ok");
     assert_true(sim_job_is_done(job));
     sim_job_destroy(job);
+}
+
+/* It must not break what runs. */
+static void test_one_that_comes_late_and_cannot_take_part(void **unused)
+{
+    (void)unused;
+    for (int fits = 0; fits < 2; fits++) {
+        struct sim_job *job = begin_torchrun();
+        install_torch(job, 2, fits ? "2.13.0" : "2.9.1");
+        play_does(&play, ANY, "launch", 0, ENDLESS);
+        play.refusals[2] = ALWAYS;
+        start_until(job, two_live);
+        play.refusals[2] = 0;
+        turn_until(job, fits ? three_live : is_given_up);
+        end_three(job);
+        assert_int_equal(finish(job), 0);
+        assert_int_equal(launches(job, 2), fits);
+        sim_job_destroy(job);
+    }
 }
 
 /* What failed there is done again; and after too often no more. */
@@ -660,12 +746,15 @@ int main(void)
         cmocka_unit_test(test_a_node_that_another_rhrun_holds),
         cmocka_unit_test(test_a_node_that_is_late),
         cmocka_unit_test(test_the_first_of_a_home_is_left_out),
+        cmocka_unit_test(test_a_node_that_cannot_take_part),
+        cmocka_unit_test(test_too_few_can_take_part),
         cmocka_unit_test(test_lost_during_the_launch),
         cmocka_unit_test(test_lost_and_back),
         cmocka_unit_test(test_lost_and_back_otherwise),
         cmocka_unit_test(test_lost_one_after_the_other),
         cmocka_unit_test(test_cancelled_while_one_is_away),
         cmocka_unit_test(test_one_that_comes_late),
+        cmocka_unit_test(test_one_that_comes_late_and_cannot_take_part),
         cmocka_unit_test(test_a_set_up_that_fails_at_first),
         cmocka_unit_test(test_one_that_comes_too_late),
         cmocka_unit_test(test_a_torchrun_that_is_killed),
