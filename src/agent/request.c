@@ -53,7 +53,7 @@ const char *server_reason(struct server *s, const struct error *err, struct aren
 
 /* ---- RUN ---- */
 
-/* Claims and starts. Under the lock, the attempt is new and its slot is free. */
+/* Claims and starts, which is said before anything else can fail. Under the lock, the attempt is new and its slot is free. */
 static int run_start(struct server *s, const struct wire_run *request, struct arena *scratch, struct error *err)
 {
     struct ledger *l = &s->ledger;
@@ -83,6 +83,9 @@ static int run_start(struct server *s, const struct wire_run *request, struct ar
         return -1;
     }
     server_claimed(s, run->attempt, run->slot);
+    size_t frame = wire_begin(&s->out.control, WIRE_STARTED);
+    wire_put_string(&s->out.control, run->attempt);
+    wire_end(&s->out.control, frame);
     return stream_attach(&s->streams, l, run->attempt, 0, err);
 }
 
@@ -91,15 +94,8 @@ static void run(struct server *s, const struct wire_run *r, struct arena *scratc
     struct error err = ERROR_INIT;
     if (!server_begin(s, r->attempt))
         return;
-    if (server_claimable(s, r->attempt, r->slot, scratch)) {
-        if (run_start(s, r, scratch, &err) < 0) {
-            out_fault(&s->out, r->attempt, "%s", server_reason(s, &err, scratch));
-        } else {
-            size_t frame = wire_begin(&s->out.control, WIRE_STARTED);
-            wire_put_string(&s->out.control, r->attempt);
-            wire_end(&s->out.control, frame);
-        }
-    }
+    if (server_claimable(s, r->attempt, r->slot, scratch) && run_start(s, r, scratch, &err) < 0)
+        out_fault(&s->out, r->attempt, "%s", server_reason(s, &err, scratch));
     ledger_unlock(&s->ledger);
 }
 

@@ -99,7 +99,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         struct run_task *t = run_task(r, step, nodes[i]);
         random_hex(t->attempt, WIRE_ID_LEN / 2);
         t->state = TASK_STARTING;
-        t->sent = t->stop_wanted = false;
+        t->sent = t->told = t->stop_wanted = false;
         t->started_ms = wall_ms();
         t->ended_ms = 0;
         log_close(t->log);

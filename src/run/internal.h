@@ -41,6 +41,7 @@ struct run_task {
     enum task_state state;
     bool decided; /* set-up: reconciled with the node's ledger in this process */
     bool sent;    /* RUN or ATTACH went out on the present connection */
+    bool told;    /* the node has said something of this attempt: it may have started */
     bool stop_wanted;
     bool tallied;             /* sync: counted in its step's tally */
     bool left;                /* launch: it ended, and the others go on: no failure of theirs (elastic.c) */

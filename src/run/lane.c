@@ -195,7 +195,7 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
     struct run_task *t = run_task(r, step, lane->index);
     if (!t->log)
         t->log = log_open(r, step, lane->index, t->attempt);
-    t->sent = true;
+    t->sent = t->told = true;
     node_attach(lane->node, t->attempt, t->log->size);
     if (t->stop_wanted || (r->cancelling && !step_outlives_stop(step)))
         node_signal(lane->node, t->attempt, r->killing ? WIRE_KILL : WIRE_STOP, launch_grace_ms(r, CANCEL_GRACE_MS));
@@ -451,6 +451,7 @@ static void on_record(void *arg, struct node *n, const struct wire_record *rec)
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
         if (task_in_flight(t) && t->sent && strcmp(t->attempt, rec->attempt) == 0) {
+            t->told = true;
             node_attach(n, rec->attempt, t->log ? t->log->size : 0);
             return;
         }
@@ -497,8 +498,11 @@ static const struct plan_step *in_flight_step(struct lane *lane, const char *att
 
 static void on_started(void *arg, struct node *n, const char *attempt)
 {
-    (void)attempt;
-    run_changed(lane_of(arg, n)->run);
+    struct lane *lane = lane_of(arg, n);
+    const struct plan_step *step = in_flight_step(lane, attempt);
+    if (step)
+        run_task(lane->run, step, lane->index)->told = true;
+    run_changed(lane->run);
 }
 
 static void on_busy(void *arg, struct node *n, const char *attempt, const char *live, const char *slot)
@@ -595,16 +599,19 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
     struct lane *lane = lane_of(arg, n);
     struct run *r = lane->run;
     const struct plan_step *step = in_flight_step(lane, attempt);
+    struct run_task *t = step ? run_task(r, step, lane->index) : NULL;
     struct error err = ERROR_INIT;
-    /* before anything was asked of it on this connection it is LIST that found its record damaged */
-    if (step && run_task(r, step, lane->index)->sent) {
-        error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
-        if (!lane->left_out || !elastic_spare(r, lane->index, &err))
-            run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
-        task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, text);
+    if (!t ||
+        !t->sent) { /* before anything was asked of it on this connection it is LIST that found its record damaged */
+        if (t)
+            t->told = true;
+        run_note(r, lane->index, "%s", text);
         return;
     }
-    run_note(r, lane->index, "%s", text);
+    error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
+    if (!lane->left_out || !elastic_spare(r, lane->index, &err))
+        run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
+    task_finish_as(r, step, lane->index, t->told ? OUTCOME_UNKNOWN : OUTCOME_NOT_STARTED, text);
 }
 
 static void on_sync_state(void *arg, struct node *n, const struct wire_sync_state *s)

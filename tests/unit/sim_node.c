@@ -437,6 +437,14 @@ static enum sim_fault fault_of(struct peer *p, enum wire_type type, const uint8_
     return net->script.frame(net->script.arg, p->node->index, type, slot);
 }
 
+static void say_fault(struct peer *p, const uint8_t *payload, uint32_t len)
+{
+    struct wire_in in = {payload, payload + len, p->node->net->scratch, false};
+    struct wire_run run;
+    if (wire_get_run(&in, &run))
+        sim_send_text(p, WIRE_FAULT, run.attempt, "disk trouble", NULL);
+}
+
 static void one_frame(struct peer *p, enum wire_type type, const uint8_t *payload, uint32_t len)
 {
     struct sim_net *net = p->node->net;
@@ -462,6 +470,13 @@ static void one_frame(struct peer *p, enum wire_type type, const uint8_t *payloa
         p->frozen = true;
         return;
     case SIM_IGNORE:
+        return;
+    case SIM_FAULT_AFTER:
+        handle(p, type, &in);
+        say_fault(p, payload, len);
+        return;
+    case SIM_REFUSE:
+        say_fault(p, payload, len);
         return;
     case SIM_CUT_BEFORE:
         net->cut = true;

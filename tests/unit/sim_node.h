@@ -33,6 +33,8 @@ enum sim_fault {
     SIM_DROP_AFTER,  /* the frame was handled, the connection ends before any answer */
     SIM_FREEZE,      /* nothing is handled and nothing sent on this connection any more */
     SIM_IGNORE,      /* this frame alone is lost (no real connection does that; for bounds) */
+    SIM_REFUSE,      /* a RUN is answered with FAULT, nothing was started */
+    SIM_FAULT_AFTER, /* a RUN was handled, then comes FAULT: something is wrong with its attempt */
     SIM_CUT_BEFORE,  /* the controller dies here: no byte moves on any connection from now on */
     SIM_CUT_AFTER,
 };

@@ -392,6 +392,23 @@ static void test_frozen_node(void **unused)
     sim_job_destroy(job);
 }
 
+/* What the node could not start never ran; of what it had started nobody knows how it went. */
+static void test_fault(void **unused)
+{
+    (void)unused;
+    for (int started = 0; started <= 1; started++) {
+        struct sim_job *job = begin(2);
+        play_does(&play, 1, "setup:deps", 1, PROGRAM(.endless = true));
+        play_trap(&play, 1, WIRE_RUN, "setup:deps", 0, started ? SIM_FAULT_AFTER : SIM_REFUSE);
+        assert_int_equal(sim_job_run(job, 0), 3);
+        assert_int_equal(job->result.status, RUN_INFRA);
+        assert_error(job, "disk trouble");
+        assert_int_equal(sim_started(job->net, 1, "setup:deps"), started);
+        assert_said(job, started ? "deps@1 unknown" : "deps@1 not_started");
+        sim_job_destroy(job);
+    }
+}
+
 static void test_first_connection_refused(void **unused)
 {
     (void)unused;
@@ -513,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_connection_lost_at_every_frame),
         cmocka_unit_test(test_lost_run_is_sent_again),
         cmocka_unit_test(test_frozen_node),
+        cmocka_unit_test(test_fault),
         cmocka_unit_test(test_first_connection_refused),
         cmocka_unit_test(test_node_lost_for_good),
         cmocka_unit_test(test_held),
