@@ -240,7 +240,9 @@ struct wire_sync_state {
 };
 
 /* GLOB: a node path with * ? [] within a part and ** for any number of parts; a folder means all below it. Dot files match.
- * Symbolic links are entries of their own and never followed below the first wildcard. */
+ * Symbolic links are entries of their own and never followed below the first wildcard. "@path/NAME" is the program of that
+ * name in the agent's PATH. */
+#define WIRE_PATH_PROGRAM "@path/"
 struct wire_entry {
     char *path;    /* below `prefix`; no "." or ".." */
     uint32_t mode; /* st_mode: regular file, link or folder */

@@ -160,7 +160,7 @@ static void read_gpus(struct arena *arena, struct wire_facts *f)
 
 /* ---- programs and names ---- */
 
-static char *find_program(const char *name, struct arena *arena)
+char *facts_program(const char *name, struct arena *arena)
 {
     const char *path = getenv("PATH");
     if (!path || !*path)
@@ -197,7 +197,7 @@ static char *find_shell(struct arena *arena)
 {
     if (access("/bin/bash", X_OK) == 0)
         return arena_strdup(arena, "/bin/bash");
-    char *bash = find_program("bash", arena);
+    char *bash = facts_program("bash", arena);
     return *bash ? bash : arena_strdup(arena, "/bin/sh");
 }
 
@@ -276,7 +276,7 @@ void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *f)
     f->boot_id = facts_boot_id(arena);
     f->machine_id = facts_line("/etc/machine-id", arena);
     f->shell = find_shell(arena);
-    f->python = find_program("python3", arena);
+    f->python = facts_program("python3", arena);
     f->python_version = python_version(f->python, arena);
     f->gpu_driver = facts_line("/proc/driver/nvidia/version", arena);
     f->address = reached_address(arena);

@@ -165,7 +165,8 @@ struct glob *glob_open(const struct ledger *l, uint64_t token, const char *patte
 {
     struct glob *g = arena_alloc(arena, sizeof *g);
     g->token = token;
-    g->pattern = path_clean(ledger_node_path(l, pattern, arena));
+    char *program = str_starts(pattern, WIRE_PATH_PROGRAM) ? facts_program(strchr(pattern, '/') + 1, arena) : NULL;
+    g->pattern = path_clean(program && *program ? program : ledger_node_path(l, pattern, arena));
     if (split(g, arena, err) < 0)
         return NULL;
     struct stat st;

@@ -96,6 +96,7 @@ int supervise_start(const struct supervise *s, struct error *err);
 /* ---- facts.c: what this node is ---- */
 /* All of it but version, epoch, install, home_id, base_dir and work_dir. base_dir is where free space counts. */
 void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *ret);
+char *facts_program(const char *name, struct arena *arena); /* its absolute path by PATH, "" = none */
 char *facts_line(const char *path, struct arena *arena); /* a file's first line, "" when there is none */
 char *facts_boot_id(struct arena *arena);
 char *facts_home(struct arena *arena); /* HOME, else what /etc/passwd says; "" = none */

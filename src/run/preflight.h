@@ -33,6 +33,8 @@ struct python {
     struct python_at {            /* per node */
         char torch[PREFLIGHT_VERSION_MAX], version[PREFLIGHT_VERSION_MAX]; /* "" = none was found */
         uint8_t pattern;          /* that torch was found by */
+        const char *interpreter;  /* as the spec names it, where its file was asked for; else NULL */
+        bool looked, there;       /* the answer came; with a file */
     } *at;
 };
 

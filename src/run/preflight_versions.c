@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A question is the number of the Python << 8, and that of the pattern; behind the patterns of torch, that of Python. */
-enum { QUESTION_PYTHON = STEP_PATTERNS_MAX };
+/* A question is the number of the Python << 8, and that of the pattern; behind the patterns of torch, those of Python. */
+enum { QUESTION_PYTHON = STEP_PATTERNS_MAX, QUESTION_INTERPRETER };
 
 /* ---- asking ---- */
 
@@ -22,7 +22,21 @@ static bool uses_python(const struct spec *spec, const struct spec_role *own)
     return spec->role_count == 0 && (spec->distributed.launcher != LAUNCHER_NATIVE || runs_python(&spec->entrypoint));
 }
 
-/* One node has nothing to agree with: only flags that its torch may lack are asked for. */
+/* Do its workers there start with this Python? Unlike its torch, nothing else would do then. */
+static bool starts_python(const struct spec *spec, const struct spec_role *own, uint32_t node)
+{
+    if (spec->role_count == 0)
+        return runs_python(&spec->entrypoint) ||
+               (spec->distributed.launcher != LAUNCHER_NATIVE && spec->distributed.launcher != LAUNCHER_MPIRUN);
+    for (size_t i = 0; i < spec->place_count; i++) {
+        const struct spec_role *role = &spec->roles[spec->places[i].role];
+        if (spec->places[i].node == node && (role->own_setup ? role : NULL) == own && runs_python(&role->entrypoint))
+            return true;
+    }
+    return false;
+}
+
+/* One node has nothing to agree with: of torch only flags that it may lack are asked for. */
 static bool needs_version(const struct run *r);
 
 static void add_python(struct run *r, const struct spec_role *role)
@@ -53,6 +67,18 @@ static bool is_set_up(const struct run *r, uint32_t node)
     return true;
 }
 
+static void ask_interpreter(struct run *r, uint32_t index, uint32_t node, const struct step_bind *bind,
+                            struct arena *arena)
+{
+    struct preflight *p = r->preflight;
+    const char *word, *place = step_python_place(r->plan, bind, arena, &word);
+    if (!place || !starts_python(r->plan->spec, bind->role, node))
+        return;
+    p->pythons[index].at[node].interpreter = arena_strdup(p->arena, word);
+    node_glob(r->lanes[node].node, preflight_token(r, index << 8 | QUESTION_INTERPRETER), place);
+    p->left++;
+}
+
 static void ask_python(struct run *r, uint32_t index, uint32_t node, struct arena *arena)
 {
     struct preflight *p = r->preflight;
@@ -61,6 +87,9 @@ static void ask_python(struct run *r, uint32_t index, uint32_t node, struct aren
     struct step_bind bind = run_bind(r, node);
     const char *patterns[STEP_PATTERNS_MAX], *version, *pattern;
     bind.role = python->role;
+    ask_interpreter(r, index, node, &bind, arena);
+    if (!preflight_several(r) && !needs_version(r))
+        return;
     size_t count = step_package_patterns(r->plan, &bind, "torch", arena, patterns);
     for (uint32_t i = 0; i < count; i++, p->left++)
         node_glob(there, preflight_token(r, index << 8 | i), patterns[i]);
@@ -80,7 +109,7 @@ void preflight_ask_pythons(struct run *r)
     struct preflight *p = r->preflight;
     const struct spec *spec = r->plan->spec;
     p->python_count = 0;
-    if (preflight_spec(r)->no_versions || (!preflight_several(r) && !needs_version(r)))
+    if (preflight_spec(r)->no_versions)
         return;
     p->pythons = arena_array(p->arena, spec->role_count + 1, sizeof *p->pythons);
     add_python(r, NULL);
@@ -125,11 +154,47 @@ void preflight_take_entries(struct run *r, uint32_t node, uint64_t question, con
     if (question >> 8 >= p->python_count)
         return;
     struct python_at *at = &p->pythons[question >> 8].at[node];
+    if ((question & 0xff) == QUESTION_INTERPRETER) {
+        at->looked = true;
+        at->there = at->there || e->entry_count > 0;
+        return;
+    }
     for (uint32_t i = 0; i < e->entry_count; i++)
         if ((question & 0xff) == QUESTION_PYTHON)
             take_python(at, &e->entries[i]);
         else
             take_torch(at, (uint8_t)question, e->entries[i].path);
+}
+
+/* ---- is there one? ---- */
+
+/* A prolog runs after this, and may bring it. */
+static bool has_prolog(const struct run *r, uint32_t node)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == PHASE_PROLOG && r->plan->steps[i].on[node])
+            return true;
+    return false;
+}
+
+static void check_interpreter(struct run *r, const struct python *python)
+{
+    bool *told = preflight_nodes(r);
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const char *word = python->at[n].interpreter;
+        bool *lack = preflight_nodes(r), later = false;
+        for (uint32_t k = n; word && k < r->plan->node_count; k++) {
+            const struct python_at *at = &python->at[k];
+            if (told[k] || !at->looked || at->there || !str_eq(at->interpreter, word))
+                continue;
+            lack[k] = told[k] = true;
+            later = later || has_prolog(r, k);
+        }
+        if (lack[n])
+            preflight_find(r, "versions", later ? ERROR_NONE : ERROR_JOB, lack,
+                           "python: {interpreter: PATH} names one that is there", "the Python \"%s\" is not %s %s",
+                           word, *word == '/' ? "on" : "in PATH on", preflight_names(r, lack));
+    }
 }
 
 /* ---- the same everywhere? ---- */
@@ -267,6 +332,7 @@ void preflight_check_versions(struct run *r)
 {
     for (size_t i = 0; i < r->preflight->python_count; i++) {
         const struct python *python = &r->preflight->pythons[i];
+        check_interpreter(r, python);
         check_flags(r, python);
         check_torch(r, python);
         check_python(r, python);

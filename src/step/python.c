@@ -208,6 +208,36 @@ static struct installation interpreter_on(const struct plan *plan, const struct 
     return ret;
 }
 
+/* Of any worker that has this Python. */
+static bool workers_set_path(const struct spec *spec, const struct spec_role *own)
+{
+    bool ret = step_sets(spec->entrypoint.env, spec->entrypoint.env_count, "PATH");
+    for (size_t i = 0; i < spec->role_count; i++) {
+        const struct spec_role *role = &spec->roles[i];
+        ret = ret || (owner(role) == own &&
+                      (sets_path(spec, role) || step_sets(role->entrypoint.env, role->entrypoint.env_count, "PATH")));
+    }
+    return ret;
+}
+
+const char *step_python_place(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
+                              const char **ret_word)
+{
+    const struct wire_facts *facts = bind->nodes ? bind->nodes[bind->node].facts : NULL;
+    const struct spec *spec = plan->spec;
+    struct error ignored = ERROR_INIT;
+    if (!facts || python_step(plan, bind->role) ||
+        step_expand_node(plan, bind, step_interpreter(spec, bind->role), EXPR_PLAIN, arena, ret_word, &ignored) < 0 ||
+        strpbrk(*ret_word, "*?["))
+        return NULL;
+    if (**ret_word == '/')
+        return *ret_word;
+    if (strchr(*ret_word, '/') || (str_eq(*ret_word, "python3") && *facts->python) || sets_path(spec, bind->role) ||
+        workers_set_path(spec, bind->role))
+        return NULL;
+    return arena_printf(arena, "%s%s", WIRE_PATH_PROGRAM, *ret_word);
+}
+
 /* What has bin and lib of its own: the venv, or the link that the conda environment's step leaves. NULL: the interpreter is
  * used as it is. False: cannot be told. */
 static bool own_folder(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret)

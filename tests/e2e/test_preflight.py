@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 
 import pytest
 
@@ -213,3 +214,21 @@ def test_torch_that_differs(rhrun, job, hosts):
     assert 'torch is 2.1.0 on node "n0" and 2.1.2+cu121 on node "n1"' in r.err
     assert 'torch was not found on node "n2", and on node "n0" it is 2.1.0' in r.err
     assert r.out.count("Zen") == 3
+
+
+def test_an_interpreter_that_is_not_there(rhrun, job, hosts):
+    """Said before the launch, and by doctor; of a word only where rhrun knows PATH."""
+    f, head = hosts(2)
+    text = head + "python: %s\ndistributed: {}\nentrypoint: {module: this}\n"
+    path = os.path.join(f.dir, "python-of-one-node")
+    for word, where in (("/nope/python", "on"), ("python9.9", "in PATH on")):
+        for command in ("run", "doctor"):
+            r = rhrun(command, job(text % word)).expect(1 if command == "run" else 3)
+            assert f'the Python "{word}" is not {where} nodes "n0" and "n1"' in r.err + r.out
+            assert "names one that is there" in r.err + r.out and "cannot run" not in r.err + r.out
+    r = rhrun(job("activate: 'true'\n" + text % "python9.9")).expect(1)
+    assert "is not in PATH" not in r.err and 'cannot run "python9.9"' in r.err
+    os.symlink(sys.executable, path)
+    assert rhrun(job(text % path)).ok().out.count("Zen") == 2
+    r = rhrun(job((text % "/nope/python").replace("this}", "this, prolog: 'true'}"))).expect(1)  # which may bring it
+    assert '/nope/python" is not on nodes "n0" and "n1"; ' in r.err and 'cannot run "/nope/python"' in r.err

@@ -314,12 +314,28 @@ static void absolute(const char *pattern, char *ret, size_t size)
     ret[len] = 0;
 }
 
+/* Every node has every program. */
+static void send_program(struct peer *p, uint64_t token, const char *name)
+{
+    struct wire_entry entry = {(char *)(uintptr_t)name, 0100755, 1, 0, 1, (char *)(uintptr_t) ""};
+    const struct wire_entries m = {token,     (char *)(uintptr_t) "", (char *)(uintptr_t) "/usr/bin",
+                                   .last = 1, .entries = &entry,      .entry_count = 1};
+    struct buf out = {0};
+    wire_put_entries(&out, &m);
+    sim_send_frame(p, &out);
+}
+
 static void on_glob(struct peer *p, struct wire_in *in)
 {
     struct node_sim *node = p->node;
     uint64_t token = wire_get_u64(in);
+    const char *pattern = wire_get_string(in);
     char prefix[512], wild[512] = "";
-    absolute(wire_get_string(in), prefix, sizeof prefix);
+    if (str_starts(pattern, WIRE_PATH_PROGRAM)) {
+        send_program(p, token, pattern + strlen(WIRE_PATH_PROGRAM));
+        return;
+    }
+    absolute(pattern, prefix, sizeof prefix);
     const char *only = NULL;
     if (find_file(node->made, node->made_count, prefix)) { /* one file */
         *strrchr(prefix, '/') = 0;
