@@ -18,7 +18,7 @@ struct joining {              /* of a lane that was left out */
     uint32_t pauses, failures;
     bool away;    /* it could not be reached */
     bool checked; /* nothing speaks against that it joins */
-    bool barred; /* not tried again by this process */
+    bool barred;  /* not tried again by this process */
 };
 
 bool elastic_wanted(const struct run *r)
@@ -445,6 +445,8 @@ static bool dismiss(struct lane *lane)
         struct run_task *t = run_task(r, step, lane->index);
         if (!task_in_flight(t) && t->state != TASK_WAITING)
             continue;
+        if (!reached && step->kind->fetch)
+            run_note(r, lane->index, "%s: not fetched, the node is away", step->name);
         if (t->state == TASK_WAITING || !reached) {
             if (t->retry)
                 loop_timer_stop(t->retry);

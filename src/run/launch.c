@@ -587,6 +587,8 @@ static void resume_epilog(struct run *r, const struct plan_step *epilog, bool fa
 {
     if (failed)
         job_failed(r);
+    r->over = true;
+    elastic_dismiss(r);
     r->stage = STAGE_EPILOG;
     step_start(r, epilog, 0);
     if (step_all_ended(r, epilog))

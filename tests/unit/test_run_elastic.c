@@ -234,8 +234,8 @@ static void test_the_first_of_a_home_is_left_out(void **unused)
 
 static void install_torch(struct sim_job *job, uint32_t node, const char *version)
 {
-    CLEANUP(cleanup_free) char *path =
-        xasprintf("/usr/local/lib/python3.11/dist-packages/torch-%s.dist-info/METADATA", version);
+    CLEANUP(cleanup_free)
+    char *path = xasprintf("/usr/local/lib/python3.11/dist-packages/torch-%s.dist-info/METADATA", version);
     sim_make(job->net, node, path, 1, 10, 0100644);
 }
 

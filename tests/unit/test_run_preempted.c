@@ -161,7 +161,7 @@ static void test_after_a_failure(void **unused)
     play_does(&play, 0, "launch", 1, PROGRAM(.endless = true, .worker_status = 7));
     play_does(&play, 1, "launch", 1, PROGRAM(.endless = true, .ignores_stop = true));
     assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
-    while (!sim_started(job->net, 1, "launch"))
+    while (!sim_started(job->net, 1, "launch") || sim_frames(job->net, WIRE_SIGNAL) == 0)
         loop_turn(job->loop, true);
     sim_preempt(job->net, 1, "launch", true);
     assert_int_equal(finish(job), 0);
