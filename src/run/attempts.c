@@ -542,7 +542,8 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         return;
     if (transfer_again(r, step, node, e))
         return;
-    transfer_trust(&r->lanes[node], step, true); /* it ended by itself */
+    transfer_trust(&r->lanes[node], step,
+                   e->outcome != OUTCOME_NOT_STARTED); /* it ended by itself, or the node restarted */
     if (e->outcome == OUTCOME_UNKNOWN) {
         if (step_unknown_fails(r, step, node))
             return;

@@ -59,6 +59,12 @@ static struct track *track_of(struct world *w, uint32_t node, const char *slot)
     return strcmp(slot, "setup:sync") == 0 ? &w->setup[SYNC][node] : NULL;
 }
 
+/* Of two nodes with one home the second does again what the first has done, while that is left out: it may be cut off. */
+static bool shares_with_absent(const struct world *w, uint32_t node)
+{
+    return w->elastic && w->shares && (node == 1 || node == 2);
+}
+
 static void program(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth, struct sim_program *ret)
 {
     struct world *w = arg;
@@ -86,8 +92,7 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
         memcpy(w->generation, generation, sizeof generation);
         memcpy(w->last[node], generation, sizeof generation);
         const char *fault = w->syncs ? sim_tree_fault(w->job->net, node, WORK, w->job->kinds.syncs[0].tree) : "";
-        bool home_lost = w->shares && node == 2 && w->setup[SYNC][1].excused; /* and node 1 may be left out */
-        if (*fault && !home_lost)
+        if (*fault && !shares_with_absent(w, node))
             dice_violated(&w->dice, "the launch begins on node %u, but its tree: %s", node, fault);
         w->launch_lost[node] = false;
         w->launch_ok[node] = false;
@@ -347,9 +352,8 @@ static void check_files(struct world *w)
 {
     struct sim_job *job = w->job;
     for (uint32_t n = 0; n < w->nodes; n++) {
-        const struct track *other = w->shares && (n == 1 || n == 2) ? &w->setup[SYNC][3 - n] : NULL;
-        bool cut_off = w->elastic && other && other->started && !other->ok; /* it was to join, and the launch ended */
-        bool excused = w->setup[SYNC][n].excused || (other && other->excused) || cut_off;
+        bool excused = w->setup[SYNC][n].excused ||
+                       (w->shares && (n == 1 || n == 2) && w->setup[SYNC][3 - n].excused) || shares_with_absent(w, n);
         const char *fault = w->syncs ? sim_tree_fault(job->net, n, WORK, job->kinds.syncs[0].tree) : "";
         if (*fault && !excused && w->setup[SYNC][n].ok)
             dice_violated(&w->dice, "done, but the tree on node %u: %s", n, fault);
