@@ -1,7 +1,7 @@
 /* torchrun on MIN:MAX nodes. The launch goes on without a node that cannot be had, whose set-up fails, or whose torchrun
  * has left the others, while MIN are left. While the launch runs that node is tried again, and joins it: its torchrun is
- * started in the same generation, so that it meets the others where they met. The first node is never left out: there
- * the others meet. */
+ * started in the same generation, so that it meets the others where they met. The first node is never left out where they
+ * meet there. */
 #include "rules.h"
 
 #include <stdlib.h>
@@ -33,6 +33,20 @@ static const struct plan_step *phase_step(const struct run *r, enum plan_phase p
         if (r->plan->steps[i].kind->phase == phase)
             return &r->plan->steps[i];
     return NULL;
+}
+
+/* Is nothing to be had without it? There is the store of c10d; of etcd's it is asked for a port before the launch. */
+static bool is_needed(struct run *r, uint32_t node)
+{
+    const struct spec_text *backend = spec_flag_value(&r->plan->spec->distributed, "rdzv_backend");
+    bool elsewhere = backend && str_starts(backend->text, "etcd");
+    return node == r->plan->master && (!elsewhere || (r->stage < STAGE_LAUNCH && !parts_begun(r)));
+}
+
+/* Has it what it needs, where the first node is as is said? */
+static bool has_needed(struct run *r, bool first)
+{
+    return first || !is_needed(r, r->plan->master);
 }
 
 /* Nodes that take part, or still can, without this one. */
@@ -125,7 +139,7 @@ static bool leave_out(struct run *r, uint32_t node, const struct error *err, boo
         return lane->left_out;
     uint32_t left = left_without(r, node);
     bool before = lane->left_out;
-    if (!before && (held || node == r->plan->master || left < d->min_nodes || is_over(r, node)))
+    if (!before && (held || is_needed(r, node) || left < d->min_nodes || is_over(r, node)))
         return false;
     leave(lane);
     lane->joining->barred |= for_good;
@@ -336,7 +350,8 @@ static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
 bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
     return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(r) && !r->generation_failed &&
-           node != r->plan->master && is_leaving(e->outcome, e->cause, e->tail) &&
+           !is_needed(r, node) && is_leaving(e->outcome, e->cause, e->tail) &&
+           (e->outcome != OUTCOME_NOT_STARTED || run_task(r, step, node)->sent) &&
            !rules_speak(r, node, e->outcome, e->cause, e->cause_value) &&
            left_without(r, node) >= r->plan->spec->distributed.min_nodes;
 }
@@ -374,8 +389,8 @@ bool elastic_half(struct run *r)
             return false;
         done += run_task(r, launch, n)->state == TASK_DONE;
     }
-    return done > 0 &&
-           (done < r->plan->spec->distributed.min_nodes || run_task(r, launch, r->plan->master)->state != TASK_DONE);
+    bool enough = done >= r->plan->spec->distributed.min_nodes;
+    return done > 0 && !(enough && has_needed(r, run_task(r, launch, r->plan->master)->state == TASK_DONE));
 }
 
 static void fail_unknown(struct run *r, const struct plan_step *launch)
@@ -399,13 +414,13 @@ void elastic_resume(struct run *r)
         struct run_task *t = run_task(r, launch, n);
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
         there += launch->on[n] && t->state != TASK_PENDING && t->state != TASK_FAILED;
-        t->left = t->state == TASK_FAILED && c && n != r->plan->master && is_leaving(c->outcome, c->cause, c->tail) &&
+        t->left = t->state == TASK_FAILED && c && !is_needed(r, n) && is_leaving(c->outcome, c->cause, c->tail) &&
                   !rules_speak(r, n, c->outcome, c->cause, c->cause_value);
     }
     bool enough = there >= r->plan->spec->distributed.min_nodes;
     for (uint32_t n = 0; !enough && n < r->plan->node_count; n++)
         run_task(r, launch, n)->left = false;
-    enough = enough && run_task(r, launch, r->plan->master)->state != TASK_PENDING;
+    enough = enough && has_needed(r, run_task(r, launch, r->plan->master)->state != TASK_PENDING);
     if (!enough && is_forgotten(r))
         fail_unknown(r, launch);
     if (!enough || parts_failed(r))

@@ -609,9 +609,11 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
         return;
     }
     error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
-    if (!lane->left_out || !elastic_spare(r, lane->index, &err))
+    const struct event e = {.outcome = t->told ? OUTCOME_UNKNOWN : OUTCOME_NOT_STARTED, .tail = text};
+    bool spared = lane->left_out && elastic_spare(r, lane->index, &err);
+    if (!spared && !elastic_leaves(r, step, lane->index, &e))
         run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
-    task_finish_as(r, step, lane->index, t->told ? OUTCOME_UNKNOWN : OUTCOME_NOT_STARTED, text);
+    task_finish_as(r, step, lane->index, e.outcome, text);
 }
 
 static void on_sync_state(void *arg, struct node *n, const struct wire_sync_state *s)

@@ -185,7 +185,7 @@ static void finish_joiner(struct run *r)
         const struct run_finding *f = &p->findings[i];
         if (f->code == ERROR_NONE)
             run_note(r, EVENT_NODE_NONE, "%s; %s", f->text, f->cure);
-        else if (f->nodes[f->node_count - 1] == node && !err.code)
+        else if (!err.code)
             error_set(&err, f->code, "%s", f->text);
     }
     if (err.code)
@@ -328,14 +328,24 @@ static void prepare(struct run *r)
     }
 }
 
+static bool find_member(const struct run *r, uint32_t *ret)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (!r->lanes[n].left_out && node_state(r->lanes[n].node) == NODE_READY) {
+            *ret = n;
+            return true;
+        }
+    return false;
+}
+
 bool preflight_joins(struct run *r, uint32_t node)
 {
     if (!wanted(r) || preflight_spec(r)->no_versions)
         return false;
     prepare(r);
     struct preflight *p = r->preflight;
-    if (p->joiner || node_state(r->lanes[r->plan->master].node) != NODE_READY)
-        return true; /* one after the other; and it is compared with the first */
+    if (p->joiner || !find_member(r, &p->member))
+        return true; /* one after the other */
     begin_round(r);
     p->joiner = node + 1;
     preflight_ask_pythons(r);

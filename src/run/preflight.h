@@ -54,6 +54,7 @@ struct preflight {
     char *(*machines)[2];  /* per node, when this was done: its boot and install ids */
     bool setup_changed;    /* since it was done */
     uint32_t joiner;       /* node + 1 that is to join the launch that runs: only its versions are looked at; 0 = none */
+    uint32_t member;       /* one that takes part, with which it is compared */
     struct arena *arena;   /* all that follows: of this round */
     struct asked *asked;
     struct meeting *meetings;
@@ -74,7 +75,7 @@ static inline const struct spec_preflight *preflight_spec(const struct run *r)
 static inline bool preflight_asks(const struct run *r, uint32_t node)
 {
     if (r->preflight && r->preflight->joiner)
-        return node == r->preflight->joiner - 1 || node == r->plan->master;
+        return node == r->preflight->joiner - 1 || node == r->preflight->member;
     return !r->lanes[node].left_out && r->lanes[node].state != LANE_FAILED;
 }
 static inline bool preflight_several(const struct run *r) /* machines */

@@ -74,9 +74,19 @@ static bool joined_again(struct sim_job *job)
     return launches(job, 2) == 2 && sim_live(job->net) == 3;
 }
 
+static bool first_joined_again(struct sim_job *job)
+{
+    return launches(job, 0) == 2 && sim_live(job->net) == 3;
+}
+
 static bool is_given_up(struct sim_job *job)
 {
     return sim_job_said(job, "it is not tried again");
+}
+
+static bool two_attached(struct sim_job *job)
+{
+    return sim_frames(job->net, WIRE_ATTACH) >= 2;
 }
 
 static bool is_attached(struct sim_job *job)
@@ -614,6 +624,41 @@ static void test_who_may_not_leave(void **unused)
     sim_job_destroy(job);
 }
 
+/* With etcd no node is more than another, once the launch runs. */
+static void test_the_first_of_etcd(void **unused)
+{
+    (void)unused;
+    struct spec_flag flags[] = {{torchrun_flag_find("rdzv_backend", 12), {.text = "etcd-v2"}},
+                                {torchrun_flag_find("rdzv_endpoint", 13), {.text = "10.0.0.9:2379"}}};
+    for (int how = 0; how < 2; how++) {
+        struct sim_job *job = begin_torchrun();
+        install_torch(job, 2, "2.13.0");
+        job->spec.distributed.flags = flags;
+        job->spec.distributed.flag_count = 2;
+        job->reconnect_ms = 40;
+        play_does(&play, ANY, "launch", 0, ENDLESS);
+        start_until(job, is_stable_at_first);
+        if (how) {
+            sim_away(job->net, 0, true);
+            turn_until(job, is_left_out);
+            sim_job_kill(job, 0);
+            job->reconnect_ms = 20000;
+            assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+            turn_until(job, two_attached);
+            sim_away(job->net, 0, false);
+            turn_until(job, is_back);
+        } else {
+            sim_signal(job->net, 0, "launch", 9);
+            turn_until(job, first_joined_again);
+        }
+        end_three(job);
+        assert_int_equal(finish(job), 0);
+        assert_int_equal(launches(job, 0), how ? 1 : 2);
+        assert_int_equal(launches(job, 1), 1);
+        sim_job_destroy(job);
+    }
+}
+
 /* A rule that speaks of it decides. */
 static void test_a_rule_for_it(void **unused)
 {
@@ -761,6 +806,7 @@ int main(void)
         cmocka_unit_test(test_what_torch_says),
         cmocka_unit_test(test_a_torchrun_that_is_killed_again_and_again),
         cmocka_unit_test(test_who_may_not_leave),
+        cmocka_unit_test(test_the_first_of_etcd),
         cmocka_unit_test(test_a_rule_for_it),
         cmocka_unit_test(test_killed_while_one_is_left_out),
         cmocka_unit_test(test_killed_after_one_was_lost),
