@@ -182,12 +182,10 @@ bool task_in_flight(const struct run_task *t);
 /* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
 void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
-void run_fail(struct run *r, enum run_status status,
-              const struct error *err); /* no new starts; closes when nothing is in flight */
+void run_fail(struct run *r, enum run_status status, const struct error *err); /* no new starts; closes when nothing is in flight */
 void run_check_end(struct run *r);
 void run_changed(struct run *r);
-void run_leave_open(struct run *r,
-                    const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
+void run_leave_open(struct run *r, const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
 void run_close(struct run *r, enum run_status status, int exit_status);
 int run_exit_status(const struct run *r); /* by fail_status and the error */
 void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
@@ -214,19 +212,16 @@ static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
 {
     return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
 }
-bool lane_holds(const struct lane *lane,
-                const struct plan_step *step); /* CHECK did not deny what it creates or brought */
+bool lane_holds(const struct lane *lane, const struct plan_step *step); /* CHECK did not deny what it creates or brought */
 /* Why a recorded success is not believed on this node, or NULL. */
 const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step);
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);
-void lane_verify_after(struct lane *lane,
-                       const struct plan_step *step); /* step is about to run: later installations are looked at */
+void lane_verify_after(struct lane *lane, const struct plan_step *step); /* step is about to run: later installations are looked at */
 /* homes.c */
-uint32_t homes_leader(struct run *r, const struct plan_step *step,
-                      uint32_t node);             /* who does it for this node; itself, mostly */
+uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node); /* who does it for this node; itself, mostly */
 bool homes_busy(struct run *r, uint32_t node); /* another one changes what they share */
 void homes_advance(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
 /* transfer.c, transfer_diff.c, transfer_cache.c */
@@ -235,8 +230,7 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
 void transfer_state(struct lane *lane, const struct wire_sync_state *s);
 void transfer_drained(struct lane *lane);
 void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
-void transfer_trust(struct lane *lane, const struct plan_step *step,
-                    bool trust); /* the node's index holds, in its present boot */
+void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust); /* the node's index holds, in its present boot */
 void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
 void transfer_caches_free(struct run *r);
 /* fetch.c */
@@ -269,16 +263,14 @@ void run_on_stop_deadline(void *arg);
 void run_on_finisher(void *arg);
 /* attempts.c */
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
-void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
-                     uint32_t generation);
+void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation);
 void task_join(struct run *r, const struct plan_step *step, uint32_t node); /* in the generation that runs */
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
 struct step_bind run_bind(struct run *r, uint32_t node);
 void run_forget_addrs(struct run *r);
 void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
-void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
-                 bool adopted);
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
 enum outcome record_outcome(const struct wire_record *record);
 /* A worker has failed while others of its node still run: perhaps the first cause. */
@@ -289,14 +281,12 @@ void lane_bind(struct lane *lane); /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
 void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e); /* it failed */
-bool step_unknown_fails(struct run *r, const struct plan_step *step,
-                        uint32_t node); /* on_unknown: fail; true: the run fails */
+bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node); /* on_unknown: fail; true: the run fails */
 void lane_advance(struct lane *lane);
 /* machines.c: false when another node of the plan is the same machine */
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* parts.c: one step; then all that belong to the launch */
-bool step_start(struct run *r, const struct plan_step *step,
-                uint32_t generation); /* on all its nodes that have not done it;
+bool step_start(struct run *r, const struct plan_step *step, uint32_t generation); /* on all its nodes that have not done it;
                                                         on one that is lost for good it has failed. False: there is none */
 bool step_all_ended(struct run *r, const struct plan_step *step);
 bool step_all_done(struct run *r, const struct plan_step *step);
@@ -332,8 +322,7 @@ void launch_will_restart(struct run *r); /* a worker has failed: asks for the ne
 void launch_resume(struct run *r);       /* after a restart of the controller: where was it? */
 void launch_condemn(struct run *r);      /* a worker has failed, or a rule says that the generation has */
 char *launch_cause(const struct run *r); /* the first cause in words; heap */
-const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
-                                size_t size); /* "rank 3", "server[1] (rank 3)" */
+const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret, size_t size); /* "rank 3", "server[1] (rank 3)" */
 void run_on_pause(void *arg);
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
 bool launch_preempted(const struct run *r); /* the first cause is that a node was told to end, not by rhrun */
