@@ -27,14 +27,6 @@ bool elastic_wanted(const struct run *r)
     return d->present && d->min_nodes > 0 && d->min_nodes < d->nnodes && r->plan->spec->role_count == 0;
 }
 
-static const struct plan_step *phase_step(const struct run *r, enum plan_phase phase)
-{
-    for (size_t i = 0; i < r->plan->step_count; i++)
-        if (r->plan->steps[i].kind->phase == phase)
-            return &r->plan->steps[i];
-    return NULL;
-}
-
 /* Is nothing to be had without it? There is the store of c10d; of etcd's it is asked for a port before the launch. */
 static bool is_needed(struct run *r, uint32_t node)
 {
@@ -87,6 +79,8 @@ static void leave(struct lane *lane)
 static void take_in(struct lane *lane)
 {
     loop_timer_stop(lane->joining->timer);
+    if (lane->joining->failures == 0)
+        lane->joining->pauses = 0;
     lane->run->left_out_count--;
     lane->left_out = false;
 }
@@ -264,6 +258,13 @@ static void start(struct lane *lane)
     task_join(r, launch, lane->index);
 }
 
+/* Does a launch run that one can join? */
+static bool is_open(struct run *r)
+{
+    const struct run_task *first = run_task(r, phase_step(r, PHASE_LAUNCH), r->plan->master);
+    return r->stage == STAGE_LAUNCH && !r->generation_failed && !launch_over(r) && has_needed(r, task_in_flight(first));
+}
+
 void elastic_advance(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -285,8 +286,7 @@ void elastic_advance(struct lane *lane)
     if (lane->state != LANE_BARRIER || lane->orphan_count > 0 || homes_busy(r, lane->index))
         return;
     bool begun = r->stage == STAGE_SETUP && parts_begun(r); /* a launch is resumed */
-    if (r->stage == STAGE_LAUNCH && !r->generation_failed && !launch_over(r) &&
-        !loop_timer_active(lane->joining->timer))
+    if (is_open(r) && !loop_timer_active(lane->joining->timer))
         start(lane);
     else if (r->stage < STAGE_PREFLIGHT && !begun)
         take_in(lane);

@@ -286,6 +286,7 @@ void lane_advance(struct lane *lane);
 /* machines.c: false when another node of the plan is the same machine */
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* parts.c: one step; then all that belong to the launch */
+const struct plan_step *phase_step(const struct run *r, enum plan_phase phase); /* the first; NULL = none */
 bool step_start(struct run *r, const struct plan_step *step, uint32_t generation); /* on all its nodes that have not done it;
                                                         on one that is lost for good it has failed. False: there is none */
 bool step_all_ended(struct run *r, const struct plan_step *step);

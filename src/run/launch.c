@@ -8,14 +8,6 @@
 
 enum { PORT_TOKEN = 1 }; /* of a ping that asks for MASTER_PORT; behind it one for each role */
 
-static const struct plan_step *phase_step(const struct run *r, enum plan_phase phase)
-{
-    for (size_t i = 0; i < r->plan->step_count; i++)
-        if (r->plan->steps[i].kind->phase == phase)
-            return &r->plan->steps[i];
-    return NULL;
-}
-
 uint32_t launch_grace_ms(const struct run *r, uint32_t least)
 {
     const struct spec_text *timeout = spec_flag_value(&r->plan->spec->distributed, "shutdown_timeout");

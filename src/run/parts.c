@@ -6,6 +6,14 @@
 
 /* ---- one step ---- */
 
+const struct plan_step *phase_step(const struct run *r, enum plan_phase phase)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == phase)
+            return &r->plan->steps[i];
+    return NULL;
+}
+
 bool step_start(struct run *r, const struct plan_step *step, uint32_t generation)
 {
     size_t count = 0;

@@ -291,14 +291,6 @@ static void set_cause(struct rules *x, const struct plan_step *step, struct rank
     res->cause_tail = arena_strdup(r->arena, line ? line : "");
 }
 
-static const struct plan_step *launch_step(const struct run *r)
-{
-    for (size_t i = 0; i < r->plan->step_count; i++)
-        if (r->plan->steps[i].kind->phase == PHASE_LAUNCH)
-            return &r->plan->steps[i];
-    return NULL;
-}
-
 /* The verdict that an earlier controller recorded on this generation. */
 static void take_verdict(struct rules *x)
 {
@@ -321,7 +313,7 @@ static void take_verdict(struct rules *x)
     x->words =
         xasprintf("%s (rule %u: %s)", v->reason ? v->reason : "a worker failed", v->rule, spec_actions[v->action]);
     if (v->node < r->plan->node_count)
-        set_cause(x, launch_step(r), (struct rank_of){v->node, v->rank}, v->line);
+        set_cause(x, phase_step(r, PHASE_LAUNCH), (struct rank_of){v->node, v->rank}, v->line);
 }
 
 void rules_resume(struct run *r)
@@ -639,7 +631,7 @@ void rules_node_lost(struct lane *lane)
     if (again && d.action == RULE_RESTART)
         count(x, &d, of, reason, NULL, NULL);
     else
-        give_verdict(x, &d, launch_step(r), of, reason, NULL);
+        give_verdict(x, &d, phase_step(r, PHASE_LAUNCH), of, reason, NULL);
     if (d.action == RULE_RESTART)
         run_note(r, lane->index, "all workers start again once the node is back");
 }

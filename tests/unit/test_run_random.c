@@ -433,6 +433,7 @@ static void check_done(struct world *w)
             excused = excused || w->setup[i][n].excused;
         replaced += excused || (w->shares && n == 2 && w->setup[SYNC][1].excused);
     }
+    missing += shares_with_absent(w, 1);
     if (before != after || (!w->forgot && job->result.unverified_nodes > replaced + missing) ||
         job->result.verified_nodes + job->result.unverified_nodes != w->nodes)
         dice_violated(&w->dice, "verifying the finished job: %zu starts, %u nodes unverified: %s", after - before,
