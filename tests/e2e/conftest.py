@@ -14,6 +14,14 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "leaves(reason): processes may outlive the test on purpose")
 
 
+# A worker of pytest-xdist takes a file at a time, in this order: what takes longest first, so that it is not alone at the end.
+LONGEST = ("test_torchrun.py", "test_launchers.py", "test_power.py", "test_crash.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 def pytest_sessionstart(session):
     if not session.config.option.collectonly and not os.access(harness.RHRUN, os.X_OK):
         raise pytest.UsageError(f"no rhrun at {harness.RHRUN}: build it, or set RHRUN_BIN")
