@@ -238,6 +238,16 @@ def test_etcd(box, job, etcd, backend):
     assert sums(result) == sorted(FOUR * 2), result
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])
+def test_etcd_goes_on_without_any_node(box, job, etcd, backend):
+    e = Elastic(box, job, "1:2", rdzv_backend=backend, rdzv_endpoint=etcd, rdzv_conf={"last_call_timeout": 1})
+    e.wait_world(2, 1)
+    os.kill(e.wait_world(2, 0)[0], signal.SIGKILL)  # no node holds the store
+    e.wait_world(2, 0, 1, times=2)
+    assert "local-0: it joins the launch: 2 of 1:2 nodes take part" in e.end().err
+
+
 # ---- the command line ----
 
 RECORD = '''#!/usr/bin/env python3
