@@ -623,7 +623,7 @@ void rules_node_lost(struct lane *lane)
         return; /* a rule waits for it already */
     if (again || (x && x->active && r->stage == STAGE_LAUNCH && !x->has_verdict))
         d = decide(x, &what);
-    if (d.rule == NO_RULE || r->failing || r->cancelling) {
+    if (d.rule == NO_RULE || lane->left_out || r->failing || r->cancelling) {
         node_give_up(lane->node);
         return;
     }

@@ -79,6 +79,11 @@ static bool first_joined_again(struct sim_job *job)
     return launches(job, 0) == 2 && sim_live(job->net) == 3;
 }
 
+static bool has_left(struct sim_job *job)
+{
+    return sim_job_said(job, "its torchrun has left the others");
+}
+
 static bool is_given_up(struct sim_job *job)
 {
     return sim_job_said(job, "it is not tried again");
@@ -686,6 +691,38 @@ static void test_a_rule_for_it(void **unused)
     }
 }
 
+static bool is_lost(struct sim_job *job)
+{
+    struct run_node_view v;
+    run_node(job->run, 2, &v);
+    return v.state == NODE_FAILED;
+}
+
+/* Nor is a node that has left lost to the launch. */
+static void test_a_rule_for_lost_nodes(void **unused)
+{
+    (void)unused;
+    struct spec_rule rule = {.id = "1", .text = "rule 1 (node_lost)", .role = SPEC_NO_ROLE, .subject = RULE_NODE_LOST};
+    rule.action = RULE_RESTART;
+    rule.has_times = true;
+    rule.times = 1;
+    struct sim_job *job = begin();
+    job->spec.rules = &rule;
+    job->spec.rule_count = 1;
+    job->join_ms = 100000;
+    job->reconnect_ms = 20;
+    play_does(&play, ANY, "launch", 0, ENDLESS);
+    start_until(job, is_stable_at_first);
+    sim_signal(job->net, 2, "launch", 9);
+    turn_until(job, has_left);
+    sim_away(job->net, 2, true);
+    turn_until(job, is_lost);
+    end_two(job);
+    assert_int_equal(finish(job), 0);
+    assert_int_equal(launches(job, 0), 1);
+    sim_job_destroy(job);
+}
+
 /* ---- kill -9 ---- */
 
 static void test_killed_while_one_is_left_out(void **unused)
@@ -808,6 +845,7 @@ int main(void)
         cmocka_unit_test(test_who_may_not_leave),
         cmocka_unit_test(test_the_first_of_etcd),
         cmocka_unit_test(test_a_rule_for_it),
+        cmocka_unit_test(test_a_rule_for_lost_nodes),
         cmocka_unit_test(test_killed_while_one_is_left_out),
         cmocka_unit_test(test_killed_after_one_was_lost),
         cmocka_unit_test(test_killed_at_every_event),
