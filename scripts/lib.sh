@@ -56,19 +56,38 @@ apt_install() {
     fi
 }
 
-# build_preset PRESET [CMAKE ARG...]: configure and build in build/PRESET; prints the log only when it fails.
+# build_preset PRESET [TARGET...]: configure and build all, or these alone, in build/PRESET; prints the log only when it fails.
 build_preset() {
-    local preset=$1 log=$root/build/$1.log
+    local preset=$1 log=$root/build/$1.log targets=()
     shift
+    [ $# = 0 ] || targets=(--target "$@")
+    set --
     # CI builds once for all its stages, so the flags are the same in each.
-    [ "${RHRUN_TEST_REQUIRE:-}" != all ] || set -- -DRHRUN_WERROR=ON "$@"
+    [ "${RHRUN_TEST_REQUIRE:-}" != all ] || set -- -DRHRUN_WERROR=ON
     mkdir -p "$root/build"
-    if ! (cd "$root" && cmake --preset "$preset" "$@" && cmake --build --preset "$preset" -j "$jobs") >"$log" 2>&1; then
+    if ! (cd "$root" && cmake --preset "$preset" "$@" && cmake --build --preset "$preset" -j "$jobs" "${targets[@]}") >"$log" 2>&1; then
         grep -E -A6 'error|Error|FAILED' "$log" | head -60 >&2 || true
         tail -5 "$log" >&2
         echo "the whole log: $log" >&2
         return 1
     fi
+}
+
+# results_counts FILE: "PASSED FAILED SKIPPED CUT" of what tests/e2e/limit.py wrote, then a line "failed NAME" or "cut NAME" of
+# each such test. A test that has not ended was cut, whoever ended the session.
+results_counts() {
+    [ -s "$1" ] && awk -F'\t' '
+        $1 == "collected" || $1 == "started" { if (!($2 in seen)) { seen[$2]; order[n++] = $2 } next }
+        { if (!($2 in seen)) { seen[$2]; order[n++] = $2 } outcome[$2] = $1 }
+        END {
+            for (i = 0; i < n; i++) {
+                word = order[i] in outcome ? outcome[order[i]] : "cut"
+                count[word]++
+                if (word == "failed" || word == "cut") named[m++] = word " " order[i]
+            }
+            print count["passed"] + 0, count["failed"] + 0, count["skipped"] + 0, count["cut"] + 0
+            for (i = 0; i < m; i++) print named[i]
+        }' "$1"
 }
 
 mkdir -p "$root/build"

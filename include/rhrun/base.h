@@ -82,6 +82,7 @@ bool parse_size(const char *s, uint64_t *ret_bytes);     /* "64k" "10M" "2G" (po
 /* ---- strings ---- */
 bool str_eq(const char *a, const char *b); /* NULL equals NULL only */
 bool str_starts(const char *s, const char *prefix);
+char *path_clean(char *path); /* an absolute one without "//", "." and "..", in place */
 bool str_ends(const char *s, const char *suffix);
 bool str_is_printable(const char *s); /* no control characters */
 void str_printable(char *s); /* each byte of a control character becomes '?': what comes from outside, for a terminal */
@@ -112,6 +113,7 @@ struct error {
 #define ERROR_INIT {ERROR_NONE, "", ""}
 /* Both return -1 so that `return error_set(...)` reads well. err may be NULL. */
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) FORMAT(3, 4);
+/* Adds what errnum means; where it is a limit of this process, the hint says so. */
 int error_errno(struct error *err, enum error_code code, int errnum, const char *fmt, ...) FORMAT(4, 5);
 void error_prefix(struct error *err, const char *fmt, ...) FORMAT(2, 3); /* "prefix: text" */
 void error_hint(struct error *err, const char *fmt, ...) FORMAT(2, 3);
@@ -121,6 +123,10 @@ struct source {      /* a document's text; owned by whoever loaded it, outlives 
     const char *name; /* as the user wrote it */
     const char *text;
     size_t len;
+    /* Not NULL: nothing of its text is ever told. A diagnostic names file and line; its message stays where it has no
+     * arguments ("the list is not closed") and is this one where it has some ("\"x\" is not a host"). Hints and what was
+     * expected stay likewise, or are left out. */
+    const char *hidden;
 };
 struct place {                  /* half-open range in a source; lines and columns from 1 */
     const struct source *source; /* NULL: no place (a command-line override, say) */
@@ -146,6 +152,7 @@ struct diagnostics {
 #define DIAGNOSTICS_MAX 200
 /* A NOTE belongs to the item before it ("the other form is here"). Returns the item, or NULL when dropped. */
 struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity, struct place place, const char *fmt, ...) FORMAT(4, 5);
+struct diagnostic *diagnostics_addv(struct diagnostics *d, enum severity severity, struct place place, const char *fmt, va_list ap) FORMAT(4, 0);
 void diagnostic_expected(struct diagnostic *item, const char *fmt, ...) FORMAT(2, 3); /* item may be NULL */
 void diagnostic_hint(struct diagnostic *item, const char *fmt, ...) FORMAT(2, 3);
 void diagnostic_path(struct diagnostic *item, const char *pointer);
@@ -162,8 +169,15 @@ uint64_t wall_ms(void); /* since the epoch; RHRUN_TEST_CLOCK_OFFSET_MS shifts it
 void random_bytes(void *out, size_t len);
 void random_hex(char *out, size_t bytes); /* writes 2*bytes digits and a NUL */
 bool hex_decode(const char *hex, void *out, size_t bytes); /* exactly 2*bytes lower-case digits */
-/* Reads a whole file of at most max bytes. -1 and err on failure ("larger than N bytes" included). */
+/* Opens a regular file for reading. What is none (a FIFO, a device, a socket, a folder) is refused and never waited for,
+ * nor opened. ret (may be NULL) says what was opened. The descriptor, or -1 and err, with errno. Whoever reads a file that
+ * somebody else names uses this or file_read. */
+struct stat;
+int file_open(const char *path, struct stat *ret, struct error *err);
+/* Reads a whole file of at most max bytes, as file_open opens it. -1 and err on failure ("larger than N bytes" included). */
 int file_read(const char *path, size_t max, struct buf *ret, struct error *err);
+/* Puts a file (0600) there as one step, without a sync. fresh: one that is there already wins. -1 with errno, too. */
+int file_put(int dir_fd, const char *name, const void *data, size_t len, bool fresh, struct error *err);
 /* Writes by temp file, fsync, rename, fsync of the folder. */
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode, struct error *err);
 int mkdir_p(const char *path, mode_t mode, struct error *err);

@@ -65,11 +65,19 @@ struct doc {
 };
 
 /* ---- loading ---- */
-/* Both return 0 and *ret_doc, or -1 with at least one error in diagnostics (faults in the text) and
+/* All return 0 and *ret_doc, or -1 with at least one error in diagnostics (faults in the text) and
  * err (ERROR_SPEC) filled: "cannot read "x.yaml": No such file or directory" without a diagnostic, or
- * a summary such as "job.yaml: 2 faults". The diagnostics point into the arena. "-" is no special name. */
+ * a summary such as "job.yaml: 2 faults". The diagnostics point into the arena. "-" is no special name.
+ *
+ * Text of a file is quoted only where the file, all links resolved, lies in the folder `home`, or in the git repository
+ * that `home` is in (not where that is the user's home directory: then it is the folder alone). Else the source is
+ * hidden (struct source): what a stranger's link leads to is not shown. doc_load_file: home is the path's own folder. */
 int doc_load_file(const char *path, enum doc_format format, struct arena *arena, struct doc **ret_doc,
                   struct diagnostics *diagnostics, struct error *err);
+int doc_load_below(const char *path, const char *home, enum doc_format format, struct arena *arena,
+                   struct doc **ret_doc, struct diagnostics *diagnostics, struct error *err);
+/* What messages about a hidden source say from here on, in place of "the text cannot be read as YAML". */
+void doc_hidden_says(struct doc *doc, const char *message);
 /* text is copied. name is what the messages call the document ("--set params.n"). */
 int doc_load_text(const char *name, const char *text, size_t len, enum doc_format format, struct arena *arena,
                   struct doc **ret_doc, struct diagnostics *diagnostics, struct error *err);

@@ -39,6 +39,7 @@ struct node_callbacks {
     void (*checked)(void *arg, struct node *n, uint64_t token, const uint8_t *exists, uint32_t count);
     void (*fault)(void *arg, struct node *n, const char *attempt, const char *text); /* a request was not done */
     void (*sync_state)(void *arg, struct node *n, const struct wire_sync_state *s);
+    void (*patched)(void *arg, struct node *n, const struct wire_sync_state *s); /* before listed, and before ended */
     void (*entries)(void *arg, struct node *n, const struct wire_entries *e);
     void (*file_data)(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,
                       const uint8_t *data, uint32_t len);
@@ -65,6 +66,9 @@ struct node *node_create(struct loop *loop, struct transport_pool *pool, const s
                          const struct node_callbacks *callbacks, void *arg);
 void node_destroy(struct node *n); /* closes without a word: the agent sees the end of its input. Takes NULL */
 void node_connect(struct node *n); /* of one that failed: it is tried anew, as if it had never been ready */
+/* It says what no agent says, or more than there is room for: the connection ends, and the node has failed for good. Also
+ * inside a callback, which then returns at once. */
+void node_refuse(struct node *n, const struct error *err);
 void node_give_up(struct node *n); /* no further reconnects; fails at once when it waits */
 enum node_state node_state(const struct node *n);
 enum transport_phase node_phase(const struct node *n); /* for the live view while CONNECTING */
@@ -81,6 +85,7 @@ void node_signal(struct node *n, const char *attempt, enum wire_signal signal, u
 void node_ping(struct node *n, uint64_t token); /* token > 0; answered through `ponged` */
 void node_settle(struct node *n, uint64_t token);
 void node_forget(struct node *n, const struct wire_strings *attempts);
+void node_judge(struct node *n, const char *attempt, enum wire_verdict verdict); /* `ended` follows, with the verdict */
 struct node_endpoint {
     uint8_t address[16];
     uint32_t len; /* 4 or 16; 0 = none */

@@ -54,6 +54,7 @@ struct step_kind {
     /* The files that are to come home, and where to. */
     int (*fetch)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                  struct arena *arena, struct step_fetch *ret, struct error *err);
+    bool result; /* brings what the launch returned: without it the launch was in vain */
     bool verify; /* installs: where an earlier step with `verify` for the same `python` ran in this run, a kept one is run
                     too: its RUN looks first whether what it installed is still as it left it, and does no more then */
     bool renews; /* when it runs, what later steps left is gone (a venv made anew): those with the same `python` that chain
@@ -85,6 +86,8 @@ struct plan_step {
     const char *key;              /* 64 hex */
     struct plan_input *inputs;
     size_t input_count;
+    bool item_of_setup; /* an item of a set-up list, that of `role` */
+    bool holds_back;    /* one with `on`: the later items of its list wait on the other nodes until it is done on its own */
     bool *on;          /* on[node]: does it run there? */
     uint32_t on_count; /* how many */
     uint32_t retry_times;
@@ -145,6 +148,7 @@ struct plan {
     uint32_t node_count;
     struct plan_step *steps; /* in order; set-up first, then prolog, launch, epilog */
     size_t step_count;
+    const char *job_hash;    /* likewise, without what only comes home: a launch that ended well under it is this plan's */
     const char *hash;        /* over all keys: "done" means the latest run of the variant has the same */
     bool ranks_known;        /* false: nproc is auto/cpu/gpu and facts are not there yet, or torchrun gives the ranks */
     uint32_t *nproc;         /* per node; 0 = not known yet */
@@ -239,18 +243,21 @@ struct plan_record {
     const char *when;         /* for people: "2026-11-20 14:02" */
     bool verified;            /* the node's ledger was asked and agrees */
     bool unasked;             /* its node was to be asked and gave no answer */
+    bool fetch;               /* of outputs: the launch is kept, and what this one brings is not here, or not as it says now */
     bool contradicted;        /* the node's ledger was asked and does not have it (`why_not`) */
     const char *why_not; /* "the node is a new machine", "kernels/k.so is gone", "the node's ledger does not have it";
                             for voided: "voided by --fresh" */
 };
 struct plan_decision {
     enum verdict verdict;
-    const char *reason; /* "`run` changed", "requirements.txt changed", "ended with exit status 2", ...; NULL for keep and
+    const char *reason; /* never NULL with AGAIN: "`run` changed", "requirements.txt changed", "ended with exit status 2", ...; NULL for keep and
                            run */
 };
 /* decisions[step * node_count + node]. A step whose earlier input step runs again runs again only where keys chain. */
 void plan_decide(const struct plan *plan, const struct plan_record *records /* same layout */, bool online,
                  struct arena *arena, struct plan_decision *ret_decisions);
+/* Does the key of `later` follow from that of `step`, directly or not? */
+bool plan_chains(const struct plan *plan, const struct plan_step *later, const struct plan_step *step);
 /* Does a run of `step` make a later one run that is kept otherwise? By kind->verify and kind->renews. */
 bool plan_looks_again(const struct plan *plan, const struct plan_step *step, const struct plan_step *later);
 /* Is `step` one of those that --from FROM does again: it and what is behind it, but where it is a role's, not the set-up of

@@ -108,6 +108,10 @@ void run_detach(struct run *r);
 /* ---- what a run was started with ---- */
 /* The unfinished run that RUN_EXECUTE takes up with this plan. NULL: there is none, or it is another one, as its plan is
  * another, or as it may be at work on other nodes. */
+/* The latest run of the plan's variant, where its launch and what is around it have ended well as the plan means them, and what
+ * is missing of the plan is only to be fetched: a run with this plan opens it again (RUN_REOPENED) and launches nothing. Or
+ * NULL. Not where a flag asks for a new launch. */
+const struct state_run *run_fetchable(const struct state *s, const struct plan *plan);
 const struct state_run *run_unfinished(const struct state *s, const struct plan *plan);
 /* Its --on, --set, params and arguments: with them its spec is the same again. Of the state, or in the arena. */
 struct spec_overrides run_overrides(const struct state_run *run, struct arena *arena);

@@ -132,6 +132,7 @@ struct spec_step { /* an item of set-up; `packages` come first, then `requiremen
     struct spec_source source;  /* COPY */
     struct spec_text to;        /* GIT, COPY: node path */
     struct spec_texts inputs;   /* RUN: glob patterns relative to the working directory */
+    bool has_inputs;            /* RUN: they are given; none of them: it depends on no file */
     struct spec_text creates;   /* RUN */
     enum spec_on_kind on;
     uint32_t *on_nodes; /* ON_LIST */
@@ -152,6 +153,8 @@ struct spec_output {
                             }} in it, each node's files go to to/NODE/ */
     enum spec_when when; /* default always */
     uint64_t every_ms;   /* also so often while the launch runs; 0 = no */
+    uint64_t max_bytes; /* of what one node brings; 0 = no bound */
+    bool required; /* a job whose nodes have none of it has failed; default: `from` has no wildcard */
     bool in_place; /* the job works in place, and `to` is where the files are: there is nothing to bring or put back */
     bool restore;  /* what `to` holds is put back on a node that does not have it, before the launch */
     enum spec_on_kind on; /* `nodes`: all, first (default) or a list */
@@ -196,6 +199,10 @@ struct torchrun_flag {
 };
 extern const struct torchrun_flag torchrun_flags[];                           /* name NULL ends it */
 const struct torchrun_flag *torchrun_flag_find(const char *name, size_t len); /* dashes count as underscores */
+/* Does that backend (static, c10d, etcd, etcd-v2) read that setting of rdzv_conf? Else *ret_near may be the one that was meant. */
+bool spec_rdzv_takes(const char *backend, const char *setting, const char **ret_near);
+/* Of two paths below the working directory, with or without "./" and "/" around them: `path` is `folder`, or in it. */
+bool spec_path_covers(const char *folder, const char *path);
 
 struct spec_flag {
     const struct torchrun_flag *flag;
@@ -353,6 +360,8 @@ struct spec_metric {
     uint32_t rank;
 };
 
+#define SPEC_LOG_LIMIT (UINT64_C(1) << 30)
+#define SPEC_LOG_LIMIT_MIN UINT64_C(1000000)
 struct spec {
     const char *path;        /* as the user named it */
     const char *real_path;   /* absolute, links resolved: finds the file again from another folder */
@@ -381,6 +390,7 @@ struct spec {
     size_t output_count;
     struct spec_step *setup;
     size_t setup_count;
+    uint64_t log_limit_bytes; /* of the output of a node's workers that nobody has taken yet; 0: SPEC_LOG_LIMIT */
     struct spec_text activate;
     struct spec_distributed distributed;
     uint32_t nnodes; /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0);
@@ -414,8 +424,9 @@ struct spec_overrides {
     const char *on; /* --on local | NAME | user@host,... or NULL: replaces cluster; hosts keep its user, identity_file, ... */
     const char *const *args; /* behind `--` */
     size_t arg_count;
-    bool identity_only; /* only name, origin and path are wanted: nothing is checked or bound, and nothing of the
-                                * caller's environment is needed (status, logs and cancel of a spec) */
+    bool identity_only; /* only name, origin and path are wanted, and the variant where params or args are given (not NULL,
+                         * be it without words): nothing else is checked or bound, and nothing of the caller's environment
+                         * is needed (status, logs and cancel of a spec) */
 };
 
 /* 0 and *ret_spec, or -1: diagnostics has the faults, err a summary ("job.yaml: 3 faults"). environ is asked for

@@ -36,7 +36,8 @@ enum event_type {
     EVENT_RULE,           /* a failure rule counted: rule, rule_id, action, generation, node, cause_rank, reason, line, left,
                              backoff_ms; before what it causes. fail and restart are the verdict on the generation */
     EVENT_METRICS,        /* metrics[]: the latest values, of those that changed */
-    EVENT_LAST = EVENT_METRICS,
+    EVENT_RUN_REOPENED,   /* run, plan_hash, spec...: its launch has ended well and is kept; what `outputs` says now is fetched */
+    EVENT_LAST = EVENT_RUN_REOPENED,
 };
 
 enum outcome {
@@ -73,9 +74,10 @@ struct event {
     uint64_t seq;     /* given by the journal */
     uint64_t time_ms; /* wall clock */
     const char *run;  /* id of the run */
-    /* RUN_OPENED */
+    /* RUN_OPENED; RUN_REOPENED has what can differ: the spec, the plan, on and sets */
     const char *variant, *spec_path, *spec_hash, *spec_text, *plan_hash, *owner_name, *version, *args_json;
-    const char *params_json, *from_step;
+    const char *params_json, *from_step, *work; /* work: the name of the working directory that --fresh makes */
+    const char *job_hash; /* plan.job_hash; NULL: a journal of before */
     /* --on and --set as they were given: without them the spec is not the one that was run. sets NULL: not recorded (a journal
      * of before). What a user types there is kept as typed, be it the value of an `env`; a journal's mode is 0600. */
     const char *on, *const *sets;
@@ -90,9 +92,10 @@ struct event {
     const struct event_attempt *attempts;
     uint32_t attempt_count;
     bool joins; /* one node's part of the generation that runs: it comes late, or comes again */
-    /* STARTED, RESTART, REISSUE, RULE: number of the launch generation, 1-based; 0 = no launch */
+    /* STARTED, RESTART, REISSUE, RULE, FINISHED of a part of a launch that was adopted: number of the launch generation,
+       1-based; 0 = no launch */
     uint32_t generation;
-    const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port", "roles": [{"name", "first", "count", "master_port"}]}, for
+    const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port", "nonce", "roles": [{"name", "first", "count", "master_port"}]}, for
                               RUNs that are sent again, and for who reads logs: which worker is of which role */
     /* FINISHED */
     const char *scope, *step, *attempt, *key, *inputs;
@@ -103,6 +106,8 @@ struct event {
     uint32_t cause_rank;
     const char *tail;         /* last lines */
     uint64_t duration_ms, log_bytes;
+    uint64_t dropped_bytes; /* of its output; then dropped_by says why: "limit", "disk", "limit and disk"; else NULL */
+    const char *dropped_by;
     /* RULE, RESTART */
     uint32_t rule;        /* its number in failure_rules, from 1; RESTART: 0 = none matched */
     const char *rule_id;  /* spec_rule.id */
@@ -128,8 +133,11 @@ struct state_cell {
     bool settled;     /* on the node's disk: survives a power loss */
     bool voided;      /* by a flag of the open run: not to be believed */
     uint32_t generation;
+    uint32_t after;    /* the run's latest generation when the attempt began: an epilog, or outputs, of an earlier one are not
+                          those of this one */
     uint32_t failures; /* attempts of this run that failed or timed out */
-    uint64_t started_ms, finished_ms, log_bytes;
+    uint64_t started_ms, finished_ms, log_bytes, dropped_bytes;
+    const char *dropped_by;
     uint32_t cause, cause_rank;
     int32_t cause_value;
     const char *tail;
@@ -159,11 +167,14 @@ struct state_metric {
     uint64_t count, time_ms;
 };
 struct state_run {
-    const char *id, *variant, *spec_path, *spec_hash, *plan_hash, *params_json, *args_json, *from_step, *message;
+    const char *id, *variant, *spec_path, *spec_hash, *plan_hash, *params_json, *args_json, *from_step, *work, *message;
     const char *on, *const *sets; /* as in the event */
     uint32_t set_count;
+    const char *job_hash;  /* as in the event */
+    bool fetching;         /* it was opened again, only to fetch outputs */
     const char *bind_json; /* of the latest launch generation */
     uint32_t flags, node_count, generation;
+    uint32_t own_generation; /* the latest that the run started, or decided to start; those before were found on the nodes */
     uint32_t restarts;      /* all of them */
     uint32_t own_restarts;  /* of these, by rules with a budget of their own: not counted against max_restarts */
     uint64_t resume_ms;     /* the next generation does not start before: end of a backoff */
@@ -200,6 +211,7 @@ void state_destroy(struct state *s); /* takes NULL */
 void state_apply(struct state *s, const struct event *e);
 const struct state_cell *state_cell_find(const struct state *s, const char *scope, const char *step, uint32_t node);
 const struct state_cell *state_cell_by_attempt(const struct state *s, const char *attempt);
+bool state_knows_attempt(const struct state *s, const char *attempt); /* did any event name it, also one that was replaced since? */
 const struct state_run *state_run_find(const struct state *s, const char *id);
 const struct state_run *state_run_open(const struct state *s);                        /* the unfinished one, or NULL */
 bool state_run_left(const struct state *s, const char *id); /* does the journal lack the end of something that it started? */

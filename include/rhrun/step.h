@@ -33,7 +33,6 @@ enum {
     STEP_ADDRS_MAX = 96 << 10, /* RHRUN_NODE_ADDRS is left out when longer: Linux ends a variable at 128 KiB */
     STEP_HOSTS_MAX = WIRE_STRING_MAX - 1,
 };
-#define STEP_LOG_LIMIT_BYTES (UINT64_C(1) << 30)
 
 struct step_node {
     const struct wire_facts *facts; /* NULL = not asked: nothing of it is used then */
@@ -52,6 +51,7 @@ struct step_bind {
     const char *run_id;            /* RHRUN_RUN_ID, run.id */
     const char *job_id;            /* RHRUN_JOB_ID; NULL = left out */
     const char *owner;             /* the journal's random id, which only the job's nodes know; NULL = not known */
+    const char *nonce;             /* random, of the generation, as the journal has it; NULL or "" = none */
     uint32_t generation;           /* of the launch, 1-based; 0 = no launch */
     uint32_t restart_count;        /* restarts so far that count against max_restarts */
     const char *master_address;    /* launch of `distributed` only: reachable from every node */
@@ -62,7 +62,6 @@ struct step_bind {
     size_t secret_count;
     const char *work;         /* the working directory's name on the nodes (variant, or that after --fresh) */
     const char *result_dir;   /* absolute folder here for a function's results; NULL = not known */
-    uint64_t log_limit_bytes; /* 0 = STEP_LOG_LIMIT_BYTES */
 };
 
 /* What `sync` of a kind says. */
@@ -78,13 +77,16 @@ struct step_fetch {
     const char *to;   /* absolute folder here */
     enum spec_when when;
     uint64_t every_ms;
-    bool required; /* no file there is a failure (a function's result); else it is a note */
+    bool required; /* that no node of the step has a file is a failure, of `own` that one of them has none; else it is a note */
+    uint64_t max_bytes; /* of all its files on a node; 0 = as many as there is room for */
+    bool own;      /* `to` is rhrun's own folder, and what comes are results: RANK.json */
 };
 
 /* The folder here, absolute, where the files of an output of node ctx->node_rank go: with several nodes and no ${{ node... }}
  * in `to`, one named as the node below it. EXPR_LATE without keep_late: not known yet. */
 enum expr_status step_output_to(const struct spec_output *o, const struct expr_context *ctx, bool keep_late,
                                 struct arena *arena, const char **ret, struct error *err);
+bool step_output_has_folders(const struct spec *spec, const struct spec_output *o); /* does each node get one of its own? */
 
 /* The name of a tree on nodes (wire.h) from plan_step's tree_name and tree_root: one in the working directory has the name
  * of that, `work`, in it. */

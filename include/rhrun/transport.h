@@ -89,6 +89,11 @@ void transport_pool_destroy(struct transport_pool *pool);
 /* The agent for machines of this `uname -m` ("x86_64", "aarch64"), instead of the embedded one. Not copied. */
 void transport_pool_set_agent(struct transport_pool *pool, const char *arch, const void *data, size_t size);
 
+/* Would ssh, with this file as its configuration (struct transport_host, ssh_config), run a program that the file names,
+ * load a library, or send the caller's environment? -1 and err (ERROR_SPEC): it may; file, line and keyword are named, the
+ * file is not quoted. Files below ~/.ssh and /etc/ssh, also those that are included, are the user's own. */
+int transport_config_check(const char *ssh_config, struct error *err);
+
 /* ---- transports ---- */
 /* Never fails at once: faults come through `closed`. */
 struct transport *transport_open(struct transport_pool *pool, const struct transport_host *host,

@@ -11,7 +11,7 @@
  *
  * Conversation: HELLO -> HELLO_OK | HELD. Then in any order LIST -> RECORD* LISTED; RUN -> STARTED |
  * BUSY | RECORD (same attempt known: its record as it stands) | FAULT; ATTACH -> OUTPUT* and EXIT when
- * there is one; ACK, SIGNAL, FORGET have no answer; PING -> PONG; SETTLE -> SETTLED; CHECK -> CHECKED.
+ * there is one; JUDGE -> EXIT; ACK, SIGNAL, FORGET have no answer; PING -> PONG; SETTLE -> SETTLED; CHECK -> CHECKED.
  * A RUN attaches its attempt by itself, from offset 0 (of a known one: from what is kept), unless this
  * connection did already; output that the controller has is to be ignored by its offset. PROBE -> PROBED. FENCED: a newer
  * controller took the job; the agent exits after it. After HELD another HELLO may follow.
@@ -25,7 +25,7 @@
 
 #include "rhrun/base.h"
 
-#define WIRE_VERSION 4u
+#define WIRE_VERSION 5u
 #define WIRE_MAGIC "\nRHRUN-AGENT-1\n"
 enum {
     WIRE_HEADER_SIZE = 8,
@@ -35,8 +35,10 @@ enum {
     WIRE_LIST_MAX = 65536,      /* items of one list */
     WIRE_WORKERS_MAX = 4096,    /* workers of one RUN */
     WIRE_OUTPUT_MAX = 64 << 10, /* data of one OUTPUT frame */
-    WIRE_TAIL_MAX = 4096,       /* last output kept in a record */
+    WIRE_TAIL_MAX = 4096,       /* last output kept in a record; no text of one is longer */
+    WIRE_FACT_MAX = 64 << 10,   /* a text of HELLO_OK */
     WIRE_ID_LEN = 32,           /* hex digits of an attempt or install id */
+    WIRE_LAUNCH_MAX = 48,       /* of the name of a launch generation, with its NUL */
 };
 
 enum wire_type {
@@ -62,6 +64,7 @@ enum wire_type {
     WIRE_GLOB,      /* u64 token, string pattern: which files are there? ENTRIES follow */
     WIRE_GET,       /* u64 token, string path, u64 offset, u64 size, u64 mtime_ns: DATA follows, as of ENTRIES */
     WIRE_PROBE,     /* u64 token, u8 wire_probe, bytes address (4 or 16), u32 port, u32 timeout_ms */
+    WIRE_JUDGE,     /* string attempt, u8 wire_verdict: of one that has ended or is lost; kept in its record. EXIT follows */
     /* agent to controller */
     WIRE_HELLO_OK = 64, /* struct wire_facts */
     WIRE_HELD,          /* string owner_name, string reason ("connection" or the live attempt's slot), u64 epoch */
@@ -80,6 +83,8 @@ enum wire_type {
     WIRE_ENTRIES,       /* struct wire_entries; several frames, the last one says so */
     WIRE_DATA,          /* u64 token, u64 offset, u8 last, string error, bytes: consecutive; the file is complete with
                            last = 1 and error "" ("changed": it is not the one of ENTRIES any more) */
+    WIRE_PATCHED, /* struct wire_sync_state: files of a tree that a set-up RUN changed. Among the answers to LIST, and
+                     before the EXIT of such a RUN */
     WIRE_PROBED, /* u64 token, u32 errno, 0 = it went well; string who: has the port, "1234 (python3)", "" = not known */
 };
 
@@ -160,6 +165,7 @@ enum wire_run_flag {
     WIRE_RUN_ERROR_FILES = 1, /* each worker gets TORCHELASTIC_ERROR_FILE: LOG_DIR/RANK/error.json, or a file beside its
                                  status. What the first failed one wrote there is noted, and the end of its tail */
     WIRE_RUN_ENDS = 2, /* a worker that fails by itself is told at once, by an END in the spool; so is a preemption */
+    WIRE_RUN_PATCHES = 4, /* what it changes of trees' files is its result: noted once it has ended well */
 };
 /* Each worker is bound to some of the CPUs that this node gives us, where that can be. */
 enum wire_cpus {
@@ -187,6 +193,12 @@ enum wire_cpus {
  * replaced; a folder there is an error that names it, unless only files of the index were in it. Removing the last file
  * of a folder removes the folder if it is empty then. A FILE that fails ends the attempt with WIRE_CAUSE_SETUP,
  * its tail naming the file and the reason; all that came before it is kept in the index.
+ *
+ * A RUN with WIRE_RUN_PATCHES that ended well has its changes of trees' files noted in their indexes, before its end is
+ * recorded: from then on the file is unchanged while it is as that RUN left it, and SYNC_STATE says of it what it said
+ * before. PATCHED tells them: `attempt` is that RUN's, `base` the tree's name, per file the oid and mode of the source that
+ * the RUN found; mode 0: it is not as the RUN left it any more. A FILE or REMOVE of the path ends that: the RUN's record
+ * has more (`patched`) than PATCHED tells. Trees of other variants' working directories are left out.
  */
 enum wire_sync_flag {
     WIRE_SYNC_DISTRUST = 1, /* power may have been lost since: nothing of the index counts */
@@ -243,6 +255,20 @@ struct wire_sync_state {
  * Symbolic links are entries of their own and never followed below the first wildcard. "@path/NAME" is the program of that
  * name in the agent's PATH. */
 #define WIRE_PATH_PROGRAM "@path/"
+enum { WIRE_PATTERN_PARTS = 62 };
+struct wire_pattern { /* taken apart; what may follow in a folder is a set: a bit for each part that its names may match */
+    const char *parts[WIRE_PATTERN_PARTS + 1]; /* behind the leading folder without wildcards */
+    size_t part_count;
+};
+/* text: absolute and clean; cut into pieces, which the pattern points into. Parts that begin before `literal` are no
+ * wildcards. *ret_prefix: bytes of the leading folder. false: too many parts. */
+bool wire_pattern_split(struct wire_pattern *ret, char *text, size_t literal, size_t *ret_prefix);
+uint64_t wire_pattern_begin(const struct wire_pattern *p);
+uint64_t wire_pattern_step(const struct wire_pattern *p, uint64_t set, const char *name); /* below `name`; 0: nothing there */
+bool wire_pattern_whole(const struct wire_pattern *p, uint64_t set); /* all of it is matched, and so is what lies below */
+/* The controller's side: is `path` of an entry one that GLOB of the node path `from` may name? */
+bool wire_pattern_of(struct wire_pattern *ret, const char *from, struct arena *arena);
+bool wire_pattern_match(const struct wire_pattern *p, const char *path);
 struct wire_entry {
     char *path;    /* below `prefix`; no "." or ".." */
     uint32_t mode; /* st_mode: regular file, link or folder */
@@ -262,6 +288,7 @@ struct wire_run {
     char *attempt;             /* WIRE_ID_LEN hex digits */
     char *slot;                /* "setup:kernels", "launch": one live attempt per slot of a job on a node */
     char *key;                 /* digest of the step's inputs, 64 hex digits */
+    char *launch;              /* names the launch generation that it is a part of, below WIRE_LAUNCH_MAX bytes; "" = none */
     uint8_t kind;              /* enum wire_kind; LAUNCH: daemons left behind are ended */
     uint8_t flags;             /* enum wire_run_flag */
     uint8_t cpus;              /* enum wire_cpus */
@@ -303,6 +330,12 @@ enum wire_cause {
     WIRE_CAUSE_LAST = WIRE_CAUSE_PREEMPTED,
 };
 
+/* What the controller says of an attempt, beyond what its record says by itself. */
+enum wire_verdict {
+    WIRE_VERDICT_NONE = 0,
+    WIRE_VERDICT_GOOD = 1, /* it counts as a success: a rule ignores the workers that failed, or it was a sidecar's end */
+};
+
 struct wire_worker_end {
     uint32_t rank;
     uint8_t cause; /* enum wire_cause */
@@ -310,28 +343,33 @@ struct wire_worker_end {
     uint64_t end_mono_ns;
 };
 
+enum wire_dropped { WIRE_DROPPED_LIMIT = 1 /* beyond log_limit_bytes */, WIRE_DROPPED_DISK = 2 /* the node's disk was full */ };
+
 struct wire_record {
-    char *attempt, *slot, *key, *variant, *boot_id;
+    char *attempt, *slot, *key, *variant, *boot_id, *launch; /* launch: as in struct wire_run */
     uint8_t state;          /* enum wire_state */
     uint8_t same_boot;      /* boot_id is the node's current one */
     uint8_t stop_requested; /* ended by a stop: exit 0 is then no success */
     uint8_t timed_out;
+    uint8_t verdict;   /* enum wire_verdict */
     uint64_t sequence; /* of the claims of this job on this node: the order that no clock can turn round */
     uint64_t claim_wall_ms, start_mono_ns, end_mono_ns, end_wall_ms;
     uint64_t spool_bytes;   /* size of the spool so far */
     uint64_t kept_from;     /* smaller offsets were acknowledged and freed */
-    uint64_t dropped_bytes; /* output beyond log_limit */
+    uint64_t dropped_bytes; /* output for which there was no room */
+    uint8_t dropped;        /* why: enum wire_dropped; 0 = none was */
     /* the first worker that failed (by end_mono_ns), or that the node is preempted, or cause NONE */
     uint8_t cause;
     int32_t value;
     uint32_t cause_rank;
     uint64_t cause_mono_ns;
+    uint32_t patched; /* files of trees that it changed, with WIRE_RUN_PATCHES */
     char *tail;     /* last output of that worker (of worker 0 when none failed), masked */
     char *leftover; /* "PID NAME" a line: daemons that it left */
     struct wire_worker_end *workers;
     uint32_t worker_count;
 };
-/* Did the attempt do what it was to do? */
+/* Did the attempt do what it was to do, or was it judged so? */
 bool wire_record_success(const struct wire_record *r);
 
 /* ---- frames ---- */
@@ -379,6 +417,8 @@ void wire_put_check(struct buf *out, const struct wire_check *m);
 bool wire_get_check(struct wire_in *in, struct wire_check *ret);
 void wire_put_sync_state(struct buf *out, const struct wire_sync_state *m);
 bool wire_get_sync_state(struct wire_in *in, struct wire_sync_state *ret);
+void wire_put_patched(struct buf *out, const struct wire_sync_state *m);
+bool wire_get_patched(struct wire_in *in, struct wire_sync_state *ret);
 void wire_put_entries(struct buf *out, const struct wire_entries *m);
 bool wire_get_entries(struct wire_in *in, struct wire_entries *ret);
 /* A path of a tree: relative, 1 to 4000 bytes, no empty part, "." or "..", not into .git at its top. */

@@ -1,8 +1,4 @@
-/*
- * Which files are there? A walk below the pattern's leading folder, a few thousand names at a time. Which parts of the
- * pattern a folder's names may match is a set of bits: "**" keeps its own and adds the next, so every way through the
- * pattern is followed at once.
- */
+/* Which files are there? A walk below the pattern's leading folder, a few thousand names at a time. */
 #include "server.h"
 
 #include <dirent.h>
@@ -12,14 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PARTS_MAX = 62, DEPTH_MAX = 200, ENTRIES_MAX = 1000000, STEP_NAMES = 4096, STEP_SIZE = 128 << 10 };
+enum { DEPTH_MAX = 200, ENTRIES_MAX = 1000000, STEP_NAMES = 4096, STEP_SIZE = 128 << 10 };
 
 struct glob {
     uint64_t token;
-    char *pattern, *prefix;
-    const char *parts[PARTS_MAX + 1]; /* behind the prefix */
-    size_t part_count;
-    const char *single; /* no folder: the one name below prefix */
+    char *path_asked, *prefix;
+    struct wire_pattern pattern; /* behind the prefix */
+    const char *single;          /* no folder: the one name below prefix */
     struct level {
         DIR *dir;
         size_t len; /* of path, for this folder */
@@ -29,99 +24,6 @@ struct glob {
     struct buf path; /* below the prefix */
     uint64_t found;
 };
-
-/* ---- one name ---- */
-
-/* The character at *p, which moves on; a byte that is not UTF-8 stands for itself. */
-static uint32_t take(const char **p)
-{
-    const unsigned char *s = (const unsigned char *)*p;
-    size_t n = utf8_length(s, strnlen(*p, 4));
-    uint32_t c = n > 1 ? s[0] & (0x7Fu >> n) : s[0];
-    for (size_t i = 1; i < n; i++)
-        c = c << 6 | (s[i] & 0x3F);
-    *p += n ? n : 1;
-    return n ? c : 0x110000 + c;
-}
-
-/* p: behind "[". The end of the class, or NULL when it has none. */
-static const char *match_class(const char *p, uint32_t c, bool *ret)
-{
-    bool negative = *p == '!' || *p == '^', in = false;
-    p += negative;
-    for (const char *first = p; *p != ']' || p == first;) {
-        if (!*p)
-            return NULL;
-        uint32_t low = take(&p), high = low;
-        if (p[0] == '-' && p[1] && p[1] != ']') {
-            p++;
-            high = take(&p);
-        }
-        in |= c >= low && c <= high;
-    }
-    *ret = in != negative;
-    return p + 1;
-}
-
-static bool match(const char *p, const char *s)
-{
-    const char *star = NULL, *again = NULL; /* behind the last *, and what it was tried at */
-    while (*s || *p) {
-        if (*p == '*') {
-            star = ++p;
-            again = s;
-            continue;
-        }
-        bool ok = false;
-        if (*s && *p) {
-            uint32_t c = take(&s);
-            const char *end = *p == '[' ? match_class(p + 1, c, &ok) : NULL;
-            if (end) {
-                p = end;
-            } else if (*p == '?') {
-                ok = true;
-                p++;
-            } else {
-                p += *p == '\\' && p[1];
-                ok = take(&p) == c;
-            }
-        }
-        if (!ok && (!star || !*again))
-            return false;
-        if (!ok) {
-            p = star;
-            take(&again);
-            s = again;
-        }
-    }
-    return true;
-}
-
-/* ---- sets of parts ---- */
-
-static bool any_parts(const struct glob *g, size_t i)
-{
-    return i < g->part_count && str_eq(g->parts[i], "**");
-}
-
-static uint64_t with_skipped(const struct glob *g, uint64_t set)
-{
-    for (size_t i = 0; i < g->part_count; i++)
-        if (set >> i & 1 && any_parts(g, i))
-            set |= UINT64_C(1) << (i + 1);
-    return set;
-}
-
-/* What may follow `name` in a folder whose names may match `set`; the bit behind the last part: it is matched, and so
- * is all below it. */
-static uint64_t step_set(const struct glob *g, uint64_t set, const char *name)
-{
-    uint64_t next = set & UINT64_C(1) << g->part_count;
-    for (size_t i = 0; i < g->part_count; i++)
-        if (set >> i & 1)
-            next |= any_parts(g, i) ? UINT64_C(1) << i : match(g->parts[i], name) ? UINT64_C(1) << (i + 1) : 0;
-    return with_skipped(g, next);
-}
 
 /* ---- the walk ---- */
 
@@ -137,26 +39,14 @@ static int enter(struct glob *g, int fd, uint64_t set)
     return 0;
 }
 
-/* One part after the other: those without wildcards are the prefix. */
-static int split(struct glob *g, struct arena *arena, struct error *err)
+/* The folder that stands before what was asked for is no pattern, whatever characters its name has. */
+static int split(struct glob *g, const char *folder, struct arena *arena, struct error *err)
 {
-    char *text = arena_strdup(arena, g->pattern);
-    size_t prefix = 0;
-    for (char *p = text; *p;) {
-        size_t n = strcspn(p, "/");
-        bool plain = strcspn(p, "*?[\\") >= n && !g->part_count;
-        if (n && plain) {
-            prefix = (size_t)(p - text) + n;
-        } else if (n && g->part_count == PARTS_MAX) {
-            return error_set(err, ERROR_PROTOCOL, "a pattern of more than %d parts", PARTS_MAX);
-        } else if (n) {
-            g->parts[g->part_count++] = p;
-        }
-        p += n;
-        if (*p)
-            *p++ = 0;
-    }
-    g->prefix = prefix ? arena_strndup(arena, g->pattern, prefix) : arena_strdup(arena, "/");
+    size_t prefix, len = folder ? strlen(folder) : 0;
+    bool below = len && str_starts(g->path_asked, folder) && g->path_asked[len] == '/';
+    if (!wire_pattern_split(&g->pattern, arena_strdup(arena, g->path_asked), below ? len : 0, &prefix))
+        return error_set(err, ERROR_PROTOCOL, "a pattern of more than %d parts", WIRE_PATTERN_PARTS);
+    g->prefix = prefix ? arena_strndup(arena, g->path_asked, prefix) : arena_strdup(arena, "/");
     return 0;
 }
 
@@ -166,19 +56,25 @@ struct glob *glob_open(const struct ledger *l, uint64_t token, const char *patte
     struct glob *g = arena_alloc(arena, sizeof *g);
     g->token = token;
     char *program = str_starts(pattern, WIRE_PATH_PROGRAM) ? facts_program(strchr(pattern, '/') + 1, arena) : NULL;
-    g->pattern = path_clean(program && *program ? program : ledger_node_path(l, pattern, arena));
-    if (split(g, arena, err) < 0)
+    g->path_asked = path_clean(program && *program ? program : ledger_node_path(l, pattern, arena));
+    const char *folder = *pattern == '/' ? NULL
+                                         : ledger_node_path(l,
+                                                            *pattern == '~'   ? "~"
+                                                            : *pattern == '@' ? "@base"
+                                                                              : "",
+                                                            arena);
+    if (split(g, folder, arena, err) < 0)
         return NULL;
     struct stat st;
     int fd = open(g->prefix, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
-    if (enter(g, fd, with_skipped(g, 1)) == 0)
+    if (enter(g, fd, wire_pattern_begin(&g->pattern)) == 0)
         return g;
     if (errno != ENOENT && errno != ENOTDIR) {
         error_errno(err, ERROR_INFRA, errno, "cannot read \"%s\"", g->prefix);
         return NULL;
     }
     char *slash = strrchr(g->prefix, '/');
-    if (!g->part_count && lstat(g->prefix, &st) == 0)
+    if (!g->pattern.part_count && lstat(g->prefix, &st) == 0)
         g->single = slash + 1;
     char *whole = g->prefix;
     g->prefix = slash == whole ? arena_strdup(arena, "/") : arena_strndup(arena, whole, (size_t)(slash - whole));
@@ -218,14 +114,14 @@ static int visit(struct glob *g, const char *name, struct arena *arena, struct w
     struct level *level = &g->levels[g->depth - 1];
     int fd = dirfd(level->dir);
     struct stat st;
-    uint64_t set = step_set(g, level->set, name);
+    uint64_t set = wire_pattern_step(&g->pattern, level->set, name);
     if (!set || str_eq(name, ".") || str_eq(name, "..") || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0; /* of no interest, or just removed */
     g->path.len = level->len;
     buf_printf(&g->path, "%s%s", level->len ? "/" : "", name);
     if (g->path.len > WIRE_PATH_MAX || (S_ISDIR(st.st_mode) && g->depth == DEPTH_MAX))
         return error_set(err, ERROR_INFRA, "\"%s/%.100s...\" is too deep", g->prefix, g->path.data);
-    if (set >> g->part_count & 1 && describe(g, fd, name, &st, arena, &m->entries[m->entry_count])) {
+    if (wire_pattern_whole(&g->pattern, set) && describe(g, fd, name, &st, arena, &m->entries[m->entry_count])) {
         m->entry_count++;
         if (++g->found > ENTRIES_MAX)
             return error_set(err, ERROR_INFRA, "more than %d files match", ENTRIES_MAX);

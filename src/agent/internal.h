@@ -37,23 +37,27 @@ struct status_worker {
 struct status {
     uint32_t version;
     _Atomic uint32_t state; /* enum wire_state; 0 = claim not complete */
-    char attempt[40], key[72], variant[24], boot_id[40], slot[256];
+    char attempt[40], key[72], variant[24], boot_id[40], slot[208];
+    char launch[WIRE_LAUNCH_MAX]; /* zeros in older files, as the rest of `slot` was */
     uint64_t sequence; /* one more than all claims of the job here had, given under its lock */
     uint64_t claim_wall_ms, start_mono_ns, end_mono_ns, end_wall_ms;
     uint32_t supervisor_pid;
+    uint8_t verdict; /* enum wire_verdict: written by the agent once it has ended; 0 in older files */
     uint64_t supervisor_start; /* start tick, /proc/PID/stat field 22 */
     _Atomic uint64_t spool_bytes;
     _Atomic uint64_t acked; /* written by the agent: offset durable at the controller */
     uint64_t dropped_bytes;
-    uint8_t stop_requested, timed_out, cause, pad;
+    uint8_t stop_requested, timed_out, cause, dropped; /* dropped: enum wire_dropped */
     int32_t value;
     uint32_t cause_rank;
+    uint32_t patched;
     uint64_t cause_mono_ns;
     char tail[STATUS_TEXT];     /* NUL-terminated */
     char leftover[STATUS_TEXT]; /* NUL-terminated */
     uint32_t worker_count;
     struct status_worker workers[]; /* worker_count */
 };
+_Static_assert(offsetof(struct status, sequence) == 440, "where files of version 2 have it");
 
 /* ---- status.c: the status file ---- */
 /* Creates ATTEMPT's folder below a/ (a_fd), its status file preallocated for run's workers, takes the lock and
@@ -65,6 +69,7 @@ int status_create(int a_fd, const struct wire_run *run, const char *variant, con
 int status_finish(int status_fd, bool stopped, enum wire_cause cause, int errnum, const char *tail, struct error *err);
 /* Reads a record (strings into the arena). boot_id: the node's current one, for same_boot. */
 int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wire_record *ret, struct error *err);
+int status_judge(int dir_fd, uint8_t verdict); /* of one that has ended or is lost */
 bool status_alive(int dir_fd); /* somebody holds the lock */
 /* Lock free and no outcome: kills what carries RHRUN_ATTEMPT=attempt in its environment, then records LOST.
  * Looks whatever boot the claim names: the id is random, so what carries it is the attempt's. Returns 1 when somebody
@@ -80,6 +85,7 @@ void spool_ack(int dir_fd, uint64_t offset); /* frees whole segments below offse
 uint64_t spool_kept_from(int dir_fd);        /* first offset that can still be read */
 
 /* ---- supervise.c (and super_*.c) ---- */
+struct ledger;
 struct supervise {
     const struct wire_run *run;
     int dir_fd, status_fd; /* of the attempt; the supervisor takes them over */
@@ -87,6 +93,9 @@ struct supervise {
     const char *env_dir;   /* absolute folder of the captured environments */
     const char *boot_id;
     const char *shell; /* absolute path of bash or sh */
+    /* with WIRE_RUN_PATCHES, once it has ended well: patch_note; -1 with errno */
+    int (*note)(const struct ledger *l, const struct wire_run *run, uint32_t *ret_count);
+    const struct ledger *ledger;
     bool own_dir;      /* work_dir is the job's own folder: it and a missing relative cwd are created (0700) */
 };
 /* Starts the supervisor (double fork, own session, subreaper) and returns in the agent as soon as it is on its
@@ -128,7 +137,8 @@ struct ledger {
  * ledger is closed and the error says which folder and why. */
 int ledger_open(struct ledger *l, const struct wire_hello *hello, struct arena *arena, struct error *err);
 void ledger_close(struct ledger *l);                  /* takes a zeroed or half-open one */
-int ledger_lock(struct ledger *l, struct error *err); /* waits a bounded time */
+int lock_wait(int fd); /* for flock, a bounded time; -1 with errno, EWOULDBLOCK: somebody else has it */
+int ledger_lock(struct ledger *l, struct error *err); /* likewise */
 void ledger_unlock(struct ledger *l);
 int ledger_epoch(const struct ledger *l, uint64_t *ret, struct error *err); /* as the file says now; 0 = none yet */
 int ledger_epoch_set(struct ledger *l, uint64_t epoch, struct error *err);  /* durable on return */
@@ -140,7 +150,6 @@ int ledger_connect(struct ledger *l, struct error *err);          /* this agent 
 int ledger_work_dir(struct ledger *l, struct error *err);         /* the working directory exists afterwards */
 /* A node path as an absolute one. */
 char *ledger_node_path(const struct ledger *l, const char *path, struct arena *arena);
-char *path_clean(char *path); /* an absolute one without "//", "." and "..", in place */
 int ledger_attempt(const struct ledger *l, const char *attempt); /* its folder opened, or -1 */
 /* Removes the folder of an attempt that is not live: renamed first, so that it vanishes at once. */
 int ledger_forget(struct ledger *l, const char *attempt, struct error *err);

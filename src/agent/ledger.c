@@ -36,31 +36,9 @@ static char *read_small(int dir_fd, const char *name, struct arena *arena)
     return n < 0 ? arena_strdup(arena, "") : arena_strndup(arena, text, (size_t)n);
 }
 
-/* Puts text there as one step, without a sync. With `fresh`, a file that is there already wins. */
 static int write_small(int dir_fd, const char *name, const char *text, bool fresh, struct error *err)
 {
-    char tmp[128];
-    char salt[17];
-    random_hex(salt, 8);
-    snprintf(tmp, sizeof tmp, "%s.%s.tmp", name, salt);
-    CLEANUP(cleanup_close) int fd = openat(dir_fd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int rc = fd < 0 ? -1 : write_all(fd, text, strlen(text));
-    if (rc == 0 && fresh && linkat(dir_fd, tmp, dir_fd, name, 0) == 0) {
-        unlinkat(dir_fd, tmp, 0);
-        return 0;
-    }
-    if (rc == 0 && fresh && errno == EEXIST) {
-        unlinkat(dir_fd, tmp, 0);
-        return 0;
-    }
-    if (rc == 0) /* also where the file system has no hard links */
-        rc = renameat(dir_fd, tmp, dir_fd, name);
-    if (rc < 0) {
-        int errnum = errno;
-        unlinkat(dir_fd, tmp, 0);
-        return error_errno(err, ERROR_INFRA, errnum, "could not write \"%s\" of the node's ledger", name);
-    }
-    return 0;
+    return file_put(dir_fd, name, text, strlen(text), fresh, err);
 }
 
 /* mkdir -p below the base, the usual case first: all of it is there. */
@@ -229,18 +207,25 @@ void ledger_close(struct ledger *l)
 
 /* ---- lock, epoch, owner ---- */
 
-int ledger_lock(struct ledger *l, struct error *err)
+int lock_wait(int fd)
 {
     uint64_t end = mono_ns() + LOCK_WAIT_MS * UINT64_C(1000000);
-    while (flock(l->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return error_errno(err, ERROR_INFRA, errno, "cannot lock the job on the node (\"%s\")", l->base);
-        if (mono_ns() > end)
-            return error_set(err, ERROR_INFRA, "could not lock the job on the node: another agent holds the lock");
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || mono_ns() > end)
+            return -1;
         struct timespec pause = {.tv_nsec = LOCK_POLL_MS * 1000000};
         nanosleep(&pause, NULL);
     }
     return 0;
+}
+
+int ledger_lock(struct ledger *l, struct error *err)
+{
+    if (lock_wait(l->lock_fd) == 0)
+        return 0;
+    if (errno != EWOULDBLOCK)
+        return error_errno(err, ERROR_INFRA, errno, "cannot lock the job on the node (\"%s\")", l->base);
+    return error_set(err, ERROR_INFRA, "could not lock the job on the node: another agent holds the lock");
 }
 
 void ledger_unlock(struct ledger *l)
@@ -342,25 +327,6 @@ char *ledger_node_path(const struct ledger *l, const char *path, struct arena *a
         return arena_printf(arena, "%s%s", base || !*l->home ? l->base : l->home, rest);
     return *path == '/' ? arena_strdup(arena, path)
                         : arena_printf(arena, "%s%s%s", l->work_dir, *path ? "/" : "", path);
-}
-
-char *path_clean(char *path)
-{
-    size_t len = 0;
-    for (const char *p = path; *p;) {
-        size_t n = strcspn(p, "/");
-        if (n == 2 && p[0] == '.' && p[1] == '.') {
-            while (len && path[--len] != '/')
-                ;
-        } else if (n && !(n == 1 && *p == '.')) {
-            path[len++] = '/'; /* never beyond p: each part is behind a slash */
-            memmove(path + len, p, n);
-            len += n;
-        }
-        p += n + (p[n] == '/');
-    }
-    path[len ? len : 1] = 0; /* "/" stays */
-    return path;
 }
 
 int ledger_attempt(const struct ledger *l, const char *attempt)

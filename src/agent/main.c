@@ -6,21 +6,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The uploader passes --unlink: the file has done its work once it runs. */
-static void unlink_self(const char *argv0)
+/* The uploader passes --unlink. It has made the file and the folder, where we are now, for this start only. */
+static void remove_self(const char *argv0)
 {
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n > 0) {
-        path[n] = 0;
-        unlink(path);
-    } else {
-        unlink(argv0);
-    }
+    char folder[PATH_MAX];
+    unlink(argv0);
+    if (getcwd(folder, sizeof folder) && chdir("/") == 0)
+        rmdir(folder);
 }
 
 /* A closed standard descriptor would be taken by the first file opened, and written to as a stream. */
@@ -47,8 +44,9 @@ int main(int argc, char **argv)
         return 2;
     }
     if (remove)
-        unlink_self(argv[0]);
+        remove_self(argv[0]);
     open_standard_fds();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is like a full disk; workers get the signal (super_exec.c) */
     return serve(0, 1);
 }

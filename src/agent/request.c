@@ -74,7 +74,9 @@ static int run_start(struct server *s, const struct wire_run *request, struct ar
                                       .own_dir = !l->in_place,
                                       .env_dir = l->env_dir,
                                       .boot_id = l->boot_id,
-                                      .shell = l->shell};
+                                      .shell = l->shell,
+                                      .note = patch_note,
+                                      .ledger = l};
         rc = supervise_start(&supervise, err);
     }
     if (rc < 0) {
@@ -101,26 +103,31 @@ static void run(struct server *s, const struct wire_run *r, struct arena *scratc
 
 /* ---- LIST, ACK, SIGNAL, FORGET, CHECK ---- */
 
-static bool list_one(void *context, const char *attempt, int dir_fd)
+static void put_record(struct server *s, enum wire_type type, const char *attempt, int dir_fd)
 {
-    static struct status status;
-    struct server *s = context;
     struct error err = ERROR_INIT;
     struct wire_record record;
-    if (!ledger_status(dir_fd, &status) || server_never_started(&s->ledger, dir_fd, &status))
-        return true; /* nothing ran under it */
     struct arena *arena = arena_create();
     if (stream_record(&s->ledger, attempt, dir_fd, arena, &record, &err) < 0)
         out_fault(&s->out, attempt, "%s", err.text);
     else
-        wire_put_record(&s->out.control, WIRE_RECORD, &record);
+        wire_put_record(&s->out.control, type, &record);
     arena_destroy(arena);
+}
+
+static bool list_one(void *context, const char *attempt, int dir_fd)
+{
+    static struct status status;
+    struct server *s = context;
+    if (ledger_status(dir_fd, &status) && !server_never_started(&s->ledger, dir_fd, &status))
+        put_record(s, WIRE_RECORD, attempt, dir_fd); /* else nothing ran under it */
     return true;
 }
 
 static void list(struct server *s, uint64_t token)
 {
     ledger_each(&s->ledger, list_one, s);
+    patch_put(&s->ledger, NULL, &s->out.control);
     size_t frame = wire_begin(&s->out.control, WIRE_LISTED);
     wire_put_u64(&s->out.control, token);
     wire_end(&s->out.control, frame);
@@ -131,6 +138,19 @@ static void acknowledge(struct server *s, const char *attempt, uint64_t offset)
     CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
     if (dir_fd >= 0 && !server_fenced(s))
         spool_ack(dir_fd, offset);
+}
+
+static void judge(struct server *s, const char *attempt, uint8_t verdict)
+{
+    static struct status status;
+    if (!server_begin(s, attempt))
+        return;
+    CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
+    if (!ledger_status(dir_fd, &status) || status.state <= WIRE_STATE_CLAIMED || status_judge(dir_fd, verdict) < 0)
+        out_fault(&s->out, attempt, "not judged");
+    else
+        put_record(s, WIRE_EXIT, attempt, dir_fd);
+    ledger_unlock(&s->ledger);
 }
 
 static void send_signal(struct server *s, const char *attempt, uint8_t signal, uint32_t grace_ms)
@@ -246,17 +266,20 @@ static bool request_attempt(struct server *s, enum wire_type type, struct wire_i
 {
     struct error err = ERROR_INIT;
     const char *attempt = wire_get_string(in);
-    uint8_t signal = type == WIRE_SIGNAL ? wire_get_u8(in) : 0;
+    uint8_t signal = type == WIRE_SIGNAL || type == WIRE_JUDGE ? wire_get_u8(in) : 0;
     uint32_t grace_ms = type == WIRE_SIGNAL ? wire_get_u32(in) : 0;
-    uint64_t offset = type == WIRE_SIGNAL ? 0 : wire_get_u64(in);
+    uint64_t offset = type == WIRE_ATTACH || type == WIRE_ACK ? wire_get_u64(in) : 0;
     if (!wire_in_done(in) || !wire_id_valid(attempt) ||
-        (type == WIRE_SIGNAL && signal != WIRE_STOP && signal != WIRE_KILL))
+        (type == WIRE_SIGNAL && signal != WIRE_STOP && signal != WIRE_KILL) ||
+        (type == WIRE_JUDGE && signal > WIRE_VERDICT_GOOD))
         return false;
     if (type == WIRE_ATTACH) {
         if (stream_attach(&s->streams, &s->ledger, attempt, offset, &err) < 0)
             out_fault(&s->out, attempt, "%s", err.text);
     } else if (s->ledger.read_only) {
         out_fault(&s->out, attempt, "this connection only reads: %s is refused", type == WIRE_ACK ? "ACK" : "SIGNAL");
+    } else if (type == WIRE_JUDGE) {
+        judge(s, attempt, signal);
     } else if (type == WIRE_ACK) {
         acknowledge(s, attempt, offset);
     } else {
@@ -310,6 +333,7 @@ bool server_request(struct server *s, enum wire_type type, struct wire_in *in, s
     case WIRE_ATTACH:
     case WIRE_ACK:
     case WIRE_SIGNAL:
+    case WIRE_JUDGE:
         return request_attempt(s, type, in);
     case WIRE_LIST:
     case WIRE_PING:
@@ -349,6 +373,7 @@ bool server_request(struct server *s, enum wire_type type, struct wire_in *in, s
     case WIRE_ENTRIES:
     case WIRE_DATA:
     case WIRE_PROBED:
+    case WIRE_PATCHED:
         break;
     }
     return false;

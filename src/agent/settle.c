@@ -38,9 +38,10 @@ struct elsewhere {
     struct error err;
 };
 
-static void sync_root(void *context, const char *root)
+static void sync_root(void *context, const char *name, const char *root)
 {
     struct elsewhere *e = context;
+    (void)name;
     if (*root == '/' && sync_path(root, &e->last) < 0 && errno != ENOENT && e->err.code == ERROR_NONE)
         error_errno(&e->err, ERROR_INFRA, errno, "could not sync \"%s\"", root);
 }
@@ -55,7 +56,7 @@ static _Noreturn void child(const struct ledger *l, int fd)
     else if (sync_path(l->work_dir, &last) < 0 && errno != ENOENT)
         error_errno(&err, ERROR_INFRA, errno, "could not sync \"%s\"", l->work_dir);
     struct elsewhere roots = {last, err};
-    tree_each_root(l, sync_root, &roots);
+    tree_each(l, false, sync_root, &roots);
     err = roots.err;
     write_all(fd, err.text, strlen(err.text));
     write_all(fd, "", 1); /* the NUL says that the answer is whole */

@@ -108,6 +108,49 @@ int vasprintf(char **ret, const char *fmt, va_list ap)
     return (int)size - 1;
 }
 
+/* ---- what went wrong: musl's words, of the errors that files and processes have ---- */
+
+char *strerror(int errnum)
+{
+    static const char texts[] = /* each behind its number, which has three octal digits */
+        "\001Operation not permitted\0"
+        "\002No such file or directory\0"
+        "\005I/O error\0"
+        "\007Argument list too long\0"
+        "\010Exec format error\0"
+        "\013Resource temporarily unavailable\0"
+        "\014Out of memory\0"
+        "\015Permission denied\0"
+        "\020Resource busy\0"
+        "\021File exists\0"
+        "\023No such device\0"
+        "\024Not a directory\0"
+        "\025Is a directory\0"
+        "\026Invalid argument\0"
+        "\030No file descriptors available\0"
+        "\032Text file busy\0"
+        "\033File too large\0"
+        "\034No space left on device\0"
+        "\036Read-only file system\0"
+        "\040Broken pipe\0"
+        "\044Filename too long\0"
+        "\045No locks available\0"
+        "\046Function not implemented\0"
+        "\047Directory not empty\0"
+        "\050Symbolic link loop\0"
+        "\107Protocol error\0"
+        "\137Not supported\0"
+        "\156Operation timed out\0"
+        "\164Stale file handle\0"
+        "\172Quota exceeded\0";
+    static char other[16];
+    for (const char *p = texts; *p; p += strlen(p) + 1)
+        if (*p == errnum)
+            return (char *)(uintptr_t)p + 1;
+    snprintf(other, sizeof other, "error %d", errnum);
+    return other;
+}
+
 /* ---- memory ---- */
 
 /* Blocks of powers of two from a few lists, large ones from the kernel. An agent lives as long as a connection, a

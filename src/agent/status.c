@@ -65,6 +65,7 @@ static int claim_fill(int fd, const struct wire_run *run, const char *variant, c
     text_set(st->variant, sizeof st->variant, variant);
     text_set(st->boot_id, sizeof st->boot_id, boot_id);
     text_set(st->slot, sizeof st->slot, run->slot);
+    text_set(st->launch, sizeof st->launch, run->launch);
     st->sequence = sequence;
     st->claim_wall_ms = wall_ms();
     st->worker_count = run->worker_count;
@@ -180,10 +181,10 @@ static struct status *status_load(int dir_fd, struct error *err)
         fault = "no state";
     else if (!memchr(st->attempt, 0, sizeof st->attempt) || !memchr(st->key, 0, sizeof st->key) ||
              !memchr(st->variant, 0, sizeof st->variant) || !memchr(st->boot_id, 0, sizeof st->boot_id) ||
-             !memchr(st->slot, 0, sizeof st->slot) || !memchr(st->tail, 0, sizeof st->tail) ||
-             !memchr(st->leftover, 0, sizeof st->leftover))
+             !memchr(st->slot, 0, sizeof st->slot) || !memchr(st->launch, 0, sizeof st->launch) ||
+             !memchr(st->tail, 0, sizeof st->tail) || !memchr(st->leftover, 0, sizeof st->leftover))
         fault = "unterminated text";
-    else if (!wire_id_valid(st->attempt) || st->cause > WIRE_CAUSE_LAST)
+    else if (!wire_id_valid(st->attempt) || st->cause > WIRE_CAUSE_LAST || st->verdict > WIRE_VERDICT_GOOD)
         fault = "invalid value";
     if (!fault)
         return st;
@@ -200,6 +201,7 @@ int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wir
     struct wire_record r = {
         .attempt = arena_strdup(arena, st->attempt),
         .slot = arena_strdup(arena, st->slot),
+        .launch = arena_strdup(arena, st->launch),
         .key = arena_strdup(arena, st->key),
         .variant = arena_strdup(arena, st->variant),
         .boot_id = arena_strdup(arena, st->boot_id),
@@ -207,6 +209,7 @@ int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wir
         .same_boot = str_eq(st->boot_id, boot_id),
         .stop_requested = st->stop_requested != 0,
         .timed_out = st->timed_out != 0,
+        .verdict = st->verdict,
         .sequence = st->sequence,
         .claim_wall_ms = st->claim_wall_ms,
         .start_mono_ns = st->start_mono_ns,
@@ -215,10 +218,12 @@ int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wir
         .spool_bytes = atomic_load(&st->spool_bytes),
         .kept_from = atomic_load(&st->acked) / SEGMENT_SIZE * SEGMENT_SIZE,
         .dropped_bytes = st->dropped_bytes,
+        .dropped = st->dropped,
         .cause = st->cause,
         .value = st->value,
         .cause_rank = st->cause_rank,
         .cause_mono_ns = st->cause_mono_ns,
+        .patched = st->patched,
         .tail = arena_strdup(arena, st->tail),
         .leftover = arena_strdup(arena, st->leftover),
         .workers = arena_array(arena, (size_t)st->worker_count + 1, sizeof *r.workers),
@@ -230,6 +235,12 @@ int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wir
     }
     *ret = r;
     return 0;
+}
+
+int status_judge(int dir_fd, uint8_t verdict)
+{
+    CLEANUP(cleanup_close) int fd = openat(dir_fd, "status", O_RDWR | O_CLOEXEC);
+    return pwrite(fd, &verdict, 1, offsetof(struct status, verdict)) == 1 ? 0 : -1;
 }
 
 bool status_alive(int dir_fd)

@@ -5,7 +5,7 @@
  * the supervisor ended, whatever ended it; the slow timer looks after attempts whose bell stays silent. A bell has
  * one reader: an agent that only reads leaves it to the owner's and looks at short intervals instead.
  */
-#include "internal.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,8 +129,11 @@ static bool finish(struct stream *s, struct ledger *l, uint32_t state, struct ou
         out_fault(out, s->attempt, "%s", err.text);
     else if (record.state == WIRE_STATE_CLAIMED) /* another agent looks at it: to be asked again */
         over = false;
-    else
+    else {
+        if (record.patched)
+            patch_put(l, s->attempt, &out->output);
         wire_put_record(&out->output, WIRE_EXIT, &record);
+    }
     arena_destroy(arena);
     return over;
 }

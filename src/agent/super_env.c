@@ -173,20 +173,5 @@ int exec_store_env(const struct supervise *s, int capture_fd, const struct mask 
     if (mkdir(s->env_dir, 0700) < 0 && errno != EEXIST)
         return -1;
     CLEANUP(cleanup_free) char *path = xasprintf("%s/%s", s->env_dir, s->run->env_out);
-    CLEANUP(cleanup_free) char *tmp = xasprintf("%s.%s.tmp", path, s->run->attempt);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), errnum = 0;
-    if (fd < 0)
-        return -1;
-    if (fchmod(fd, 0600) < 0 || write_all(fd, kept.data, kept.len) < 0)
-        errnum = errno;
-    if (close(fd) < 0 && !errnum)
-        errnum = errno;
-    if (!errnum && rename(tmp, path) < 0)
-        errnum = errno;
-    if (errnum) {
-        unlink(tmp);
-        errno = errnum;
-        return -1;
-    }
-    return 0;
+    return file_put(AT_FDCWD, path, kept.data, kept.len, false, NULL);
 }

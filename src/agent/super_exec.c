@@ -28,13 +28,11 @@ static const char capture_script[] = "__rhrun_s=$1 __rhrun_e=$2 __rhrun_o=$3\n"
 int exec_open_cwd(const struct supervise *s)
 {
     const char *cwd = s->run->cwd ? s->run->cwd : "";
-    bool absolute = *cwd == '/';
     CLEANUP(cleanup_free)
-    char *path = absolute ? xstrdup(cwd) : *cwd ? xasprintf("%s/%s", s->work_dir, cwd) : xstrdup(s->work_dir);
-    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && !absolute && s->own_dir && mkdir_p(path, 0700, NULL) == 0)
-        fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return fd;
+    char *path = *cwd == '/' ? xstrdup(cwd) : *cwd ? xasprintf("%s/%s", s->work_dir, cwd) : xstrdup(s->work_dir);
+    if (*cwd != '/' && s->own_dir) /* the working directory is rhrun's to make, a folder in it is not */
+        mkdir_p(s->work_dir, 0700, NULL);
+    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 static _Noreturn void fault(const struct exec_plan *plan, uint32_t index, enum wire_cause cause, int errnum)

@@ -37,6 +37,7 @@ static void gap_add(struct sink *k, uint32_t rank, uint64_t bytes, bool disk)
         k->gap_disk = disk;
     }
     k->gap_bytes += bytes;
+    k->status->dropped |= disk ? WIRE_DROPPED_DISK : WIRE_DROPPED_LIMIT;
     k->status->dropped_bytes += bytes;
 }
 

@@ -224,6 +224,8 @@ static void success_check(struct super *su, int capture_fd)
     }
     if (capture_fd >= 0 && exec_store_env(s, capture_fd, &su->mask) < 0)
         setup_failed(su, "cannot keep the environment for later steps", errno);
+    else if ((s->run->flags & WIRE_RUN_PATCHES) && s->note(s->ledger, s->run, &st->patched) < 0)
+        setup_failed(su, "cannot note which files it changed", errno);
 }
 
 static void record(struct super *su)

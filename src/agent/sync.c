@@ -206,9 +206,10 @@ static int entry_look(struct sync *y, const struct tree_entry *e)
     if (e->flags & ENTRY_GONE)
         return 0;
     int fd = dirs_enter(&y->dirs, e->path, &name, NULL, NULL);
-    if (fd < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return sync_is_absent(errno) || errno == EACCES ? 0 : -1;
-    return y->missing || (!(e->flags & ENTRY_ANY) && tree_entry_is(e, &st));
+    bool found = fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!found && !sync_is_absent(errno) && errno != EACCES)
+        return -1;
+    return y->missing ? found : !(e->flags & ENTRY_ANY) && tree_entry_there(&y->tree, e, found ? &st : NULL);
 }
 
 static void put_parts(struct sync *y, struct wire_sync_state *m)

@@ -123,7 +123,7 @@ static int clear_folder(struct sync *y, int dir_fd, const char *name, struct buf
             rc = -1;
         else if (S_ISDIR(st.st_mode))
             rc = clear_folder(y, fd, d->d_name, path, remove);
-        else if (!e || (e->flags & ENTRY_GONE) || !tree_entry_is(e, &st))
+        else if (!e || (e->flags & ENTRY_GONE) || !tree_entry_there(&y->tree, e, &st))
             rc = -1;
         else if (remove && (rc = unlinkat(fd, d->d_name, 0)) == 0)
             tree_drop(&y->tree, e);
@@ -181,6 +181,7 @@ static int copy_over(struct sync *y, const char *from, int dir_fd, const char *n
 static void note(struct sync *y, const struct wire_file *f, const struct stat *st)
 {
     struct tree_entry *e = tree_entry(&y->tree, f->path);
+    tree_unpatch(&y->tree, e);
     memcpy(e->oid, f->oid, sizeof e->oid);
     e->mode = (uint16_t)f->mode;
     e->flags = (uint8_t)((e->flags & ENTRY_BASE) | ENTRY_NEW | (y->missing ? ENTRY_ANY : 0));
@@ -351,7 +352,7 @@ int sync_file_remove(struct sync *y, struct tree_entry *e)
         if (fd < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             if (!sync_is_absent(errno))
                 return -1;
-        } else if (tree_entry_is(e, &st)) {
+        } else if (tree_entry_there(&y->tree, e, &st)) {
             if (unlinkat(fd, name, 0) < 0 && errno != ENOENT)
                 return -1;
             dirs_prune(&y->dirs);

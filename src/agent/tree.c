@@ -13,6 +13,8 @@ enum op {
     OP_SET,
     OP_DROP,
     OP_BOOT, /* path: the boot that the rest belongs to */
+    OP_WHO,  /* path: tree_patch.who, of what follows. These two count in every boot: their RUN tells whether they do */
+    OP_NOW,
 };
 enum { INDEX_VERSION = 1, INDEX_MAX = 1 << 30, GIVE_UP_MS = 5000 };
 
@@ -98,6 +100,41 @@ bool tree_entry_is(const struct tree_entry *e, const struct stat *st)
     return now.stat_mode == e->stat_mode && now.size == e->size && now.mtime_ns == e->mtime_ns && now.inode == e->inode;
 }
 
+/* ---- patches ---- */
+
+bool tree_entry_there(const struct tree *t, const struct tree_entry *e, const struct stat *st)
+{
+    const struct tree_patch *p = e->patch ? &t->patches[e->patch - 1] : NULL;
+    if (p && (p->now.flags & ENTRY_GONE))
+        return !st;
+    return st && tree_entry_is(p ? &p->now : e, st);
+}
+
+void tree_patch(struct tree *t, struct tree_entry *e, const char *who, const struct tree_entry *now)
+{
+    for (uint32_t *at = &e->patch; *at; at = &t->patches[*at - 1].before) {
+        struct tree_patch *p = &t->patches[*at - 1];
+        if (strcmp(p->who + WIRE_ID_LEN, who + WIRE_ID_LEN) == 0) { /* an earlier attempt of the same step */
+            p->entry = 0;
+            *at = p->before;
+            break;
+        }
+    }
+    if (t->patch_count == t->patch_cap) {
+        t->patch_cap = t->patch_cap ? 2 * t->patch_cap : 64;
+        t->patches = xreallocarray(t->patches, t->patch_cap, sizeof *t->patches);
+    }
+    t->patches[t->patch_count] = (struct tree_patch){who, (uint32_t)(e - t->entries) + 1, e->patch, *now};
+    t->patches[t->patch_count].now.path = e->path;
+    e->patch = ++t->patch_count;
+}
+
+void tree_unpatch(struct tree *t, struct tree_entry *e)
+{
+    for (; e->patch; e->patch = t->patches[e->patch - 1].before)
+        t->patches[e->patch - 1].entry = 0;
+}
+
 /* ---- reading ---- */
 
 static bool next_record(struct tree *t, struct record *r, const char **ret_path)
@@ -119,6 +156,7 @@ static void take(struct tree *t, const struct record *r, const char *path, uint8
 {
     struct tree_entry *e = entry_at(t, path);
     uint8_t base = e->flags & ENTRY_BASE;
+    tree_unpatch(t, e);
     memcpy(e->oid, r->oid, sizeof e->oid);
     e->mode = r->mode;
     e->stat_mode = r->stat_mode;
@@ -152,9 +190,17 @@ static bool read_index(struct tree *t)
             return false;
         take(t, &r, path, ENTRY_BASE);
     }
+    const char *who = NULL;
     for (bool ours = false; next_record(t, &r, &path);) {
         struct tree_entry *e;
-        if (r.op == OP_BOOT) {
+        if (r.op == OP_WHO) {
+            who = r.path_size > WIRE_ID_LEN ? path : NULL;
+        } else if (r.op == OP_NOW) {
+            const struct tree_entry now = {
+                .stat_mode = r.stat_mode, .flags = r.flags, .size = r.size, .mtime_ns = r.mtime_ns, .inode = r.inode};
+            if (who && (e = tree_find(t, path)))
+                tree_patch(t, e, who, &now);
+        } else if (r.op == OP_BOOT) {
             ours = strcmp(path, t->boot_id) == 0;
             t->touched = true;
         } else if (!wire_tree_path_valid(path) || (r.op != OP_SET && r.op != OP_DROP)) {
@@ -207,6 +253,7 @@ void tree_close(struct tree *t)
         close(t->fd);
     free(t->entries);
     free(t->slots);
+    free(t->patches);
     buf_free(&t->text);
     buf_free(&t->added);
     *t = (struct tree){.fd = -1};
@@ -225,7 +272,7 @@ static void put_record(struct buf *out, struct record *r, const char *path)
 static void put_entry(struct buf *out, enum op op, const struct tree_entry *e)
 {
     struct record r = {.op = (uint8_t)op,
-                       .flags = e->flags & ENTRY_ANY,
+                       .flags = e->flags & (op == OP_NOW ? ENTRY_GONE : ENTRY_ANY),
                        .mode = e->mode,
                        .stat_mode = e->stat_mode,
                        .size = e->size,
@@ -245,8 +292,16 @@ void tree_add(struct tree *t, const struct tree_entry *e)
     put_entry(&t->added, OP_SET, e);
 }
 
+void tree_put_patch(struct buf *out, const struct tree_patch *p, const char **who)
+{
+    if (*who != p->who)
+        put_record(out, &(struct record){.op = OP_WHO}, *who = p->who);
+    put_entry(out, OP_NOW, &p->now);
+}
+
 void tree_drop(struct tree *t, struct tree_entry *e)
 {
+    tree_unpatch(t, e);
     e->flags = (uint8_t)((e->flags & ~(unsigned)ENTRY_STALE) | ENTRY_NEW | ENTRY_GONE);
     put_entry(&t->added, OP_DROP, e);
 }
@@ -266,6 +321,10 @@ static int replace(struct tree *t, const char *id, struct error *err)
     for (uint32_t i = 0; i < t->count; i++)
         if (t->entries[i].flags & ENTRY_GONE ? !id && t->entries[i].flags & ENTRY_STALE : id != NULL)
             put_entry(&all, OP_SET, &t->entries[i]);
+    const char *who = NULL;
+    for (uint32_t i = 0; id && i < t->patch_count; i++)
+        if (t->patches[i].entry && !(t->entries[t->patches[i].entry - 1].flags & ENTRY_GONE))
+            tree_put_patch(&all, &t->patches[i], &who);
     CLEANUP(cleanup_free) char *path = xasprintf("%s/index", t->dir);
     CLEANUP(cleanup_free) char *tmp = xasprintf("%s.new", path);
     CLEANUP(cleanup_close) int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -281,24 +340,30 @@ static int replace(struct tree *t, const char *id, struct error *err)
     return rc;
 }
 
+int tree_append(struct tree *t, struct error *err)
+{
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/index", t->dir);
+    t->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (t->fd < 0 || ftruncate(t->fd, (off_t)t->whole) < 0 || write_all(t->fd, t->added.data, t->added.len) < 0)
+        return error_errno(err, ERROR_INFRA, errno, "could not write \"%s\"", path);
+    t->whole += t->added.len;
+    buf_clear(&t->added);
+    return 0;
+}
+
 static int open_to_add(struct tree *t, struct error *err)
 {
     if (t->fresh && replace(t, NULL, err) < 0)
         return -1;
     t->fresh = false;
-    CLEANUP(cleanup_free) char *path = xasprintf("%s/index", t->dir);
-    struct buf boot = {0};
-    put_boot(&boot, t->boot_id);
-    t->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (t->fd < 0 || ftruncate(t->fd, (off_t)t->whole) < 0 || write_all(t->fd, boot.data, boot.len) < 0) {
-        error_errno(err, ERROR_INFRA, errno, "could not write \"%s\"", path);
-        buf_free(&boot);
-        return -1;
-    }
-    t->whole += boot.len;
-    t->touched = true;
-    buf_free(&boot);
-    return 0;
+    struct buf added = t->added;
+    t->added = (struct buf){0};
+    put_boot(&t->added, t->boot_id);
+    int rc = tree_append(t, err);
+    buf_free(&t->added);
+    t->added = added;
+    t->touched = t->touched || rc == 0;
+    return rc;
 }
 
 int tree_flush(struct tree *t, struct error *err)
@@ -340,8 +405,8 @@ bool tree_there(const struct ledger *l, const char *name, const char *root, cons
         const char *file;
         struct stat st;
         int fd = dirs_enter(d, e->path, &file, NULL, NULL);
-        there = fd >= 0 && fstatat(fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-                ((e->flags & ENTRY_ANY) || tree_entry_is(e, &st)) &&
+        const struct stat *now = fd >= 0 && fstatat(fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 ? &st : NULL;
+        there = (e->flags & ENTRY_ANY ? now != NULL : tree_entry_there(&t, e, now)) &&
                 (i % 256 || mono_ns() < end); /* the peer waits; a transfer that finds nothing to do does not hurry */
     }
     dirs_leave(d, 0);
@@ -351,9 +416,11 @@ bool tree_there(const struct ledger *l, const char *name, const char *root, cons
     return there;
 }
 
-void tree_each_root(const struct ledger *l, void (*fn)(void *context, const char *root), void *context)
+void tree_each(const struct ledger *l, bool inside, void (*fn)(void *context, const char *name, const char *root),
+               void *context)
 {
-    CLEANUP(cleanup_free) char *path = xasprintf("%s/t", l->job_dir);
+    CLEANUP(cleanup_free)
+    char *path = inside ? xasprintf("%s/t/%s", l->base, l->job) : xasprintf("%s/t", l->job_dir);
     DIR *dir = opendir(path);
     if (!dir)
         return;
@@ -367,7 +434,7 @@ void tree_each_root(const struct ledger *l, void (*fn)(void *context, const char
         const char *root;
         t.text.len = n > 0 ? (size_t)n : 0;
         if (next_record(&t, &r, &root) && r.op == OP_HEAD)
-            fn(context, root);
+            fn(context, e->d_name, root);
     }
     closedir(dir);
 }

@@ -26,7 +26,13 @@ struct tree_entry {
     uint16_t mode;      /* as in struct wire_file */
     uint16_t stat_mode; /* the rest is as stat said when it was written */
     uint8_t flags;
+    uint32_t patch; /* 1 + index of the last one of this file; 0 = as it was written */
     uint64_t size, mtime_ns, inode;
+};
+struct tree_patch { /* a set-up RUN changed the file: it is expected as that RUN left it */
+    const char *who; /* the attempt (WIRE_ID_LEN), then which step of which machine's it is */
+    uint32_t entry, before; /* 1 + index: the file's (0 = counts no more); its patch before, 0 = none */
+    struct tree_entry now; /* ENTRY_GONE: removed */
 };
 struct tree {
     char *dir;  /* of the index: absolute */
@@ -40,6 +46,8 @@ struct tree {
     uint32_t count, cap;
     uint32_t *slots; /* hash table: 1 + index of an entry */
     uint32_t slot_count;
+    struct tree_patch *patches; /* oldest first */
+    uint32_t patch_count, patch_cap;
     struct arena *arena; /* of new paths */
     struct buf text;     /* the file as it was read: older paths lie in it */
     size_t whole;        /* bytes of it that are records */
@@ -63,10 +71,22 @@ int tree_flush(struct tree *t, struct error *err);
 int tree_commit(struct tree *t, const char *id, struct error *err);
 void tree_entry_stat(struct tree_entry *e, const struct stat *st);
 bool tree_entry_is(const struct tree_entry *e, const struct stat *st); /* unchanged */
+/* Likewise, or as the last patch left it; st NULL: nothing is there. */
+bool tree_entry_there(const struct tree *t, const struct tree_entry *e, const struct stat *st);
+/* It was changed by `who`, who is its last one from now on; forgotten by whoever writes the file anew. */
+void tree_patch(struct tree *t, struct tree_entry *e, const char *who, const struct tree_entry *now);
+void tree_unpatch(struct tree *t, struct tree_entry *e);
+void tree_put_patch(struct buf *out, const struct tree_patch *p, const char **who); /* who: of the one put before, or NULL */
+int tree_append(struct tree *t, struct error *err); /* what `added` has, in any boot, outside of a transfer */
 /* The complete tree of that id, every file unchanged. */
 bool tree_there(const struct ledger *l, const char *name, const char *root, const char *id);
-/* Calls fn with the root of each tree that is not below the base folder. */
-void tree_each_root(const struct ledger *l, void (*fn)(void *context, const char *root), void *context);
+/* Calls fn with name and root of each tree that is, or is not, below the base folder. */
+void tree_each(const struct ledger *l, bool inside, void (*fn)(void *context, const char *name, const char *root),
+               void *context);
+
+/* ---- patch.c: what set-up RUNs changed of trees' files (wire.h). Trees of other variants' folders are left out ---- */
+int patch_note(const struct ledger *l, const struct wire_run *run, uint32_t *ret_count); /* it ended well. -1 with errno */
+void patch_put(const struct ledger *l, const char *attempt, struct buf *out); /* PATCHED; NULL: of all attempts */
 
 /* ---- dirs.c: the folders below a root, step by step and never through a link ---- */
 enum { DIRS_DEPTH = 200 };

@@ -34,8 +34,23 @@ static bool is_repeated(const struct diagnostics *d, enum severity severity, con
     return false;
 }
 
+static bool is_hidden(const struct place *place)
+{
+    return place->source && place->source->hidden;
+}
+
 struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity, struct place place, const char *fmt,
                                    ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    struct diagnostic *item = diagnostics_addv(d, severity, place, fmt, ap);
+    va_end(ap);
+    return item;
+}
+
+struct diagnostic *diagnostics_addv(struct diagnostics *d, enum severity severity, struct place place, const char *fmt,
+                                    va_list ap)
 {
     if (severity == SEVERITY_NOTE && d->repeated)
         return NULL;
@@ -46,10 +61,10 @@ struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity
             d->errors++;
         return NULL;
     }
-    va_list ap;
-    va_start(ap, fmt);
-    char *message = xvasprintf(fmt, ap);
-    va_end(ap);
+    bool told = !is_hidden(&place) || !strchr(fmt, '%');
+    if (is_hidden(&place)) /* columns tell how long its words are */
+        place = (struct place){.source = place.source, .line = place.line};
+    char *message = told ? xvasprintf(fmt, ap) : xstrdup(place.source->hidden);
     bool repeated = is_repeated(d, severity, &place, message);
     if (severity != SEVERITY_NOTE)
         d->repeated = repeated;
@@ -63,6 +78,8 @@ struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity
     }
     struct diagnostic *item = &d->items[d->count++];
     *item = (struct diagnostic){.severity = severity, .place = place, .message = message};
+    if (!told && severity != SEVERITY_NOTE)
+        item->hint = xstrdup("look at the line yourself: no text of this file is shown");
     if (severity == SEVERITY_ERROR)
         d->errors++;
     return item;
@@ -76,7 +93,7 @@ FORMAT(2, 0) static void replace_text(char **text, const char *fmt, va_list ap)
 
 void diagnostic_expected(struct diagnostic *item, const char *fmt, ...)
 {
-    if (!item)
+    if (!item || (is_hidden(&item->place) && strchr(fmt, '%')))
         return;
     va_list ap;
     va_start(ap, fmt);
@@ -86,7 +103,7 @@ void diagnostic_expected(struct diagnostic *item, const char *fmt, ...)
 
 void diagnostic_hint(struct diagnostic *item, const char *fmt, ...)
 {
-    if (!item)
+    if (!item || (is_hidden(&item->place) && strchr(fmt, '%')))
         return;
     va_list ap;
     va_start(ap, fmt);
@@ -99,7 +116,7 @@ void diagnostic_path(struct diagnostic *item, const char *pointer)
     if (!item)
         return;
     free(item->path);
-    item->path = pointer ? xstrdup(pointer) : NULL;
+    item->path = pointer && !is_hidden(&item->place) ? xstrdup(pointer) : NULL;
 }
 
 void diagnostics_free(struct diagnostics *d)
@@ -293,13 +310,13 @@ static void put_item(struct buf *out, const struct diagnostic *item, const struc
         buf_puts(out, style->place);
         put_text(out, place->source->name);
         if (place->line > 0)
-            buf_printf(out, ":%u:%u", place->line, place->column);
+            buf_printf(out, place->column > 0 ? ":%u:%u" : ":%u", place->line, place->column);
         buf_printf(out, ":%s ", style->off);
     }
     buf_printf(out, "%s%s:%s ", style->severity[item->severity], severity_words[item->severity], style->off);
     put_text(out, item->message);
     buf_putc(out, '\n');
-    if (place->source && place->line > 0)
+    if (place->source && place->line > 0 && !is_hidden(place))
         put_source_line(out, place, style);
     if (item->expected) {
         buf_puts(out, "        expected ");

@@ -2,7 +2,6 @@
 #include "rhrun/base.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -37,9 +36,9 @@ int digest_sha256_file(const char *path, char out[65], struct error *err)
 {
     uint8_t raw[32];
     unsigned n = 0;
-    CLEANUP(cleanup_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    CLEANUP(cleanup_close) int fd = file_open(path, NULL, err);
     if (fd < 0)
-        return error_errno(err, ERROR_IO, errno, "could not open \"%s\"", path);
+        return -1;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     CLEANUP(cleanup_free) char *chunk = xmalloc(DIGEST_CHUNK);
     if (!ctx || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)

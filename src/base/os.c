@@ -75,11 +75,55 @@ bool hex_decode(const char *hex, void *out, size_t bytes)
     return true;
 }
 
+/* 0, or -1 and err where it is none. */
+static int check_regular(const char *path, const struct stat *st, struct error *err)
+{
+    const char *kind = S_ISFIFO(st->st_mode)   ? "a FIFO"
+                       : S_ISSOCK(st->st_mode) ? "a socket"
+                       : S_ISREG(st->st_mode)  ? NULL
+                                               : "a device";
+    if (!kind)
+        return 0;
+    if (S_ISDIR(st->st_mode)) {
+        error_errno(err, ERROR_IO, EISDIR, "cannot read \"%s\"", path);
+        errno = EISDIR;
+    } else {
+        error_set(err, ERROR_IO, "cannot read \"%s\": it is %s, not a file", path, kind);
+        errno = EINVAL;
+    }
+    return -1;
+}
+
+int file_open(const char *path, struct stat *ret, struct error *err)
+{
+    struct stat st;
+    int fd = -1;
+    if (stat(path, &st) == 0 && check_regular(path, &st, err) < 0) /* to open a device may do something already */
+        return -1;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        int errnum = errno;
+        cleanup_close(&fd);
+        error_errno(err, ERROR_IO, errnum, "cannot read \"%s\"", path);
+        errno = errnum;
+        return -1;
+    }
+    if (check_regular(path, &st, err) < 0) { /* another since the first look */
+        int errnum = errno;
+        cleanup_close(&fd);
+        errno = errnum;
+        return -1;
+    }
+    if (ret)
+        *ret = st;
+    return fd;
+}
+
 int file_read(const char *path, size_t max, struct buf *ret, struct error *err)
 {
-    CLEANUP(cleanup_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CLEANUP(cleanup_close) int fd = file_open(path, NULL, err);
     if (fd < 0)
-        return error_errno(err, ERROR_IO, errno, "cannot read \"%s\"", path);
+        return -1;
     struct buf b = {0};
     for (;;) {
         buf_reserve(&b, 65536);
@@ -118,6 +162,30 @@ int write_all(int fd, const void *data, size_t len)
         len -= (size_t)n;
     }
     return 0;
+}
+
+int file_put(int dir_fd, const char *name, const void *data, size_t len, bool fresh, struct error *err)
+{
+    char salt[17];
+    random_hex(salt, 8);
+    CLEANUP(cleanup_free) char *tmp = xasprintf("%s.%s.tmp", name, salt);
+    int fd = openat(dir_fd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int rc = fd < 0 ? -1 : write_all(fd, data, len);
+    if (fd >= 0 && close(fd) < 0)
+        rc = -1;
+    if (rc == 0 && fresh && (linkat(dir_fd, tmp, dir_fd, name, 0) == 0 || errno == EEXIST)) {
+        unlinkat(dir_fd, tmp, 0);
+        return 0;
+    }
+    if (rc == 0) /* also where the file system has no hard links */
+        rc = renameat(dir_fd, tmp, dir_fd, name);
+    if (rc < 0) {
+        int errnum = errno;
+        unlinkat(dir_fd, tmp, 0);
+        error_errno(err, ERROR_INFRA, errnum, "could not write \"%s\"", name);
+        errno = errnum;
+    }
+    return rc;
 }
 
 static void sync_parent(const char *path)

@@ -213,6 +213,10 @@ int error_errno(struct error *err, enum error_code code, int errnum, const char 
     if (err) {
         size_t n = strlen(err->text);
         snprintf(err->text + n, sizeof err->text - n, ": %s", strerror(errnum));
+        if (errnum == EMFILE)
+            error_hint(err, "raise the limit of open files: ulimit -n 4096");
+        else if (errnum == EFBIG)
+            error_hint(err, "a limit on file sizes ends it (ulimit -f): raise that, or write less");
     }
     return -1;
 }
@@ -241,4 +245,23 @@ void error_hint(struct error *err, const char *fmt, ...)
     vsnprintf(err->hint, sizeof err->hint, fmt, ap);
     str_printable(err->hint);
     va_end(ap);
+}
+
+char *path_clean(char *path)
+{
+    size_t len = 0;
+    for (const char *p = path; *p;) {
+        size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.') {
+            while (len && path[--len] != '/')
+                ;
+        } else if (n && !(n == 1 && *p == '.')) {
+            path[len++] = '/'; /* never beyond p: each part is behind a slash */
+            memmove(path + len, p, n);
+            len += n;
+        }
+        p += n + (p[n] == '/');
+    }
+    path[len ? len : 1] = 0; /* "/" stays */
+    return path;
 }

@@ -356,7 +356,10 @@ static int with_spec(struct doctor *d)
         if (journal_open_read(id, &journal, &err) < 0 && err.code != ERROR_USAGE)
             find(d, "journal", BAD, err.hint, "%s", err.text);
         check_here(d, plan->node_count);
-        rc = check_nodes(d, plan, journal);
+        if (cli_check_trust(c, spec, false, &err) < 0)
+            find(d, "ssh_config", BAD, arena_strdup(c->arena, err.hint), "%s", err.text);
+        else
+            rc = check_nodes(d, plan, journal);
     }
     journal_close(journal);
     cli_sources_close(sources);
@@ -365,8 +368,13 @@ static int with_spec(struct doctor *d)
 
 static int cmd_doctor(struct cli *c)
 {
-    struct doctor d = {.c = c, .loop = loop_create()};
+    struct error err = ERROR_INIT;
     int rc = 0;
+    if (cli_check_limits(&err) < 0) {
+        cli_print_error(c, &err);
+        return cli_exit_status(&err);
+    }
+    struct doctor d = {.c = c, .loop = loop_create()};
     if (c->word_count)
         rc = with_spec(&d);
     else
@@ -378,13 +386,14 @@ static int cmd_doctor(struct cli *c)
     return rc;
 }
 
-static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
+static const enum cli_option_id options[] = {OPT_TRUST, OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
 const struct cli_command cmd_doctor_command = {
     "doctor",
     "[SPEC]",
     "Check this machine, and with a SPEC its nodes",
     "With a SPEC: logs in to each node and looks at what is looked at before a\n"
-    "launch: ports, clocks, disk, GPUs, Python and torch. Sets up and starts nothing.\n"
+    "launch: ports, clocks, disk, GPUs, Python and torch. Sets up and starts nothing,\n"
+    "and no command of an ssh_config that the SPEC names, unless --trust is given.\n"
     "Exit status 0, or 3 when something would keep a job from running.",
     options,
     0,

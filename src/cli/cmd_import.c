@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is printed must be a spec. Written to a file of its own, whose name no message shows. */
+/* What is printed, but for workdir, must be a spec. Written to a file of its own, whose name no message shows. */
 static int check(struct cli *c, const struct buf *text)
 {
     char path[] = "/tmp/rhrun-import-XXXXXX";
@@ -53,8 +53,10 @@ static int cmd_import(struct cli *c)
         cli_print_error(c, &err);
         return cli_exit_status(&err);
     }
-    import_write(&im, &text);
+    import_write(&im, false, &text);
     int rc = check(c, &text);
+    buf_clear(&text);
+    import_write(&im, true, &text);
     if (rc == 0)
         fwrite(text.data, 1, text.len, stdout);
     buf_free(&text);
@@ -67,7 +69,8 @@ const struct cli_command cmd_import_command = {
     "torchrun -- COMMAND LINE",
     "Print the spec of a torchrun command line",
     "torchrun, or python -m torch.distributed.run, with all its flags; variables\n"
-    "before it, PET_ ones too. What rhrun says itself is left out, with a comment.\n"
+    "before it, PET_ ones too, and srun, nohup, ...; so may `tune run`. What rhrun\n"
+    "says itself or does otherwise is left out, with a comment.\n"
     "Example: rhrun import torchrun -- torchrun --nnodes=2 train.py --x 1 > job.yaml",
     options,
     1,

@@ -48,15 +48,17 @@ const struct cli_command cmd_logs_command = {
     "logs",
     "[RUN]",
     "Print the workers' output of a run",
-    "RUN is an id, a unique prefix, last (the default), or a spec file. Without\n"
-    "options: the launch, all its generations in order. --step NAME: the output of\n"
-    "that step, --verbose: of every step. --rank R, or --step NAME with --node N: the\n"
-    "bytes as they were written, stdout to stdout, stderr to stderr. -f goes on until\n"
-    "the run ends; Ctrl-C ends only that (exit status 0).",
+    "RUN is an id, a unique prefix, last (the default), or a spec file, of whose runs\n"
+    "-p, --set and the words behind -- choose one. Without options: the launch, all\n"
+    "its generations in order. --step NAME: the output of that step, --verbose: of\n"
+    "every step. --rank R, or --step NAME with --node N: the bytes as they were\n"
+    "written, stdout to stdout, stderr to stderr. A terminal gets text and colours\n"
+    "only, no other control characters. -f goes on until the run ends; Ctrl-C ends\n"
+    "only that (exit status 0).",
     logs_options,
     0,
     1,
-    false,
+    true,
     cmd_logs};
 
 /* ---- attach ---- */
@@ -115,7 +117,7 @@ static int cmd_attach(struct cli *c)
     const struct state_run *run;
     struct error err = ERROR_INIT;
     struct cli_logs_end end = {0};
-    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
+    if (cli_find_run_over(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
         return fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
     bool json = c->given[OPT_JSON], talk = !c->given[OPT_QUIET] && !json;
@@ -158,7 +160,7 @@ const struct cli_command cmd_attach_command = {
     attach_options,
     0,
     1,
-    false,
+    true,
     cmd_attach};
 
 /* ---- cancel ---- */
@@ -218,6 +220,8 @@ static int cancel_alone(struct cli *c, const char *spec_path)
         rc = cli_plan(c, spec, NULL, &plan);
     if (rc)
         return rc;
+    if (cli_check_limits(&err) < 0)
+        return fail(c, &err);
     struct loop *loop = loop_create();
     signal(SIGUSR1, SIG_IGN);
     if (journal_open(loop, spec->name, spec->origin, cli_owner_name(c->arena), &journal, &err) < 0)
@@ -243,7 +247,7 @@ static int cmd_cancel(struct cli *c)
     struct journal *j;
     const struct state_run *run;
     struct error err = ERROR_INIT;
-    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
+    if (cli_find_run_over(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
         return fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
     CLEANUP(cleanup_free) char *path = run->spec_path ? xstrdup(run->spec_path) : NULL;
@@ -275,7 +279,7 @@ const struct cli_command cmd_cancel_command = {
     cancel_options,
     0,
     1,
-    false,
+    true,
     cmd_cancel};
 
 /* ---- completion ---- */

@@ -43,20 +43,62 @@ static void flags_void(struct cli *c, const struct plan *plan, struct plan_recor
     }
 }
 
-/* What is not cached is kept only where the whole job is done. */
+/* Why what ended well, or still runs, is not kept although nothing of it changed: the job as a whole is not done. */
+static const char *why_again(struct cli *c, const struct plan *plan, const struct state *state)
+{
+    const struct state_run *run = state_run_latest(state, plan->spec->variant);
+    if (c->given[OPT_AGAIN] || c->given[OPT_FRESH] || c->given[OPT_FROM])
+        return arena_printf(c->arena, "asked for by --%s",
+                            c->given[OPT_AGAIN]   ? "again"
+                            : c->given[OPT_FRESH] ? "fresh"
+                                                  : "from");
+    if (run && run->status == RUN_OPEN)
+        return arena_printf(c->arena, "run %s is not at its end: it goes on", run->id);
+    if (run && run->status != RUN_DONE)
+        return arena_printf(c->arena, "run %s was not done: %s", run->id, run_status_name(run->status));
+    return plan->spec->entrypoint.always ? "`always` is set" : "the set-up or the nodes of the job changed";
+}
+
+static void put_cell(struct cli *c, const struct state_cell *cell, struct plan_record *ret)
+{
+    *ret = (struct plan_record){.present = true,
+                                .ok = cell->outcome == OUTCOME_OK,
+                                .unknown = cell->outcome == OUTCOME_UNKNOWN,
+                                .live = cell->outcome == OUTCOME_NONE,
+                                .verified = true,
+                                .key = cell->key,
+                                .inputs = cell->inputs,
+                                .when = cell_when(c, cell)};
+}
+
+/* What is not cached is kept only where the whole job is done, or all of it but what comes home. */
 static void launch_records(struct cli *c, const struct plan *plan, const struct state *state,
                            struct plan_record *records)
 {
     bool anew = c->given[OPT_AGAIN] || c->given[OPT_FRESH] || c->given[OPT_FROM];
     const struct state_run *done = state && !anew ? cli_done_run(state, plan) : NULL;
+    const struct state_run *kept = state && !anew && !done ? run_fetchable(state, plan) : NULL;
     for (size_t i = 0; i < plan->step_count; i++)
         for (uint32_t n = 0; n < plan->node_count; n++) {
             struct plan_record *r = &records[i * plan->node_count + n];
             if (plan->steps[i].kind->cached)
                 continue;
             *r = (struct plan_record){0};
-            if (done && plan->steps[i].on[n])
-                *r = (struct plan_record){.present = true, .ok = true, .verified = true, .key = plan->steps[i].key};
+            const struct plan_step *step = &plan->steps[i];
+            bool outputs = step->kind->phase == PHASE_OUTPUTS;
+            const struct state_cell *cell =
+                state && step->on[n] ? state_cell_find(state, step->scope, step->name, n) : NULL;
+            if (step->on[n] && (done || (kept && !outputs))) {
+                *r = (struct plan_record){.present = true, .ok = true, .verified = true, .key = step->key};
+            } else if (step->on[n] && kept) {
+                if (cell && str_eq(cell->run, kept->id))
+                    put_cell(c, cell, r);
+                r->fetch = !r->ok || !str_eq(r->key, step->key);
+            } else if (cell) {
+                put_cell(c, cell, r);
+                r->voided = anew || ((r->ok || r->live) && str_eq(r->key, step->key));
+                r->why_not = r->voided ? why_again(c, plan, state) : NULL;
+            }
         }
 }
 
@@ -148,7 +190,10 @@ static int show_plan(struct cli *c, struct spec *spec, const struct sources *sou
     struct plan_decision *decisions = xcalloc(cells + 1, sizeof *decisions);
     if (state)
         offline_records(c, plan, state, records);
-    if (!c->given[OPT_OFFLINE])
+    if (!c->given[OPT_OFFLINE] && cli_check_limits(&err) < 0) {
+        cli_print_error(c, &err);
+        rc = cli_exit_status(&err);
+    } else if (!c->given[OPT_OFFLINE])
         rc = online(c, plan, journal, records, &loop, &run);
     flags_void(c, plan, records);
     launch_records(c, plan, state, records);
@@ -180,7 +225,12 @@ static int cmd_plan(struct cli *c)
 {
     struct spec *spec;
     struct sources *sources = NULL;
+    struct error err = ERROR_INIT;
     int rc = cli_load_spec(c, c->words[0], &spec);
+    if (rc == 0 && !c->given[OPT_OFFLINE] && !c->given[OPT_FILES] && cli_check_trust(c, spec, true, &err) < 0) {
+        cli_print_error(c, &err);
+        rc = cli_exit_status(&err);
+    }
     if (rc == 0)
         rc = cli_sources(c, spec, false, &sources);
     if (rc == 0) {
@@ -191,14 +241,15 @@ static int cmd_plan(struct cli *c)
     return rc;
 }
 
-static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_FILES, OPT_SET,  OPT_PARAM,
-                                             OPT_ON,        OPT_AGAIN,   OPT_FRESH,  OPT_FROM,  OPT_COUNT};
+static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_TRUST, OPT_OUTPUT, OPT_FILES, OPT_SET,
+                                             OPT_PARAM,     OPT_ON,      OPT_AGAIN, OPT_FRESH,  OPT_FROM,  OPT_COUNT};
 const struct cli_command cmd_plan_command = {
     "plan",
     "SPEC",
     "Show what would be done on which node, and why",
     "Per step: keep, run, or run again and why by the name of the input that changed.\n"
-    "Asks the nodes what they hold; --offline uses the journal alone. --exit-code: 0\n"
+    "Asks the nodes what they hold; --offline uses the journal alone. Runs no command\n"
+    "of an ssh_config that the SPEC names, unless --trust is given. --exit-code: 0\n"
     "nothing to do, 10 there is work to do. --files lists instead what a node without\n"
     "anything would be sent: count, bytes, every file; no node is asked.",
     options,

@@ -175,11 +175,12 @@ const struct cli_command cmd_result_command = {
     "result",
     "[RUN]",
     "Print what the job's function returned, as JSON",
-    "RUN is an id, a unique prefix, last (the default), or a spec file. Rank 0's\n"
-    "value by default; --all prints an object with every rank's. Exit status 1 when\n"
-    "the run has not finished or has failed.",
+    "RUN is an id, a unique prefix, last (the default), or a spec file, of whose runs\n"
+    "-p, --set and the words behind -- choose one. Rank 0's value by default; --all\n"
+    "prints an object with every rank's. Exit status 1 when the run has not finished\n"
+    "or has failed.",
     options,
     0,
     1,
-    false,
+    true,
     cmd_result};

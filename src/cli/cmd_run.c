@@ -263,7 +263,8 @@ static int do_job(struct session *s)
     bool wants_new = flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM);
     if (done && !wants_new)
         return verify(s, done);
-    if (need_secrets(s) < 0)
+    bool fetch = run_fetchable(state, s->plan) && !wants_new && !open;
+    if (!fetch && need_secrets(s) < 0)
         return 2;
     cli_warn_sources(c, s->sources);
     if (open && wants_new &&
@@ -286,12 +287,16 @@ static int do_job(struct session *s)
 
 /* A second rhrun in its own session becomes the controller. argv begins with three places that are filled in here. 0 once
  * it has begun, with the run's id; else its exit status, and no id. */
-static int spawn(const char **argv, char ret_id[64], pid_t *ret_pid)
+static int spawn(const struct cli *c, const char **argv, char ret_id[64], pid_t *ret_pid)
 {
+    struct error err = ERROR_INIT;
     int fds[2];
     ret_id[0] = 0;
-    if (pipe(fds) < 0)
+    if (pipe(fds) < 0) {
+        error_errno(&err, ERROR_INFRA, errno, "could not start a controller in the background");
+        cli_print_error(c, &err);
         return 3;
+    }
     argv[0] = "rhrun";
     argv[1] = "--detached-fd";
     argv[2] = "3";
@@ -311,6 +316,10 @@ static int spawn(const char **argv, char ret_id[64], pid_t *ret_pid)
             close(fd);
         execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
         _exit(127);
+    }
+    if (pid < 0) {
+        error_errno(&err, ERROR_INFRA, errno, "could not start a controller in the background");
+        cli_print_error(c, &err);
     }
     close(fds[1]);
     ssize_t len = pid > 0 ? read(fds[0], ret_id, 63) : -1;
@@ -343,7 +352,7 @@ static int spawn_detached(struct cli *c)
         if (strcmp(c->argv[i], "--detach") != 0 && strcmp(c->argv[i], "-d") != 0)
             argv[n++] = c->argv[i];
     }
-    int rc = spawn(argv, id, &pid);
+    int rc = spawn(c, argv, id, &pid);
     free(argv);
     if (!id[0])
         return rc;
@@ -387,7 +396,7 @@ int cli_resume_detached(const struct cli *c, const char *run, const char *spec_p
         argv[n++] = "--";
     for (size_t i = 0; i < c->arg_count; i++)
         argv[n++] = c->args[i];
-    return spawn(argv, id, ret_pid);
+    return spawn(c, argv, id, ret_pid);
 }
 
 /* --replace with a live controller: it is asked to stop, and waited for. Of the same plan there is nothing to replace. */
@@ -438,6 +447,8 @@ static int check_resume(struct session *s, struct error *err)
 static int open_session(struct session *s, struct error *err)
 {
     struct cli *c = s->c;
+    if (cli_check_limits(err) < 0)
+        return -1;
     s->loop = loop_create();
     struct error none = ERROR_INIT;
     if (s->c->given[OPT_REPLACE] && stop_older(s, &none) < 0) {

@@ -6,27 +6,27 @@
 
 struct row {
     char *job, *id, *variant, *spec;
-    enum run_status status;
-    bool live;
+    const char *status, *options;
     int32_t exit_status;
     uint64_t opened_ms, closed_ms;
     uint32_t nodes, restarts;
 };
 
-static void add_rows(struct cli *c, struct journal *j, struct row **rows, size_t *count)
+static void add_rows(struct cli *c, struct journal *j, const struct cli_choice *choice, struct row **rows,
+                     size_t *count)
 {
     const struct state *s = journal_state(j);
-    pid_t pid;
-    bool held = journal_holder(j, &pid, NULL);
     *rows = xreallocarray(*rows, *count + s->run_count + 1, sizeof **rows);
     for (size_t i = 0; i < s->run_count; i++) {
         const struct state_run *r = &s->runs[i];
+        if (!cli_chosen(choice, r))
+            continue;
         (*rows)[(*count)++] = (struct row){arena_strdup(c->arena, journal_job_name(j)),
                                            arena_strdup(c->arena, r->id),
                                            arena_strdup(c->arena, r->variant),
                                            arena_strdup(c->arena, r->spec_path),
-                                           r->status,
-                                           held && r->status == RUN_OPEN,
+                                           cli_run_word(j, r),
+                                           cli_options_of(c, r),
                                            r->exit_status,
                                            r->opened_ms,
                                            r->closed_ms,
@@ -39,11 +39,6 @@ static int newest_first(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
     return x->opened_ms < y->opened_ms ? 1 : x->opened_ms > y->opened_ms ? -1 : 0;
-}
-
-static const char *status_word(const struct row *r)
-{
-    return r->status == RUN_OPEN ? r->live ? "running" : "unfinished" : run_status_name(r->status);
 }
 
 static void json_field(struct buf *b, const char *key, const char *value)
@@ -64,9 +59,10 @@ static void print_rows(struct cli *c, const struct row *rows, size_t count)
             buf_puts(&b, i ? ",{" : "{");
             json_field(&b, "run", rows[i].id);
             json_field(&b, "job", rows[i].job);
-            json_field(&b, "status", status_word(&rows[i]));
+            json_field(&b, "status", rows[i].status);
             json_field(&b, "variant", rows[i].variant);
             json_field(&b, "spec", rows[i].spec);
+            json_field(&b, "options", rows[i].options);
             buf_printf(&b, ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u}",
                        rows[i].exit_status, (unsigned long long)rows[i].opened_ms,
                        (unsigned long long)rows[i].closed_ms, rows[i].nodes, rows[i].restarts);
@@ -75,65 +71,89 @@ static void print_rows(struct cli *c, const struct row *rows, size_t count)
     } else if (count == 0) {
         fprintf(stderr, "rhrun: nothing was run yet\n");
     } else {
-        buf_printf(&b, "%-16s  %-20s  %-10s  %-19s  %9s  %5s\n", "RUN", "JOB", "STATUS", "STARTED", "TOOK", "NODES");
+        buf_printf(&b, "%-16s  %-20s  %-10s  %-19s  %9s  %5s  %s\n", "RUN", "JOB", "STATUS", "STARTED", "TOOK", "NODES",
+                   "OPTIONS");
         for (size_t i = 0; i < count; i++) {
             char when[32], took[32] = "-";
             cli_time(rows[i].opened_ms, when);
             if (rows[i].closed_ms)
                 cli_duration(rows[i].closed_ms - rows[i].opened_ms, took);
-            buf_printf(&b, "%-16s  %-20.20s  %-10s  %-19s  %9s  %5u\n", rows[i].id, rows[i].job, status_word(&rows[i]),
-                       when, took, rows[i].nodes);
+            buf_printf(&b, "%-16s  %-20.20s  %-10s  %-19s  %9s  %5u%s%s\n", rows[i].id, rows[i].job, rows[i].status,
+                       when, took, rows[i].nodes, *rows[i].options ? "  " : "", rows[i].options);
         }
     }
     fwrite(b.data ? b.data : "", 1, b.len, stdout);
     buf_free(&b);
 }
 
+static int runs_of_spec(struct cli *c, struct row **rows, size_t *count, struct error *err)
+{
+    struct cli_choice choice;
+    struct journal *j;
+    if (cli_find_job(c, c->words[0], &j, &choice, err) < 0)
+        return -1;
+    add_rows(c, j, &choice, rows, count);
+    int rc = *count == 0 ? cli_none_chosen(c, &choice, j, err) : 0;
+    journal_close(j);
+    return rc;
+}
+
+static int runs_of_all(struct cli *c, struct row **rows, size_t *count, struct error *err)
+{
+    struct journal_job *jobs;
+    size_t job_count;
+    if (cli_chooses(c))
+        return cli_nothing_to_choose(err);
+    if (journal_jobs(&jobs, &job_count, err) < 0)
+        return -1;
+    for (size_t i = 0; i < job_count; i++) {
+        struct journal *j;
+        struct error unreadable = ERROR_INIT;
+        if (journal_open_read(jobs[i].id, &j, &unreadable) < 0) {
+            fprintf(stderr, "rhrun: warning: %s\n", unreadable.text);
+            continue;
+        }
+        add_rows(c, j, NULL, rows, count);
+        journal_close(j);
+    }
+    journal_jobs_free(jobs, job_count);
+    return 0;
+}
+
 static int cmd_runs(struct cli *c)
 {
     struct error err = ERROR_INIT;
     struct row *rows = NULL;
-    size_t count = 0, job_count = 0;
-    struct journal *j = NULL;
+    size_t count = 0;
     uint64_t limit = SIZE_MAX;
-    if (c->given[OPT_LIMIT] && !parse_u64(c->value[OPT_LIMIT], &limit)) {
-        error_set(&err, ERROR_USAGE, "--limit: \"%s\" is no number", c->value[OPT_LIMIT]);
-        cli_print_error(c, &err);
-        return 2;
-    }
-    if (c->word_count > 0) {
-        if (cli_find_job(c, c->words[0], &j, &err) < 0) {
-            cli_print_error(c, &err);
-            return cli_exit_status(&err);
-        }
-        add_rows(c, j, &rows, &count);
-        journal_close(j);
+    int rc = 0;
+    if (c->given[OPT_LIMIT] && !parse_u64(c->value[OPT_LIMIT], &limit))
+        rc = error_set(&err, ERROR_USAGE, "--limit: \"%s\" is no number", c->value[OPT_LIMIT]);
+    else
+        rc = c->word_count ? runs_of_spec(c, &rows, &count, &err) : runs_of_all(c, &rows, &count, &err);
+    if (rc == 0) {
+        if (count)
+            qsort(rows, count, sizeof *rows, newest_first);
+        print_rows(c, rows, count < limit ? count : (size_t)limit);
     } else {
-        struct journal_job *jobs;
-        if (journal_jobs(&jobs, &job_count, &err) < 0) {
-            cli_print_error(c, &err);
-            return cli_exit_status(&err);
-        }
-        for (size_t i = 0; i < job_count; i++) {
-            if (journal_open_read(jobs[i].id, &j, &err) < 0) {
-                fprintf(stderr, "rhrun: warning: %s\n", err.text);
-                continue;
-            }
-            add_rows(c, j, &rows, &count);
-            journal_close(j);
-        }
-        journal_jobs_free(jobs, job_count);
+        cli_print_error(c, &err);
+        rc = cli_exit_status(&err);
     }
-    if (count)
-        qsort(rows, count, sizeof *rows, newest_first);
-    print_rows(c, rows, count < limit ? count : (size_t)limit);
     free(rows);
-    return 0;
+    return rc;
 }
 
 static const enum cli_option_id runs_options[] = {OPT_LIMIT, OPT_SET, OPT_PARAM, OPT_COUNT};
-const struct cli_command cmd_runs_command = {"runs", "[SPEC]", "List the runs, newest first", NULL, runs_options, 0, 1,
-                                             false,  cmd_runs};
+const struct cli_command cmd_runs_command = {
+    "runs",
+    "[SPEC [-- ARG...]]",
+    "List the runs, newest first",
+    "With a spec, its runs; -p, --set and the words behind -- choose among them.",
+    runs_options,
+    0,
+    1,
+    true,
+    cmd_runs};
 
 /* ---- status ---- */
 
@@ -163,10 +183,12 @@ static void status_cells(const struct state *s, const struct state_run *run, str
             json_field(b, "host", cell->node < s->node_count ? s->nodes[cell->node].host : NULL);
             buf_printf(b,
                        ",\"node\":%u,\"generation\":%u,\"settled\":%s,\"started_ms\":%llu,\"finished_ms\":%llu,\"log_"
-                       "bytes\":%llu}",
+                       "bytes\":%llu,\"dropped_bytes\":%llu",
                        cell->node, cell->generation, cell->settled ? "true" : "false",
                        (unsigned long long)cell->started_ms, (unsigned long long)cell->finished_ms,
-                       (unsigned long long)cell->log_bytes);
+                       (unsigned long long)cell->log_bytes, (unsigned long long)cell->dropped_bytes);
+            json_field(b, "dropped_by", cell->dropped_by);
+            buf_putc(b, '}');
         } else {
             char took[32] = "";
             if (cell->finished_ms)
@@ -175,6 +197,11 @@ static void status_cells(const struct state *s, const struct state_run *run, str
             buf_printf(b, "  %-20s  %-20s  %-11s  %9s%s\n", cell->step, host ? host : "-",
                        cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome), took,
                        whose_cell(s, run, cell));
+            if (cell->dropped_bytes) {
+                buf_puts(b, "    ");
+                plain_dropped(b, cell->step, host ? host : "-", cell->dropped_bytes, cell->dropped_by);
+                buf_putc(b, '\n');
+            }
         }
         first = false;
     }
@@ -251,15 +278,17 @@ static int cmd_status(struct cli *c)
 }
 
 static const enum cli_option_id status_options[] = {OPT_SET, OPT_PARAM, OPT_COUNT};
-const struct cli_command cmd_status_command = {"status",
-                                               "[RUN]",
-                                               "Show one run: its steps on its nodes",
-                                               "RUN is an id, a unique prefix, last (the default), or a spec file.",
-                                               status_options,
-                                               0,
-                                               1,
-                                               false,
-                                               cmd_status};
+const struct cli_command cmd_status_command = {
+    "status",
+    "[RUN]",
+    "Show one run: its steps on its nodes",
+    "RUN is an id, a unique prefix, last (the default), or a spec file, of whose runs\n"
+    "-p, --set and the words behind -- choose one.",
+    status_options,
+    0,
+    1,
+    true,
+    cmd_status};
 
 /* ---- show ---- */
 

@@ -1,5 +1,7 @@
-/* What several commands share: errors, specs, runs found by a word. */
+/* What several commands share: errors, specs, times. */
 #include "internal.h"
+
+#include "rhrun/transport.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,6 +37,8 @@ void cli_print_error(const struct cli *c, const struct error *err)
 {
     const char *red = c->color_err ? "\033[31m" : "", *off = c->color_err ? "\033[0m" : "";
     fprintf(stderr, "rhrun: %serror:%s %s\n", red, off, err->text);
+    if (c->error_lines)
+        fputs(c->error_lines, stderr);
     if (err->hint[0])
         fprintf(stderr, "  hint: %s\n", err->hint);
 }
@@ -117,6 +121,20 @@ int cli_plan(struct cli *c, struct spec *spec, const struct sources *sources, st
     return err.code == ERROR_SPEC || err.code == ERROR_USAGE ? 2 : cli_exit_status(&err);
 }
 
+int cli_check_trust(const struct cli *c, const struct spec *spec, bool offline, struct error *err)
+{
+    for (size_t i = 0; i < spec->host_count && !c->given[OPT_TRUST]; i++) {
+        const char *config = spec->hosts[i].ssh_config;
+        bool seen = i > 0 && str_eq(config, spec->hosts[i - 1].ssh_config);
+        if (seen || transport_config_check(config, err) == 0)
+            continue;
+        error_hint(err, "%s runs nothing that a spec names: read that line, then add --trust, or use rhrun run%s",
+                   c->command->name, offline ? "; or plan --offline, which asks no node" : "");
+        return -1;
+    }
+    return 0;
+}
+
 char *cli_owner_name(struct arena *arena)
 {
     char host[256] = "?";
@@ -147,91 +165,6 @@ void cli_duration(uint64_t ms, char ret[32])
         snprintf(ret, 32, "%u m %02u s", (unsigned)(ms / 60000), (unsigned)(ms / 1000 % 60));
     else
         snprintf(ret, 32, "%u h %02u m", (unsigned)(ms / 3600000), (unsigned)(ms / 60000 % 60));
-}
-
-int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct error *err)
-{
-    struct spec_overrides o = cli_overrides(c);
-    o.args = NULL;
-    o.arg_count = 0;
-    o.identity_only = true;
-    struct diagnostics d = {0};
-    struct spec *spec;
-    char id[17];
-    int rc = spec_load(spec_path, &o, c->arena, &spec, &d, err);
-    if (rc < 0 && d.count > 0)
-        cli_print_diagnostics(c, &d);
-    diagnostics_free(&d);
-    if (rc < 0)
-        return -1;
-    journal_job_id(spec->name, spec->origin, id);
-    if (journal_open_read(id, ret_journal, err) < 0) {
-        if (err->code == ERROR_USAGE)
-            error_set(err, ERROR_USAGE, "\"%s\" was never run", spec_path);
-        return -1;
-    }
-    return 0;
-}
-
-/* Looks for the run in one job; keeps the journal in *best when it has a better match. */
-static void match_runs(struct journal *j, const char *word, struct journal **best, const struct state_run **ret_run,
-                       unsigned *matches)
-{
-    const struct state *s = journal_state(j);
-    bool last = strcmp(word, "last") == 0, kept = false;
-    for (size_t i = 0; i < s->run_count; i++) {
-        const struct state_run *r = &s->runs[i];
-        bool hit = last ? !*ret_run || r->opened_ms >= (*ret_run)->opened_ms : str_starts(r->id, word);
-        if (!hit)
-            continue;
-        *matches += last ? 0 : 1;
-        *ret_run = r;
-        kept = true;
-    }
-    if (!kept) {
-        journal_close(j);
-        return;
-    }
-    journal_close(*best);
-    *best = j;
-}
-
-int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run,
-                 struct error *err)
-{
-    struct journal_job *jobs = NULL;
-    size_t count = 0;
-    unsigned matches = 0;
-    *ret_journal = NULL;
-    *ret_run = NULL;
-    if (strchr(word, '/') || str_ends(word, ".yaml") || str_ends(word, ".yml") || str_ends(word, ".json") ||
-        access(word, F_OK) == 0) {
-        if (cli_find_job(c, word, ret_journal, err) < 0)
-            return -1;
-        *ret_run = state_run_latest(journal_state(*ret_journal), NULL);
-        return *ret_run ? 0 : error_set(err, ERROR_USAGE, "\"%s\" was never run", word);
-    }
-    if (journal_jobs(&jobs, &count, err) < 0)
-        return -1;
-    for (size_t i = 0; i < count; i++) {
-        struct journal *j;
-        struct error unreadable = ERROR_INIT;
-        if (journal_open_read(jobs[i].id, &j, &unreadable) < 0)
-            fprintf(stderr, "rhrun: warning: %s\n", unreadable.text);
-        else
-            match_runs(j, word, ret_journal, ret_run, &matches);
-    }
-    journal_jobs_free(jobs, count);
-    if (matches > 1) {
-        journal_close(*ret_journal);
-        return error_set(err, ERROR_USAGE, "\"%s\" fits %u runs: give more of the id", word, matches);
-    }
-    if (!*ret_run) {
-        error_set(err, ERROR_USAGE, strcmp(word, "last") == 0 ? "nothing was run yet" : "there is no run \"%s\"", word);
-        error_hint(err, "rhrun runs lists them");
-        return -1;
-    }
-    return 0;
 }
 
 const struct state_run *cli_done_run(const struct state *state, const struct plan *plan)

@@ -2,6 +2,7 @@
 #include "import.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,22 +51,69 @@ static struct doc_node *list(struct arena *arena, const char *text, bool doubled
     return array;
 }
 
-static struct doc_node *map(struct arena *arena, const char *text)
+/* A line of its own: no word of the command line begins another. */
+static void FORMAT(2, 3) comment(struct buf *comments, const char *fmt, ...)
 {
+    va_list ap;
+    va_start(ap, fmt);
+    CLEANUP(cleanup_free) char *line = xvasprintf(fmt, ap);
+    va_end(ap);
+    for (char *p = line; *p; p++)
+        if (iscntrl((unsigned char)*p))
+            *p = ' ';
+    buf_printf(comments, "# %s\n", line);
+}
+
+static const char *trimmed(struct arena *arena, const char *text, size_t len)
+{
+    while (len > 0 && isspace((unsigned char)*text))
+        text++, len--;
+    while (len > 0 && isspace((unsigned char)text[len - 1]))
+        len--;
+    return arena_strndup(arena, text, len);
+}
+
+/* Where the nodes meet: NULL when torch would not know it either. */
+static const char *backend_of(const struct import *im)
+{
+    static const char *const backends[] = {"static", "c10d", "etcd", "etcd-v2"};
+    const char *said = import_value(im, "rdzv_backend");
+    if (import_value(im, "standalone"))
+        return "c10d";
+    for (size_t i = 0; said && i < ARRAY_LEN(backends); i++)
+        if (str_eq(said, backends[i]))
+            return said;
+    return said ? NULL : "static";
+}
+
+/* rdzv_conf, without what torchrun would take and do nothing with. */
+static struct doc_node *conf_map(const struct import *im, const char *text, struct buf *comments)
+{
+    struct arena *arena = im->arena;
     struct doc_node *object = doc_new_object(arena);
-    while (*text) {
-        size_t len = strcspn(text, ",");
-        const char *pair = arena_strndup(arena, text, len);
-        size_t name = strcspn(pair, "=");
-        if (strncmp(pair, "is_host", name) != 0 || name != 7) /* rhrun's own to say */
-            doc_set(arena, object, arena_strndup(arena, pair, name), scalar(arena, pair[name] ? pair + name + 1 : ""));
-        text += len + (text[len] == ',');
+    const char *backend = backend_of(im), *near;
+    for (size_t len; *text; text += len + (text[len] == ',')) {
+        len = strcspn(text, ",");
+        size_t name_len = strcspn(text, ",=");
+        const char *name = trimmed(arena, text, name_len);
+        const char *value = text[name_len] == '=' ? trimmed(arena, text + name_len + 1, len - name_len - 1) : "";
+        if (!*name && !*value)
+            continue;
+        if (backend && !spec_rdzv_takes(backend, name, &near))
+            comment(comments, "--rdzv_conf %s=%s: left out: torchrun does nothing with it with rdzv_backend %s%s%s%s",
+                    name, value, backend, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+        else if (str_eq(name, "is_host"))
+            comment(comments, "--rdzv_conf %s=%s: left out: rhrun says it to each node", name, value);
+        else
+            doc_set(arena, object, name, scalar(arena, value));
     }
     return object;
 }
 
-static struct doc_node *value_node(struct arena *arena, const struct torchrun_flag *flag, const char *value)
+static struct doc_node *value_node(const struct import *im, const struct torchrun_flag *flag, const char *value,
+                                   struct buf *comments)
 {
+    struct arena *arena = im->arena;
     switch (flag->type) {
     case TORCHRUN_BOOLEAN:
         return doc_new_bool(arena, true);
@@ -74,7 +122,7 @@ static struct doc_node *value_node(struct arena *arena, const struct torchrun_fl
     case TORCHRUN_LIST:
         return list(arena, value, flag->type == TORCHRUN_LIST);
     case TORCHRUN_MAP:
-        return map(arena, value);
+        return conf_map(im, value, comments);
     case TORCHRUN_INTEGER:
     case TORCHRUN_NUMBER:
     case TORCHRUN_CHOICE:
@@ -146,18 +194,43 @@ static struct doc_node *distributed(const struct import *im, struct buf *comment
         if (!value)
             continue;
         if (why) {
-            buf_printf(comments, "# --%s%s%s: left out: %s\n", f->name, *value ? "=" : "", value, why);
+            comment(comments, "--%s%s%s: left out: %s", f->name, *value ? "=" : "", value, why);
             continue;
         }
         if (f->origin == TORCHRUN_OWN)
             continue;
         if (str_eq(f->name, "nnodes") && nodes_of(im, value) != value) {
-            buf_printf(comments, "# --nnodes=%s: %s\n", value, "static waits for the larger number");
+            comment(comments, "--nnodes=%s: static waits for the larger number", value);
             value = nodes_of(im, value);
         }
-        doc_set(arena, object, f->name, value_node(arena, f, value));
+        struct doc_node *node = value_node(im, f, value, comments);
+        if (f->type != TORCHRUN_MAP || node->count > 0)
+            doc_set(arena, object, f->name, node);
     }
     return object;
+}
+
+/* One that torchtune brings: a name, and no path. */
+static bool is_recipe(const struct import *im)
+{
+    return im->tune && !strchr(im->target, '/') && !str_ends(im->target, ".py");
+}
+
+/* Is the program a file of the folder from which torchrun was typed? Then that folder has to come along. */
+static bool needs_workdir(const struct import *im, struct buf *comments)
+{
+    const char *target = im->target;
+    if (import_value(im, "module")) {
+        comment(comments, "workdir: . sends this folder to the nodes, where the module is one of its files");
+        return false;
+    }
+    if (*target == '/' || *target == '~' || (import_value(im, "no_python") && !strchr(target, '/')))
+        return false;
+    if (str_starts(target, "../")) {
+        comment(comments, "%s is outside of this folder: workdir: FOLDER sends the one that has it", target);
+        return false;
+    }
+    return true;
 }
 
 static struct doc_node *entrypoint(const struct import *im)
@@ -170,7 +243,8 @@ static struct doc_node *entrypoint(const struct import *im)
         doc_append(arena, command, doc_new_string(arena, literal(arena, im->target)));
         doc_set(arena, object, "command", command);
     } else {
-        doc_set(arena, object, module ? "module" : "script", doc_new_string(arena, literal(arena, im->target)));
+        const char *target = is_recipe(im) ? arena_printf(arena, "%s.py", im->target) : im->target;
+        doc_set(arena, object, module ? "module" : "script", doc_new_string(arena, literal(arena, target)));
     }
     for (size_t i = 0; i < im->arg_count; i++)
         doc_append(arena, args, scalar(arena, im->args[i]));
@@ -201,7 +275,20 @@ static const char *job_name(const struct import *im)
     return ret;
 }
 
-void import_write(const struct import *im, struct buf *ret)
+/* What stood before torchrun, and torchtune's own files. */
+static void comment_before(const struct import *im, struct buf *comments)
+{
+    for (size_t i = 0; i < im->left_count; i++)
+        comment(comments, "%s: left out: %s", im->left[i].text, im->left[i].why);
+    if (is_recipe(im))
+        comment(comments,
+                "tune run: the recipe is a file of torchtune's: `tune cp %s ./%s.py` puts it here; so does `tune cp` "
+                "with a "
+                "--config that is one",
+                im->target, im->target);
+}
+
+void import_write(const struct import *im, bool workdir, struct buf *ret)
 {
     struct arena *arena = im->arena;
     struct doc_node *root = doc_new_object(arena);
@@ -221,12 +308,14 @@ void import_write(const struct import *im, struct buf *ret)
         }
         doc_set(arena, root, "env", env);
     }
+    comment_before(im, &comments);
+    if (needs_workdir(im, &comments) && workdir)
+        doc_set(arena, root, "workdir", doc_new_string(arena, "."));
     doc_set(arena, root, "distributed", distributed(im, &comments));
     doc_set(arena, root, "entrypoint", entrypoint(im));
     if (im->legacy)
-        buf_puts(
-            &comments,
-            "# torch.distributed.launch gave the program --local-rank=N; torchrun does not: it is in LOCAL_RANK\n");
+        comment(&comments,
+                "torch.distributed.launch gave the program --local-rank=N; torchrun does not: it is in LOCAL_RANK");
     buf_puts(ret, "# cluster: {hosts: [...]} says where; without it all nodes are on this machine\n");
     if (comments.len > 0)
         buf_puts(ret, comments.data);

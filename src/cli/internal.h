@@ -15,7 +15,7 @@ enum cli_option_id {
     OPT_HELP, OPT_VERSION, OPT_JSON, OPT_QUIET, OPT_VERBOSE, OPT_NO_COLOR, OPT_NO_PREFIX, OPT_YES,
     OPT_SET, OPT_PARAM, OPT_ON, OPT_AGAIN, OPT_FRESH, OPT_FROM, OPT_DETACH, OPT_DETACHED_FD, OPT_TAKE_OVER, OPT_REPLACE,
     OPT_SCHEMA, OPT_EXIT_CODE, OPT_OFFLINE, OPT_OUTPUT, OPT_FOLLOW, OPT_RANK, OPT_STEP, OPT_NODE, OPT_LIMIT,
-    OPT_EVENTS, OPT_FILES, OPT_ALL, OPT_FROM_START, OPT_RESUME, OPT_COUNT
+    OPT_EVENTS, OPT_FILES, OPT_ALL, OPT_FROM_START, OPT_RESUME, OPT_TRUST, OPT_COUNT
 };
 struct cli_option {
     enum cli_option_id id;
@@ -40,6 +40,7 @@ struct cli {
     size_t arg_count;
     bool has_args;
     struct arena *arena;
+    const char *error_lines;           /* more of the error that is printed last, whole lines; NULL = none */
     bool color_out, color_err;
     int argc;
     char **argv;
@@ -73,13 +74,12 @@ struct spec_overrides cli_overrides(const struct cli *c); /* --set, -p, --on and
 void cli_take_overrides(struct cli *c, const struct state_run *run);
 /* Loads a spec with the command line's overrides; prints faults. 0, or the exit status 2. */
 int cli_load_spec(struct cli *c, const char *path, struct spec **ret);
+/* Of the ssh configurations that the spec names: does none of them need --trust? Else -1, with a hint. `offline`: that is
+ * another way on. */
+int cli_check_trust(const struct cli *c, const struct spec *spec, bool offline, struct error *err);
 char *cli_owner_name(struct arena *arena); /* user@host */
 void cli_time(uint64_t wall, char ret[32]);            /* "2026-11-20 14:02:33" local */
 void cli_duration(uint64_t ms, char ret[32]);          /* "340 ms", "12.3 s", "3 m 20 s", "2 h 5 m" */
-/* The run that a word means: id, unique prefix, "last", or a spec file. Opens its journal for reading.
- * ret_run points into the journal's state. */
-int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run, struct error *err);
-int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct error *err);
 struct sources;
 /* Compiles the plan of a spec; prints faults. 0, or an exit status. sources NULL: of a spec whose trees do not matter, as
  * nothing is started; the keys are not those of a run then. */
@@ -87,6 +87,33 @@ int cli_plan(struct cli *c, struct spec *spec, const struct sources *sources, st
 /* Is the latest run of the variant done with this plan, so that nothing is to be done? */
 const struct state_run *cli_done_run(const struct state *state, const struct plan *plan);
 void cli_run_options(struct cli *c, struct run_options *o); /* from options and test hooks in the environment */
+
+/* limits.c: has this process what an event loop and one node take? To be asked before loop_create. */
+int cli_check_limits(struct error *err);
+
+/* find_run.c. Of a spec file's runs, those that -p, --set and the words behind -- name: of the variant that `run` would
+ * take with these params and words, where there are any, and started with each --set. */
+struct cli_choice {
+    const char *spec_path;
+    const char *variant;     /* NULL: any */
+    const char *const *sets; /* each was given to the run, too */
+    size_t set_count;
+};
+/* The run that a word means: id, unique prefix, "last", or a spec file, whose latest it is of those that the options choose.
+ * Opens its journal for reading. ret_run points into the journal's state. */
+int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run, struct error *err);
+/* The same, for what goes on with a run by its spec: with a run that is named, -p and --set are no choice, but replace what
+ * it was started with. */
+int cli_find_run_over(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run, struct error *err);
+int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct cli_choice *ret, struct error *err);
+bool cli_chosen(const struct cli_choice *choice, const struct state_run *run);
+/* The error that none was chosen, with those that there are. */
+int cli_none_chosen(struct cli *c, const struct cli_choice *choice, struct journal *j, struct error *err);
+bool cli_chooses(const struct cli *c);       /* was -p, --set or -- given? */
+int cli_nothing_to_choose(struct error *err); /* the error that they were, and no spec file */
+/* The options that a run was started with, as words for a shell; "" = none. */
+const char *cli_options_of(struct cli *c, const struct state_run *run);
+const char *cli_run_word(const struct journal *j, const struct state_run *run); /* "running", "unfinished", or its status */
 
 /* sources.c: the trees that the plan of a spec reads */
 struct source_tree {
@@ -160,6 +187,7 @@ struct progress {
     uint64_t wall_ms;
     struct buf text;
     struct buf prefix; /* of its lines, once made */
+    struct trace_source *traced; /* of traces.c */
 };
 struct progress_table {
     struct progress **items; /* by step, rank, node, stream */
@@ -175,6 +203,25 @@ struct speed { /* of a step's transfer */
 };
 /* Bytes per second, called now and then with all bytes so far; 0 = not known yet. */
 double speed_of(struct speed *s, uint64_t bytes);
+
+/* traces.c: one bug on many ranks is shown once */
+struct traces;
+struct traces_sink {
+    uint64_t (*put)(void *arg, struct progress *of, const struct watch_line *line); /* prints it; returns its serial */
+    void (*name)(void *arg, const struct progress *of, struct buf *b); /* the worker's, as before its lines */
+    void (*say)(void *arg, const struct buf *line);
+    void *arg;
+};
+struct traces *traces_create(const struct traces_sink *sink);
+/* True: the line is held, and printed later if it is to be. Lines of stderr of a worker of a launch. */
+bool traces_take(struct traces *t, struct progress *of, const struct watch_line *line);
+bool traces_look(struct traces *t);       /* prints what is due; true: look again soon */
+bool traces_hold(const struct traces *t); /* is there anything that may still be printed? */
+void traces_end(struct traces *t);        /* prints all there is, and tells who ended alike */
+void traces_forget(struct traces *t);     /* a new generation: nothing was shown of it. Before progress_clear, too */
+/* Is the latest traceback of that worker, or one that is alike, still among the latest lines, of which serial is the last? */
+bool traces_has_shown(const struct traces *t, const char *step, const char *node_name, uint32_t rank, uint64_t serial);
+void traces_destroy(struct traces *t);    /* takes NULL; before progress_clear */
 
 /* show_json.c: lines of --json that are no events of the journal (schema/events.schema.json) */
 /* Of a worker of the launch: the role, and its number in it. role NULL: the step is no launch. */
@@ -213,6 +260,9 @@ struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step 
 
 /* show_plain.c: rhrun's own lines, without line end; nothing when there is nothing to say */
 /* show_rules.c. A rule that counted, by its text where the plan has it (NULL: none at hand). */
+/* "launch on gpu-3: 8.8 MB of its output were dropped (the node's disk was full)" */
+void plain_dropped(struct buf *b, const char *step, const char *host, uint64_t bytes, const char *by);
+void plain_warn_dropped(struct buf *b, const struct plan *plan, const struct event *e); /* a line, where there was any */
 void plain_rule(struct buf *b, const struct plan *plan, const struct event *e);
 struct shown_metrics;
 void shown_metrics_take(struct shown_metrics **m, const struct event *e);
@@ -258,6 +308,20 @@ void canvas_free(struct canvas *v);
 unsigned text_width(const char *text, size_t len); /* columns it takes on a terminal */
 /* A worker's line for the screen: colours stay, other escape sequences and control characters go. */
 void text_for_screen(struct buf *b, const char *text, size_t len, bool color);
+
+/* screen.c: the same for text that comes in pieces. Line ends stay, and no colour goes beyond one. Zero-filled at first but
+ * for color and returns. */
+struct screen {
+    enum { SCREEN_TEXT, SCREEN_ESC, SCREEN_CSI, SCREEN_STRING } at;
+    bool color;   /* colours pass */
+    bool returns; /* so do carriage returns */
+    bool styled;  /* a colour is on */
+    bool odd;     /* the sequence is no colour, whatever its last byte is */
+    unsigned char held[64]; /* the beginning of a character, or of a colour */
+    size_t held_len, wanted;
+};
+void screen_put(struct screen *s, struct buf *b, const char *text, size_t len);
+void screen_end(struct screen *s, struct buf *b); /* a colour that is on is put out */
 
 /* term.c: the terminal's modes */
 struct term;

@@ -2,6 +2,7 @@
 #include "rhrun/cli.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 /* Closed by whoever started it (`>&-`, some daemons): else the next file opened, the journal say, would be stdout. */
@@ -15,5 +16,6 @@ static void open_standard_streams(void)
 int main(int argc, char **argv)
 {
     open_standard_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes (ulimit -f): the write fails, and says so */
     return cli_main(argc, argv);
 }

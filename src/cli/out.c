@@ -34,10 +34,11 @@ struct chunk {
 struct out {
     struct loop_timer *timer;
     struct buf text;
-    int fd;        /* where text goes */
-    int open_fd;   /* whose last line has no end; 0 = none */
-    bool together; /* both descriptors are one file or terminal */
-    uint64_t put;  /* bytes */
+    int fd;                    /* where text goes */
+    int open_fd;               /* whose last line has no end; 0 = none */
+    bool together;             /* both descriptors are one file or terminal */
+    struct screen *screens[3]; /* of 1 and 2, where they are terminals; NULL = every byte is written */
+    uint64_t put;              /* bytes */
 
     bool threaded;
     pthread_t thread;
@@ -144,6 +145,11 @@ struct out *out_create(struct loop *loop)
     struct stat a, b;
     o->timer = loop ? loop_timer_create(loop, on_timer, o) : NULL;
     o->together = fstat(1, &a) == 0 && fstat(2, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    for (int fd = 1; fd <= 2; fd++)
+        if (isatty(fd)) {
+            o->screens[fd] = xcalloc(1, sizeof *o->screens[fd]);
+            o->screens[fd]->color = o->screens[fd]->returns = true;
+        }
     if (loop)
         start_thread(o);
     return o;
@@ -282,9 +288,13 @@ static void append(struct out *o, int fd, const char *text, size_t len)
 {
     if (o->text.len && fd != o->fd)
         out_flush(o);
+    size_t before = o->text.len;
     o->fd = fd;
-    o->put += len;
-    buf_append(&o->text, text, len);
+    if (o->screens[fd])
+        screen_put(o->screens[fd], &o->text, text, len);
+    else
+        buf_append(&o->text, text, len);
+    o->put += o->text.len - before;
     if (o->text.len >= OUT_MAX)
         out_flush(o);
     else if (o->timer && !loop_timer_active(o->timer))
@@ -336,5 +346,7 @@ void out_destroy(struct out *o)
     }
     loop_timer_destroy(o->timer);
     buf_free(&o->text);
+    free(o->screens[1]);
+    free(o->screens[2]);
     free(o);
 }

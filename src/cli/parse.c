@@ -26,6 +26,7 @@ const struct cli_option cli_options[] = {
     {OPT_REPLACE, 0, "replace", NULL, "stop a live run of an older spec, start this one", false, false},
     {OPT_SCHEMA, 0, "schema", "FILE", "check against this schema, not the job schema", false, false},
     {OPT_EXIT_CODE, 0, "exit-code", NULL, "exit 10 when there is work to do", false, false},
+    {OPT_TRUST, 0, "trust", NULL, "run what the spec's ssh_config names", false, false},
     {OPT_OFFLINE, 0, "offline", NULL, "do not ask the nodes", false, false},
     {OPT_OUTPUT, 'o', "output", "FILE", "write there instead of stdout", false, false},
     {OPT_FOLLOW, 'f', "follow", NULL, "go on until the run ends", false, false},

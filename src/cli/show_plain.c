@@ -3,6 +3,29 @@
 
 #include <string.h>
 
+struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step *step, uint32_t rank)
+{
+    struct cli_worker worker = {0};
+    if (step->kind->ranked)
+        worker.role = plan_role_of(plan, rank, &worker.role_rank);
+    return worker;
+}
+
+void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker, const char *step,
+                     const char *node_name, uint32_t rank)
+{
+    static const char *const colors[] = {"36", "33", "35", "32", "34"};
+    if (color)
+        buf_printf(b, "\033[%sm", colors[rank % ARRAY_LEN(colors)]);
+    if (worker->role && rank == WIRE_NO_RANK)
+        buf_printf(b, "%s@%s:", worker->role, node_name);
+    else if (worker->role)
+        buf_printf(b, "%s[%u]@%s:", worker->role, worker->role_rank, node_name);
+    else
+        buf_printf(b, "%s@%s:", step, node_name);
+    buf_puts(b, color ? "\033[0m " : " ");
+}
+
 bool plain_step_failed(enum outcome o)
 {
     return o == OUTCOME_FAILED || o == OUTCOME_TIMED_OUT || o == OUTCOME_UNKNOWN;
@@ -102,6 +125,30 @@ static void put_launch(struct buf *b, const struct plan *plan, const struct even
     }
 }
 
+void plain_dropped(struct buf *b, const char *step, const char *host, uint64_t bytes, const char *by)
+{
+    const char *why = str_eq(by, "disk")    ? "the node's disk was full"
+                      : str_eq(by, "limit") ? "more than `log_limit` waited to be taken"
+                                            : "the node's disk was full, and more than `log_limit` waited to be taken";
+    buf_printf(b, "%s on %s: ", step, host);
+    if (bytes >= 1000000)
+        buf_printf(b, "%.1f MB", (double)bytes / 1e6);
+    else if (bytes >= 1000)
+        buf_printf(b, "%.1f kB", (double)bytes / 1e3);
+    else
+        buf_printf(b, "%llu bytes", (unsigned long long)bytes);
+    buf_printf(b, " of its output were dropped (%s)", why);
+}
+
+void plain_warn_dropped(struct buf *b, const struct plan *plan, const struct event *e)
+{
+    if (e->type != EVENT_FINISHED || !e->dropped_bytes || e->node >= plan->node_count)
+        return;
+    buf_puts(b, "rhrun: warning: ");
+    plain_dropped(b, e->step, plan->spec->hosts[e->node].name, e->dropped_bytes, e->dropped_by);
+    buf_putc(b, '\n');
+}
+
 void plain_event(struct buf *b, const struct plan *plan, const struct event *e, uint32_t restarts)
 {
     const struct spec_distributed *d = &plan->spec->distributed;
@@ -109,6 +156,9 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
     switch (e->type) {
     case EVENT_RUN_OPENED:
         buf_printf(b, "run %s of %s on %u node%s", e->run, plan->spec->name, e->node_count, plural(e->node_count));
+        break;
+    case EVENT_RUN_REOPENED:
+        buf_printf(b, "run %s of %s, opened again for its outputs", e->run, plan->spec->name);
         break;
     case EVENT_STARTED:
         if (e->generation == 1 && d->present && !e->joins) /* of those a note tells */

@@ -15,6 +15,7 @@ enum {
     JSON_PROGRESS_MS = 500,
     TRANSFER_MS = 250,        /* how often a transfer is looked at */
     PLAIN_TRANSFER_MS = 5000, /* and told, where nothing can be redrawn */
+    TRACES_MS = 100,          /* how often held tracebacks are looked at */
     SHOWN_MS = 50,            /* how far it was shown is kept so soon */
     RECENT_LINES = 10
 };
@@ -27,6 +28,8 @@ struct cli_printer {
     struct live *live;
     struct out *out;
     struct progress_table progress;
+    struct traces *traces;
+    struct loop_timer *traces_timer;
     struct loop_timer *progress_timer; /* prints what waits */
     struct loop_timer *steps_timer;    /* looks which steps have ended */
     struct loop_timer *transfer_timer; /* looks how far files are, as nobody calls for that */
@@ -39,6 +42,7 @@ struct cli_printer {
     struct buf kept; /* names of kept steps that no line has told yet */
     unsigned kept_count, stops;
     struct shown_metrics *metrics;
+    struct buf dropped; /* lines of the end: output that is in no log */
     uint64_t began_ms;
     char run_id[17];
     enum run_status closed;
@@ -55,6 +59,8 @@ struct cli_printer {
 static void on_progress_timer(void *arg);
 static void on_steps_timer(void *arg);
 static void on_transfer_timer(void *arg);
+static void on_traces_timer(void *arg);
+static const struct traces_sink traces_sink;
 static void on_shown_timer(void *arg);
 static void put_held_back(struct cli_printer *p);
 
@@ -89,6 +95,10 @@ struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind
     p->steps_timer = loop_timer_create(loop, on_steps_timer, p);
     p->transfer_timer = loop_timer_create(loop, on_transfer_timer, p);
     p->shown_timer = loop_timer_create(loop, on_shown_timer, p);
+    p->traces_timer = loop_timer_create(loop, on_traces_timer, p);
+    struct traces_sink sink = traces_sink;
+    sink.arg = p;
+    p->traces = traces_create(&sink);
     p->quiet_output = c->given[OPT_DETACHED_FD];
     if (kind == PRINTER_LIVE)
         p->live = live_create(c, loop, plan, &p->progress, p->outcomes);
@@ -145,7 +155,7 @@ static void on_shown_timer(void *arg)
         p->journal = NULL;
         return;
     }
-    if (!p->shown_frozen && (!p->live || live_flush(p->live))) {
+    if (!p->shown_frozen && !traces_hold(p->traces) && (!p->live || live_flush(p->live))) {
         shown_freeze(p->shown);
         p->shown_frozen = true;
         p->shown_more = false;
@@ -165,6 +175,7 @@ void cli_printer_set_run(struct cli_printer *p, struct run *r)
     p->run = r;
     p->ended = false;
     p->closed = RUN_OPEN;
+    traces_forget(p->traces);
     progress_clear(&p->progress);
     if (r) {
         memset(p->said, 0, p->plan->step_count * sizeof *p->said);
@@ -198,29 +209,6 @@ static void say(struct cli_printer *p, const struct buf *line)
 }
 
 /* ---- worker output ---- */
-
-struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step *step, uint32_t rank)
-{
-    struct cli_worker worker = {0};
-    if (step->kind->ranked)
-        worker.role = plan_role_of(plan, rank, &worker.role_rank);
-    return worker;
-}
-
-void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker, const char *step,
-                     const char *node_name, uint32_t rank)
-{
-    static const char *const colors[] = {"36", "33", "35", "32", "34"};
-    if (color)
-        buf_printf(b, "\033[%sm", colors[rank % ARRAY_LEN(colors)]);
-    if (worker->role && rank == WIRE_NO_RANK)
-        buf_printf(b, "%s@%s:", worker->role, node_name);
-    else if (worker->role)
-        buf_printf(b, "%s[%u]@%s:", worker->role, worker->role_rank, node_name);
-    else
-        buf_printf(b, "%s@%s:", step, node_name);
-    buf_puts(b, color ? "\033[0m " : " ");
-}
 
 static void put_json(struct cli_printer *p, const struct run_line *line)
 {
@@ -285,6 +273,8 @@ static void put_progress(struct cli_printer *p, struct progress *s, uint64_t now
 /* All there are: a stream that ended by a lost node, or that others show from now on, leaves its last line. */
 static void put_held_back(struct cli_printer *p)
 {
+    loop_timer_stop(p->traces_timer);
+    traces_end(p->traces);
     for (size_t i = 0; i < p->progress.count; i++) {
         struct progress *s = p->progress.items[i];
         if (!s->quiet && (s->waits || (p->live && s->active)))
@@ -353,6 +343,47 @@ static void on_place(void *arg, const struct plan_step *step, const char *attemp
     shown_touch(p);
 }
 
+/* ---- tracebacks that many workers print ---- */
+
+static bool is_traced(const struct cli_printer *p, const struct plan_step *step)
+{
+    return p->kind != PRINTER_JSON && !p->c->given[OPT_QUIET] && step->kind->ranked &&
+           p->plan->spec->distributed.present;
+}
+
+static uint64_t put_traced(void *arg, struct progress *s, const struct watch_line *text)
+{
+    struct cli_printer *p = arg;
+    const struct run_line line = {s->step, s->node, s->node_name, text};
+    s->active = s->waits = false;
+    put_line(p, s, &line);
+    return s->serial = ++p->progress.serial;
+}
+
+static void name_traced(void *arg, const struct progress *s, struct buf *b)
+{
+    struct cli_printer *p = arg;
+    struct buf prefix = {0};
+    const struct cli_worker worker = cli_worker_of(p->plan, s->step, s->rank);
+    cli_line_prefix(&prefix, false, &worker, s->step->name, s->node_name, s->rank);
+    buf_append(b, prefix.data, prefix.len - strlen(": "));
+    buf_free(&prefix);
+}
+
+static void say_traced(void *arg, const struct buf *line)
+{
+    say(arg, line);
+}
+
+static const struct traces_sink traces_sink = {put_traced, name_traced, say_traced, NULL};
+
+static void on_traces_timer(void *arg)
+{
+    struct cli_printer *p = arg;
+    if (traces_look(p->traces))
+        loop_timer_start(p->traces_timer, TRACES_MS);
+}
+
 static void on_line(void *arg, const struct run_line *line)
 {
     struct cli_printer *p = arg;
@@ -363,6 +394,11 @@ static void on_line(void *arg, const struct run_line *line)
         return;
     }
     struct progress *s = progress_of(&p->progress, line);
+    if (is_traced(p, line->step) && traces_take(p->traces, s, line->line)) {
+        if (!loop_timer_active(p->traces_timer))
+            loop_timer_start(p->traces_timer, TRACES_MS);
+        return;
+    }
     s->serial = ++p->progress.serial;
     if (line->line->returned) {
         hold_back(p, s, line->line);
@@ -386,7 +422,7 @@ bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const 
             s->serial + RECENT_LINES > p->progress.serial)
             return true;
     }
-    return false;
+    return p && traces_has_shown(p->traces, step, node_name, rank, p->progress.serial);
 }
 
 /* ---- steps ---- */
@@ -561,6 +597,11 @@ static void on_event(void *arg, const struct event *e)
         shown_metrics_take(&p->metrics, e);
     if (e->type == EVENT_RUN_CLOSED)
         p->closed = e->status;
+    if (e->type == EVENT_RUN_CLOSED || e->type == EVENT_RESTART || e->type == EVENT_REISSUE)
+        traces_end(p->traces);
+    if (e->type == EVENT_RESTART || e->type == EVENT_REISSUE)
+        traces_forget(p->traces);
+    plain_warn_dropped(&p->dropped, p->plan, e); /* said at the end, where it is seen */
     if (p->kind == PRINTER_JSON) {
         if (e->type == EVENT_RUN_CLOSED)
             json_progress(p);
@@ -623,6 +664,8 @@ void cli_printer_end(struct cli_printer *p, enum cli_printer_end how)
     put_held_back(p);
     if (p->live)
         live_end(p->live, how == PRINTER_SUMMARY);
+    if (p->kind != PRINTER_JSON && p->dropped.len) /* with --quiet, too: something is missing */
+        out_put(p->out, 2, p->dropped.data, p->dropped.len);
     if (p->kind != PRINTER_JSON && !p->c->given[OPT_QUIET] && p->closed == RUN_DONE)
         say_done(p);
     out_finish(p->out);
@@ -635,6 +678,8 @@ void cli_printer_destroy(struct cli_printer *p)
         return;
     live_destroy(p->live);
     out_destroy(p->out);
+    loop_timer_destroy(p->traces_timer);
+    traces_destroy(p->traces);
     loop_timer_destroy(p->progress_timer);
     loop_timer_destroy(p->steps_timer);
     loop_timer_destroy(p->transfer_timer);
@@ -642,6 +687,7 @@ void cli_printer_destroy(struct cli_printer *p)
     shown_close(p->shown);
     progress_clear(&p->progress);
     buf_free(&p->kept);
+    buf_free(&p->dropped);
     shown_metrics_free(p->metrics);
     free(p->outcomes);
     free(p->said);

@@ -137,8 +137,10 @@ void term_acquire(struct term *t)
     if (t->acquired)
         return;
     t->acquired = true;
-    if (!at_exit)
+    if (!at_exit) {
         atexit(restore);
+        at_quick_exit(restore);
+    }
     at_exit = true;
     guard.fd = t->fd;
     guard.raw = 0;

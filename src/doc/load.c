@@ -4,7 +4,10 @@
  */
 #include "internal.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct doc_node *doc_loader_node(struct loader *loader, enum doc_type type, struct place place)
 {
@@ -61,8 +64,8 @@ static bool check_text(struct loader *loader, bool yaml)
     return true;
 }
 
-int doc_load_text(const char *name, const char *text, size_t len, enum doc_format format, struct arena *arena,
-                  struct doc **ret_doc, struct diagnostics *diagnostics, struct error *err)
+static int load(const char *name, const char *text, size_t len, const char *hidden, enum doc_format format,
+                struct arena *arena, struct doc **ret_doc, struct diagnostics *diagnostics, struct error *err)
 {
     static const char bom[] = "\xef\xbb\xbf";
     if (len > DOC_MAX_BYTES)
@@ -74,7 +77,8 @@ int doc_load_text(const char *name, const char *text, size_t len, enum doc_forma
     if (format == DOC_FORMAT_AUTO)
         format = str_ends(name, ".json") ? DOC_FORMAT_JSON : DOC_FORMAT_YAML;
     struct doc *doc = arena_alloc(arena, sizeof *doc);
-    doc->source = (struct source){arena_strdup(arena, name), len > 0 ? arena_strndup(arena, text, len) : "", len};
+    doc->source =
+        (struct source){arena_strdup(arena, name), len > 0 ? arena_strndup(arena, text, len) : "", len, hidden};
     doc->format = format;
     size_t before = diagnostics->errors;
     struct loader loader = {.arena = arena, .doc = doc, .diagnostics = diagnostics};
@@ -87,8 +91,49 @@ int doc_load_text(const char *name, const char *text, size_t len, enum doc_forma
     return 0;
 }
 
-int doc_load_file(const char *path, enum doc_format format, struct arena *arena, struct doc **ret_doc,
-                  struct diagnostics *diagnostics, struct error *err)
+int doc_load_text(const char *name, const char *text, size_t len, enum doc_format format, struct arena *arena,
+                  struct doc **ret_doc, struct diagnostics *diagnostics, struct error *err)
+{
+    return load(name, text, len, NULL, format, arena, ret_doc, diagnostics, err);
+}
+
+/* ---- whose text may be quoted ---- */
+
+static bool is_below(const char *folder, const char *path)
+{
+    size_t len = strlen(folder);
+    return strcmp(folder, "/") == 0 || (strncmp(folder, path, len) == 0 && path[len] == '/');
+}
+
+/* The git repository that the folder is in, as its top; false: it is in none, or in one of all that the user has. */
+static bool find_repository(const char *folder, char top[PATH_MAX])
+{
+    char home[PATH_MAX] = "";
+    struct stat st;
+    if (getenv("HOME") && !realpath(getenv("HOME"), home))
+        *home = 0;
+    strcpy(top, folder);
+    for (char *slash; (slash = strrchr(top, '/')); *slash = 0) {
+        CLEANUP(cleanup_free) char *git = xasprintf("%s/.git", top);
+        if (*top && lstat(git, &st) == 0)
+            return strcmp(top, home) != 0;
+    }
+    return false;
+}
+
+static bool may_quote(const char *path, const char *home)
+{
+    char real[PATH_MAX], folder[PATH_MAX], top[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    CLEANUP(cleanup_free)
+    char *own = slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
+    if (!realpath(path, real) || !realpath(home ? home : own, folder))
+        return false;
+    return is_below(folder, real) || (find_repository(folder, top) && is_below(top, real));
+}
+
+int doc_load_below(const char *path, const char *home, enum doc_format format, struct arena *arena,
+                   struct doc **ret_doc, struct diagnostics *diagnostics, struct error *err)
 {
     CLEANUP(buf_free) struct buf text = {0};
     if (file_read(path, DOC_MAX_BYTES, &text, err) < 0) {
@@ -96,7 +141,24 @@ int doc_load_file(const char *path, enum doc_format format, struct arena *arena,
             err->code = ERROR_SPEC; /* for the user it is the document that is at fault: exit 2 */
         return -1;
     }
-    return doc_load_text(path, text.len > 0 ? text.data : "", text.len, format, arena, ret_doc, diagnostics, err);
+    const char *hidden = may_quote(path, home) ? NULL : "the text cannot be read as YAML or JSON";
+    if (load(path, text.len > 0 ? text.data : "", text.len, hidden, format, arena, ret_doc, diagnostics, err) == 0)
+        return 0;
+    if (hidden)
+        error_hint(err, "its text is not shown: it lies, links resolved, in another place than the spec");
+    return -1;
+}
+
+int doc_load_file(const char *path, enum doc_format format, struct arena *arena, struct doc **ret_doc,
+                  struct diagnostics *diagnostics, struct error *err)
+{
+    return doc_load_below(path, NULL, format, arena, ret_doc, diagnostics, err);
+}
+
+void doc_hidden_says(struct doc *doc, const char *message)
+{
+    if (doc->source.hidden)
+        doc->source.hidden = message;
 }
 
 bool doc_refuse_nul(const struct doc_node *node, struct diagnostics *diagnostics)

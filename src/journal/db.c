@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ void journal_set_vfs(const char *name)
 int db_fault(sqlite3 *db, const char *verb, const char *file, struct error *err)
 {
     int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM, sys = db ? sqlite3_system_errno(db) : 0;
+    struct rlimit limit;
     bool of_system = code == SQLITE_IOERR || code == SQLITE_CANTOPEN || code == SQLITE_FULL;
     if (of_system && sys)
         error_errno(err, ERROR_IO, sys, "could not %s \"%s\"", verb, file);
@@ -30,6 +32,8 @@ int db_fault(sqlite3 *db, const char *verb, const char *file, struct error *err)
         error_set(err, ERROR_IO, "could not %s \"%s\": %s", verb, file, db ? sqlite3_errmsg(db) : "out of memory");
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         error_hint(err, "move the job's folder away to start anew: what the nodes finished is taken over from them");
+    else if (code == SQLITE_IOERR && !sys && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        error_hint(err, "files may have %llu bytes here (ulimit -f): raise that", (unsigned long long)limit.rlim_cur);
     else if (code == SQLITE_FULL || sys == ENOSPC || sys == EDQUOT)
         error_hint(err, "make room on the disk, then run again: it resumes");
     return -1;
@@ -182,8 +186,10 @@ int db_open_read(const char *file, sqlite3 **ret, struct error *err)
             *ret = db;
             return 0;
         }
-        if (known == 0)
-            error_set(&first, ERROR_IO, "cannot read \"%s\": nothing was written to it yet", file);
+        if (known == 0) { /* its maker is at it, or was killed: there is no run before the first commit */
+            sqlite3_close(db);
+            return 1;
+        }
         int code = sqlite3_errcode(db);
         bool other_way = known < 0 && (code == SQLITE_CANTOPEN || code == SQLITE_READONLY);
         sqlite3_close(db);

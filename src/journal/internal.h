@@ -29,6 +29,7 @@ int db_exec(sqlite3 *db, const char *sql, const char *verb, const char *file, st
 int db_open_write(const char *file, const char *name, const char *origin, sqlite3 **ret, struct error *err);
 /* A second connection to one that is known to be good. */
 int db_open_again(const char *file, sqlite3 **ret, struct error *err);
+/* 0; 1: nothing was ever committed to it, and nothing is returned; -1. */
 int db_open_read(const char *file, sqlite3 **ret, struct error *err);
 /* The value of meta `key`, owned by the caller; NULL and err when there is none. */
 char *db_meta(sqlite3 *db, const char *file, const char *key, struct error *err);

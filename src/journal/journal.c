@@ -114,12 +114,13 @@ int journal_open_read(const char *job_id, struct journal **ret, struct error *er
     if (!home)
         return -1;
     struct journal *j = journal_create(job_id, xasprintf("%s/jobs/%s", home, job_id));
-    if (access(j->file, F_OK) < 0 && errno == ENOENT) {
+    int opened = access(j->file, F_OK) < 0 && errno == ENOENT ? 1 : db_open_read(j->file, &j->db, err);
+    if (opened == 1) {
         error_set(err, ERROR_USAGE, "there is no job \"%s\" in \"%s\"", job_id, home);
         error_hint(err, "`rhrun runs` lists what there is");
         goto failed;
     }
-    if (db_open_read(j->file, &j->db, err) < 0 || load(j, j->db, err) < 0)
+    if (opened < 0 || load(j, j->db, err) < 0)
         goto failed;
     *ret = j;
     return 0;
@@ -289,9 +290,10 @@ static bool job_describe(const char *jobs, const char *id, struct journal_job *r
     CLEANUP(cleanup_free) char *file = xasprintf("%s/journal.db", path);
     sqlite3 *db = NULL;
     char *name = NULL, *origin = NULL;
-    if (access(file, F_OK) < 0)
+    int opened = access(file, F_OK) < 0 ? 1 : db_open_read(file, &db, NULL);
+    if (opened == 1)
         return false;
-    if (db_open_read(file, &db, NULL) == 0) {
+    if (opened == 0) {
         name = db_meta(db, file, "name", NULL);
         origin = db_meta(db, file, "origin", NULL);
     }

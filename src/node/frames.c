@@ -1,7 +1,9 @@
 /* Requests as frames, answers as callbacks. A frame that breaks the protocol ends the connection. */
 #include "internal.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
+#include <string.h>
 
 void node_send(struct node *n, struct buf *frame)
 {
@@ -68,6 +70,16 @@ void node_signal(struct node *n, const char *attempt, enum wire_signal signal, u
     node_send(n, &b);
 }
 
+void node_judge(struct node *n, const char *attempt, enum wire_verdict verdict)
+{
+    struct buf b = {0};
+    size_t at = wire_begin(&b, WIRE_JUDGE);
+    wire_put_string(&b, attempt);
+    wire_put_u8(&b, (uint8_t)verdict);
+    wire_end(&b, at);
+    node_send(n, &b);
+}
+
 void node_forget(struct node *n, const struct wire_strings *attempts)
 {
     struct buf b = {0};
@@ -93,6 +105,20 @@ void node_probe(struct node *n, uint64_t token, enum wire_probe what, const stru
 
 /* ---- answers ---- */
 
+/* It becomes part of what others run, and of paths here (`to: ${{ node.address }}`): an address, or none. */
+static bool is_address(const char *text)
+{
+    char address[64];
+    struct in6_addr ignored;
+    size_t len = strcspn(text, "%");
+    if (len >= sizeof address ||
+        strspn(text + len, "%abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(text + len))
+        return false;
+    memcpy(address, text, len);
+    address[len] = 0;
+    return inet_pton(AF_INET, address, &ignored) == 1 || inet_pton(AF_INET6, address, &ignored) == 1;
+}
+
 static bool on_hello_ok(struct node *n, struct wire_in *in, struct error *err)
 {
     arena_reset(n->facts_arena);
@@ -105,6 +131,8 @@ static bool on_hello_ok(struct node *n, struct wire_in *in, struct error *err)
                   WIRE_VERSION);
         return false;
     }
+    if (!is_address(n->facts.address))
+        n->facts.address = n->facts.address + strlen(n->facts.address);
     node_greeted(n);
     return true;
 }
@@ -249,6 +277,7 @@ static bool handle(struct node *n, enum wire_type type, struct wire_in *in, stru
         }
         return on_strings(n, in, type);
     case WIRE_SYNC_STATE:
+    case WIRE_PATCHED:
     case WIRE_ENTRIES:
     case WIRE_DATA:
         return !greeting && node_on_transfer(n, type, in);
@@ -271,6 +300,7 @@ static bool handle(struct node *n, enum wire_type type, struct wire_in *in, stru
     case WIRE_GLOB:
     case WIRE_GET:
     case WIRE_PROBE:
+    case WIRE_JUDGE:
         break;
     }
     return false;

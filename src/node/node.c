@@ -78,6 +78,14 @@ void node_connection_lost(struct node *n, const struct error *err)
         n->callbacks.lost(n->arg, n, &copy);
 }
 
+void node_refuse(struct node *n, const struct error *err)
+{
+    struct error copy = *err;
+    copy.code = ERROR_PROTOCOL;
+    if (n->state == NODE_READY || n->state == NODE_GREETING)
+        node_connection_lost(n, &copy);
+}
+
 void node_greeted(struct node *n)
 {
     bool again = n->was_ready;

@@ -137,6 +137,14 @@ bool node_on_transfer(struct node *n, enum wire_type type, struct wire_in *in)
         n->callbacks.sync_state(n->arg, n, &s);
         return true;
     }
+    if (type == WIRE_PATCHED) {
+        struct wire_sync_state s;
+        if (!wire_get_patched(in, &s))
+            return false;
+        if (n->callbacks.patched)
+            n->callbacks.patched(n->arg, n, &s);
+        return true;
+    }
     if (type == WIRE_ENTRIES) {
         struct wire_entries e;
         if (!wire_get_entries(in, &e) || !n->callbacks.entries)

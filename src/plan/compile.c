@@ -107,7 +107,8 @@ static void check_name(struct plan_builder *b, const char *name)
 struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind, const char *name, const char *title)
 {
     if (b->count >= PLAN_STEPS_MAX && !b->failed.code)
-        error_set(&b->failed, ERROR_SPEC, "more than %d steps", PLAN_STEPS_MAX);
+        error_set(&b->failed, ERROR_SPEC, "%s: the job comes to more than %d steps, with \"%.100s\"",
+                  b->plan->spec->path, PLAN_STEPS_MAX, name);
     check_name(b, name);
     if (b->count == b->cap) {
         b->cap = b->cap ? 2 * b->cap : 16;
@@ -250,12 +251,14 @@ void plan_input_after_all(struct plan_builder *b, struct plan_step *s,
 /* ---- the whole ---- */
 
 /* Everything that decides what the launch's result is: keys, and where the steps run. */
-static void hash_plan(struct plan *plan, struct arena *arena)
+static const char *hash_steps(const struct plan *plan, enum plan_phase last, struct arena *arena)
 {
     struct buf text = {0};
     buf_printf(&text, "rhrun plan 1\n%u\n", plan->node_count);
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct plan_step *s = &plan->steps[i];
+        if (s->kind->phase > last)
+            continue;
         buf_printf(&text, "%s ", s->key);
         if (s->on_count == plan->node_count)
             buf_puts(&text, "all");
@@ -267,8 +270,8 @@ static void hash_plan(struct plan *plan, struct arena *arena)
     }
     char *hash = arena_alloc(arena, 65);
     digest_sha256_hex(text.data, text.len, hash);
-    plan->hash = hash;
     buf_free(&text);
+    return hash;
 }
 
 static int ask_kinds(struct plan_builder *b, const struct step_kind *const *kinds, struct error *err)
@@ -315,7 +318,8 @@ int plan_compile(const struct spec *spec, const struct step_kind *const *kinds, 
             plan->steps[i] = *b.steps[i];
         }
         /* 3. the identity of the whole */
-        hash_plan(plan, arena);
+        plan->hash = hash_steps(plan, PHASE_OUTPUTS, arena);
+        plan->job_hash = hash_steps(plan, PHASE_EPILOG, arena);
     }
     free(b.steps);
     free(b.input_caps);

@@ -84,14 +84,14 @@ static const char *verify_reason(struct decider *d, const struct plan_step *firs
     return arena_printf(d->arena, "%s runs%s, which may change what it installed", first->name, again ? " again" : "");
 }
 
-static bool chains(const struct plan *plan, const struct plan_step *later, const struct plan_step *step)
+bool plan_chains(const struct plan *plan, const struct plan_step *later, const struct plan_step *step)
 {
     for (size_t i = 0; i < later->input_count; i++) {
         const char *name = later->inputs[i].name;
         if (!str_starts(name, "after "))
             continue;
         const struct plan_step *before = find_step(plan, name + strlen("after "));
-        if (before == step || (before && before->id > step->id && chains(plan, before, step)))
+        if (before == step || (before && before->id > step->id && plan_chains(plan, before, step)))
             return true;
     }
     return false;
@@ -101,7 +101,7 @@ bool plan_looks_again(const struct plan *plan, const struct plan_step *step, con
 {
     if (later->id <= step->id || !later->kind->cached || !str_eq(later->python, step->python))
         return false;
-    return (step->kind->verify && later->kind->verify) || (step->kind->renews && chains(plan, later, step));
+    return (step->kind->verify && later->kind->verify) || (step->kind->renews && plan_chains(plan, later, step));
 }
 
 bool plan_is_from(const struct plan *plan, const char *from, const struct plan_step *step)
@@ -144,16 +144,29 @@ static void pass_records(struct decider *d)
     static const struct plan_record nothing = {0};
     for (size_t i = 0; i < d->plan->step_count; i++) {
         const struct plan_step *s = &d->plan->steps[i];
-        bool kept = s->kind->phase == PHASE_SETUP || s->kind->phase == PHASE_LAUNCH;
         d->reason_count = 0;
         for (uint32_t n = 0; n < d->plan->node_count; n++) {
             size_t at = cell(d, i, n);
             if (!s->on[n])
                 d->out[at] = (struct plan_decision){VERDICT_NOT_NEEDED, NULL};
             else
-                d->out[at] = decide_one(d, s, kept && d->records ? &d->records[at] : &nothing, n);
+                d->out[at] = decide_one(d, s, d->records ? &d->records[at] : &nothing, n);
         }
     }
+}
+
+static bool is_around(const struct plan_step *s) /* goes with the launch: it runs whenever that does */
+{
+    return s->kind->phase != PHASE_SETUP && s->kind->phase != PHASE_LAUNCH;
+}
+
+/* The launch runs: so does what is around it, whatever is recorded of it. */
+static void pass_around(struct decider *d)
+{
+    for (size_t i = 0; i < d->plan->step_count; i++)
+        for (uint32_t n = 0; n < d->plan->node_count && is_around(&d->plan->steps[i]); n++)
+            if (d->out[cell(d, i, n)].verdict == VERDICT_KEEP || d->out[cell(d, i, n)].verdict == VERDICT_DEPENDS)
+                d->out[cell(d, i, n)] = (struct plan_decision){VERDICT_AGAIN, "the launch runs again"};
 }
 
 static bool is_live(const struct decider *d, size_t at)
@@ -235,8 +248,9 @@ static void pass_not_needed(struct decider *d, enum launch_is launch)
             continue;
         for (uint32_t n = 0; n < d->plan->node_count; n++) {
             size_t at = cell(d, i, n);
-            bool asked_for = d->records && d->records[at].voided;
-            if (d->out[at].verdict != VERDICT_KEEP && !asked_for)
+            bool asked_for = d->records && (d->records[at].voided || (d->records[at].fetch && phase == PHASE_OUTPUTS));
+            bool kept = d->out[at].verdict == VERDICT_KEEP && !is_around(&d->plan->steps[i]);
+            if (!kept && !asked_for)
                 d->out[at] = (struct plan_decision){VERDICT_NOT_NEEDED, NULL};
         }
     }
@@ -281,6 +295,8 @@ void plan_decide(const struct plan *plan, const struct plan_record *records, boo
     /* 3. a kept launch makes the rest unnecessary */
     if (launch != LAUNCH_TO_RUN)
         pass_not_needed(&d, launch);
+    else
+        pass_around(&d);
     /* 4. of what is left, installations behind one that runs are looked at */
     pass_verify(&d);
 }

@@ -8,6 +8,8 @@
 
 enum outcome record_outcome(const struct wire_record *record)
 {
+    if (record->verdict == WIRE_VERDICT_GOOD && record->state != WIRE_STATE_CLAIMED)
+        return OUTCOME_OK;
     if (record->state == WIRE_STATE_LOST)
         return OUTCOME_UNKNOWN;
     if (record->state != WIRE_STATE_ENDED)
@@ -17,6 +19,14 @@ enum outcome record_outcome(const struct wire_record *record)
     if (record->stop_requested)
         return OUTCOME_STOPPED;
     return wire_record_success(record) ? OUTCOME_OK : OUTCOME_FAILED;
+}
+
+const char *run_dropped_by(const struct wire_record *record)
+{
+    if (!record->dropped_bytes)
+        return NULL;
+    bool limit = record->dropped & WIRE_DROPPED_LIMIT, disk = record->dropped & WIRE_DROPPED_DISK;
+    return limit && disk ? "limit and disk" : disk ? "disk" : "limit";
 }
 
 /* ---- starting ---- */
@@ -72,6 +82,8 @@ static void put_bind(const struct run *r, struct buf *b)
     buf_puts(b, "{\"master_addr\":");
     buf_json_string(b, addr, strlen(addr));
     buf_printf(b, ",\"master_port\":%u", r->master_port);
+    if (r->nonce[0])
+        buf_printf(b, ",\"nonce\":\"%s\"", r->nonce);
     for (size_t i = 0; r->plan->roles && i < r->plan->spec->role_count; i++) {
         const struct plan_role *role = &r->plan->roles[i];
         buf_printf(b, "%s{\"name\":\"%s\",\"first\":%u,\"count\":%u", i ? "," : ",\"roles\":[", role->name,
@@ -119,6 +131,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
     buf_free(&bind);
     free(attempts);
     arena_destroy(arena);
+    order_changed(r, step);
     run_changed(r);
 }
 
@@ -145,8 +158,9 @@ struct step_bind run_bind(struct run *r, uint32_t node)
     bind.node = node;
     bind.run_id = r->id;
     bind.job_id = r->journal ? journal_job(r->journal) : NULL;
-    bind.owner = journal_owner(r->journal);
+    bind.owner = r->journal ? journal_owner(r->journal) : NULL;
     bind.generation = r->generation;
+    bind.nonce = r->nonce;
     bind.restart_count = r->restarts;
     bind.master_address = r->master_addr ? r->master_addr : "127.0.0.1";
     bind.master_port = r->master_port;
@@ -247,6 +261,11 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         run.attempt = t->attempt;
         run.slot = arena_strdup(arena, step->slot);
         run.key = arena_strdup(arena, step->key);
+        if (step->kind->phase == PHASE_LAUNCH)
+            run.launch = r->adopted_launch ? arena_strdup(arena, r->adopted_launch)
+                                           : arena_printf(arena, "%s-%u", r->id, r->generation);
+        if (step->kind->cached)
+            run.flags |= WIRE_RUN_PATCHES;
         node_run(lane->node, &run);
     }
     arena_destroy(arena);
@@ -373,6 +392,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
         transfer_stop(&r->lanes[node]);
     if (step->kind->cached && e->outcome == OUTCOME_OK) {
         transfer_tally(r, step, node);
+        order_changed(r, step);
         lane_advance(&r->lanes[node]);
         if (step->shared)
             homes_advance(r, node);
@@ -413,22 +433,31 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
     struct run_task *t = run_task(r, step, node);
     const struct wire_record judged = rules_judge(r, step, node, of_node), *record = &judged;
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, node);
+    const enum outcome outcome = outcome_of(r, step, record_outcome(record));
+    if (outcome == OUTCOME_OK &&
+        !wire_record_success(of_node)) { /* its record is to say so too: it comes again, judged */
+        node_judge(r->lanes[node].node, of_node->attempt, WIRE_VERDICT_GOOD);
+        return;
+    }
     memcpy(t->attempt, record->attempt, WIRE_ID_LEN + 1);
     if (!cell || strcmp(cell->attempt, t->attempt) != 0) /* a live one that was attached to: it never started here */
         adopted = true;
     log_end(t->log);
-    struct event e = {.outcome = record_outcome(record),
+    struct event e = {.outcome = outcome,
                       .adopted = adopted,
                       .cause = record->cause,
                       .cause_value = record->value,
                       .cause_rank = record->cause_rank,
                       .tail = record->tail,
-                      .log_bytes = record->spool_bytes};
+                      .log_bytes = record->spool_bytes,
+                      .dropped_bytes = record->dropped_bytes,
+                      .dropped_by = run_dropped_by(record)};
     if (record->same_boot && record->start_mono_ns && record->end_mono_ns > record->start_mono_ns)
         e.duration_ms = (record->end_mono_ns - record->start_mono_ns) / 1000000;
     else if (record->end_wall_ms > record->claim_wall_ms)
         e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
-    e.outcome = outcome_of(r, step, e.outcome);
+    if (adopted && step->kind->phase == PHASE_LAUNCH)
+        e.generation = launch_generation(of_node);
     t->left = elastic_leaves(r, step, node, &e);
     if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED && !t->left && !r->lanes[node].left_out)
         note_cause(r, step, node, record);
@@ -544,6 +573,8 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         return;
     transfer_trust(&r->lanes[node], step,
                    e->outcome != OUTCOME_NOT_STARTED); /* it ended by itself, or the node restarted */
+    if (step->kind->build && e->outcome != OUTCOME_NOT_STARTED)
+        patches_doubt(&r->lanes[node]);
     if (e->outcome == OUTCOME_UNKNOWN) {
         if (step_unknown_fails(r, step, node))
             return;

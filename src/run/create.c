@@ -152,7 +152,12 @@ int run_start(struct run *r, struct error *err)
     for (uint32_t i = 0; i < r->plan->node_count; i++)
         run_learn_node(r, i);
     for (uint32_t i = 0; i < r->plan->node_count; i++)
-        node_connect(r->lanes[i].node);
+        if (reopen_passes_by(r, i))
+            lane_pass_by(&r->lanes[i]);
+        else
+            node_connect(r->lanes[i].node);
+    if (r->fetch_only) /* nothing may be left to wait for */
+        launch_check_barrier(r);
     if (r->options.mode == RUN_CANCEL)
         run_interrupt(r, 0);
     return 0;
@@ -178,11 +183,13 @@ void run_destroy(struct run *r)
         node_destroy(r->lanes[i].node);
         arena_destroy(r->lanes[i].arena);
         free(r->lanes[i].records);
+        free(r->lanes[i].patches);
         free(r->lanes[i].orphans);
         free(r->lanes[i].base_dir);
     }
     transfer_caches_free(r);
     transport_pool_destroy(r->pool);
+    order_free(r);
     loop_timer_destroy(r->stop_deadline);
     loop_timer_destroy(r->finisher);
     loop_timer_destroy(r->late);

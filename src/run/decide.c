@@ -9,6 +9,22 @@
 
 void lane_keep_record(struct lane *lane, const struct wire_record *r)
 {
+    struct error err = ERROR_INIT;
+    lane->claimed_count += r->state == WIRE_STATE_CLAIMED;
+    if (lane->record_count == LANE_RECORDS_MAX || lane->claimed_count > LANE_CLAIMED_MAX) {
+        error_set(&err, ERROR_PROTOCOL, "node \"%s\" speaks of more attempts than a job can have",
+                  node_name(lane->node));
+        node_refuse(lane->node, &err);
+        return;
+    }
+    if (room_say(lane,
+                 sizeof *r + strlen(r->slot) + strlen(r->key) + strlen(r->variant) + strlen(r->boot_id) +
+                     strlen(r->tail),
+                 &err) < 0) {
+        error_prefix(&err, "node \"%s\"", node_name(lane->node));
+        node_refuse(lane->node, &err);
+        return;
+    }
     if (lane->record_count == lane->record_cap) {
         lane->record_cap = lane->record_cap ? lane->record_cap * 2 : 16;
         lane->records = xreallocarray(lane->records, lane->record_cap, sizeof *lane->records);
@@ -19,11 +35,13 @@ void lane_keep_record(struct lane *lane, const struct wire_record *r)
     c->slot = arena_strdup(lane->arena, r->slot);
     c->key = arena_strdup(lane->arena, r->key);
     c->variant = arena_strdup(lane->arena, r->variant);
+    c->launch = arena_strdup(lane->arena, r->launch);
     c->boot_id = arena_strdup(lane->arena, r->boot_id);
     c->tail = arena_strdup(lane->arena, r->tail);
     c->leftover = NULL;
     c->workers = NULL;
     c->worker_count = 0;
+    lane->run->patched = lane->run->patched || r->patched;
 }
 
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt)
@@ -50,13 +68,21 @@ const struct wire_record *lane_latest(const struct lane *lane, const struct plan
 /* ---- belief ---- */
 
 /* What the node was asked with its HELLO and denied: the step's result is there no more, though its record is. */
-static const char *gone(const struct lane *lane, const struct plan_step *step)
+static const char *denied(const struct lane *lane, const struct plan_step *step)
 {
     if (lane->creates[step->id] == CHECK_NO)
         return "what it creates is gone";
     if (lane->trees[step->id] == CHECK_NO)
         return "files of it changed on the node";
+    if (lane->trees[step->id] == CHECK_DOUBT)
+        return "what did not end well may have changed its files";
     return NULL;
+}
+
+static const char *gone(const struct lane *lane, const struct plan_step *step)
+{
+    const char *reason = denied(lane, step);
+    return reason ? reason : patches_reason(lane, step);
 }
 
 bool lane_holds(const struct lane *lane, const struct plan_step *step)
@@ -115,25 +141,87 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
     } else if (!cell && latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key)) {
         ret->present = ret->ok = ret->verified = true;
         ret->key = step->key;
+    } else if (!cell && latest) { /* it ran, for a journal that is lost */
+        ret->present = ret->ok = ret->contradicted = true;
+        ret->key = step->key;
+        ret->why_not = latest->state == WIRE_STATE_CLAIMED ? "it runs on the node, for another state directory"
+                       : !wire_record_success(latest)      ? "the node's ledger says that it did not end well"
+                       : !str_eq(latest->key, step->key)   ? "the node has it as it was before its inputs changed"
+                                                           : "the node restarted since, before all was on its disk";
     }
 }
 
+/* Could the ledger's record of it be believed without the journal's, or instead of it? */
+static bool adoptable(const struct plan_step *step, const struct state_cell *cell, const struct wire_record *latest)
+{
+    return latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key) &&
+           (!cell || strcmp(cell->attempt, latest->attempt) != 0 || cell->outcome == OUTCOME_NONE);
+}
+
+const char *lane_believes(const struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    const struct run_task *t = run_task(r, step, lane->index);
+    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+    const struct wire_record *latest = lane_latest(lane, step);
+    if (!step->on[lane->index] || is_voided(r, step, cell) || (cell && cell->voided) || denied(lane, step) ||
+        (t->verify && !step->kind->verify) || task_in_flight(t))
+        return NULL;
+    if (cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key))
+        return ledger_differs(lane, step, cell) ? NULL : cell->attempt;
+    return adoptable(step, cell, latest) ? latest->attempt : NULL;
+}
+
 /* May what the ledger has of this step stand for it? Set-up: unless a flag voids it. Of a launch only where this journal
- * never knew of one (a lost state directory), and nothing asks for a new one. */
+ * never knew of one (a lost state directory), nothing asks for a new one, and the run has not begun one of its own. */
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step)
 {
     const struct run *r = lane->run;
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     if (step->kind->cached)
         return !is_voided(r, step, cell);
-    if ((r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) || r->plan->spec->entrypoint.always)
+    const struct state_run *own = state_run_find(r->state, r->id);
+    if (((own ? own->flags : r->options.flags) & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) ||
+        r->plan->spec->entrypoint.always || (own && own->own_generation > 0))
         return false;
-    /* also where a run has adopted it and then could not go on, for another node's sake */
+    /* also where a run has adopted it and then could not go on, for another node's sake, or was cancelled */
     const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
     bool of_last =
         cell && run && (cell->generation == 0 || cell->generation == run->generation); /* else it was restarted */
-    return !cell ||
-           (of_last && run->status == RUN_INFRA && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key));
+    return !cell || (of_last && (run->status == RUN_INFRA || run->status == RUN_CANCELLED) &&
+                     cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key));
+}
+
+struct attempt_search {
+    const char *attempt;
+    bool found;
+};
+
+static bool search_attempt(void *arg, const struct event *e)
+{
+    struct attempt_search *search = arg;
+    search->found = search->found || (e->type == EVENT_FINISHED && str_eq(e->attempt, search->attempt));
+    for (uint32_t i = 0; e->type == EVENT_STARTED && i < e->attempt_count; i++)
+        search->found = search->found || str_eq(e->attempts[i].attempt, search->attempt);
+    return !search->found;
+}
+
+/* Another controller has done this step meanwhile, under an attempt that this journal has never heard of: its record stands
+ * for ours, which never started. The journal is read for it: only in the rare recovery that finds an attempt missing. */
+const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    const struct state_run *run = state_run_find(r->state, r->id);
+    const struct wire_record *latest = lane_latest(lane, step);
+    bool anew = step->kind->cached ? r->voids[step->id]
+                                   : run && (run->flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) != 0;
+    if (anew || !latest || !latest->same_boot || !wire_record_success(latest) || !str_eq(latest->key, step->key) ||
+        !lane_holds(lane, step))
+        return NULL;
+    struct attempt_search search = {latest->attempt, false};
+    if (journal_each(r->journal, 0, search_attempt, &search, NULL) < 0 || search.found)
+        return NULL;
+    return latest;
 }
 
 /* ---- installations that are looked at again ---- */
@@ -223,9 +311,7 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
     }
     if (cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key)) {
         keep(lane, step, cell);
-    } else if (latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key) &&
-               lane_holds(lane, step) && !t->verify &&
-               (!cell || strcmp(cell->attempt, latest->attempt) != 0 || cell->outcome == OUTCOME_NONE)) {
+    } else if (adoptable(step, cell, latest) && lane_holds(lane, step) && !t->verify) {
         lane->dirty = true;
         task_finish(r, step, lane->index, latest, true);
     } else if (cell && cell->outcome == OUTCOME_UNKNOWN) {

@@ -147,6 +147,7 @@ static bool leave_out(struct run *r, uint32_t node, const struct error *err, boo
     else if (!lane->closed_node)
         note_again(lane, err->text, pause);
     run_changed(r);
+    order_changed(r, NULL);
     homes_advance(r, node);                                  /* what it was to do for others, another one does */
     if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* that goes on by itself */
         return true;
@@ -374,12 +375,6 @@ void elastic_leave(struct run *r, uint32_t node, const struct event *e)
 
 /* ---- a launch that is resumed, and that is over ---- */
 
-/* The journal was lost, and what the nodes had of a launch was adopted: nobody knows where the others met. */
-static bool is_forgotten(const struct run *r)
-{
-    return r->stage == STAGE_LAUNCH && !r->master_port;
-}
-
 bool elastic_half(struct run *r)
 {
     const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
@@ -421,7 +416,8 @@ void elastic_resume(struct run *r)
     for (uint32_t n = 0; !enough && n < r->plan->node_count; n++)
         run_task(r, launch, n)->left = false;
     enough = enough && has_needed(r, run_task(r, launch, r->plan->master)->state != TASK_PENDING);
-    if (!enough && is_forgotten(r))
+    bool forgotten = r->stage == STAGE_LAUNCH && launch_is_adopted(r); /* nobody knows where the others met */
+    if (!enough && forgotten)
         fail_unknown(r, launch);
     if (!enough || parts_failed(r))
         return;
@@ -435,7 +431,7 @@ void elastic_resume(struct run *r)
         leave(lane);
         if (t->left)
             later(lane, true);
-        if (is_forgotten(r)) {
+        if (forgotten) {
             lane->joining->barred = true;
             run_note(r, n, "it takes no part: the launch began without it");
         }

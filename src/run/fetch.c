@@ -2,6 +2,7 @@
  * synced on the pool and renamed. Data are written in the loop as logs are: into the page cache, in portions of a frame.
  * Nothing of it outlives its connection but the parts of files. */
 #include "fetch.h"
+#include "guard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ struct fetch {
     enum fetch_phase phase;
     struct arena *arena;
     struct step_fetch what;
+    struct wire_pattern pattern; /* what.from: the node may name nothing else */
     struct landing *landing;
     uint64_t token; /* of GLOB */
     char *prefix;
@@ -49,6 +51,8 @@ struct fetch {
     size_t count, cap;
     size_t looked, next_entry; /* LOOKING: how far; GETTING: entries[0..count) are those to get */
     size_t matched;
+    uint64_t said_bytes;           /* of the entries, in the lane's */
+    uint64_t all_bytes, new_bytes; /* of what is there; of what is not here yet */
     struct get gets[GETS_MAX];
     size_t get_count;
     uint64_t get_bytes;
@@ -57,7 +61,7 @@ struct fetch {
     struct batch *batch;
     struct loop_work *work;
     struct loop_timer *turn;
-    unsigned rounds, changed, notes;
+    unsigned rounds, changed, notes, forbidden;
     struct error trouble; /* the node could not read a file */
 };
 
@@ -134,6 +138,7 @@ static void drop(struct fetch *f, bool complete)
         loop_work_detach(f->work, batch_dropped);
     }
     landing_close(f->landing, complete);
+    f->lane->said_bytes -= f->said_bytes < f->lane->said_bytes ? f->said_bytes : f->lane->said_bytes;
     loop_timer_destroy(f->turn);
     arena_destroy(f->arena);
     free(f->entries);
@@ -182,7 +187,8 @@ static void ask(struct fetch *f)
     struct run *r = run_of(f);
     f->phase = GLOBBING;
     f->count = f->looked = f->next_entry = f->matched = 0;
-    f->changed = 0;
+    f->changed = f->forbidden = 0;
+    f->all_bytes = f->new_bytes = 0;
     f->trouble = (struct error)ERROR_INIT;
     f->token = ++r->fetch_token;
     node_glob(f->lane->node, f->token, f->what.from);
@@ -241,7 +247,14 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
         arena_destroy(arena);
         return -1;
     }
+    struct wire_pattern pattern;
+    if (!wire_pattern_of(&pattern, what.from, arena)) {
+        arena_destroy(arena);
+        return error_set(err, ERROR_SPEC, "\"%s\" has more than %d parts", what.from, WIRE_PATTERN_PARTS);
+    }
     fetch_stop(lane, step);
+    if (!r->guard)
+        r->guard = guard_create(r->plan->spec);
     struct fetch *f = xcalloc(1, sizeof *f), **last = &r->fetch_queue;
     f->lane = lane;
     f->step = step;
@@ -249,6 +262,7 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
     f->phase = QUEUED;
     f->arena = arena;
     f->what = what;
+    f->pattern = pattern;
     f->turn = loop_timer_create(r->loop, on_turn, f);
     f->next = lane->fetches;
     lane->fetches = f;
@@ -262,6 +276,50 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
 }
 
 /* ---- what is there ---- */
+
+/* What a function returned lies in rhrun's own folder, and `rhrun result` believes it: each rank's comes from its own node. */
+static bool rank_of(const struct fetch *f, const struct wire_entry *e, uint32_t *ret)
+{
+    const struct plan *plan = run_of(f)->plan;
+    CLEANUP(cleanup_free) char *number = xstrdup(e->path);
+    if (!str_ends(number, ".json") || !S_ISREG(e->mode))
+        return false;
+    number[strlen(number) - strlen(".json")] = 0;
+    return parse_u32(number, ret) && (plan->worker_count == 0 || *ret < plan->worker_count);
+}
+
+/* mpirun has its own ways to place ranks, and on one machine all of them are the first node's. */
+static bool is_of_node(const struct fetch *f, uint32_t rank)
+{
+    const struct plan *plan = run_of(f)->plan;
+    const struct spec_distributed *d = &plan->spec->distributed;
+    bool placed = plan->ranks && !(d->present && d->launcher == LAUNCHER_MPIRUN);
+    return !placed || plan->ranks[rank].node == f->lane->index;
+}
+
+/* The results of nodes that share rhrun's folder lie together: each names all of them, and brings those of its own ranks. */
+static bool may_share(const struct fetch *f, uint32_t rank)
+{
+    struct run *r = run_of(f);
+    const struct wire_facts *mine = node_facts(f->lane->node);
+    const struct wire_facts *other = node_facts(r->lanes[r->plan->ranks[rank].node].node);
+    return !mine || !other || (str_eq(mine->home_id, other->home_id) && str_eq(mine->base_dir, other->base_dir));
+}
+
+/* 1; 0: it is passed over; -1 and err: the node may not name it. */
+static int is_asked_for(const struct fetch *f, const struct wire_entry *e, struct error *err)
+{
+    uint32_t rank = 0;
+    if (wire_pattern_match(&f->pattern, e->path) && (!f->what.own || rank_of(f, e, &rank))) {
+        bool mine = !f->what.own || is_of_node(f, rank);
+        if (mine || may_share(f, rank))
+            return mine;
+    }
+    error_set(err, ERROR_PROTOCOL, "the node names a file \"%.200s\", which \"%.200s\" does not ask for", e->path,
+              f->what.from);
+    error_hint(err, "what runs there is no agent of this rhrun, or lies: nothing of this answer was taken");
+    return -1;
+}
 
 void fetch_entries(struct lane *lane, const struct wire_entries *e)
 {
@@ -282,9 +340,22 @@ void fetch_entries(struct lane *lane, const struct wire_entries *e)
         return;
     }
     for (uint32_t i = 0; i < e->entry_count; i++) {
+        int asked = is_asked_for(f, &e->entries[i], &err);
+        if (asked < 0) {
+            end(f, FETCH_BROKEN, &err);
+            return;
+        }
+        if (asked == 0)
+            continue;
         if (f->count == f->cap) {
             f->cap = f->cap ? f->cap * 2 : 64;
             f->entries = xreallocarray(f->entries, f->cap, sizeof *f->entries);
+        }
+        uint64_t bytes = sizeof e->entries[i] + strlen(e->entries[i].path) + strlen(e->entries[i].target) + 2;
+        f->said_bytes += bytes;
+        if (room_say(f->lane, bytes, &err) < 0) {
+            end(f, FETCH_BROKEN, &err);
+            return;
         }
         struct wire_entry *c = &f->entries[f->count++];
         *c = e->entries[i];
@@ -303,6 +374,13 @@ void fetch_entries(struct lane *lane, const struct wire_entries *e)
 /* Folders and links are made at once, files that are here are passed over. 0, -1, or 1: it is to be fetched. */
 static int look_at(struct fetch *f, const struct wire_entry *e, struct error *err)
 {
+    enum guard_what what = S_ISDIR(e->mode) ? GUARD_FOLDER : S_ISLNK(e->mode) ? GUARD_LINK : GUARD_FILE;
+    const char *why = guard_forbids(run_of(f)->guard, f->what.to, e->path, what, f->what.own);
+    if (why) {
+        if (f->forbidden++ == 0 && f->rounds == 0 && !f->periodic)
+            note(f, "\"%s\" is left out, as is all else of that kind: %s", e->path, why);
+        return 0;
+    }
     if (S_ISDIR(e->mode))
         return landing_folder(f->landing, e->path, err);
     if (!S_ISLNK(e->mode))
@@ -311,6 +389,27 @@ static int look_at(struct fetch *f, const struct wire_entry *e, struct error *er
     if (rc > 0 && f->rounds == 0 && !f->periodic)
         note(f, "the link \"%s\" is left out: \"%s\" may lie outside of \"%s\"", e->path, e->target, f->what.to);
     return rc < 0 ? -1 : 0;
+}
+
+/* Before the first byte comes: may it all come, by the spec, and is there room for it? */
+static bool has_room(const struct fetch *f, struct error *err)
+{
+    char all[32], max[32];
+    if (f->what.max_bytes && f->all_bytes > f->what.max_bytes) {
+        error_set(err, ERROR_JOB, "\"%s\" has %s there, and its max_size is %s", f->what.from,
+                  room_text(f->all_bytes, all), room_text(f->what.max_bytes, max));
+        error_hint(err, "a narrower `from`, or a larger `max_size`: the job itself is not done again");
+        return false;
+    }
+    if (room_check(run_of(f), f->what.to, f->new_bytes, err) == 0)
+        return true;
+    error_prefix(err, "\"%s\" has %s to fetch", f->what.from, room_text(f->new_bytes, all));
+    return false;
+}
+
+static void add_bytes(uint64_t *sum, uint64_t bytes)
+{
+    *sum = bytes < UINT64_MAX - *sum ? *sum + bytes : UINT64_MAX;
 }
 
 /* False: it has ended. */
@@ -325,15 +424,22 @@ static bool look(struct fetch *f)
             end(f, FETCH_BROKEN, &err);
             return false;
         }
+        if (S_ISREG(e.mode))
+            add_bytes(&f->all_bytes, e.size);
         if (rc == 0)
             continue;
+        add_bytes(&f->new_bytes, e.size);
         f->entries[f->count++] = e;
         t->files_total += f->rounds == 0;
         t->bytes_total += f->rounds == 0 ? e.size : 0;
     }
     if (f->looked == f->matched)
         f->phase = GETTING;
-    return true;
+    struct error err = ERROR_INIT;
+    if (f->phase != GETTING || has_room(f, &err))
+        return true;
+    end(f, FETCH_BROKEN, &err);
+    return false;
 }
 
 /* ---- files ---- */
@@ -457,6 +563,11 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
         return;
     }
     task_of(f)->bytes_done += len;
+    if (room_took(lane, f->what.to, len, &err) < 0) {
+        run_of(f)->crowded++; /* the others may go on into half of what is left */
+        end(f, FETCH_BROKEN, &err);
+        return;
+    }
     if (last) {
         get_ended(f, g, error);
         work_on(f);

@@ -89,6 +89,13 @@ uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node
             return node;
 }
 
+uint32_t homes_first(struct run *r, uint32_t node)
+{
+    if (!r->homes_known)
+        renew(r);
+    return r->lanes[node].home_first;
+}
+
 bool homes_busy(struct run *r, uint32_t node)
 {
     if (!r->homes_known)

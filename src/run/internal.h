@@ -10,11 +10,16 @@ enum {
     CANCEL_GRACE_MS = 10000, /* when the user asked */
     STOP_REACH_MS = 20000,   /* how long a stop waits for nodes that are away */
     RECONNECT_MS = 300000,   /* a node that is away for longer is lost */
+    UNDONE_MAX = 20,         /* a set-up step whose result is gone so often has failed */
     IDLE_TRIES_MAX = 20,     /* a transfer that is cut off so often before anything was sent has failed */
     LATE_MS = 30000,         /* MIN:MAX nodes: a launch waits so long for one that was lost before it */
     LATE_AGAIN_MS = 1000,
     JOIN_MS =
         5000, /* MIN:MAX nodes: a node that is left out is tried again after this, then after up to 6 times as long */
+    LANE_SAID_MAX = 256 << 20, /* bytes of what a node says that are kept in memory at a time */
+    LANE_RECORDS_MAX = 100000,
+    LANE_CLAIMED_MAX = 10100, /* live attempts: one for each step that there can be */
+    LANE_FAULTS_MAX = 100,
     ACK_BYTES = 1 << 20, /* output is made durable and acknowledged in such portions */
 };
 
@@ -29,6 +34,8 @@ struct run_log {
     uint64_t base; /* offset of the file's first byte: 0 but where the node had freed what this file never got */
     uint64_t size; /* offset reached */
     uint64_t acked;
+    uint64_t durable; /* acknowledged: the node keeps nothing below it */
+    uint32_t gaps;
     bool syncing, failed; /* failed: a write did, so nothing may follow it */
     int sync_errno;
     struct watch *watch;
@@ -49,6 +56,7 @@ struct run_task {
     const char *verify; /* an installation before it ran in this run: kept only after a look; the name of that step */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* of a transfer */
     uint64_t removed;
+    uint32_t undone;     /* how often it was kept or done, and then did not hold: patches.c */
     uint32_t idle_tries; /* sync: cut off so often in a row without anything sent */
     uint32_t tries;      /* attempts that failed in this run */
     bool given_up; /* an earlier controller saw the last failure that it may have, and died before it could say so */
@@ -61,7 +69,12 @@ struct run_task {
     bool general;       /* the reason holds for every node */
 };
 
-enum check { CHECK_UNASKED, CHECK_YES, CHECK_NO }; /* of creates and trees, as of the node's last HELLO */
+enum check {
+    CHECK_UNASKED,
+    CHECK_YES,
+    CHECK_NO,
+    CHECK_DOUBT /* a set-up step that did not end well may have changed it */
+};           /* of creates and trees, as of the node's last HELLO */
 
 enum lane_state { LANE_CONNECTING, LANE_LISTED, LANE_SETUP, LANE_SETTLING, LANE_BARRIER, LANE_FAILED };
 
@@ -77,8 +90,14 @@ struct lane {
     char *base_dir;
     struct arena *arena; /* records of the last LIST */
     struct wire_record *records;
-    size_t record_count, record_cap;
+    size_t record_count, record_cap, claimed_count;
+    uint64_t said_bytes;            /* of records, entries and states that are kept here: LANE_SAID_MAX at most */
+    uint64_t received;              /* bytes that it has put on this machine's disk */
+    uint32_t fault_notes;           /* on the present connection */
     uint8_t *creates, *trees;       /* per step: enum check */
+    struct lane_patch *patches;     /* see patches.c; their texts lie in `arena` */
+    size_t patch_count, patch_cap;
+    const char **stale;             /* per step: why what it changed does not hold; NULL = none has changed anything */
     struct fetch *fetches;          /* files are being fetched */
     struct transfer *transfer;      /* files are being brought: of at most one step at a time */
     uint32_t home_first, home_next; /* see homes.c */
@@ -129,19 +148,25 @@ struct run {
     struct output_watch *watches; /* see outputs.c */
     size_t watch_count;
     struct fetch *fetch_queue; /* wait for their turn */
+    struct guard *guard;       /* see guard.h; NULL = nothing was fetched yet */
     uint32_t fetching;
     uint64_t fetch_token;
     struct error outputs_error; /* the first that keeps outputs from being here */
     struct tree_cache *cache;   /* bases and contents that several transfers need */
     uint32_t unheard;           /* nodes that were never listed nor failed */
     uint32_t left_out_count;    /* lanes that are left out */
+    struct order *order; /* see order.c; NULL until something may be held back */
     bool homes_known;
+    bool fetch_only; /* see reopen.c */
+    bool patched; /* a set-up step has changed files of a tree, or may have: patches.c has something to do */
     bool opened;  /* RUN_OPENED is in the journal (now or before) */
     bool probing; /* an unfinished run with another plan: nodes are asked before anything is opened */
     bool failing, cancelling, killing, detached;
+    uint32_t crowded; /* nodes that were ended for want of room here */
     int interrupt_signal;
     enum run_status fail_status;
     uint32_t generation, restarts;
+    const char *adopted_launch; /* names the launch that was found on the nodes, as their records do; NULL = there is none */
     uint32_t own_restarts;    /* of these, by rules with a budget of their own */
     struct rules *rules;      /* see rules.h; NULL = none */
     struct loop_timer *pause; /* before a restart */
@@ -150,6 +175,7 @@ struct run {
     bool generation_failed;
     bool over; /* there will be no further generation, and nobody joins this one */
     uint32_t master_port;
+    char nonce[33];     /* random, of this generation; "" = of an older rhrun's */
     uint32_t next_port; /* asked for while a failed generation is being stopped; 0 = not known */
     const char *master_addr;
     struct preflight *preflight; /* see preflight.c */
@@ -203,10 +229,21 @@ static inline bool step_outlives_stop(const struct plan_step *step)
     return step->kind->phase >= PHASE_EPILOG;
 }
 void run_append_free(struct append *a); /* takes it off the list of the run */
+/* room.c: what one node may take of this machine */
+const char *room_text(uint64_t bytes, char ret[32]); /* "1.5 GB" */
+/* More is kept in memory of what it says. -1 and err: too much. */
+int room_say(struct lane *lane, uint64_t bytes, struct error *err);
+/* Is there room for `bytes` more where `path` is? A part of the disk is never filled: see room.c. -1 and err: no. */
+int room_check(const struct run *r, const char *path, uint64_t bytes, struct error *err);
+/* `bytes` of it came and are on the disk at `path`. -1 and err: there is no room for more. */
+int room_took(struct lane *lane, const char *path, uint64_t bytes, struct error *err);
+bool room_keeps(struct lane *lane, const char *path, uint64_t bytes); /* likewise; ends the node that sent most. False: this one */
 /* decide.c */
 void lane_keep_record(struct lane *lane, const struct wire_record *r);
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
 const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
+/* The attempt of a set-up step that is kept, as far as one can tell without what it changed of trees (patches.c); or NULL. */
+const char *lane_believes(const struct lane *lane, const struct plan_step *step);
 /* Is its tree asked for with each HELLO of this node? */
 static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
 {
@@ -217,6 +254,7 @@ bool lane_holds(const struct lane *lane, const struct plan_step *step); /* CHECK
 const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step);
+const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);
 void lane_verify_after(struct lane *lane, const struct plan_step *step); /* step is about to run: later installations are looked at */
@@ -224,6 +262,22 @@ void lane_verify_after(struct lane *lane, const struct plan_step *step); /* step
 uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node); /* who does it for this node; itself, mostly */
 bool homes_busy(struct run *r, uint32_t node); /* another one changes what they share */
 void homes_advance(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
+/* order.c */
+bool order_holds(struct run *r, const struct plan_step *step, uint32_t node); /* an earlier item is still to be done elsewhere */
+void order_changed(struct run *r, const struct plan_step *step); /* it began or ended somewhere, or is kept there, or (NULL) a node
+                                                                    is left out: soon what is held back is looked at again */
+void order_free(struct run *r);
+uint32_t homes_first(struct run *r, uint32_t node); /* of those that share its home; the next is lane.home_next, the last its own */
+/* patches.c: files of trees that set-up steps changed. Their source is expected as it was then, and they as they were left */
+void patches_add(struct lane *lane, const struct wire_sync_state *s);
+void patches_ended(struct lane *lane, const struct plan_step *step, const struct wire_record *rec); /* rec is kept */
+void patches_judge(struct lane *lane); /* before the two below are asked, of what shares its home too */
+const char *patches_reason(const struct lane *lane, const struct plan_step *step); /* NULL: nothing speaks against it */
+/* The files of a tree that are to be put back though they are as a step left them, in the arena. */
+struct wire_strings patches_to_put_back(const struct lane *lane, const char *tree, struct arena *arena);
+void patches_sent(struct lane *lane, const char *tree, const char *path); /* it is, or goes */
+void patches_doubt(struct lane *lane); /* a set-up step did not end well: trees are looked at before it is done again */
+void patches_reset(struct lane *lane); /* kept and done steps that do not hold are to be decided again */
 /* transfer.c, transfer_diff.c, transfer_cache.c */
 int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, const struct step_bind *bind,
                    struct error *err);
@@ -252,6 +306,11 @@ void outputs_free(struct run *r);
 int run_open(struct run *r, struct error *err);
 void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
 void run_look_end(struct run *r);  /* and was looked at */
+/* reopen.c */
+/* Of a run that only fetches: the task's state, where it is not that of an output that is here. c: its cell of this run, or NULL. */
+bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c);
+bool reopen_passes_by(struct run *r, uint32_t node); /* nothing comes from it */
+void reopen_say(struct run *r);
 /* overrides.c */
 /* "it was started with --on a, not with --set x=1": how what the run was started with differs from what the spec was loaded
  * with; NULL: in nothing, or the journal does not say. */
@@ -273,10 +332,12 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
 enum outcome record_outcome(const struct wire_record *record);
+const char *run_dropped_by(const struct wire_record *record); /* of event.dropped_by */
 /* A worker has failed while others of its node still run: perhaps the first cause. */
 void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
 /* lane.c */
 extern const struct node_callbacks lane_callbacks;
+void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
 void lane_bind(struct lane *lane); /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
@@ -299,6 +360,7 @@ bool parts_begun(struct run *r);
 bool parts_half(struct run *r); /* some of it is done, some was not begun, and nothing runs */
 bool parts_failed(struct run *r);
 bool parts_ended(struct run *r);   /* nothing of the generation runs or will */
+void parts_adopted(struct run *r); /* of what was found on the nodes only the latest launch counts */
 void parts_reset(struct run *r);   /* for the next generation */
 void parts_advance(struct run *r); /* starts what may start; stops the sidecars once all else is over */
 void parts_stop(struct run *r); /* the generation has failed: what runs is stopped, what never started never will be */
@@ -315,6 +377,8 @@ void launch_parted(struct run *r);  /* the launch is over, and something that wa
 bool launch_over(struct run *r); /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
 /* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
 uint32_t launch_grace_ms(const struct run *r, uint32_t least);
+uint32_t launch_generation(const struct wire_record *record); /* 1-based; 1 where an older record does not say */
+bool launch_is_adopted(const struct run *r); /* the generation at hand was found on the nodes: this run has started none */
 bool launch_has_begun(struct run *r); /* anything of it was started, or adopted */
 bool launch_complete(struct run *r);  /* nothing of the launch and what follows it is left to do */
 void launch_task_ended(struct run *r, const struct plan_step *step);

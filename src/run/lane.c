@@ -40,6 +40,18 @@ static bool awaits_leader(struct lane *lane, const struct plan_step *step, struc
     t->state = TASK_KEPT;
     t->decided = true;
     transfer_tally(r, step, lane->index);
+    order_changed(r, step); /* it may be the last one that others wait for, and nothing will end here */
+    return false;
+}
+
+/* A step behind this one still runs, attached to: what it changes of a tree is told at its end, and would be put back now. */
+static bool later_runs(const struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    for (size_t i = step->id + 1; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == PHASE_SETUP &&
+            task_in_flight(run_task(r, &r->plan->steps[i], lane->index)))
+            return true;
     return false;
 }
 
@@ -47,6 +59,9 @@ static bool awaits_leader(struct lane *lane, const struct plan_step *step, struc
 static bool next_step(struct lane *lane, bool *ret_kept)
 {
     struct run *r = lane->run;
+    patches_reset(lane);
+    if (r->failing)
+        return false;
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         if (step->kind->phase != PHASE_SETUP || !step->on[lane->index])
@@ -61,11 +76,13 @@ static bool next_step(struct lane *lane, bool *ret_kept)
             if (t->state == TASK_KEPT) {
                 transfer_tally(r, step, lane->index);
                 *ret_kept = *ret_kept || step->shared;
+                order_changed(r, step);
             }
         }
         if (t->state == TASK_KEPT || t->state == TASK_DONE)
             continue;
-        if (t->state == TASK_PENDING && node_state(lane->node) == NODE_READY) { /* else it goes on when it is back */
+        if (t->state == TASK_PENDING && node_state(lane->node) == NODE_READY && /* else it goes on when it is back */
+            !order_holds(r, step, lane->index) && !later_runs(lane, step)) {
             note_reason(lane, step, t);
             lane_verify_after(lane, step);
             t->verify = NULL;
@@ -102,6 +119,9 @@ void lane_doubt(struct lane *lane)
 {
     struct run *r = lane->run;
     lane->doubtful = false;
+    if (r->fetch_only)
+        return;
+    patches_judge(lane);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
@@ -138,6 +158,20 @@ static void add_orphan(struct lane *lane, const char *attempt)
     node_signal(lane->node, attempt, WIRE_STOP, STOP_GRACE_MS);
 }
 
+/* Is it of what this node did last of the launch, and of nothing before that? */
+static bool follows_launch(const struct lane *lane, const struct wire_record *epilog)
+{
+    const struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        const struct wire_record *latest =
+            step->kind->phase == PHASE_LAUNCH && step->on[lane->index] ? lane_latest(lane, step) : NULL;
+        if (latest && latest->sequence > epilog->sequence)
+            return false;
+    }
+    return true;
+}
+
 /* A lost state directory: what the ledger says of prolog, launch and epilog is taken over. */
 static void adopt_launch(struct lane *lane)
 {
@@ -157,8 +191,10 @@ static void adopt_launch(struct lane *lane)
                 step->name);
             continue;
         }
-        if (step->kind->phase == PHASE_LAUNCH)
-            r->generation = r->generation ? r->generation : 1;
+        if (step->kind->phase == PHASE_EPILOG && !follows_launch(lane, latest))
+            continue;
+        if (step->kind->phase == PHASE_LAUNCH && launch_generation(latest) > r->generation)
+            r->generation = launch_generation(latest);
         task_finish(r, step, lane->index, latest, true);
     }
 }
@@ -176,8 +212,8 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
             return strcmp(t->attempt, rec->attempt) == 0 ? step : NULL;
         if (t->state == TASK_PENDING && str_eq(step->key, rec->key) && lane_may_adopt(lane, step)) {
             t->decided = true;
-            if (!step->kind->cached)
-                r->generation = r->generation ? r->generation : 1;
+            if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > r->generation)
+                r->generation = launch_generation(rec); /* in the journal with its end; until then it is seen again */
             t->state = TASK_RUNNING;
             memcpy(t->attempt, rec->attempt, sizeof t->attempt);
             t->started_ms = rec->claim_wall_ms;
@@ -201,37 +237,6 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
         node_signal(lane->node, t->attempt, r->killing ? WIRE_KILL : WIRE_STOP, launch_grace_ms(r, CANCEL_GRACE_MS));
 }
 
-struct attempt_search {
-    const char *attempt;
-    bool found;
-};
-
-static bool search_started(void *arg, const struct event *e)
-{
-    struct attempt_search *search = arg;
-    for (uint32_t i = 0; e->type == EVENT_STARTED && i < e->attempt_count; i++)
-        search->found = search->found || str_eq(e->attempts[i].attempt, search->attempt);
-    return !search->found;
-}
-
-/* Another controller has done this step meanwhile, under an attempt that this journal never started: its record stands
- * for ours, which never started. The journal is read for it: only in the rare recovery that finds an attempt missing. */
-static const struct wire_record *done_by_another(struct lane *lane, const struct plan_step *step)
-{
-    struct run *r = lane->run;
-    const struct state_run *run = state_run_find(r->state, r->id);
-    const struct wire_record *latest = lane_latest(lane, step);
-    bool anew = step->kind->cached ? r->voids[step->id]
-                                   : run && (run->flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) != 0;
-    if (anew || !latest || !latest->same_boot || !wire_record_success(latest) || !str_eq(latest->key, step->key) ||
-        !lane_holds(lane, step))
-        return NULL;
-    struct attempt_search search = {latest->attempt, false};
-    if (journal_each(r->journal, 0, search_started, &search, NULL) < 0 || search.found)
-        return NULL;
-    return latest;
-}
-
 /* An attempt of ours that the ledger does not have: on the same boot it never started, so its RUN is sent again;
  * otherwise a power cut may have taken the claim with it. */
 static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
@@ -249,7 +254,7 @@ static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
     else if (!same)
         task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
-    else if ((other = done_by_another(lane, step)))
+    else if ((other = lane_done_by_another(lane, step)))
         task_finish(r, step, lane->index, other, true);
     else
         task_send(r, step, lane->index);
@@ -358,6 +363,13 @@ static struct lane *lane_of(void *arg, struct node *n)
     return &r->lanes[node_index(n)];
 }
 
+void lane_pass_by(struct lane *lane)
+{
+    lane->state = LANE_BARRIER;
+    lane->heard = true;
+    lane->run->unheard--;
+}
+
 void lane_bind(struct lane *lane)
 {
     const struct wire_facts *facts = node_facts(lane->node);
@@ -385,7 +397,10 @@ static void on_ready(void *arg, struct node *n, bool again)
     r->homes_known = false;
     lane->clock_ns = (int64_t)(mono_ns() - facts->mono_ns);
     arena_reset(lane->arena);
-    lane->record_count = 0;
+    lane->record_count = lane->claimed_count = 0;
+    lane->patch_count = 0;
+    lane->said_bytes = 0;
+    lane->fault_notes = 0;
     lane->listed = false;
     run_learn_node(r, lane->index);
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -558,6 +573,7 @@ static void on_ended(void *arg, struct node *n, const struct wire_record *rec)
     if (step) {
         if (rec->leftover[0] && step->kind->phase == PHASE_SETUP)
             note_leftover(lane, step, rec->leftover);
+        patches_ended(lane, step, rec);
         task_finish(r, step, lane->index, rec, false);
     } else if (is_orphan(lane, rec->attempt)) {
         run_orphan_ended(r, lane, rec);
@@ -605,7 +621,13 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
         !t->sent) { /* before anything was asked of it on this connection it is LIST that found its record damaged */
         if (t)
             t->told = true;
-        run_note(r, lane->index, "%s", text);
+        if (lane->fault_notes++ < LANE_FAULTS_MAX) {
+            run_note(r, lane->index, "%.1000s", text);
+            return;
+        }
+        error_set(&err, ERROR_PROTOCOL, "node \"%s\" reports one fault after the other; the last: %.300s", node_name(n),
+                  text);
+        node_refuse(n, &err);
         return;
     }
     error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
@@ -619,6 +641,11 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
 static void on_sync_state(void *arg, struct node *n, const struct wire_sync_state *s)
 {
     transfer_state(lane_of(arg, n), s);
+}
+
+static void on_patched(void *arg, struct node *n, const struct wire_sync_state *s)
+{
+    patches_add(lane_of(arg, n), s);
 }
 
 static void on_entries(void *arg, struct node *n, const struct wire_entries *e)
@@ -657,6 +684,7 @@ const struct node_callbacks lane_callbacks = {.ready = on_ready,
                                               .checked = on_checked,
                                               .fault = on_fault,
                                               .sync_state = on_sync_state,
+                                              .patched = on_patched,
                                               .entries = on_entries,
                                               .file_data = on_file_data,
                                               .probed = on_probed,

@@ -73,6 +73,14 @@ static bool at_barrier(struct run *r)
     return all;
 }
 
+/* An epilog, or outputs, that were found done are of an earlier launch. */
+static void forget_what_followed(struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; n < r->plan->node_count && r->plan->steps[i].kind->phase > PHASE_LAUNCH; n++)
+            run_task(r, &r->plan->steps[i], n)->state = TASK_PENDING;
+}
+
 static void start_generation(struct run *r)
 {
     r->next_port = 0;
@@ -82,8 +90,11 @@ static void start_generation(struct run *r)
     r->stage = STAGE_LAUNCH;
     r->generation_failed = false;
     r->generation++;
+    random_hex(r->nonce, sizeof r->nonce / 2);
     r->result.has_cause = false;
+    r->adopted_launch = NULL;
     parts_reset(r);
+    forget_what_followed(r);
     rules_begin(r);
     parts_advance(r);
     outputs_watch(r);
@@ -275,6 +286,15 @@ void launch_check_barrier(struct run *r)
     }
     if (r->stage != STAGE_SETUP)
         return;
+    if (r->fetch_only) {
+        struct error ignored = ERROR_INIT; /* of nodes that are not asked it is not known */
+        bind_by_facts(r, &ignored);
+        r->over = true;
+        r->stage = STAGE_LAUNCH;
+        if (!outputs_begin(r))
+            outputs_end(r);
+        return;
+    }
     if (!bind_ranks(r))
         return;
     if (r->generation > 0 || failed_behind_barrier(r))
@@ -587,24 +607,39 @@ static void resume_epilog(struct run *r, const struct plan_step *epilog, bool fa
         epilog_ended(r, epilog);
 }
 
+bool launch_is_adopted(const struct run *r)
+{
+    const struct state_run *run = state_run_find(r->state, r->id);
+    return r->generation > 0 && run && run->own_generation == 0;
+}
+
+uint32_t launch_generation(const struct wire_record *record)
+{
+    uint32_t n;
+    const char *dash = record->launch ? strrchr(record->launch, '-') : NULL;
+    return dash && parse_u32(dash + 1, &n) && n > 0 ? n : 1;
+}
+
 /* What was found done on some nodes only, by a run that started none of it (the journal was lost, or the run before had to
  * close), is of a launch that failed: the others would look for it in vain. */
 static void drop_half(struct run *r)
 {
-    const struct state_run *run = state_run_find(r->state, r->id);
-    if (!run || run->generation > 0 || !(elastic_wanted(r) ? elastic_half(r) : parts_half(r)))
+    if (!launch_is_adopted(r) || !(elastic_wanted(r) ? elastic_half(r) : parts_half(r)))
         return;
     parts_reset(r);
-    for (size_t i = 0; i < r->plan->step_count; i++) /* and what followed it */
-        for (uint32_t n = 0; n < r->plan->node_count && r->plan->steps[i].kind->phase > PHASE_LAUNCH; n++)
-            run_task(r, &r->plan->steps[i], n)->state = TASK_PENDING;
-    r->generation = 0;
+    forget_what_followed(r);
+    struct event e = {.type = EVENT_REISSUE,
+                      .generation = r->generation + 1,
+                      .reason = "only some of the nodes have it from a run that this state directory does not know"};
+    run_append(r, &e, NULL, NULL); /* durable before the STARTED that it causes */
 }
 
 /* The controller was restarted behind the barrier: the tasks' states (from the journal) tell where it was. */
 void launch_resume(struct run *r)
 {
     const struct plan_step *prolog = phase_step(r, PHASE_PROLOG), *epilog = phase_step(r, PHASE_EPILOG);
+    if (launch_is_adopted(r))
+        parts_adopted(r);
     drop_half(r);
     bool begun = parts_begun(r);
     if (begun && !(epilog && has_begun(r, epilog)))

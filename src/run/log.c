@@ -9,6 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum {
+    GAPS_MAX = 16,          /* one for each lost state directory, or a controller that resumed after one */
+    SLACK_BYTES = 64 << 20, /* notes, and what was on its way */
+};
+
 /* local_ranks_filter: what it leaves out is in the log all the same. */
 static bool is_shown(const struct run_log *log, const struct watch_line *line)
 {
@@ -95,7 +100,7 @@ struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t n
     struct stat st;
     if (fd >= 0 && fstat(fd, &st) == 0) {
         log->fd = fd;
-        log->size = (uint64_t)st.st_size;
+        log->size = log->durable = (uint64_t)st.st_size;
         catch_up(log);
     }
     return log;
@@ -137,6 +142,7 @@ static void sync_done(void *arg)
         run_fail(log->run, RUN_INFRA, &err);
         return;
     }
+    log->durable = log->acked;
     node_ack(log->run->lanes[log->node].node, log->attempt, log->acked);
 }
 
@@ -149,11 +155,47 @@ static void acknowledge(struct run_log *log)
     loop_work(log->run->loop, sync_work, sync_done, log);
 }
 
+/* The node keeps so much that is not acknowledged, and what it freed is at the beginning: a spool has no more, nor holes. */
+static bool is_spool(const struct run_log *log, uint64_t offset, struct error *err)
+{
+    const struct run *r = log->run;
+    if (offset > log->size && log->gaps >= GAPS_MAX)
+        return !error_set(err, ERROR_PROTOCOL, "node \"%s\": %s: it leaves out output again and again",
+                          node_name(r->lanes[log->node].node), log->step->name);
+    uint64_t limit = r->plan->spec->log_limit_bytes; /* or the usual one: an attempt of before the spec named less */
+    limit = limit > SPEC_LOG_LIMIT ? limit : SPEC_LOG_LIMIT;
+    if (offset <= log->size && log->size - log->durable > limit + SLACK_BYTES)
+        return !error_set(err, ERROR_PROTOCOL, "node \"%s\": %s: it sends more output than it can have kept",
+                          node_name(r->lanes[log->node].node), log->step->name);
+    return true;
+}
+
+/* A disk that becomes full takes a part first, without a reason: that comes with the rest. */
+static bool write_at(int fd, const uint8_t *data, size_t len, off_t at)
+{
+    while (len > 0) {
+        ssize_t n = pwrite(fd, data, len, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        data += n;
+        len -= (size_t)n;
+        at += n;
+    }
+    return true;
+}
+
 void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len)
 {
     struct run *r = log->run;
-    if (offset + len <= log->size || log->failed)
+    struct error refused = ERROR_INIT;
+    if (offset + len < len || offset + len <= log->size || log->failed)
         return;
+    if (!is_spool(log, offset, &refused)) {
+        node_refuse(r->lanes[log->node].node, &refused);
+        return;
+    }
     if (offset < log->size) {
         data += log->size - offset;
         len -= (uint32_t)(log->size - offset);
@@ -164,10 +206,11 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     if (offset > log->size) { /* the node freed what we no longer have (a lost state directory) */
         run_note(r, log->node, "%s: %llu bytes of earlier output are gone", log->step->name,
                  (unsigned long long)(offset - log->size));
+        log->gaps++;
         log->base += offset - log->size;
-        log->size = offset;
+        log->size = log->durable = offset;
     }
-    if (log->fd < 0 || pwrite(log->fd, data, len, (off_t)(offset - log->base)) != (ssize_t)len) {
+    if (log->fd < 0 || !write_at(log->fd, data, len, (off_t)(offset - log->base))) {
         struct error err = ERROR_INIT;
         error_errno(&err, ERROR_IO, errno ? errno : EIO, "could not write the log \"%s\"", log->path ? log->path : "?");
         error_hint(&err, "what is missing stays on the node: make room and run the same command again");
@@ -176,6 +219,8 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
         return;
     }
     log->size += len;
+    if (!room_keeps(&r->lanes[log->node], log->path, len))
+        return;
     watch_feed(log->watch, data, len);
     if (log->ready)
         watch_feed(log->ready, data, len);

@@ -27,22 +27,32 @@ static int compute_voids(struct run *r, uint32_t flags, const char *from, struct
     return -1;
 }
 
-/* The working directory's name on the nodes: the variant's, and a new one after each --fresh. */
+/* The working directory's name on the nodes: the variant's, and after --fresh one that no other run ever had, be it of this
+ * state directory or of one that was lost. Runs of before this was recorded counted how often it was. */
 static const char *work_name(struct run *r, uint32_t flags, bool opening)
 {
-    unsigned fresh = opening && (flags & RUN_FLAG_FRESH) ? 1 : 0;
-    for (size_t i = 0; i < r->state->run_count; i++)
-        if ((r->state->runs[i].flags & RUN_FLAG_FRESH) && str_eq(r->state->runs[i].variant, r->plan->spec->variant))
-            fresh++;
-    if (!fresh)
-        return r->plan->spec->variant;
     char hex[65];
-    CLEANUP(cleanup_free) char *text = xasprintf("%s fresh %u", r->plan->spec->variant, fresh);
+    unsigned counted = 0;
+    const struct state_run *latest = NULL;
+    if (opening && (flags & RUN_FLAG_FRESH)) {
+        random_hex(hex, 8);
+        return r->work ? r->work : arena_strdup(r->arena, hex); /* the nodes were greeted with it already */
+    }
+    for (size_t i = 0; i < r->state->run_count; i++)
+        if ((r->state->runs[i].flags & RUN_FLAG_FRESH) && str_eq(r->state->runs[i].variant, r->plan->spec->variant)) {
+            latest = &r->state->runs[i];
+            counted++;
+        }
+    if (!latest)
+        return r->plan->spec->variant;
+    if (latest->work)
+        return latest->work;
+    CLEANUP(cleanup_free) char *text = xasprintf("%s fresh %u", r->plan->spec->variant, counted);
     digest_sha256_hex(text, strlen(text), hex);
     return arena_strndup(r->arena, hex, 16);
 }
 
-static void append_opened(struct run *r)
+static void append_opened(struct run *r, enum event_type type)
 {
     static const char *const no_sets[1] = {NULL};
     const struct spec *spec = r->plan->spec;
@@ -68,7 +78,8 @@ static void append_opened(struct run *r)
         buf_json_string(&params, spec->params[i].value, strlen(spec->params[i].value));
     }
     buf_putc(&params, '}');
-    struct event e = {.type = EVENT_RUN_OPENED,
+    struct event e = {.type = type,
+                      .job_hash = r->plan->job_hash,
                       .variant = spec->variant,
                       .flags = r->options.flags,
                       .node_count = r->plan->node_count,
@@ -85,6 +96,7 @@ static void append_opened(struct run *r)
                       .sets = spec->sets ? spec->sets : no_sets,
                       .set_count = (uint32_t)spec->set_count,
                       .from_step = r->options.from_step,
+                      .work = r->options.flags & RUN_FLAG_FRESH ? r->work : NULL,
                       .spec_text = spec->doc ? spec->doc->source.text : NULL};
     run_append(r, &e, NULL, NULL);
     buf_free(&args);
@@ -101,6 +113,7 @@ static void take_bind(struct run *r, const char *json)
         const char *addr = doc_get_string(doc->root, "master_addr", "");
         r->master_addr = addr[0] ? arena_strdup(r->arena, addr) : NULL;
         r->master_port = (uint32_t)doc_get_int(doc->root, "master_port", 0);
+        snprintf(r->nonce, sizeof r->nonce, "%s", doc_get_string(doc->root, "nonce", ""));
         const struct doc_node *roles = doc_get(doc->root, "roles");
         for (size_t i = 0; roles && i < roles->count && i < r->plan->spec->role_count; i++)
             r->role_ports[i] = (uint32_t)doc_get_int(roles->items[i], "master_port", 0);
@@ -115,12 +128,15 @@ static void resume_tasks(struct run *r, const struct state_run *open)
     r->generation = open->generation;
     r->restarts = open->restarts;
     r->own_restarts = open->own_restarts;
+    r->fetch_only = open->fetching;
     r->cancelling = false;
     take_bind(r, open->bind_json);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct state_cell *c = step->on[n] ? state_cell_find(r->state, step->scope, step->name, n) : NULL;
+            if (step->on[n] && reopen_step(r, step, n, c && str_eq(c->run, r->id) ? c : NULL))
+                continue;
             if (!c || (!step->kind->cached && !str_eq(c->run, r->id)))
                 continue;
             struct run_task *t = run_task(r, step, n);
@@ -129,8 +145,9 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                               (c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT);
                 t->tries = c->failures < step->retry_times ? c->failures : step->retry_times;
             }
-            bool of_last = step->kind->phase != PHASE_LAUNCH || c->generation == r->generation;
-            if (c->outcome == OUTCOME_NONE && str_eq(c->key, step->key)) {
+            bool of_last = step->kind->phase < PHASE_LAUNCH ||
+                           (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == r->generation;
+            if (c->outcome == OUTCOME_NONE && str_eq(c->key, step->key) && (of_last || !step->kind->fetch)) {
                 t->state = TASK_RUNNING;
                 t->decided = true;
                 r->lanes[n].dirty = step->kind->cached || r->lanes[n].dirty;
@@ -138,7 +155,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 t->state = TASK_DONE;
             } else if (step->kind->phase == PHASE_PROLOG && open->generation > 0 && c->outcome == OUTCOME_UNKNOWN) {
                 continue; /* it had ended well before the first generation; its node restarted, so it runs before the next */
-            } else if (step->kind->phase == PHASE_OUTPUTS &&
+            } else if (step->kind->phase == PHASE_OUTPUTS && of_last &&
                        c->outcome == OUTCOME_FAILED) { /* something was to be there */
                 t->state = TASK_FAILED;
                 r->fail_status = RUN_FAILED;
@@ -165,7 +182,8 @@ static void resume_tasks(struct run *r, const struct state_run *open)
             t->ended_ms = c->finished_ms;
         }
     }
-    elastic_resume(r);
+    if (!r->fetch_only)
+        elastic_resume(r);
 }
 
 static int open_new(struct run *r, struct error *err)
@@ -174,7 +192,19 @@ static int open_new(struct run *r, struct error *err)
         return -1;
     r->work = work_name(r, r->options.flags, true);
     random_hex(r->id, 8);
-    append_opened(r);
+    append_opened(r, EVENT_RUN_OPENED);
+    return 0;
+}
+
+static int open_again(struct run *r, const struct state_run *run, struct error *err)
+{
+    if (compute_voids(r, 0, NULL, err) < 0)
+        return -1;
+    snprintf(r->id, sizeof r->id, "%s", run->id);
+    r->work = work_name(r, 0, false);
+    append_opened(r, EVENT_RUN_REOPENED);
+    resume_tasks(r, state_run_find(r->state, r->id));
+    reopen_say(r);
     return 0;
 }
 
@@ -273,6 +303,10 @@ int run_open(struct run *r, struct error *err)
     }
     if (r->options.mode == RUN_CANCEL)
         return open_cancel(r, open, err);
+    const struct state_run *kept = run_fetchable(r->state, r->plan);
+    bool anew = r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM);
+    if (kept && !(open && run_unfinished(r->state, r->plan)) && !anew)
+        return open_again(r, kept, err);
     if (!open)
         return open_new(r, err);
     snprintf(r->id, sizeof r->id, "%s", open->id);
@@ -380,6 +414,8 @@ static bool all_answered(const struct run *r)
 static void fill_records(struct run *r)
 {
     r->records = arena_array(r->arena, r->plan->step_count * r->plan->node_count + 1, sizeof *r->records);
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        patches_judge(&r->lanes[n]);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         bool good = r->lanes[n].state != LANE_FAILED;
         for (size_t i = 0; i < r->plan->step_count; i++) {

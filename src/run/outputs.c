@@ -2,6 +2,7 @@
  * FINISHED are journalled as of any step, so that a controller that dies in between fetches again, and a job is done only
  * when its outputs are here. */
 #include "fetch.h"
+#include "guard.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -99,6 +100,7 @@ void outputs_free(struct run *r)
         fetch_stop(&r->lanes[n], NULL);
     unwatch(r);
     free(r->watches);
+    guard_free(r->guard);
 }
 
 /* ---- at the end ---- */
@@ -203,6 +205,19 @@ void outputs_check_end(struct run *r)
         outputs_end(r);
 }
 
+/* Has no other node of the step anything? What was found empty is recorded with these words as its tail. */
+static bool others_are_empty(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct state_cell *c = state_cell_find(r->state, step->scope, step->name, n);
+        if (n == node || !step->on[n])
+            continue;
+        if (!c || !str_eq(c->run, r->id) || c->outcome != OUTCOME_OK || !c->tail || !*c->tail)
+            return false;
+    }
+    return true;
+}
+
 void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node, enum fetch_end how,
                      const struct error *err, bool periodic)
 {
@@ -220,12 +235,20 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
         return;
     case FETCH_EMPTY:
         run_note(r, node, "%s", err->text);
-        task_finish_as(r, step, node, OUTCOME_OK, NULL);
+        task_finish_as(r, step, node, OUTCOME_OK, err->text);
         return;
     case FETCH_NOTHING:
+        if (!step->kind->result && !others_are_empty(r, step, node)) {
+            task_finish_as(r, step, node, OUTCOME_OK, err->text);
+            return;
+        }
         if (r->fail_status == RUN_OPEN && !r->failing && !r->cancelling) {
             r->fail_status = RUN_FAILED;
             r->result.error = *err;
+            if (!step->kind->result)
+                error_hint(&r->result.error,
+                           "the launch is kept: once `outputs` is right, the same command only fetches; "
+                           "`required: false` where it may be missing");
         }
         task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
         return;

@@ -145,6 +145,43 @@ bool parts_ended(struct run *r)
     return true;
 }
 
+static const struct wire_record *adopted_record(struct run *r, const struct plan_step *s, uint32_t node)
+{
+    const struct run_task *t = run_task(r, s, node);
+    bool found = s->on[node] && (t->state == TASK_DONE || task_in_flight(t));
+    return found ? lane_record(&r->lanes[node], t->attempt) : NULL;
+}
+
+/* Nothing was started for what looks at lines, so no node has a record of it: a role whose end is known was ready. */
+static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
+{
+    const struct run_task *of = run_task(r, &r->plan->steps[s->watch->step], node);
+    if (s->on[node] && of->state == TASK_DONE)
+        run_task(r, s, node)->state = TASK_DONE;
+}
+
+void parts_adopted(struct run *r)
+{
+    const struct wire_record *best = NULL;
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            const struct wire_record *rec = adopted_record(r, s, n);
+            if (rec && (!best || launch_generation(rec) > launch_generation(best)))
+                best = rec;
+        }
+    if (!best)
+        return;
+    r->adopted_launch = best->launch[0] ? arena_strdup(r->arena, best->launch) : NULL;
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            const struct wire_record *rec = adopted_record(r, s, n);
+            if (rec && !str_eq(rec->launch, best->launch) && !task_in_flight(run_task(r, s, n)))
+                run_task(r, s, n)->state = TASK_PENDING;
+            if (s->watch)
+                adopt_watch(r, s, n);
+        }
+}
+
 void parts_reset(struct run *r)
 {
     for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))

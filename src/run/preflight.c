@@ -322,7 +322,7 @@ static void prepare(struct run *r)
     p = r->preflight = xcalloc(1, sizeof *p);
     p->arena = arena_create();
     p->machines = xcalloc(r->plan->node_count, sizeof *p->machines);
-    if (r->generation > 0) { /* a controller that takes the run up: as it is now */
+    if (r->generation > 0 && !launch_is_adopted(r)) { /* a controller that takes the run up: as it is now */
         p->done = true;
         remember_machines(r);
     }

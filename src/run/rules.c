@@ -498,6 +498,11 @@ struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint
         rules_resume(r); /* it ended before this controller knew the whole of the launch */
     if (x && step->kind->ranked)
         metrics_flush(x->metrics);
+    if (record->verdict == WIRE_VERDICT_GOOD) { /* by these rules, or those of a controller that was here before */
+        ret.cause = WIRE_CAUSE_NONE;
+        ret.value = 0;
+        return ret;
+    }
     if (!x || x->ignored_count == 0 || !step->kind->ranked || record->state != WIRE_STATE_ENDED || record->timed_out ||
         record->stop_requested)
         return ret;

@@ -272,7 +272,16 @@ static void on_closed_durable(void *arg)
     loop_timer_start(r->finisher, 0);
 }
 
-/* Attempts that a later one of the same slot has replaced, and what earlier runs left: nobody asks for them again. */
+/* Attempts that a later one of the same slot has replaced, and what earlier runs left: nobody asks for them again. But what
+ * this journal does not know is another controller's, which may not have seen its end: without its record that controller
+ * would take it for one that never started, and start it again. It is kept for a week. */
+static bool asked_for_again(const struct run *r, const struct wire_record *rec)
+{
+    const uint64_t week_ms = UINT64_C(7) * 24 * 3600 * 1000;
+    uint64_t end_ms = rec->end_wall_ms > rec->claim_wall_ms ? rec->end_wall_ms : rec->claim_wall_ms;
+    return !state_knows_attempt(r->state, rec->attempt) && wall_ms() < end_ms + week_ms;
+}
+
 static void forget_old(struct run *r)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -282,7 +291,8 @@ static void forget_old(struct run *r)
             const struct wire_record *rec = &lane->records[i];
             const struct state_cell *cell = state_cell_by_attempt(r->state, rec->attempt);
             bool current = cell && str_eq(cell->attempt, rec->attempt);
-            if (!current && rec->state != WIRE_STATE_CLAIMED && str_eq(rec->variant, r->work))
+            if (!current && rec->state != WIRE_STATE_CLAIMED && str_eq(rec->variant, r->work) &&
+                !asked_for_again(r, rec))
                 old.items[old.count++] = rec->attempt;
         }
         if (old.count > 0)
@@ -341,7 +351,9 @@ void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record
                       .cause_value = rec->value,
                       .cause_rank = rec->cause_rank,
                       .tail = rec->tail,
-                      .log_bytes = rec->spool_bytes};
+                      .log_bytes = rec->spool_bytes,
+                      .dropped_bytes = rec->dropped_bytes,
+                      .dropped_by = run_dropped_by(rec)};
     run_append(r, &e, NULL, NULL);
     arena_destroy(arena);
 }

@@ -24,6 +24,7 @@ struct transfer {
     struct lane *lane;
     const struct plan_step *step;
     char attempt[WIRE_ID_LEN + 1];
+    const char *name; /* of the tree there */
     enum transfer_phase phase;
     const struct tree *tree;
     bool missing, asked_all;
@@ -33,6 +34,7 @@ struct transfer {
     size_t file_count, file_cap;
     struct part *parts;
     size_t part_count, part_cap;
+    uint64_t said_bytes; /* of them, in the lane's */
     struct transfer_diff diff;
     size_t next;             /* of diff.send */
     struct content *content; /* of the file under way */
@@ -174,12 +176,26 @@ void transfer_drained(struct lane *lane)
         loop_timer_start(lane->transfer->turn, 0);
 }
 
+static struct wire_sync_file *keep_file(struct transfer *t, const char *path, uint32_t mode);
+
+/* What a step changed and what is to be put back counts as not there; whoever changed what goes has to do it again. */
+static void compare(struct transfer *t, const struct tree *base)
+{
+    const struct wire_strings back = patches_to_put_back(t->lane, t->name, t->arena);
+    for (uint32_t i = 0; i < back.count; i++)
+        keep_file(t, back.items[i], 0);
+    transfer_compare(base, t->files, t->file_count, t->tree, t->missing, t->arena, &t->diff);
+    for (size_t i = 0; i < t->diff.send_count; i++)
+        patches_sent(t->lane, t->name, t->diff.send[i]->path);
+    for (uint32_t i = 0; i < t->diff.removes.count; i++)
+        patches_sent(t->lane, t->name, t->diff.removes.items[i]);
+}
+
 static void begin_sending(struct transfer *t)
 {
     struct run *r = t->lane->run;
     struct run_task *task = task_of(t);
-    const struct tree *base = t->base[0] ? cache_tree(r, t->base) : NULL;
-    transfer_compare(base, t->files, t->file_count, t->tree, t->missing, t->arena, &t->diff);
+    compare(t, t->base[0] ? cache_tree(r, t->base) : NULL);
     task->files_total = t->diff.send_count;
     task->bytes_total = t->diff.send_bytes;
     task->removed = t->diff.removes.count;
@@ -213,6 +229,7 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
     t->lane = lane;
     t->step = step;
     t->tree = sync.tree;
+    t->name = sync.name;
     t->missing = sync.missing;
     t->arena = arena;
     t->turn = loop_timer_create(r->loop, pump, t);
@@ -254,21 +271,28 @@ void transfer_stop(struct lane *lane)
     cache_close(t->content);
     loop_timer_destroy(t->turn);
     arena_destroy(t->arena);
+    t->lane->said_bytes -= t->said_bytes < t->lane->said_bytes ? t->said_bytes : t->lane->said_bytes;
     free(t->files);
     free(t->parts);
     free(t->piece);
     free(t);
 }
 
+static struct wire_sync_file *keep_file(struct transfer *t, const char *path, uint32_t mode)
+{
+    if (t->file_count == t->file_cap) {
+        t->file_cap = t->file_cap ? t->file_cap * 2 : 64;
+        t->files = xreallocarray(t->files, t->file_cap, sizeof *t->files);
+    }
+    struct wire_sync_file *f = &t->files[t->file_count++];
+    *f = (struct wire_sync_file){arena_strdup(t->arena, path), NULL, mode};
+    return f;
+}
+
 static void keep_state(struct transfer *t, const struct wire_sync_state *s)
 {
     for (uint32_t i = 0; i < s->file_count; i++) {
-        if (t->file_count == t->file_cap) {
-            t->file_cap = t->file_cap ? t->file_cap * 2 : 64;
-            t->files = xreallocarray(t->files, t->file_cap, sizeof *t->files);
-        }
-        struct wire_sync_file *f = &t->files[t->file_count++];
-        *f = (struct wire_sync_file){arena_strdup(t->arena, s->files[i].path), NULL, s->files[i].mode};
+        struct wire_sync_file *f = keep_file(t, s->files[i].path, s->files[i].mode);
         if (s->files[i].oid)
             f->oid = memcpy(arena_alloc(t->arena, WIRE_OID_SIZE), s->files[i].oid, WIRE_OID_SIZE);
     }
@@ -291,6 +315,16 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
         return;
     if (t->file_count + s->file_count > 2 * (size_t)TREE_FILES_MAX || t->part_count + s->part_count > TREE_FILES_MAX) {
         error_set(&err, ERROR_PROTOCOL, "node \"%s\" speaks of more files than a tree can have", node_name(lane->node));
+        give_up(t, &err);
+        return;
+    }
+    uint64_t bytes =
+        (uint64_t)s->file_count * (sizeof *s->files + WIRE_OID_SIZE) + (uint64_t)s->part_count * sizeof *t->parts;
+    for (uint32_t i = 0; i < s->file_count; i++)
+        bytes += strlen(s->files[i].path);
+    t->said_bytes += bytes;
+    if (room_say(lane, bytes, &err) < 0) {
+        error_prefix(&err, "node \"%s\"", node_name(lane->node));
         give_up(t, &err);
         return;
     }

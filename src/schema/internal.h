@@ -87,6 +87,8 @@ char *uri_percent_decode(struct arena *arena, const char *text);
 
 /* ---- pattern.c ---- */
 enum pattern_result { PATTERN_NO, PATTERN_YES, PATTERN_LIMIT };
+/* Properties (\p{Letter}, \p{Script=Greek}) in PCRE2's words; all else as it is. */
+void pattern_translate(const char *text, size_t len, struct buf *ret);
 struct pattern *pattern_compile(struct schema *schema, const char *text, size_t len, char *ret_problem,
                                 size_t problem_size);
 /* *match_data is made at the first call and released by pattern_release. */

@@ -21,8 +21,15 @@ struct pattern *pattern_compile(struct schema *schema, const char *text, size_t 
                        PCRE2_ALLOW_EMPTY_CLASS | PCRE2_NEVER_BACKSLASH_C;
     pcre2_set_compile_extra_options(context, PCRE2_EXTRA_ALT_BSUX);
     pcre2_set_max_pattern_length(context, PATTERN_MAX);
-    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)text, len, options, &code, &offset, context);
+    CLEANUP(buf_free) struct buf ours = {0};
+    pattern_translate(text, len, &ours);
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)(ours.data ? ours.data : ""), ours.len, options, &code, &offset, context);
     pcre2_compile_context_free(context);
+    if (!compiled && code == PCRE2_ERROR_UNKNOWN_UNICODE_PROPERTY) {
+        snprintf(ret_problem, problem_size, "\\p{...} names a Unicode property that is not known");
+        return NULL;
+    }
     if (!compiled) {
         PCRE2_UCHAR message[128];
         pcre2_get_error_message(code, message, sizeof message);

@@ -48,10 +48,8 @@ struct diagnostic *report(const struct eval *e, struct place place, const char *
     const struct frame *aliased = run->frame;
     va_list ap;
     va_start(ap, fmt);
-    char *message = xvasprintf(fmt, ap);
+    struct diagnostic *item = diagnostics_addv(run->diagnostics, SEVERITY_ERROR, place, fmt, ap);
     va_end(ap);
-    struct diagnostic *item = diagnostics_add(run->diagnostics, SEVERITY_ERROR, place, "%s", message);
-    free(message);
     if (!item)
         return NULL;
     struct buf pointer = {0};

@@ -139,6 +139,14 @@ static void refuse_args(struct load *l, const struct spec_entrypoint *e)
     note(l, e->place, "the function is called here");
 }
 
+/* Of the paths that nodes find their home directory in: no other user's, as nobody looks that up there. */
+static void check_home(struct load *l, const struct spec_text *text, const char *key)
+{
+    if (text->text && *text->text == '~' && text->text[1] && text->text[1] != '/')
+        diagnostic_expected(fault(l, text->place, "\"%s\" cannot be \"%s\"", key, text->text),
+                            "a path relative to the working directory, an absolute one, or ~/ and a path");
+}
+
 bool entrypoint_of(struct load *l, const struct doc_node *node, const struct expr_rules *rules,
                    struct spec_entrypoint *e)
 {
@@ -166,6 +174,11 @@ bool entrypoint_of(struct load *l, const struct doc_node *node, const struct exp
     for (size_t i = 0; i < e->env_count; i++)
         expr_check_rules(&e->env[i].value, l->spec, rules, false, l->diagnostics);
     e->cwd = checked(l, doc_get(node, "cwd"), &on_node, false);
+    check_home(l, &e->cwd, "cwd");
+    if (e->kind == ENTRY_SCRIPT)
+        check_home(l, &e->target, "script");
+    if (e->kind == ENTRY_COMMAND && e->command.count > 0)
+        check_home(l, &e->command.items[0], "command");
     duration_of(l, node, "timeout", &e->timeout_ms);
     return spliced;
 }

@@ -41,6 +41,7 @@ static const struct {
      "it belongs to the top level: all roles work in the same files; files and copy put others beside them"},
     {"/roles/*/activate", "it belongs to the top level: it is sourced once per node"},
     {"/roles/*/secrets", "it belongs to the top level"},
+    {"/roles/*/log_limit", "it belongs to the top level"},
     {"/roles/*/entrypoint/prolog", "it belongs to the top level's entrypoint: it runs once on every node"},
     {"/roles/*/entrypoint/epilog", "it belongs to the top level's entrypoint: it runs once on every node"},
     {"/roles/*/entrypoint/always", "it belongs to the top level's entrypoint"},

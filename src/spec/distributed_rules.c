@@ -197,28 +197,46 @@ static void check_conf_value(struct load *l, const struct doc_member *m, uint32_
                             least);
 }
 
+static const char *const *own_conf(const char *backend)
+{
+    return str_eq(backend, "c10d")      ? conf_c10d
+           : str_eq(backend, "etcd-v2") ? conf_etcd_v2
+           : str_eq(backend, "static")  ? conf_static
+                                        : conf_etcd;
+}
+
+static const char *const *more_conf(const char *backend)
+{
+    return str_eq(backend, "c10d") || str_eq(backend, "etcd-v2") ? conf_dynamic : no_conf;
+}
+
+bool spec_rdzv_takes(const char *backend, const char *setting, const char **ret_near)
+{
+    const char *const *own = own_conf(backend), *const *more = more_conf(backend);
+    const char *near = str_nearest(setting, own);
+    *ret_near = near ? near : str_nearest(setting, more);
+    return in(own, setting) || in(more, setting);
+}
+
 static void check_conf(struct load *l, const char *backend)
 {
     const struct doc_node *conf = key(l, "rdzv_conf");
-    bool c10d = strcmp(backend, "c10d") == 0, v2 = strcmp(backend, "etcd-v2") == 0;
-    const char *const *own = c10d ? conf_c10d : v2 ? conf_etcd_v2 : *backend == 's' ? conf_static : conf_etcd;
-    const char *const *more = c10d || v2 ? conf_dynamic : no_conf;
+    bool c10d = strcmp(backend, "c10d") == 0;
     for (size_t i = 0; is_object(conf) && i < conf->count; i++) {
         const struct doc_member *m = &conf->members[i];
+        const char *near;
         if (strcmp(m->key, "is_host") == 0 && c10d && l->spec->distributed.nnodes > 1) {
             diagnostic_hint(fault(l, m->key_place, "is_host cannot be the same on all nodes"),
                             "rhrun says it itself, unless rdzv_endpoint names another host");
-        } else if (!in(own, m->key) && !in(more, m->key)) {
+        } else if (!spec_rdzv_takes(backend, m->key, &near)) {
             struct diagnostic *d = fault(l, m->key_place, "rdzv_backend %s has no setting \"%s\"", backend, m->key);
-            const char *near = str_nearest(m->key, own);
-            near = near ? near : str_nearest(m->key, more);
             if (near)
                 diagnostic_hint(d, "did you mean %s?", near);
             else
                 diagnostic_hint(d, "torchrun would take it and do nothing with it; launcher_args: [--rdzv_conf, TEXT] "
                                    "hands over what rhrun does not know");
         } else {
-            check_conf_value(l, m, own == conf_etcd ? 0 : 1);
+            check_conf_value(l, m, str_eq(backend, "etcd") ? 0 : 1);
         }
     }
 }

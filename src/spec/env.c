@@ -84,6 +84,8 @@ static void bind_source(struct load *l, struct spec_secret *s, const struct doc_
     struct spec_text path = text_of(file);
     if (path.text)
         s->file = path_here(l, l->spec->dir, expand_now(l, &path));
+    if (s->file)
+        file_check(l, path.place, s->file);
     if (!is_array(command))
         return;
     s->command.items = arena_array(l->arena, command->count, sizeof *s->command.items);

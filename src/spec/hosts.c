@@ -34,6 +34,62 @@ static enum spec_transport transport_of(const struct doc_node *object, enum spec
                                           : SPEC_TRANSPORT_AUTO;
 }
 
+/* A word that may go on a command line of ssh: no blank, no control, not taken for an option. */
+static bool is_word(const char *s)
+{
+    if (!*s || *s == '-' || !str_is_printable(s))
+        return false;
+    for (; *s; s++)
+        if (*s == ' ' || strchr("'\"\\`$;&|<>(){}*?!,/=", *s))
+            return false;
+    return true;
+}
+
+/* What ssh -J takes: "none", or [user@]host[:port] with commas between, also as ssh://... */
+static bool is_jump(const char *s)
+{
+    for (;; s++) {
+        size_t len = strcspn(s, ",");
+        CLEANUP(cleanup_free) char *hop = xstrndup(s, len);
+        const char *from = str_starts(hop, "ssh://") ? hop + 6 : hop, *at = strrchr(from, '@');
+        if (!is_word(from) || (at && !is_word(at + 1)))
+            return false;
+        s += len;
+        if (!*s)
+            return true;
+    }
+}
+
+/* A path may have blanks, but not the quote in which ssh is given it. */
+static bool is_file_name(const char *s)
+{
+    return *s && str_is_printable(s) && !strchr(s, '"');
+}
+
+/* As string_of, of what comes near ssh's command line or a terminal. */
+static const char *fitting(struct cluster *c, const struct doc_node *object, const char *key,
+                           bool (*fits)(const char *s), const char *what)
+{
+    const char *own = string_of(c->l, object, key);
+    if (!own || fits(own))
+        return own;
+    diagnostic_expected(fault(c->l, place_of(doc_get(object, key)), "\"%s\" is not %s", own, what),
+                        "no control characters, and nothing that ssh or a shell would take for more than that");
+    c->list->failed = true;
+    return NULL;
+}
+
+/* A file of this machine, named by its key. What is there and is no file would be waited for by those who read it. */
+static const char *file_of(struct cluster *c, const struct doc_node *object, const char *key)
+{
+    const char *written = fitting(c, object, key, is_file_name, "a file's name");
+    if (!written || (str_eq(key, "ssh_config") && str_eq(written, "none")))
+        return written;
+    const char *path = path_here(c->l, c->dir, written);
+    file_check(c->l, place_of(doc_get(object, key)), path);
+    return path;
+}
+
 /* The keys that a cluster and a host share: the host's own win. */
 static void read_common(struct cluster *c, const struct doc_node *object, struct spec_host *h)
 {
@@ -41,30 +97,26 @@ static void read_common(struct cluster *c, const struct doc_node *object, struct
     int64_t port = doc_get_int(object, "port", 0);
     if (port > 0 && port <= UINT16_MAX)
         h->port = (uint32_t)port;
-    if ((own = string_of(c->l, object, "user")))
+    if ((own = fitting(c, object, "user", is_word, "a user name")))
         h->user = own;
-    if ((own = string_of(c->l, object, "proxy_jump")))
+    if ((own = fitting(c, object, "proxy_jump", is_jump, "a host to go through")))
         h->proxy_jump = own;
-    if ((own = string_of(c->l, object, "identity_file")))
-        h->identity_file = path_here(c->l, c->dir, own);
-    if ((own = string_of(c->l, object, "known_hosts")))
-        h->known_hosts = path_here(c->l, c->dir, own);
-    if ((own = string_of(c->l, object, "ssh_config")))
-        h->ssh_config = str_eq(own, "none") ? own : path_here(c->l, c->dir, own);
+    if ((own = file_of(c, object, "identity_file")))
+        h->identity_file = own;
+    if ((own = file_of(c, object, "known_hosts")))
+        h->known_hosts = own;
+    if ((own = file_of(c, object, "ssh_config")))
+        h->ssh_config = own;
     h->transport = transport_of(object, h->transport);
 }
 
 /* ---- one host ---- */
 
-/* A word that may go on a command line of ssh: no blank, no control, not taken for an option. */
-static bool is_word(const char *s)
+/* More than one colon is in addresses only; lines of other files (/etc/group) have them too. */
+static bool is_address(const char *host)
 {
-    if (!*s || *s == '-')
-        return false;
-    for (; *s; s++)
-        if ((unsigned char)*s <= ' ' || *s == 0x7f || strchr("'\"\\`$;&|<>(){}*?!,", *s))
-            return false;
-    return true;
+    size_t len = strspn(host, "0123456789abcdefABCDEF:.");
+    return !strchr(host, ':') || !host[len] || (host[len] == '%' && host[len + 1]);
 }
 
 /* "host", "user@host", "user@host:port", "[address]:port" into h; what is not there stays. */
@@ -90,7 +142,7 @@ static bool parse_host(struct load *l, const char *text, struct spec_host *h)
     }
     if (port && (!parse_u32(port, &h->port) || h->port == 0 || h->port > UINT16_MAX))
         return false;
-    return is_word(h->host) && (!at || is_word(h->user));
+    return is_word(h->host) && is_address(h->host) && (!at || is_word(h->user));
 }
 
 static void add_host(struct cluster *c, const struct spec_host *h)
@@ -112,7 +164,9 @@ static void add_text(struct cluster *c, const char *text, struct place place)
     h.place = place;
     h.name = arena_strdup(c->l->arena, text);
     if (!parse_host(c->l, text, &h)) {
-        diagnostic_expected(fault(c->l, place, "\"%s\" is not a host", text), "host, user@host or user@host:port");
+        struct diagnostic *d = place.source && place.source->hidden ? fault(c->l, place, "the line is not a host")
+                                                                    : fault(c->l, place, "\"%s\" is not a host", text);
+        diagnostic_expected(d, "host, user@host or user@host:port");
         c->list->failed = true;
     } else if (strcmp(h.host, "local") == 0) {
         diagnostic_hint(fault(c->l, place, "\"local\" is not a host"),
@@ -140,9 +194,7 @@ static void add_object(struct cluster *c, const struct doc_node *item)
         return;
     }
     read_common(c, item, &h);
-    if (h.user && !is_word(h.user))
-        fault(l, place_of(doc_get(item, "user") ? doc_get(item, "user") : item), "\"%s\" is not a user name", h.user);
-    h.address = string_of(l, item, "address");
+    h.address = fitting(c, item, "address", is_word, "an address");
     h.has_nproc = nproc_of(doc_get(item, "nproc_per_node"), &h.nproc);
     h.devices = devices_of(l, doc_get(item, "devices"));
     const char *user = doc_get_text(item, "user", NULL), *port = doc_get_text(item, "port", NULL);
@@ -164,8 +216,10 @@ static void read_hostfile(struct cluster *c, const char *written, struct place p
         return;
     }
     struct source *source = arena_alloc(l->arena, sizeof *source);
-    *source = (struct source){
-        .name = written, .text = arena_strndup(l->arena, text.len > 0 ? text.data : "", text.len), .len = text.len};
+    *source = (struct source){.name = written,
+                              .text = arena_strndup(l->arena, text.len > 0 ? text.data : "", text.len),
+                              .len = text.len,
+                              .hidden = "the host cannot be used"}; /* any file may be named as one: none is shown */
     buf_free(&text);
     size_t errors = l->diagnostics->errors;
     const char *p = source->text;
@@ -227,8 +281,14 @@ void hosts_check_twice(struct load *l, struct host_list *list, bool names)
             ;
         qsort(sorted + i, end - i, sizeof *sorted, by_address);
         for (size_t j = i + 1; j < end; j++) {
-            fault(l, sorted[j]->place, "host \"%s\" %s", sorted[j]->name,
-                  names ? "has a name that another one has" : "is listed twice");
+            struct place place = sorted[j]->place;
+            if (!place.source || !place.source->hidden)
+                fault(l, place, "host \"%s\" %s", sorted[j]->name,
+                      names ? "has a name that another one has" : "is listed twice");
+            else if (names)
+                fault(l, place, "the host has a name that another one has");
+            else
+                fault(l, place, "the host is listed twice");
             note(l, sorted[i]->place, "it is here too");
             list->failed = true;
         }
@@ -316,11 +376,13 @@ static void bind_named(struct load *l, const struct doc_node *node, struct host_
     struct error err = ERROR_INIT;
     const char *path = arena_printf(l->arena, "%s/clusters/%s.yaml", l->spec->dir, node->text);
     size_t errors = l->diagnostics->errors;
-    if (doc_load_file(path, DOC_FORMAT_YAML, l->arena, &doc, l->diagnostics, &err) != 0) {
+    const char *home = l->spec->doc->source.hidden ? "" : l->spec->dir; /* "": none of it may be quoted */
+    if (doc_load_below(path, home, DOC_FORMAT_YAML, l->arena, &doc, l->diagnostics, &err) != 0) {
         if (l->diagnostics->errors == errors)
             hint_clusters(l, fault(l, place_of(node), "no cluster \"%s\": %s", node->text, err.text), node->text);
         return;
     }
+    doc_hidden_says(doc, "what stands here is not what a cluster has here");
     doc_refuse_nul(doc->root, l->diagnostics);
     schema_check_cluster(l, doc->root);
     if (!is_object(doc->root))

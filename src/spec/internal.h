@@ -41,6 +41,8 @@ void roles_bind(struct load *l); /* names and counts of roles, and what each has
 void env_bind(struct load *l);   /* spec.env, entrypoint.env */
 void secrets_bind(struct load *l);
 void preflight_bind(struct load *l, const struct doc_node *distributed, struct spec_preflight *ret);
+uint64_t size_bytes(const char *text);
+struct doc_node *size_node(struct arena *a, uint64_t n, uint64_t larger, const char *unit, const char *otherwise);
 struct doc_node *preflight_node(struct arena *a, const struct spec_preflight *p); /* for spec_normalise */
 void distributed_bind(struct load *l);                                            /* counts and launcher */
 void clusters_bind(struct load *l);                                               /* hosts and nnodes */
@@ -82,6 +84,8 @@ enum { SPEC_DEVICES_MAX = 1024 };
 struct spec_devices devices_of(struct load *l, const struct doc_node *node); /* list NULL when there are none */
 /* A path on this machine: "~/" is HOME, else relative to dir. */
 const char *path_here(const struct load *l, const char *dir, const char *path);
+/* A fault where something is at path that is neither a file nor /dev/null: a FIFO would be waited for. */
+void file_check(struct load *l, struct place place, const char *path);
 bool name_is_valid(const char *name); /* as $defs/name of the schema */
 /* Texts with their expressions checked (texts_of) or expanded now (text_now, texts_now; an item that cannot be is left
  * out, after a fault). A single text is a list of one; with split its words are, as shlex splits them. */

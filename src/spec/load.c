@@ -69,25 +69,49 @@ static const char *job_id_of(const struct spec *spec, struct arena *arena)
     return arena_strdup(arena, id);
 }
 
-static void identify(struct load *l, const char *real_path)
+/* Of the params, the words behind -- and the job; what is kept on nodes is named by it, so it never changes. */
+static const char *variant_of(const struct spec *spec, struct arena *a)
 {
-    struct spec *spec = l->spec;
-    struct arena *a = l->arena;
-    spec->origin = origin_find(real_path, a);
-    spec->resolved = spec_normalise(l);
-    struct doc_node *args = strings(a, spec->args, spec->arg_count);
-    struct doc_node *whole = doc_new_array(a), *variant = doc_new_object(a), *params = doc_new_object(a);
-    doc_append(a, whole, doc_clone(a, spec->resolved));
-    doc_append(a, whole, args);
-    spec->hash = digest_of(a, whole);
+    struct doc_node *variant = doc_new_object(a), *params = doc_new_object(a);
     for (size_t i = 0; i < spec->param_count; i++)
         doc_set(a, params, spec->params[i].name, doc_new_string(a, spec->params[i].value));
     doc_set(a, variant, "name", doc_new_string(a, spec->name));
     doc_set(a, variant, "origin", doc_new_string(a, spec->origin));
     doc_set(a, variant, "params", params);
     doc_set(a, variant, "args", strings(a, spec->args, spec->arg_count));
-    spec->variant = arena_strndup(a, digest_of(a, variant), 16);
+    return arena_strndup(a, digest_of(a, variant), 16);
+}
+
+static void identify(struct load *l, const char *real_path)
+{
+    struct spec *spec = l->spec;
+    struct arena *a = l->arena;
+    spec->origin = origin_find(real_path, a);
+    spec->resolved = spec_normalise(l);
+    struct doc_node *whole = doc_new_array(a);
+    doc_append(a, whole, doc_clone(a, spec->resolved));
+    doc_append(a, whole, strings(a, spec->args, spec->arg_count));
+    spec->hash = digest_of(a, whole);
+    spec->variant = variant_of(spec, a);
     spec->job_id = job_id_of(spec, a);
+}
+
+/* As little as tells the job, and with params or arguments its variant. */
+static int identify_only(struct load *l, const char *real_path)
+{
+    struct spec *spec = l->spec;
+    size_t errors = l->diagnostics->errors;
+    overrides_apply(l); /* --set name=... */
+    bind_name(l);
+    spec->origin = origin_find(real_path, l->arena);
+    spec->job_id = job_id_of(spec, l->arena);
+    if (l->over->param_count || l->over->args) {
+        params_bind(l);
+        if (l->diagnostics->errors > errors)
+            return -1;
+        spec->variant = variant_of(spec, l->arena);
+    }
+    return 0;
 }
 
 static void bind_all(struct load *l)
@@ -126,6 +150,7 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
     size_t errors = diagnostics->errors;
     if (doc_load_file(path, DOC_FORMAT_AUTO, arena, &doc, diagnostics, err) != 0)
         return -1;
+    doc_hidden_says(doc, "what stands here is not what a spec has here");
     if (!realpath(path, real))
         return error_set(err, ERROR_SPEC, "cannot find \"%s\"", path);
     struct spec *spec = arena_alloc(arena, sizeof *spec);
@@ -142,15 +167,13 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
     spec->on = l.over->on;
     spec->sets = l.over->sets;
     spec->set_count = l.over->set_count;
-    if (l.over->identity_only && is_object(l.root)) {
-        overrides_apply(&l); /* --set name=... */
-        bind_name(&l);
-        spec->origin = origin_find(real, arena);
-        spec->job_id = job_id_of(spec, arena);
+    bool brief = l.over->identity_only && is_object(l.root);
+    if (brief && identify_only(&l, real) == 0) {
         *ret_spec = spec;
         return 0;
     }
-    bind_all(&l);
+    if (!brief)
+        bind_all(&l);
     size_t faults = diagnostics->errors - errors;
     if (faults > 0)
         return error_set(err, ERROR_SPEC, "%s: %zu fault%s", path, faults, faults == 1 ? "" : "s");

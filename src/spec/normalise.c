@@ -212,7 +212,8 @@ static void put_item(struct arena *a, struct doc_node *one, const struct spec_st
     switch (s->item) {
     case ITEM_RUN:
         put_text(a, one, "run", s->run.text);
-        doc_set(a, one, "inputs", texts(a, &s->inputs));
+        if (s->has_inputs)
+            doc_set(a, one, "inputs", texts(a, &s->inputs));
         put_text(a, one, "creates", s->creates.text);
         put_text(a, one, "on_unknown", s->on_unknown_fail ? "fail" : "redo");
         return;
@@ -276,6 +277,10 @@ static struct doc_node *outputs_node(struct arena *a, const struct spec *spec, c
         put_text(a, one, "when", o->when == WHEN_SUCCESS ? "success" : "always");
         doc_set(a, one, "every", duration(a, o->every_ms));
         doc_set(a, one, "restore", doc_new_bool(a, o->restore));
+        if (o->required == (strpbrk(o->from.text, "*?[") != NULL))
+            doc_set(a, one, "required", doc_new_bool(a, o->required));
+        if (o->max_bytes)
+            doc_set(a, one, "max_size", size_node(a, o->max_bytes / 1000000, 1000, "GB", "MB"));
         doc_set(a, one, "nodes", nodes_node(a, o->on, o->on_nodes, o->on_count));
         doc_append(a, list, one);
     }
@@ -449,6 +454,8 @@ const struct doc_node *spec_normalise(const struct load *l)
     doc_set(a, root, "secrets", secrets_node(a, spec));
     doc_set(a, root, "setup", setup_node(a, spec, NULL));
     put_text(a, root, "activate", spec->activate.text);
+    if (doc_get(l->root, "log_limit"))
+        doc_set(a, root, "log_limit", doc_clone(a, doc_get(l->root, "log_limit")));
     if (spec->distributed.present)
         doc_set(a, root, "distributed", distributed_node(l, &spec->distributed));
     put_roles(a, root, spec);

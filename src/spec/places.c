@@ -165,6 +165,7 @@ static void bind_output(struct load *l, const struct spec_role *role, const stru
     if (!o->from.text || !*o->from.text)
         return;
     check_node_path(l, &o->from, "from");
+    o->required = !has_wildcard(o->from.text);
     o->to = to ? home_expanded(l, for_role(l, role, to))
                : (struct spec_text){.text = default_to(l, o->from.text), .place = o->from.place};
     if (!to && !o->to.text)
@@ -173,6 +174,8 @@ static void bind_output(struct load *l, const struct spec_role *role, const stru
         return;
     o->when = str_eq(doc_get_string(item, "when", NULL), "success") ? WHEN_SUCCESS : WHEN_ALWAYS;
     duration_of(l, item, "every", &o->every_ms);
+    o->required = doc_get_bool(item, "required", o->required);
+    o->max_bytes = size_bytes(doc_get_string(item, "max_size", ""));
     o->restore = doc_get_bool(item, "restore", false);
     nodes_of(l, doc_get(item, "nodes"), &o->on, &o->on_nodes, &o->on_count);
     if (role)

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "10GB", "0.5TB": powers of 1000, as disks are sold. 0: the schema has told. */
-static uint64_t parse_bytes(const char *text)
+/* "10GB", "0.5TB": powers of 1000, as disks are sold; "1GiB": of 1024. 0: the schema has told. */
+uint64_t size_bytes(const char *text)
 {
     static const struct {
         const char *unit;
         double bytes;
-    } units[] = {{"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+    } units[] = {{"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
     char *end;
     double n = strtod(text, &end);
     for (size_t i = 0; i < ARRAY_LEN(units); i++)
@@ -41,7 +41,7 @@ void preflight_bind(struct load *l, const struct doc_node *distributed, struct s
     if (clocks && clocks->type != DOC_BOOL)
         duration_of(l, node, "clocks", &ret->clocks_ms);
     if (disk && disk->type == DOC_STRING)
-        ret->disk_bytes = parse_bytes(disk->text);
+        ret->disk_bytes = size_bytes(disk->text);
     duration_of(l, node, "timeout", &timeout_ms);
     if (timeout_ms > SPEC_PREFLIGHT_TIMEOUT_MAX_MS)
         fault(l, place_of(doc_get(node, "timeout")), "timeout can be 10s at most");
@@ -50,7 +50,7 @@ void preflight_bind(struct load *l, const struct doc_node *distributed, struct s
 }
 
 /* In the larger unit where that says the same. */
-static struct doc_node *size_node(struct arena *a, uint64_t n, uint64_t larger, const char *unit, const char *otherwise)
+struct doc_node *size_node(struct arena *a, uint64_t n, uint64_t larger, const char *unit, const char *otherwise)
 {
     bool whole = n % larger == 0;
     return doc_new_string(

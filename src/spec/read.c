@@ -4,23 +4,23 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct diagnostic *fault(struct load *l, struct place place, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    CLEANUP(cleanup_free) char *message = xvasprintf(fmt, ap);
+    struct diagnostic *item = diagnostics_addv(l->diagnostics, SEVERITY_ERROR, place, fmt, ap);
     va_end(ap);
-    return diagnostics_add(l->diagnostics, SEVERITY_ERROR, place, "%s", message);
+    return item;
 }
 
 void note(struct load *l, struct place place, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    CLEANUP(cleanup_free) char *message = xvasprintf(fmt, ap);
+    diagnostics_addv(l->diagnostics, SEVERITY_NOTE, place, fmt, ap);
     va_end(ap);
-    diagnostics_add(l->diagnostics, SEVERITY_NOTE, place, "%s", message);
 }
 
 struct place place_of(const struct doc_node *node)
@@ -136,6 +136,18 @@ bool nproc_of(const struct doc_node *node, struct spec_nproc *ret)
             return true;
         }
     return false;
+}
+
+void file_check(struct load *l, struct place place, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode) || str_eq(path, "/dev/null"))
+        return;
+    const char *kind = S_ISDIR(st.st_mode)    ? "a folder"
+                       : S_ISFIFO(st.st_mode) ? "a FIFO"
+                       : S_ISSOCK(st.st_mode) ? "a socket"
+                                              : "a device";
+    fault(l, place, "\"%s\" is %s, not a file", path, kind);
 }
 
 const char *path_here(const struct load *l, const char *dir, const char *path)

@@ -1,6 +1,6 @@
 /*
  * What crosses keys and belongs to no single one: files that are named below the working directory must be there once
- * the job runs. What set-up may make first is not looked for.
+ * the job runs. What items of set-up that stand before may bring is not looked for.
  */
 #include "internal.h"
 
@@ -9,23 +9,96 @@
 
 struct rules {
     struct load *l;
-    const char *base;  /* the folder of this machine that becomes the working directory, or NULL */
-    bool nothing_sent; /* hosts without workdir: the working directory is empty at first */
-    bool placed;       /* git, copy and files put files there */
-    bool runs;         /* run items may make any file */
+    const char *base;             /* the folder of this machine that becomes the working directory, or NULL */
+    bool nothing_sent;            /* hosts without workdir: the working directory is empty at first */
+    size_t before;                /* so many items of set-up are done before what is looked at */
+    const struct spec_role *role; /* whose it is; anybody's items count where it is NULL */
 };
 
 static struct rules rules_of(struct load *l)
 {
     const struct spec *spec = l->spec;
-    struct rules r = {.l = l, .placed = spec->file_count > 0};
+    struct rules r = {.l = l, .before = spec->setup_count};
     r.base = spec->has_workdir ? spec->workdir.path : spec->local ? spec->dir : NULL;
     r.nothing_sent = !spec->has_workdir && !spec->this_machine;
-    for (size_t i = 0; i < spec->setup_count; i++) {
-        r.placed |= spec->setup[i].item == ITEM_GIT || spec->setup[i].item == ITEM_COPY;
-        r.runs |= spec->setup[i].item == ITEM_RUN;
-    }
     return r;
+}
+
+/* ---- what set-up brings ---- */
+
+static const char *plain(const char *path, size_t *ret_len)
+{
+    while (str_starts(path, "./"))
+        path += 2 + strspn(path + 2, "/");
+    size_t len = strlen(path);
+    while (len > 0 && path[len - 1] == '/')
+        len--;
+    *ret_len = len == 1 && *path == '.' ? 0 : len;
+    return path;
+}
+
+bool spec_path_covers(const char *folder, const char *path)
+{
+    size_t len, path_len;
+    folder = plain(folder, &len);
+    path = plain(path, &path_len);
+    return len == 0 || (path_len >= len && strncmp(folder, path, len) == 0 && (path_len == len || path[len] == '/'));
+}
+
+static bool may_bring(const char *to, const char *path)
+{
+    return !to || strstr(to, "${{") || spec_path_covers(to, path) || spec_path_covers(path, to);
+}
+
+/* May an item that stands before put it there? What `run` items make is known in place by `creates` only: there it would
+ * look like a source the next time. */
+static bool is_brought(const struct rules *r, const char *path)
+{
+    const struct spec *spec = r->l->spec;
+    for (size_t i = 0; i < spec->file_count; i++)
+        if (may_bring(spec->files[i].to.text, path))
+            return true;
+    for (size_t i = 0; i < r->before; i++) {
+        const struct spec_step *s = &spec->setup[i];
+        if (r->role && s->role && s->role != r->role)
+            continue;
+        if (s->item == ITEM_GIT) {
+            bool named = s->to.text && *s->to.text;
+            if (may_bring(named ? s->to.text : s->url.text ? repository_name(r->l, s->url.text) : NULL, path))
+                return true;
+        } else if (s->item == ITEM_COPY && may_bring(s->to.text, path)) {
+            return true;
+        } else if (s->item == ITEM_RUN &&
+                   (!spec->local || (s->creates.text && spec_path_covers(s->creates.text, path)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The item that stands behind and brings it, or NULL. */
+static const char *brought_later(const struct rules *r, const char *path)
+{
+    struct rules later = *r;
+    later.before++; /* not by itself */
+    while (later.before < r->l->spec->setup_count) {
+        later.before++;
+        if (is_brought(&later, path))
+            return r->l->spec->setup[later.before - 1].name;
+    }
+    return NULL;
+}
+
+static void hint_order(const struct rules *r, struct diagnostic *d, const char *path)
+{
+    const char *later = brought_later(r, path);
+    if (later)
+        diagnostic_hint(d,
+                        "items are done in the file's order, and \"%s\", which may bring it, stands behind: put this "
+                        "one behind it in setup",
+                        later);
+    else if (r->l->spec->local && r->before > 0)
+        diagnostic_hint(d, "a run item that makes it stands before it and names it: creates: %s", path);
 }
 
 static bool is_elsewhere(const char *path)
@@ -37,7 +110,7 @@ static bool is_elsewhere(const char *path)
 static void check_there(const struct rules *r, struct place place, const char *what, const char *path)
 {
     struct load *l = r->l;
-    if (!r->base || r->placed || r->runs || is_elsewhere(path))
+    if (!r->base || is_elsewhere(path) || is_brought(r, path))
         return;
     const char *full = arena_printf(l->arena, "%s/%s", r->base, path);
     if (access(full, F_OK) == 0)
@@ -47,6 +120,8 @@ static void check_there(const struct rules *r, struct place place, const char *w
     const char *near = near_path(l, full, false), *slash = strrchr(path, '/');
     if (near)
         diagnostic_hint(d, "did you mean %.*s%s?", slash ? (int)(slash + 1 - path) : 0, path, near);
+    else
+        hint_order(r, d, path);
 }
 
 static void check_script(const struct rules *r, const struct spec_entrypoint *e)
@@ -62,7 +137,7 @@ static void check_script(const struct rules *r, const struct spec_entrypoint *e)
     if (l->spec->has_workdir && path_leaves(path)) {
         diagnostic_hint(fault(l, e->target.place, "the script \"%s\" is outside workdir", path),
                         "workdir: .. sends the folder above, and the script is named from there");
-    } else if (r->nothing_sent && !r->placed) {
+    } else if (r->nothing_sent && !is_brought(r, path)) {
         struct diagnostic *d = fault(l, e->target.place, "the script \"%s\" is not on the hosts", path);
         diagnostic_hint(d, "workdir: . sends the spec's folder to them; a path that begins with / is one of theirs");
     } else if (l->spec->has_workdir) {
@@ -75,9 +150,12 @@ static void check_needed(const struct rules *r, struct place place, const char *
 {
     if (is_elsewhere(path) || path_leaves(path))
         return;
-    if (r->nothing_sent && !r->placed && !r->runs)
-        diagnostic_hint(fault(r->l, place, "\"%s\" is not on the hosts", path),
-                        "workdir: . sends the spec's folder to them");
+    if (r->nothing_sent && !is_brought(r, path)) {
+        struct diagnostic *d = fault(r->l, place, "\"%s\" is not on the hosts", path);
+        diagnostic_hint(d, "workdir: . sends the spec's folder to them");
+        if (brought_later(r, path))
+            hint_order(r, d, path);
+    }
     check_there(r, place, "", path);
 }
 
@@ -87,7 +165,7 @@ static void check_package(const struct rules *r, struct place place, const char 
     struct load *l = r->l;
     size_t errors = l->diagnostics->errors;
     check_needed(r, place, path);
-    if (l->diagnostics->errors > errors || !r->base || r->placed || r->runs || path_leaves(path))
+    if (l->diagnostics->errors > errors || !r->base || path_leaves(path) || is_brought(r, path))
         return;
     const char *full = arena_printf(l->arena, "%s/%s", r->base, path);
     bool folder = access(arena_printf(l->arena, "%s/.", full), F_OK) == 0;
@@ -112,11 +190,20 @@ static void check_item(const struct rules *r, const struct spec_step *s)
         if (str_starts(one->text, "./"))
             check_package(r, one->place, arena_strndup(l->arena, one->text, strcspn(one->text, "[;")));
     }
-    if (s->inputs.count == 0 || !r->nothing_sent)
+    for (size_t i = 0; r->nothing_sent && i < s->inputs.count; i++) {
+        const struct spec_text *pattern = &s->inputs.items[i];
+        size_t len = pattern->text ? strcspn(pattern->text, "*?[") : 0;
+        while (len > 0 && pattern->text[len] && pattern->text[len - 1] != '/')
+            len--;
+        if (!pattern->text || is_brought(r, arena_strndup(l->arena, pattern->text, len)))
+            continue;
+        struct diagnostic *d = fault(l, pattern->place, "inputs are files of workdir, and there is none");
+        diagnostic_hint(d, "workdir: . sends the spec's folder to the hosts; without inputs the step runs again when "
+                           "its text changes");
+        if (brought_later(r, pattern->text))
+            hint_order(r, d, pattern->text);
         return;
-    struct diagnostic *d = fault(l, s->inputs.items[0].place, "inputs are files of workdir, and there is none");
-    diagnostic_hint(d, "workdir: . sends the spec's folder to the hosts; without inputs the step runs again when its "
-                       "text changes");
+    }
 }
 
 /* ---- outputs in place ---- */
@@ -169,10 +256,13 @@ void rules_check(struct load *l)
         check_output(l, &l->spec->outputs[i]);
     if (l->spec->host_count == 0 && !l->spec->this_machine)
         return;
-    const struct rules r = rules_of(l);
+    struct rules r = rules_of(l);
     check_script(&r, &l->spec->entrypoint);
     for (size_t i = 0; i < l->spec->role_count; i++)
         check_script(&r, &l->spec->roles[i].entrypoint);
-    for (size_t i = 0; i < l->spec->setup_count; i++)
+    for (size_t i = 0; i < l->spec->setup_count; i++) {
+        r.before = i;
+        r.role = l->spec->setup[i].role;
         check_item(&r, &l->spec->setup[i]);
+    }
 }

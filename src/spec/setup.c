@@ -100,6 +100,7 @@ static void bind_run(struct load *l, struct spec_step *s, const struct doc_node 
     s->on_unknown_fail = str_eq(doc_get_string(item, "on_unknown", NULL), "fail");
     if (!is_array(inputs))
         return;
+    s->has_inputs = true;
     s->inputs.items = arena_array(l->arena, inputs->count, sizeof *s->inputs.items);
     for (size_t i = 0; i < inputs->count; i++)
         if (is_scalar(inputs->items[i]))
@@ -485,6 +486,29 @@ static size_t count_all(struct load *l, const struct spec_role *role)
     return total;
 }
 
+/* The first item that is one too many. NULL: the lists have no more than `left`, which gets less by theirs. */
+static const struct doc_node *beyond(struct load *l, const struct spec_role *role, size_t *left)
+{
+    for (size_t i = 0; i < ARRAY_LEN(list_keys); i++) {
+        const struct doc_node *list = role_value(l, role, list_keys[i]);
+        size_t count = count_of(list);
+        if (count > *left)
+            return is_array(list) ? list->items[*left] : list;
+        *left -= count;
+    }
+    return NULL;
+}
+
+static void too_many(struct load *l, size_t total)
+{
+    size_t left = SPEC_STEPS_MAX;
+    const struct doc_node *item = beyond(l, NULL, &left);
+    for (size_t i = 0; !item && i < l->spec->role_count; i++)
+        item = l->spec->roles[i].own_setup ? beyond(l, &l->spec->roles[i], &left) : NULL;
+    fault(l, place_of(item ? item : l->root), "set-up has %zu items with those of roles, and at most %d are allowed",
+          total, SPEC_STEPS_MAX);
+}
+
 static void bind_all(struct load *l, const struct spec_role *role, struct item *items)
 {
     for (size_t i = 0; i < ARRAY_LEN(list_keys); i++)
@@ -496,6 +520,10 @@ void setup_bind(struct load *l)
     struct spec *spec = l->spec;
     size_t total = count_all(l, NULL);
     spec->activate = checked(l, doc_get(l->root, "activate"), &on_node, true);
+    const char *limit = doc_get_string(l->root, "log_limit", "");
+    spec->log_limit_bytes = size_bytes(limit);
+    if (*limit && spec->log_limit_bytes < SPEC_LOG_LIMIT_MIN)
+        fault(l, place_of(doc_get(l->root, "log_limit")), "log_limit can be 1MB at least");
     for (size_t i = 0; i < spec->role_count; i++)
         total += spec->roles[i].own_setup ? count_all(l, &spec->roles[i]) : 0;
     if (total > SPEC_STEPS_MAX) {
@@ -503,7 +531,7 @@ void setup_bind(struct load *l)
         for (size_t i = 0; i < ARRAY_LEN(list_keys); i++)
             told = told || count_of(doc_get(l->root, list_keys[i])) > SPEC_STEPS_MAX;
         if (!told)
-            fault(l, place_of(l->root), "set-up has %zu items, more than %d", total, SPEC_STEPS_MAX);
+            too_many(l, total);
         return;
     }
     struct item *items = arena_array(l->arena, total + 1, sizeof *items);

@@ -29,24 +29,26 @@ const struct field event_fields[] = {
     EVENT(flags, FIELD_FLAGS, T(RUN_OPENED), 0),
     EVENT(node_count, FIELD_U32, T(RUN_OPENED), 0),
     EVENT(voids, FIELD_VOIDS, T(RUN_OPENED), 0),
-    EVENT(spec_path, FIELD_STRING, T(RUN_OPENED), 0),
-    EVENT(spec_hash, FIELD_STRING, T(RUN_OPENED), 0),
-    EVENT(plan_hash, FIELD_STRING, T(RUN_OPENED), 0),
-    EVENT(owner_name, FIELD_STRING, T(RUN_OPENED), 0),
-    EVENT(version, FIELD_STRING, T(RUN_OPENED), 0),
+    EVENT(spec_path, FIELD_STRING, T(RUN_OPENED) | T(RUN_REOPENED), 0),
+    EVENT(spec_hash, FIELD_STRING, T(RUN_OPENED) | T(RUN_REOPENED), 0),
+    EVENT(plan_hash, FIELD_STRING, T(RUN_OPENED) | T(RUN_REOPENED), 0),
+    EVENT(owner_name, FIELD_STRING, T(RUN_OPENED) | T(RUN_REOPENED), 0),
+    EVENT(version, FIELD_STRING, T(RUN_OPENED) | T(RUN_REOPENED), 0),
     EVENT(args_json, FIELD_STRING, T(RUN_OPENED), 0),
     EVENT(params_json, FIELD_STRING, T(RUN_OPENED), 0),
-    EVENT(on, FIELD_STRING, T(RUN_OPENED), 0),
-    EVENT(sets, FIELD_SETS, T(RUN_OPENED), 0),
+    EVENT(on, FIELD_STRING, T(RUN_OPENED) | T(RUN_REOPENED), 0),
+    EVENT(sets, FIELD_SETS, T(RUN_OPENED) | T(RUN_REOPENED), 0),
     EVENT(from_step, FIELD_STRING, T(RUN_OPENED), 0),
-    EVENT(spec_text, FIELD_STRING, T(RUN_OPENED), 0),
+    EVENT(work, FIELD_STRING, T(RUN_OPENED), 0),
+    EVENT(job_hash, FIELD_STRING, T(RUN_OPENED), 0),
+    EVENT(spec_text, FIELD_STRING, T(RUN_OPENED) | T(RUN_REOPENED), 0),
     EVENT(node, FIELD_NODE, T(NODE_BOUND) | T(FINISHED) | T(SETTLED) | T(NOTE) | T(RULE),
           T(NODE_BOUND) | T(FINISHED) | T(SETTLED)),
     EVENT(host, FIELD_STRING, T(NODE_BOUND), 0),
     EVENT(install, FIELD_STRING, T(NODE_BOUND), T(NODE_BOUND)),
     EVENT(boot_id, FIELD_STRING, T(NODE_BOUND) | T(SETTLED), T(NODE_BOUND)),
     EVENT(facts_json, FIELD_STRING, T(NODE_BOUND), 0),
-    EVENT(generation, FIELD_U32, T(STARTED) | T(RESTART) | T(REISSUE) | T(RULE), 0),
+    EVENT(generation, FIELD_U32, T(STARTED) | T(FINISHED) | T(RESTART) | T(REISSUE) | T(RULE), 0),
     EVENT(rule, FIELD_U32, T(RULE) | T(RESTART), T(RULE)),
     EVENT(rule_id, FIELD_STRING, T(RULE), T(RULE)),
     EVENT(action, FIELD_STRING, T(RULE), T(RULE)),
@@ -70,10 +72,13 @@ const struct field event_fields[] = {
     EVENT(cause_rank, FIELD_U32, T(FINISHED) | T(RULE), 0),
     EVENT(duration_ms, FIELD_U64, T(FINISHED), 0),
     EVENT(log_bytes, FIELD_U64, T(FINISHED), 0),
+    EVENT(dropped_bytes, FIELD_U64, T(FINISHED), 0),
+    EVENT(dropped_by, FIELD_STRING, T(FINISHED), 0),
     EVENT(tail, FIELD_STRING, T(FINISHED), 0),
     EVENT(status, FIELD_STATUS, T(RUN_CLOSED), T(RUN_CLOSED)),
     EVENT(exit_status, FIELD_I32, T(RUN_CLOSED), 0),
-    EVENT(reason, FIELD_STRING, T(RESTART) | T(REISSUE) | T(CANCELLING) | T(RUN_CLOSED) | T(NOTE) | T(RULE), 0),
+    EVENT(reason, FIELD_STRING,
+          T(RESTART) | T(REISSUE) | T(CANCELLING) | T(RUN_CLOSED) | T(NOTE) | T(RULE) | T(RUN_REOPENED), 0),
 };
 const size_t event_field_count = ARRAY_LEN(event_fields);
 
@@ -91,9 +96,9 @@ const struct field metric_fields[] = {
 };
 const size_t metric_field_count = ARRAY_LEN(metric_fields);
 
-const char *const event_type_names[] = {"",        "run_opened", "node_bound", "started",    "finished",
-                                        "settled", "restart",    "reissue",    "cancelling", "run_closed",
-                                        "note",    "rule",       "metrics",    NULL};
+const char *const event_type_names[] = {"",        "run_opened", "node_bound", "started",      "finished",
+                                        "settled", "restart",    "reissue",    "cancelling",   "run_closed",
+                                        "note",    "rule",       "metrics",    "run_reopened", NULL};
 const char *const outcome_names[] = {"none", "ok", "failed", "stopped", "timed_out", "unknown", "not_started", NULL};
 const char *const run_status_names[] = {"open", "done", "failed", "cancelled", "infra", "superseded", NULL};
 const char *const run_flag_names[] = {"again", "fresh", "from", "detach", "replace", NULL};

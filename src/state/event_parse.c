@@ -394,7 +394,7 @@ static int object(struct scan *s, const struct field *fields, size_t count, void
             const char *key = s->at + 1, *quote = memchr(key, '"', (size_t)(s->end - key));
             size_t len = quote ? (size_t)(quote - key) : 0, i = guess, tried = 0;
             for (; tried < count; tried++, i = i + 1 < count ? i + 1 : 0)
-                if (strncmp(fields[i].key, key, len) == 0 && !fields[i].key[len])
+                if (strlen(fields[i].key) == len && memcmp(fields[i].key, key, len) == 0)
                     break;
             if (tried == count) {
                 const char *text;

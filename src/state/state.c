@@ -78,6 +78,18 @@ static void table_renew(struct table *t, size_t live)
     t->used = 0;
 }
 
+/* The text if it was kept before, or NULL. */
+static const char *kept(const struct state *s, const char *text, uint32_t hash)
+{
+    const struct index *x = s->index;
+    for (size_t i = hash & (x->strings.size - 1); x->strings.slots[i].item; i = (i + 1) & (x->strings.size - 1)) {
+        const char *known = x->texts[x->strings.slots[i].item - 1];
+        if (x->strings.slots[i].hash == hash && strcmp(known, text) == 0)
+            return known;
+    }
+    return NULL;
+}
+
 static const char *keep(struct state *s, const char *text)
 {
     if (!text)
@@ -85,11 +97,9 @@ static const char *keep(struct state *s, const char *text)
     struct index *x = s->index;
     size_t len = strlen(text);
     uint32_t hash = (uint32_t)hash_text(0, text, len);
-    for (size_t i = hash & (x->strings.size - 1); x->strings.slots[i].item; i = (i + 1) & (x->strings.size - 1)) {
-        const char *known = x->texts[x->strings.slots[i].item - 1];
-        if (x->strings.slots[i].hash == hash && strcmp(known, text) == 0)
-            return known;
-    }
+    const char *known = kept(s, text, hash);
+    if (known)
+        return known;
     if (x->text_count == x->text_cap) {
         x->text_cap = x->text_cap ? x->text_cap * 2 : 64;
         x->texts = xreallocarray(x->texts, x->text_cap, sizeof *x->texts);
@@ -172,6 +182,12 @@ const struct state_cell *state_cell_by_attempt(const struct state *s, const char
             return c;
     }
     return NULL;
+}
+
+/* Texts are kept for as long as the state lives, and the id of an attempt, which is random, is no other text. */
+bool state_knows_attempt(const struct state *s, const char *attempt)
+{
+    return kept(s, attempt, (uint32_t)hash_text(0, attempt, strlen(attempt))) != NULL;
 }
 
 static struct state_run *run_find(const struct state *s, const char *id)
@@ -291,6 +307,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
     if (!c)
         c = cell_create(s, a->scope, a->step, a->node);
     bool voided = c->voided;
+    const struct state_run *r = run_find(s, e->run);
     uint32_t failures = str_eq(c->run, e->run) ? c->failures : 0;
     *c = (struct state_cell){
         .scope = c->scope,
@@ -304,6 +321,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
         .boot_id = n->boot_id,
         .voided = voided,
         .generation = e->generation,
+        .after = r ? r->generation : 0,
         .failures = failures,
         .started_ms = e->time_ms,
     };
@@ -328,9 +346,11 @@ static void apply_run_opened(struct state *s, const struct event *e)
         .spec_path = keep(s, e->spec_path),
         .spec_hash = keep(s, e->spec_hash),
         .plan_hash = keep(s, e->plan_hash),
+        .job_hash = keep(s, e->job_hash),
         .params_json = keep(s, e->params_json),
         .args_json = keep(s, e->args_json),
         .from_step = keep(s, e->from_step),
+        .work = keep(s, e->work),
         .on = keep(s, e->on),
         .sets = keep_all(s, e->sets, e->set_count),
         .set_count = e->set_count,
@@ -372,6 +392,8 @@ static void apply_started(struct state *s, const struct event *e)
     struct state_run *r = run_find(s, e->run);
     if (r && e->generation > r->generation)
         r->generation = e->generation;
+    if (r && e->generation)
+        r->own_generation = r->generation;
     if (r && e->bind_json)
         r->bind_json = keep(s, e->bind_json);
 }
@@ -386,6 +408,9 @@ static void apply_finished(struct state *s, const struct event *e)
         c->started_ms = e->time_ms > e->duration_ms ? e->time_ms - e->duration_ms : 0;
         if (is_new) /* found on the node after the run said that it redoes this step */
             cell_void(s, c, is_voided(s, e->scope, e->step));
+        struct state_run *r = run_find(s, e->run);
+        if (r && e->generation > r->generation)
+            r->generation = e->generation;
     }
     if (!c || !str_eq(c->attempt, e->attempt))
         return;
@@ -397,6 +422,8 @@ static void apply_finished(struct state *s, const struct event *e)
     c->settled = false;
     c->finished_ms = e->time_ms;
     c->log_bytes = e->log_bytes;
+    c->dropped_bytes = e->dropped_bytes;
+    c->dropped_by = keep(s, e->dropped_by);
     c->cause = e->cause;
     c->cause_rank = e->cause_rank;
     c->cause_value = e->cause_value;
@@ -429,6 +456,7 @@ static void apply_launch_again(struct state *s, const struct event *e)
         r->generation++;
     else if (e->generation > r->generation)
         r->generation = e->generation;
+    r->own_generation = r->generation;
 }
 
 static void add_ignored(struct state *s, struct state_run *r, const struct event *e)
@@ -525,6 +553,25 @@ static void apply_metrics(struct state *s, const struct event *e)
     }
 }
 
+static void apply_run_reopened(struct state *s, const struct event *e)
+{
+    struct state_run *r = run_find(s, e->run);
+    if (!r || (r->status != RUN_OPEN && state_run_open(s)))
+        return;
+    r->status = RUN_OPEN;
+    r->fetching = true;
+    r->cancelling = false;
+    r->closed_ms = 0;
+    r->exit_status = 0;
+    r->message = NULL;
+    r->spec_path = e->spec_path ? keep(s, e->spec_path) : r->spec_path;
+    r->spec_hash = e->spec_hash ? keep(s, e->spec_hash) : r->spec_hash;
+    r->plan_hash = e->plan_hash ? keep(s, e->plan_hash) : r->plan_hash;
+    r->on = keep(s, e->on);
+    r->sets = keep_all(s, e->sets, e->set_count);
+    r->set_count = e->set_count;
+}
+
 static void apply_run_end(struct state *s, const struct event *e)
 {
     struct state_run *r = run_find(s, e->run);
@@ -575,6 +622,9 @@ void state_apply(struct state *s, const struct event *e)
     case EVENT_CANCELLING:
     case EVENT_RUN_CLOSED:
         apply_run_end(s, e);
+        break;
+    case EVENT_RUN_REOPENED:
+        apply_run_reopened(s, e);
         break;
     case EVENT_RULE:
         assert(e->rule && e->rule_id && e->action);

@@ -40,7 +40,7 @@ int step_around_build(const struct plan *plan, const struct plan_step *step, con
     struct step_bind python = *bind;
     const struct spec_env **late; /* what speaks of a rank is for the workers, not for this */
     python.role = item->roles[bind->node];
-    step_run_init(plan, step, bind, arena, ret_run);
+    step_run_init(plan, step, arena, ret_run);
     if (step_run_env(plan, bind, STEP_ENV_ENTRY, &env, &late, err) < 0 ||
         step_python_env(plan, &python, arena, ret_run, &env, err) < 0)
         return -1;

@@ -217,8 +217,7 @@ int step_expand_node(const struct plan *plan, const struct step_bind *bind, cons
 
 /* ---- RUN messages ---- */
 
-void step_run_init(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
-                   struct arena *arena, struct wire_run *ret_run)
+void step_run_init(const struct plan *plan, const struct plan_step *step, struct arena *arena, struct wire_run *ret_run)
 {
     bool activated = plan->spec->activate.text && *plan->spec->activate.text;
     *ret_run = (struct wire_run){
@@ -233,7 +232,7 @@ void step_run_init(const struct plan *plan, const struct plan_step *step, const 
         .creates = arena_strdup(arena, ""),
         .path_first = arena_strdup(arena, ""),
         .grace_ms = STEP_GRACE_MS,
-        .log_limit_bytes = bind->log_limit_bytes ? bind->log_limit_bytes : STEP_LOG_LIMIT_BYTES,
+        .log_limit_bytes = plan->spec->log_limit_bytes ? plan->spec->log_limit_bytes : SPEC_LOG_LIMIT,
     };
 }
 

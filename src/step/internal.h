@@ -84,8 +84,8 @@ enum expr_status step_expand(const struct plan *plan, const struct step_bind *bi
 int step_expand_node(const struct plan *plan, const struct step_bind *bind, const struct spec_text *text,
                      enum expr_mode mode, struct arena *arena, const char **ret, struct error *err);
 /* All fields that every RUN has: slot, secrets, limits, environment names; env is the caller's to fill. */
-void step_run_init(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
-                   struct arena *arena, struct wire_run *ret_run);
+void step_run_init(const struct plan *plan, const struct plan_step *step, struct arena *arena,
+                   struct wire_run *ret_run);
 void step_run_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run);
 /* spec.env, with the env of bind->role, that of its or the job's entrypoint over it when asked, expanded for the node. What
  * speaks of a worker goes into ret_late (terminated by NULL). Where ret_late is NULL, it is left out when it is a role's, and
@@ -140,6 +140,8 @@ int step_python_env(const struct plan *plan, const struct step_bind *bind, struc
                     struct step_env *env, struct error *err);
 const char *step_node_name(const struct plan *plan, const struct step_bind *bind);
 /* A node path made absolute; what the caller may not know yet is ERROR_INTERNAL. */
+/* A path in the spec as the node has it: "~/" is its home directory, all else stays as it is. */
+int step_home(const struct step_bind *bind, const char *path, struct arena *arena, const char **ret, struct error *err);
 int step_absolute(const struct step_bind *bind, const char *path, struct arena *arena, const char **ret,
                   struct error *err);
 
@@ -168,9 +170,25 @@ int step_install_inputs(struct plan_builder *b, struct plan_step *s, const struc
 int step_install_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                        struct arena *arena, struct wire_run *ret_run, struct error *err);
 
+/* brought.c: earlier steps that bring what the tree does not have. */
+struct step_bringers {
+    const struct plan_step **items; /* none twice */
+    size_t count;
+};
+/* Adds those before s (NULL: all so far) that put the file there, or (folder) something below it; false: none does for
+ * certain. */
+bool step_find_bringers(struct plan_builder *b, const struct plan_step *s, const struct spec_role *role,
+                        const char *path, bool folder, struct step_bringers *list);
+/* Adds all `run` items so far, any of which may have made a file that is on the node only; false: there is none, or the job
+ * works in place. */
+bool step_find_runs(struct plan_builder *b, const struct spec *spec, const struct spec_role *role,
+                    struct step_bringers *list);
+void step_input_bringers(struct plan_builder *b, struct plan_step *s, const struct step_bringers *list);
+
 /* read.c: what installations read of the working directory. */
 struct step_requirements {
-    bool on_node;         /* only the node has it */
+    bool on_node;         /* only the node has it, or some of it */
+    struct step_bringers by; /* what brings it there, as far as that is known */
     bool editable;        /* one of `folders` is installed in place */
     const char **paths;   /* the file and all that it includes, below the working directory */
     const char **digests; /* "sha256:..." of each */
@@ -178,10 +196,10 @@ struct step_requirements {
     const char **folders; /* packages that it names by their folder: "./x" */
     size_t folder_count;
 };
-int step_read_requirements(struct plan_builder *b, const struct spec *spec, const struct spec_text *file,
-                           struct step_requirements *ret, struct error *err);
+int step_read_requirements(struct plan_builder *b, const struct spec *spec, const struct spec_role *role,
+                           const struct spec_text *file, struct step_requirements *ret, struct error *err);
 /* The inputs of a package that is a folder (or file) of the working directory: its build files where it is editable,
- * else all files. `said`: where messages point to. */
+ * else all files; the steps that bring it, where the tree does not have it. `said`: where messages point to. */
 int step_input_package(struct plan_builder *b, struct plan_step *s, const struct spec *spec,
                        const struct spec_text *said, const char *package, bool editable, struct error *err);
 /* Does an item of the job's set-up, or of a role's own, install the working directory itself, so that variants must not share

@@ -9,6 +9,8 @@ void step_item_common(struct plan_builder *b, struct plan_step *s, const struct 
     s->python = python ? python->python : NULL;
     s->retry_times = item->retry_times;
     s->retry_backoff_ms = item->retry_backoff_ms;
+    s->item_of_setup = true;
+    s->holds_back = item->on != ON_ALL;
     step_on_chosen(b, s, &choice);
 }
 

@@ -48,7 +48,7 @@ static int activate_build(const struct plan *plan, const struct plan_step *step,
                           struct arena *arena, struct wire_run *ret_run, struct error *err)
 {
     struct step_env env = {.arena = arena};
-    step_run_init(plan, step, bind, arena, ret_run);
+    step_run_init(plan, step, arena, ret_run);
     step_run_unset_secrets(bind, arena, ret_run);
     ret_run->env_in = arena_strdup(arena, "");
     ret_run->env_out = arena_strdup(arena, STEP_ENVIRONMENT);

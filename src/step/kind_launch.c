@@ -216,8 +216,9 @@ static int launch_build(const struct plan *plan, const struct plan_step *step, c
     struct launch l = {.plan = plan, .bind = bind, .arena = arena, .run = ret_run, .entry = entry};
     struct step_env env = {.arena = arena};
     const char *cwd;
-    step_run_init(plan, step, bind, arena, ret_run);
+    step_run_init(plan, step, arena, ret_run);
     if (step_expand_node(plan, bind, &entry->cwd, EXPR_PLAIN, arena, &cwd, err) < 0 ||
+        step_home(bind, cwd, arena, &cwd, err) < 0 ||
         step_run_env(plan, bind, roles ? 0 : STEP_ENV_ENTRY, &env, &l.late_env, err) < 0 ||
         step_python_env(plan, bind, arena, ret_run, &env, err) < 0)
         return -1;

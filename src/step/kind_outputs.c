@@ -18,6 +18,8 @@ static int outputs_plan(struct plan_builder *b, const struct spec *spec, struct 
         step_on_chosen(b, s, &choice);
         plan_input(b, s, "from", from);
         plan_input(b, s, "to", to);
+        if (step_output_has_folders(spec, o)) /* the same `to` is another folder then */
+            plan_input(b, s, "nodes", "a folder for each");
         plan_input(b, s, "when", o->when == WHEN_SUCCESS ? "success" : "always");
     }
     return 0;
@@ -46,7 +48,12 @@ static int outputs_fetch(const struct plan *plan, const struct plan_step *step, 
     case EXPR_FAILED:
         return -1;
     }
-    *ret = (struct step_fetch){.from = from, .to = to, .when = o->when, .every_ms = o->every_ms};
+    *ret = (struct step_fetch){.from = from,
+                               .to = to,
+                               .when = o->when,
+                               .every_ms = o->every_ms,
+                               .max_bytes = o->max_bytes,
+                               .required = o->required};
     return 0;
 }
 

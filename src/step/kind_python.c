@@ -103,7 +103,7 @@ static int python_build(const struct plan *plan, const struct plan_step *step, c
     const struct spec_python *given = step_python_of(plan->spec, bind->role);
     struct step_env env = {.arena = arena};
     const char *dir, *value;
-    step_run_init(plan, step, bind, arena, ret_run);
+    step_run_init(plan, step, arena, ret_run);
     if (step_run_env(plan, bind, STEP_ENV_ROLE, &env, NULL, err) < 0 ||
         step_python_dir(plan, bind, arena, &dir, err) < 0)
         return -1;

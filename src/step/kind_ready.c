@@ -72,8 +72,9 @@ static int ready_build(const struct plan *plan, const struct plan_step *step, co
     struct step_env env = {.arena = arena};
     const struct spec_env **late; /* what speaks of a worker is for the workers */
     const char *cwd, *first, *second;
-    step_run_init(plan, step, bind, arena, ret_run);
+    step_run_init(plan, step, arena, ret_run);
     if (step_expand_node(plan, bind, &role->entrypoint.cwd, EXPR_PLAIN, arena, &cwd, err) < 0 ||
+        step_home(bind, cwd, arena, &cwd, err) < 0 ||
         step_run_env(plan, bind, STEP_ENV_ROLE | STEP_ENV_ENTRY, &env, &late, err) < 0 ||
         step_python_env(plan, bind, arena, ret_run, &env, err) < 0 ||
         command_words(plan, bind, &role->ready, arena, &first, &second, err) < 0)

@@ -8,7 +8,7 @@ int step_requirements_plan(struct plan_builder *b, const struct spec *spec, cons
     struct step_requirements r;
     const char *file;
     if (plan_expand(b, &item->file, EXPR_PLAIN, &file, err) < 0 ||
-        step_read_requirements(b, spec, &item->file, &r, err) < 0)
+        step_read_requirements(b, spec, item->role, &item->file, &r, err) < 0)
         return -1;
     const char *command = arena_printf(arena, "pip install %s-r %s", item->upgrade ? "--upgrade " : "", file);
     struct plan_step *s = step_install_add(b, spec, &step_kind_requirements, item, command, command);
@@ -20,7 +20,8 @@ int step_requirements_plan(struct plan_builder *b, const struct spec *spec, cons
     for (size_t i = 0; i < r.folder_count; i++)
         if (step_input_package(b, s, spec, &item->file, r.folders[i], r.editable, err) < 0)
             return -1;
-    if (r.on_node)
+    step_input_bringers(b, s, &r.by);
+    if (r.on_node && r.by.count == 0)
         s->hint = "a change of the file on the node is not noticed";
     return 0;
 }

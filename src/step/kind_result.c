@@ -39,12 +39,13 @@ static int result_fetch(const struct plan *plan, const struct plan_step *step, c
     (void)step;
     if (!bind->result_dir)
         return error_set(err, ERROR_INTERNAL, "where results are kept is not known");
-    *ret = (struct step_fetch){.from = arena_printf(arena, "%s/", step_result_path(plan->spec, bind, arena)),
+    *ret = (struct step_fetch){.from = arena_printf(arena, "%s/[0-9]*.json", step_result_path(plan->spec, bind, arena)),
                                .to = bind->result_dir,
                                .when = WHEN_SUCCESS,
-                               .required = true};
+                               .required = true,
+                               .own = true};
     return 0;
 }
 
 const struct step_kind step_kind_result = {
-    .name = "result", .version = 1, .phase = PHASE_OUTPUTS, .plan = result_plan, .fetch = result_fetch};
+    .name = "result", .version = 1, .phase = PHASE_OUTPUTS, .result = true, .plan = result_plan, .fetch = result_fetch};

@@ -7,6 +7,31 @@
 
 #include <string.h>
 
+/* `inputs` that earlier steps bring: what those are is in their keys. The others stay in *ret; with a workdir all do, for its
+ * tree is what it was, whatever a step puts beside it. */
+static int inputs_of_steps(struct plan_builder *b, struct plan_step *s, const struct spec_step *item,
+                           struct spec_texts *ret, struct error *err)
+{
+    struct arena *arena = plan_arena(b);
+    struct step_bringers by = {0};
+    *ret = (struct spec_texts){arena_array(arena, item->inputs.count + 1, sizeof *ret->items), 0};
+    for (size_t i = 0; i < item->inputs.count; i++) {
+        const char *pattern;
+        if (plan_expand(b, &item->inputs.items[i], EXPR_PLAIN, &pattern, err) < 0)
+            return -1;
+        size_t len = strcspn(pattern, "*?["); /* the folder below which it matches, or the file */
+        bool wild = pattern[len];
+        while (wild && len > 0 && pattern[len - 1] != '/')
+            len--;
+        const char *path = arena_strndup(arena, pattern, len);
+        bool brought = len > 0 && step_find_bringers(b, s, item->role, path, wild, &by);
+        if (!brought || plan_spec_of(b)->has_workdir)
+            ret->items[ret->count++] = item->inputs.items[i];
+    }
+    step_input_bringers(b, s, &by);
+    return by.count > 0;
+}
+
 static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct spec *spec,
                        const struct spec_step *item, struct error *err)
 {
@@ -19,7 +44,7 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
         plan_input(b, s, "creates", creates);
         s->creates = strstr(creates, "${{") ? NULL : creates; /* with a node's name in it, only its RUN knows */
     }
-    if (item->inputs.count == 0) {
+    if (item->inputs.count == 0 && !item->has_inputs) {
         step_input_after_all(b, s);
         if (spec->has_workdir)
             s->hint = "runs again with every change of the working directory: narrow it with `inputs`";
@@ -27,13 +52,20 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
             s->hint = "names no `inputs`: a change of the files it reads is not noticed";
         return 0;
     }
+    struct spec_texts own;
     step_input_after_env(b, s);
-    if (spec->has_workdir)
-        return plan_input_tree_files(b, s, &item->inputs, err);
+    int brought = inputs_of_steps(b, s, item, &own, err);
+    if (brought < 0 || own.count == 0)
+        return brought < 0 ? -1 : 0;
+    if (spec->has_workdir) {
+        int rc = plan_input_tree_files(b, s, &own, err);
+        s->hint = brought ? NULL : s->hint; /* "matches no file": of the tree */
+        return rc;
+    }
     if (spec->local)
-        return plan_input_files(b, s, spec->dir, &item->inputs, err);
-    for (size_t i = 0; i < item->inputs.count; i++)
-        plan_input(b, s, arena_printf(plan_arena(b), "inputs %s", item->inputs.items[i].text), "on the node");
+        return plan_input_files(b, s, spec->dir, &own, err);
+    for (size_t i = 0; i < own.count; i++)
+        plan_input(b, s, arena_printf(plan_arena(b), "inputs %s", own.items[i].text), "on the node");
     s->hint = "a change of its `inputs` on the node is not noticed";
     return 0;
 }
@@ -58,7 +90,7 @@ static int run_build(const struct plan *plan, const struct plan_step *step, cons
     const struct spec_step *item = step->item;
     struct step_env env = {.arena = arena};
     const char *creates;
-    step_run_init(plan, step, bind, arena, ret_run);
+    step_run_init(plan, step, arena, ret_run);
     if (step_run_env(plan, bind, STEP_ENV_ROLE, &env, NULL, err) < 0 ||
         step_python_env(plan, bind, arena, ret_run, &env, err) < 0 ||
         step_expand_node(plan, bind, &item->creates, EXPR_PLAIN, arena, &creates, err) < 0)

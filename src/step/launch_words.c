@@ -75,12 +75,19 @@ enum expr_status launch_argv(const struct launch *l, const struct step_env *env,
         add_word(&argv, l->arena, "-u");
         if (entry->kind == ENTRY_MODULE)
             add_word(&argv, l->arena, "-m");
+        if (entry->kind == ENTRY_SCRIPT && step_home(l->bind, target, l->arena, &target, err) < 0)
+            return EXPR_FAILED;
         add_word(&argv, l->arena, entry->kind == ENTRY_MODULE ? target : script_path(l, target));
         break;
     case ENTRY_COMMAND: {
         enum expr_status status = add_texts(l, w, &entry->command, &argv, err);
+        const char *program = argv.count > 0 ? argv.items[0] : "";
+        if (status == EXPR_OK && step_home(l->bind, program, l->arena, &program, err) < 0)
+            status = EXPR_FAILED;
         if (status != EXPR_OK)
             return status;
+        if (argv.count > 0)
+            argv.items[0] = arena_strdup(l->arena, program);
         break;
     }
     case ENTRY_RUN:

@@ -31,6 +31,8 @@ struct launcher {
     bool once_per_machine; /* nodes of one machine have one, on the first */
     /* Adds the words before the program (launcher_args too), and what the environment needs. */
     int (*build)(const struct launcher_job *job, struct words *argv, struct error *err);
+    /* The same words when planning, behind `typed`: what is known at run time only stands as <...>. NULL: the flags given. */
+    int (*describe)(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err);
 };
 extern const struct launcher launcher_torchrun, launcher_accelerate, launcher_deepspeed, launcher_mpirun;
 extern const char rhrun_step_torchrun[], rhrun_step_accelerate[], rhrun_step_mpirun[], rhrun_step_mpi_worker[];
@@ -45,6 +47,12 @@ int step_launcher_inputs(struct plan_builder *b, struct plan_step *s, const stru
 int step_launcher_build(const struct launcher_job *job, struct wire_worker *ret, struct error *err);
 
 /* ---- for the launchers ---- */
+/* Adds " --name=value" when the flag is given, quoted; *ret_value, which may be NULL, is the bare value, or NULL. */
+int launcher_put_flag(struct plan_builder *b, const struct spec *spec, const char *name, struct buf *ret,
+                      const char **ret_value, struct error *err);
+/* The value without adding anything; NULL when it is not given. */
+int launcher_planned_flag(struct plan_builder *b, const struct spec *spec, const char *name, const char **ret,
+                          struct error *err);
 /* A command, shell text or a function: words that are started as they are. */
 bool launcher_is_program(const struct launcher_job *job);
 /* torch's and deepspeed's flag for what the program is: none for a script. */

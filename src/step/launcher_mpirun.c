@@ -39,12 +39,14 @@ static int put_mpirun(const struct launcher_job *job, struct words *argv, struct
     return launcher_args(job, argv, err);
 }
 
-/* What only the job's nodes know, another one in each generation. Among the secrets: it is in no log. */
+/* What only the job's nodes know: made of the owner's id, which no event has, and of what was drawn for this generation and
+ * is in its event, so that another controller sends the same to a node that has not got it. Among the secrets: it is in no log. */
 static void set_token(const struct launcher_job *job)
 {
     char hex[65];
     struct wire_strings *secrets = &job->run->secrets;
-    const char *text = arena_printf(job->arena, "mpirun %s %s", job->bind->owner, launcher_round(job));
+    const char *text = arena_printf(job->arena, "mpirun %s %s %s", job->bind->owner, launcher_round(job),
+                                    job->bind->nonce ? job->bind->nonce : "");
     digest_sha256_hex(text, strlen(text), hex);
     char **items = arena_array(job->arena, secrets->count + 1, sizeof *items);
     if (secrets->count)

@@ -7,12 +7,17 @@
 
 #include <string.h>
 
-static const char *count_word(const struct launcher_job *job)
+static const char *count_on(const struct spec *spec, uint32_t node, struct arena *arena)
 {
     static const char *const words[] = {"", "cpu", "gpu", "xpu", "auto"};
-    const struct spec_host *host = &job->plan->spec->hosts[job->bind->node];
-    const struct spec_nproc *n = host->has_nproc ? &host->nproc : &job->distributed->nproc;
-    return n->kind == NPROC_COUNT ? arena_printf(job->arena, "%u", n->count) : words[n->kind];
+    const struct spec_host *host = &spec->hosts[node];
+    const struct spec_nproc *n = host->has_nproc ? &host->nproc : &spec->distributed.nproc;
+    return n->kind == NPROC_COUNT ? arena_printf(arena, "%u", n->count) : words[n->kind];
+}
+
+static const char *count_word(const struct launcher_job *job)
+{
+    return count_on(job->plan->spec, job->bind->node, job->arena);
 }
 
 static bool is_computed(const char *name)
@@ -138,5 +143,97 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     return 0;
 }
 
+/* ---- planning ---- */
+
+static const char first_address[] = "<address of the first node>", free_port[] = "<a free port of the first node>";
+
+static const char *planned_count(const struct spec *spec, struct arena *arena)
+{
+    const char *word = count_on(spec, 0, arena);
+    for (uint32_t i = 1; i < spec->distributed.nnodes; i++)
+        if (!str_eq(word, count_on(spec, i, arena)))
+            return "<nproc_per_node of the node>";
+    return word;
+}
+
+static int describe_meeting(struct plan_builder *b, const struct spec *spec, bool is_static, struct buf *ret,
+                            struct error *err)
+{
+    const struct spec_distributed *d = &spec->distributed;
+    const char *value;
+    CLEANUP(cleanup_free) char *port = d->master_port ? xasprintf("%u", d->master_port) : xstrdup(free_port);
+    if (is_static) {
+        buf_puts(ret, " --node_rank=<rank of the node>");
+        if (launcher_put_flag(b, spec, "master_addr", ret, &value, err) < 0)
+            return -1;
+        if (!value)
+            buf_printf(ret, " --master_addr=%s", first_address);
+        buf_printf(ret, " --master_port=%s", port);
+        return 0;
+    }
+    if (launcher_planned_flag(b, spec, "rdzv_endpoint", &value, err) < 0)
+        return -1;
+    if (value && *value != ':')
+        return launcher_put_flag(b, spec, "rdzv_endpoint", ret, NULL, err);
+    buf_printf(ret, " --rdzv_endpoint=%s", first_address);
+    if (value)
+        buf_shell_quote(ret, value);
+    else
+        buf_printf(ret, ":%s", port);
+    return 0;
+}
+
+/* As put_rendezvous; the address, which goes by its variable, is shown as the flag that newer ones have. */
+static int describe_rendezvous(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
+{
+    bool alone = spec_flag_value(&spec->distributed, "standalone") != NULL;
+    const char *backend, *endpoint, *conf, *value;
+    if (launcher_planned_flag(b, spec, "rdzv_backend", &backend, err) < 0 ||
+        launcher_planned_flag(b, spec, "rdzv_endpoint", &endpoint, err) < 0 ||
+        launcher_planned_flag(b, spec, "rdzv_conf", &conf, err) < 0)
+        return -1;
+    conf = conf ? conf : "";
+    backend = backend ? backend : "static";
+    bool holder = !alone && str_eq(backend, "c10d") && (!endpoint || *endpoint == ':') && !strstr(conf, "is_host=") &&
+                  !strstr(conf, "store_type=");
+    if (holder || *conf)
+        buf_printf(ret, " --rdzv_conf=%s%s", holder ? "is_host=<1 on the first node, else 0>" : "",
+                   holder && *conf ? "," : "");
+    if (*conf)
+        buf_shell_quote(ret, conf);
+    if (!alone) {
+        buf_printf(ret, " --rdzv_backend=%s", backend);
+        if (launcher_put_flag(b, spec, "rdzv_id", ret, &value, err) < 0)
+            return -1;
+        if (!value)
+            buf_puts(ret, " --rdzv_id=<id of the run>-<count of the launch>");
+        if (describe_meeting(b, spec, str_eq(backend, "static"), ret, err) < 0)
+            return -1;
+    }
+    if (launcher_put_flag(b, spec, "local_addr", ret, &value, err) < 0)
+        return -1;
+    if (!value && !alone)
+        buf_puts(ret, " --local_addr=<address of the node>");
+    return 0;
+}
+
+static int describe(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
+{
+    const struct spec_distributed *d = &spec->distributed;
+    if (d->min_nodes < d->nnodes)
+        buf_printf(ret, " --nnodes=%u:%u", d->min_nodes, d->nnodes);
+    else
+        buf_printf(ret, " --nnodes=%u", d->nnodes);
+    buf_printf(ret, " --nproc_per_node=%s", planned_count(spec, plan_arena(b)));
+    buf_printf(ret, " --max_restarts=%u", d->max_restarts - spec_restarts(d));
+    if (describe_rendezvous(b, spec, ret, err) < 0)
+        return -1;
+    for (size_t i = 0; i < d->flag_count; i++)
+        if (!is_computed(d->flags[i].flag->name) &&
+            launcher_put_flag(b, spec, d->flags[i].flag->name, ret, NULL, err) < 0)
+            return -1;
+    return 0;
+}
+
 const struct launcher launcher_torchrun = {
-    .id = LAUNCHER_TORCHRUN, .typed = "torchrun", .argparse = true, .build = build};
+    .id = LAUNCHER_TORCHRUN, .typed = "torchrun", .argparse = true, .build = build, .describe = describe};

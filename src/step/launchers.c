@@ -26,6 +26,41 @@ void step_launcher_on_nodes(struct plan_builder *b, const struct spec *spec, str
         step_on_launch_nodes(b, spec, s);
 }
 
+int launcher_planned_flag(struct plan_builder *b, const struct spec *spec, const char *name, const char **ret,
+                          struct error *err)
+{
+    const struct spec_text *text = spec_flag_value(&spec->distributed, name);
+    *ret = NULL;
+    return text ? plan_expand(b, text, EXPR_PLAIN, ret, err) : 0;
+}
+
+int launcher_put_flag(struct plan_builder *b, const struct spec *spec, const char *name, struct buf *ret,
+                      const char **ret_value, struct error *err)
+{
+    const char *value;
+    if (launcher_planned_flag(b, spec, name, &value, err) < 0)
+        return -1;
+    if (ret_value)
+        *ret_value = value;
+    if (!value)
+        return 0;
+    buf_printf(ret, " --%s", name);
+    if (torchrun_flag_find(name, strlen(name))->type == TORCHRUN_BOOLEAN)
+        return 0;
+    buf_putc(ret, '=');
+    buf_shell_quote(ret, value);
+    return 0;
+}
+
+static int describe_given(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
+{
+    const struct spec_distributed *d = &spec->distributed;
+    for (size_t i = 0; i < d->flag_count; i++)
+        if (launcher_put_flag(b, spec, d->flags[i].flag->name, ret, NULL, err) < 0)
+            return -1;
+    return 0;
+}
+
 int step_launcher_describe(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
 {
     const struct spec_distributed *d = &spec->distributed;
@@ -33,16 +68,8 @@ int step_launcher_describe(struct plan_builder *b, const struct spec *spec, stru
     if (!l)
         return 0;
     buf_puts(ret, l->typed);
-    for (size_t i = 0; i < d->flag_count; i++) {
-        const char *value;
-        if (plan_expand(b, &d->flags[i].value, EXPR_PLAIN, &value, err) < 0)
-            return -1;
-        buf_printf(ret, " --%s", d->flags[i].flag->name);
-        if (d->flags[i].flag->type == TORCHRUN_BOOLEAN)
-            continue;
-        buf_putc(ret, '=');
-        buf_shell_quote(ret, value);
-    }
+    if ((l->describe ? l->describe : describe_given)(b, spec, ret, err) < 0)
+        return -1;
     for (size_t i = 0; i < d->launcher_args.count; i++) {
         const char *value;
         if (plan_expand(b, &d->launcher_args.items[i], EXPR_PLAIN, &value, err) < 0)
@@ -50,7 +77,10 @@ int step_launcher_describe(struct plan_builder *b, const struct spec *spec, stru
         buf_putc(ret, ' ');
         buf_shell_quote(ret, value);
     }
-    buf_puts(ret, spec->entrypoint.kind == ENTRY_MODULE ? " -m" : "");
+    enum spec_entry_kind kind = spec->entrypoint.kind;
+    if (l->describe && kind != ENTRY_SCRIPT && kind != ENTRY_MODULE)
+        buf_puts(ret, " --no_python");
+    buf_puts(ret, kind == ENTRY_MODULE ? " -m" : "");
     return 0;
 }
 

@@ -38,6 +38,10 @@ def fail(text):
     sys.exit(1)
 
 
+class Gone(OSError):
+    """It hung up before it had said anything wrong: somebody who only looked whether the port is open, or a node that comes again."""
+
+
 class Channel:
     """Values over a socket, to who knows the token: until that is shown, no more than PROOF_MAX bytes are read, for ANSWER seconds."""
 
@@ -46,13 +50,16 @@ class Channel:
         self.end = time.monotonic() + ANSWER
         own = os.urandom(16).hex()
         self.put(own)
-        other = (self.line(PROOF_MAX) or b"").decode()
+        other = self.line(PROOF_MAX)
+        if other is None:
+            raise Gone("it hung up")
+        other = other.decode()
         if len(other) != 32:
             raise OSError("it speaks another language")
         self.key = hmac.new(token.encode(), (own + other if asks else other + own).encode(), hashlib.sha256).digest()
         self.say("token")
         if self.hear(PROOF_MAX) != "token":
-            raise OSError("it hung up")
+            raise Gone("it hung up")
 
     def be_patient(self):
         self.end = None
@@ -124,6 +131,8 @@ def welcome(sock, token, take):
                 room.release()
             who = "one of mpirun's nodes"
             take(channel)
+        except (ConnectionError, Gone):  # of a node it is told there, or it comes again
+            pass
         except (OSError, ValueError, TypeError) as e:
             print("rhrun: %s: %s" % (who, e), file=sys.stderr)
         client.close()

@@ -44,6 +44,12 @@ static bool on_several(const struct spec *spec, const struct spec_output *o)
     return false;
 }
 
+bool step_output_has_folders(const struct spec *spec, const struct spec_output *o)
+{
+    bool own = o->to.has_expr && strstr(o->to.text, "node."); /* it names the node itself */
+    return on_several(spec, o) && !own;
+}
+
 enum expr_status step_output_to(const struct spec_output *o, const struct expr_context *ctx, bool keep_late,
                                 struct arena *arena, const char **ret, struct error *err)
 {
@@ -59,8 +65,7 @@ enum expr_status step_output_to(const struct spec_output *o, const struct expr_c
     to = arena_strndup(arena, to, len);
     if (*to != '/')
         to = arena_printf(arena, "%s/%s", ctx->spec->dir, to);
-    bool own = o->to.has_expr && strstr(o->to.text, "node."); /* it names the node itself */
-    if (on_several(ctx->spec, o) && !own)
+    if (step_output_has_folders(ctx->spec, o))
         to = arena_printf(arena, "%s/%s", to, folder_name(ctx->spec, ctx->node_rank, arena));
     *ret = to;
     return EXPR_OK;

@@ -108,6 +108,13 @@ int step_absolute(const struct step_bind *bind, const char *path, struct arena *
     return 0;
 }
 
+int step_home(const struct step_bind *bind, const char *path, struct arena *arena, const char **ret, struct error *err)
+{
+    *ret = path;
+    path = str_eq(path, "~") ? "~/" : path;
+    return str_starts(path, "~/") ? step_absolute(bind, path, arena, ret, err) : 0;
+}
+
 int step_python_dir(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
                     struct error *err)
 {
@@ -124,13 +131,41 @@ int step_python_dir(const struct plan *plan, const struct step_bind *bind, struc
     return step_absolute(bind, path, arena, ret, err);
 }
 
+/* A path of it is one of the node, "~/" its home directory; a word is looked up in PATH. */
+static int interpreter_of(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
+                          struct error *err)
+{
+    if (step_expand_node(plan, bind, step_interpreter(plan->spec, bind->role), EXPR_PLAIN, arena, ret, err) < 0)
+        return -1;
+    return step_home(bind, *ret, arena, ret, err);
+}
+
+/* Without a venv: of an interpreter that is a path, its folder comes first, so that `python` there is that one. */
+static int interpreter_env(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
+                           struct wire_run *run, struct error *err)
+{
+    const char *word;
+    if (interpreter_of(plan, bind, arena, &word, err) < 0)
+        return -1;
+    const char *slash = strrchr(word, '/');
+    if (!slash)
+        return 0;
+    const char *folder = slash == word ? "/" : arena_strndup(arena, word, (size_t)(slash - word));
+    if (str_eq(folder, "/usr/bin") || str_eq(folder, "/bin") || str_eq(folder, "/usr/local/bin"))
+        return 0; /* PATH has them, in the order that the node wants */
+    if (step_absolute(bind, folder, arena, &folder, err) < 0)
+        return -1;
+    run->path_first = arena_strdup(arena, folder);
+    return 0;
+}
+
 int step_python_env(const struct plan *plan, const struct step_bind *bind, struct arena *arena, struct wire_run *run,
                     struct step_env *env, struct error *err)
 {
     const char *dir;
     const struct plan_step *s = python_step(plan, bind->role);
     if (!s)
-        return 0;
+        return interpreter_env(plan, bind, arena, run, err);
     const struct step_python *python = s->item;
     if (step_python_dir(plan, bind, arena, &dir, err) < 0)
         return -1;
@@ -150,7 +185,7 @@ int step_python_program(const struct plan *plan, const struct step_bind *bind, s
     const struct plan_step *s = python_step(plan, bind->role);
     const char *dir;
     if (!s)
-        return step_expand_node(plan, bind, step_interpreter(plan->spec, bind->role), EXPR_PLAIN, arena, ret, err);
+        return interpreter_of(plan, bind, arena, ret, err);
     if (step_python_dir(plan, bind, arena, &dir, err) < 0)
         return -1;
     *ret = dir ? arena_printf(arena, "%s/bin/python", dir) : "python";
@@ -228,7 +263,7 @@ const char *step_python_place(const struct plan *plan, const struct step_bind *b
     struct error ignored = ERROR_INIT;
     if (!facts || python_step(plan, bind->role) ||
         step_expand_node(plan, bind, step_interpreter(spec, bind->role), EXPR_PLAIN, arena, ret_word, &ignored) < 0 ||
-        strpbrk(*ret_word, "*?["))
+        step_home(bind, *ret_word, arena, ret_word, &ignored) < 0 || strpbrk(*ret_word, "*?["))
         return NULL;
     if (**ret_word == '/')
         return *ret_word;

@@ -67,7 +67,10 @@ static const char *below(struct arena *arena, const char *from, const char *path
 struct reading {
     struct plan_builder *b;
     const struct spec *spec;
+    const struct spec_role *role;
     struct step_requirements *out;
+    const char *including; /* the file whose line is at hand; NULL: the spec's item */
+    unsigned line;
 };
 
 static void add_line(struct reading *r, const char *name, bool editable)
@@ -111,15 +114,48 @@ static int read_line(struct reading *r, const char *path, char *line, int depth,
         inner = option(line, "-c", "--constraint");
     if (inner && !strstr(inner, "://")) {
         const char *file = below(plan_arena(r->b), path, inner);
-        if (!file)
-            return error_set(err, ERROR_SPEC, "%s includes \"%s\", which leads out of the working directory", path,
-                             inner);
-        return read_requirements(r, file, depth + 1, err);
+        if (!file) /* no text of it is quoted: the file may be a link to any other */
+            return error_set(err, ERROR_SPEC, "%s, line %u: what it includes leads out of the working directory", path,
+                             r->line);
+        const char *outer = r->including;
+        unsigned at = r->line;
+        r->including = path;
+        int rc = read_requirements(r, file, depth + 1, err);
+        r->including = outer;
+        r->line = at;
+        return rc;
     }
     const char *what = folder ? folder : line;
     if (*what == '.' && (what[1] == 0 || what[1] == '/' || what[1] == '['))
         add_line(r, arena_strndup(plan_arena(r->b), what, strcspn(what, " ;")), folder != NULL);
     return 0;
+}
+
+/* 0: it was read; 1: only the node will have it. */
+static int read_or_find(struct reading *r, const char *path, struct buf *text, struct error *err)
+{
+    struct step_requirements *out = r->out;
+    struct error why = ERROR_INIT;
+    if (step_find_bringers(r->b, NULL, r->role, path, false, &out->by)) {
+        out->on_node = true;
+        return 1;
+    }
+    if (read_file(r->b, r->spec, path, text, &why) == 0)
+        return 0;
+    buf_free(text);
+    if (why.code == ERROR_SPEC && step_find_runs(r->b, r->spec, r->role, &out->by)) {
+        out->on_node = true;
+        return 1;
+    }
+    if (r->including)
+        return error_set(err, why.code, "%s, line %u: what it includes cannot be read in the working directory",
+                         r->including, r->line);
+    if (why.code == ERROR_SPEC)
+        error_hint(&why, r->spec->local ? "an item of set-up that makes it stands before it and names it in creates"
+                                        : "an item of set-up that brings it stands before it");
+    if (err)
+        *err = why;
+    return -1;
 }
 
 static int read_requirements(struct reading *r, const char *path, int depth, struct error *err)
@@ -131,10 +167,9 @@ static int read_requirements(struct reading *r, const char *path, int depth, str
             return 0;
     if (depth > INCLUDE_DEPTH || out->count == FILES_MAX)
         return error_set(err, ERROR_SPEC, "%s includes too many files", out->paths[0]);
-    if (read_file(r->b, r->spec, path, &text, err) < 0) {
-        buf_free(&text);
-        return -1;
-    }
+    int found = read_or_find(r, path, &text, err);
+    if (found != 0)
+        return found < 0 ? -1 : 0;
     char hex[65];
     digest_sha256_hex(text.data ? text.data : "", text.len, hex);
     const char **paths = arena_array(plan_arena(r->b), out->count + 1, sizeof *paths), **digests;
@@ -149,25 +184,29 @@ static int read_requirements(struct reading *r, const char *path, int depth, str
     out->digests = digests;
     int rc = 0;
     char *next;
-    for (char *line = text.data; line && *line && rc == 0; line = next) {
+    unsigned number = 1, lines;
+    for (char *line = text.data; line && *line && rc == 0; line = next, number += lines) {
         char *end = line;
+        lines = 1;
         while ((end = strchr(end, '\n')) && end > line && end[-1] == '\\') {
             end[-1] = ' ';
             *end = ' ';
+            lines++;
         }
         next = end ? end + 1 : NULL;
         if (end)
             *end = 0;
+        r->line = number;
         rc = read_line(r, path, line, depth, err);
     }
     buf_free(&text);
     return rc;
 }
 
-int step_read_requirements(struct plan_builder *b, const struct spec *spec, const struct spec_text *file,
-                           struct step_requirements *ret, struct error *err)
+int step_read_requirements(struct plan_builder *b, const struct spec *spec, const struct spec_role *role,
+                           const struct spec_text *file, struct step_requirements *ret, struct error *err)
 {
-    struct reading r = {b, spec, ret};
+    struct reading r = {.b = b, .spec = spec, .role = role, .out = ret};
     const char *path;
     *ret = (struct step_requirements){0};
     if (plan_expand(b, file, EXPR_PLAIN, &path, err) < 0)
@@ -175,6 +214,8 @@ int step_read_requirements(struct plan_builder *b, const struct spec *spec, cons
     const char *clean = below(plan_arena(b), "", path);
     if (*path == '/' || *path == '~' || !is_known(b, spec)) {
         ret->on_node = true;
+        if (*path != '/' && *path != '~' && clean && !step_find_bringers(b, NULL, role, clean, false, &ret->by))
+            (void)step_find_runs(b, spec, role, &ret->by);
         return 0;
     }
     if (!clean) {
@@ -269,13 +310,24 @@ int step_input_package(struct plan_builder *b, struct plan_step *s, const struct
     struct arena *arena = plan_arena(b);
     const struct tree *tree = plan_sources_of(b)->workdir;
     const char *path = below(arena, "", arena_strndup(arena, package, strcspn(package, "[")));
+    struct step_bringers by = {0};
+    bool here = str_starts(said->text, package); /* else it is text of a requirements file, which is not quoted */
+    if (path && *path && step_find_bringers(b, s, s->role, path, true, &by)) {
+        step_input_bringers(b, s, &by);
+        return 0;
+    }
     if (!is_known(b, spec)) {
+        if (path && step_find_runs(b, spec, s->role, &by))
+            step_input_bringers(b, s, &by);
         plan_input(b, s, arena_printf(arena, "tree %s", package), "on the node");
         s->hint = "a change of the files that it installs is not noticed";
         return 0;
     }
     if (!path) {
-        error_set(err, ERROR_SPEC, "\"%s\" leads out of the working directory", package);
+        error_set(err, ERROR_SPEC,
+                  here ? "\"%s\" leads out of the working directory"
+                       : "\"%s\" names a folder out of the working directory",
+                  said->text);
         return fault_at(said, err);
     }
     int found = *path ? input_of_file(b, s, spec, path, err) : 0;
@@ -290,8 +342,17 @@ int step_input_package(struct plan_builder *b, struct plan_step *s, const struct
         return fault_at(said, err);
     if (found > 0)
         return 0;
-    error_set(err, ERROR_SPEC, "\"%s\" is no package: there is no %spyproject.toml, setup.py or setup.cfg", package,
-              prefix);
+    if (step_find_runs(b, spec, s->role, &by)) {
+        step_input_bringers(b, s, &by);
+        return 0;
+    }
+    if (here)
+        error_set(err, ERROR_SPEC, "\"%s\" is no package: there is no %spyproject.toml, setup.py or setup.cfg", package,
+                  prefix);
+    else
+        error_set(err, ERROR_SPEC,
+                  "\"%s\" names a folder that is no package: it has no pyproject.toml, setup.py or setup.cfg",
+                  said->text);
     error_hint(err, "what git ignores is no part of the working directory: workdir: {path: ., include: [...]}");
     return fault_at(said, err);
 }
@@ -306,8 +367,8 @@ bool step_installs_in_place(struct plan_builder *b, const struct spec *spec, con
         struct error ignored = ERROR_INIT; /* the item itself tells */
         if (item->role != role)
             continue;
-        if (item->item == ITEM_REQUIREMENTS && step_read_requirements(b, spec, &item->file, &r, &ignored) == 0 &&
-            r.editable)
+        if (item->item == ITEM_REQUIREMENTS &&
+            step_read_requirements(b, spec, item->role, &item->file, &r, &ignored) == 0 && r.editable)
             return true;
         for (size_t k = 0; item->item == ITEM_PIP && item->editable && k < item->packages.count; k++)
             if (item->packages.items[k].text[0] == '.')

@@ -26,7 +26,7 @@ int step_run_item(const struct plan *plan, const struct plan_step *step, const s
                   struct step_env *env, struct arena *arena, struct wire_run *ret_run, struct error *err)
 {
     const struct spec_step *item = step->item;
-    step_run_init(plan, step, bind, arena, ret_run);
+    step_run_init(plan, step, arena, ret_run);
     if (step_run_env(plan, bind, STEP_ENV_ROLE, env, NULL, err) < 0 ||
         step_python_env(plan, bind, arena, ret_run, env, err) < 0)
         return -1;

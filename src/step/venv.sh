@@ -31,8 +31,9 @@ system=
 [ "$RHRUN_SYSTEM" != 1 ] || system=--system-site-packages
 uv=$(command -v uv || :)
 [ -n "$uv" ] || [ ! -x "$HOME/.local/bin/uv" ] || uv=$HOME/.local/bin/uv
-said=$(mktemp "${TMPDIR:-/tmp}/rhrun-venv.XXXXXX")
-trap 'rm -f -- "$said"' EXIT
+messages=$(mktemp -d "${TMPDIR:-/tmp}/rhrun-venv.XXXXXX") # a folder: a second file beside one in /tmp could be anybody's
+said=$messages/said
+trap 'rm -rf -- "$messages"' EXIT
 
 begin
 made=
@@ -46,19 +47,19 @@ elif begin && "$python" -m venv --without-pip $system "$RHRUN_VENV" >"$said.2" 2
 elif begin && "$python" -m virtualenv $system "$RHRUN_VENV" >"$said.2" 2>&1; then
     made=1
 fi
-rm -f -- "$said.2"
 if [ -z "$made" ]; then
     tail -n 5 -- "$said" >&2
     fail "no venv can be made with $python on node $RHRUN_NODE: apt-get install python3-venv there, or python: {venv: false}"
 fi
-# Of an interpreter that is a venv's, "system" is what lies below that venv: its own packages are added.
+# Of an interpreter that is a venv's, "system" is what lies below that venv: its own packages are added. As if they were not
+# known yet (set()): what pip isolates a build from is what is added when it looks at the .pth files once more.
 if [ -n "$system" ]; then
     "$python" - "$("$RHRUN_VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" <<'END' || fail "$python cannot say where its packages are"
 import os, sys, sysconfig
 if sys.prefix != sys.base_prefix:
     with open(os.path.join(sys.argv[1], "rhrun-interpreter.pth"), "w") as to:
         for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
-            to.write("import site; site.addsitedir(%r)\n" % folder)
+            to.write("import site; site.addsitedir(%r, set())\n" % folder)
 END
 fi
 mv -f -- "$RHRUN_VENV/.rhrun/unfinished" "$RHRUN_VENV/.rhrun/venv"

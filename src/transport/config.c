@@ -25,6 +25,8 @@ struct pool_config {
     uint32_t timeout_ms;
     struct loop_capture *running;
     bool done;
+    bool of_defaults; /* asked without any file: what this OpenSSH does unless it is told */
+    char *text;       /* its answer; kept until the defaults are known */
     struct error err; /* code set: it failed */
     struct ssh_config config;
     struct config_waiter *waiting;
@@ -272,6 +274,7 @@ void config_free(struct ssh_config *c)
     free(c->proxy_jump);
     free(c->proxy_command);
     free(c->bind_address);
+    free(c->beyond);
     *c = (struct ssh_config){0};
 }
 
@@ -343,6 +346,30 @@ static bool all_trivial(const char *ssh_config, struct ssh_config *ret)
     return trivial;
 }
 
+/* ---- what ssh says of a file ---- */
+
+void config_hide_text(char *text)
+{
+    static const char mark[] = " line ", instead[] = "cannot be read";
+    for (char *line = text, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        size_t len = next ? (size_t)(next++ - line) : strlen(line);
+        char *at = memmem(line, len, mark, strlen(mark));
+        char *end = at ? at + strlen(mark) + strspn(at + strlen(mark), "0123456789") : NULL;
+        if (!at || end == at + strlen(mark) || *end != ':') /* "FILE: line 3: Bad ...", "FILE line 3: ..." */
+            continue;
+        size_t room = len - (size_t)(end - line), keep = 2 + strlen(instead);
+        if (room < keep)
+            memset(end, ' ', room);
+        else
+            snprintf(end, keep + 1, ": %s", instead);
+        if (room > keep)
+            memset(end + keep, ' ', room - keep);
+        if (next)
+            next[-1] = '\n';
+    }
+}
+
 /* ---- asking ---- */
 
 static void start_next(struct transport_pool *pool);
@@ -357,6 +384,24 @@ static void deliver(struct pool_config *c)
     }
 }
 
+/* Those that are answered, once the defaults are. Where these could not be had, everything may be set. */
+static void parse_answers(struct transport_pool *pool)
+{
+    struct pool_config *defaults = pool->configs;
+    while (defaults && !defaults->of_defaults)
+        defaults = defaults->next;
+    if (!defaults || !defaults->done)
+        return;
+    for (struct pool_config *c = pool->configs; c; c = c->next) {
+        if (c->done || !c->text)
+            continue;
+        config_parse(c->text, c->alias, &c->config);
+        c->config.beyond = config_beyond(c->text, defaults->text ? defaults->text : "");
+        c->done = true;
+        deliver(c);
+    }
+}
+
 static void answered(void *arg, const struct loop_capture_result *r)
 {
     struct pool_config *c = arg;
@@ -364,14 +409,26 @@ static void answered(void *arg, const struct loop_capture_result *r)
     if (r->timed_out)
         error_set(&c->err, ERROR_TIMEOUT, "ssh -G gave no answer within %.3g s", c->timeout_ms / 1000.0);
     else if (r->status != 0 || r->signal) {
-        const char *line = strrchr(r->error_text, '\n');
-        error_set(&c->err, ERROR_INFRA, "ssh -G failed: %s", line ? line + 1 : r->error_text);
+        CLEANUP(cleanup_free) char *said = xstrdup(r->error_text);
+        config_hide_text(said);
+        char *line = strstr(said, " line "); /* else its last, which only counts the faults */
+        while (line && line > said && line[-1] != '\n')
+            line--;
+        if (line)
+            line[strcspn(line, "\n")] = 0;
+        else
+            line = strrchr(said, '\n') ? strrchr(said, '\n') + 1 : said;
+        for (size_t len = strlen(line); len && line[len - 1] == ' '; len--)
+            line[len - 1] = 0;
+        error_set(&c->err, ERROR_INFRA, "ssh -G failed: %s", line);
         error_hint(&c->err, "correct the ssh configuration, or set ssh_config: none");
     } else
-        config_parse(r->out, c->alias, &c->config);
-    c->done = true; /* before the next are started: this one is not among them */
+        c->text = xstrdup(r->out);
+    c->done = c->of_defaults || !c->text; /* before the next are started: this one is not among them */
     start_next(c->pool);
-    deliver(c);
+    if (c->done)
+        deliver(c);
+    parse_answers(c->pool);
 }
 
 static void start(struct pool_config *c)
@@ -412,10 +469,29 @@ static void start_next(struct transport_pool *pool)
     for (struct pool_config *c = pool->configs; c; c = c->next)
         running += c->running != NULL;
     for (struct pool_config *c = pool->configs; c && running < RUNNING_MAX; c = c->next)
-        if (!c->done && !c->running) {
+        if (!c->done && !c->running && !c->text) {
             start(c);
             running++;
         }
+}
+
+/* One of its kind, ahead of all others. */
+static void defaults_add(struct transport_pool *pool, uint32_t timeout_ms)
+{
+    for (struct pool_config *c = pool->configs; c; c = c->next)
+        if (c->of_defaults && !c->err.code)
+            return;
+        else if (c->of_defaults)
+            c->of_defaults = false; /* it failed: another try */
+    struct pool_config *c = xcalloc(1, sizeof(*c));
+    *c = (struct pool_config){.pool = pool,
+                              .key = xstrdup(""),
+                              .alias = xstrdup("localhost"),
+                              .ssh_config = xstrdup("none"),
+                              .timeout_ms = timeout_ms,
+                              .of_defaults = true,
+                              .next = pool->configs};
+    pool->configs = c;
 }
 
 static struct pool_config *config_add(struct transport *t, char *key)
@@ -439,6 +515,7 @@ static struct pool_config *config_add(struct transport *t, char *key)
         c->config.hash_known_hosts = trivial.hash_known_hosts;
         c->done = true;
     } else {
+        defaults_add(t->pool, c->timeout_ms);
         start_next(t->pool);
     }
     return c;
@@ -493,6 +570,7 @@ void configs_destroy(struct transport_pool *pool)
         config_free(&c->config);
         free(c->key);
         free(c->alias);
+        free(c->text);
         free(c->ssh_config);
         free(c->user);
         free(c->port);

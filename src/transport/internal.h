@@ -24,6 +24,7 @@ struct transport_ops {
     void (*flush)(struct transport *t); /* there is something to write, or it was resumed: pump in a later turn */
     void (*close)(struct transport *t); /* frees t->impl; may be half made */
     bool (*timed_out)(struct transport *t); /* the phase's deadline: true = it goes on in another way. May be NULL */
+    void (*answered)(struct transport *t); /* the agent has said more than its magic. May be NULL */
     bool (*again)(struct transport *t); /* the node's start script wants another attempt: begin it; false: cannot */
 };
 extern const struct transport_ops transport_ssh_ops, transport_openssh_ops, transport_local_ops, transport_sim_ops;

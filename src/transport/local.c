@@ -1,6 +1,7 @@
 /*
  * local: the embedded agent as a child of this process. It is executed from a memory file, made once
- * per pool; where that is not possible, from a temporary file.
+ * per pool; where that is not possible, from a temporary file. As with logins to a host, only so many
+ * start at a time, until each has answered: hundreds at once would only keep each other from it.
  */
 #include "internal.h"
 
@@ -11,6 +12,12 @@
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+struct local {
+    struct transport *t;
+    struct child_stream *stream;
+    struct gate_ticket ticket;
+};
 
 /* Where the agent can be executed from; NULL after transport_fail. */
 static const char *agent_path(struct transport *t, char *out, size_t size)
@@ -67,37 +74,66 @@ static void ended(struct transport *t, int status, int sig, const char *error_te
         transport_ended(t, "");
 }
 
-static void local_open(struct transport *t)
+static void spawn(struct local *l)
 {
+    struct transport *t = l->t;
     char buffer[64];
-    snprintf(t->digest, sizeof(t->digest), "local:%u", t->host.local_index);
     transport_set_phase(t, TRANSPORT_AGENT);
     if (t->host.command) {
         const char *const argv[] = {"/bin/sh", "-c", t->host.command, NULL};
-        t->impl = child_stream_start(t, NULL, argv, NULL, ended);
-        if (t->impl)
-            transport_started(t);
-        return;
+        l->stream = child_stream_start(t, NULL, argv, NULL, ended);
+    } else {
+        const char *path = agent_path(t, buffer, sizeof(buffer));
+        const char *const argv[] = {"rhrun-agent", NULL};
+        l->stream = path ? child_stream_start(t, path, argv, NULL, ended) : NULL;
     }
-    const char *path = agent_path(t, buffer, sizeof(buffer));
-    if (!path)
-        return;
-    const char *const argv[] = {"rhrun-agent", NULL};
-    t->impl = child_stream_start(t, path, argv, NULL, ended);
-    if (t->impl)
+    if (l->stream)
         transport_started(t);
+}
+
+static void granted(void *arg)
+{
+    struct local *l = arg;
+    transport_enter(l->t);
+    if (!transport_stopped(l->t))
+        spawn(l);
+    transport_leave(l->t);
+}
+
+static void local_open(struct transport *t)
+{
+    struct local *l = xcalloc(1, sizeof(*l));
+    l->t = t;
+    t->impl = l;
+    snprintf(t->digest, sizeof(t->digest), "local:%u", t->host.local_index);
+    transport_set_phase(t, TRANSPORT_QUEUED);
+    if (t->host.command || gate_enter(t->pool, &l->ticket, "local", 0, granted, l))
+        spawn(l);
 }
 
 static void local_flush(struct transport *t)
 {
-    if (t->impl)
-        child_stream_flush(t->impl);
+    struct local *l = t->impl;
+    if (l && l->stream)
+        child_stream_flush(l->stream);
+}
+
+static void local_answered(struct transport *t)
+{
+    struct local *l = t->impl;
+    if (l)
+        gate_leave(&l->ticket);
 }
 
 static void local_close(struct transport *t)
 {
-    child_stream_destroy(t->impl);
+    struct local *l = t->impl;
+    if (!l)
+        return;
     t->impl = NULL;
+    child_stream_destroy(l->stream);
+    gate_leave(&l->ticket);
+    free(l);
 }
 
 static bool local_again(struct transport *t)
@@ -112,5 +148,6 @@ const struct transport_ops transport_local_ops = {
     .open = local_open,
     .flush = local_flush,
     .close = local_close,
+    .answered = local_answered,
     .again = local_again,
 };

@@ -99,6 +99,7 @@ static enum transport_phase phase_of(const char *text, const char **ret_hint)
          "check the name, or give an address: {host: NAME, address: IP}"},
         {"REMOTE HOST IDENTIFICATION HAS CHANGED", TRANSPORT_HOST_KEY,
          "somebody may be between you and the host; if the change is expected: ssh-keygen -R HOST"},
+        {" revoked by file ", TRANSPORT_HOST_KEY, "its host key is among those that RevokedHostKeys says are revoked"},
         {"Host key verification failed", TRANSPORT_HOST_KEY, "connect once with ssh and compare the fingerprint"},
         {"Permission denied (", TRANSPORT_AUTH,
          "set user or identity_file; a password needs a ControlMaster: log in once with ssh"},
@@ -109,7 +110,7 @@ static enum transport_phase phase_of(const char *text, const char **ret_hint)
         {"Connection closed by", TRANSPORT_CONNECT, ""},
         {"Connection reset by", TRANSPORT_CONNECT, ""},
         {"Unable to negotiate", TRANSPORT_HOST_KEY, "client and server have no algorithm in common"},
-        {"Bad configuration option", TRANSPORT_CONFIG, "correct the ssh configuration"},
+        {" bad configuration options", TRANSPORT_CONFIG, "correct the ssh configuration"},
     };
     *ret_hint = "";
     for (size_t i = 0; i < ARRAY_LEN(signs); i++)
@@ -124,7 +125,7 @@ static enum transport_phase phase_of(const char *text, const char **ret_hint)
 static void append_details(struct buf *b, const char *text)
 {
     static const char *const telling[] = {"Offending ", "no such identity", "Identity file ",
-                                          "Bad owner or permissions"};
+                                          "Bad owner or permissions", ": cannot be read"};
     unsigned found = 0;
     while (*text && found < 3) {
         size_t len = strcspn(text, "\r\n");
@@ -142,11 +143,14 @@ static void append_details(struct buf *b, const char *text)
         buf_putc(b, ')');
 }
 
-static void ended(struct transport *t, int status, int sig, const char *error_text)
+static void ended(struct transport *t, int status, int sig, const char *said)
 {
     const char *hint = "";
     if (t->phase != TRANSPORT_OPEN)
-        t->phase = status == 255 ? phase_of(error_text, &hint) : TRANSPORT_AGENT;
+        t->phase = status == 255 ? phase_of(said, &hint) : TRANSPORT_AGENT;
+    CLEANUP(cleanup_free) char *error_text = xstrdup(said);
+    if (status == 255) /* else it is the node that speaks */
+        config_hide_text(error_text);
     if (t->phase == TRANSPORT_OPEN || t->phase == TRANSPORT_AGENT || !*error_text) {
         if (sig && !*error_text)
             transport_failf(t, ERROR_INFRA, "", "ssh was killed by signal %d", sig);

@@ -352,6 +352,9 @@ static void configured(void *arg, const struct ssh_config *config, const struct 
     unsigned can = KEY_ED25519 | KEY_ECDSA_256 | KEY_ECDSA_384 | KEY_ECDSA_521 | (ssh_rsa_host_keys() ? KEY_RSA : 0u);
     if (ssh_can_switch(s) && ((known && !(known & can)) || ssh_wants_openssh(s))) {
         transport_switch(s->t, &transport_openssh_ops);
+    } else if (s->config.beyond) {
+        transport_failf(s->t, ERROR_INFRA, "leave transport out, or set transport: openssh",
+                        "transport: ssh cannot do what your ssh configuration says of %s", s->config.beyond);
     } else if (ssh_has_proxy(s)) {
         enter_gate(s);
     } else {

@@ -27,6 +27,7 @@ struct ssh_config {
     int family; /* RESOLVE_* */
     char *bind_address;
     bool from_ssh;    /* the program ssh was asked */
+    char *beyond;     /* a keyword that says what only OpenSSH can do, NULL = none */
 };
 struct config_waiter {
     struct config_waiter *next;
@@ -42,10 +43,28 @@ void config_cancel(struct config_waiter *waiter);
 void config_parse(const char *text, const char *alias, struct ssh_config *ret); /* the output of ssh -G */
 void config_defaults(const char *alias, struct ssh_config *ret);                 /* without any file */
 void config_free(struct ssh_config *config);
+
+/* ---- keywords.c: what the own client makes of each keyword ---- */
+enum keyword_care {
+    KEYWORD_USED,    /* it is followed */
+    KEYWORD_SAFE,    /* nothing is lost or less safe where it is not followed */
+    KEYWORD_OPENSSH, /* as are those that are not listed: where its value is not OpenSSH's default, only the program ssh will do */
+};
+struct ssh_keyword {
+    const char *name;
+    enum keyword_care care;
+};
+const struct ssh_keyword *keyword_find(const char *name, size_t len); /* NULL: not listed */
+/* text, defaults: what ssh -G says of the host, and without any configuration. The first keyword that asks for OpenSSH, or
+ * NULL; owned by the caller. */
+char *config_beyond(const char *text, const char *defaults);
 void configs_destroy(struct transport_pool *pool);
 /* Whether a configuration file says nothing that matters (as Debian's own): then ssh -G can be left out.
  * ret gets HashKnownHosts. depth bounds Include. */
 bool config_file_trivial(const char *path, int depth, struct ssh_config *ret);
+/* In what ssh wrote to stderr: of "FILE: line N: WHY", where WHY quotes the file, only "FILE: line N: cannot be read" stays.
+ * Any file may be named as ssh_config. In place. */
+void config_hide_text(char *text);
 char *expand_home(const char *path); /* "~/x" and "~"; owned by the caller */
 /* %h %n %p %r %u %i %L %l %d %k %%; unknown ones stay. home: also a leading ~. */
 char *config_expand(const struct ssh_config *config, const char *alias, const char *text, bool home);

@@ -14,6 +14,8 @@ enum { SIGN_RSA_SHA2_256 = 2 /* PROTOCOL.agent, 4.5.1 */ };
 
 bool ssh_wants_openssh(struct ssh *s)
 {
+    if (s->config.beyond)
+        return true;
     if (s->config.certificate_files.count)
         for (size_t i = 0; i < s->config.certificate_files.count; i++)
             if (access(s->config.certificate_files.items[i], R_OK) == 0)

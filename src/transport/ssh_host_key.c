@@ -42,6 +42,7 @@ void ssh_last_line(const char *text, char *out, size_t size)
     while (start && text[start - 1] != '\n')
         start--;
     snprintf(out, size, "%.*s", (int)(end - start), text + start);
+    config_hide_text(out);
 }
 
 void ssh_handshake_failed(struct ssh *s, int rc)

@@ -1,9 +1,13 @@
 /*
  * How the agent gets on a node: a short script is run there by sshd, reads the agent from its stdin
- * into a fresh private file and execs it, so the channel becomes the agent's. The script needs a POSIX
- * shell, dd, chmod, rm and uname; dd because it reads no byte too many, so what the controller says to
- * the agent can follow its upload at once. It answers by lines that carry a random tag, which no login
- * file can print: WANTED ARCH, or FAILED WHY INDEX FOLDER: TEXT, and ends; another is run then.
+ * into a private folder and execs it, so the channel becomes the agent's. The script needs a POSIX
+ * shell, dd, mkdir, ls, wc, chmod, rm, rmdir and uname; dd because it reads no byte too many, so what the
+ * controller says to the agent can follow its upload at once. It answers by lines that carry a random tag,
+ * which no login file can print: WANTED ARCH, or FAILED WHY INDEX FOLDER: TEXT, and ends; another is run then.
+ *
+ * Everybody on the node can read the script while it runs, and make in /tmp whatever it names. So nothing is made
+ * there but a folder, by mkdir, which fails where anything has that name; the next names are drawn on the node (od,
+ * tr). The script goes into the folder and looks at where it is: from there on no name leads elsewhere.
  */
 #include "internal.h"
 
@@ -22,11 +26,12 @@ static void append_script(struct transport *t, struct buf *s)
 {
     const struct start *start = &t->start;
     const struct agent_binary *first = pool_agent(t->pool, start->arch);
+    size_t size = first ? first->size : 0;
     /* What most machines have tells their type without a process. */
     buf_printf(s,
-               "umask 077;n=%zu;m=;[ -e /lib64/ld-linux-x86-64.so.2 ]&&m=x86_64;[ -e /lib/ld-linux-aarch64.so.1 ]&&m=;"
+               "umask 077;m=;[ -e /lib64/ld-linux-x86-64.so.2 ]&&m=x86_64;[ -e /lib/ld-linux-aarch64.so.1 ]&&m=;"
                "[ -n \"$m\" ]||m=$(uname -m);case $m in amd64)m=x86_64;;arm64)m=aarch64;;esac;case $m in %s);;",
-               first ? first->size : 0, start->arch);
+               start->arch);
     for (size_t i = 0; i < t->pool->agent_count; i++) {
         const struct agent_binary *other = &t->pool->agents[i];
         if (other->size && strcmp(other->arch, start->arch) != 0)
@@ -39,17 +44,29 @@ static void append_script(struct transport *t, struct buf *s)
     random_hex(name, 16);
     buf_printf(
         s,
-        ";do i=${p%%%%:*};d=${p#*:};[ -n \"$d\" ]&&[ -d \"$d\" ]&&[ -w \"$d\" ]||continue;f=$d/.rhrun-agent-%s;break;"
+        ";do i=${p%%%%:*};d=${p#*:};[ -n \"$d\" ]&&[ -d \"$d\" ]&&[ -w \"$d\" ]||continue;f=$d/.rhrun-agent-;break;"
         "done;[ -n \"$f\" ]||{ echo;echo " MARK "FAILED %s none 0;exit 1;};",
-        name, start->tag);
-    /* Any end but a successful exec says why. With noclobber the file is new: nothing there is followed or reused. */
+        start->tag);
+    /* Any end but a successful exec removes what is there and says why. s: 1 = the folder is made, 2 = we are in it. */
+    buf_printf(
+        s,
+        "e=;s=0;end(){ case $s in 2)rm -f rhrun-agent;cd -P ..;rmdir \"${f##*/}\";;1)rmdir \"$f\";;esac;echo;echo "
+        "\"" MARK "FAILED %s folder $i $d: ${e:-it cannot hold the agent}\";};trap end 0;trap \"exit 1\" 1 2 13 15;",
+        start->tag);
+    buf_printf(
+        s,
+        "n=%s;for k in 1 2 3 4;do e=$(mkdir -m 700 \"$f$n\" 2>&1)&&f=$f$n&&s=1&&break;"
+        "[ -e \"$f$n\" ]||[ -L \"$f$n\" ]||exit 1;n=$(od -An -N16 -tx1 /dev/urandom|tr -dc 0-9a-f);done;"
+        "[ $s = 1 ]&&e=$(cd -P \"$f\" 2>&1)||exit 1;e=\"the folder made there is not private\";[ -L \"$f\" ]&&exit 1;"
+        "cd -P \"$f\"&&[ -O . ]||exit 1;case $(ls -ld .) in drwx------*)s=2;;*)exit 1;;esac;",
+        name);
+    /* With noclobber the file is new: nothing there is followed or reused. */
     buf_printf(s,
-               "e=;trap \"rm -f \\\"\\$f\\\";echo;echo \\\"" MARK
-               "FAILED %s folder \\$i \\$d: \\${e:-it cannot hold the agent}\\\"\" 0;set -C;"
-               "e=$(dd bs=$n count=1 iflag=fullblock 2>&1 >\"$f\")||exit 1;"
-               "e=$(chmod 700 \"$f\" 2>&1)||exit 1;e=\"programs cannot be run there\";[ -x \"$f\" ]||exit 1;"
-               "exec \"$f\" --unlink",
-               start->tag);
+               "set -C;e=$(dd bs=%zu count=1 iflag=fullblock 2>&1 >rhrun-agent)||exit 1;"
+               "e=\"the upload broke off\";[ \"$(wc -c <rhrun-agent)\" -eq %zu ]||exit 1;"
+               "e=$(chmod 700 rhrun-agent 2>&1)||exit 1;e=\"programs cannot be run there\";[ -x rhrun-agent ]||exit 1;"
+               "unset OLDPWD;exec ./rhrun-agent --unlink",
+               size, size);
 }
 
 void start_command(struct transport *t, struct buf *ret)

@@ -344,6 +344,8 @@ static void agent_speaks(struct transport *t)
     t->early = 0;
     sent_for_good(t, early);
     struct buf seen = t->start.seen;
+    if (seen.len > t->start.scanned && t->ops->answered)
+        t->ops->answered(t);
     t->start.seen = (struct buf){0};
     if (seen.len && !transport_stopped(t))
         t->callbacks.data(t->arg, (const uint8_t *)seen.data, seen.len);
@@ -367,6 +369,8 @@ void transport_received(struct transport *t, const uint8_t *data, size_t len)
     if (!len || transport_stopped(t))
         return;
     if (t->phase == TRANSPORT_OPEN) {
+        if (t->ops->answered)
+            t->ops->answered(t);
         t->callbacks.data(t->arg, data, len);
         return;
     }

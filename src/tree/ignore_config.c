@@ -145,7 +145,11 @@ int scan_config_read(const char *work_tree, const char *git_dir, const char *com
     git_config *config = NULL;
     git_repository *repo =
         NULL; /* conditional includes ask it; without it (another's, a new format) they do not count */
-    int rc = 0;
+    int rc = git_files_check(git_dir, common_dir, err);
+    if (rc < 0) {
+        free_files(files, count);
+        return -1;
+    }
     git_libgit2_init();
     if (git_repository_open(&repo, work_tree))
         repo = NULL;

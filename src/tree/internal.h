@@ -54,6 +54,13 @@ void tree_hash(enum tree_object type, const void *data, size_t len, uint8_t ret_
 
 void tree_hex(const uint8_t oid[TREE_OID_SIZE], char ret[TREE_ID_LEN + 1]);
 
+/* ---- git_files.c ---- */
+
+/* Refuses what libgit2 or git would open in a repository and is no file; also what its configuration includes. */
+int git_files_check(const char *git_dir, const char *common_dir, struct error *err);
+/* All of a repository on this machine, its references and objects too; path is its work tree or the repository itself. */
+int git_folder_check(const char *path, struct error *err);
+
 /* ---- the store's own (store.c, store_big.c, pack.c, pack_read.c, reader.c, remote*.c) ----
  *
  *   DIR/objects, refs, ...   a bare git repository

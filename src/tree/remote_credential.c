@@ -39,10 +39,17 @@ static char *value_of(const struct buf *text, const char *key)
 static int ask_git(struct remote_job *job, const char *question, struct buf *ret)
 {
     /* No terminal, no window: a helper knows or it does not. */
-    char *argv[] = {(char *)(uintptr_t) "env",          (char *)(uintptr_t) "GIT_TERMINAL_PROMPT=0",
-                    (char *)(uintptr_t) "GIT_ASKPASS=", (char *)(uintptr_t) "SSH_ASKPASS=",
-                    (char *)(uintptr_t) "git",          (char *)(uintptr_t) "credential",
-                    (char *)(uintptr_t) "fill",         NULL};
+    char *argv[] = {/* in "/": the repository that rhrun is called in is not asked, its helper may be anything */
+                    (char *)(uintptr_t) "env",
+                    (char *)(uintptr_t) "GIT_TERMINAL_PROMPT=0",
+                    (char *)(uintptr_t) "GIT_ASKPASS=",
+                    (char *)(uintptr_t) "SSH_ASKPASS=",
+                    (char *)(uintptr_t) "git",
+                    (char *)(uintptr_t) "-C",
+                    (char *)(uintptr_t) "/",
+                    (char *)(uintptr_t) "credential",
+                    (char *)(uintptr_t) "fill",
+                    NULL};
     struct remote_child child;
     if (remote_child_start(job, argv, &child) < 0)
         return -1;

@@ -40,6 +40,8 @@ int remote_local_open(struct remote_job *job, const char *path, struct tree_stor
 {
     struct tree_store from = {.dir = NULL};
     *ret_from = from;
+    if (git_folder_check(path, &job->err) < 0)
+        return -1;
     int rc = git_repository_open_ext(&from.repository, path, GIT_REPOSITORY_OPEN_NO_SEARCH, NULL);
     if (rc == GIT_ENOTFOUND)
         return error_set(&job->err, ERROR_INFRA, "there is no git repository at \"%s\"", job->url);

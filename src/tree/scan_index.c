@@ -12,14 +12,18 @@
 
 extern char **environ;
 
-/* The caller's environment without what would turn git to another repository. */
+/* The caller's environment without what would turn git to another repository, and with what keeps git from fetching: a
+ * remote of the repository may be a command. */
 static char **git_environment(void)
 {
-    static const char *const drop[] = {"GIT_DIR=", "GIT_WORK_TREE=", "GIT_INDEX_FILE=", "GIT_COMMON_DIR=", "GIT_TRACE"};
+    static const char *const drop[] = {
+        "GIT_DIR=", "GIT_WORK_TREE=", "GIT_INDEX_FILE=", "GIT_COMMON_DIR=", "GIT_ALLOW_PROTOCOL=", "GIT_TRACE"};
     size_t count = 0, kept = 0;
     while (environ[count])
         count++;
-    char **env = xcalloc(count + 1, sizeof(char *));
+    char **env = xcalloc(count + 3, sizeof(char *));
+    env[kept++] = (char *)(uintptr_t) "GIT_ALLOW_PROTOCOL=none";
+    env[kept++] = (char *)(uintptr_t) "GIT_NO_LAZY_FETCH=1";
     for (size_t i = 0; i < count; i++) {
         bool keep = true;
         for (size_t d = 0; d < ARRAY_LEN(drop); d++)
@@ -30,10 +34,13 @@ static char **git_environment(void)
     return env;
 }
 
-/* `git ls-files --stage -z`: its output in full. False: no git, or it failed. */
+/* `git ls-files --stage -z`: its output in full. False: no git, or it failed. Whatever the repository's configuration
+ * says, git starts no other program. */
 static bool ask_git(const char *work_tree, struct buf *out)
 {
-    const char *argv[] = {"git", "-C", work_tree, "ls-files", "--stage", "-z", NULL};
+    const char *argv[] = {
+        "git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", work_tree, "ls-files", "--stage",
+        "-z",  NULL};
     int fds[2], status = -1;
     pid_t pid;
     if (pipe2(fds, O_CLOEXEC))
@@ -82,6 +89,8 @@ int scan_index_read(const struct repo *r, scan_index_fn *each, void *arg, struct
 {
     CLEANUP(cleanup_free) char *path = xasprintf("%s/index", r->git_dir);
     git_index *index = NULL;
+    if (git_files_check(r->git_dir, r->common_dir, err) < 0)
+        return -1;
     git_libgit2_init();
     int rc = git_index_open(&index, path);
     if (rc == 0) {

@@ -13,6 +13,8 @@ struct partial {
     uint64_t record; /* where the record lies that has the line's beginning */
 };
 
+enum { PARTIALS_MAX = 3 * (WIRE_WORKERS_MAX + 1) }; /* streams of one RUN's workers, and its own */
+
 struct watch {
     void (*line)(void *arg, const struct watch_line *line);
     void (*end)(void *arg, const struct wire_worker_end *end); /* or NULL */
@@ -58,6 +60,8 @@ static struct partial *partial_of(struct watch *w, uint32_t rank, uint8_t stream
     for (size_t i = 0; i < w->partial_count; i++)
         if (w->partials[i].rank == rank && w->partials[i].stream == stream)
             return &w->partials[i];
+    if (w->partial_count == PARTIALS_MAX) /* no supervisor writes so */
+        return NULL;
     w->partials = xreallocarray(w->partials, w->partial_count + 1, sizeof *w->partials);
     struct partial *p = &w->partials[w->partial_count++];
     *p = (struct partial){.rank = rank, .stream = stream};
@@ -134,6 +138,9 @@ static void feed_record(struct watch *w, const char *data, size_t len)
 {
     struct partial *p = partial_of(w, w->record.rank, w->record.stream);
     uint64_t ended = w->ended;
+    w->bad = !p;
+    if (!p)
+        return;
     bool begun = has_begun(p);
     p->wall_ms = w->record.wall_ms;
     feed_text(w, p, data, len);

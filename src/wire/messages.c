@@ -48,6 +48,7 @@ static const struct field run_fields[] = {
     STRING(wire_run, attempt),
     STRING(wire_run, slot),
     STRING(wire_run, key),
+    STRING(wire_run, launch),
     U8(wire_run, kind),
     U8(wire_run, flags),
     U8(wire_run, cpus),
@@ -74,14 +75,15 @@ static const struct field worker_fields[] = {
 };
 
 static const struct field record_fields[] = {
-    STRING(wire_record, attempt),  STRING(wire_record, slot),       STRING(wire_record, key),
-    STRING(wire_record, variant),  STRING(wire_record, boot_id),    U8(wire_record, state),
-    U8(wire_record, same_boot),    U8(wire_record, stop_requested), U8(wire_record, timed_out),
-    U64(wire_record, sequence),    U64(wire_record, claim_wall_ms), U64(wire_record, start_mono_ns),
-    U64(wire_record, end_mono_ns), U64(wire_record, end_wall_ms),   U64(wire_record, spool_bytes),
-    U64(wire_record, kept_from),   U64(wire_record, dropped_bytes), U8(wire_record, cause),
-    U32(wire_record, value),       U32(wire_record, cause_rank),    U64(wire_record, cause_mono_ns),
-    STRING(wire_record, tail),     STRING(wire_record, leftover),
+    STRING(wire_record, attempt),    STRING(wire_record, slot),       STRING(wire_record, key),
+    STRING(wire_record, variant),    STRING(wire_record, boot_id),    STRING(wire_record, launch),
+    U8(wire_record, state),          U8(wire_record, same_boot),      U8(wire_record, stop_requested),
+    U8(wire_record, timed_out),      U8(wire_record, verdict),        U64(wire_record, sequence),
+    U64(wire_record, claim_wall_ms), U64(wire_record, start_mono_ns), U64(wire_record, end_mono_ns),
+    U64(wire_record, end_wall_ms),   U64(wire_record, spool_bytes),   U64(wire_record, kept_from),
+    U64(wire_record, dropped_bytes), U8(wire_record, dropped),        U8(wire_record, cause),
+    U32(wire_record, value),         U32(wire_record, cause_rank),    U64(wire_record, cause_mono_ns),
+    U32(wire_record, patched),       STRING(wire_record, tail),       STRING(wire_record, leftover),
 };
 
 static const struct field worker_end_fields[] = {
@@ -196,11 +198,20 @@ void wire_put_facts(struct buf *out, const struct wire_facts *m)
     wire_end(out, start);
 }
 
+static bool strings_within(const void *message, const struct field *fields, size_t count, size_t max)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].type == FIELD_STRING &&
+            strlen(*(char *const *)(const void *)((const char *)message + fields[i].offset)) > max)
+            return false;
+    return true;
+}
+
 bool wire_get_facts(struct wire_in *in, struct wire_facts *ret)
 {
     struct wire_facts m = {0};
     GET(in, &m, facts_fields);
-    if (!wire_in_done(in))
+    if (!wire_in_done(in) || !strings_within(&m, facts_fields, ARRAY_LEN(facts_fields), WIRE_FACT_MAX))
         return false;
     *ret = m;
     return true;
@@ -233,9 +244,10 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
     if (!wire_in_done(in) || count == 0 || m.cpus > WIRE_CPUS_CORE_COMPLEX)
         return false;
     if (!wire_id_valid(m.attempt) || (m.kind != WIRE_KIND_STEP && m.kind != WIRE_KIND_LAUNCH) || !*m.slot ||
-        strlen(m.slot) > 200 || strlen(m.key) > 64 || (*m.env_in && !wire_name_valid(m.env_in)) ||
-        (*m.env_out && !wire_name_valid(m.env_out)) || (*m.log_dir && *m.log_dir != '/') ||
-        !assignments_valid(&m.env) || !assignments_valid(&m.env_default) || !assignments_valid(&m.secrets))
+        strlen(m.slot) > 200 || strlen(m.key) > 64 || strlen(m.launch) >= WIRE_LAUNCH_MAX ||
+        (*m.env_in && !wire_name_valid(m.env_in)) || (*m.env_out && !wire_name_valid(m.env_out)) ||
+        (*m.log_dir && *m.log_dir != '/') || !assignments_valid(&m.env) || !assignments_valid(&m.env_default) ||
+        !assignments_valid(&m.secrets))
         return false;
     *ret = m;
     return true;
@@ -261,7 +273,8 @@ bool wire_get_record(struct wire_in *in, struct wire_record *ret)
         GET(in, &m.workers[i], worker_end_fields);
     m.worker_count = count;
     if (!wire_in_done(in) || !wire_id_valid(m.attempt) || m.state < WIRE_STATE_CLAIMED || m.state > WIRE_STATE_LOST ||
-        m.cause > WIRE_CAUSE_LAST)
+        m.cause > WIRE_CAUSE_LAST || m.verdict > WIRE_VERDICT_GOOD ||
+        !strings_within(&m, record_fields, ARRAY_LEN(record_fields), WIRE_TAIL_MAX))
         return false;
     *ret = m;
     return true;
@@ -269,5 +282,7 @@ bool wire_get_record(struct wire_in *in, struct wire_record *ret)
 
 bool wire_record_success(const struct wire_record *r)
 {
+    if (r->verdict == WIRE_VERDICT_GOOD)
+        return r->state != WIRE_STATE_CLAIMED;
     return r->state == WIRE_STATE_ENDED && r->cause == WIRE_CAUSE_NONE && !r->stop_requested && !r->timed_out;
 }

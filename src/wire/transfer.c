@@ -152,9 +152,9 @@ bool wire_get_check(struct wire_in *in, struct wire_check *ret)
 
 /* ---- from the node ---- */
 
-void wire_put_sync_state(struct buf *out, const struct wire_sync_state *m)
+static void put_state(struct buf *out, enum wire_type type, const struct wire_sync_state *m)
 {
-    size_t start = wire_begin(out, WIRE_SYNC_STATE);
+    size_t start = wire_begin(out, type);
     PUT(out, m, state_fields);
     wire_put_u32(out, m->file_count);
     for (uint32_t i = 0; i < m->file_count; i++) {
@@ -170,7 +170,17 @@ void wire_put_sync_state(struct buf *out, const struct wire_sync_state *m)
     wire_end(out, start);
 }
 
-bool wire_get_sync_state(struct wire_in *in, struct wire_sync_state *ret)
+void wire_put_sync_state(struct buf *out, const struct wire_sync_state *m)
+{
+    put_state(out, WIRE_SYNC_STATE, m);
+}
+
+void wire_put_patched(struct buf *out, const struct wire_sync_state *m)
+{
+    put_state(out, WIRE_PATCHED, m);
+}
+
+static bool get_state(struct wire_in *in, struct wire_sync_state *ret)
 {
     struct wire_sync_state m = {0};
     bool valid = true;
@@ -190,9 +200,24 @@ bool wire_get_sync_state(struct wire_in *in, struct wire_sync_state *ret)
         m.parts[i].size = wire_get_u64(in);
         valid = m.parts[i].oid != NULL;
     }
-    if (!wire_in_done(in) || !valid || !wire_id_valid(m.attempt) || (*m.base && !tree_id_valid(m.base)) || m.last > 1)
+    if (!wire_in_done(in) || !valid || !wire_id_valid(m.attempt) || m.last > 1)
         return false;
     *ret = m;
+    return true;
+}
+
+bool wire_get_sync_state(struct wire_in *in, struct wire_sync_state *ret)
+{
+    return get_state(in, ret) && (!*ret->base || tree_id_valid(ret->base));
+}
+
+bool wire_get_patched(struct wire_in *in, struct wire_sync_state *ret)
+{
+    if (!get_state(in, ret) || !wire_name_valid(ret->base) || ret->part_count)
+        return false;
+    for (uint32_t i = 0; i < ret->file_count; i++)
+        if (!ret->files[i].oid)
+            return false;
     return true;
 }
 

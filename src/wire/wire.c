@@ -33,7 +33,7 @@ static uint64_t load_u64(const uint8_t *p)
 
 static bool type_known(uint32_t type)
 {
-    return (type >= WIRE_HELLO && type <= WIRE_PROBE) || (type >= WIRE_HELLO_OK && type <= WIRE_PROBED);
+    return (type >= WIRE_HELLO && type <= WIRE_JUDGE) || (type >= WIRE_HELLO_OK && type <= WIRE_PROBED);
 }
 
 size_t wire_begin(struct buf *out, enum wire_type type)

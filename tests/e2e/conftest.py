@@ -8,6 +8,8 @@ import pytest
 
 import harness
 
+pytest_plugins = ["limit"]
+
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes long; left out by scripts/test --quick and under sanitizers")

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -151,6 +152,43 @@ def test_the_state_directory_of_a_finished_job_is_lost(world):
     world.check("lost when it was done")
 
 
+@pytest.mark.parametrize("cancelled", [False, True], ids=["killed", "cancelled"])
+def test_a_finished_job_is_not_done_again_whatever_is_lost(world, cancelled):
+    """The nodes' ledgers are all that is left of it, and the controller that takes it over is killed at each of its events;
+    what that one left open is cancelled."""
+    mark = "echo %s >>$LINES_DIR/lines.${{ node.rank }}"
+    spec = world.box.spec(json.loads(world.spec.read_text()) | {
+        "entrypoint": {"prolog": mark % "prolog", "run": mark % "launch" + "; mkdir -p out; echo $$ >out/pid.${{ node.rank }}", "epilog": mark % "epilog"},
+        "outputs": [{"from": "out/", "to": "results/"}],
+    }, "around.json")
+    wanted = [["one", "two", "prolog", "launch", "epilog"]] * world.nodes
+    results = world.box.path("results")
+
+    def fetched():
+        return sorted((str(p.relative_to(results)), p.read_text()) for p in results.rglob("pid.0"))
+
+    world.box.run(spec).ok()
+    assert world.lines() == wanted
+    made = fetched()
+    assert len(made) == 1
+    for n in range(1, 200):
+        shutil.rmtree(world.box.state)
+        shutil.rmtree(results, ignore_errors=True)
+        killed = world.box.run(spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": n})
+        if cancelled and killed.rc != 0:
+            assert world.box.run("cancel", spec).rc in (0, 1, 143)
+        again = killed if killed.rc == 0 else world.box.run(spec)
+        story = f"killed after event {n}\n{again}"
+        assert again.rc == 0 and killed.rc in (0, -signal.SIGKILL), f"{killed}\n{story}"
+        assert world.lines() == wanted, story
+        assert fetched() == made, story
+        final = world.box.run(spec)
+        assert final.rc == 0 and "nothing to do" in final.err, f"{story}\n{final}"
+        if killed.rc == 0:
+            break
+    assert killed.rc == 0 and n > 8
+
+
 @pytest.mark.parametrize("same_state", [True, False], ids=["one-state-directory", "two-state-directories"])
 def test_two_controllers_at_once(world, same_state):
     for round_ in range(3):
@@ -184,6 +222,26 @@ def test_another_controller_does_what_was_only_decided(box, job, event, begun):
     assert box.lines() == ["one", "two", "launch", "launch"]
 
 
+def test_what_another_controller_started_is_not_forgotten(box, job):
+    """A launch ends while its controller is dead; another controller does the job and tidies up; the first resumes."""
+    spec = job("entrypoint: {always: true, run: 'echo $RHRUN_ATTEMPT >>$HOME/lines; while [ ! -e $HOME/go ]; do sleep 0.02; done'}\n")
+    r = box.start(spec)
+    wait_for(lambda: len(box.lines()) == 1, what="the launch")
+    r.kill9()
+    (box.home / "go").touch()
+    wait_for(lambda: not workers_of(box.dir), what="its end")
+    other = {"RHRUN_HOME": str(box.dir / "state2")}
+    box.run(spec, env=other).ok()
+    box.run(spec).ok()
+    lines = box.lines()
+    assert len(lines) == len(set(lines)) == 2, f"an attempt ran twice: {lines}"
+    # Nobody asks for it after a week: then it goes.
+    records = list(box.home.glob(f".rhrun/m/*/jobs/*/a/{lines[0]}"))
+    assert records
+    box.run(spec, env={**other, "RHRUN_TEST_CLOCK_OFFSET_MS": 8 * 24 * 3600 * 1000}).ok()
+    assert not records[0].exists()
+
+
 def test_killed_while_output_flows(box):
     """The log after the crash is what the worker wrote, byte for byte."""
     spec = box.spec("entrypoint:\n  run: |\n    i=0\n    while [ $i -lt 3000 ]; do echo \"line $i of the output\"; i=$((i+1)); done\n"
@@ -209,6 +267,17 @@ def test_an_edit_while_the_launch_lives(box, job):
     assert box.lines() == ["other"] and not workers_of(box.dir)
 
 
+def test_again_holds_for_who_resumes_it(box, job):
+    """The nodes' ledgers have a launch; a run with --again that is killed before its own must not take that for it."""
+    spec = job("entrypoint: {run: 'echo launch >>$HOME/lines'}")
+    box.run(spec).ok()
+    shutil.rmtree(box.state)
+    assert box.run("--again", spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": 2}).rc == -signal.SIGKILL
+    assert box.lines() == ["launch"]
+    box.run(spec).ok()
+    assert box.lines() == ["launch"] * 2
+
+
 def test_flags_of_a_killed_run_are_resumed_first(box, job):
     spec = job("setup: [{name: s, run: 'echo s >>$HOME/lines'}]\nentrypoint: {run: 'echo launch >>$HOME/lines; test ! -e $HOME/wait || sleep 600'}\n")
     box.run(spec).ok()
@@ -221,3 +290,32 @@ def test_flags_of_a_killed_run_are_resumed_first(box, job):
             os.kill(p.pid, signal.SIGTERM)
     box.run(spec)
     assert box.lines().count("launch") == 2 and box.lines().count("s") == 1
+
+
+def test_killed_while_the_journal_is_made(box, job, rhrun):
+    """What a kill -9 leaves of a journal before its first commit is no run: every command takes it so, and a run goes on."""
+    spec = job({"name": "j", "entrypoint": {"run": "echo ran >>$HOME/lines"}})
+    rhrun(spec).ok()
+    journal = next(box.state.glob("jobs/*/journal.db"))
+    whole = {suffix: journal.with_name("journal.db" + suffix).read_bytes() for suffix in ("", "-wal", "-shm")}
+    fresh = sqlite3.connect(box.dir / "header.db")
+    fresh.execute("PRAGMA journal_mode=WAL")
+    fresh.close()
+    header = (box.dir / "header.db").read_bytes()  # one page, no table
+    assert len(header) == 4096
+    frame = whole["-wal"][:32 + 24 + 4096]  # the first page of a transaction without its end
+    left = [{"": b""}, {"": header}, {"": header, "-wal": b"", "-shm": b""}, {"": header, "-wal": frame},
+            {"": header, "-wal": frame, "-shm": bytes(len(whole["-shm"]))}, {"": header, "-wal": frame[:3000]},
+            {"": b"", "-journal": b""}, {"": b"", "-journal": bytes(512)}]
+    for files in left:
+        for command in (["plan", spec], ["cancel", spec], ["cancel"], ["runs"], ["status", spec], ["doctor", spec], ["--replace", spec]):
+            for path in journal.parent.glob("journal.db*"):
+                path.unlink()
+            for suffix, data in files.items():
+                journal.with_name("journal.db" + suffix).write_bytes(data)
+            r = rhrun(*command)
+            assert r.rc == (2 if command[0] in ("cancel", "status") else 0), (files.keys(), r)
+            assert "journal.db" not in r.err and "unreadable" not in r.out, (files.keys(), r)
+            if r.rc == 2:
+                assert "was never run" in r.err or "nothing was run yet" in r.err, r
+        assert len(box.lines()) == 1  # the node still knows that it was done

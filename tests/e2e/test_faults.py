@@ -84,8 +84,31 @@ def test_full_while_a_launch_writes(box, fleet, rhrun, mounted):
     assert dropped, log
     written = log.out.count("a") - log.text.count("dropped here")
     assert abs(written + sum(dropped) - 3_000_000) < 40_000, f"{written} bytes are there, {dropped} were dropped"
+    said = f"launch on node1: {sum(dropped) / 1e6:.1f} MB of its output were dropped (the node's disk was full)"
+    assert f"rhrun: warning: {said}" in done.err and said in rhrun("status", spec).ok().out, done
     full.unlink()
     assert rhrun(spec).rc == 1
+
+
+def test_more_output_than_log_limit(box, fleet, rhrun):
+    """Nobody takes it: the controller is killed. What the limit drops is told by the next one, in the event, and by status."""
+    f = fleet(1)
+    go, done = box.dir / "go", box.dir / "done"
+    launch = f"echo first; until [ -e {go} ]; do sleep 0.02; done; head -c 3000000 /dev/zero | tr '\\0' a | fold -w 100; touch {done}"
+    spec = box.spec({"cluster": f.cluster(), "log_limit": "1MB", "entrypoint": {"run": launch}})
+    r = box.start("--no-prefix", spec)
+    r.wait_text("first")
+    r.kill9()
+    go.touch()
+    wait_for(done.exists, what="the end of the output")
+    result = rhrun("--no-prefix", spec).ok()
+    dropped = int(re.search(r"(\d+) bytes of output dropped here \(log limit\)", result.text)[1])
+    said = f"launch on node1: {dropped / 1e6:.1f} MB of its output were dropped (more than `log_limit` waited to be taken)"
+    assert f"rhrun: warning: {said}" in result.err, result
+    assert said in rhrun("status", spec).ok().out
+    step = next(s for s in rhrun("status", "--json", spec).ok().json()["steps"] if s["step"] == "launch")
+    assert step["dropped_by"] == "limit" and step["dropped_bytes"] == dropped and 1_900_000 < dropped < 2_200_000
+    assert "can be 1MB at least" in rhrun("validate", "--set", "log_limit=0MB", spec).expect(2).err
 
 
 def test_full_in_the_middle_of_setup_on_one_of_two(box, fleet, rhrun, mounted):

@@ -87,6 +87,14 @@ def test_a_result_per_rank(box, call):
         assert result(box, "--rank", r) == r
 
 
+def test_nodes_that_share_a_home(box, call, fleet):
+    """All results lie in one folder there; each node brings those of its own ranks."""
+    f = fleet(2, shared_home=True)
+    call("mine:rank", more={"cluster": f.cluster(), "distributed": {"nproc_per_node": 2}}).ok()
+    for r in range(4):
+        assert result(box, "--rank", r) == r
+
+
 def test_an_exception_shows_its_own_traceback_and_the_rank(box, call):
     done = call("mine:fail_on_one", more={"distributed": {"nproc_per_node": 2}}).expect(1)
     assert "ValueError: no good" in done.err and "rank 1" in done.err

@@ -49,6 +49,8 @@ torchrun --log_line_prefix_template='[${role_name}${rank}]:' --tee 3 train.py
 torchrun --max_restarts=3 --monitor_interval=0.5 --rdzv_backend=c10d train.py
 torchrun --monitor-interval 5 --standalone --max-restarts 3 train.py
 torchrun --signals-to-handle SIGTERM,SIGINT --virtual-local-rank --shutdown-timeout 9 train.py
+nohup srun -N 2 --export=ALL,X=1 env PET_NNODES=2 torchrun --nproc_per_node=2 train.py
+time python3 -X faulthandler -W error -m torch.distributed.run --nproc_per_node 2 train.py
 torchrun --numa-binding=node --role "my role" --event-log-handler console --logs-specs x train.py
 """
 
@@ -69,7 +71,7 @@ def parsed(asked):
 def flags_of(words):
     """The words behind the program's name, and the PET_ variables before it."""
     env = {}
-    while words[0] == "env" or ("=" in words[0] and words[0][0] != "-"):
+    while words[0] in ("nohup", "srun", "-N", "2", "--export=ALL,X=1", "time", "env") or ("=" in words[0] and words[0][0] != "-"):
         name, _, value = words.pop(0).partition("=")
         env.update({name: value} if name.startswith("PET_") else {})
     if words[0].endswith("torchrun"):
@@ -108,7 +110,7 @@ def test_the_spec_does_what_the_command_line_did(box):
     for line, a, b in zip(lines, wanted, got, strict=True):
         first, _, last = a["nnodes"].partition(":")
         a["nnodes"] = first if first == last else a["nnodes"]
-        b["training_script"] = b["training_script"].removeprefix(str(box.work) + "/" if a["run_path"] else "")
+        b["training_script"] = b["training_script"].rpartition("/")[2] if a["run_path"] else b["training_script"]
         conf = [kv for kv in a["rdzv_conf"].split(",") if kv and not kv.startswith("is_host=")]
         assert {k: b[k] for k in a if k not in COMPUTED} == {k: a[k] for k in a if k not in COMPUTED}, line
         assert [kv for kv in b["rdzv_conf"].split(",") if kv and not kv.startswith("is_host=")] == conf, line
@@ -125,6 +127,7 @@ def test_an_imported_command_line_runs(box):
     spec = yaml.safe_load(done.out)
     assert spec["distributed"] == {"launcher": "torchrun", "nnodes": 2, "nproc_per_node": 2, "rdzv_backend": "c10d", "max_restarts": 1}
     assert spec["entrypoint"] == {"script": "train.py", "args": ["--x", "a b"]} and spec["env"] == {"MINE": "1"}
+    assert spec["workdir"] == "."
     assert sums(box.run(box.spec(done.out, "imported.yaml")).ok()) == FOUR
 
 
@@ -137,5 +140,91 @@ def test_what_cannot_be_imported_is_named(box):
     says("names no program", "torchrun", "--nnodes=2")
     says("--help starts no job", "torchrun", "--help")
     says("is no torchrun", "python3", "train.py")
-    says('has no setting "join"', "torchrun", "--rdzv_backend=c10d", "--rdzv_conf=join=3", "t.py")
+    says("is no torchrun", "srun", "python3", "train.py", "torchrun")
     says("torchrun reads no variable PET_NODES", "PET_NODES=2", "torchrun", "t.py")
+
+
+@pytest.fixture
+def imported(box):
+    """imported(line): (what is printed, the same as a mapping)."""
+    yaml = require("yaml")
+
+    def take(line):
+        out = box.run("import", "torchrun", "--", *shlex.split(line)).ok().out
+        return out, yaml.safe_load(out)
+    return take
+
+
+@pytest.mark.parametrize("line, sent", [
+    ("torchrun train.py", True), ("torchrun src/train.py", True), ("torchrun ./train.py", True),
+    ("torchrun --no-python ./prog", True), ("torchrun --no-python bash -c true", False), ("torchrun /opt/train.py", False),
+    ("torchrun '~/train.py'", False), ("torchrun ../train.py", False), ("torchrun -m pkg.train", False)])
+def test_the_folder_that_has_the_script_comes_along(imported, line, sent):
+    out, spec = imported(line)
+    assert spec.get("workdir") == ("." if sent else None), out
+    assert "# ../train.py is outside of this folder: workdir: FOLDER" in out or ".." not in line
+    assert "# workdir: . sends this folder" in out or " -m " not in line
+
+
+@pytest.mark.slow
+def test_an_imported_script_is_on_other_hosts(box, imported, fleet):
+    f = fleet(2)
+    (box.work / "src").mkdir()
+    (box.work / "src" / "train.py").write_text("import mine\n")
+    (box.work / "src" / "mine.py").write_text("import os\nprint('node', os.environ['RHRUN_NODE_RANK'])\n")
+    torch_python = torches.find()
+    _, spec = imported(f"srun -N 2 {os.path.dirname(torch_python)}/torchrun --nnodes 2 src/train.py")
+    out = box.run(box.spec({**spec, "cluster": f.cluster()})).ok().out
+    assert "node 0" in out and "node 1" in out
+
+
+@pytest.mark.parametrize("flags, kept, dropped", [
+    ("--rdzv_backend c10d --rdzv_conf timeout=30,read_timeout=9", {"read_timeout": 9}, "timeout=30: left out: torchrun does nothing with it with rdzv_backend c10d"),
+    ("--rdzv_backend static --rdzv_conf=join_timeout=5,timeout=60", {"timeout": 60}, "join_timeout=5: left out: torchrun does nothing with it with rdzv_backend static"),
+    ("--rdzv_conf=join_timeout=5", None, "join_timeout=5: left out: torchrun does nothing with it with rdzv_backend static"),
+    ("--rdzv_backend etcd --rdzv_endpoint e:2379 --rdzv_conf=read_timeout=5,etcd_prefix=/x", {"etcd_prefix": "/x"}, "read_timeout=5: left out"),
+    ("--rdzv_backend c10d --rdzv_conf join=3", None, "(did you mean join_timeout?)"),
+    ("--standalone --rdzv_conf timeout=3", None, "timeout=3: left out"),
+    ("--rdzv_backend c10d --rdzv_conf is_host=true", None, "is_host=true: left out: rhrun says it to each node")])
+def test_settings_that_do_nothing(imported, flags, kept, dropped):
+    out, spec = imported(f"torchrun {flags} train.py")
+    assert spec["distributed"].get("rdzv_conf") == kept, out
+    assert dropped in out and out[:out.index(dropped)].rpartition("\n")[2].startswith("# "), out
+
+
+@pytest.mark.parametrize("before, hint", [
+    ("srun -N 2 --ntasks-per-node=1", "srun -N 2 --ntasks-per-node=1: left out: cluster.hosts says"),
+    ("srun --export=ALL,X=1", "left out: cluster.hosts says"), ("nohup", "nohup: left out: a job goes on"),
+    ("time", "time: left out: rhrun status"), ("timeout 2h", "timeout 2h: left out: entrypoint.timeout"),
+    ("sudo -u me", "sudo -u me: left out: cluster.user"), ("/opt/bin/conda run -n e", "left out: python.conda"),
+    ("uv run", "uv run: left out: python.venv"), ("numactl --cpunodebind=0", "left out: distributed.numa_binding"),
+    ("env -i", "env -i: left out"), ("exec", ""), ("mine --flag", "mine --flag: left out: rhrun does not know it"),
+    ("nohup time srun -N 2", "srun -N 2: left out: cluster.hosts")])
+def test_what_stands_before_torchrun(imported, before, hint):
+    for program in ("torchrun", "python3 -u -m torch.distributed.run", "python /opt/venv/bin/torchrun"):
+        out, spec = imported(f"A=1 {before} {program} --nproc_per_node=2 train.py --x")
+        assert spec["entrypoint"] == {"script": "train.py", "args": ["--x"]}, out
+        assert spec["distributed"] == {"launcher": "torchrun", "nproc_per_node": 2} and spec["env"] == {"A": "1"}, out
+        assert ("# " + hint if hint else "") in out.replace("/opt/bin/conda run -n e: ", "") or hint in out, out
+        assert ("left out" in out) == bool(hint), out
+    out, spec = imported(f"{before} env B=2 PET_NNODES=3 torchrun train.py")
+    assert spec["env"] == {"B": "2"} and spec["distributed"]["nnodes"] == 3, out
+
+
+def test_pythons_own_flags(imported):
+    out, spec = imported("python3.11 -X faulthandler -W error -m torch.distributed.run train.py")
+    assert spec["python"] == {"interpreter": "python3.11"} and "-W error: left out: env: {PYTHONWARNINGS" in out
+
+
+def test_tune_run(imported):
+    out, spec = imported("tune run --nproc_per_node 2 full_finetune_distributed --config llama3/8B_full batch_size=2")
+    assert spec["entrypoint"] == {"script": "full_finetune_distributed.py", "args": ["--config", "llama3/8B_full", "batch_size=2"]}
+    assert "`tune cp full_finetune_distributed ./full_finetune_distributed.py`" in out and spec["workdir"] == "."
+    out, spec = imported("tune run --nproc_per_node 2 my/recipe.py --config mine.yaml")
+    assert spec["entrypoint"]["script"] == "my/recipe.py" and "tune cp" not in out
+
+
+def test_no_word_begins_a_line_of_the_spec(imported):
+    for line in ("srun 'a\nname: evil' torchrun t.py", "torchrun --rdzv_id 'a\nname: evil' t.py", "torchrun --rdzv_conf 'x\nname: evil=1' t.py"):
+        out, spec = imported(line)
+        assert spec["name"] == "t" and "\nname: evil" not in out

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import socket
+import struct
 import threading
 
 import pytest
@@ -245,3 +246,37 @@ def test_strangers_hold_nobody_up(module, monkeypatch):
         assert found == [{1: ("127.0.0.1", 7001), 2: ("127.0.0.1", 7002)}]
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port))
+
+
+def test_who_only_knocks_at_the_port_of_mpiruns_nodes_is_no_stranger(capfd):
+    source = importlib.util.spec_from_file_location("mpirun_py", ROOT / "src/step/mpirun.py")
+    mpirun = importlib.util.module_from_spec(source)
+    source.loader.exec_module(mpirun)
+    taken = []
+    sock = mpirun.listen("127.0.0.1", 0, "127.0.0.1")
+    port = sock.getsockname()[1]
+    mpirun.welcome_all(sock, "token", lambda channel: taken.append(channel.hear()))
+    reset = struct.pack("ii", 1, 0)
+    for said in (b"", b"0" * 32 + b"\n"):
+        for abort in (False, True):
+            knock = socket.create_connection(("127.0.0.1", port))
+            knock.sendall(said)
+            if said:
+                knock.recv(1)  # it is under way there
+            if abort:
+                knock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            knock.close()
+    with pytest.raises(OSError):
+        mpirun.connect("127.0.0.1", port, "another token")
+    mpirun.connect("127.0.0.1", port, "token").say("a node")
+    wait_for(lambda: taken == ["a node"], what="the node that knows the token")
+    said = ""
+
+    def told():
+        nonlocal said
+        said += capfd.readouterr().err
+        return "does not know the job's token" in said
+    wait_for(told, what="a word of the stranger")
+    assert said.count("\n") == 1, said
+    sock.shutdown(socket.SHUT_RDWR)
+    sock.close()

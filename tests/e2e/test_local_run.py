@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import time
 
@@ -133,6 +134,24 @@ def test_fresh_does_everything_again(rhrun, job, box):
     rhrun(spec).ok()
     rhrun("--fresh", spec).ok()
     assert box.lines() == ["one", "two", "three", "launch"] * 2
+
+
+def test_fresh_is_a_new_folder_each_time(rhrun, job, box):
+    """Also once the state directory, which knew of the one before, is lost; and what is not fresh goes on in the latest."""
+    spec = job("""
+        workdir: src
+        entrypoint: {run: "test ! -e mark; echo launch >>$HOME/lines; touch mark"}
+        """)
+    (box.work / "src").mkdir()
+    (box.work / "src" / "a").touch()
+    rhrun(spec).ok()
+    rhrun("--fresh", spec).ok()
+    rhrun("--again", spec).expect(1)
+    rhrun("--fresh", spec).ok()
+    shutil.rmtree(box.state)
+    rhrun("--fresh", spec).ok()
+    assert box.lines() == ["launch"] * 4
+    rhrun("--again", spec).expect(1)
 
 
 def test_from_runs_a_step_and_what_depends_on_it(rhrun, job, box):
@@ -382,19 +401,6 @@ def test_events_as_json(rhrun, job):
     assert {e["step"] for e in finished} >= {"one", "two", "three", "launch"}
     seqs = [e["seq"] for e in events if "seq" in e]
     assert seqs == sorted(set(seqs))
-
-
-@pytest.mark.parametrize("name", ["hello", "two-nodes-local", "setup-and-resume", "params", "function"])
-def test_examples_run(rhrun, name):
-    spec = ROOT / f"specs/examples/{name}.yaml"
-    rhrun(spec, cwd=ROOT).ok()
-    if "always:" not in spec.read_text():
-        assert "nothing to do" in rhrun(spec, cwd=ROOT).ok().err
-
-
-def test_the_failing_example_fails(rhrun):
-    r = rhrun(ROOT / "specs/examples/failing-worker.yaml", cwd=ROOT).expect(1)
-    assert "exit status" in r.err
 
 
 @pytest.mark.slow

@@ -358,6 +358,24 @@ def test_an_interpreter_of_a_venv(box, wheels, folder):
         assert box.run(spec_of(box, packages=["beta>=2"], python=python, entrypoint={"script": "look.py"})).ok().out == expected
 
 
+def test_a_build_is_isolated_from_the_interpreters_venv(box, wheels, folder):
+    """The interpreter's venv has what the build requires, in another version, and a package as it lies in its folder."""
+    own = box.home / "own"
+    subprocess.run([real_python("venv", "ensurepip"), "-m", "venv", own], check=True, timeout=120)
+    subprocess.run([own / "bin/pip", "install", "-q", "alpha==2.0"], check=True, timeout=120, env={**os.environ, **box.env})
+    editable = box.home / "editable"
+    editable.mkdir()
+    (editable / "lies_there.py").write_text("value = 7\n")
+    next((own / "lib").glob("python3*/site-packages")).joinpath("lies_there.pth").write_text(f"{editable}\n")
+    (folder / "pkg/pyproject.toml").write_text(PYPROJECT.replace("[]", '["alpha==1.0"]', 1))
+    (folder / "pkg/backend.py").write_text(BACKEND.replace('open("gamma.py").read()', '"built_with = %r" % __import__("alpha").version')
+                                           .replace("Requires-Dist: beta\\n", ""))
+    spec = spec_of(box, python={"interpreter": str(own / "bin/python")}, packages=["pip:./pkg"],
+                   entrypoint={"run": "python -c 'import alpha, gamma, lies_there; print(alpha.version, gamma.built_with, lies_there.value)'"})
+    assert "2.0 1.0 7" in box.run(spec).ok().out
+
+
+
 def test_a_host_that_manages_its_python_itself(box, wheels, folder):
     """PEP 668, without a venv: the user's site, since that is the test's own."""
     look = "import sysconfig, os, pip; print(os.path.exists(sysconfig.get_path('stdlib') + '/EXTERNALLY-MANAGED'))"

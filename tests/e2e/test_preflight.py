@@ -232,3 +232,11 @@ def test_an_interpreter_that_is_not_there(rhrun, job, hosts):
     assert rhrun(job(text % path)).ok().out.count("Zen") == 2
     r = rhrun(job((text % "/nope/python").replace("this}", "this, prolog: 'true'}"))).expect(1)  # which may bring it
     assert '/nope/python" is not on nodes "n0" and "n1"; ' in r.err and 'cannot run "/nope/python"' in r.err
+
+
+def test_doctor_before_the_first_run(rhrun, job, box):
+    """There is no journal yet, and the workers' Python is asked for all the same."""
+    (box.work / "t.py").touch()
+    for python in ("", "python: {venv: false}\n", "python: {interpreter: python3}\n"):
+        r = rhrun("doctor", job(python + "distributed: {nproc_per_node: 2}\nentrypoint: {script: t.py}\n")).ok()
+        assert "ok       ports: " in r.out, r

@@ -1,5 +1,6 @@
 """Failure rules and metrics with real workers: what was printed, how they ended, and what a kill -9 leaves of it."""
 import json
+import shutil
 import signal
 
 import pytest
@@ -73,6 +74,47 @@ entrypoint:
     for rank in (0, 2, 3):
         assert f"rank {rank} goes on" in r.out
     assert "ignore, since rank 1" in r.err
+
+
+def test_what_was_ignored_is_known_on_the_nodes(job, box):
+    """The state directory is lost, whenever: a launch that ended well by the rules is not done again."""
+    spec = job("name: l\n" + GRID % 0 + """
+failure_rules: [{match: {exit_status: 3}, action: ignore}]
+entrypoint: {run: 'echo "$RANK" >>$HOME/lines; if [ "$RANK" = 1 ]; then exit 3; fi', epilog: 'echo epilog >>$HOME/lines'}
+""")
+    box.run(spec).ok()
+    done = sorted(box.lines())
+    assert done == sorted(["0", "1", "2", "3"] + ["epilog"] * (len(box.lines()) - 4))
+    for n in range(1, 60):
+        shutil.rmtree(box.state)
+        killed = box.run(spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": n})
+        again = box.run(spec).ok()
+        assert sorted(box.lines()) == done, f"killed after event {n}\n{again}"
+        if killed.rc == 0:
+            break
+    assert killed.rc == 0 and n > 4
+    box.run("--again", spec).ok()
+    assert len(box.lines()) == 2 * len(done)
+
+
+def test_killed_before_the_nodes_knew_what_was_ignored(job, box):
+    """The first run dies at each of its events, and then its state directory is kept or lost."""
+    spec = job("name: l\n" + GRID % 0 + """
+failure_rules: [{match: {exit_status: 3}, action: ignore}]
+entrypoint: {run: 'echo "$RANK" >>$HOME/lines; if [ "$RANK" = 1 ]; then exit 3; fi'}
+""")
+    for n in range(1, 60):
+        killed = box.run(spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": n})
+        again = box.run(spec).ok()
+        shutil.rmtree(box.state)
+        box.run(spec).ok()
+        assert sorted(box.lines()) == ["0", "1", "2", "3"], f"killed after event {n}\n{again}"
+        (box.home / "lines").unlink()
+        shutil.rmtree(box.state)
+        shutil.rmtree(box.home / ".rhrun")
+        if killed.rc == 0:
+            break
+    assert killed.rc == 0 and n > 6
 
 
 def test_one_plain_process(rhrun, job, box):

@@ -167,6 +167,31 @@ def test_revoked_host_key_is_refused(fleet, job, rhrun, box):
     assert "revoked" in r.err
 
 
+@pytest.mark.parametrize("transport", [None, "ssh", "openssh"])
+def test_revoked_host_keys_file(fleet, job, rhrun, box, transport):
+    nodes = fleet(1)
+    revoked = box.dir / "revoked"
+    revoked.write_text((nodes.dir / "1/host_key.pub").read_text())
+    config = box.dir / "config"
+    config.write_text(f"RevokedHostKeys {revoked}\n" + (nodes.dir / "ssh_config").read_text())
+    spec = job({"cluster": nodes.cluster(ssh_config=str(config), transport=transport), "entrypoint": {"run": "echo >>$HOME/ran"}})
+    r = rhrun(spec).expect(3)
+    assert not (nodes.home(1) / "ran").exists()
+    assert "revokedhostkeys" in r.err if transport == "ssh" else "revoked" in r.err, r
+
+
+@pytest.mark.parametrize("line", ["Ciphers aes256-gcm@openssh.com", "MACs hmac-sha2-512-etm@openssh.com", "KexAlgorithms ecdh-sha2-nistp384",
+                                  "HostKeyAlgorithms ssh-ed25519", "RekeyLimit 1G"])
+def test_what_the_own_client_does_not_do_is_left_to_openssh(fleet, job, rhrun, box, line):
+    nodes = fleet(1, options="LogLevel DEBUG1")
+    config = box.dir / "config"
+    config.write_text(line + "\n" + (nodes.dir / "ssh_config").read_text())
+    spec = job({"cluster": nodes.cluster(ssh_config=str(config)), "entrypoint": {"run": "true"}})
+    rhrun(spec).ok()
+    log = (nodes.dir / "1/log").read_text()
+    assert "remote software version OpenSSH" in log and "libssh2" not in log, log[-3000:]
+
+
 def test_hashed_known_hosts(fleet, job, rhrun, box):
     f = fleet(1)
     known = box.spec((f.dir / "known_hosts").read_text(), "hashed")

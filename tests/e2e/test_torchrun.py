@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -347,3 +348,36 @@ def test_a_torch_that_is_too_old(box):
     assert "torch 2.5.1+cpu does not have --shutdown_timeout; it came with 2.12" in result.err, result
     assert "does not have --nproc_per_node=xpu; it came with 2.10" in result.err
     assert "local_ranks_filter" not in result.err and not box.lines("argv")
+
+
+@pytest.mark.parametrize("keys", [
+    {}, {"master_port": 31999}, {"rdzv_backend": "c10d", "max_restarts": 2}, {"nnodes": "1:2", "rdzv_backend": "c10d", "rdzv_conf": {"read_timeout": 9}},
+    {"nnodes": 1, "standalone": True}, {"rdzv_backend": "c10d", "rdzv_endpoint": ":31998", "rdzv_id": "mine", "role": "my role"},
+    {"local_addr": "127.0.0.1", "tee": "3", "launcher_args": ["--run_path"]}])
+def test_plan_shows_the_line_that_starts(box, keys):
+    python, env = recorder(box, "2.13.0")
+    (box.work / "boot").write_text("")
+    path = box.spec({"name": "t", "python": python, "entrypoint": {"script": "boot", "args": ["--x", "a b"]},
+                     "distributed": {"launcher": "torchrun", "nnodes": 2, "nproc_per_node": 2, **keys}})
+    shown = re.search(r"^ +(torchrun .*)", box.run("plan", path).ok().out, re.M)[1]
+    box.run(path, env=env).ok()
+    argv, pet = json.loads(box.lines("argv")[0])
+    typed = shlex.split(re.sub(r"<[^>]*>", lambda m: m[0].replace(" ", "_"), shown))[1:]
+    local = [w for w in typed if w.startswith("--local_addr=")]
+    assert bool(local) == ("PET_LOCAL_ADDR" in pet), shown
+    typed = [w for w in typed if w not in local]
+    started = argv[2:]
+    started.remove("--")
+    assert len(typed) == len(started), (typed, started)
+    for a, b in zip(typed, started):
+        assert re.fullmatch("[^ ]+".join(re.escape(part) for part in re.split(r"<[^>]*>", a)), b), (a, b)
+    assert f"--nnodes={keys.get('nnodes', 2)} --nproc_per_node=2 " in shown
+    assert ("endpoint=<address of the first node>" in shown) == ("rdzv_backend" in keys)
+
+
+def test_plan_where_hosts_differ(box):
+    hosts = [{"host": "n1.example.org", "nproc_per_node": 4}, "n2.example.org"]
+    spec = {"name": "t", "cluster": {"hosts": hosts}, "entrypoint": {"module": "m"}, "distributed": {"launcher": "torchrun", "nproc_per_node": "gpu"}}
+    shown = box.run("plan", "--offline", box.spec(spec)).ok().out
+    assert "torchrun --nnodes=2 --nproc_per_node=<nproc_per_node of the node> --max_restarts=0 --rdzv_backend=static " in shown
+    assert "--node_rank=<rank of the node> --master_addr=<address of the first node> --master_port=<a free port of the first node>" in shown

@@ -16,7 +16,7 @@ def test_a_good_spec(rhrun, job):
 def test_there_are_examples():
     names = {p.stem for p in EXAMPLES}
     assert {"hello", "two-nodes-local", "ssh-hosts", "setup-and-resume", "failing-worker", "params", "hf-text-generation",
-            "workdir-outputs", "function", "roles-clusters"} <= names
+            "workdir-outputs", "function", "roles-clusters", "gather"} <= names
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[p.stem for p in EXAMPLES])

@@ -163,6 +163,26 @@ def test_escape_sequences_of_workers_do_not_move_the_view(box, terminal):
     assert "abcredd" in t.display()
 
 
+ODD = b"a\033[5Ab\033]0;title\007c\033[31mred\033[0m\033[2Jd\302\2335Ae\2335Af\033[>4;2mg\033[8mh\n"
+ODD_RUN = r"printf 'a\033[5Ab\033]0;title\007c\033[31mred\033[0m\033[2Jd\302\2335Ae\2335Af\033[>4;2mg\033[8mh\n'"
+
+
+@pytest.mark.parametrize("how", ["logs", "raw", "plain"])
+def test_escape_sequences_of_workers_on_a_terminal(box, terminal, rhrun, how):
+    spec = box.spec({"entrypoint": {"run": ODD_RUN}})
+    if how != "plain":
+        rhrun(spec).ok()
+    args, env = {"logs": (["logs", spec], {}), "raw": (["logs", "--rank", "0", spec], {}), "plain": ([spec], {"TERM": "dumb"})}[how]
+    t = terminal(*args, env=env)
+    t.pump()
+    assert t.rc == 0
+    line = next(x for x in t.raw.splitlines() if b"red" in x)
+    assert line.endswith(b"abc\x1b[31mred\x1b[0mde5Afg\x1b[8mh\x1b[0m"), line
+    assert b"title" not in t.raw and b"\x9b" not in t.raw and b"\x1b[5A" not in t.raw and b"\x1b[2J" not in t.raw
+    # To a pipe every byte, as it was.
+    assert rhrun("logs", "--rank", "0", spec).ok().raw_out == ODD
+
+
 def test_progress_bars_stay_in_place(box, terminal):
     bar = "for i in 1 2 3 4 5 6 7 8 9; do printf '\\r%s0%% of %s' $i $RANK; sleep 0.1; done; echo; echo over"
     t = terminal(box.spec({"distributed": {"nproc_per_node": 2}, "entrypoint": {"run": bar}}))

@@ -35,6 +35,8 @@ static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
         return wire_get_check(in, &c) && (wire_put_check(out, &c), true);
     case WIRE_SYNC_STATE:
         return wire_get_sync_state(in, &st) && (wire_put_sync_state(out, &st), true);
+    case WIRE_PATCHED:
+        return wire_get_patched(in, &st) && (wire_put_patched(out, &st), true);
     case WIRE_ENTRIES:
         return wire_get_entries(in, &e) && (wire_put_entries(out, &e), true);
     default: /* the small ones: a string, a list, an integer */

@@ -287,6 +287,8 @@ static inline void peer_open(struct peer *p, enum wire_hello_mode mode, const ch
     expect_hello_ok(p);
 }
 
+#define PEER_LAUNCH "0123456789abcdef-2"
+
 /* Runs a shell script as one worker. */
 static inline void send_run_kind(struct peer *p, const char *attempt, const char *slot, const char *script,
                                  enum wire_kind kind)
@@ -297,6 +299,7 @@ static inline void send_run_kind(struct peer *p, const char *attempt, const char
     struct wire_run r = {.attempt = (char *)attempt,
                          .slot = (char *)slot,
                          .key = (char *)"k",
+                         .launch = (char *)(kind == WIRE_KIND_LAUNCH ? PEER_LAUNCH : ""),
                          .kind = (uint8_t)kind,
                          .cwd = (char *)"",
                          .env_in = (char *)"",

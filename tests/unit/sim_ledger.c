@@ -45,6 +45,7 @@ static void attempt_free(struct attempt *a)
     free(a->record.slot);
     free(a->record.key);
     free(a->record.variant);
+    free(a->record.launch);
     free(a->record.boot_id);
     free(a->record.tail);
     buf_free(&a->spool);
@@ -209,6 +210,7 @@ struct attempt *sim_start_attempt(struct peer *p, const struct wire_run *run)
     a->record = (struct wire_record){.attempt = xstrdup(run->attempt),
                                      .slot = xstrdup(run->slot),
                                      .key = xstrdup(run->key),
+                                     .launch = xstrdup(run->launch ? run->launch : ""),
                                      .variant = xstrdup(p->variant),
                                      .boot_id = xstrdup(node->boot_id),
                                      .tail = xstrdup("last line"),

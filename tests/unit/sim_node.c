@@ -194,6 +194,18 @@ static void on_attempt(struct peer *p, enum wire_type type, struct wire_in *in)
     }
 }
 
+static void on_judge(struct peer *p, struct wire_in *in)
+{
+    struct attempt *a = sim_find(p->node, wire_get_string(in));
+    uint8_t verdict = wire_get_u8(in);
+    if (!wire_in_done(in) || !a || a->record.state == WIRE_STATE_CLAIMED) {
+        sim_peer_end(p, "malformed JUDGE");
+        return;
+    }
+    a->record.verdict = verdict;
+    sim_send_record(p, WIRE_EXIT, a);
+}
+
 static void on_check(struct peer *p, struct wire_in *in)
 {
     struct wire_check m = {0};
@@ -404,6 +416,9 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
     case WIRE_PROBE:
         on_probe(p, in);
         return;
+    case WIRE_JUDGE:
+        on_judge(p, in);
+        return;
     case WIRE_HELLO_OK:
     case WIRE_HELD:
     case WIRE_RECORD:
@@ -418,6 +433,7 @@ static void handle(struct peer *p, enum wire_type type, struct wire_in *in)
     case WIRE_FAULT:
     case WIRE_FENCED:
     case WIRE_SYNC_STATE:
+    case WIRE_PATCHED:
     case WIRE_ENTRIES:
     case WIRE_DATA:
     case WIRE_PROBED:

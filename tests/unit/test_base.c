@@ -285,7 +285,66 @@ static void check_text(struct diagnostics *d, bool colour, const char *expected)
 
 static struct source source_of(const char *text)
 {
-    return (struct source){"job.yaml", text, strlen(text)};
+    return (struct source){.name = "job.yaml", .text = text, .len = strlen(text)};
+}
+
+static void test_diagnostics_of_a_hidden_source(void **state)
+{
+    (void)state;
+    struct diagnostics d = {0};
+    struct buf text = {0}, json = {0};
+    struct source source = source_of("hunter2 hunter2\n");
+    source.hidden = "it cannot be used";
+    struct diagnostic *item =
+        diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 1, 3, 1, 8}, "\"%s\" is bad", "hunter2");
+    diagnostic_hint(item, "did you mean %s?", "hunter3");
+    diagnostic_expected(item, "one of %s", "hunter2, hunter3");
+    diagnostic_path(item, "/hunter2");
+    diagnostics_add(&d, SEVERITY_NOTE, (struct place){&source, 1, 3, 1, 8}, "it is here");
+    item = diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 1, 9, 1, 9}, "the list is not closed");
+    diagnostic_expected(item, "\"]\"");
+    diagnostics_format(&d, false, &text);
+    assert_string_equal(text.data, "job.yaml:1: error: it cannot be used\n"
+                                   "        hint: look at the line yourself: no text of this file is shown\n"
+                                   "job.yaml:1: note: it is here\n"
+                                   "job.yaml:1: error: the list is not closed\n"
+                                   "        expected \"]\"\n");
+    diagnostics_format_json(&d, &json);
+    assert_null(strstr(json.data, "hunter"));
+    assert_non_null(strstr(json.data, "\"column\":null"));
+    buf_free(&text);
+    buf_free(&json);
+    diagnostics_free(&d);
+}
+
+static void test_what_is_no_file_is_not_opened(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/rhrun-base-XXXXXX";
+    struct error err = ERROR_INIT;
+    struct buf text = {0};
+    struct stat st;
+    assert_non_null(mkdtemp(folder));
+    CLEANUP(cleanup_free) char *fifo = xasprintf("%s/fifo", folder);
+    CLEANUP(cleanup_free) char *link = xasprintf("%s/link", folder);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_int_equal(symlink(fifo, link), 0);
+    assert_int_equal(file_open(fifo, &st, &err), -1);
+    assert_non_null(strstr(err.text, "it is a FIFO, not a file"));
+    assert_int_equal(file_read(link, 100, &text, &err), -1);
+    assert_non_null(strstr(err.text, "it is a FIFO, not a file"));
+    assert_int_equal(file_read("/dev/zero", 100, &text, &err), -1);
+    assert_non_null(strstr(err.text, "it is a device, not a file"));
+    assert_int_equal(file_read(folder, 100, &text, &err), -1);
+    assert_non_null(strstr(err.text, "Is a directory"));
+    char hex[65];
+    assert_int_equal(digest_sha256_file(fifo, hex, &err), -1);
+    assert_int_equal(file_read("/proc/self/stat", 4096, &text, &err), 0); /* a file, though its size is said to be 0 */
+    assert_true(text.len > 0);
+    buf_free(&text);
+    unlink(link);
+    unlink(fifo);
+    rmdir(folder);
 }
 
 static void test_diagnostics_text(void **state)
@@ -354,7 +413,7 @@ static void test_diagnostics_odd_places(void **state)
 {
     (void)state;
     struct diagnostics d = {0};
-    struct source source = source_of("a\n"), empty = {"empty", "", 0};
+    struct source source = source_of("a\n"), empty = {.name = "empty", .text = ""};
     diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 9, 9, 9, 9}, "past the end");
     diagnostics_add(&d, SEVERITY_ERROR, (struct place){&source, 1, 50, 1, 60}, "past the line");
     diagnostics_add(&d, SEVERITY_ERROR, (struct place){&empty, 1, 1, 1, 1}, "nothing there");
@@ -452,6 +511,8 @@ int main(void)
         TEST(test_files),
         TEST(test_hex),
         TEST(test_diagnostics_text),
+        TEST(test_diagnostics_of_a_hidden_source),
+        TEST(test_what_is_no_file_is_not_opened),
         TEST(test_diagnostics_utf8_and_control),
         TEST(test_diagnostics_long_line),
         TEST(test_diagnostics_odd_places),

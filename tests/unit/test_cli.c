@@ -192,7 +192,7 @@ static void test_parse(void **state)
         {"rhrun valdate x", "validate"},
         {"rhrun runs a.yaml b.yaml", "too many words"},
         {"rhrun plan", "too few words"},
-        {"rhrun runs -- x", "takes no arguments"},
+        {"rhrun schema -- x", "takes no arguments"},
     };
     for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
         parse(&c, wrong[i][0], -1, &err);
@@ -301,9 +301,57 @@ static void test_files_of_a_plan(void **state)
     buf_free(&b);
 }
 
+static void on_screen(const char *text, const char *want, bool returns)
+{
+    size_t len = strlen(text);
+    for (size_t cut = 0; cut <= len; cut++) { /* in two pieces, wherever they are cut */
+        struct screen s = {.color = true, .returns = returns};
+        struct buf b = {0};
+        screen_put(&s, &b, text, cut);
+        screen_put(&s, &b, text + cut, len - cut);
+        buf_putc(&b, '\0');
+        assert_string_equal(b.data, want);
+        buf_free(&b);
+    }
+}
+
+static void test_text_of_others_on_a_terminal(void **state)
+{
+    (void)state;
+    on_screen("plain, \xc3\xa9, \xe2\x82\xac, \xf0\x9f\x98\x80\tx\n",
+              "plain, \xc3\xa9, \xe2\x82\xac, \xf0\x9f\x98\x80\tx\n", false);
+    on_screen("\033[1;31mred\033[0m\n", "\033[1;31mred\033[0m\n", false);
+    on_screen("\033[8mhidden\nnext\n", "\033[8mhidden\033[0m\nnext\n", false); /* no colour goes beyond its line */
+    on_screen("a\033[2Jb\033[5Ac\033[?1049hd\033[>4;2me\033[6nf", "abcdef", false);
+    on_screen("a\033]0;title\ab\033]52;c;aGk=\033\\c\033P+q\033\\d\033_x\033\\e", "abcde", false);
+    on_screen("a\033(0b\033cc\0337d\033[", "abcd", false);
+    on_screen("a\xc2\x9b"
+              "2Jb\xc2\x9d"
+              "0;t\ac\xc2\x85"
+              "d\xc2\x90q\033\\e",
+              "abcde", false); /* C1 */
+    on_screen("a\x9b"
+              "2Jb\x90"
+              "c\xff\xfe"
+              "d\xe2\x82"
+              "e\xc3",
+              "a2Jbcde", false); /* bytes that are no UTF-8 */
+    on_screen("a\xe0\x82\x9b"
+              "b\xf0\x80\x82\x9b"
+              "c\xc0\x9b"
+              "d",
+              "abcd", false); /* too long for what they say */
+    on_screen("a\b\b\x7f\x05\x0e"
+              "b\rc",
+              "abc", false);
+    on_screen("10%\r20%\n", "10%\r20%\n", true);
+    on_screen("\033]0;never ends\nrhrun: done\n", "\nrhrun: done\n", false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_of_others_on_a_terminal),
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_man_page_commands),
         cmocka_unit_test(test_man_page_options),

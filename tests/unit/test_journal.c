@@ -552,7 +552,8 @@ static void test_empty_database_is_new(void **unused)
     struct error err = ERROR_INIT;
     struct journal *reader = NULL;
     assert_int_equal(journal_open_read(id, &reader, &err), -1);
-    assert_non_null(strstr(err.text, "nothing was written to it yet"));
+    assert_int_equal(err.code, ERROR_USAGE);
+    assert_non_null(strstr(err.text, "there is no job"));
     journal_close(open_job(NULL, "job"));
 }
 

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -195,6 +196,69 @@ static void test_kill_after_event(void **unused)
     }
 }
 
+/* ---- killed while the journal is made ---- */
+
+/* A child that opens a new journal is killed at its n-th step into or out of the kernel. False: it was done before that.
+ * n 0: can it be watched at all? */
+static bool killed_at(unsigned n)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct journal *j;
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
+            _exit(77);
+        raise(SIGSTOP);
+        _exit(journal_open(NULL, "job", "origin", "me@here", &j, NULL) < 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    for (unsigned i = 0; i < n && WIFSTOPPED(status); i++) {
+        assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+    }
+    bool watched = WIFSTOPPED(status);
+    if (watched) {
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+    } else if (n > 0) {
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    return watched;
+}
+
+/* Whatever is there then, it is no run: nobody fails on it, and whoever opens the journal next makes it. */
+static void test_killed_while_it_is_made(void **unused)
+{
+    (void)unused;
+    unsigned none = 0, n = 1;
+    char id[17];
+    journal_job_id("job", "origin", id);
+    if (!killed_at(0))
+        skip();
+    for (; killed_at(n); n++) {
+        struct error err = ERROR_INIT;
+        struct journal *j = NULL;
+        struct journal_job *jobs;
+        size_t count;
+        if (journal_open_read(id, &j, &err) == 0) {
+            assert_int_equal(journal_state(j)->run_count, 0);
+            journal_close(j);
+        } else if (err.code != ERROR_USAGE) {
+            fail_msg("at step %u: %s", n, err.text);
+        } else {
+            CLEANUP(cleanup_free) char *file = xasprintf("%s/jobs/%s/journal.db", home, id);
+            none += access(file, F_OK) == 0;
+        }
+        assert_int_equal(journal_jobs(&jobs, &count, &err), 0);
+        for (size_t i = 0; i < count; i++)
+            assert_string_equal(jobs[i].name, "job");
+        journal_jobs_free(jobs, count);
+        reopen_and_check(0);
+        assert_int_equal(nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    }
+    assert_true(n > 50 && none > 10);
+}
+
 /* ---- a disk that is full: the file size limit stands for it ---- */
 
 struct failing {
@@ -269,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_kill_at_random_instants),
         TEST(test_kill_after_event),
+        TEST(test_killed_while_it_is_made),
         TEST(test_commit_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

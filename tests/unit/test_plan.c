@@ -501,6 +501,49 @@ static void test_decide_one(void **state)
     expect(plan, 1, VERDICT_KEEP, "it runs at this moment");
 }
 
+/* Whatever is recorded: what runs again has a reason, and what is known to have run is never said to run for the first time. */
+static void test_every_verdict_has_its_reason(void **state)
+{
+    (void)state;
+    struct plan *plan = decide_begin();
+    size_t cells = plan->step_count * plan->node_count, seen[VERDICT_NOT_NEEDED + 1] = {0};
+    uint32_t dice = 1;
+    for (int round = 0; round < 20000; round++) {
+        for (size_t i = 0; i < cells; i++) {
+            const struct plan_step *s = &plan->steps[i / plan->node_count];
+            struct plan_record r = recorded(s);
+            uint32_t d = dice = dice * 1664525u + 1013904223u;
+            r.present = d >> 8 & 3;
+            r.ok = d >> 10 & 3;
+            r.unknown = !r.ok && (d >> 12 & 1);
+            r.live = !r.ok && !r.unknown && (d >> 13 & 1);
+            r.voided = (d >> 14 & 15) == 0;
+            r.verified = d >> 18 & 3;
+            r.unasked = (d >> 20 & 7) == 0;
+            r.contradicted = !r.verified && (d >> 23 & 1);
+            r.why_not = d >> 24 & 1 ? "why not" : NULL;
+            r.key = (d >> 25 & 3) ? s->key : "another";
+            r.inputs = d >> 27 & 1 ? r.inputs : d >> 28 & 1 ? "{}" : NULL;
+            r.when = d >> 29 & 1 ? r.when : NULL;
+            r.fetch = (d >> 30 & 3) == 0;
+            record_set[i] = r;
+        }
+        plan_decide(plan, record_set, round & 1, scene.arena, decisions);
+        for (size_t i = 0; i < cells; i++) {
+            const struct plan_decision *out = &decisions[i];
+            bool needs =
+                out->verdict == VERDICT_AGAIN || out->verdict == VERDICT_VERIFY || out->verdict == VERDICT_DEPENDS;
+            seen[out->verdict]++;
+            if (needs && (!out->reason || !*out->reason))
+                fail_msg("round %d, cell %zu: %s without a reason", round, i, verdict_name(out->verdict));
+            if (out->verdict == VERDICT_RUN && record_set[i].present)
+                fail_msg("round %d, cell %zu has run before", round, i);
+        }
+    }
+    assert_true(seen[VERDICT_KEEP] && seen[VERDICT_RUN] && seen[VERDICT_AGAIN] && seen[VERDICT_DEPENDS] &&
+                seen[VERDICT_NOT_NEEDED]);
+}
+
 static void test_decide_changes(void **state)
 {
     (void)state;
@@ -609,6 +652,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ranks_refused, begin, end),
         cmocka_unit_test_setup_teardown(test_no_ranks, begin, end),
         cmocka_unit_test_setup_teardown(test_decide_one, begin, end),
+        cmocka_unit_test_setup_teardown(test_every_verdict_has_its_reason, begin, end),
         cmocka_unit_test_setup_teardown(test_decide_changes, begin, end),
         cmocka_unit_test_setup_teardown(test_change_reasons, begin, end),
         cmocka_unit_test_setup_teardown(test_decide_launch, begin, end),

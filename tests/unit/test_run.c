@@ -183,16 +183,28 @@ static bool port_is_asked(struct sim_job *job)
     return sim_frames(job->net, WIRE_SETTLE) > 0;
 }
 
+static struct sim_job *rebooted;
+
+/* At the very frame: a turn later the node may be back, and its set-up settled. */
+static enum sim_fault reboot_at_settle(void *arg, uint32_t node, enum wire_type type, const char *slot)
+{
+    if (node == 1 && type == WIRE_SETTLE && sim_frames(rebooted->net, WIRE_SETTLE) == 1)
+        sim_reboot(rebooted->net, 1, UINT64_MAX);
+    return play_frame(arg, node, type, slot);
+}
+
 /* The same within one controller: node 1 loses power while node 0 still works. */
 static void test_reboot_before_the_barrier(void **unused)
 {
     (void)unused;
-    struct sim_job *job = begin(2);
+    struct sim_script script = play_script(&play);
+    script.frame = reboot_at_settle;
+    struct sim_job *job = rebooted = sim_job_create(2, &script);
+    sim_job_step(job, "deps");
     play_does(&play, 0, "setup:deps", 1, PROGRAM(.endless = true));
     play_trap(&play, 1, WIRE_SETTLE, NULL, 0, SIM_DROP_BEFORE);
     assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
     assert_true(sim_job_turns(job, port_is_asked));
-    sim_reboot(job->net, 1, UINT64_MAX);
     sim_end(job->net, 0, "setup:deps", 0);
     sim_job_wait(job);
     sim_job_close(job);
@@ -200,6 +212,55 @@ static void test_reboot_before_the_barrier(void **unused)
     assert_int_equal(sim_started(job->net, 0, "setup:deps"), 1);
     assert_int_equal(sim_started(job->net, 1, "setup:deps"), 2);
     assert_int_equal(sim_started(job->net, 1, "launch"), 1);
+    sim_job_destroy(job);
+}
+
+/* ---- the order between nodes ---- */
+
+static bool first_runs(struct sim_job *job)
+{
+    return sim_started(job->net, 0, "setup:shared") == 1 &&
+           sim_job_said(job, "step \"use\" waits for \"shared\" on node \"n0\"");
+}
+
+/* The later items of the other nodes wait for one that only the first does; not those before it, and nothing that is kept. */
+static void test_an_item_of_the_first_node_holds_back(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin(3);
+    sim_job_step(job, "shared")->on = ON_FIRST;
+    sim_job_step(job, "use");
+    play_does(&play, 0, "setup:shared", 1, PROGRAM(.endless = true));
+    assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+    assert_true(sim_job_turns(job, first_runs));
+    for (uint32_t n = 1; n < 3; n++) {
+        assert_int_equal(sim_started(job->net, n, "setup:deps"), 1);
+        assert_int_equal(sim_started(job->net, n, "setup:use"), 0);
+    }
+    sim_job_kill(job, 0); /* who goes on knows it too */
+    assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+    assert_true(sim_job_turns(job, first_runs));
+    assert_int_equal(sim_started(job->net, 1, "setup:use"), 0);
+    sim_end(job->net, 0, "setup:shared", 0);
+    assert_int_equal(finish(job), 0);
+    for (uint32_t n = 0; n < 3; n++)
+        assert_int_equal(sim_started(job->net, n, "setup:use"), 1);
+    assert_int_equal(sim_job_run(job, RUN_FLAG_AGAIN), 0);
+    assert_int_equal(sim_started(job->net, 0, "setup:shared"), 1);
+    assert_int_equal(sim_started(job->net, 2, "setup:use"), 1);
+    sim_job_destroy(job);
+}
+
+static void test_an_item_that_fails_holds_back_nobody(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin(2);
+    sim_job_step(job, "shared")->on = ON_FIRST;
+    sim_job_step(job, "use");
+    play_does(&play, 0, "setup:shared", 1, PROGRAM(.status = 4, .turns = 5));
+    assert_int_equal(sim_job_run(job, 0), 1);
+    assert_error(job, "node \"n0\": step \"shared\": exit status 4");
+    assert_int_equal(sim_started(job->net, 1, "setup:use"), 0);
     sim_job_destroy(job);
 }
 
@@ -250,6 +311,15 @@ static void test_retries_over_controllers(void **unused)
     sim_job_destroy(job);
 }
 
+static uint32_t failures;
+
+/* The other node's work goes on until the last failure is known, however slow the machine is. */
+static void end_other_at_last_failure(struct sim_job *job, const struct event *e)
+{
+    if (e->type == EVENT_FINISHED && e->outcome == OUTCOME_FAILED && ++failures == 2)
+        sim_end(job->net, 0, "setup:deps", 0);
+}
+
 static void test_failing_step(void **unused)
 {
     (void)unused;
@@ -257,8 +327,11 @@ static void test_failing_step(void **unused)
     sim_job_step(job, "data");
     job->setup[0].retry_times = 1;
     play_does(&play, 1, "setup:deps", 0, PROGRAM(.status = 2));
-    play_does(&play, 0, "setup:deps", 0, PROGRAM(.turns = 5));
+    play_does(&play, 0, "setup:deps", 0, PROGRAM(.endless = true));
+    failures = 0;
+    job->on_event = end_other_at_last_failure;
     assert_int_equal(sim_job_run(job, 0), 1);
+    job->on_event = NULL;
     assert_int_equal(job->result.status, RUN_FAILED);
     assert_error(job, "node \"n1\": step \"deps\": exit status 2");
     assert_int_equal(sim_started(job->net, 1, "setup:deps"), 2);
@@ -525,6 +598,8 @@ int main(void)
         cmocka_unit_test(test_retries_over_controllers),
         cmocka_unit_test(test_failing_step),
         cmocka_unit_test(test_half_a_launch_is_not_adopted),
+        cmocka_unit_test(test_an_item_of_the_first_node_holds_back),
+        cmocka_unit_test(test_an_item_that_fails_holds_back_nobody),
         cmocka_unit_test(test_lost_supervisor),
         cmocka_unit_test(test_on_unknown_fail),
         cmocka_unit_test(test_connection_lost_at_every_frame),

@@ -210,12 +210,55 @@ static void test_killed_twice(void **unused)
             ;
 }
 
+/* ---- the nodes' ledgers are all that is left ---- */
+
+/* A job that is over; its state directory is lost; who comes then dies at `event`; and the next goes on. */
+static bool play_lost(void (*programs)(void), uint32_t launches, uint32_t epilogs, int status, uint32_t event)
+{
+    struct sim_job *job = begin();
+    programs();
+    assert_int_equal(sim_job_run(job, 0), status);
+    sim_job_forget(job);
+    sim_job_quiet(job);
+    job->take_over = true;
+    enum life life = live(job, event, 0, event);
+    if (life == KILLED)
+        assert_int_equal(live(job, 0, 0, 0), ENDED);
+    if (life != KILLED_AFTER_ITS_END)
+        assert_int_equal(job->result.exit_status, 0);
+    for (uint32_t n = 0; n < NODES; n++)
+        if (sim_started(job->net, n, "setup:deps") != 1 || sim_started(job->net, n, "prolog") != 1 ||
+            sim_started(job->net, n, "launch") != launches || sim_started(job->net, n, "epilog") != epilogs)
+            fail_msg("killed at event %u: node %u has started %u prologs, %u launches, %u epilogs\n%s", event, n,
+                     sim_started(job->net, n, "prolog"), sim_started(job->net, n, "launch"),
+                     sim_started(job->net, n, "epilog"), job->said.data);
+    sim_job_destroy(job);
+    return life != ENDED;
+}
+
+static void test_lost_when_it_was_done(void **unused)
+{
+    (void)unused;
+    for (uint32_t event = 1; event < FAR && play_lost(all_well, 1, 1, 0, event); event++)
+        ;
+}
+
+/* Half a launch is none, and what followed it does not count for the one that takes its place. */
+static void test_lost_when_half_was_done(void **unused)
+{
+    (void)unused;
+    for (uint32_t event = 1; event < FAR && play_lost(a_worker_fails_once, 2, 2, 1, event); event++)
+        ;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_at_every_event),
         cmocka_unit_test(test_killed_at_every_turn),
         cmocka_unit_test(test_killed_twice),
+        cmocka_unit_test(test_lost_when_it_was_done),
+        cmocka_unit_test(test_lost_when_half_was_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,36 @@ static void test_failing_worker_stops_the_others(void **unused)
     sim_job_destroy(job);
 }
 
+static bool is_cut_off(struct sim_job *job)
+{
+    return sim_is_cut(job->net);
+}
+
+/* All that is left is what two generations have each done on one node: together they are none. */
+static void test_parts_of_two_generations_are_no_launch(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin(2);
+    job->spec.distributed.max_restarts = 1;
+    play_does(&play, 0, "launch", 1, PROGRAM(.status = 7, .turns = 3));
+    play_does(&play, 0, "launch", 2, PROGRAM(.turns = 2));
+    play_trap(&play, 1, WIRE_RUN, "launch", 1, SIM_CUT_BEFORE);
+    assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+    assert_true(sim_job_turns(job, is_cut_off));
+    sim_job_kill(job, 0);
+    sim_turn(job->net);
+    sim_turn(job->net);
+    assert_int_equal(sim_live(job->net), 0);
+    sim_job_forget(job);
+    job->take_over = true;
+    sim_job_quiet(job);
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_said(job, "reissue generation 3");
+    assert_int_equal(launches(job, 0), 3);
+    assert_int_equal(launches(job, 1), 2);
+    sim_job_destroy(job);
+}
+
 /* torchrun on MIN:MAX nodes: those that are left go on. */
 static void test_enough_nodes_are_left(void **unused)
 {
@@ -483,6 +513,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failing_worker_stops_the_others),
+        cmocka_unit_test(test_parts_of_two_generations_are_no_launch),
         cmocka_unit_test(test_enough_nodes_are_left),
         cmocka_unit_test(test_restarts_are_counted),
         cmocka_unit_test(test_max_restarts),

@@ -7,6 +7,7 @@
  *   - of a launch on MIN:MAX nodes a node starts again only after its part did not end well, at least MIN have ended well in
  *     the end, the first among them, and none has failed;
  *   - a tree that was brought is whole and right on every node; what the job made is here in the end, as it was;
+ *   - an item of set-up starts nowhere before the earlier ones with `on: first` have ended well on the first node;
  *   - an attempt is started at most once; no two attempts of a slot live at a time (the simulated ledger refuses);
  *   - it comes to an end, done, and verifying it starts nothing.
  */
@@ -27,6 +28,7 @@ struct track { /* a set-up step on a node */
     bool started, live, ok;
     bool unsettled; /* nobody could know that it is on the disk */
     bool rebooted, excused;
+    bool ever; /* it ended well once */
 };
 struct world {
     struct sim_job *job;
@@ -35,7 +37,7 @@ struct world {
     struct track setup[SLOTS_MAX][NODES_MAX];
     char generation[32];       /* of the launch that began last: run and number */
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
-    bool launch_excused, launch_ok[NODES_MAX];
+    bool launch_excused, launch_ok[NODES_MAX], launch_live[NODES_MAX];
     bool launch_lost[NODES_MAX]; /* its node lost power, or was replaced, since it started there */
     char last[NODES_MAX][32];    /* the generation that the node's part belongs to */
     bool part[NODES_MAX],
@@ -59,10 +61,32 @@ static struct track *track_of(struct world *w, uint32_t node, const char *slot)
     return strcmp(slot, "setup:sync") == 0 ? &w->setup[SYNC][node] : NULL;
 }
 
+/* Has all of the launch that began last ended well? */
+static bool launch_is_whole(const struct world *w)
+{
+    const struct spec_distributed *d = &w->job->spec.distributed;
+    uint32_t ok = 0, wanted = !d->present ? 1 : w->elastic ? d->min_nodes : w->nodes;
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        bool of_it = w->generation[0] && strcmp(w->last[n], w->generation) == 0;
+        if (of_it && (w->launch_live[n] || !w->launch_ok[n]))
+            return false;
+        ok += of_it;
+    }
+    return ok >= wanted && strcmp(w->last[0], w->generation) == 0;
+}
+
 /* Of two nodes with one home the second does again what the first has done, while that is left out: it may be cut off. */
 static bool shares_with_absent(const struct world *w, uint32_t node)
 {
     return w->elastic && w->shares && (node == 1 || node == 2);
+}
+
+static void check_order(struct world *w, uint32_t node, const struct track *t)
+{
+    for (size_t i = 0; i < w->job->spec.setup_count && t != &w->setup[i][node]; i++)
+        if (w->job->setup[i].on == ON_FIRST && t != &w->setup[SYNC][node] && !w->setup[i][0].ever)
+            dice_violated(&w->dice, "an item starts on node %u, but \"%s\" before it is not done on the first", node,
+                          w->job->setup[i].name);
 }
 
 static void program(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth, struct sim_program *ret)
@@ -74,7 +98,8 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
     if (t) {
         if (t->started && t->ok && !t->excused && !w->shares)
             dice_violated(&w->dice, "%s on node %u was started again though it had ended well", run->slot, node);
-        *t = (struct track){.started = true, .live = true, .unsettled = true};
+        check_order(w, node, t);
+        *t = (struct track){.started = true, .live = true, .unsettled = true, .ever = t->ever};
     } else if (strcmp(run->slot, "launch") == 0) {
         const struct state_cell *cell = state_cell_by_attempt(journal_state(w->job->journal), run->attempt);
         char generation[32];
@@ -96,6 +121,7 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
             dice_violated(&w->dice, "the launch begins on node %u, but its tree: %s", node, fault);
         w->launch_lost[node] = false;
         w->launch_ok[node] = false;
+        w->launch_live[node] = true;
     }
     if (!run->kind) /* files are brought */
         return;
@@ -127,10 +153,17 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
     if (t) {
         t->live = false;
         t->ok = ok;
+        t->ever = t->ever || ok;
+        if (!ok && t != &w->setup[SYNC][node]) /* what it changed in files is put back before it is done again */
+            w->setup[SYNC][node].excused = true;
     } else {
         w->launch_excused = w->launch_excused || !ok;
-        if (strcmp(r->slot, "launch") == 0)
-            w->launch_ok[node] = ok;
+        if (strcmp(r->slot, "launch") != 0)
+            return;
+        w->launch_ok[node] = ok;
+        w->launch_live[node] = false;
+        if (launch_is_whole(w)) /* what speaks for another one comes later */
+            w->launch_excused = false;
     }
 }
 
@@ -307,7 +340,7 @@ static void between(struct world *w)
                 w->setup[i][n].unsettled = true;
                 w->setup[i][n].excused = w->setup[i][n].excused || w->setup[i][n].rebooted;
             }
-        w->launch_excused = true;
+        w->launch_excused = w->launch_excused || !launch_is_whole(w);
         w->job->take_over = true;
     }
 }
@@ -377,8 +410,7 @@ static void read_parts(struct world *w)
     const struct state_run *run = state_run_latest(state, NULL);
     for (size_t i = 0; i < state->cell_count; i++) {
         const struct state_cell *c = &state->cells[i];
-        bool adopted = w->forgot; /* then it is not of this run */
-        bool of_it = adopted || (str_eq(c->run, run->id) && c->generation == run->generation);
+        bool of_it = str_eq(c->run, run->id) && c->generation == run->generation;
         if (strcmp(c->step, "launch") != 0 || !of_it)
             continue;
         w->part[c->node] = c->outcome == OUTCOME_OK;
@@ -396,7 +428,7 @@ static uint32_t check_parts(struct world *w)
     const struct spec_distributed *d = &w->job->spec.distributed;
     uint32_t missing = 0;
     for (uint32_t n = 0; n < w->nodes; n++) {
-        bool ok = w->launch_ok[n] && (w->forgot || strcmp(w->last[n], w->generation) == 0);
+        bool ok = w->launch_ok[n] && strcmp(w->last[n], w->generation) == 0;
         if (n > 0 && !d->present)
             continue;
         if (!ok && (n == 0 || !w->elastic || w->part[n] || w->failed[n]))

@@ -326,9 +326,33 @@ static void test_a_stopped_question_is_no_answer(void **state)
     sim_job_destroy(job);
 }
 
+/* A sidecar's end and a role that was ready by what it printed are known of the nodes' ledgers alone, too. */
+static void test_done_and_the_journal_is_lost(void **state)
+{
+    (void)state;
+    static struct sim_play play;
+    const struct sim_script script = play_script(&play);
+    struct sim_job *job = make_job(&script);
+    play_does(&play, ANY, slots[SERVER], 0, (struct sim_program){.turns = 20, .output = "server is up\n"});
+    play_does(&play, 2, slots[SIDE], 0, (struct sim_program){.endless = true});
+    assert_int_equal(sim_job_run(job, 0), 0);
+    size_t before, after;
+    sim_starts(job->net, &before);
+    for (int i = 0; i < 2; i++) {
+        sim_job_forget(job);
+        job->take_over = true;
+        assert_int_equal(sim_job_run(job, 0), 0);
+        sim_starts(job->net, &after);
+        if (after != before)
+            fail_msg("%zu programs were started again:\n%s", after - before, job->said.data);
+    }
+    sim_job_destroy(job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_stopped_question_is_no_answer),
+                                       cmocka_unit_test(test_done_and_the_journal_is_lost),
                                        cmocka_unit_test(test_random)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,6 +166,35 @@ static void test_an_ignored_worker(void **unused)
     sim_job_destroy(job);
 }
 
+static bool is_cut(struct sim_job *job);
+
+/* The nodes' ledgers are all that is left, and they say it too; whoever of both controllers dies, and when. */
+static void test_an_ignored_worker_and_a_lost_journal(void **unused)
+{
+    (void)unused;
+    static const enum sim_fault faults[] = {SIM_DROP_BEFORE, SIM_DROP_AFTER, SIM_CUT_BEFORE, SIM_CUT_AFTER};
+    for (size_t i = 0; i < 3 * ARRAY_LEN(faults); i++) {
+        struct sim_job *job = begin(ignore_three, 1, 0);
+        play_does(&play, ANY, "launch", 0, PROGRAM(.turns = 3, .worker_status = 3));
+        if (i / ARRAY_LEN(faults) < 2) /* the last times nothing goes wrong */
+            play_trap(&play, (uint32_t)(i / ARRAY_LEN(faults)), WIRE_JUDGE, NULL, 0, faults[i % ARRAY_LEN(faults)]);
+        assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+        bool died = sim_job_turns(job, is_cut);
+        if (died) {
+            sim_job_kill(job, i);
+            assert_int_equal(sim_job_run(job, 0), 0);
+        } else {
+            sim_job_close(job);
+            assert_int_equal(job->result.exit_status, 0);
+        }
+        sim_job_forget(job);
+        job->take_over = true;
+        assert_int_equal(sim_job_run(job, 0), 0);
+        assert_int_equal(launches(job), 1);
+        sim_job_destroy(job);
+    }
+}
+
 static void test_the_others_can_still_fail(void **unused)
 {
     (void)unused;
@@ -467,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_a_status_fails_the_job),
         cmocka_unit_test(test_an_end_after_a_line),
         cmocka_unit_test(test_an_ignored_worker),
+        cmocka_unit_test(test_an_ignored_worker_and_a_lost_journal),
         cmocka_unit_test(test_the_others_can_still_fail),
         cmocka_unit_test(test_a_worker_that_is_not_spared),
         cmocka_unit_test(test_the_budget_of_ignore),

@@ -178,6 +178,48 @@ static void test_hostile_patterns(void **state)
     buf_free(&text);
 }
 
+/* As ECMA-262 spells them; the first five are cases of the official suite's optional/ecmascript-regex.json. */
+static void test_unicode_properties(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *pattern, *good, *bad;
+    } cases[] = {
+        {"\\p{Letter}cole", "\u00c9cole", "3cole"},
+        {"^\\p{digit}+$", "42", "-%#"},
+        {"^\\p{digit}+$", "\u09ea\u09e8", "x"},
+        {"^\\p{Script=Greek}+$", "\u03b1\u03b2", "ab"},
+        {"^\\p{sc=Grek}+$", "\u03b1", "a"},
+        {"^\\p{Script_Extensions=Greek}+$", "\u03b1", "a"},
+        {"^\\P{Script=Greek}+$", "a", "\u03b1"},
+        {"^[\\p{Uppercase_Letter}\\p{Nd}_]+$", "A_1", "a"},
+        {"^\\p{General_Category=Lowercase_Letter}$", "a", "A"},
+        {"^\\p{gc=L}$", "a", "1"},
+        {"^\\p{Cased_Letter}$", "A", "1"},
+        {"^\\p{Assigned}$", "a", "\u0378"},
+        {"^\\P{Letter}$", "1", "a"},
+        {"^\\p{L}\\p{Lu}$", "aB", "ab"},
+        {"^\\\\p{2}$", "\\pp", "\\p{2}"}, /* a backslash and letters */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(cleanup_free) char *schema = xasprintf("{pattern: '%s'}", cases[i].pattern);
+        CLEANUP(cleanup_free) char *good = xasprintf("'%s'", cases[i].good);
+        CLEANUP(cleanup_free) char *bad = xasprintf("'%s'", cases[i].bad);
+        compile(f, schema);
+        if (!valid(f, good) || valid(f, bad))
+            fail_msg("case %zu: %s", i, cases[i].pattern);
+    }
+    static const char *const unknown[] = {"\\p{Lettre}", "\\p{Script=Greeek}", "\\p{gc=X}", "\\p{Foo=Bar}"};
+    for (size_t i = 0; i < ARRAY_LEN(unknown); i++) {
+        struct schema *none = NULL;
+        CLEANUP(cleanup_free) char *schema = xasprintf("{pattern: '%s'}", unknown[i]);
+        diagnostics_free(&f->diagnostics);
+        assert_int_equal(schema_compile(load(f, "schema.yaml", schema), f->arena, &none, &f->diagnostics, &f->err), -1);
+        if (!strstr(f->diagnostics.items[0].message, "names a Unicode property that is not known"))
+            fail_msg("%s: %s", unknown[i], f->diagnostics.items[0].message);
+    }
+}
+
 static void test_work_is_bounded(void **state)
 {
     struct fixture *f = *state;
@@ -244,6 +286,7 @@ int main(void)
         TEST(test_yaml_numbers),
         TEST(test_references),
         TEST(test_hostile_patterns),
+        TEST(test_unicode_properties),
         TEST(test_work_is_bounded),
         TEST(test_deep_recursion_over_a_document),
         TEST(test_many_faults_are_capped),

@@ -125,7 +125,7 @@ static void test_names_stay(void **state)
     expect_names("packages: [torch, torch, 'pip:torch-2']\nentrypoint: {run: x}\n",
                  "pip:torch pip:torch-2 pip:torch-2-2");
     expect_names("setup: [{git: 'git@host:a/b c.git'}, {git: /srv/x.git/}]\nentrypoint: {run: x}\n", "git:b_c git:x");
-    expect_names("packages: ['pip:./a b']\nsetup: [{run: x, creates: a}]\nentrypoint: {run: x}\n", "pip:./a run-1");
+    expect_names("setup: [{run: x, creates: a}, {pip: './a b'}]\nentrypoint: {run: x}\n", "run-1 pip:./a");
 }
 
 static void test_many_items(void **state)
@@ -148,7 +148,7 @@ static void test_many_items(void **state)
     b.len = len;
     buf_puts(&b, "{run: one too many}]\nentrypoint: {run: x}\n");
     assert_null(try_load(b.data, NULL, &why));
-    assert_string_equal(why, "set-up has 10001 items, more than 10000");
+    assert_string_equal(why, "set-up has 10001 items with those of roles, and at most 10000 are allowed");
     buf_free(&b);
 }
 

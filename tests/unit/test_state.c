@@ -238,6 +238,38 @@ static void test_voids(void **unused)
     state_destroy(s);
 }
 
+/* A part that was found on a node says of which generation it is; what begins afterwards is after that one. */
+static void test_adopted_generation(void **unused)
+{
+    (void)unused;
+    struct state *s = state_create();
+    opened(s, "r1", NULL, 0);
+    bound(s, 0, "i0", "b0");
+    struct event e = {.type = EVENT_FINISHED,
+                      .run = "r1",
+                      .scope = "",
+                      .step = "launch",
+                      .attempt = "a1",
+                      .outcome = OUTCOME_OK,
+                      .adopted = true,
+                      .generation = 3};
+    state_apply(s, &e);
+    assert_int_equal(state_cell_find(s, "", "launch", 0)->generation, 3);
+    assert_int_equal(state_run_open(s)->generation, 3);
+    assert_int_equal(state_run_open(s)->own_generation, 0);
+    e.step = "epilog";
+    e.attempt = "a2";
+    e.generation = 0;
+    state_apply(s, &e);
+    assert_int_equal(state_cell_find(s, "", "epilog", 0)->after, 3);
+    e = (struct event){.type = EVENT_REISSUE, .run = "r1", .generation = 4};
+    state_apply(s, &e);
+    assert_int_equal(state_run_open(s)->generation, 4);
+    assert_int_equal(state_run_open(s)->own_generation, 4);
+    assert_int_equal(state_run_open(s)->restarts, 0);
+    state_destroy(s);
+}
+
 static void test_runs(void **unused)
 {
     (void)unused;
@@ -378,6 +410,37 @@ static void test_many_cells(void **unused)
     state_destroy(s);
 }
 
+/* A run that is over is opened again for its outputs: what it did stays, and it can be closed once more. */
+static void test_reopened(void **unused)
+{
+    (void)unused;
+    struct state *s = state_create();
+    opened(s, "r1", NULL, 0);
+    started(s, "launch", 0, A1, 1);
+    finished(s, "launch", 0, A1, OUTCOME_OK, false);
+    struct event closed = {
+        .type = EVENT_RUN_CLOSED, .time_ms = 2000, .run = "r1", .status = RUN_FAILED, .exit_status = 1, .reason = "x"};
+    state_apply(s, &closed);
+    struct event again = {.type = EVENT_RUN_REOPENED, .time_ms = 3000, .run = "r1", .plan_hash = "p2", .on = "b"};
+    state_apply(s, &again);
+    const struct state_run *run = state_run_open(s);
+    assert_non_null(run);
+    assert_true(run->fetching && !run->message && run->exit_status == 0 && run->closed_ms == 0 && run->generation == 1);
+    assert_string_equal(run->plan_hash, "p2");
+    assert_string_equal(run->on, "b");
+    assert_int_equal(state_cell_find(s, "", "launch", 0)->outcome, OUTCOME_OK);
+    closed.status = RUN_DONE;
+    closed.time_ms = 4000;
+    state_apply(s, &closed);
+    assert_null(state_run_open(s));
+    assert_true(state_run_find(s, "r1")->status == RUN_DONE && state_run_find(s, "r1")->closed_ms == 4000);
+    opened(s, "r2", NULL, 0);
+    state_apply(s, &again); /* while another one is open: of no effect */
+    assert_string_equal(state_run_open(s)->id, "r2");
+    assert_int_equal(state_run_find(s, "r1")->status, RUN_DONE);
+    state_destroy(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,7 +450,9 @@ int main(void)
         cmocka_unit_test(test_another_machine_keeps_the_old_install),
         cmocka_unit_test(test_adopted),
         cmocka_unit_test(test_voids),
+        cmocka_unit_test(test_adopted_generation),
         cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_reopened),
         cmocka_unit_test(test_overrides_of_a_run),
         cmocka_unit_test(test_too_many_overrides),
         cmocka_unit_test(test_many_cells),

@@ -31,6 +31,7 @@ static const struct event samples[] = {
      .spec_hash = "h",
      .spec_text = "name: x\n\ttab \\ \"q\" \x01 \xc3\xa4 \xf0\x9f\x98\x80\x7f",
      .plan_hash = "p",
+     .job_hash = "j",
      .owner_name = "me@here",
      .version = "0.1.0",
      .args_json = "[\"--x\"]",
@@ -39,6 +40,7 @@ static const struct event samples[] = {
      .sets = sets_sample,
      .set_count = 2,
      .from_step = "launch",
+     .work = "00ff00ff00ff00ff",
      .flags = RUN_FLAG_AGAIN | RUN_FLAG_REPLACE,
      .node_count = 65536,
      .voids = voids_sample,
@@ -80,7 +82,9 @@ static const struct event samples[] = {
      .cause_rank = UINT32_MAX,
      .tail = "Traceback\n",
      .duration_ms = 5,
-     .log_bytes = 6},
+     .log_bytes = 6,
+     .dropped_bytes = 7,
+     .dropped_by = "limit and disk"},
     {.type = EVENT_SETTLED, .seq = 5, .time_ms = 4, .run = "r", .node = 1, .boot_id = "b"},
     {.type = EVENT_RESTART,
      .seq = 6,
@@ -126,6 +130,20 @@ static const struct event samples[] = {
      .node = EVENT_NODE_NONE,
      .left = EVENT_UNBOUNDED},
     {.type = EVENT_METRICS, .seq = 12, .time_ms = 6, .run = "r", .metrics = metrics_sample, .metric_count = 2},
+    {.type = EVENT_RUN_REOPENED,
+     .seq = 13,
+     .time_ms = 7,
+     .run = "r",
+     .spec_path = "/a",
+     .spec_hash = "h",
+     .spec_text = "name: x\n",
+     .plan_hash = "p",
+     .owner_name = "me@here",
+     .version = "0.1.0",
+     .on = "a",
+     .sets = sets_sample,
+     .set_count = 2,
+     .reason = "outputs-1 is new"},
 };
 
 static void assert_same_metrics(const struct event *a, const struct event *b)
@@ -147,11 +165,12 @@ static void assert_same_string(const char *a, const char *b)
 
 static void assert_same_event(const struct event *a, const struct event *b)
 {
-    const char *const *sa[] = {
-        &a->run,        &a->variant,   &a->spec_path,   &a->spec_hash, &a->spec_text, &a->plan_hash, &a->owner_name,
-        &a->version,    &a->args_json, &a->params_json, &a->from_step, &a->host,      &a->install,   &a->boot_id,
-        &a->facts_json, &a->scope,     &a->step,        &a->attempt,   &a->key,       &a->inputs,    &a->tail,
-        &a->reason,     &a->rule_id,   &a->action,      &a->line,      &a->on};
+    const char *const *sa[] = {&a->run,       &a->variant,    &a->spec_path, &a->spec_hash, &a->spec_text,
+                               &a->plan_hash, &a->owner_name, &a->version,   &a->args_json, &a->params_json,
+                               &a->from_step, &a->host,       &a->install,   &a->boot_id,   &a->facts_json,
+                               &a->scope,     &a->step,       &a->attempt,   &a->key,       &a->inputs,
+                               &a->tail,      &a->reason,     &a->rule_id,   &a->action,    &a->line,
+                               &a->on,        &a->dropped_by, &a->job_hash,  &a->work};
     for (size_t i = 0; i < ARRAY_LEN(sa); i++) {
         size_t offset = (size_t)((const char *)sa[i] - (const char *)a);
         assert_same_string(*sa[i], *(const char *const *)((const char *)b + offset));
@@ -161,7 +180,8 @@ static void assert_same_event(const struct event *a, const struct event *b)
     assert_true(a->flags == b->flags && a->node_count == b->node_count && a->generation == b->generation);
     assert_true(a->outcome == b->outcome && a->adopted == b->adopted && a->cause == b->cause);
     assert_true(a->cause_value == b->cause_value && a->cause_rank == b->cause_rank);
-    assert_true(a->duration_ms == b->duration_ms && a->log_bytes == b->log_bytes);
+    assert_true(a->duration_ms == b->duration_ms && a->log_bytes == b->log_bytes &&
+                a->dropped_bytes == b->dropped_bytes);
     assert_true(a->status == b->status && a->exit_status == b->exit_status);
     assert_int_equal(a->void_count, b->void_count);
     for (uint32_t i = 0; i < a->void_count; i++)
@@ -356,6 +376,27 @@ static void test_json_refused(void **unused)
     arena_destroy(arena);
 }
 
+/* A NUL in a key ends it nowhere: what stands before it is not taken for the key, however long the rest is. */
+static void test_json_key_with_a_nul(void **unused)
+{
+    (void)unused;
+    static const char before[] = "{\"type\":\"note\",\"time_ms\0", behind[] = "\":1}";
+    struct arena *arena = arena_create();
+    for (size_t n = 0; n < 400; n++) {
+        struct buf text = {0};
+        struct event e;
+        struct error err = ERROR_INIT;
+        buf_append(&text, before, sizeof before - 1);
+        for (size_t i = 0; i < n; i++)
+            buf_putc(&text, 'x');
+        buf_puts(&text, behind);
+        assert_int_equal(event_from_json(text.data, text.len, arena, &e, &err), -1);
+        assert_non_null(strstr(err.text, "control character"));
+        buf_free(&text);
+    }
+    arena_destroy(arena);
+}
+
 static void test_json_ignores_what_it_does_not_know(void **unused)
 {
     (void)unused;
@@ -412,9 +453,13 @@ static void test_json_damaged(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_round_trip),     cmocka_unit_test(test_json_against_jansson),
-        cmocka_unit_test(test_json_against_schema), cmocka_unit_test(test_json_invalid_utf8_is_replaced),
-        cmocka_unit_test(test_json_refused),        cmocka_unit_test(test_json_ignores_what_it_does_not_know),
+        cmocka_unit_test(test_json_round_trip),
+        cmocka_unit_test(test_json_against_jansson),
+        cmocka_unit_test(test_json_against_schema),
+        cmocka_unit_test(test_json_invalid_utf8_is_replaced),
+        cmocka_unit_test(test_json_refused),
+        cmocka_unit_test(test_json_key_with_a_nul),
+        cmocka_unit_test(test_json_ignores_what_it_does_not_know),
         cmocka_unit_test(test_json_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

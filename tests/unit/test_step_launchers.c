@@ -13,6 +13,7 @@ struct scene {
     struct arena *arena;
     struct spec *spec;
     struct plan *plan;
+    const char *nonce;
     char path[64];
 };
 
@@ -56,6 +57,7 @@ static int build(const struct scene *s, uint32_t node, struct wire_run *ret, str
                                    .nodes = nodes,
                                    .run_id = "r1",
                                    .owner = "o",
+                                   .nonce = s->nonce,
                                    .generation = 2,
                                    .master_address = "10.0.0.1",
                                    .master_port = 4711,
@@ -334,6 +336,9 @@ static void test_mpirun(void **state)
     assert_int_equal(run.secrets.count, 1); /* one token for all nodes, and no word of a command line */
     assert_string_equal(run.secrets.items[0], other.secrets.items[0]);
     assert_int_equal(strlen(run.secrets.items[0]), strlen("RHRUN_MPI_TOKEN=") + 64);
+    s.nonce = "another launch";
+    assert_int_equal(build(&s, 0, &other, &err), 0);
+    assert_string_not_equal(run.secrets.items[0], other.secrets.items[0]);
     for (size_t i = 0; i < s.plan->step_count; i++)
         if (s.plan->steps[i].kind->phase == PHASE_LAUNCH)
             assert_true(s.plan->steps[i].on[0] && s.plan->steps[i].on[1]);

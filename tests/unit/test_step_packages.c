@@ -333,9 +333,11 @@ static void test_refused(void **state)
     refused("job.yaml:7:3: there is no file \"missing.txt\" in the working directory");
     scene.items[0].file.text = "requirements.txt";
     set_content("sub/more.txt", "-r ../../up.txt\n");
-    refused("job.yaml:7:3: sub/more.txt includes \"../../up.txt\", which leads out of the working directory");
+    refused("job.yaml:7:3: sub/more.txt, line 1: what it includes leads out of the working directory");
     set_content("sub/more.txt", "./sub\n");
-    refused("job.yaml:7:3: \"./sub\" is no package: there is no sub/pyproject.toml, setup.py or setup.cfg");
+    refused(
+        "job.yaml:7:3: \"requirements.txt\" names a folder that is no package: it has no pyproject.toml, setup.py or "
+        "setup.cfg");
     set_content("sub/more.txt", "-r more.txt\n-r ../requirements.txt\n"); /* a circle is none of our business */
     (void)compile();
 }
@@ -448,7 +450,7 @@ static void test_function(void **state)
     struct step_bind bind = bind_to(1);
     const struct plan_step *result = step(plan, "result");
     assert_int_equal(result->kind->fetch(plan, result, &bind, scene.arena, &fetch, &err), 0);
-    assert_string_equal(fetch.from, "@base/result/aaaabbbbccccdddd/00aa00aa00aa00aa-2/");
+    assert_string_equal(fetch.from, "@base/result/aaaabbbbccccdddd/00aa00aa00aa00aa-2/[0-9]*.json");
     assert_string_equal(fetch.to, "/state/result");
     assert_true(fetch.required);
     assert_int_equal(result->on_count, 2);

@@ -176,6 +176,67 @@ static void test_local_faults(void **state)
     buf_free(&gone.in);
 }
 
+/* ---- many of this machine's nodes ---- */
+
+enum { MANY = 40, AT_A_TIME = 8 };
+struct crowd {
+    struct loop *loop;
+    int starting, most, answered;
+};
+struct one {
+    struct crowd *crowd;
+    struct transport *t;
+    bool answered;
+};
+
+static void one_opened(void *arg)
+{
+    struct one *o = arg;
+    if (++o->crowd->starting > o->crowd->most)
+        o->crowd->most = o->crowd->starting;
+}
+
+static void one_data(void *arg, const uint8_t *data, size_t len)
+{
+    struct one *o = arg;
+    if (o->answered || data[len - 1] != 'x')
+        return;
+    o->answered = true;
+    o->crowd->starting--;
+    if (++o->crowd->answered == MANY)
+        loop_stop(o->crowd->loop);
+}
+
+static void one_closed(void *arg, const struct error *err, enum transport_phase phase)
+{
+    (void)arg;
+    fail_msg("%s: %s", transport_phase_name(phase), err->text);
+}
+
+/* Hundreds that start at once would only keep each other from it until their deadlines pass. */
+static void test_local_nodes_start_a_few_at_a_time(void **state)
+{
+    (void)state;
+    static const struct transport_callbacks of_one = {one_opened, one_data, NULL, one_closed};
+    struct crowd crowd = {.loop = loop_create()};
+    struct one ones[MANY];
+    struct transport_pool *pool = transport_pool_create(crowd.loop, NULL);
+    struct transport_host host = {.kind = TRANSPORT_LOCAL};
+    set_agent(pool, "#!/bin/sh\nprintf '\\nRHRUN-AGENT-1\\n'\nprintf x\nread end\n");
+    for (uint32_t i = 0; i < MANY; i++) {
+        ones[i] = (struct one){.crowd = &crowd};
+        host.local_index = i;
+        ones[i].t = transport_open(pool, &host, &of_one, &ones[i]);
+    }
+    loop_run(crowd.loop);
+    assert_int_equal(crowd.answered, MANY);
+    assert_in_range(crowd.most, 1, AT_A_TIME + 1); /* the next is let in just before the answer is told */
+    for (uint32_t i = 0; i < MANY; i++)
+        transport_close(ones[i].t);
+    transport_pool_destroy(pool);
+    loop_destroy(crowd.loop);
+}
+
 struct sim_peer {
     struct transport *t;
     int received, closed;
@@ -254,8 +315,9 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_local_agent), cmocka_unit_test(test_local_command), cmocka_unit_test(test_local_faults),
-        cmocka_unit_test(test_sim),         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_local_agent),  cmocka_unit_test(test_local_command),
+        cmocka_unit_test(test_local_faults), cmocka_unit_test(test_local_nodes_start_a_few_at_a_time),
+        cmocka_unit_test(test_sim),          cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

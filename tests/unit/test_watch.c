@@ -228,6 +228,26 @@ static void test_ends(void **unused)
     buf_free(&s);
 }
 
+/* Streams that no supervisor has: what is kept of unfinished lines is bounded. */
+static void test_ranks_without_end(void **state)
+{
+    (void)state;
+    struct buf out = {0}, spool = {0};
+    struct watch *w = watch_create(on_line, &out);
+    uint32_t rank = 0;
+    bool good = true;
+    while (good && rank < 1000000) {
+        buf_clear(&spool);
+        put(&spool, rank++, WIRE_STREAM_OUT, "no end");
+        good = watch_feed(w, (const uint8_t *)spool.data, spool.len);
+    }
+    assert_false(good);
+    assert_true(rank > WIRE_WORKERS_MAX && rank <= 3 * (WIRE_WORKERS_MAX + 1) + 1);
+    watch_destroy(w);
+    buf_free(&out);
+    buf_free(&spool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_open_from),
+        cmocka_unit_test(test_ranks_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

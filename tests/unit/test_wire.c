@@ -56,6 +56,7 @@ static const struct wire_facts facts = {.version = 1,
 static const struct wire_run run = {.attempt = (char *)ID,
                                     .slot = (char *)"setup:k",
                                     .key = (char *)"k",
+                                    .launch = (char *)"r-3",
                                     .kind = WIRE_KIND_STEP,
                                     .cpus = WIRE_CPUS_NODE,
                                     .hosts = (char *)"10.0.0.1 slots=2\n",
@@ -79,6 +80,8 @@ static const struct wire_record record = {.attempt = (char *)ID,
                                           .key = (char *)"k",
                                           .variant = (char *)"v",
                                           .boot_id = (char *)"b",
+                                          .launch = (char *)"r-3",
+                                          .verdict = WIRE_VERDICT_GOOD,
                                           .state = WIRE_STATE_ENDED,
                                           .same_boot = 1,
                                           .stop_requested = 0,
@@ -91,10 +94,12 @@ static const struct wire_record record = {.attempt = (char *)ID,
                                           .spool_bytes = 5,
                                           .kept_from = 6,
                                           .dropped_bytes = 7,
+                                          .dropped = WIRE_DROPPED_DISK,
                                           .cause = WIRE_CAUSE_EXIT,
                                           .value = -8,
                                           .cause_rank = 9,
                                           .cause_mono_ns = 10,
+                                          .patched = 12,
                                           .tail = (char *)"tail\n",
                                           .leftover = (char *)"1 x\n",
                                           .workers = ends,
@@ -127,6 +132,9 @@ static const struct wire_sync_state sync_state = {.attempt = (char *)ID,
                                                   .file_count = 2,
                                                   .parts = parts,
                                                   .part_count = 1};
+static struct wire_sync_file patched_files[] = {{(char *)"a", oid, 0100755}, {(char *)"b/c", oid, 0}};
+static const struct wire_sync_state patched = {
+    .attempt = (char *)ID, .base = (char *)"work-1", .files = patched_files, .file_count = 2};
 static struct wire_entry entry_list[] = {{(char *)"a", 0100644, 1, 2, 3, (char *)""},
                                          {(char *)"d/l", 0120777, 4, 5, 6, (char *)"../x"},
                                          {(char *)"d", 0040755, 4, 5, 7, (char *)""}};
@@ -163,6 +171,8 @@ static bool again(enum wire_type type, struct wire_in *in, struct buf *out)
         return wire_get_check(in, &c) && (wire_put_check(out, &c), true);
     case WIRE_SYNC_STATE:
         return wire_get_sync_state(in, &st) && (wire_put_sync_state(out, &st), true);
+    case WIRE_PATCHED:
+        return wire_get_patched(in, &st) && (wire_put_patched(out, &st), true);
     case WIRE_ENTRIES:
         return wire_get_entries(in, &e) && (wire_put_entries(out, &e), true);
     default:
@@ -240,6 +250,9 @@ static void test_messages(void **state)
     check_message(&b);
     buf_clear(&b);
     wire_put_sync_state(&b, &sync_state);
+    check_message(&b);
+    buf_clear(&b);
+    wire_put_patched(&b, &patched);
     check_message(&b);
     buf_clear(&b);
     wire_put_entries(&b, &entries);
@@ -481,7 +494,7 @@ static void test_frames(void **state)
         {0, 0, 0, 0, 0, 0, 0, 0},               /* type 0 */
         {0, 0, 0, 0, 63, 0, 0, 0},              /* between the two ranges */
         {0, 0, 0, 0, WIRE_PROBED + 1, 0, 0, 0}, /* past the last */
-        {0, 0, 0, 0, WIRE_PROBE + 1, 0, 0, 0},
+        {0, 0, 0, 0, WIRE_JUDGE + 1, 0, 0, 0},
         {0, 0, 0, 0, 1, 1, 0, 0},    /* high byte of the type */
         {0, 0, 0, 0, 1, 0, 1, 0},    /* reserved */
         {1, 0, 0x80, 0, 1, 0, 0, 0}, /* larger than the limit */
@@ -571,6 +584,42 @@ static void test_success(void **state)
     assert_false(wire_record_success(&r));
     r = (struct wire_record){.state = WIRE_STATE_CLAIMED};
     assert_false(wire_record_success(&r));
+    r = (struct wire_record){.state = WIRE_STATE_ENDED, .cause = WIRE_CAUSE_EXIT, .verdict = WIRE_VERDICT_GOOD};
+    assert_true(wire_record_success(&r));
+    r.state = WIRE_STATE_CLAIMED;
+    assert_false(wire_record_success(&r));
+}
+
+/* What GLOB of a pattern may name, on the controller's side: by the agent's own rules. */
+static void test_patterns(void **state)
+{
+    static const struct {
+        const char *from, *yes, *no; /* separated by spaces */
+    } cases[] = {
+        {"*.log", "a.log .log a.log/below", "a.txt d/a.log .git/config a.log2 LOG A.LOG"},
+        {"out/", "a a/b .git/x", ""},
+        {"out/*.log", "a.log", "b d/a.log"},
+        {"~/x/../y/*", "a a/b", ""},
+        {"@base/r/[0-9]*.json", "0.json 12.json 0x.json", "x.json .json a/0.json"},
+        {"**/*.json", "a.json d/e/a.json", "a.txt d/e"},
+        {"a/**/b?/c", "b1/c x/y/b2/c/d", "b/c c x/b1"},
+        {"**", "a a/b", ""},
+        {"/abs/{a,b}/[!x]*", "y", "x"},
+        {"../*.log", "a.log", "a"},
+        {"d\\*/*", "d*/x", "dx/x"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        for (int yes = 0; yes < 2; yes++) {
+            struct arena *arena = arena_create();
+            struct wire_pattern pattern;
+            char *paths = arena_strdup(arena, yes ? cases[i].yes : cases[i].no), *save = NULL;
+            assert_true(wire_pattern_of(&pattern, cases[i].from, arena));
+            for (char *path = strtok_r(paths, " ", &save); path; path = strtok_r(NULL, " ", &save))
+                if (wire_pattern_match(&pattern, path) != (yes == 1))
+                    fail_msg("\"%s\" and \"%s\"", cases[i].from, path);
+            arena_destroy(arena);
+        }
 }
 
 int main(void)
@@ -579,7 +628,7 @@ int main(void)
         cmocka_unit_test(test_spool_ends), cmocka_unit_test(test_messages),       cmocka_unit_test(test_values),
         cmocka_unit_test(test_rules),      cmocka_unit_test(test_transfer_rules), cmocka_unit_test(test_tree_paths),
         cmocka_unit_test(test_frames),     cmocka_unit_test(test_strings),        cmocka_unit_test(test_spool_records),
-        cmocka_unit_test(test_success),
+        cmocka_unit_test(test_success),    cmocka_unit_test(test_patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

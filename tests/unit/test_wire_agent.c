@@ -448,6 +448,58 @@ static void test_half_made_claim(void **state)
     peer_close(&p);
 }
 
+static void send_judge(struct peer *p, const char *attempt, uint8_t verdict)
+{
+    struct buf b = {0};
+    size_t frame = wire_begin(&b, WIRE_JUDGE);
+    wire_put_string(&b, attempt);
+    wire_put_u8(&b, verdict);
+    wire_end(&b, frame);
+    send_buf(p, &b);
+}
+
+/* What the controller says of an attempt stays in its record; not of one that lives, nor by who only reads, nor by an
+ * outdated one. */
+static void test_judged(void **state)
+{
+    (void)state;
+    struct peer p, reader, newer;
+    peer_open(&p, WIRE_OWN, OWNER_A);
+    send_run_kind(&p, ID("1"), "launch", "while [ ! -e go ]; do sleep 0.01; done; exit 3", WIRE_KIND_LAUNCH);
+    expect_started(&p, ID("1"));
+    send_judge(&p, ID("1"), WIRE_VERDICT_GOOD);
+    assert_non_null(strstr(expect_fault(&p), "not judged"));
+    send_run(&p, ID("2"), "other", "touch go");
+    expect_started(&p, ID("2"));
+    struct wire_record r = expect_record(&p, WIRE_EXIT);
+    if (strcmp(r.attempt, ID("1")) != 0)
+        r = expect_record(&p, WIRE_EXIT);
+    assert_string_equal(r.attempt, ID("1"));
+    assert_string_equal(r.launch, PEER_LAUNCH);
+    assert_int_equal(r.verdict, WIRE_VERDICT_NONE);
+    assert_false(wire_record_success(&r));
+    peer_open(&reader, WIRE_READ, OWNER_B);
+    send_judge(&reader, ID("1"), WIRE_VERDICT_GOOD);
+    assert_non_null(strstr(expect_fault(&reader), "only reads"));
+    peer_close(&reader);
+    send_judge(&p, ID("1"), WIRE_VERDICT_GOOD);
+    do
+        r = expect_record(&p, WIRE_EXIT);
+    while (strcmp(r.attempt, ID("1")) != 0);
+    assert_true(wire_record_success(&r));
+    assert_int_equal(r.cause, WIRE_CAUSE_EXIT); /* it still says how it ended */
+    peer_open(&newer, WIRE_TAKE_OVER, OWNER_B);
+    send_judge(&p, ID("1"), WIRE_VERDICT_NONE);
+    expect(&p, WIRE_FENCED);
+    peer_free(&p);
+    send_token(&newer, WIRE_LIST, 1);
+    do
+        r = expect_record(&newer, WIRE_RECORD);
+    while (strcmp(r.attempt, ID("1")) != 0);
+    assert_true(wire_record_success(&r));
+    peer_close(&newer);
+}
+
 /* Its outcome is there, and its supervisor held up before it lets the lock go. */
 static void test_forget_while_locked(void **state)
 {
@@ -537,8 +589,10 @@ static void test_unlink(void **state)
         skip();
     struct buf text = {0};
     struct error err = ERROR_INIT;
-    char path[512];
-    snprintf(path, sizeof path, "%s", in_folder("uploaded"));
+    char made[512], path[600];
+    snprintf(made, sizeof made, "%s", in_folder("uploaded"));
+    snprintf(path, sizeof path, "%s/rhrun-agent", made);
+    assert_int_equal(mkdir(made, 0700), 0);
     assert_int_equal(file_read(agent_program(), 64 << 20, &text, &err), 0);
     assert_int_equal(file_write_atomic(path, text.data, text.len, 0700, &err), 0);
     buf_free(&text);
@@ -547,13 +601,14 @@ static void test_unlink(void **state)
         int null = open("/dev/null", O_RDWR);
         dup2(null, 0);
         dup2(null, 1);
-        execl(path, "rhrun-agent", "--unlink", (char *)NULL);
+        if (chdir(made) == 0)
+            execl("./rhrun-agent", "./rhrun-agent", "--unlink", (char *)NULL);
         _exit(127);
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access(made, F_OK), -1);
 }
 
 int main(void)
@@ -574,6 +629,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_list_check_settle_ack_forget, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_read_mode_refusals, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_half_made_claim, setup, folder_remove),
+        cmocka_unit_test_setup_teardown(test_judged, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_forget_while_locked, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_malformed, setup, folder_remove),
         cmocka_unit_test_setup_teardown(test_other_version, setup, folder_remove),

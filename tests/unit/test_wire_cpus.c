@@ -16,8 +16,8 @@ enum { NODES = 4, CORES = 16, CPUS = 2 * CORES };
 
 static char root[64];
 
-static void file_put(const char *text, const char *fmt, ...) FORMAT(2, 3);
-static void file_put(const char *text, const char *fmt, ...)
+static void put_file(const char *text, const char *fmt, ...) FORMAT(2, 3);
+static void put_file(const char *text, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -46,12 +46,12 @@ static void put_cpu(unsigned cpu)
     static const char *const types[] = {"Data\n", "Instruction\n", "Unified\n", "Unified\n"};
     static const char *const levels[] = {"1\n", "1\n", "2\n", "3\n"};
     unsigned core = cpu % CORES;
-    file_put(threads(core, 1), "sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", cpu);
-    file_put(threads(core / 8 * 8, 8), "sys/devices/system/cpu/cpu%u/topology/core_siblings_list", cpu);
+    put_file(threads(core, 1), "sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", cpu);
+    put_file(threads(core / 8 * 8, 8), "sys/devices/system/cpu/cpu%u/topology/core_siblings_list", cpu);
     for (unsigned i = 0; i < ARRAY_LEN(types); i++) {
-        file_put(types[i], "sys/devices/system/cpu/cpu%u/cache/index%u/type", cpu, i);
-        file_put(levels[i], "sys/devices/system/cpu/cpu%u/cache/index%u/level", cpu, i);
-        file_put(i < 3 ? threads(core, 1) : threads(core / 2 * 2, 2),
+        put_file(types[i], "sys/devices/system/cpu/cpu%u/cache/index%u/type", cpu, i);
+        put_file(levels[i], "sys/devices/system/cpu/cpu%u/cache/index%u/level", cpu, i);
+        put_file(i < 3 ? threads(core, 1) : threads(core / 2 * 2, 2),
                  "sys/devices/system/cpu/cpu%u/cache/index%u/shared_cpu_list", cpu, i);
     }
 }
@@ -73,11 +73,11 @@ static void put_gpus(void)
         char text[256];
         snprintf(text, sizeof text, "Model: \t\t NVIDIA H200\nIRQ:   \t\t 16\nGPU UUID: \t %s\nDevice Minor: \t %u\n",
                  gpus[i].uuid, gpus[i].minor);
-        file_put(text, "proc/driver/nvidia/gpus/%s/information", gpus[i].address);
+        put_file(text, "proc/driver/nvidia/gpus/%s/information", gpus[i].address);
         if (gpus[i].usable)
-            file_put("", "dev/nvidia%u", gpus[i].minor);
+            put_file("", "dev/nvidia%u", gpus[i].minor);
         snprintf(text, sizeof text, "%d\n", gpus[i].node);
-        file_put(text, "sys/bus/pci/devices/%s/numa_node", gpus[i].address);
+        put_file(text, "sys/bus/pci/devices/%s/numa_node", gpus[i].address);
     }
 }
 
@@ -89,8 +89,8 @@ static int setup(void **state)
     for (unsigned i = 0; i < CPUS; i++)
         put_cpu(i);
     for (unsigned n = 0; n < NODES; n++)
-        file_put(threads(4 * n, 4), "sys/devices/system/node/node%u/cpulist", n);
-    file_put("0-3\n", "sys/devices/system/node/online");
+        put_file(threads(4 * n, 4), "sys/devices/system/node/node%u/cpulist", n);
+    put_file("0-3\n", "sys/devices/system/node/online");
     return 0;
 }
 

@@ -71,10 +71,11 @@ static void test_folders(void **state)
     assert_int_equal(f->record.value, ENOENT);
     assert_non_null(strstr(f->record.tail, "/no/such/folder"));
     run_reset(f);
-    f->run.cwd = text("made/here");
+    f->run.cwd = text("not/here"); /* a folder that nobody made is no new one */
     run_one(f, "pwd");
-    assert_true(wire_record_success(&f->record));
-    assert_string_equal(out0(f), arena_printf(f->arena, "%s/made/here\n", f->work_dir));
+    assert_int_equal(f->record.cause, WIRE_CAUSE_SETUP);
+    assert_int_equal(f->record.value, ENOENT);
+    assert_non_null(strstr(f->record.tail, "not/here"));
     run_reset(f);
     f->run.env_in = text("missing");
     run_one(f, "true");

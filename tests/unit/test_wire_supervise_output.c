@@ -70,6 +70,7 @@ static void test_log_limit_end(void **state)
     run_one(f, "head -c 300000 /dev/zero");
     assert_true(wire_record_success(&f->record));
     assert_true(f->record.dropped_bytes >= 299000 && f->record.spool_bytes < 1200);
+    assert_int_equal(f->record.dropped, WIRE_DROPPED_LIMIT);
     assert_non_null(strstr(output(f, 0, WIRE_STREAM_NOTE, NULL), "bytes of output dropped here (log limit)\n"));
 }
 

@@ -1,0 +1,103 @@
+/* A run whose launch is kept, opened again to fetch what `outputs` says now. Nothing of set-up, prolog, launch and epilog is done
+ * or looked at, and only nodes that something comes from are asked. */
+#include "internal.h"
+
+#include <string.h>
+
+/* Did what is not set-up nor outputs end well in this run, under the plan's keys? Where the journal has no hash of the job, that
+ * the launch chains to set-up says that it is the same, too. */
+static bool ended_well(const struct state *s, const struct plan *plan, const struct state_run *run)
+{
+    bool launched = false;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        for (uint32_t n = 0; n < plan->node_count; n++) {
+            if (step->kind->phase < PHASE_PROLOG || !step->on[n] || step->sidecar)
+                continue;
+            const struct state_cell *c = state_cell_find(s, step->scope, step->name, n);
+            bool here = c && str_eq(c->run, run->id);
+            if (step->kind->phase == PHASE_OUTPUTS) {
+                if (step->kind->result && here && c->outcome != OUTCOME_OK && c->outcome != OUTCOME_NONE)
+                    return false;
+                continue;
+            }
+            if (!here || c->outcome != OUTCOME_OK || !str_eq(c->key, step->key) ||
+                (step->kind->phase == PHASE_LAUNCH && c->generation != run->generation))
+                return false;
+            launched = launched || step->kind->phase == PHASE_LAUNCH;
+        }
+    }
+    bool condemned = run->verdict.generation == run->generation && run->generation && run->verdict.action == RULE_FAIL;
+    return launched && !condemned;
+}
+
+const struct state_run *run_fetchable(const struct state *s, const struct plan *plan)
+{
+    const struct state_run *run = state_run_latest(s, plan->spec->variant), *open = state_run_open(s);
+    if (!run || (open && open != run) || run->cancelling ||
+        (plan->spec->entrypoint.always && run->status != RUN_OPEN) ||
+        (run->job_hash && !str_eq(run->job_hash, plan->job_hash)) || run->node_count != plan->node_count)
+        return NULL;
+    switch (run->status) {
+    case RUN_DONE:
+        if (str_eq(run->plan_hash, plan->hash))
+            return NULL; /* nothing is missing */
+        return run->job_hash || ended_well(s, plan, run) ? run : NULL;
+    case RUN_OPEN:
+        return (run->fetching && run->job_hash) || ended_well(s, plan, run) ? run : NULL;
+    case RUN_FAILED: /* an output was not there */
+        return ended_well(s, plan, run) ? run : NULL;
+    case RUN_CANCELLED:
+    case RUN_INFRA:
+    case RUN_SUPERSEDED:
+        break;
+    }
+    return NULL;
+}
+
+bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c)
+{
+    struct run_task *t = run_task(r, step, node);
+    if (!r->fetch_only)
+        return false;
+    if (step->kind->phase == PHASE_OUTPUTS)
+        return !c || !str_eq(c->key, step->key) || c->outcome == OUTCOME_FAILED ||
+               (c->outcome == OUTCOME_OK && c->tail && *c->tail); /* it is fetched (again) */
+    t->state = step->kind->phase == PHASE_SETUP ? TASK_KEPT : TASK_DONE;
+    t->decided = true;
+    if (c && !step->kind->cached) {
+        memcpy(t->attempt, c->attempt, sizeof t->attempt);
+        t->started_ms = c->started_ms;
+        t->ended_ms = c->finished_ms;
+    }
+    return true;
+}
+
+bool reopen_passes_by(struct run *r, uint32_t node)
+{
+    for (size_t i = 0; r->fetch_only && i < r->plan->step_count; i++)
+        if (r->plan->steps[i].on[node] && run_task(r, &r->plan->steps[i], node)->state != TASK_DONE &&
+            run_task(r, &r->plan->steps[i], node)->state != TASK_KEPT)
+            return false;
+    return r->fetch_only;
+}
+
+void reopen_say(struct run *r)
+{
+    struct buf names = {0};
+    size_t more = 0;
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            if (r->plan->steps[i].on[n] && r->plan->steps[i].kind->phase == PHASE_OUTPUTS &&
+                run_task(r, &r->plan->steps[i], n)->state == TASK_PENDING) {
+                if (names.len < 200)
+                    buf_printf(&names, "%s%s", names.len ? ", " : "", r->plan->steps[i].name);
+                else
+                    more++;
+                break;
+            }
+    if (more)
+        buf_printf(&names, " and %zu more", more);
+    run_note(r, EVENT_NODE_NONE, "the launch of this run is kept; to fetch: %s", names.len ? names.data : "nothing");
+    buf_free(&names);
+}

@@ -1,0 +1,76 @@
+/* What one node may take of this machine: memory for what it says, and the disk. A node that takes too much is ended, the
+ * others go on. Of the disk a part is left to everything else on this machine: 5 %, at most 2 GB. The node that has sent most
+ * is the one to go, not the one that happened to send the last byte; those that stay may go on into half of what was left. */
+#include "internal.h"
+
+#include <sys/statvfs.h>
+
+enum { LOOK_BYTES = 1 << 20 }; /* so much of a node comes between two looks at the disk */
+#define KEEP_MAX UINT64_C(2000000000)
+
+const char *room_text(uint64_t bytes, char ret[32])
+{
+    static const char *const units[] = {"kB", "MB", "GB", "TB"};
+    double n = (double)bytes / 1000;
+    size_t unit = 0;
+    for (; n >= 1000 && unit + 1 < ARRAY_LEN(units); unit++)
+        n /= 1000;
+    snprintf(ret, 32, "%.1f %s", n, units[unit]);
+    return ret;
+}
+
+int room_say(struct lane *lane, uint64_t bytes, struct error *err)
+{
+    lane->said_bytes += bytes;
+    if (lane->said_bytes <= LANE_SAID_MAX)
+        return 0;
+    return error_set(err, ERROR_PROTOCOL, "it says more than %d MiB at once of what is there", LANE_SAID_MAX >> 20);
+}
+
+int room_check(const struct run *r, const char *path, uint64_t bytes, struct error *err)
+{
+    struct statvfs fs;
+    char free_text[32], all_text[32], keep_text[32];
+    if (statvfs(path, &fs) < 0 || fs.f_blocks == 0)
+        return 0; /* whoever writes will tell */
+    uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t keep = all / 20 < KEEP_MAX ? all / 20 : KEEP_MAX;
+    keep >>= r->crowded < 32 ? r->crowded : 32;
+    if (left >= keep && left - keep >= bytes)
+        return 0;
+    return error_set(err, ERROR_IO,
+                     "this machine's disk is nearly full: %s of %s are free at \"%.300s\", and rhrun leaves %s",
+                     room_text(left, free_text), room_text(all, all_text), path, room_text(keep, keep_text));
+}
+
+static struct lane *largest(struct run *r)
+{
+    struct lane *most = &r->lanes[0];
+    for (uint32_t n = 1; n < r->plan->node_count; n++)
+        if (r->lanes[n].received > most->received)
+            most = &r->lanes[n];
+    return most;
+}
+
+int room_took(struct lane *lane, const char *path, uint64_t bytes, struct error *err)
+{
+    uint64_t before = lane->received / LOOK_BYTES;
+    lane->received += bytes;
+    return lane->received / LOOK_BYTES == before ? 0 : room_check(lane->run, path, 0, err);
+}
+
+bool room_keeps(struct lane *lane, const char *path, uint64_t bytes)
+{
+    struct run *r = lane->run;
+    struct error err = ERROR_INIT;
+    char text[32];
+    if (room_took(lane, path, bytes, &err) == 0)
+        return true;
+    struct lane *most = largest(r);
+    r->crowded++;
+    error_prefix(&err, "node \"%s\" has sent %s", node_name(most->node), room_text(most->received, text));
+    error_hint(&err, "what is missing stays on the node: make room and run the same command again");
+    most->received = 0; /* the next one is another */
+    node_refuse(most->node, &err);
+    return most != lane;
+}

@@ -1,0 +1,63 @@
+"""specs/examples on this machine: those that need no more than it has. scripts/fresh-root runs them where it has next to nothing."""
+import os
+import pathlib
+import shutil
+
+import pytest
+
+from harness import ROOT
+
+IN_SHELL = ["hello", "two-nodes-local", "setup-and-resume", "params"]
+
+
+@pytest.fixture
+def examples(box):
+    """A copy: what an example leaves stays out of the tree."""
+    return shutil.copytree(ROOT / "specs/examples", box.work / "examples")
+
+
+@pytest.fixture
+def no_python(box):
+    """A PATH with every program of this machine but Python."""
+    folder = box.dir / "bin"
+    folder.mkdir()
+    for place in box.env["PATH"].split(":"):
+        for program in pathlib.Path(place).glob("*") if os.path.isabs(place) else ():
+            link = folder / program.name
+            if not program.name.startswith("python") and not link.is_symlink():
+                link.symlink_to(program)
+    assert not shutil.which("python3", path=str(folder)) and shutil.which("sh", path=str(folder))
+    return {"PATH": str(folder)}
+
+
+@pytest.mark.parametrize("name", [*IN_SHELL, "gather", "function"])
+def test_examples_run(rhrun, examples, name):
+    spec = examples / f"{name}.yaml"
+    rhrun(spec).ok()
+    if "always:" not in spec.read_text():
+        assert "nothing to do" in rhrun(spec).ok().err
+
+
+@pytest.mark.parametrize("name", IN_SHELL)
+def test_a_job_in_shell_needs_no_python(rhrun, examples, no_python, name):
+    spec = examples / f"{name}.yaml"
+    rhrun("doctor", spec, env=no_python).ok()
+    r = rhrun(spec, env=no_python).ok()
+    assert "python" not in r.text.lower(), r
+    rhrun("plan", spec, env=no_python).ok()
+
+
+def test_the_sum_of_two_nodes_is_pi(rhrun, examples):
+    r = rhrun(examples / "two-nodes-local.yaml").ok()
+    assert "pi = +3.14159" in r.out
+    assert not list(examples.glob("pi.*.*")), "the shares are still there"
+
+
+def test_a_job_in_python_says_that_it_needs_one(rhrun, examples, no_python):
+    r = rhrun(examples / "function.yaml", env=no_python)
+    assert r.rc == 1 and 'cannot run "python3"' in r.err, r
+
+
+def test_the_failing_example_fails(rhrun, examples):
+    r = rhrun(examples / "failing-worker.yaml").expect(1)
+    assert "exit status" in r.err

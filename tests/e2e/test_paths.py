@@ -1,0 +1,84 @@
+"""Paths of the entrypoint on its node: ~/ is the home directory there, and a folder that is not there is no new one."""
+import os
+import sys
+
+import pytest
+
+
+def there(box, fleet, remote):
+    """The cluster, and the home directory of its node."""
+    if not remote:
+        return {}, box.home
+    f = fleet(1)
+    return {"cluster": f.cluster()}, f.home(1)
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["local", "ssh"])
+def test_home(box, fleet, job, rhrun, remote):
+    cluster, home = there(box, fleet, remote)
+    (home / "tools").mkdir()
+    (home / "tools" / "where").write_text("#!/bin/sh\npwd; printf '<%s>' \"$@\"; echo\n")
+    (home / "tools" / "where").chmod(0o755)
+    (home / "tools" / "t.py").write_text("import os, sys\nprint(os.getcwd(), sys.argv)\n")
+    tools = os.path.realpath(home / "tools")
+    r = rhrun(job({**cluster, "entrypoint": {"command": ["~/tools/where", "~/tools", "x"], "cwd": "~/tools"}})).ok()
+    assert f"{tools}\n" in r.out and "<~/tools><x>\n" in r.out, r
+    r = rhrun(job({**cluster, "entrypoint": {"script": "~/tools/t.py", "cwd": "~"}})).ok()
+    assert os.path.realpath(home) in r.out and "/tools/t.py']" in r.out, r
+    r = rhrun(job({**cluster, "distributed": {"nproc_per_node": 2}, "entrypoint": {"script": "~/tools/t.py", "cwd": "~/tools"}})).ok()
+    assert r.out.count(tools + " [") == 2, r
+    assert not (box.work / "~").exists()
+
+
+@pytest.mark.parametrize("entry", [{"cwd": "~other/x", "run": "pwd"}, {"script": "~other/x.py"}, {"command": ["~other/x", "~other/y"]}])
+def test_another_users_home_is_refused(box, job, rhrun, entry):
+    r = rhrun("validate", job({"entrypoint": entry})).expect(2)
+    assert 'cannot be "~other/x' in r.err and r.err.count("error:") == 1, r
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["local", "ssh"])
+@pytest.mark.parametrize("cwd", ["no/such", "/no/such", "~/no/such"])
+def test_a_missing_cwd(box, fleet, job, rhrun, remote, cwd):
+    cluster, home = there(box, fleet, remote)
+    spec = {"name": "c", **cluster, "entrypoint": {"run": "echo began >$HOME/began", "cwd": cwd}}
+    r = rhrun(job(spec)).expect(1)
+    shown = cwd.replace("~", str(home))
+    assert f'"{shown}": No such file or directory' in r.err and f'"{"node1" if remote else "local"}"' in r.err, r
+    assert not (home / "began").exists() and not list(box.dir.rglob("such"))
+    if cwd == "no/such":  # what a step before the launch makes is there
+        for key in ({"setup": [{"run": "mkdir -p no/such"}]}, {"entrypoint": {**spec["entrypoint"], "prolog": "mkdir -p no/such"}}):
+            (home / "began").unlink(missing_ok=True)
+            rhrun(job({**spec, **key, "name": "c2"})).ok()
+            assert (home / "began").exists()
+
+
+def test_the_interpreters_folder_is_first(box, job, rhrun):
+    """venv: false with a path: `python` of run items and workers is that one."""
+    folder = box.home / "own" / "bin"
+    folder.mkdir(parents=True)
+    for name in ("python", "python3"):
+        (folder / name).write_text(f'#!/bin/sh\necho "own {name}" >>$HOME/lines\nexec {sys.executable} "$@"\n')
+        (folder / name).chmod(0o755)
+    (box.work / "t.py").write_text("import subprocess\nsubprocess.run(['python', '-c', '0'], check=True)\n")
+    for interpreter in (str(folder / "python3"), "~/own/bin/python3"):
+        spec = {"python": {"interpreter": interpreter, "venv": False}, "setup": [{"run": "python -c 0"}], "entrypoint": {"script": "t.py"}}
+        rhrun(job(spec), "--fresh").ok()
+        assert box.lines() == ["own python", "own python3", "own python"], interpreter
+        (box.home / "lines").unlink()
+
+
+def test_no_inputs_is_not_all_of_them(box, job, rhrun):
+    (box.work / "src").mkdir()
+    (box.work / "src" / "a").write_text("1")
+    keys = {"none": {"inputs": []}, "one": {"inputs": ["a"]}, "all": {}}
+    spec = job({"workdir": "src", "setup": [{"name": n, "run": f"echo {n} >>$HOME/lines", **k} for n, k in keys.items()],
+                "entrypoint": {"run": "true"}})
+    rhrun(spec).ok()
+    (box.work / "src" / "b").write_text("2")
+    rhrun(spec).ok()
+    assert box.lines() == ["none", "one", "all", "all"]
+    (box.work / "src" / "a").write_text("3")
+    rhrun(spec).ok()
+    assert box.lines()[4:] == ["one", "all"]
+    shown = rhrun("show", "--json", spec).ok().json()["setup"]
+    assert [i.get("inputs") for i in shown] == [[], ["a"], None]
