@@ -108,10 +108,18 @@ const char *step_role_addrs(const struct plan *plan, uint32_t role, const struct
 enum { STEP_PATTERNS_MAX = 5 };
 size_t step_package_patterns(const struct plan *plan, const struct step_bind *bind, const char *package,
                              struct arena *arena, const char *ret[STEP_PATTERNS_MAX]);
-/* Where the interpreter of bind->role's Python must be on a node before workers can start: a node path for GLOB. NULL: a set-up
- * step has made it or checked it, or what PATH is there cannot be told. *ret_word is how the spec names it. */
-const char *step_python_place(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
+/* The first step of set-up on the node that starts the interpreter of the role's Python (NULL: the job's) itself: it makes the
+ * venv, or installs where there is none. NULL: none does. */
+const struct plan_step *step_python_first(const struct plan *plan, const struct spec_role *role, uint32_t node);
+/* Where the interpreter of bind->role's Python must be on a node before that step (setup), or else before workers, can start: a
+ * node path for GLOB. NULL: a set-up step has made it or checked it, or what PATH is there cannot be told. *ret_word is how
+ * the spec names it. */
+const char *step_python_place(const struct plan *plan, const struct step_bind *bind, bool setup, struct arena *arena,
                               const char **ret_word);
+/* What is used without the interpreter where it is there: a venv that the spec names. A node path, or NULL. */
+const char *step_python_instead(const struct plan *plan, const struct step_bind *bind, struct arena *arena);
+/* May the step leave an interpreter of that name on the node? */
+bool step_may_bring_python(const struct plan_step *step, const char *word);
 /* "3.11" of ".../python3.11", not of "python3.11-config": a part of it, or NULL. */
 const char *step_python_in(const char *path);
 /* What is known of the version of bind->role's Python: "3.11"; or NULL, and *ret_pattern is a node path whose matches, or what

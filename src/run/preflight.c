@@ -208,7 +208,8 @@ static void finish(struct run *r)
         launch_ask_port(r);
         return;
     }
-    preflight_check_facts(r);
+    if (preflight_of_launch(r))
+        preflight_check_facts(r);
     preflight_check_versions(r);
     p->done = true;
     remember_machines(r);
@@ -300,18 +301,21 @@ static void ask(struct run *r)
     begin_round(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         p->lost = p->lost || (preflight_asks(r, n) && node_state(r->lanes[n].node) != NODE_READY);
-    preflight_ask_clocks(r);
     preflight_ask_pythons(r);
-    preflight_plan_meetings(r);
-    preflight_meet(r);
+    if (preflight_of_launch(r)) {
+        preflight_ask_clocks(r);
+        preflight_plan_meetings(r);
+        preflight_meet(r);
+    }
     preflight_answered(r);
 }
 
 static bool wanted(const struct run *r)
 {
     const struct spec_preflight *w = preflight_spec(r);
-    return r->plan->spec->distributed.present &&
-           !(w->no_ports && w->no_clocks && w->no_disk && w->no_gpus && w->no_versions);
+    if (!preflight_of_launch(r))
+        return r->options.mode == RUN_LOOK;
+    return !(w->no_ports && w->no_clocks && w->no_disk && w->no_gpus && w->no_versions);
 }
 
 static void prepare(struct run *r)

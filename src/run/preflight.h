@@ -30,11 +30,13 @@ struct meeting {
 struct python {
     const struct spec_role *role; /* NULL = the job's */
     bool *on;
+    bool launches; /* workers start with it, or their launcher does; else only set-up is looked at */
     struct python_at {            /* per node */
         char torch[PREFLIGHT_VERSION_MAX], version[PREFLIGHT_VERSION_MAX]; /* "" = none was found */
         uint8_t pattern;          /* that torch was found by */
         const char *interpreter;  /* as the spec names it, where its file was asked for; else NULL */
         bool looked, there;       /* the answer came; with a file */
+        const char *brings;       /* a step to come that may leave it there, or NULL */
     } *at;
 };
 
@@ -77,6 +79,11 @@ static inline bool preflight_asks(const struct run *r, uint32_t node)
     if (r->preflight && r->preflight->joiner)
         return node == r->preflight->joiner - 1 || node == r->preflight->member;
     return !r->lanes[node].left_out && r->lanes[node].state != LANE_FAILED;
+}
+/* A job without `distributed` is looked at by doctor only, and of it only which interpreters are there. */
+static inline bool preflight_of_launch(const struct run *r)
+{
+    return r->plan->spec->distributed.present;
 }
 static inline bool preflight_several(const struct run *r) /* machines */
 {

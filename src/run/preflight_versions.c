@@ -22,12 +22,15 @@ static bool uses_python(const struct spec *spec, const struct spec_role *own)
     return spec->role_count == 0 && (spec->distributed.launcher != LAUNCHER_NATIVE || runs_python(&spec->entrypoint));
 }
 
-/* Do its workers there start with this Python? Unlike its torch, nothing else would do then. */
-static bool starts_python(const struct spec *spec, const struct spec_role *own, uint32_t node)
+/* Do its workers there, or their launcher, start with this Python? Unlike its torch, nothing else would do then. */
+static bool starts_python(const struct run *r, const struct spec_role *own, uint32_t node)
 {
-    if (spec->role_count == 0)
-        return runs_python(&spec->entrypoint) ||
-               (spec->distributed.launcher != LAUNCHER_NATIVE && spec->distributed.launcher != LAUNCHER_MPIRUN);
+    const struct spec *spec = r->plan->spec;
+    enum spec_launcher l = spec->distributed.launcher;
+    for (size_t i = 0; spec->role_count == 0 && i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == PHASE_LAUNCH && r->plan->steps[i].on[node])
+            return runs_python(&spec->entrypoint) ||
+                   (preflight_of_launch(r) && (l == LAUNCHER_MPIRUN ? preflight_several(r) : l != LAUNCHER_NATIVE));
     for (size_t i = 0; i < spec->place_count; i++) {
         const struct spec_role *role = &spec->roles[spec->places[i].role];
         if (spec->places[i].node == node && (role->own_setup ? role : NULL) == own && runs_python(&role->entrypoint))
@@ -46,7 +49,11 @@ static void add_python(struct run *r, const struct spec_role *role)
     struct python *python = &p->pythons[p->python_count];
     *python = (struct python){.role = role, .on = preflight_nodes(r)};
     python->at = arena_array(p->arena, r->plan->node_count, sizeof *python->at);
-    if (!uses_python(spec, role))
+    python->launches = uses_python(spec, role);
+    bool installs = false;
+    for (uint32_t n = 0; n < r->plan->node_count && r->options.mode == RUN_LOOK; n++)
+        installs = installs || step_python_first(r->plan, role, n);
+    if (!python->launches && !installs)
         return;
     if (spec->role_count == 0)
         memset(python->on, true, r->plan->node_count * sizeof *python->on);
@@ -55,28 +62,54 @@ static void add_python(struct run *r, const struct spec_role *role)
     p->python_count++;
 }
 
+/* Before anything was done it may be to come; at a launch all of set-up is. */
+static bool is_to_come(const struct run *r, const struct plan_step *step, uint32_t node)
+{
+    return r->options.mode == RUN_LOOK && step->kind->phase == PHASE_SETUP && step->on[node] &&
+           !r->records[(size_t)step->id * r->plan->node_count + node].verified;
+}
+
 /* Where a set-up was not done yet it is not known what there will be. */
 static bool is_set_up(const struct run *r, uint32_t node)
 {
-    if (r->options.mode != RUN_LOOK)
-        return true;
     for (size_t i = 0; i < r->plan->step_count; i++)
-        if (r->plan->steps[i].kind->phase == PHASE_SETUP && r->plan->steps[i].on[node] &&
-            !r->records[i * r->plan->node_count + node].verified)
+        if (is_to_come(r, &r->plan->steps[i], node))
             return false;
     return true;
 }
 
+/* Of what comes before the step (NULL: before the launch) the first that may leave the interpreter there. A prolog runs after
+ * this, too. */
+static const char *brings(const struct run *r, const struct plan_step *step, uint32_t node, const char *word)
+{
+    for (size_t i = 0; i < (step ? step->id : r->plan->step_count); i++) {
+        const struct plan_step *s = &r->plan->steps[i];
+        if ((is_to_come(r, s, node) && step_may_bring_python(s, word)) ||
+            (s->kind->phase == PHASE_PROLOG && s->on[node]))
+            return s->name;
+    }
+    return NULL;
+}
+
+/* Doctor looks before anything is done: what set-up is to start counts first. */
 static void ask_interpreter(struct run *r, uint32_t index, uint32_t node, const struct step_bind *bind,
                             struct arena *arena)
 {
     struct preflight *p = r->preflight;
-    const char *word, *place = step_python_place(r->plan, bind, arena, &word);
-    if (!place || !starts_python(r->plan->spec, bind->role, node))
+    struct python_at *at = &p->pythons[index].at[node];
+    const struct plan_step *first = step_python_first(r->plan, bind->role, node);
+    const char *word;
+    first = first && is_to_come(r, first, node) ? first : NULL;
+    if (!first && !starts_python(r, bind->role, node))
         return;
-    p->pythons[index].at[node].interpreter = arena_strdup(p->arena, word);
-    node_glob(r->lanes[node].node, preflight_token(r, index << 8 | QUESTION_INTERPRETER), place);
-    p->left++;
+    const char *places[] = {step_python_place(r->plan, bind, first, arena, &word),
+                            first ? step_python_instead(r->plan, bind, arena) : NULL};
+    if (!places[0])
+        return;
+    at->interpreter = arena_strdup(p->arena, word);
+    at->brings = brings(r, first, node, word);
+    for (size_t i = 0; i < ARRAY_LEN(places) && places[i]; i++, p->left++)
+        node_glob(r->lanes[node].node, preflight_token(r, index << 8 | QUESTION_INTERPRETER), places[i]);
 }
 
 static void ask_python(struct run *r, uint32_t index, uint32_t node, struct arena *arena)
@@ -88,7 +121,8 @@ static void ask_python(struct run *r, uint32_t index, uint32_t node, struct aren
     const char *patterns[STEP_PATTERNS_MAX], *version, *pattern;
     bind.role = python->role;
     ask_interpreter(r, index, node, &bind, arena);
-    if (!preflight_several(r) && !needs_version(r))
+    if (!preflight_of_launch(r) || !python->launches || !is_set_up(r, node) ||
+        (!preflight_several(r) && !needs_version(r)))
         return;
     size_t count = step_package_patterns(r->plan, &bind, "torch", arena, patterns);
     for (uint32_t i = 0; i < count; i++, p->left++)
@@ -119,7 +153,7 @@ void preflight_ask_pythons(struct run *r)
     struct arena *arena = arena_create();
     for (uint32_t i = 0; i < p->python_count; i++)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
-            if (p->pythons[i].on[n] && preflight_asks(r, n) && is_set_up(r, n))
+            if (p->pythons[i].on[n] && preflight_asks(r, n))
                 ask_python(r, i, n, arena);
             arena_reset(arena);
         }
@@ -168,32 +202,31 @@ void preflight_take_entries(struct run *r, uint32_t node, uint64_t question, con
 
 /* ---- is there one? ---- */
 
-/* A prolog runs after this, and may bring it. */
-static bool has_prolog(const struct run *r, uint32_t node)
+static const char *interpreter_cure(struct run *r, const struct python *python, const char *brings)
 {
-    for (size_t i = 0; i < r->plan->step_count; i++)
-        if (r->plan->steps[i].kind->phase == PHASE_PROLOG && r->plan->steps[i].on[node])
-            return true;
-    return false;
+    struct arena *arena = r->preflight->arena;
+    const char *whose = python->role ? arena_printf(arena, " of role \"%s\"", python->role->name) : "";
+    const char *cure =
+        arena_printf(arena, "install it there, or python: {interpreter: PATH}%s names one that is there", whose);
+    return brings ? arena_printf(arena, "step \"%s\" may bring it; else %s", brings, cure) : cure;
 }
 
 static void check_interpreter(struct run *r, const struct python *python)
 {
     bool *told = preflight_nodes(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const char *word = python->at[n].interpreter;
-        bool *lack = preflight_nodes(r), later = false;
+        const char *word = python->at[n].interpreter, *brings = python->at[n].brings;
+        bool *lack = preflight_nodes(r);
         for (uint32_t k = n; word && k < r->plan->node_count; k++) {
             const struct python_at *at = &python->at[k];
-            if (told[k] || !at->looked || at->there || !str_eq(at->interpreter, word))
+            if (told[k] || !at->looked || at->there || !str_eq(at->interpreter, word) || !str_eq(at->brings, brings))
                 continue;
             lack[k] = told[k] = true;
-            later = later || has_prolog(r, k);
         }
         if (lack[n])
-            preflight_find(r, "versions", later ? ERROR_NONE : ERROR_JOB, lack,
-                           "python: {interpreter: PATH} names one that is there", "the Python \"%s\" is not %s %s",
-                           word, *word == '/' ? "on" : "in PATH on", preflight_names(r, lack));
+            preflight_find(r, "versions", brings ? ERROR_NONE : ERROR_JOB, lack, interpreter_cure(r, python, brings),
+                           "the Python \"%s\" is not %s %s", word, *word == '/' ? "on" : "in PATH on",
+                           preflight_names(r, lack));
     }
 }
 

@@ -121,7 +121,7 @@ static int python_build(const struct plan *plan, const struct plan_step *step, c
         step_run_script(ret_run, arena, rhrun_step_conda_env);
         step_run_unset_secrets(bind, arena, ret_run);
     } else {
-        if (step_expand_node(plan, bind, step_interpreter(plan->spec, bind->role), EXPR_PLAIN, arena, &value, err) < 0)
+        if (step_interpreter_on(plan, bind, arena, &value, err) < 0)
             return -1;
         step_env_set(&env, "RHRUN_PYTHON", value);
         step_env_set(&env, "RHRUN_VENV", dir);

@@ -131,9 +131,8 @@ int step_python_dir(const struct plan *plan, const struct step_bind *bind, struc
     return step_absolute(bind, path, arena, ret, err);
 }
 
-/* A path of it is one of the node, "~/" its home directory; a word is looked up in PATH. */
-static int interpreter_of(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
-                          struct error *err)
+int step_interpreter_on(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
+                        struct error *err)
 {
     if (step_expand_node(plan, bind, step_interpreter(plan->spec, bind->role), EXPR_PLAIN, arena, ret, err) < 0)
         return -1;
@@ -145,7 +144,7 @@ static int interpreter_env(const struct plan *plan, const struct step_bind *bind
                            struct wire_run *run, struct error *err)
 {
     const char *word;
-    if (interpreter_of(plan, bind, arena, &word, err) < 0)
+    if (step_interpreter_on(plan, bind, arena, &word, err) < 0)
         return -1;
     const char *slash = strrchr(word, '/');
     if (!slash)
@@ -185,7 +184,7 @@ int step_python_program(const struct plan *plan, const struct step_bind *bind, s
     const struct plan_step *s = python_step(plan, bind->role);
     const char *dir;
     if (!s)
-        return interpreter_of(plan, bind, arena, ret, err);
+        return step_interpreter_on(plan, bind, arena, ret, err);
     if (step_python_dir(plan, bind, arena, &dir, err) < 0)
         return -1;
     *ret = dir ? arena_printf(arena, "%s/bin/python", dir) : "python";
@@ -255,22 +254,52 @@ static bool workers_set_path(const struct spec *spec, const struct spec_role *ow
     return ret;
 }
 
-const char *step_python_place(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
+const struct plan_step *step_python_first(const struct plan *plan, const struct spec_role *role, uint32_t node)
+{
+    const struct plan_step *made = python_step(plan, role);
+    if (made)
+        return made->on[node] && ((const struct step_python *)made->item)->kind != PYTHON_CONDA ? made : NULL;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *s = &plan->steps[i];
+        if (s->role == owner(role) && s->on[node] && (s->kind == &step_kind_pip || s->kind == &step_kind_requirements))
+            return s;
+    }
+    return NULL;
+}
+
+bool step_may_bring_python(const struct plan_step *step, const char *word)
+{
+    const struct step_kind *k = step->kind;
+    return k->phase == PHASE_SETUP && k != &step_kind_python && k != &step_kind_pip && k != &step_kind_requirements &&
+           (k != &step_kind_sync || *word == '/');
+}
+
+const char *step_python_place(const struct plan *plan, const struct step_bind *bind, bool setup, struct arena *arena,
                               const char **ret_word)
 {
     const struct wire_facts *facts = bind->nodes ? bind->nodes[bind->node].facts : NULL;
     const struct spec *spec = plan->spec;
     struct error ignored = ERROR_INIT;
-    if (!facts || python_step(plan, bind->role) ||
-        step_expand_node(plan, bind, step_interpreter(spec, bind->role), EXPR_PLAIN, arena, ret_word, &ignored) < 0 ||
-        step_home(bind, *ret_word, arena, ret_word, &ignored) < 0 || strpbrk(*ret_word, "*?["))
+    if (!facts || (!setup && python_step(plan, bind->role)) ||
+        step_interpreter_on(plan, bind, arena, ret_word, &ignored) < 0 || strpbrk(*ret_word, "*?["))
         return NULL;
     if (**ret_word == '/')
         return *ret_word;
     if (strchr(*ret_word, '/') || (str_eq(*ret_word, "python3") && *facts->python) || sets_path(spec, bind->role) ||
-        workers_set_path(spec, bind->role))
+        (!setup && workers_set_path(spec, bind->role)))
         return NULL;
     return arena_printf(arena, "%s%s", WIRE_PATH_PROGRAM, *ret_word);
+}
+
+const char *step_python_instead(const struct plan *plan, const struct step_bind *bind, struct arena *arena)
+{
+    const struct plan_step *s = python_step(plan, bind->role);
+    const char *dir;
+    struct error ignored = ERROR_INIT;
+    if (!s || ((const struct step_python *)s->item)->kind != PYTHON_VENV_PATH ||
+        step_python_dir(plan, bind, arena, &dir, &ignored) < 0 || strpbrk(dir, "*?["))
+        return NULL;
+    return arena_printf(arena, "%s/bin/python", dir);
 }
 
 /* What has bin and lib of its own: the venv, or the link that the conda environment's step leaves. NULL: the interpreter is

@@ -67,6 +67,12 @@ def test_the_interpreters_folder_is_first(box, job, rhrun):
         (box.home / "lines").unlink()
 
 
+def test_a_venv_of_an_interpreter_in_the_home_directory(box, job, rhrun):
+    (box.home / "python-of-mine").symlink_to("/usr/bin/python3")
+    spec = job({"python": {"interpreter": "~/python-of-mine", "venv": True}, "setup": [{"run": "python -c 0"}], "entrypoint": {"run": "true"}})
+    rhrun(spec).ok()
+
+
 def test_no_inputs_is_not_all_of_them(box, job, rhrun):
     (box.work / "src").mkdir()
     (box.work / "src" / "a").write_text("1")

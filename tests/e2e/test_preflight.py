@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from test_examples import no_python  # noqa: F401: a fixture
+
 
 @pytest.fixture
 def hosts(fleet):
@@ -240,3 +242,82 @@ def test_doctor_before_the_first_run(rhrun, job, box):
     for python in ("", "python: {venv: false}\n", "python: {interpreter: python3}\n"):
         r = rhrun("doctor", job(python + "distributed: {nproc_per_node: 2}\nentrypoint: {script: t.py}\n")).ok()
         assert "ok       ports: " in r.out, r
+
+
+SAID = 'error    versions: the Python "{}" is not in PATH on node "{}"'
+HINT = "hint: install it there, or python: {interpreter: PATH}"
+
+
+@pytest.mark.parametrize("keys", [
+    {"entrypoint": {"script": "t.py"}}, {"entrypoint": {"function": "t:f"}}, {"packages": ["six"]}, {"requirements": "r.txt"},
+    {"venv": False, "packages": ["six"]}, {"venv": "~/env", "packages": ["six"]}, {"distributed": {"launcher": "torchrun"}},
+    {"distributed": {"nproc_per_node": 2}, "packages": ["six"], "entrypoint": {"script": "t.py"}},
+    {"setup": [{"pip": "six"}, {"run": "echo too late"}]}], ids=str)
+def test_doctor_finds_that_the_interpreter_is_missing(rhrun, job, box, keys):
+    """Of whatever starts it, set-up or workers, with `distributed` or without."""
+    (box.work / "t.py").write_text("def f(): pass\n")
+    (box.work / "r.txt").write_text("six\n")
+    keys = {"entrypoint": {"run": "true"}, **keys}
+    python = {"interpreter": "python9.9", **({"venv": keys.pop("venv")} if "venv" in keys else {})}
+    r = rhrun("doctor", job({**keys, "python": python}), timeout=30).expect(3)
+    assert SAID.format("python9.9", "local") in r.out and HINT in r.out and r.out.count("error ") == 1, r
+    python["interpreter"] = sys.executable
+    rhrun("doctor", job({**keys, "python": python}), timeout=30).ok()
+    assert not box.state.exists() or not list(box.state.rglob("venv"))
+
+
+def test_doctor_of_a_node_without_python(rhrun, job, box, no_python):
+    """Whether it counts is the job's to say."""
+    (box.work / "t.py").touch()
+    r = rhrun("doctor", job({"entrypoint": {"run": "true"}}), env=no_python, timeout=30).ok()
+    assert "the Python" not in r.out, r
+    rhrun("doctor", job({"python": {"interpreter": "python9.9"}, "entrypoint": {"run": "true"}}), timeout=30).ok()
+    r = rhrun("doctor", job({"entrypoint": {"script": "t.py"}}), env=no_python, timeout=30).expect(3)
+    assert SAID.format("python3", "local") in r.out and HINT in r.out, r
+
+
+def test_doctor_where_a_step_may_bring_the_interpreter(rhrun, job, box):
+    """Nothing was done yet: that is a warning. Once the step was done it is not."""
+    (box.work / "t.py").touch()
+    spec = {"python": {"interpreter": "python9.9"}, "setup": [{"name": "own", "run": "true"}], "entrypoint": {"script": "t.py"}}
+    r = rhrun("doctor", job(spec), timeout=30).ok()
+    assert 'warning  versions: the Python "python9.9" is not in PATH' in r.out and 'hint: step "own" may bring it; else install' in r.out, r
+    rhrun(job(spec)).expect(1)
+    assert SAID.format("python9.9", "local") in rhrun("doctor", job(spec), timeout=30).expect(3).out
+    spec["entrypoint"]["prolog"] = "true"
+    assert 'step "prolog" may bring it' in rhrun("doctor", job(spec), timeout=30).ok().out
+    spec["python"]["interpreter"] = "~/made"  # with a venv, which is made before the item
+    spec["packages"] = ["six"]
+    r = rhrun("doctor", job(spec), timeout=30).expect(3)
+    assert f'error    versions: the Python "{box.home}/made" is not on node "local"' in r.out, r
+    (box.home / "made").symlink_to(sys.executable)
+    rhrun("doctor", job(spec), timeout=30).ok()
+
+
+def test_doctor_with_a_venv_that_is_there(rhrun, job, box):
+    """It is used as it is, whatever `interpreter` names."""
+    (box.home / "env/bin").mkdir(parents=True)
+    (box.home / "env/bin/python").symlink_to(sys.executable)
+    spec = {"python": {"interpreter": "python9.9", "venv": "~/env"}, "packages": ["six"], "entrypoint": {"run": "true"}}
+    rhrun("doctor", job(spec), timeout=30).ok()
+
+
+def test_doctor_names_the_nodes_and_the_role(rhrun, job, hosts):
+    """Over ssh; each role with a python of its own, and a node that has what the others lack."""
+    f, head = hosts(3)
+    path = os.path.join(f.home(2), "python-of-n1")
+    text = head + "python: {interpreter: ~/python-of-n1}\npackages: [six]\nentrypoint: {run: 'true'}\n"
+    os.symlink(sys.executable, path)
+    found = [x for x in rhrun("doctor", "--json", job(text), timeout=60).expect(3).json() if x["state"] == "error"]
+    assert [(x["what"], x["nodes"]) for x in found] == [("versions", ["n0"]), ("versions", ["n2"])] and "install it there" in found[0]["cure"]
+    roles = head + """distributed: {}
+roles:
+  a: {nodes: [0], entrypoint: {run: 'true'}}
+  b: {count: 2, nodes: [1, 2], python: {interpreter: python9.9}, packages: [six], entrypoint: {run: 'true'}}
+"""
+    r = rhrun("doctor", job(roles, "roles.yaml"), timeout=60).expect(3)
+    assert 'error    versions: the Python "python9.9" is not in PATH on nodes "n1" and "n2"' in r.out, r
+    assert 'python: {interpreter: PATH} of role "b" names one' in r.out and r.out.count("error ") == 1, r
+    f.stop(3)
+    r = rhrun("doctor", job(text), timeout=60).expect(3)
+    assert 'is not on node "n0"' in r.out and "error    node 2 (n2)" in r.out, r
