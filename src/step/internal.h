@@ -124,6 +124,7 @@ struct step_python { /* item of the step "python" */
 const struct spec_python *step_python_of(const struct spec *spec, const struct spec_role *role);
 enum step_python_kind step_python_kind(const struct spec *spec, const struct spec_role *role);
 const struct spec_text *step_interpreter(const struct spec *spec, const struct spec_role *role);
+const char *step_python_text(struct plan_builder *b, const struct spec_role *role); /* for people: what runs Python */
 /* As a node has it: a path of the spec's is one of the node, "~/" its home directory; a word is looked up in PATH. */
 int step_interpreter_on(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
                         struct error *err);

@@ -127,15 +127,6 @@ static int put_words(struct plan_builder *b, const struct spec_texts *texts, str
     return 0;
 }
 
-static const char *python_text(struct plan_builder *b, const struct spec_role *role)
-{
-    const struct spec *spec = plan_spec_of(b);
-    const char *text;
-    struct error ignored = ERROR_INIT;
-    bool plain = step_python_kind(spec, role) == PYTHON_PLAIN;
-    return plain && plan_expand(b, step_interpreter(spec, role), EXPR_PLAIN, &text, &ignored) == 0 ? text : "python";
-}
-
 int launch_describe(struct plan_builder *b, const struct spec_role *role, struct buf *ret, struct error *err)
 {
     const struct spec_entrypoint *entry = role ? &role->entrypoint : &plan_spec_of(b)->entrypoint;
@@ -146,11 +137,11 @@ int launch_describe(struct plan_builder *b, const struct spec_role *role, struct
     switch (entry->kind) {
     case ENTRY_SCRIPT:
         if (!launcher)
-            buf_printf(ret, "%s -u", python_text(b, role));
+            buf_printf(ret, "%s -u", step_python_text(b, role));
         break;
     case ENTRY_MODULE:
         if (!launcher)
-            buf_printf(ret, "%s -u -m", python_text(b, role));
+            buf_printf(ret, "%s -u -m", step_python_text(b, role));
         break;
     case ENTRY_FUNCTION:
         buf_puts(ret, launcher ? " call" : "call");

@@ -26,13 +26,14 @@ struct launcher_job {
 };
 struct launcher {
     enum spec_launcher id;
-    const char *typed;     /* how one would type it */
+    const char *typed;     /* how one would type it; NULL: describe says that, too */
     bool argparse;         /* Python's parser of options: "--" keeps it from reading the program's own */
     bool once_per_machine; /* nodes of one machine have one, on the first */
     /* Adds the words before the program (launcher_args too), and what the environment needs. */
     int (*build)(const struct launcher_job *job, struct words *argv, struct error *err);
-    /* The same words when planning, behind `typed`: what is known at run time only stands as <...>. NULL: the flags given. */
-    int (*describe)(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err);
+    /* The same words when planning, behind `typed`: what is known at run time only stands as <...>. args: launcher_args. */
+    int (*describe)(struct plan_builder *b, const struct spec *spec, const struct words *args, struct buf *ret,
+                    struct error *err);
 };
 extern const struct launcher launcher_torchrun, launcher_accelerate, launcher_deepspeed, launcher_mpirun;
 extern const char rhrun_step_torchrun[], rhrun_step_accelerate[], rhrun_step_mpirun[], rhrun_step_mpi_worker[];
@@ -53,6 +54,17 @@ int launcher_put_flag(struct plan_builder *b, const struct spec *spec, const cha
 /* The value without adding anything; NULL when it is not given. */
 int launcher_planned_flag(struct plan_builder *b, const struct spec *spec, const char *name, const char **ret,
                           struct error *err);
+/* As launcher_conf. */
+int launcher_put_conf(struct plan_builder *b, const struct spec *spec, bool c10d, struct buf *ret, struct error *err);
+/* What stands for what only a node can tell. */
+#define LAUNCHER_FIRST_ADDRESS "<address of the first node>"
+#define LAUNCHER_NODE_RANK "<rank of the node>"
+const char *launcher_planned_port(struct plan_builder *b, const struct spec *spec);
+uint32_t launcher_planned_nproc(const struct spec *spec, uint32_t node); /* 0 = not known yet */
+uint32_t launcher_planned_total(const struct spec *spec);                /* likewise */
+int launcher_planned_args(struct plan_builder *b, const struct spec *spec, struct words *ret, struct error *err);
+void launcher_put_words(struct buf *ret, const struct words *words); /* " word", quoted, each */
+void launcher_put_kind(const struct spec *spec, struct buf *ret);    /* as launcher_kind */
 /* A command, shell text or a function: words that are started as they are. */
 bool launcher_is_program(const struct launcher_job *job);
 /* torch's and deepspeed's flag for what the program is: none for a script. */

@@ -23,14 +23,19 @@ static bool has_arg(const struct words *argv, const char *name)
 
 /* accelerate starts one plain process unless it is told of a kind of parallelism; --multi_gpu only chooses torchrun,
  * the devices are found by each worker. */
-static void put_kind(const struct words *args, uint32_t total, struct words *argv)
+static bool is_told(const struct words *args)
 {
     static const char *const kinds[] = {"--multi_gpu",       "--use_deepspeed", "--use_fsdp",
                                         "--use_megatron_lm", "--tpu",           "--config_file"};
     bool told = false;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         told = told || has_arg(args, kinds[i]);
-    if (!told && total > 1)
+    return told;
+}
+
+static void put_kind(const struct words *args, uint32_t total, struct words *argv)
+{
+    if (!is_told(args) && total > 1)
         words_add(argv, "--multi_gpu");
     /* its own choice is pdsh, which would start all nodes from each node */
     if (has_arg(args, "--use_deepspeed") && !has_arg(args, "--deepspeed_multinode_launcher")) {
@@ -39,15 +44,16 @@ static void put_kind(const struct words *args, uint32_t total, struct words *arg
     }
 }
 
+static const char *const given[] = {"monitor_interval", "role", "log_dir", "tee"};
+
 static int put_given(const struct launcher_job *job, struct words *argv, struct error *err)
 {
-    static const char *const names[] = {"monitor_interval", "role", "log_dir", "tee"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(given); i++) {
         const char *value;
-        if (launcher_flag(job, names[i], &value, err) < 0)
+        if (launcher_flag(job, given[i], &value, err) < 0)
             return -1;
         if (value)
-            words_printf(argv, "--%s=%s", names[i], value);
+            words_printf(argv, "--%s=%s", given[i], value);
     }
     return 0;
 }
@@ -92,5 +98,40 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     return 0;
 }
 
+/* ---- planning ---- */
+
+/* As build; what goes by variables is not of the command line. */
+static int describe(struct plan_builder *b, const struct spec *spec, const struct words *args, struct buf *ret,
+                    struct error *err)
+{
+    const struct spec_distributed *d = &spec->distributed;
+    struct words kind = {.arena = plan_arena(b)};
+    uint32_t total = launcher_planned_total(spec);
+    const char *backend;
+    if (launcher_planned_flag(b, spec, "rdzv_backend", &backend, err) < 0)
+        return -1;
+    buf_printf(ret, " --num_machines=%u", d->nnodes);
+    if (total)
+        buf_printf(ret, " --num_processes=%u", total);
+    else
+        buf_puts(ret, " --num_processes=<number of all workers>");
+    buf_puts(ret, " --machine_rank=" LAUNCHER_NODE_RANK " --main_process_ip=" LAUNCHER_FIRST_ADDRESS);
+    buf_printf(ret, " --main_process_port=%s --rdzv_backend=%s", launcher_planned_port(b, spec),
+               backend ? backend : "static");
+    if (launcher_put_conf(b, spec, backend && str_eq(backend, "c10d"), ret, err) < 0)
+        return -1;
+    buf_printf(ret, " --max_restarts=%u", d->max_restarts - spec_restarts(d));
+    put_kind(args, total ? total : d->nnodes, &kind);
+    launcher_put_words(ret, &kind);
+    if (!total && d->nnodes == 1 && !is_told(args))
+        buf_puts(ret, " <--multi_gpu where there are several workers>");
+    for (size_t i = 0; i < ARRAY_LEN(given); i++)
+        if (launcher_put_flag(b, spec, given[i], ret, NULL, err) < 0)
+            return -1;
+    launcher_put_words(ret, args);
+    launcher_put_kind(spec, ret);
+    return 0;
+}
+
 const struct launcher launcher_accelerate = {
-    .id = LAUNCHER_ACCELERATE, .typed = "accelerate launch", .argparse = true, .build = build};
+    .id = LAUNCHER_ACCELERATE, .typed = "accelerate launch", .argparse = true, .build = build, .describe = describe};

@@ -6,7 +6,10 @@
 
 #include <string.h>
 
-enum { WORD_MAX = 128 << 10 }; /* Linux: one word of a command line */
+enum {
+    WORD_MAX = 128 << 10, /* Linux: one word of a command line */
+    SHOWN_MAX = 1000,     /* of world_info, in a plan */
+};
 
 static char *base64url(struct arena *arena, const char *text, size_t len)
 {
@@ -28,17 +31,17 @@ static char *base64url(struct arena *arena, const char *text, size_t len)
 }
 
 /* {"node-0": [0, 1], ...}: its names are for messages, its lists become CUDA_VISIBLE_DEVICES. */
-static const char *world_info(const struct launcher_job *job, uint32_t each)
+static const char *world_info(struct arena *arena, uint32_t nnodes, uint32_t each)
 {
     struct buf json = {0};
-    for (uint32_t node = 0; node < job->distributed->nnodes; node++) {
+    for (uint32_t node = 0; node < nnodes; node++) {
         buf_printf(&json, "%s\"node-%u\": [", node ? ", " : "{", node);
         for (uint32_t i = 0; i < each; i++)
             buf_printf(&json, "%s%u", i ? ", " : "", i);
         buf_putc(&json, ']');
     }
     buf_putc(&json, '}');
-    const char *ret = base64url(job->arena, json.data, json.len);
+    const char *ret = base64url(arena, json.data, json.len);
     buf_free(&json);
     return ret;
 }
@@ -48,7 +51,7 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     uint32_t each, total;
     if (launcher_equal(job, &each, &total, err) < 0)
         return -1;
-    const char *world = world_info(job, each);
+    const char *world = world_info(job->arena, job->distributed->nnodes, each);
     if (strlen(world) > WORD_MAX - 64)
         return error_set(err, ERROR_SPEC, "%u nodes are too many for one word of deepspeed's command line",
                          job->distributed->nnodes);
@@ -67,5 +70,36 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     return 0;
 }
 
+/* ---- planning ---- */
+
+/* Of many nodes the layout is a long word that nobody reads. */
+static void describe_layout(struct plan_builder *b, const struct spec *spec, struct buf *ret)
+{
+    uint32_t nnodes = spec->distributed.nnodes, total = launcher_planned_total(spec);
+    const char *word = total ? world_info(plan_arena(b), nnodes, total / nnodes) : NULL;
+    if (!word)
+        buf_puts(ret, " --world_info=<the workers of each node>");
+    else if (strlen(word) > SHOWN_MAX)
+        buf_printf(ret, " --world_info=<%u worker%s on each of %u nodes>", total / nnodes,
+                   total / nnodes == 1 ? "" : "s", nnodes);
+    else
+        buf_printf(ret, " --world_info=%s", word);
+}
+
+static int describe(struct plan_builder *b, const struct spec *spec, const struct words *args, struct buf *ret,
+                    struct error *err)
+{
+    (void)err;
+    buf_printf(ret, "%s -m deepspeed.launcher.launch", step_python_text(b, NULL));
+    describe_layout(b, spec, ret);
+    buf_puts(ret, " --node_rank=" LAUNCHER_NODE_RANK " --master_addr=" LAUNCHER_FIRST_ADDRESS);
+    buf_printf(ret, " --master_port=%s", launcher_planned_port(b, spec));
+    launcher_put_words(ret, args);
+    launcher_put_kind(spec, ret);
+    if (spec->entrypoint.kind != ENTRY_SCRIPT && spec->entrypoint.kind != ENTRY_MODULE)
+        buf_puts(ret, " --no_local_rank");
+    return 0;
+}
+
 const struct launcher launcher_deepspeed = {
-    .id = LAUNCHER_DEEPSPEED, .typed = "deepspeed", .argparse = true, .build = build};
+    .id = LAUNCHER_DEEPSPEED, .argparse = true, .build = build, .describe = describe};

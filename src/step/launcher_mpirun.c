@@ -8,18 +8,18 @@
 #include <string.h>
 
 /* Does one machine have all workers? */
-static bool is_alone(const struct launcher_job *job)
+static bool is_alone(const struct spec *spec)
 {
-    return job->plan->spec->this_machine || job->plan->node_count == 1;
+    return spec->this_machine || spec->nnodes == 1;
 }
 
 /* "localhost:2,node-1:4": names that mpirun hands to its agent, never looked up. */
 static const char *hosts(const struct launcher_job *job)
 {
     struct buf list = {0};
-    if (is_alone(job))
+    if (is_alone(job->plan->spec))
         buf_printf(&list, "localhost:%u", job->plan->world_size);
-    for (uint32_t i = 0; i < job->plan->node_count && !is_alone(job); i++)
+    for (uint32_t i = 0; i < job->plan->node_count && !is_alone(job->plan->spec); i++)
         if (i == 0)
             buf_printf(&list, "localhost:%u", job->plan->nproc[0]);
         else
@@ -92,9 +92,9 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     step_env_set(job->env, "MASTER_ADDR", job->bind->master_address);
     step_env_set(job->env, "MASTER_PORT", arena_printf(job->arena, "%u", job->bind->master_port));
     allow_root(job);
-    if ((is_alone(job) ? put_mpirun : put_over_nodes)(job, argv, err) < 0)
+    if ((is_alone(job->plan->spec) ? put_mpirun : put_over_nodes)(job, argv, err) < 0)
         return -1;
-    if (is_alone(job)) {
+    if (is_alone(job->plan->spec)) {
         words_add(argv, "/bin/sh");
         words_add(argv, "-c");
         words_add(argv, rhrun_step_mpi_worker);
@@ -109,5 +109,45 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     return 0;
 }
 
+/* ---- planning ---- */
+
+static void put_planned(struct buf *ret, uint32_t count, const char *otherwise)
+{
+    if (count)
+        buf_printf(ret, "%u", count);
+    else
+        buf_puts(ret, otherwise);
+}
+
+static void describe_hosts(const struct spec *spec, struct buf *ret)
+{
+    buf_puts(ret, " --host localhost:");
+    if (is_alone(spec)) {
+        put_planned(ret, launcher_planned_total(spec), "<number of all workers>");
+        return;
+    }
+    for (uint32_t i = 0; i < spec->nnodes; i++) {
+        if (i > 0)
+            buf_printf(ret, ",node-%u:", i);
+        put_planned(ret, launcher_planned_nproc(spec, i), "<workers of the node>");
+    }
+}
+
+/* On the first node; what names the ranks as torchrun does stands by its name. */
+static int describe(struct plan_builder *b, const struct spec *spec, const struct words *args, struct buf *ret,
+                    struct error *err)
+{
+    (void)err;
+    enum spec_entry_kind kind = spec->entrypoint.kind;
+    buf_puts(ret, " -np ");
+    put_planned(ret, launcher_planned_total(spec), "<number of all workers>");
+    describe_hosts(spec, ret);
+    launcher_put_words(ret, args);
+    buf_puts(ret, " /bin/sh -c <RANK and the like, of what Open MPI says> rhrun");
+    if (kind == ENTRY_SCRIPT || kind == ENTRY_MODULE)
+        buf_printf(ret, " %s -u%s", step_python_text(b, NULL), kind == ENTRY_MODULE ? " -m" : "");
+    return 0;
+}
+
 const struct launcher launcher_mpirun = {
-    .id = LAUNCHER_MPIRUN, .typed = "mpirun", .once_per_machine = true, .build = build};
+    .id = LAUNCHER_MPIRUN, .typed = "mpirun", .once_per_machine = true, .build = build, .describe = describe};

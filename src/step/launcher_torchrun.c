@@ -145,8 +145,6 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
 
 /* ---- planning ---- */
 
-static const char first_address[] = "<address of the first node>", free_port[] = "<a free port of the first node>";
-
 static const char *planned_count(const struct spec *spec, struct arena *arena)
 {
     const char *word = count_on(spec, 0, arena);
@@ -159,15 +157,13 @@ static const char *planned_count(const struct spec *spec, struct arena *arena)
 static int describe_meeting(struct plan_builder *b, const struct spec *spec, bool is_static, struct buf *ret,
                             struct error *err)
 {
-    const struct spec_distributed *d = &spec->distributed;
-    const char *value;
-    CLEANUP(cleanup_free) char *port = d->master_port ? xasprintf("%u", d->master_port) : xstrdup(free_port);
+    const char *value, *port = launcher_planned_port(b, spec);
     if (is_static) {
-        buf_puts(ret, " --node_rank=<rank of the node>");
+        buf_puts(ret, " --node_rank=" LAUNCHER_NODE_RANK);
         if (launcher_put_flag(b, spec, "master_addr", ret, &value, err) < 0)
             return -1;
         if (!value)
-            buf_printf(ret, " --master_addr=%s", first_address);
+            buf_puts(ret, " --master_addr=" LAUNCHER_FIRST_ADDRESS);
         buf_printf(ret, " --master_port=%s", port);
         return 0;
     }
@@ -175,7 +171,7 @@ static int describe_meeting(struct plan_builder *b, const struct spec *spec, boo
         return -1;
     if (value && *value != ':')
         return launcher_put_flag(b, spec, "rdzv_endpoint", ret, NULL, err);
-    buf_printf(ret, " --rdzv_endpoint=%s", first_address);
+    buf_puts(ret, " --rdzv_endpoint=" LAUNCHER_FIRST_ADDRESS);
     if (value)
         buf_shell_quote(ret, value);
     else
@@ -187,20 +183,12 @@ static int describe_meeting(struct plan_builder *b, const struct spec *spec, boo
 static int describe_rendezvous(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
 {
     bool alone = spec_flag_value(&spec->distributed, "standalone") != NULL;
-    const char *backend, *endpoint, *conf, *value;
-    if (launcher_planned_flag(b, spec, "rdzv_backend", &backend, err) < 0 ||
-        launcher_planned_flag(b, spec, "rdzv_endpoint", &endpoint, err) < 0 ||
-        launcher_planned_flag(b, spec, "rdzv_conf", &conf, err) < 0)
+    const char *backend, *value;
+    if (launcher_planned_flag(b, spec, "rdzv_backend", &backend, err) < 0)
         return -1;
-    conf = conf ? conf : "";
     backend = backend ? backend : "static";
-    bool holder = !alone && str_eq(backend, "c10d") && (!endpoint || *endpoint == ':') && !strstr(conf, "is_host=") &&
-                  !strstr(conf, "store_type=");
-    if (holder || *conf)
-        buf_printf(ret, " --rdzv_conf=%s%s", holder ? "is_host=<1 on the first node, else 0>" : "",
-                   holder && *conf ? "," : "");
-    if (*conf)
-        buf_shell_quote(ret, conf);
+    if (launcher_put_conf(b, spec, !alone && str_eq(backend, "c10d"), ret, err) < 0)
+        return -1;
     if (!alone) {
         buf_printf(ret, " --rdzv_backend=%s", backend);
         if (launcher_put_flag(b, spec, "rdzv_id", ret, &value, err) < 0)
@@ -217,7 +205,8 @@ static int describe_rendezvous(struct plan_builder *b, const struct spec *spec, 
     return 0;
 }
 
-static int describe(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
+static int describe(struct plan_builder *b, const struct spec *spec, const struct words *args, struct buf *ret,
+                    struct error *err)
 {
     const struct spec_distributed *d = &spec->distributed;
     if (d->min_nodes < d->nnodes)
@@ -232,6 +221,8 @@ static int describe(struct plan_builder *b, const struct spec *spec, struct buf 
         if (!is_computed(d->flags[i].flag->name) &&
             launcher_put_flag(b, spec, d->flags[i].flag->name, ret, NULL, err) < 0)
             return -1;
+    launcher_put_words(ret, args);
+    launcher_put_kind(spec, ret);
     return 0;
 }
 

@@ -52,36 +52,81 @@ int launcher_put_flag(struct plan_builder *b, const struct spec *spec, const cha
     return 0;
 }
 
-static int describe_given(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
+int launcher_put_conf(struct plan_builder *b, const struct spec *spec, bool c10d, struct buf *ret, struct error *err)
 {
-    const struct spec_distributed *d = &spec->distributed;
-    for (size_t i = 0; i < d->flag_count; i++)
-        if (launcher_put_flag(b, spec, d->flags[i].flag->name, ret, NULL, err) < 0)
-            return -1;
+    const char *endpoint, *conf;
+    if (launcher_planned_flag(b, spec, "rdzv_endpoint", &endpoint, err) < 0 ||
+        launcher_planned_flag(b, spec, "rdzv_conf", &conf, err) < 0)
+        return -1;
+    conf = conf ? conf : "";
+    bool holder = c10d && (!endpoint || *endpoint == ':') && !strstr(conf, "is_host=") && !strstr(conf, "store_type=");
+    if (holder || *conf)
+        buf_printf(ret, " --rdzv_conf=%s%s", holder ? "is_host=<1 on the first node, else 0>" : "",
+                   holder && *conf ? "," : "");
+    if (*conf)
+        buf_shell_quote(ret, conf);
     return 0;
+}
+
+const char *launcher_planned_port(struct plan_builder *b, const struct spec *spec)
+{
+    uint32_t port = spec->distributed.master_port;
+    return port ? arena_printf(plan_arena(b), "%u", port) : "<a free port of the first node>";
+}
+
+int launcher_planned_args(struct plan_builder *b, const struct spec *spec, struct words *ret, struct error *err)
+{
+    const struct spec_texts *texts = &spec->distributed.launcher_args;
+    for (size_t i = 0; i < texts->count; i++) {
+        const char *value;
+        if (plan_expand(b, &texts->items[i], EXPR_PLAIN, &value, err) < 0)
+            return -1;
+        words_add(ret, value);
+    }
+    return 0;
+}
+
+void launcher_put_words(struct buf *ret, const struct words *words)
+{
+    for (uint32_t i = 0; i < words->list.count; i++) {
+        buf_putc(ret, ' ');
+        buf_shell_quote(ret, words->list.items[i]);
+    }
+}
+
+void launcher_put_kind(const struct spec *spec, struct buf *ret)
+{
+    enum spec_entry_kind kind = spec->entrypoint.kind;
+    buf_puts(ret, kind == ENTRY_MODULE ? " --module" : kind == ENTRY_SCRIPT ? "" : " --no_python");
+}
+
+uint32_t launcher_planned_nproc(const struct spec *spec, uint32_t node)
+{
+    const struct spec_host *host = &spec->hosts[node];
+    const struct spec_nproc *n = host->has_nproc ? &host->nproc : &spec->distributed.nproc;
+    return n->kind == NPROC_COUNT ? n->count : 0;
+}
+
+uint32_t launcher_planned_total(const struct spec *spec)
+{
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < spec->distributed.nnodes; i++) {
+        uint32_t n = launcher_planned_nproc(spec, i);
+        if (n == 0)
+            return 0;
+        total += n;
+    }
+    return total;
 }
 
 int step_launcher_describe(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
 {
-    const struct spec_distributed *d = &spec->distributed;
     const struct launcher *l = find(spec);
+    struct words args = {.arena = plan_arena(b)};
     if (!l)
         return 0;
-    buf_puts(ret, l->typed);
-    if ((l->describe ? l->describe : describe_given)(b, spec, ret, err) < 0)
-        return -1;
-    for (size_t i = 0; i < d->launcher_args.count; i++) {
-        const char *value;
-        if (plan_expand(b, &d->launcher_args.items[i], EXPR_PLAIN, &value, err) < 0)
-            return -1;
-        buf_putc(ret, ' ');
-        buf_shell_quote(ret, value);
-    }
-    enum spec_entry_kind kind = spec->entrypoint.kind;
-    if (l->describe && kind != ENTRY_SCRIPT && kind != ENTRY_MODULE)
-        buf_puts(ret, " --no_python");
-    buf_puts(ret, kind == ENTRY_MODULE ? " -m" : "");
-    return 0;
+    buf_puts(ret, l->typed ? l->typed : "");
+    return launcher_planned_args(b, spec, &args, err) < 0 ? -1 : l->describe(b, spec, &args, ret, err);
 }
 
 /* What changes the computation; where the workers meet and what is logged does not. */

@@ -51,6 +51,15 @@ const struct spec_text *step_interpreter(const struct spec *spec, const struct s
     return given->text && *given->text ? given : &usual;
 }
 
+const char *step_python_text(struct plan_builder *b, const struct spec_role *role)
+{
+    const struct spec *spec = plan_spec_of(b);
+    const char *text;
+    struct error ignored = ERROR_INIT;
+    bool plain = step_python_kind(spec, role) == PYTHON_PLAIN;
+    return plain && plan_expand(b, step_interpreter(spec, role), EXPR_PLAIN, &text, &ignored) == 0 ? text : "python";
+}
+
 /* NULL: the interpreter is used as it is. */
 static const struct plan_step *python_step(const struct plan *plan, const struct spec_role *role)
 {

@@ -3,6 +3,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import struct
@@ -89,6 +90,54 @@ def test_deepspeed(box, job):
     assert sums(result.ok()) == FOUR, result
     assert set(re.findall(r"args (.*) addr", result.out)) == {"['--', '--n', 'a b']"}
     check_function(box, job, "deepspeed", python)
+
+
+# ---- what plan shows ----
+
+RECORDER = """#!/bin/sh
+case $(basename "$0") in mpirun) ;; *) [ "$1" = -m ] || [ "$1" = -c ] || exec /usr/bin/python3 "$@" ;; esac
+printf '%s\\0' "$@" >$HOME/argv.$$ && mv $HOME/argv.$$ $HOME/argv
+"""
+
+
+@pytest.mark.parametrize("launcher,keys,entry", [
+    ("accelerate", {}, {"module": "m", "args": ["--x", "a b"]}),
+    ("accelerate", {"rdzv_backend": "c10d", "max_restarts": 2, "role": "my role", "rdzv_conf": {"read_timeout": 9}}, {"script": "boot"}),
+    ("accelerate", {"launcher_args": ["--use-deepspeed", "--mixed_precision", "no"], "master_port": 31997}, {"run": "echo 'a b'"}),
+    ("deepspeed", {"launcher_args": ["--x"]}, {"module": "m", "args": ["--x", "a b"]}),
+    ("deepspeed", {"nproc_per_node": 1}, {"command": ["echo", "a b"]}),
+    ("mpirun", {"launcher_args": ["--bind-to", "none"]}, {"module": "m", "args": ["--x", "a b"]}),
+    ("mpirun", {}, {"script": "boot"}), ("mpirun", {}, {"command": ["echo", "a b"]})], ids=str)
+def test_plan_shows_the_line_that_starts(box, job, launcher, keys, entry):
+    (box.work / "boot").write_text("")
+    tools = box.dir / "tools"
+    tools.mkdir()
+    for name in ("python3", "mpirun"):
+        (tools / name).write_text(RECORDER)
+        (tools / name).chmod(0o755)
+    path = job(launcher, str(tools / "python3"), entry, keys, env={"PATH": f"{tools}:/usr/bin:/bin"})
+    shown = re.search(r"starts\n    (.*)\n", box.run("plan", path).ok().out)[1]
+    box.run(path).ok()
+    started = (box.home / "argv").read_text().split("\0")[:-1]
+    typed = shlex.split(re.sub(r"<[^>]*>", lambda m: m[0].replace(" ", "_"), shown))
+    typed = typed[2 if launcher == "accelerate" else 1:]
+    started = started[2:] if launcher == "accelerate" else started
+    if launcher != "mpirun":
+        started.remove("--")
+    if "run" in entry:  # the shell's own words stand between
+        typed, started = typed[:typed.index("bash")], started[:started.index("--no_python") + 1]
+    assert len(typed) == len(started), (typed, started)
+    for a, b in zip(typed, started):
+        assert re.fullmatch("(?s:.+)".join(re.escape(part) for part in re.split(r"<[^>]*>", a)), b), (a, b)
+
+
+@pytest.mark.parametrize("launcher,says", [
+    ("accelerate", "--num_machines=2 --num_processes=<number of all workers> "), ("deepspeed", "--world_info=<the workers of each node> "),
+    ("mpirun", "mpirun -np <number of all workers> --host localhost:4,node-1:<workers of the node> ")])
+def test_plan_where_a_node_says_how_many_workers(box, launcher, says):
+    hosts = [{"host": "n1.example.org", "nproc_per_node": 4} if launcher == "mpirun" else "n1.example.org", "n2.example.org"]
+    spec = {"cluster": {"hosts": hosts}, "entrypoint": {"module": "m"}, "distributed": {"launcher": launcher, "nproc_per_node": "gpu"}}
+    assert says in box.run("plan", "--offline", box.spec(spec)).ok().out
 
 
 # ---- mpirun ----
