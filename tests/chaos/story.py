@@ -21,11 +21,31 @@ LIMIT_S = 60
 LIVENESS = {"RHRUN_LIVENESS_MS": "2000", "RHRUN_RECONNECT_MS": "8000"}
 
 
+def common(whole, at, part):
+    """How many bytes `part` and `whole` from `at` on have in common."""
+    if whole[at:at + 64] != part[:64]:
+        return len(os.path.commonprefix([whole[at:at + 64], part[:64]]))
+    return len(os.path.commonprefix([whole[at:], part]))
+
+
 def cut_texts(whole, parts):
-    """Whether `whole` is the parts one behind the other, each of them cut somewhere: who wrote it was killed."""
-    for part in parts:
-        whole = whole[len(os.path.commonprefix([whole, part])):]
-    return not whole
+    """Whether `whole` is the parts one behind the other, each of them cut somewhere: who wrote it was killed. Where one is cut
+    is not known by the next alone, which may begin as the other would have gone on: all places are tried."""
+    ends = [(0, 0)]  # where what is left of the parts so far may end: from, to
+    for part in filter(None, parts):
+        found = set(ends)
+        for first, last in ends:
+            at = whole.find(part[:1], first, last + 1)
+            while at >= 0:
+                found.add((at, at + common(whole, at, part)))
+                at = whole.find(part[:1], at + 1, last + 1)
+        ends = []
+        for first, last in sorted(found):
+            if ends and first <= ends[-1][1] + 1:
+                ends[-1] = (ends[-1][0], max(last, ends[-1][1]))
+            else:
+                ends.append((first, last))
+    return any(last >= len(whole) for _, last in ends)
 
 
 class Main:

@@ -5,6 +5,7 @@ import pytest
 
 from job import Job
 from oracle import Oracle, Violation
+from story import cut_texts
 
 
 class World:
@@ -159,3 +160,12 @@ def test_asked_for_and_not_launched(world):
     world.all()
     world.oracle.asked_at = len(world.oracle.events)
     broken(world, "none came", world.done)
+
+
+def test_texts_that_are_cut():
+    line = b"launch v1 begins\nlaunch 1\nlaunch 2\nlaunch 3\n"
+    assert cut_texts(b"", [line]) and cut_texts(line[:20], [line]) and cut_texts(line[:20] + line, [line, line])
+    # The second begins as the first would have gone on.
+    assert cut_texts(b"launch v1 begins\nlaunch 1\n" + line, [line, line]) and cut_texts(line[:20] + line[:3] + line, [line] * 3)
+    assert not cut_texts(line[:20] + b"?" + line, [line, line]) and not cut_texts(line + line, [line])
+    assert not cut_texts(line[:20] + line[30:], [line])

@@ -21,9 +21,10 @@ leave() { # STATUS
     tell "end $me status=$1"
     exit "$1"
 }
+# First into said/: who is killed in between has printed less than stands there, never more.
 say() {
-    printf '%s\n' "$1"
     printf '%s\n' "$1" >>"$W/said/$RHRUN_ATTEMPT.$rank"
+    printf '%s\n' "$1"
 }
 
 exec 9>>"$W/locks/$step.$node.$rank"
@@ -31,8 +32,8 @@ flock -n 9 || tell "overlap $me"
 tell "begin $me seen=$seen"
 
 say "$step $version begins, rank $rank"
-printf 'token %s\n' "$TOKEN"
 printf 'token ***\n' >>"$W/said/$RHRUN_ATTEMPT.$rank"
+printf 'token %s\n' "$TOKEN"
 printf '%s warns\n' "$step" >&2
 i=0
 while [ $i -lt "$lines" ]; do
@@ -40,7 +41,7 @@ while [ $i -lt "$lines" ]; do
     i=$((i + 1))
 done
 [ "$nap" = 0 ] || sleep "$nap"
-[ "$burst" = 0 ] || seq -f "$step %g of $burst" 1 "$burst" | tee -a "$W/said/$RHRUN_ATTEMPT.$rank"
+[ "$burst" = 0 ] || seq -f "$step %g of $burst" 1 "$burst" | tee -a "$W/said/$RHRUN_ATTEMPT.$rank" /dev/fd/3 3>&1 >/dev/null
 
 key=$node
 [ "$step" != launch ] || key=$rank
