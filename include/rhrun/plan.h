@@ -98,6 +98,8 @@ struct plan_step {
     const char *hint;    /* "narrow it with inputs", or NULL */
     bool shared; /* acts only below the base folder: on nodes that share one (facts.home_id) it is done by the first of
                              them, for all */
+    bool one_place; /* shared, and all nodes are this machine, which has the folder once (in place, or a path that is no
+                       node's own): it is done by the first of all of them */
     const char *tree_name,
         *tree_root;          /* of a sync, as in wire.h (the name without the working directory's variant: the run adds
                              it where tree_root is relative); NULL = none, or known on the node only */

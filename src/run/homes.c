@@ -1,6 +1,7 @@
 /* Nodes that share a home directory share what is below rhrun's folder there: a step that acts only there is done by the
  * first of them for all. The groups are found anew when a node's facts change, not for each question: there may be 10,000
- * nodes. Who is the first is known once every node was heard of. */
+ * nodes. Who is the first is known once every node was heard of. Nodes of this machine have base folders of their own, and
+ * all of them the folders that are not below these (one_place). */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -51,18 +52,39 @@ static void renew(struct run *r)
     r->homes_known = true;
 }
 
+/* The nodes that have in common what the step acts on: the first, and the one behind `n`, n itself being the last. */
+static uint32_t group_first(const struct run *r, const struct plan_step *step, uint32_t node)
+{
+    return step->one_place ? 0 : r->lanes[node].home_first;
+}
+
+static uint32_t group_next(const struct run *r, const struct plan_step *step, uint32_t n)
+{
+    if (!step->one_place)
+        return r->lanes[n].home_next;
+    return n + 1 < r->plan->node_count ? n + 1 : n;
+}
+
+static bool has_one_place(const struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].one_place)
+            return true;
+    return false;
+}
+
 static bool is_done(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     const struct state_cell *c = state_cell_find(r->state, step->scope, step->name, node);
     return c && c->outcome == OUTCOME_OK && !c->voided && str_eq(c->key, step->key);
 }
 
-/* Of MIN:MAX nodes the first may be left out, now or when another one did it. The best of a home: one that takes part
+/* Of MIN:MAX nodes the first may be left out, now or when another one did it. The best of a group: one that takes part
  * and has done it, then the first that takes part, then the first that is being set up to join. */
 static uint32_t best(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     uint32_t part = UINT32_MAX, joins = UINT32_MAX;
-    for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next) {
+    for (uint32_t n = group_first(r, step, node);; n = group_next(r, step, n)) {
         const struct lane *lane = &r->lanes[n];
         bool there = lane->state != LANE_CONNECTING && lane->state != LANE_FAILED;
         if (step->on[n] && !lane->left_out && is_done(r, step, n))
@@ -71,7 +93,7 @@ static uint32_t best(const struct run *r, const struct plan_step *step, uint32_t
             part = n;
         if (step->on[n] && lane->left_out && there && joins == UINT32_MAX)
             joins = n;
-        if (lane->home_next == n)
+        if (group_next(r, step, n) == n)
             return part != UINT32_MAX ? part : joins != UINT32_MAX ? joins : node;
     }
 }
@@ -82,10 +104,10 @@ uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node
         renew(r);
     if (elastic_wanted(r))
         return best(r, step, node);
-    for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next)
+    for (uint32_t n = group_first(r, step, node);; n = group_next(r, step, n))
         if (step->on[n])
             return n;
-        else if (n == node || r->lanes[n].home_next == n)
+        else if (n == node || group_next(r, step, n) == n)
             return node;
 }
 
@@ -100,25 +122,39 @@ bool homes_busy(struct run *r, uint32_t node)
 {
     if (!r->homes_known)
         renew(r);
-    for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next) {
-        for (size_t i = 0; n != node && i < r->plan->step_count; i++)
-            if (r->plan->steps[i].shared && task_in_flight(run_task(r, &r->plan->steps[i], n)))
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        if (!step->shared)
+            continue;
+        for (uint32_t n = group_first(r, step, node);; n = group_next(r, step, n)) {
+            if (n != node && task_in_flight(run_task(r, step, n)))
                 return true;
-        if (r->lanes[n].home_next == n)
-            return false;
+            if (group_next(r, step, n) == n)
+                break;
+        }
     }
+    return false;
+}
+
+static void go_on(struct run *r, uint32_t n)
+{
+    if (r->lanes[n].state == LANE_SETUP)
+        lane_advance(&r->lanes[n]);
+    else
+        elastic_advance(&r->lanes[n]);
 }
 
 void homes_advance(struct run *r, uint32_t node)
 {
+    bool all = has_one_place(r);
     if (!r->homes_known)
         renew(r);
-    for (uint32_t n = r->lanes[node].home_first;; n = r->lanes[n].home_next) {
-        if (n != node && r->lanes[n].state == LANE_SETUP)
-            lane_advance(&r->lanes[n]);
-        else if (n != node)
-            elastic_advance(&r->lanes[n]);
-        if (r->lanes[n].home_next == n)
+    for (uint32_t n = all ? 0 : r->lanes[node].home_first;;) {
+        uint32_t next = all ? n + 1 : r->lanes[n].home_next;
+        if (n != node)
+            go_on(r, n);
+        if (next == n || next == r->plan->node_count)
             return;
+        n = next;
     }
 }

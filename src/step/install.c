@@ -61,6 +61,7 @@ struct plan_step *step_install_add(struct plan_builder *b, const struct spec *sp
     step_item_common(b, s, item);
     s->scope = python && python->dir ? before->scope : "";
     s->shared = python && python->dir && before->shared;
+    s->one_place = s->shared && before->one_place;
     const char *marker = marker_of(spec, python ? python->dir : NULL, s->name, plan_arena(b));
     s->creates = strstr(marker, "${{") ? NULL : marker;
     return s;

@@ -223,7 +223,8 @@ const char *step_oid_hex(struct arena *arena, const struct tree_file *f);
  * ends in "/". */
 void step_tree_place(struct arena *arena, const char *to, bool is_file, const struct tree *tree,
                      struct step_tree_at *ret);
-bool step_path_shared(const char *path); /* is a node path always below the base folder? */
+/* A step that acts below this node path only: which nodes have that folder in common (shared, one_place)? */
+void step_shares(struct plan_builder *b, struct plan_step *s, const char *path);
 /* `sync` of a step whose tree and place are in the plan. */
 int step_tree_sync(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                    struct arena *arena, struct step_sync *ret, struct error *err);

@@ -66,7 +66,7 @@ static struct plan_step *bring(struct plan_builder *b, const struct bring *in, s
     s->tree = at.tree;
     s->tree_name = name;
     s->tree_root = strstr(to, "${{") ? NULL : at.root; /* with a node's name in it, only the node knows */
-    s->shared = step_path_shared(to) && s->tree_root;
+    step_shares(b, s, to);
     plan_input(b, s, "to", to);
     plan_input(b, s, "tree", in->tree ? in->tree->id : "none");
     return s;

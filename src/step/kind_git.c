@@ -34,7 +34,7 @@ int step_git_plan(struct plan_builder *b, const struct spec *spec, const struct 
     struct plan_step *s =
         plan_add(b, &step_kind_git, item->name, arena_printf(arena, "%s%s%s to %s", url, *ref ? " at " : "", ref, to));
     s->item = item;
-    s->shared = step_path_shared(to);
+    step_shares(b, s, to);
     s->creates = strstr(to, "${{") ? NULL : arena_printf(arena, "%s%s.git", to, str_ends(to, "/") ? "" : "/");
     if (!*ref)
         s->hint = "names no `ref`: what the repository gets later is not noticed";

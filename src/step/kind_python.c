@@ -65,7 +65,7 @@ static int venv_plan(struct plan_builder *b, const struct spec_role *role, struc
     s->python = python->dir;
     if (!per_variant && strchr("/~@", *python->dir)) /* not below a working directory */
         s->scope = "";
-    s->shared = step_path_shared(python->dir);
+    step_shares(b, s, python->dir);
     if (!strstr(python->dir, "${{"))
         s->creates = arena_printf(plan_arena(b), "%s/bin/python", python->dir);
     plan_input(b, s, "interpreter", interpreter);

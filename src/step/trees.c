@@ -54,9 +54,14 @@ const char *step_tree_name(const char *name, const char *root, const char *work,
     return relative && work ? arena_printf(arena, "%s-%s", name, work) : arena_strdup(arena, name);
 }
 
-bool step_path_shared(const char *path)
+void step_shares(struct plan_builder *b, struct plan_step *s, const char *path)
 {
-    return str_starts(path, "@base/") || (*path != '/' && *path != '~');
+    const struct spec *spec = plan_spec_of(b);
+    bool base = str_starts(path, "@base/"), relative = !base && *path != '/' && *path != '~';
+    if (strstr(path, "${{")) /* it may be another one on each node */
+        return;
+    s->one_place = spec->this_machine && !base && (!relative || spec->local);
+    s->shared = base || relative || s->one_place;
 }
 
 /* The folder of `to`; *ret_file is the name that a single file gets there, NULL when it keeps its own. */

@@ -385,6 +385,35 @@ def test_workers_read_no_stdin(rhrun, job):
     assert "no stdin" in r.out
 
 
+SHARED = """
+name: shared
+distributed: {nnodes: 4}
+%s
+files:
+  - {from: data, to: "%s"}
+setup:
+  - {name: more, copy: data, to: "%s/more"}
+  - {name: one, run: "true"}
+entrypoint: {run: 'cat %s/1 %s/more/2 >/dev/null', always: true}
+"""
+
+
+@pytest.mark.parametrize("work, to", [("", "in"), ("", "~/in"), ("workdir: src", "~/in")], ids=["in place", "home", "workdir"])
+def test_nodes_of_this_machine_bring_files_once(rhrun, job, box, work, to):
+    """They have one folder: each would put aside what another one has just brought, and take it for what a step changed."""
+    (box.work / "src").mkdir()
+    (box.work / "src/a").write_text("a")
+    (box.work / "data").mkdir()
+    for i in range(20):
+        (box.work / "data" / str(i)).write_text(f"{i}\n" * 1000)
+    at = to.replace("~", "$HOME")
+    spec = job(SHARED % (work, to, to, at, at))
+    for expected in ({"files-1": 1, "more": 1, "one": 4, "launch": 4}, {"launch": 4}, {"launch": 4}):
+        events = rhrun("--json", spec).ok().events()
+        started = [a["step"] for e in events if e["type"] == "started" for a in e["attempts"] if a["step"] != "sync"]
+        assert {step: started.count(step) for step in started} == expected
+
+
 def test_output_without_prefix_is_byte_identical(rhrun, job):
     # Long lines, no newline at the end, bytes that are no UTF-8.
     spec = job("entrypoint: {run: 'printf \"a\\n\\377\\376b\\n\"; head -c 200000 /dev/zero | tr \"\\\\0\" x; printf \"\\nend\"'}\n")
