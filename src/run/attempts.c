@@ -72,7 +72,7 @@ static void on_started_durable(void *arg)
         t->state = TASK_RUNNING;
         task_send(r, ctx->step, ctx->items[i].node);
     }
-    run_check_end(r);
+    run_due(r, DUE_END);
 }
 
 /* What binds a generation: for RUNs that are sent again, and for whoever reads logs which worker is which. */
@@ -306,12 +306,8 @@ static void on_finished_durable(void *arg)
 {
     struct finish_ctx *ctx = arg;
     struct run *r = ctx->run;
-    if (!r->detached) {
-        if (!ctx->step->kind->cached)
-            launch_task_ended(r, ctx->step);
-        launch_parted(r);
-        run_check_end(r);
-    }
+    if (!r->detached)
+        run_due(r, (ctx->step->kind->cached ? 0 : DUE_LAUNCH | DUE_OUTPUTS) | DUE_PARTED | DUE_END);
 }
 
 /* The first cause: the earliest failure, on the controller's clock. */
@@ -393,9 +389,9 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     if (step->kind->cached && e->outcome == OUTCOME_OK) {
         transfer_tally(r, step, node);
         order_changed(r, step);
-        lane_advance(&r->lanes[node]);
+        run_touch(r, node);
         if (step->shared)
-            homes_advance(r, node);
+            homes_touch(r, node);
     } else if (step->kind->cached) {
         setup_failed(r, step, node, e);
     } else if (t->left) {
@@ -497,10 +493,10 @@ static void on_retry(void *arg)
     t->retry = NULL;
     if (!r->failing && !r->cancelling) {
         t->state = TASK_PENDING;
-        lane_advance(&r->lanes[ctx->node]);
+        run_touch(r, ctx->node);
     } else {
         t->state = TASK_FAILED;
-        run_check_end(r);
+        run_due(r, DUE_END);
     }
 }
 
@@ -537,7 +533,7 @@ static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t
     transfer_trust(&r->lanes[node], step, !e->reason); /* with a reason: the node restarted, or is another */
     t->state = TASK_PENDING;
     t->reason = "it was cut off";
-    lane_advance(&r->lanes[node]);
+    run_touch(r, node);
     return true;
 }
 
@@ -581,13 +577,13 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         run_note(r, node, "step \"%s\": its outcome is unknown; it is done again", step->name);
         t->state = TASK_PENDING;
         t->reason = "its outcome is unknown";
-        lane_advance(&r->lanes[node]);
+        run_touch(r, node);
         return;
     }
     if (e->outcome == OUTCOME_NOT_STARTED) {
         if (!e->reason) {
             t->state = TASK_PENDING;
-            lane_advance(&r->lanes[node]);
+            run_touch(r, node);
         }
         return;
     }

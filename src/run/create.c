@@ -119,6 +119,7 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->role_ports = arena_array(r->arena, r->plan->spec->role_count + 1, sizeof *r->role_ports);
     r->tasks = xcalloc(r->plan->step_count * r->plan->node_count + 1, sizeof *r->tasks);
     r->lanes = xcalloc(r->plan->node_count, sizeof *r->lanes);
+    r->touched = xcalloc(r->plan->node_count, sizeof *r->touched);
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         r->lanes[i].run = r;
         r->lanes[i].index = i;
@@ -128,6 +129,7 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->voids);
     r->stop_deadline = loop_timer_create(loop, run_on_stop_deadline, r);
     r->finisher = loop_timer_create(loop, run_on_finisher, r);
+    r->turn = loop_timer_create(loop, run_turn, r);
     r->late = loop_timer_create(loop, elastic_on_late, r);
     r->pause = loop_timer_create(loop, run_on_pause, r);
     r->rules = rules_create(r);
@@ -157,7 +159,7 @@ int run_start(struct run *r, struct error *err)
         else
             node_connect(r->lanes[i].node);
     if (r->fetch_only) /* nothing may be left to wait for */
-        launch_check_barrier(r);
+        run_due(r, DUE_BARRIER);
     if (r->options.mode == RUN_CANCEL)
         run_interrupt(r, 0);
     return 0;
@@ -192,12 +194,14 @@ void run_destroy(struct run *r)
     order_free(r);
     loop_timer_destroy(r->stop_deadline);
     loop_timer_destroy(r->finisher);
+    loop_timer_destroy(r->turn);
     loop_timer_destroy(r->late);
     loop_timer_destroy(r->pause);
     rules_destroy(r->rules);
     state_destroy(r->own_state);
     free(r->tasks);
     free(r->lanes);
+    free(r->touched);
     free(r->machines);
     run_forget_addrs(r);
     arena_destroy(r->arena);

@@ -148,7 +148,7 @@ static bool leave_out(struct run *r, uint32_t node, const struct error *err, boo
         note_again(lane, err->text, pause);
     run_changed(r);
     order_changed(r, NULL);
-    homes_advance(r, node);                                  /* what it was to do for others, another one does */
+    homes_touch(r, node);                                    /* what it was to do for others, another one does */
     if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* that goes on by itself */
         return true;
     preflight_lost(r);
@@ -196,8 +196,7 @@ static void on_join(void *arg)
         forget_failures(lane);
         if (lane->state == LANE_FAILED)
             lane->state = LANE_SETUP;
-        lane_advance(lane);
-        elastic_advance(lane);
+        run_touch(lane->run, lane->index);
         break;
     case NODE_IDLE:
     case NODE_CONNECTING:
@@ -280,7 +279,7 @@ void elastic_advance(struct lane *lane)
     if (lane->state == LANE_BARRIER && lane->doubtful) {
         lane_doubt(lane);
         if (lane->state == LANE_SETUP) {
-            lane_advance(lane); /* which comes here again */
+            run_touch(r, lane->index); /* it comes here again */
             return;
         }
     }

@@ -120,8 +120,6 @@ static void unlink_fetch(struct fetch *f)
         }
 }
 
-static void start_queued(struct run *r);
-
 static void drop(struct fetch *f, bool complete)
 {
     struct run *r = run_of(f);
@@ -143,7 +141,7 @@ static void drop(struct fetch *f, bool complete)
     arena_destroy(f->arena);
     free(f->entries);
     free(f);
-    start_queued(r);
+    run_due(r, DUE_FETCHES);
 }
 
 /* The end, good or not: said once, for the fetch is gone when the owner hears of it. */
@@ -164,11 +162,10 @@ static void end(struct fetch *f, enum fetch_end how, const struct error *err)
 
 void fetch_stop(struct lane *lane, const struct plan_step *step)
 {
-    for (struct fetch *f = lane->fetches; f;) { /* dropping one may begin another */
-        bool meant = !step || f->step == step;
-        if (meant)
+    for (struct fetch *f = lane->fetches, *next; f; f = next) {
+        next = f->next;
+        if (!step || f->step == step)
             drop(f, false);
-        f = meant ? lane->fetches : f->next;
     }
 }
 
@@ -221,7 +218,7 @@ static void begin(struct fetch *f)
         ask(f);
 }
 
-static void start_queued(struct run *r)
+void fetch_pass(struct run *r)
 {
     while (r->fetch_queue && r->fetching < FETCHES_MAX) {
         struct fetch *f = r->fetch_queue;
@@ -271,7 +268,7 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
     *last = f;
     struct run_task *t = task_of(f);
     t->files_done = t->files_total = t->bytes_done = t->bytes_total = 0;
-    start_queued(r);
+    run_due(r, DUE_FETCHES);
     return 0;
 }
 

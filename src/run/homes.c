@@ -136,15 +136,7 @@ bool homes_busy(struct run *r, uint32_t node)
     return false;
 }
 
-static void go_on(struct run *r, uint32_t n)
-{
-    if (r->lanes[n].state == LANE_SETUP)
-        lane_advance(&r->lanes[n]);
-    else
-        elastic_advance(&r->lanes[n]);
-}
-
-void homes_advance(struct run *r, uint32_t node)
+void homes_touch(struct run *r, uint32_t node)
 {
     bool all = has_one_place(r);
     if (!r->homes_known)
@@ -152,7 +144,7 @@ void homes_advance(struct run *r, uint32_t node)
     for (uint32_t n = all ? 0 : r->lanes[node].home_first;;) {
         uint32_t next = all ? n + 1 : r->lanes[n].home_next;
         if (n != node)
-            go_on(r, n);
+            run_touch(r, n);
         if (next == n || next == r->plan->node_count)
             return;
         n = next;

@@ -103,6 +103,7 @@ struct lane {
     uint32_t home_first, home_next; /* see homes.c */
     struct lane_orphan *orphans;
     size_t orphan_count;
+    bool touched;            /* in run.touched */
     bool dirty;              /* something ran since the last settle */
     bool listed;             /* the present connection has said what it holds */
     bool doubtful;           /* it came back during the launch: its set-up is looked at before the next generation */
@@ -113,6 +114,19 @@ struct lane {
     int64_t clock_ns;        /* controller's monotonic clock minus the node's */
     struct loop_timer *away; /* until it counts as lost, where a rule asks for that; else NULL */
     struct error error;
+};
+
+/* What a turn looks at (turn.c), in its order. Whoever makes something so says it with run_due, and calls nothing of it. */
+enum due {
+    DUE_FETCHES = 1 << 0, /* a fetch has ended: the next one may begin */
+    DUE_STOP = 1 << 1,    /* the run has failed: what may not go on is stopped */
+    DUE_BARRIER = 1 << 2, /* a node has reached the barrier, or is not awaited there any more */
+    DUE_PORT = 1 << 3,    /* the launch needs a port that is free */
+    DUE_PROLOG = 1 << 4,  /* nothing keeps the launch back: the prolog, or the generation */
+    DUE_LAUNCH = 1 << 5,  /* a part of prolog, launch or epilog has ended, durably, or is not awaited any more */
+    DUE_PARTED = 1 << 6,  /* the launch is over, or something that was on its way to it has ended */
+    DUE_OUTPUTS = 1 << 7, /* an output is here, or is not to be had */
+    DUE_END = 1 << 8      /* something has ended: perhaps it was the last that the end of the run waits for */
 };
 
 enum stage {
@@ -144,6 +158,10 @@ struct run {
     char id[17];
     const char *work; /* names the working directory on the nodes */
     enum stage stage;
+    uint32_t due;            /* enum due */
+    uint32_t *touched;       /* nodes that the next turn looks at: a ring of node_count */
+    uint32_t touched_first, touched_count;
+    struct loop_timer *turn;
     struct step_tally *tallies;   /* per step: what was sent, to say it once */
     struct output_watch *watches; /* see outputs.c */
     size_t watch_count;
@@ -202,6 +220,10 @@ struct run {
     void *arg;
 };
 
+/* turn.c */
+void run_due(struct run *r, enum due due);
+void run_touch(struct run *r, uint32_t node); /* its set-up, and whether it joins a launch, are looked at in the next turn */
+void run_turn(void *run);
 /* run.c */
 struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t node);
 bool task_in_flight(const struct run_task *t);
@@ -209,7 +231,8 @@ bool task_in_flight(const struct run_task *t);
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
 void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
 void run_fail(struct run *r, enum run_status status, const struct error *err); /* no new starts; closes when nothing is in flight */
-void run_check_end(struct run *r);
+void run_check_end(struct run *r); /* a pass */
+void run_stop(struct run *r);      /* a pass: of a run that has failed, all but set-up and what comes home is stopped */
 void run_changed(struct run *r);
 void run_leave_open(struct run *r, const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
 void run_close(struct run *r, enum run_status status, int exit_status);
@@ -261,7 +284,7 @@ void lane_verify_after(struct lane *lane, const struct plan_step *step); /* step
 /* homes.c */
 uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node); /* who does it for this node; itself, mostly */
 bool homes_busy(struct run *r, uint32_t node); /* another one changes what they share */
-void homes_advance(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
+void homes_touch(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
 /* order.c */
 bool order_holds(struct run *r, const struct plan_step *step, uint32_t node); /* an earlier item is still to be done elsewhere */
 void order_changed(struct run *r, const struct plan_step *step); /* it began or ended somewhere, or is kept there, or (NULL) a node
@@ -291,12 +314,13 @@ void transfer_caches_free(struct run *r);
 void fetch_entries(struct lane *lane, const struct wire_entries *e);
 void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, const char *error, const uint8_t *data,
                 uint32_t len);
+void fetch_pass(struct run *r);
 void fetch_stop(struct lane *lane, const struct plan_step *step); /* without a word; NULL: all of the lane's */
 /* outputs.c */
 void outputs_watch(struct run *r); /* the launch runs */
 bool outputs_begin(struct run *r); /* fetches what is due, once; false: there is nothing to wait for */
 void outputs_end(struct run *r);   /* there is nothing to wait for: the run ends */
-void outputs_check_end(struct run *r);
+void outputs_pass(struct run *r);
 bool outputs_complete(const struct run *r);
 void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node);
 void outputs_abort_all(struct run *r);
@@ -343,7 +367,7 @@ void lane_reconcile(struct lane *lane);
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
 void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e); /* it failed */
 bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node); /* on_unknown: fail; true: the run fails */
-void lane_advance(struct lane *lane);
+void lane_pass(struct lane *lane); /* its next step of set-up is begun, or it joins the launch that it was left out of */
 /* machines.c: false when another node of the plan is the same machine */
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* parts.c: one step; then all that belong to the launch */
@@ -371,9 +395,9 @@ void ready_begin(struct run *r, const struct plan_step *step, uint32_t node);
 void ready_missed(struct run *r, const struct plan_step *launch);
 void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
 /* launch.c */
-void launch_check_barrier(struct run *r);
+void launch_barrier(struct run *r); /* a pass: are all nodes there? Then the launch begins, or goes on */
 void launch_without(struct run *r); /* a node is left out: what waited for it goes on */
-void launch_parted(struct run *r);  /* the launch is over, and something that was on its way to it has ended */
+void launch_parted(struct run *r);  /* a pass: DUE_PARTED */
 bool launch_over(struct run *r); /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
 /* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
 uint32_t launch_grace_ms(const struct run *r, uint32_t least);
@@ -381,7 +405,7 @@ uint32_t launch_generation(const struct wire_record *record); /* 1-based; 1 wher
 bool launch_is_adopted(const struct run *r); /* the generation at hand was found on the nodes: this run has started none */
 bool launch_has_begun(struct run *r); /* anything of it was started, or adopted */
 bool launch_complete(struct run *r);  /* nothing of the launch and what follows it is left to do */
-void launch_task_ended(struct run *r, const struct plan_step *step);
+void launch_pass(struct run *r); /* how do prolog, launch or epilog stand? */
 void launch_port(struct run *r, uint64_t token, uint32_t free_port);
 void launch_will_restart(struct run *r); /* a worker has failed: asks for the next generation's port already */
 void launch_resume(struct run *r);       /* after a restart of the controller: where was it? */
@@ -392,8 +416,8 @@ void run_on_pause(void *arg);
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
 bool launch_preempted(const struct run *r); /* the first cause is that a node was told to end, not by rhrun */
 void launch_look(struct run *r);            /* RUN_LOOK: what is looked at before a launch, without one */
-void launch_ask_port(struct run *r);        /* another one: this one is taken */
-void launch_go_on(struct run *r);           /* nothing keeps the launch back */
+void launch_ask_port(struct run *r);        /* a pass: DUE_PORT */
+void launch_go_on(struct run *r);           /* a pass: DUE_PROLOG */
 /* elastic.c */
 bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */
 /* The node is lost, or something failed there: is it left out, because enough others are left? It is tried again while

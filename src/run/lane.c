@@ -71,7 +71,7 @@ static bool next_step(struct lane *lane, bool *ret_kept)
             return false;
         if (t->state == TASK_PENDING && !t->decided) {
             lane_decide(lane, step);
-            if (lane->state != LANE_SETUP || r->failing) /* adopting went on by itself */
+            if (r->failing)
                 return false;
             if (t->state == TASK_KEPT) {
                 transfer_tally(r, step, lane->index);
@@ -93,26 +93,32 @@ static bool next_step(struct lane *lane, bool *ret_kept)
     return true;
 }
 
-void lane_advance(struct lane *lane)
+static void setup_pass(struct lane *lane)
 {
     struct run *r = lane->run;
     bool kept = false;
     if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->detached || r->stage >= STAGE_CLOSING ||
         r->options.mode != RUN_EXECUTE || lane->orphan_count > 0 || (lane->left_out && r->over)) {
-        run_check_end(r);
+        run_due(r, DUE_END);
         return;
     }
     bool complete = next_step(lane, &kept);
     if (kept)
-        homes_advance(r, lane->index);
-    if (!complete || lane->state != LANE_SETUP)
+        homes_touch(r, lane->index);
+    if (!complete)
         return;
     if (lane->dirty && node_state(lane->node) == NODE_READY)
         start_settling(lane);
     else if (!lane->dirty)
         lane->state = LANE_BARRIER;
     run_changed(r);
-    launch_check_barrier(r);
+    run_due(r, DUE_BARRIER);
+}
+
+void lane_pass(struct lane *lane)
+{
+    setup_pass(lane);
+    elastic_advance(lane);
 }
 
 void lane_doubt(struct lane *lane)
@@ -349,10 +355,9 @@ void lane_reconcile(struct lane *lane)
     }
     if (lane->state == LANE_LISTED)
         lane->state = LANE_SETUP;
-    lane_advance(lane);
-    elastic_advance(lane);
+    run_touch(r, lane->index);
     if (lane->state == LANE_BARRIER) /* a question to node 0 may have been lost with its connection */
-        launch_check_barrier(r);
+        run_due(r, DUE_BARRIER);
 }
 
 /* ---- what the node says ---- */
@@ -428,7 +433,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
         loop_timer_start(lane->away, lane->run->options.reconnect_ms ? lane->run->options.reconnect_ms : RECONNECT_MS);
     run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
     run_changed(lane->run);
-    launch_parted(lane->run);
+    run_due(lane->run, DUE_PARTED);
 }
 
 /* One more node was heard of, for the first time: with the last, it is known who shares a home with whom. */
@@ -442,7 +447,7 @@ static void heard(struct lane *lane)
         return;
     for (uint32_t n = 0; n < r->plan->node_count && r->plan->node_count > 1; n++)
         if (r->lanes[n].state == LANE_SETUP)
-            lane_advance(&r->lanes[n]);
+            run_touch(r, n);
 }
 
 static void on_failed(void *arg, struct node *n, const struct error *err)
@@ -550,8 +555,8 @@ static void drop_orphan(struct lane *lane, const char *attempt)
             break;
         }
     if (lane->orphan_count == 0) {
-        lane_advance(lane);
-        launch_check_barrier(lane->run);
+        run_touch(lane->run, lane->index);
+        run_due(lane->run, DUE_BARRIER);
     }
 }
 
@@ -579,7 +584,7 @@ static void on_ended(void *arg, struct node *n, const struct wire_record *rec)
         run_orphan_ended(r, lane, rec);
         drop_orphan(lane, rec->attempt);
     }
-    run_check_end(r);
+    run_due(r, DUE_END);
 }
 
 static void on_ponged(void *arg, struct node *n, uint64_t token, uint32_t free_port, uint64_t wall)
@@ -607,7 +612,7 @@ static void on_settled(void *arg, struct node *n, uint64_t token, const char *er
     lane->state = LANE_BARRIER;
     struct event e = {.type = EVENT_SETTLED, .node = lane->index, .boot_id = node_facts(n)->boot_id};
     run_append(r, &e, NULL, NULL);
-    launch_check_barrier(r);
+    run_due(r, DUE_BARRIER);
 }
 
 static void on_fault(void *arg, struct node *n, const char *attempt, const char *text)

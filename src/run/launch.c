@@ -66,7 +66,7 @@ static bool at_barrier(struct run *r)
             continue;
         if (lane->doubtful) {
             lane_doubt(lane);
-            lane_advance(lane);
+            run_touch(r, n);
         }
         all = all && lane->state == LANE_BARRIER && lane->orphan_count == 0;
     }
@@ -178,7 +178,7 @@ static bool ask_missing(struct run *r)
 
 /* A free port is asked for before each generation: the one of the last may still be in TIME_WAIT. For a restart the
  * question went out when the first worker failed, while the others were being stopped. */
-static void ask_port(struct run *r)
+void launch_ask_port(struct run *r)
 {
     const struct spec *spec = r->plan->spec;
     bind_address(r);
@@ -191,11 +191,6 @@ static void ask_port(struct run *r)
         ports_known(r);
 }
 
-void launch_ask_port(struct run *r)
-{
-    ask_port(r);
-}
-
 void launch_look(struct run *r)
 {
     struct error ignored = ERROR_INIT; /* it is told for each node */
@@ -204,7 +199,7 @@ void launch_look(struct run *r)
         all = all && r->lanes[n].state != LANE_FAILED;
     r->master_port = 0;
     if (all || (r->plan->spec->role_count == 0 && r->lanes[r->plan->master].state != LANE_FAILED))
-        ask_port(r);
+        launch_ask_port(r);
     else
         ports_known(r); /* there is nobody to ask for one */
 }
@@ -260,7 +255,7 @@ static bool failed_behind_barrier(const struct run *r)
     return r->result.has_cause;
 }
 
-void launch_check_barrier(struct run *r)
+void launch_barrier(struct run *r)
 {
     if (r->options.mode != RUN_EXECUTE || r->failing || r->cancelling)
         return;
@@ -281,7 +276,7 @@ void launch_check_barrier(struct run *r)
         return;
     }
     if (r->stage == STAGE_AGAIN) {
-        ask_port(r);
+        launch_ask_port(r);
         return;
     }
     if (r->stage != STAGE_SETUP)
@@ -300,7 +295,7 @@ void launch_check_barrier(struct run *r)
     if (r->generation > 0 || failed_behind_barrier(r))
         launch_resume(r);
     else
-        ask_port(r);
+        launch_ask_port(r);
 }
 
 /* ---- ends ---- */
@@ -425,7 +420,7 @@ static void finish_launch(struct run *r, bool good)
     r->over = true;
     if (!good)
         job_failed(r);
-    launch_parted(r);
+    run_due(r, DUE_PARTED);
 }
 
 void launch_parted(struct run *r)
@@ -462,14 +457,14 @@ static void start_again(struct run *r)
     if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was set */
         pause(r, at - now);
     else
-        ask_port(r);
+        launch_ask_port(r);
 }
 
 void run_on_pause(void *arg)
 {
     struct run *r = arg;
     if (r->stage == STAGE_RESTARTING && !r->failing && !r->cancelling && !r->detached)
-        ask_port(r);
+        launch_ask_port(r);
 }
 
 static void generation_ended(struct run *r)
@@ -492,7 +487,7 @@ static void generation_ended(struct run *r)
     if (e.backoff_ms)
         pause(r, e.backoff_ms);
     else
-        ask_port(r);
+        launch_ask_port(r);
 }
 
 bool launch_epilog(struct run *r)
@@ -511,7 +506,7 @@ static void epilog_ended(struct run *r, const struct plan_step *step)
 {
     bool good = step_all_done(r, step);
     if (r->cancelling) {
-        run_check_end(r);
+        run_due(r, DUE_END);
         return;
     }
     if (!good && r->fail_status == RUN_OPEN)
@@ -545,41 +540,39 @@ void launch_condemn(struct run *r)
 
 void launch_without(struct run *r)
 {
-    if (r->stage == STAGE_PROLOG || r->stage == STAGE_LAUNCH)
-        launch_task_ended(r, phase_step(r, r->stage == STAGE_PROLOG ? PHASE_PROLOG : PHASE_LAUNCH));
-    else
-        launch_check_barrier(r);
+    run_due(r, r->stage == STAGE_PROLOG || r->stage == STAGE_LAUNCH ? DUE_LAUNCH : DUE_BARRIER);
 }
 
-void launch_task_ended(struct run *r, const struct plan_step *step)
+/* A part of the launch has ended on all its nodes: perhaps somebody waits in vain for what it would have printed. */
+static void parts_missed(struct run *r)
 {
-    if (step->kind->phase == PHASE_OUTPUTS) {
-        outputs_check_end(r);
-        return;
-    }
-    if (step->kind->phase == PHASE_EPILOG) {
-        if (r->stage == STAGE_EPILOG && step_all_ended(r, step))
-            epilog_ended(r, step);
-        return;
-    }
-    if (r->failing || r->cancelling || r->over)
-        return; /* run_check_end sees to it, or launch_parted */
-    if (step->kind->phase == PHASE_PROLOG) {
-        if (r->stage == STAGE_LAUNCH) /* of a node that is to join it */
-            elastic_join(r);
-        if (r->stage != STAGE_PROLOG)
-            return; /* the ends of several nodes became durable together: the first has gone on for all */
-        prolog_advance(r);
-        return;
-    }
-    if (r->stage != STAGE_LAUNCH)
-        return;
-    fail_generation(r, step);
-    if (!r->generation_failed && step_all_done(r, step))
-        ready_missed(r, step);
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (r->plan->steps[i].kind->phase == PHASE_LAUNCH && step_all_done(r, &r->plan->steps[i]))
+            ready_missed(r, &r->plan->steps[i]);
+}
+
+static void generation_pass(struct run *r)
+{
+    elastic_join(r); /* the prolog of one that is to join it may have ended */
+    fail_generation(r, phase_step(r, PHASE_LAUNCH));
+    if (!r->generation_failed)
+        parts_missed(r);
     parts_advance(r);
     if (parts_ended(r))
         generation_ended(r);
+}
+
+void launch_pass(struct run *r)
+{
+    const struct plan_step *epilog = phase_step(r, PHASE_EPILOG);
+    if (r->stage == STAGE_EPILOG && step_all_ended(r, epilog))
+        epilog_ended(r, epilog);
+    if (r->failing || r->cancelling || r->over)
+        return; /* run_check_end sees to it, or launch_parted */
+    if (r->stage == STAGE_PROLOG)
+        prolog_advance(r);
+    else if (r->stage == STAGE_LAUNCH)
+        generation_pass(r);
 }
 
 static bool has_begun(struct run *r, const struct plan_step *step)

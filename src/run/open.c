@@ -469,5 +469,5 @@ void run_lane_listed(struct run *r, struct lane *lane)
         lane_reconcile(lane);
     else if (all_answered(r))
         probe_done(r);
-    run_check_end(r);
+    run_due(r, DUE_END);
 }

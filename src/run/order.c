@@ -18,7 +18,7 @@ static void on_timer(void *arg)
     struct run *r = arg;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (r->lanes[n].state == LANE_SETUP)
-            lane_advance(&r->lanes[n]);
+            run_touch(r, n);
 }
 
 static struct order *order_of(struct run *r)

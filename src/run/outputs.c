@@ -192,14 +192,14 @@ void outputs_end(struct run *r)
     if (r->stage == STAGE_OUTPUTS)
         say_totals(r);
     if (r->cancelling || r->failing)
-        run_check_end(r);
+        run_due(r, DUE_END);
     else if (r->outputs_error.code != ERROR_NONE && r->fail_status == RUN_OPEN)
         run_leave_open(r, &r->outputs_error);
     else
         run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, run_exit_status(r));
 }
 
-void outputs_check_end(struct run *r)
+void outputs_pass(struct run *r)
 {
     if (r->stage == STAGE_OUTPUTS && !r->detached && !in_flight(r))
         outputs_end(r);
@@ -268,7 +268,7 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
     }
     t->state = TASK_FAILED; /* started and not finished, for the journal: the next controller does it again */
     t->ended_ms = wall_ms();
-    outputs_check_end(r);
+    run_due(r, DUE_OUTPUTS);
 }
 
 /* ---- given up ---- */

@@ -205,7 +205,7 @@ static void finish(struct run *r)
     }
     if (p->again) {
         p->again = false;
-        launch_ask_port(r);
+        run_due(r, DUE_PORT);
         return;
     }
     if (preflight_of_launch(r))
@@ -219,7 +219,7 @@ static void finish(struct run *r)
     }
     const struct run_finding *bad = tell(r);
     if (!bad) {
-        launch_go_on(r);
+        run_due(r, DUE_PROLOG);
         return;
     }
     error_set(&err, bad->code, "%s", bad->text);

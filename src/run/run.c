@@ -111,14 +111,18 @@ void run_fail(struct run *r, enum run_status status, const struct error *err)
     r->failing = true;
     r->fail_status = status;
     r->result.error = *err;
-    for (size_t i = 0; i < r->plan->step_count; i++) {
+    loop_timer_start(r->stop_deadline, STOP_REACH_MS);
+    run_due(r, DUE_STOP | DUE_END);
+}
+
+void run_stop(struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count && r->stage < STAGE_CLOSING; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (step->kind->phase != PHASE_SETUP && !step->kind->fetch && task_in_flight(run_task(r, step, n)))
                 task_stop(r, step, n, WIRE_STOP, launch_grace_ms(r, STOP_GRACE_MS));
     }
-    loop_timer_start(r->stop_deadline, STOP_REACH_MS);
-    run_check_end(r);
 }
 
 /* Is there something of prolog, launch or epilog that closing the run would throw away? */
@@ -159,8 +163,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
         return;
     if (r->lanes[node].left_out) {
         elastic_spare(r, node, err);
-        launch_parted(r);
-        run_check_end(r);
+        run_due(r, DUE_PARTED | DUE_END);
         return;
     }
     r->failed_nodes++;
@@ -198,7 +201,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     }
     run_note(r, node, "%s", err->text);
     run_fail(r, RUN_INFRA, err);
-    run_check_end(r);
+    run_due(r, DUE_END);
 }
 
 static bool anything_in_flight(struct run *r)
@@ -254,7 +257,7 @@ void run_on_stop_deadline(void *arg)
         node_give_up(r->lanes[n].node);
     if (r->cancelling || r->failing)
         outputs_abort_all(r);
-    run_check_end(r);
+    run_due(r, DUE_END);
 }
 
 /* ---- closing ---- */
@@ -371,7 +374,7 @@ static void on_cancelling_durable(void *arg)
             task_stop(r, &r->plan->steps[i], n, r->killing ? WIRE_KILL : WIRE_STOP,
                       launch_grace_ms(r, CANCEL_GRACE_MS));
         }
-    run_check_end(r);
+    run_due(r, DUE_END);
 }
 
 void run_interrupt(struct run *r, int signum)

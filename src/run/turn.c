@@ -1,0 +1,85 @@
+/* The turn: what follows from what has happened, in one place. A callback takes in what it was told, says what is due
+ * (run_due, run_touch) and returns. Once in a turn of the loop the passes below run, in their order, until nothing new comes
+ * out. A pass may make an earlier one due; none calls another.
+ *
+ * The order is the way of a run: nodes come to the barrier, the barrier opens the launch, the launch ends in outputs, outputs in
+ * the end. What fails is stopped before anything new begins. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+static void wake(struct run *r)
+{
+    if (!loop_timer_active(r->turn))
+        loop_timer_start(r->turn, 0);
+}
+
+void run_due(struct run *r, enum due due)
+{
+    r->due |= due;
+    wake(r);
+}
+
+void run_touch(struct run *r, uint32_t node)
+{
+    if (r->lanes[node].touched)
+        return;
+    r->lanes[node].touched = true;
+    r->touched[(r->touched_first + r->touched_count++) % r->plan->node_count] = node;
+    wake(r);
+}
+
+static bool take_node(struct run *r, uint32_t *ret)
+{
+    if (r->touched_count == 0)
+        return false;
+    *ret = r->touched[r->touched_first];
+    r->touched_first = (r->touched_first + 1) % r->plan->node_count;
+    r->touched_count--;
+    r->lanes[*ret].touched = false;
+    return true;
+}
+
+static bool take(struct run *r, enum due due)
+{
+    bool is_due = r->due & due;
+    r->due &= ~(uint32_t)due;
+    return is_due;
+}
+
+/* One pass: the first that is due. False: none is. */
+static bool one_pass(struct run *r)
+{
+    uint32_t node;
+    if (take(r, DUE_STOP))
+        run_stop(r);
+    else if (take(r, DUE_FETCHES))
+        fetch_pass(r);
+    else if (take_node(r, &node))
+        lane_pass(&r->lanes[node]);
+    else if (take(r, DUE_BARRIER))
+        launch_barrier(r);
+    else if (take(r, DUE_PORT))
+        launch_ask_port(r);
+    else if (take(r, DUE_PROLOG))
+        launch_go_on(r);
+    else if (take(r, DUE_LAUNCH))
+        launch_pass(r);
+    else if (take(r, DUE_PARTED))
+        launch_parted(r);
+    else if (take(r, DUE_OUTPUTS))
+        outputs_pass(r);
+    else if (take(r, DUE_END))
+        run_check_end(r);
+    else
+        return false;
+    return true;
+}
+
+void run_turn(void *arg)
+{
+    struct run *r = arg;
+    while (one_pass(r))
+        ;
+    loop_timer_stop(r->turn);
+}
