@@ -401,11 +401,13 @@ static void apply_started(struct state *s, const struct event *e)
 static void apply_finished(struct state *s, const struct event *e)
 {
     struct state_cell *c = cell_find(s, e->scope, e->step, e->node);
-    if (e->adopted && !(c && str_eq(c->attempt, e->attempt))) {
+    bool known = c && str_eq(c->attempt, e->attempt);
+    if (e->adopted && !(known && str_eq(c->run, e->run))) { /* of this run from now on, whichever began it */
         const struct event_attempt a = {e->scope, e->step, e->attempt, e->key, e->inputs, e->node};
+        const uint64_t began = known ? c->started_ms : e->time_ms > e->duration_ms ? e->time_ms - e->duration_ms : 0;
         bool is_new = !c;
         c = cell_begin(s, e, &a);
-        c->started_ms = e->time_ms > e->duration_ms ? e->time_ms - e->duration_ms : 0;
+        c->started_ms = began;
         if (is_new) /* found on the node after the run said that it redoes this step */
             cell_void(s, c, is_voided(s, e->scope, e->step));
         struct state_run *r = run_find(s, e->run);

@@ -101,9 +101,8 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
         check_order(w, node, t);
         *t = (struct track){.started = true, .live = true, .unsettled = true, .ever = t->ever};
     } else if (strcmp(run->slot, "launch") == 0) {
-        const struct state_cell *cell = state_cell_by_attempt(journal_state(w->job->journal), run->attempt);
-        char generation[32];
-        snprintf(generation, sizeof generation, "%.16s %u", cell ? cell->run : "", cell ? cell->generation : 0);
+        char generation[32]; /* by its name on the nodes: who joins one that was adopted is of it too */
+        snprintf(generation, sizeof generation, "%s", run->launch);
         if (w->generation[0] && strcmp(generation, w->generation) != 0) {
             bool lost = false;
             for (uint32_t n = 0; n < w->nodes; n++)

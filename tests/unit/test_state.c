@@ -270,6 +270,36 @@ static void test_adopted_generation(void **unused)
     state_destroy(s);
 }
 
+/* What an earlier run did and this one found on the node is this one's: of it a later controller asks in this run's name. */
+static void test_adopted_from_a_run(void **unused)
+{
+    (void)unused;
+    struct state *s = state_create();
+    opened(s, "r1", NULL, 0);
+    bound(s, 0, "i0", "b0");
+    started(s, "launch", 0, A1, 1);
+    finished(s, "launch", 0, A1, OUTCOME_OK, false);
+    uint64_t began = state_cell_by_attempt(s, A1)->started_ms;
+    opened(s, "r2", NULL, 0);
+    struct event e = {.type = EVENT_FINISHED,
+                      .run = "r2",
+                      .scope = "",
+                      .step = "launch",
+                      .attempt = A1,
+                      .outcome = OUTCOME_OK,
+                      .time_ms = 5000,
+                      .adopted = true,
+                      .generation = 2};
+    state_apply(s, &e);
+    const struct state_cell *c = state_cell_by_attempt(s, A1);
+    assert_string_equal(c->run, "r2");
+    assert_int_equal(c->generation, 2);
+    assert_int_equal(c->started_ms, began);
+    assert_int_equal(state_run_open(s)->generation, 2);
+    assert_int_equal(state_run_open(s)->own_generation, 0);
+    state_destroy(s);
+}
+
 static void test_runs(void **unused)
 {
     (void)unused;
@@ -451,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_adopted),
         cmocka_unit_test(test_voids),
         cmocka_unit_test(test_adopted_generation),
+        cmocka_unit_test(test_adopted_from_a_run),
         cmocka_unit_test(test_runs),
         cmocka_unit_test(test_reopened),
         cmocka_unit_test(test_overrides_of_a_run),
