@@ -56,9 +56,9 @@ static void on_started_durable(void *arg)
     struct run *r = ctx->run;
     for (uint32_t i = 0; i < ctx->count; i++) {
         struct run_task *t = run_task(r, ctx->step, ctx->items[i].node);
-        if (t->state != TASK_STARTING || strcmp(t->attempt, ctx->items[i].attempt) != 0 || r->detached)
+        if (t->state != TASK_STARTING || strcmp(t->attempt, ctx->items[i].attempt) != 0 || r->ending == ENDING_LET_GO)
             continue;
-        if ((r->cancelling && !step_outlives_stop(ctx->step)) ||
+        if ((run_is_cancelled(r) && !step_outlives_stop(ctx->step)) ||
             t->stop_wanted) { /* its RUN never left: certain that it did not start */
             task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, "stopped before it began");
             continue;
@@ -69,7 +69,7 @@ static void on_started_durable(void *arg)
                            setup ? NULL : "the node restarted or was replaced meanwhile");
             continue;
         }
-        t->state = TASK_RUNNING;
+        task_set_state(t, TASK_RUNNING);
         task_send(r, ctx->step, ctx->items[i].node);
     }
     run_due(r, DUE_END);
@@ -110,7 +110,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
     for (size_t i = 0; i < count; i++) {
         struct run_task *t = run_task(r, step, nodes[i]);
         random_hex(t->attempt, WIRE_ID_LEN / 2);
-        t->state = TASK_STARTING;
+        task_set_state(t, TASK_STARTING);
         t->sent = t->told = t->stop_wanted = false;
         t->started_ms = wall_ms();
         t->ended_ms = 0;
@@ -288,7 +288,7 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
         task_finish_as(r, step, node, OUTCOME_STOPPED, "stopped");
         return;
     }
-    t->state = TASK_STOPPING;
+    task_set_state(t, TASK_STOPPING);
     node_signal(r->lanes[node].node, t->attempt, signal, grace_ms);
     run_changed(r);
 }
@@ -306,7 +306,7 @@ static void on_finished_durable(void *arg)
 {
     struct finish_ctx *ctx = arg;
     struct run *r = ctx->run;
-    if (!r->detached)
+    if (r->ending != ENDING_LET_GO)
         run_due(r, (ctx->step->kind->cached ? 0 : DUE_LAUNCH | DUE_OUTPUTS) | DUE_PARTED | DUE_END);
 }
 
@@ -382,7 +382,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
 {
     struct run_task *t = run_task(r, step, node);
     t->ended_ms = wall_ms();
-    t->state = e->outcome == OUTCOME_OK ? TASK_DONE : TASK_FAILED;
+    task_set_state(t, e->outcome == OUTCOME_OK ? TASK_DONE : TASK_FAILED);
     run_changed(r);
     if (step->kind->sync)
         transfer_stop(&r->lanes[node]);
@@ -491,11 +491,11 @@ static void on_retry(void *arg)
     struct run_task *t = run_task(r, ctx->step, ctx->node);
     loop_timer_destroy(t->retry);
     t->retry = NULL;
-    if (!r->failing && !r->cancelling) {
-        t->state = TASK_PENDING;
+    if (!run_is_stopping(r)) {
+        task_set_state(t, TASK_PENDING);
         run_touch(r, ctx->node);
     } else {
-        t->state = TASK_FAILED;
+        task_set_state(t, TASK_FAILED);
         run_due(r, DUE_END);
     }
 }
@@ -505,7 +505,7 @@ static void retry_later(struct run *r, const struct plan_step *step, uint32_t no
     struct run_task *t = run_task(r, step, node);
     struct retry_ctx *ctx = arena_alloc(r->arena, sizeof *ctx);
     *ctx = (struct retry_ctx){r, step, node};
-    t->state = TASK_WAITING;
+    task_set_state(t, TASK_WAITING);
     t->retry = loop_timer_create(r->loop, on_retry, ctx);
     loop_timer_start(t->retry, after_ms);
 }
@@ -531,7 +531,7 @@ static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t
     if (!step->kind->sync || !cut_off || t->idle_tries > IDLE_TRIES_MAX)
         return false;
     transfer_trust(&r->lanes[node], step, !e->reason); /* with a reason: the node restarted, or is another */
-    t->state = TASK_PENDING;
+    task_set_state(t, TASK_PENDING);
     t->reason = "it was cut off";
     run_touch(r, node);
     return true;
@@ -563,7 +563,7 @@ void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, c
 static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
     struct run_task *t = run_task(r, step, node);
-    if (r->cancelling || r->failing || r->over)
+    if (run_is_stopping(r) || r->launch == LAUNCH_OVER)
         return;
     if (transfer_again(r, step, node, e))
         return;
@@ -575,14 +575,14 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         if (step_unknown_fails(r, step, node))
             return;
         run_note(r, node, "step \"%s\": its outcome is unknown; it is done again", step->name);
-        t->state = TASK_PENDING;
+        task_set_state(t, TASK_PENDING);
         t->reason = "its outcome is unknown";
         run_touch(r, node);
         return;
     }
     if (e->outcome == OUTCOME_NOT_STARTED) {
         if (!e->reason) {
-            t->state = TASK_PENDING;
+            task_set_state(t, TASK_PENDING);
             run_touch(r, node);
         }
         return;

@@ -10,7 +10,7 @@ static void on_journal_failure(void *arg, const struct error *err)
     r->result.error = *err;
     r->result.exit_status = 3;
     r->result.status = RUN_OPEN;
-    r->detached = true; /* what runs goes on; nothing new is started, and the next rhrun takes it up */
+    run_set_ending(r, ENDING_LET_GO); /* what runs goes on; nothing new is started, and the next rhrun takes it up */
     loop_timer_start(r->finisher, 0);
 }
 

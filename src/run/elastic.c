@@ -53,8 +53,8 @@ static uint32_t left_without(struct run *r, uint32_t node)
 
 static bool is_going(const struct run *r)
 {
-    return r->options.mode == RUN_EXECUTE && r->opened && !r->probing && !r->cancelling && !r->failing &&
-           !r->detached && !r->over && r->stage <= STAGE_LAUNCH;
+    return r->options.mode == RUN_EXECUTE && r->opening == OPENING_DONE && r->ending == ENDING_NOT &&
+           r->launch != LAUNCH_OVER && r->stage <= STAGE_LAUNCH;
 }
 
 static bool may_join(const struct lane *lane)
@@ -138,7 +138,7 @@ static bool leave_out(struct run *r, uint32_t node, const struct error *err, boo
     leave(lane);
     lane->joining->barred |= for_good;
     lane->joining->away |= lane->closed_node;
-    lane->state = LANE_FAILED;
+    lane_set_state(lane, LANE_FAILED);
     lane->orphan_count = 0;
     uint64_t pause = later(lane, !lane->closed_node);
     if (!before)
@@ -175,7 +175,7 @@ static void forget_failures(struct lane *lane)
         struct run_task *t = run_task(r, step, lane->index);
         if (step->kind->phase >= PHASE_LAUNCH || !step->on[lane->index] || t->state != TASK_FAILED)
             continue;
-        t->state = TASK_PENDING;
+        task_set_state(t, TASK_PENDING);
         t->decided = false;
         t->tries = 0;
     }
@@ -189,13 +189,13 @@ static void on_join(void *arg)
     switch (node_state(lane->node)) {
     case NODE_FAILED:
         lane->closed_node = lane->listed = false;
-        lane->state = LANE_CONNECTING;
+        lane_set_state(lane, LANE_CONNECTING);
         node_connect(lane->node);
         break;
     case NODE_READY:
         forget_failures(lane);
         if (lane->state == LANE_FAILED)
-            lane->state = LANE_SETUP;
+            lane_set_state(lane, LANE_SETUP);
         run_touch(lane->run, lane->index);
         break;
     case NODE_IDLE:
@@ -223,7 +223,7 @@ bool elastic_is_inside(const struct lane *lane)
 
 bool elastic_back(struct lane *lane)
 {
-    if (lane->run->failing || lane->run->cancelling) /* what runs there is to be stopped */
+    if (run_is_stopping(lane->run)) /* what runs there is to be stopped */
         return true;
     if (!may_join(lane))
         return false;
@@ -262,7 +262,8 @@ static void start(struct lane *lane)
 static bool is_open(struct run *r)
 {
     const struct run_task *first = run_task(r, phase_step(r, PHASE_LAUNCH), r->plan->master);
-    return r->stage == STAGE_LAUNCH && !r->generation_failed && !launch_over(r) && has_needed(r, task_in_flight(first));
+    return r->stage == STAGE_LAUNCH && r->launch == LAUNCH_GOES_ON && !launch_over(r) &&
+           has_needed(r, task_in_flight(first));
 }
 
 void elastic_advance(struct lane *lane)
@@ -349,7 +350,7 @@ static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
 
 bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
-    return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(r) && !r->generation_failed &&
+    return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(r) && r->launch == LAUNCH_GOES_ON &&
            !is_needed(r, node) && is_leaving(e->outcome, e->cause, e->tail) &&
            (e->outcome != OUTCOME_NOT_STARTED || run_task(r, step, node)->sent) &&
            !rules_speak(r, node, e->outcome, e->cause, e->cause_value) &&
@@ -393,7 +394,7 @@ static void fail_unknown(struct run *r, const struct plan_step *launch)
         struct run_task *t = run_task(r, launch, n);
         if (!launch->on[n] || t->state != TASK_PENDING)
             continue;
-        t->state = TASK_FAILED;
+        task_set_state(t, TASK_FAILED);
         run_note(r, n, "what became of its part of the launch is not known");
     }
 }
@@ -460,7 +461,7 @@ static bool dismiss(struct lane *lane)
         if (t->state == TASK_WAITING || !reached) {
             if (t->retry)
                 loop_timer_stop(t->retry);
-            t->state = TASK_FAILED;
+            task_set_state(t, TASK_FAILED);
             continue;
         }
         if (!t->stop_wanted) {
@@ -499,7 +500,7 @@ void elastic_on_late(void *arg)
     struct run *r = arg;
     bool away = false;
     uint32_t there = 0;
-    if (r->stage > STAGE_PREFLIGHT || r->failing || r->cancelling || r->detached)
+    if (r->stage > STAGE_PREFLIGHT || r->ending != ENDING_NOT)
         return;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         there += r->lanes[n].state == LANE_BARRIER && node_state(r->lanes[n].node) == NODE_READY;

@@ -74,7 +74,7 @@ enum check {
     CHECK_YES,
     CHECK_NO,
     CHECK_DOUBT /* a set-up step that did not end well may have changed it */
-};           /* of creates and trees, as of the node's last HELLO */
+};              /* of creates and trees, as of the node's last HELLO */
 
 enum lane_state { LANE_CONNECTING, LANE_LISTED, LANE_SETUP, LANE_SETTLING, LANE_BARRIER, LANE_FAILED };
 
@@ -91,11 +91,11 @@ struct lane {
     struct arena *arena; /* records of the last LIST */
     struct wire_record *records;
     size_t record_count, record_cap, claimed_count;
-    uint64_t said_bytes;            /* of records, entries and states that are kept here: LANE_SAID_MAX at most */
-    uint64_t received;              /* bytes that it has put on this machine's disk */
-    uint32_t fault_notes;           /* on the present connection */
-    uint8_t *creates, *trees;       /* per step: enum check */
-    struct lane_patch *patches;     /* see patches.c; their texts lie in `arena` */
+    uint64_t said_bytes;        /* of records, entries and states that are kept here: LANE_SAID_MAX at most */
+    uint64_t received;          /* bytes that it has put on this machine's disk */
+    uint32_t fault_notes;       /* on the present connection */
+    uint8_t *creates, *trees;   /* per step: enum check */
+    struct lane_patch *patches; /* see patches.c; their texts lie in `arena` */
     size_t patch_count, patch_cap;
     const char **stale;             /* per step: why what it changed does not hold; NULL = none has changed anything */
     struct fetch *fetches;          /* files are being fetched */
@@ -143,6 +143,29 @@ enum stage {
     STAGE_CLOSED
 };
 
+/* Is the run in the journal? */
+enum opening {
+    OPENING_NOT,    /* it only looks, or has not begun */
+    OPENING_PROBES, /* an unfinished run with another plan: nodes are asked before anything is opened */
+    OPENING_DONE    /* RUN_OPENED is in the journal, now or before */
+};
+
+/* How the run ends, each stronger than the one before: it never goes back. */
+enum ending {
+    ENDING_NOT,       /* it goes on */
+    ENDING_FAILED,    /* nothing new is started; it closes when nothing is in flight */
+    ENDING_CANCELLED, /* asked for: what runs is stopped, epilog and outputs are not */
+    ENDING_KILLED,    /* asked for twice: all is killed */
+    ENDING_LET_GO     /* this controller goes, the run stays open: what runs runs on */
+};
+
+/* The generation of the launch at hand. */
+enum launch_state {
+    LAUNCH_GOES_ON,   /* or none has begun */
+    LAUNCH_CONDEMNED, /* a part of it failed, or a rule said so: all of it is stopped, and perhaps starts again */
+    LAUNCH_OVER       /* there will be no further one, and nobody joins this one */
+};
+
 struct run {
     struct loop *loop;
     struct run_options options;
@@ -158,8 +181,8 @@ struct run {
     char id[17];
     const char *work; /* names the working directory on the nodes */
     enum stage stage;
-    uint32_t due;            /* enum due */
-    uint32_t *touched;       /* nodes that the next turn looks at: a ring of node_count */
+    uint32_t due;      /* enum due */
+    uint32_t *touched; /* nodes that the next turn looks at: a ring of node_count */
     uint32_t touched_first, touched_count;
     struct loop_timer *turn;
     struct step_tally *tallies;   /* per step: what was sent, to say it once */
@@ -173,25 +196,24 @@ struct run {
     struct tree_cache *cache;   /* bases and contents that several transfers need */
     uint32_t unheard;           /* nodes that were never listed nor failed */
     uint32_t left_out_count;    /* lanes that are left out */
-    struct order *order; /* see order.c; NULL until something may be held back */
+    struct order *order;        /* see order.c; NULL until something may be held back */
     bool homes_known;
     bool fetch_only; /* see reopen.c */
-    bool patched; /* a set-up step has changed files of a tree, or may have: patches.c has something to do */
-    bool opened;  /* RUN_OPENED is in the journal (now or before) */
-    bool probing; /* an unfinished run with another plan: nodes are asked before anything is opened */
-    bool failing, cancelling, killing, detached;
+    bool patched;    /* a set-up step has changed files of a tree, or may have: patches.c has something to do */
+    enum opening opening;
+    enum ending ending;
     uint32_t crowded; /* nodes that were ended for want of room here */
     int interrupt_signal;
     enum run_status fail_status;
     uint32_t generation, restarts;
-    const char *adopted_launch; /* names the launch that was found on the nodes, as their records do; NULL = there is none */
-    uint32_t own_restarts;    /* of these, by rules with a budget of their own */
-    struct rules *rules;      /* see rules.h; NULL = none */
+    const char
+        *adopted_launch;   /* names the launch that was found on the nodes, as their records do; NULL = there is none */
+    uint32_t own_restarts; /* of these, by rules with a budget of their own */
+    struct rules *rules;   /* see rules.h; NULL = none */
     struct loop_timer *pause; /* before a restart */
     uint64_t pause_until_ms;  /* loop time */
     uint32_t cause_node_index;
-    bool generation_failed;
-    bool over; /* there will be no further generation, and nobody joins this one */
+    enum launch_state launch;
     uint32_t master_port;
     char nonce[33];     /* random, of this generation; "" = of an older rhrun's */
     uint32_t next_port; /* asked for while a failed generation is being stopped; 0 = not known */
@@ -222,19 +244,36 @@ struct run {
 
 /* turn.c */
 void run_due(struct run *r, enum due due);
-void run_touch(struct run *r, uint32_t node); /* its set-up, and whether it joins a launch, are looked at in the next turn */
+void run_touch(struct run *r,
+               uint32_t node); /* its set-up, and whether it joins a launch, are looked at in the next turn */
 void run_turn(void *run);
+/* states.c: all that changes a state. What is no step in its table there ends the program. */
+void run_set_stage(struct run *r, enum stage to);
+void run_set_ending(struct run *r, enum ending to); /* a weaker one changes nothing */
+void launch_set(struct run *r, enum launch_state to);
+void lane_set_state(struct lane *lane, enum lane_state to);
+void task_set_state(struct run_task *t, enum task_state to);
+static inline bool run_is_cancelled(const struct run *r)
+{
+    return r->ending == ENDING_CANCELLED || r->ending == ENDING_KILLED;
+}
+static inline bool run_is_stopping(const struct run *r)
+{
+    return r->ending == ENDING_FAILED || run_is_cancelled(r);
+}
 /* run.c */
 struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t node);
 bool task_in_flight(const struct run_task *t);
 /* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
 void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
-void run_fail(struct run *r, enum run_status status, const struct error *err); /* no new starts; closes when nothing is in flight */
-void run_check_end(struct run *r); /* a pass */
-void run_stop(struct run *r);      /* a pass: of a run that has failed, all but set-up and what comes home is stopped */
+void run_fail(struct run *r, enum run_status status,
+              const struct error *err); /* no new starts; closes when nothing is in flight */
+void run_check_end(struct run *r);      /* a pass */
+void run_stop(struct run *r); /* a pass: of a run that has failed, all but set-up and what comes home is stopped */
 void run_changed(struct run *r);
-void run_leave_open(struct run *r, const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
+void run_leave_open(struct run *r,
+                    const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
 void run_close(struct run *r, enum run_status status, int exit_status);
 int run_exit_status(const struct run *r); /* by fail_status and the error */
 void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
@@ -260,7 +299,8 @@ int room_say(struct lane *lane, uint64_t bytes, struct error *err);
 int room_check(const struct run *r, const char *path, uint64_t bytes, struct error *err);
 /* `bytes` of it came and are on the disk at `path`. -1 and err: there is no room for more. */
 int room_took(struct lane *lane, const char *path, uint64_t bytes, struct error *err);
-bool room_keeps(struct lane *lane, const char *path, uint64_t bytes); /* likewise; ends the node that sent most. False: this one */
+bool room_keeps(struct lane *lane, const char *path,
+                uint64_t bytes); /* likewise; ends the node that sent most. False: this one */
 /* decide.c */
 void lane_keep_record(struct lane *lane, const struct wire_record *r);
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
@@ -272,7 +312,8 @@ static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
 {
     return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
 }
-bool lane_holds(const struct lane *lane, const struct plan_step *step); /* CHECK did not deny what it creates or brought */
+bool lane_holds(const struct lane *lane,
+                const struct plan_step *step); /* CHECK did not deny what it creates or brought */
 /* Why a recorded success is not believed on this node, or NULL. */
 const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
@@ -280,17 +321,22 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step);
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);
-void lane_verify_after(struct lane *lane, const struct plan_step *step); /* step is about to run: later installations are looked at */
+void lane_verify_after(struct lane *lane,
+                       const struct plan_step *step); /* step is about to run: later installations are looked at */
 /* homes.c */
-uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node); /* who does it for this node; itself, mostly */
-bool homes_busy(struct run *r, uint32_t node); /* another one changes what they share */
+uint32_t homes_leader(struct run *r, const struct plan_step *step,
+                      uint32_t node);           /* who does it for this node; itself, mostly */
+bool homes_busy(struct run *r, uint32_t node);  /* another one changes what they share */
 void homes_touch(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
 /* order.c */
-bool order_holds(struct run *r, const struct plan_step *step, uint32_t node); /* an earlier item is still to be done elsewhere */
-void order_changed(struct run *r, const struct plan_step *step); /* it began or ended somewhere, or is kept there, or (NULL) a node
+bool order_holds(struct run *r, const struct plan_step *step,
+                 uint32_t node); /* an earlier item is still to be done elsewhere */
+void order_changed(struct run *r,
+                   const struct plan_step *step); /* it began or ended somewhere, or is kept there, or (NULL) a node
                                                                     is left out: soon what is held back is looked at again */
 void order_free(struct run *r);
-uint32_t homes_first(struct run *r, uint32_t node); /* of those that share its home; the next is lane.home_next, the last its own */
+uint32_t homes_first(struct run *r,
+                     uint32_t node); /* of those that share its home; the next is lane.home_next, the last its own */
 /* patches.c: files of trees that set-up steps changed. Their source is expected as it was then, and they as they were left */
 void patches_add(struct lane *lane, const struct wire_sync_state *s);
 void patches_ended(struct lane *lane, const struct plan_step *step, const struct wire_record *rec); /* rec is kept */
@@ -307,7 +353,8 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
 void transfer_state(struct lane *lane, const struct wire_sync_state *s);
 void transfer_drained(struct lane *lane);
 void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
-void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust); /* the node's index holds, in its present boot */
+void transfer_trust(struct lane *lane, const struct plan_step *step,
+                    bool trust); /* the node's index holds, in its present boot */
 void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
 void transfer_caches_free(struct run *r);
 /* fetch.c */
@@ -346,14 +393,16 @@ void run_on_stop_deadline(void *arg);
 void run_on_finisher(void *arg);
 /* attempts.c */
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
-void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count, uint32_t generation);
+void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
+                     uint32_t generation);
 void task_join(struct run *r, const struct plan_step *step, uint32_t node); /* in the generation that runs */
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
 struct step_bind run_bind(struct run *r, uint32_t node);
 void run_forget_addrs(struct run *r);
 void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
-void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record, bool adopted);
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
+                 bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
 enum outcome record_outcome(const struct wire_record *record);
 const char *run_dropped_by(const struct wire_record *record); /* of event.dropped_by */
@@ -362,17 +411,20 @@ void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, c
 /* lane.c */
 extern const struct node_callbacks lane_callbacks;
 void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
-void lane_bind(struct lane *lane); /* records which machine the slot is */
+void lane_bind(struct lane *lane);    /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
 void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e); /* it failed */
-bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node); /* on_unknown: fail; true: the run fails */
-void lane_pass(struct lane *lane); /* its next step of set-up is begun, or it joins the launch that it was left out of */
+bool step_unknown_fails(struct run *r, const struct plan_step *step,
+                        uint32_t node); /* on_unknown: fail; true: the run fails */
+void lane_pass(
+    struct lane *lane); /* its next step of set-up is begun, or it joins the launch that it was left out of */
 /* machines.c: false when another node of the plan is the same machine */
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* parts.c: one step; then all that belong to the launch */
 const struct plan_step *phase_step(const struct run *r, enum plan_phase phase); /* the first; NULL = none */
-bool step_start(struct run *r, const struct plan_step *step, uint32_t generation); /* on all its nodes that have not done it;
+bool step_start(struct run *r, const struct plan_step *step,
+                uint32_t generation); /* on all its nodes that have not done it;
                                                         on one that is lost for good it has failed. False: there is none */
 bool step_all_ended(struct run *r, const struct plan_step *step);
 bool step_all_done(struct run *r, const struct plan_step *step);
@@ -402,16 +454,18 @@ bool launch_over(struct run *r); /* every node's part of the generation ended we
 /* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
 uint32_t launch_grace_ms(const struct run *r, uint32_t least);
 uint32_t launch_generation(const struct wire_record *record); /* 1-based; 1 where an older record does not say */
-bool launch_is_adopted(const struct run *r); /* the generation at hand was found on the nodes: this run has started none */
+bool launch_is_adopted(
+    const struct run *r);             /* the generation at hand was found on the nodes: this run has started none */
 bool launch_has_begun(struct run *r); /* anything of it was started, or adopted */
 bool launch_complete(struct run *r);  /* nothing of the launch and what follows it is left to do */
-void launch_pass(struct run *r); /* how do prolog, launch or epilog stand? */
+void launch_pass(struct run *r);      /* how do prolog, launch or epilog stand? */
 void launch_port(struct run *r, uint64_t token, uint32_t free_port);
 void launch_will_restart(struct run *r); /* a worker has failed: asks for the next generation's port already */
 void launch_resume(struct run *r);       /* after a restart of the controller: where was it? */
 void launch_condemn(struct run *r);      /* a worker has failed, or a rule says that the generation has */
 char *launch_cause(const struct run *r); /* the first cause in words; heap */
-const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret, size_t size); /* "rank 3", "server[1] (rank 3)" */
+const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
+                                size_t size); /* "rank 3", "server[1] (rank 3)" */
 void run_on_pause(void *arg);
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
 bool launch_preempted(const struct run *r); /* the first cause is that a node was told to end, not by rhrun */
@@ -443,10 +497,11 @@ void elastic_free(struct lane *lane);
 void elastic_await(struct run *r); /* a node was lost: before the launch it is not awaited for long */
 void elastic_on_late(void *arg);
 /* preflight.c */
-bool preflight_begin(struct run *r);         /* asks the nodes; false: there is nothing to ask before this launch */
-bool preflight_joins(struct run *r, uint32_t node); /* before a node joins a launch that runs: true: it is asked first, or must wait */
-void preflight_lost(struct run *r);          /* a connection was */
-void preflight_again(struct run *r);         /* all nodes are there: what was lost is asked again */
+bool preflight_begin(struct run *r); /* asks the nodes; false: there is nothing to ask before this launch */
+bool preflight_joins(struct run *r,
+                     uint32_t node); /* before a node joins a launch that runs: true: it is asked first, or must wait */
+void preflight_lost(struct run *r);  /* a connection was */
+void preflight_again(struct run *r); /* all nodes are there: what was lost is asked again */
 void preflight_setup_changed(struct run *r); /* on some node; it is looked at again before the next generation */
 void preflight_probed(struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
 bool preflight_ponged(struct lane *lane, uint64_t token, uint64_t wall); /* false: it asked for none of that */

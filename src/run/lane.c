@@ -9,7 +9,7 @@
 
 static void start_settling(struct lane *lane)
 {
-    lane->state = LANE_SETTLING;
+    lane_set_state(lane, LANE_SETTLING);
     node_settle(lane->node, lane->index + 1);
 }
 
@@ -37,7 +37,7 @@ static bool awaits_leader(struct lane *lane, const struct plan_step *step, struc
     enum task_state s = run_task(r, step, leader)->state;
     if (s != TASK_KEPT && s != TASK_DONE)
         return true;
-    t->state = TASK_KEPT;
+    task_set_state(t, TASK_KEPT);
     t->decided = true;
     transfer_tally(r, step, lane->index);
     order_changed(r, step); /* it may be the last one that others wait for, and nothing will end here */
@@ -60,7 +60,7 @@ static bool next_step(struct lane *lane, bool *ret_kept)
 {
     struct run *r = lane->run;
     patches_reset(lane);
-    if (r->failing)
+    if (r->ending != ENDING_NOT)
         return false;
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
@@ -71,7 +71,7 @@ static bool next_step(struct lane *lane, bool *ret_kept)
             return false;
         if (t->state == TASK_PENDING && !t->decided) {
             lane_decide(lane, step);
-            if (r->failing)
+            if (r->ending != ENDING_NOT)
                 return false;
             if (t->state == TASK_KEPT) {
                 transfer_tally(r, step, lane->index);
@@ -97,8 +97,8 @@ static void setup_pass(struct lane *lane)
 {
     struct run *r = lane->run;
     bool kept = false;
-    if (lane->state != LANE_SETUP || r->failing || r->cancelling || r->detached || r->stage >= STAGE_CLOSING ||
-        r->options.mode != RUN_EXECUTE || lane->orphan_count > 0 || (lane->left_out && r->over)) {
+    if (lane->state != LANE_SETUP || r->ending != ENDING_NOT || r->stage >= STAGE_CLOSING ||
+        r->options.mode != RUN_EXECUTE || lane->orphan_count > 0 || (lane->left_out && r->launch == LAUNCH_OVER)) {
         run_due(r, DUE_END);
         return;
     }
@@ -110,7 +110,7 @@ static void setup_pass(struct lane *lane)
     if (lane->dirty && node_state(lane->node) == NODE_READY)
         start_settling(lane);
     else if (!lane->dirty)
-        lane->state = LANE_BARRIER;
+        lane_set_state(lane, LANE_BARRIER);
     run_changed(r);
     run_due(r, DUE_BARRIER);
 }
@@ -137,9 +137,9 @@ void lane_doubt(struct lane *lane)
         const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
         if (cell && cell->outcome == OUTCOME_OK && !lane_contradiction(lane, step, cell))
             continue;
-        t->state = TASK_PENDING;
+        task_set_state(t, TASK_PENDING);
         t->decided = false;
-        lane->state = LANE_SETUP;
+        lane_set_state(lane, LANE_SETUP);
         preflight_setup_changed(r);
     }
 }
@@ -220,7 +220,7 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
             t->decided = true;
             if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > r->generation)
                 r->generation = launch_generation(rec); /* in the journal with its end; until then it is seen again */
-            t->state = TASK_RUNNING;
+            task_set_state(t, TASK_RUNNING);
             memcpy(t->attempt, rec->attempt, sizeof t->attempt);
             t->started_ms = rec->claim_wall_ms;
             lane->dirty = lane->dirty || step->kind->cached;
@@ -239,8 +239,9 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
         t->log = log_open(r, step, lane->index, t->attempt);
     t->sent = t->told = true;
     node_attach(lane->node, t->attempt, t->log->size);
-    if (t->stop_wanted || (r->cancelling && !step_outlives_stop(step)))
-        node_signal(lane->node, t->attempt, r->killing ? WIRE_KILL : WIRE_STOP, launch_grace_ms(r, CANCEL_GRACE_MS));
+    if (t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step)))
+        node_signal(lane->node, t->attempt, r->ending == ENDING_KILLED ? WIRE_KILL : WIRE_STOP,
+                    launch_grace_ms(r, CANCEL_GRACE_MS));
 }
 
 /* An attempt of ours that the ledger does not have: on the same boot it never started, so its RUN is sent again;
@@ -256,7 +257,7 @@ static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
                 str_eq(cell->install, facts->install);
     if (step->kind->fetch || (step->watch && same && !t->stop_wanted))
         task_send(r, step, lane->index);
-    else if (same && (t->stop_wanted || (r->cancelling && !step_outlives_stop(step))))
+    else if (same && (t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step))))
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
     else if (!same)
         task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
@@ -291,7 +292,8 @@ static void finished_part_lost(struct lane *lane)
             (step->kind->phase == PHASE_PROLOG && r->stage == STAGE_PROLOG))
             task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
         else if (step->kind->phase == PHASE_PROLOG && !launch_over(r))
-            run_task(r, step, lane->index)->state = TASK_PENDING; /* before the next generation, should there be one */
+            task_set_state(run_task(r, step, lane->index),
+                           TASK_PENDING); /* before the next generation, should there be one */
     }
 }
 
@@ -354,7 +356,7 @@ void lane_reconcile(struct lane *lane)
         adopt_launch(lane);
     }
     if (lane->state == LANE_LISTED)
-        lane->state = LANE_SETUP;
+        lane_set_state(lane, LANE_SETUP);
     run_touch(r, lane->index);
     if (lane->state == LANE_BARRIER) /* a question to node 0 may have been lost with its connection */
         run_due(r, DUE_BARRIER);
@@ -370,7 +372,7 @@ static struct lane *lane_of(void *arg, struct node *n)
 
 void lane_pass_by(struct lane *lane)
 {
-    lane->state = LANE_BARRIER;
+    lane_set_state(lane, LANE_BARRIER);
     lane->heard = true;
     lane->run->unheard--;
 }
@@ -410,12 +412,12 @@ static void on_ready(void *arg, struct node *n, bool again)
     run_learn_node(r, lane->index);
     for (size_t i = 0; i < r->plan->step_count; i++)
         run_task(r, &r->plan->steps[i], lane->index)->sent = false;
-    if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY && !r->probing)
+    if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY && r->opening == OPENING_DONE)
         lane_bind(lane);
     if (again)
         run_note(r, lane->index, "the node is back");
     struct error err = ERROR_INIT;
-    if (r->options.mode == RUN_EXECUTE && !r->probing && !machines_add(r, lane->index, &err) &&
+    if (r->options.mode == RUN_EXECUTE && r->opening == OPENING_DONE && !machines_add(r, lane->index, &err) &&
         !(lane->left_out && elastic_bar(r, lane->index, &err)))
         run_fail(r, RUN_INFRA, &err);
     run_changed(r);
@@ -456,7 +458,7 @@ static void on_failed(void *arg, struct node *n, const struct error *err)
     struct run *r = lane->run;
     lane->error = *err;
     lane->closed_node = true;
-    lane->state = LANE_FAILED;
+    lane_set_state(lane, LANE_FAILED);
     transfer_stop(lane);
     fetch_stop(lane, NULL);
     run_node_failed(r, lane->index, err);
@@ -486,7 +488,7 @@ static void on_listed(void *arg, struct node *n, uint64_t token)
     bool first = lane->state == LANE_CONNECTING;
     lane->listed = true;
     if (first)
-        lane->state = LANE_LISTED;
+        lane_set_state(lane, LANE_LISTED);
     run_lane_listed(lane->run, lane);
     heard(lane);
 }
@@ -609,7 +611,7 @@ static void on_settled(void *arg, struct node *n, uint64_t token, const char *er
         return;
     }
     lane->dirty = false;
-    lane->state = LANE_BARRIER;
+    lane_set_state(lane, LANE_BARRIER);
     struct event e = {.type = EVENT_SETTLED, .node = lane->index, .boot_id = node_facts(n)->boot_id};
     run_append(r, &e, NULL, NULL);
     run_due(r, DUE_BARRIER);

@@ -78,17 +78,17 @@ static void forget_what_followed(struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
         for (uint32_t n = 0; n < r->plan->node_count && r->plan->steps[i].kind->phase > PHASE_LAUNCH; n++)
-            run_task(r, &r->plan->steps[i], n)->state = TASK_PENDING;
+            task_set_state(run_task(r, &r->plan->steps[i], n), TASK_PENDING);
 }
 
 static void start_generation(struct run *r)
 {
     r->next_port = 0;
-    r->stage = STAGE_AGAIN;
+    run_set_stage(r, STAGE_AGAIN);
     if (!at_barrier(r))
         return;
-    r->stage = STAGE_LAUNCH;
-    r->generation_failed = false;
+    run_set_stage(r, STAGE_LAUNCH);
+    launch_set(r, LAUNCH_GOES_ON);
     r->generation++;
     random_hex(r->nonce, sizeof r->nonce / 2);
     r->result.has_cause = false;
@@ -119,7 +119,7 @@ static void prolog_advance(struct run *r)
         fail_generation(r, step);
     if (step && !step_all_ended(r, step))
         return;
-    if (r->generation_failed)
+    if (r->launch == LAUNCH_CONDEMNED)
         finish_launch(r, false);
     else
         start_generation(r);
@@ -130,8 +130,8 @@ static void prolog_advance(struct run *r)
 static void start_prolog(struct run *r)
 {
     const struct plan_step *step = phase_step(r, PHASE_PROLOG);
-    r->stage = STAGE_PROLOG;
-    r->generation_failed = false;
+    run_set_stage(r, STAGE_PROLOG);
+    launch_set(r, LAUNCH_GOES_ON);
     if (step && !step_has_failed(r, step))
         step_start(r, step, 0);
     prolog_advance(r);
@@ -145,14 +145,14 @@ static void ports_known(struct run *r)
             run_look_end(r);
         return;
     }
-    r->stage = STAGE_AGAIN;
+    run_set_stage(r, STAGE_AGAIN);
     if (at_barrier(r) && !preflight_begin(r)) /* else the last one to reach it asks again */
         start_prolog(r);
 }
 
 void launch_go_on(struct run *r)
 {
-    r->stage = STAGE_AGAIN;
+    run_set_stage(r, STAGE_AGAIN);
     if (at_barrier(r))
         start_prolog(r);
 }
@@ -182,7 +182,7 @@ void launch_ask_port(struct run *r)
 {
     const struct spec *spec = r->plan->spec;
     bind_address(r);
-    r->stage = STAGE_PORT;
+    run_set_stage(r, STAGE_PORT);
     elastic_join(r);
     r->master_port = spec->distributed.master_port ? spec->distributed.master_port : r->next_port;
     for (size_t i = 0; i < spec->role_count; i++)
@@ -214,7 +214,7 @@ static bool is_taken(const struct run *r, uint32_t port)
 
 void launch_port(struct run *r, uint64_t token, uint32_t free_port)
 {
-    if (r->failing || r->cancelling)
+    if (run_is_stopping(r))
         return;
     if (r->stage == STAGE_LAUNCH && token == PORT_TOKEN)
         r->next_port = free_port;
@@ -241,7 +241,7 @@ void launch_port(struct run *r, uint64_t token, uint32_t free_port)
 void launch_will_restart(struct run *r)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    if (r->stage == STAGE_LAUNCH && !r->generation_failed && d->present && d->master_port == 0 &&
+    if (r->stage == STAGE_LAUNCH && r->launch == LAUNCH_GOES_ON && d->present && d->master_port == 0 &&
         (r->rules || rules_restarts_left(r) > 0))
         node_ping(r->lanes[r->plan->master].node, PORT_TOKEN);
 }
@@ -257,7 +257,7 @@ static bool failed_behind_barrier(const struct run *r)
 
 void launch_barrier(struct run *r)
 {
-    if (r->options.mode != RUN_EXECUTE || r->failing || r->cancelling)
+    if (r->options.mode != RUN_EXECUTE || run_is_stopping(r))
         return;
     elastic_join(r);
     for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */
@@ -284,8 +284,8 @@ void launch_barrier(struct run *r)
     if (r->fetch_only) {
         struct error ignored = ERROR_INIT; /* of nodes that are not asked it is not known */
         bind_by_facts(r, &ignored);
-        r->over = true;
-        r->stage = STAGE_LAUNCH;
+        launch_set(r, LAUNCH_OVER);
+        run_set_stage(r, STAGE_LAUNCH);
         if (!outputs_begin(r))
             outputs_end(r);
         return;
@@ -417,7 +417,7 @@ static void job_failed(struct run *r)
 
 static void finish_launch(struct run *r, bool good)
 {
-    r->over = true;
+    launch_set(r, LAUNCH_OVER);
     if (!good)
         job_failed(r);
     run_due(r, DUE_PARTED);
@@ -425,7 +425,7 @@ static void finish_launch(struct run *r, bool good)
 
 void launch_parted(struct run *r)
 {
-    if (r->over && r->stage <= STAGE_LAUNCH && !r->failing && !r->cancelling && elastic_dismiss(r) &&
+    if (r->launch == LAUNCH_OVER && r->stage <= STAGE_LAUNCH && !run_is_stopping(r) && elastic_dismiss(r) &&
         !launch_epilog(r) && !outputs_begin(r))
         outputs_end(r);
 }
@@ -453,7 +453,7 @@ static void start_again(struct run *r)
 {
     const struct state_run *run = state_run_find(r->state, r->id);
     uint64_t now = wall_ms(), at = run ? run->resume_ms : 0;
-    r->stage = STAGE_RESTARTING;
+    run_set_stage(r, STAGE_RESTARTING);
     if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was set */
         pause(r, at - now);
     else
@@ -463,7 +463,7 @@ static void start_again(struct run *r)
 void run_on_pause(void *arg)
 {
     struct run *r = arg;
-    if (r->stage == STAGE_RESTARTING && !r->failing && !r->cancelling && !r->detached)
+    if (r->stage == STAGE_RESTARTING && r->ending == ENDING_NOT)
         launch_ask_port(r);
 }
 
@@ -471,7 +471,7 @@ static void generation_ended(struct run *r)
 {
     struct event e;
     elastic_lose(r);
-    if (!r->generation_failed) {
+    if (r->launch != LAUNCH_CONDEMNED) {
         finish_launch(r, true);
         return;
     }
@@ -481,7 +481,7 @@ static void generation_ended(struct run *r)
     }
     r->restarts++;
     r->own_restarts += e.uncounted;
-    r->stage = STAGE_RESTARTING;
+    run_set_stage(r, STAGE_RESTARTING);
     run_append(r, &e, NULL, NULL); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
     free((char *)(uintptr_t)e.reason);
     if (e.backoff_ms)
@@ -493,11 +493,11 @@ static void generation_ended(struct run *r)
 bool launch_epilog(struct run *r)
 {
     const struct plan_step *step = phase_step(r, PHASE_EPILOG);
-    if (!step || r->killing || r->stage == STAGE_EPILOG ||
+    if (!step || r->ending == ENDING_KILLED || r->stage == STAGE_EPILOG ||
         (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT && r->stage != STAGE_AGAIN &&
          r->stage != STAGE_RESTARTING && (r->stage != STAGE_PREFLIGHT || r->generation == 0)))
         return false;
-    r->stage = STAGE_EPILOG;
+    run_set_stage(r, STAGE_EPILOG);
     step_start(r, step, 0);
     return !step_all_ended(r, step); /* another controller may have started it */
 }
@@ -505,7 +505,7 @@ bool launch_epilog(struct run *r)
 static void epilog_ended(struct run *r, const struct plan_step *step)
 {
     bool good = step_all_done(r, step);
-    if (r->cancelling) {
+    if (run_is_cancelled(r)) {
         run_due(r, DUE_END);
         return;
     }
@@ -520,9 +520,9 @@ static void epilog_ended(struct run *r, const struct plan_step *step)
 static void fail_generation(struct run *r, const struct plan_step *step)
 {
     bool launch = step->kind->phase == PHASE_LAUNCH;
-    if (r->generation_failed || !(launch ? parts_failed(r) : step_has_failed(r, step)))
+    if (r->launch != LAUNCH_GOES_ON || !(launch ? parts_failed(r) : step_has_failed(r, step)))
         return;
-    r->generation_failed = true;
+    launch_set(r, LAUNCH_CONDEMNED);
     if (launch)
         parts_stop(r);
     else
@@ -531,10 +531,10 @@ static void fail_generation(struct run *r, const struct plan_step *step)
 
 void launch_condemn(struct run *r)
 {
-    if (r->stage != STAGE_LAUNCH || r->generation_failed || r->failing || r->cancelling)
+    if (r->stage != STAGE_LAUNCH || r->launch != LAUNCH_GOES_ON || run_is_stopping(r))
         return;
     launch_will_restart(r);
-    r->generation_failed = true;
+    launch_set(r, LAUNCH_CONDEMNED);
     parts_stop(r);
 }
 
@@ -555,7 +555,7 @@ static void generation_pass(struct run *r)
 {
     elastic_join(r); /* the prolog of one that is to join it may have ended */
     fail_generation(r, phase_step(r, PHASE_LAUNCH));
-    if (!r->generation_failed)
+    if (r->launch == LAUNCH_GOES_ON)
         parts_missed(r);
     parts_advance(r);
     if (parts_ended(r))
@@ -567,7 +567,7 @@ void launch_pass(struct run *r)
     const struct plan_step *epilog = phase_step(r, PHASE_EPILOG);
     if (r->stage == STAGE_EPILOG && step_all_ended(r, epilog))
         epilog_ended(r, epilog);
-    if (r->failing || r->cancelling || r->over)
+    if (run_is_stopping(r) || r->launch == LAUNCH_OVER)
         return; /* run_check_end sees to it, or launch_parted */
     if (r->stage == STAGE_PROLOG)
         prolog_advance(r);
@@ -592,9 +592,9 @@ static void resume_epilog(struct run *r, const struct plan_step *epilog, bool fa
 {
     if (failed)
         job_failed(r);
-    r->over = true;
+    launch_set(r, LAUNCH_OVER);
     elastic_dismiss(r);
-    r->stage = STAGE_EPILOG;
+    run_set_stage(r, STAGE_EPILOG);
     step_start(r, epilog, 0);
     if (step_all_ended(r, epilog))
         epilog_ended(r, epilog);
@@ -646,10 +646,10 @@ void launch_resume(struct run *r)
             start_again(r);
         return;
     }
-    r->stage = STAGE_LAUNCH;
+    run_set_stage(r, STAGE_LAUNCH);
     elastic_resume(r);
     failed = failed || parts_failed(r);
-    r->generation_failed = failed;
+    launch_set(r, failed ? LAUNCH_CONDEMNED : LAUNCH_GOES_ON);
     outputs_watch(r);
     parts_advance(r); /* what waits for others; and a lost journal may have left some that were not adopted */
     if (failed)

@@ -100,7 +100,8 @@ static void put_number(char *ret, size_t size, double v)
 void metrics_flush(struct metrics *m)
 {
     struct run *r = m ? m->run : NULL;
-    if (!m || m->changed == 0 || !r->journal || !r->opened || r->stage >= STAGE_CLOSING || r->detached)
+    if (!m || m->changed == 0 || !r->journal || r->opening != OPENING_DONE || r->stage >= STAGE_CLOSING ||
+        r->ending == ENDING_LET_GO)
         return;
     struct arena *arena = arena_create();
     struct event_metric *items = arena_array(arena, m->changed, sizeof *items);

@@ -101,7 +101,7 @@ static void append_opened(struct run *r, enum event_type type)
     run_append(r, &e, NULL, NULL);
     buf_free(&args);
     buf_free(&params);
-    r->opened = true;
+    r->opening = OPENING_DONE;
 }
 
 static void take_bind(struct run *r, const char *json)
@@ -129,7 +129,6 @@ static void resume_tasks(struct run *r, const struct state_run *open)
     r->restarts = open->restarts;
     r->own_restarts = open->own_restarts;
     r->fetch_only = open->fetching;
-    r->cancelling = false;
     take_bind(r, open->bind_json);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
@@ -148,21 +147,21 @@ static void resume_tasks(struct run *r, const struct state_run *open)
             bool of_last = step->kind->phase < PHASE_LAUNCH ||
                            (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == r->generation;
             if (c->outcome == OUTCOME_NONE && str_eq(c->key, step->key) && (of_last || !step->kind->fetch)) {
-                t->state = TASK_RUNNING;
+                task_set_state(t, TASK_RUNNING);
                 t->decided = true;
                 r->lanes[n].dirty = step->kind->cached || r->lanes[n].dirty;
             } else if (!step->kind->cached && of_last && c->outcome == OUTCOME_OK) {
-                t->state = TASK_DONE;
+                task_set_state(t, TASK_DONE);
             } else if (step->kind->phase == PHASE_PROLOG && open->generation > 0 && c->outcome == OUTCOME_UNKNOWN) {
                 continue; /* it had ended well before the first generation; its node restarted, so it runs before the next */
             } else if (step->kind->phase == PHASE_OUTPUTS && of_last &&
                        c->outcome == OUTCOME_FAILED) { /* something was to be there */
-                t->state = TASK_FAILED;
+                task_set_state(t, TASK_FAILED);
                 r->fail_status = RUN_FAILED;
                 error_set(&r->result.error, ERROR_JOB, "%s", c->tail ? c->tail : "its result is not there");
             } else if (!step->kind->cached && step->kind->phase != PHASE_OUTPUTS && of_last &&
                        c->outcome != OUTCOME_NOT_STARTED && c->outcome != OUTCOME_NONE) {
-                t->state = TASK_FAILED;
+                task_set_state(t, TASK_FAILED);
                 r->cause_outcome = c->outcome;
                 r->result.has_cause = true;
                 r->cause_node_index = n;
@@ -272,7 +271,7 @@ static int open_cancel(struct run *r, const struct state_run *open, struct error
         return -1;
     }
     r->work = work_name(r, 0, false);
-    r->opened = true;
+    r->opening = OPENING_DONE;
     resume_tasks(r, open);
     return 0;
 }
@@ -317,11 +316,11 @@ int run_open(struct run *r, struct error *err)
         if (compute_voids(r, open->flags, open->from_step, err) < 0)
             return -1;
         r->work = work_name(r, 0, false);
-        r->opened = true;
+        r->opening = OPENING_DONE;
         resume_tasks(r, open);
         return 0;
     }
-    r->probing = true; /* another plan: first see whether its launch lives */
+    r->opening = OPENING_PROBES; /* another plan: first see whether its launch lives */
     r->work = work_name(r, r->options.flags, true);
     return compute_voids(r, r->options.flags, r->options.from_step, err);
 }
@@ -347,7 +346,7 @@ static void hold_back(struct run *r, const struct error *err)
     r->result.error = *err;
     r->result.exit_status = 4;
     r->result.status = RUN_OPEN;
-    r->stage = STAGE_CLOSED;
+    run_set_stage(r, STAGE_CLOSED);
     loop_timer_start(r->finisher, 0);
 }
 
@@ -389,7 +388,6 @@ static void probe_done(struct run *r)
             hold_back(r, &err);
             return;
         }
-    r->probing = false;
     const char *older = arena_strdup(r->arena, r->id);
     struct error err = ERROR_INIT;
     if (open_new(r, &err) < 0) {
@@ -438,7 +436,7 @@ void run_look_end(struct run *r)
 {
     r->result.nothing_to_do = r->options.mode == RUN_VERIFY;
     r->result.status = RUN_DONE;
-    r->stage = STAGE_CLOSED;
+    run_set_stage(r, STAGE_CLOSED);
     loop_timer_start(r->finisher, 0);
 }
 
@@ -465,7 +463,7 @@ void run_lane_listed(struct run *r, struct lane *lane)
 {
     if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK)
         run_look_done(r);
-    else if (!r->probing)
+    else if (r->opening != OPENING_PROBES)
         lane_reconcile(lane);
     else if (all_answered(r))
         probe_done(r);

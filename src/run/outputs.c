@@ -45,7 +45,7 @@ static void on_watch(void *arg)
     struct run *r = w->run;
     struct error err = ERROR_INIT;
     loop_timer_start(w->timer, w->every_ms);
-    for (uint32_t n = 0; n < r->plan->node_count && r->stage == STAGE_LAUNCH && !r->failing && !r->cancelling; n++)
+    for (uint32_t n = 0; n < r->plan->node_count && r->stage == STAGE_LAUNCH && !run_is_stopping(r); n++)
         if (w->step->on[n] && node_state(r->lanes[n].node) == NODE_READY && r->lanes[n].listed &&
             !fetch_lives(&r->lanes[n], w->step) && fetch_start(r, w->step, n, true, &err) < 0)
             return; /* said when it counts */
@@ -137,8 +137,7 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
         what_of(r, step, n, arena, &what); /* what is wrong with it is said when it starts */
         if (what.when == WHEN_SUCCESS && !success)
             continue;
-        if (lane->closed_node || lane->left_out ||
-            ((r->cancelling || r->failing) && node_state(lane->node) != NODE_READY)) {
+        if (lane->closed_node || lane->left_out || (run_is_stopping(r) && node_state(lane->node) != NODE_READY)) {
             run_note(r, n, "%s: not fetched, the node is away", step->name);
             continue;
         }
@@ -152,7 +151,7 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
 
 bool outputs_begin(struct run *r)
 {
-    if (r->killing || r->detached || r->options.mode != RUN_EXECUTE || !launch_has_begun(r))
+    if (r->ending >= ENDING_KILLED || r->options.mode != RUN_EXECUTE || !launch_has_begun(r))
         return false;
     if (r->stage != STAGE_OUTPUTS) {
         bool success = launch_over(r);
@@ -161,8 +160,8 @@ bool outputs_begin(struct run *r)
             for (size_t i = 0; i < r->plan->step_count; i++)
                 if (is_output(&r->plan->steps[i]) && !task_in_flight(run_task(r, &r->plan->steps[i], n)))
                     fetch_stop(&r->lanes[n], &r->plan->steps[i]); /* a periodic one */
-        r->stage = STAGE_OUTPUTS;
-        if (r->cancelling || r->failing)
+        run_set_stage(r, STAGE_OUTPUTS);
+        if (run_is_stopping(r))
             loop_timer_start(r->stop_deadline, STOP_REACH_MS);
         for (size_t i = 0; i < r->plan->step_count; i++)
             if (is_output(&r->plan->steps[i]))
@@ -191,7 +190,7 @@ void outputs_end(struct run *r)
 {
     if (r->stage == STAGE_OUTPUTS)
         say_totals(r);
-    if (r->cancelling || r->failing)
+    if (run_is_stopping(r))
         run_due(r, DUE_END);
     else if (r->outputs_error.code != ERROR_NONE && r->fail_status == RUN_OPEN)
         run_leave_open(r, &r->outputs_error);
@@ -201,7 +200,7 @@ void outputs_end(struct run *r)
 
 void outputs_pass(struct run *r)
 {
-    if (r->stage == STAGE_OUTPUTS && !r->detached && !in_flight(r))
+    if (r->stage == STAGE_OUTPUTS && r->ending != ENDING_LET_GO && !in_flight(r))
         outputs_end(r);
 }
 
@@ -242,7 +241,7 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
             task_finish_as(r, step, node, OUTCOME_OK, err->text);
             return;
         }
-        if (r->fail_status == RUN_OPEN && !r->failing && !r->cancelling) {
+        if (r->fail_status == RUN_OPEN && !run_is_stopping(r)) {
             r->fail_status = RUN_FAILED;
             r->result.error = *err;
             if (!step->kind->result)
@@ -255,7 +254,7 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
     case FETCH_BROKEN:
         break;
     }
-    if (r->cancelling || r->failing || r->fail_status != RUN_OPEN) { /* the run ends badly anyway */
+    if (run_is_stopping(r) || r->fail_status != RUN_OPEN) { /* the run ends badly anyway */
         run_note(r, node, "%s", err->text);
         task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
         return;
@@ -266,7 +265,7 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
     } else {
         run_note(r, node, "%s", err->text);
     }
-    t->state = TASK_FAILED; /* started and not finished, for the journal: the next controller does it again */
+    task_set_state(t, TASK_FAILED); /* started and not finished, for the journal: the next controller does it again */
     t->ended_ms = wall_ms();
     run_due(r, DUE_OUTPUTS);
 }
@@ -291,7 +290,7 @@ void outputs_abort_all(struct run *r)
 void outputs_interrupt(struct run *r, int signum)
 {
     struct error err = ERROR_INIT;
-    if (r->failing || r->fail_status != RUN_OPEN) {
+    if (r->ending == ENDING_FAILED || r->fail_status != RUN_OPEN) {
         outputs_abort_all(r);
         return;
     }

@@ -142,7 +142,7 @@ uint64_t preflight_token(const struct run *r, uint32_t question)
 /* Of this round? */
 static bool awaits(const struct run *r, uint64_t token)
 {
-    return r->preflight && (r->stage == STAGE_PREFLIGHT || r->preflight->joiner) && !r->failing && !r->cancelling &&
+    return r->preflight && (r->stage == STAGE_PREFLIGHT || r->preflight->joiner) && !run_is_stopping(r) &&
            (token & ~QUESTION_MASK) == (preflight_token(r, 0) & ~QUESTION_MASK);
 }
 
@@ -297,7 +297,7 @@ static void begin_round(struct run *r)
 static void ask(struct run *r)
 {
     struct preflight *p = r->preflight;
-    r->stage = STAGE_PREFLIGHT;
+    run_set_stage(r, STAGE_PREFLIGHT);
     begin_round(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         p->lost = p->lost || (preflight_asks(r, n) && node_state(r->lanes[n].node) != NODE_READY);

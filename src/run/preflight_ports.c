@@ -155,7 +155,7 @@ static void looked_up(void *arg)
     memcpy(m->to.address, l->found.address, sizeof m->to.address);
     m->to.len = l->found.len;
     lookup_free(l);
-    if (r->stage == STAGE_PREFLIGHT && !r->failing && !r->cancelling)
+    if (r->stage == STAGE_PREFLIGHT && !run_is_stopping(r))
         preflight_answered(r);
 }
 

@@ -63,7 +63,7 @@ bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, con
     if (step->kind->phase == PHASE_OUTPUTS)
         return !c || !str_eq(c->key, step->key) || c->outcome == OUTCOME_FAILED ||
                (c->outcome == OUTCOME_OK && c->tail && *c->tail); /* it is fetched (again) */
-    t->state = step->kind->phase == PHASE_SETUP ? TASK_KEPT : TASK_DONE;
+    task_set_state(t, step->kind->phase == PHASE_SETUP ? TASK_KEPT : TASK_DONE);
     t->decided = true;
     if (c && !step->kind->cached) {
         memcpy(t->attempt, c->attempt, sizeof t->attempt);

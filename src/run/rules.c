@@ -353,7 +353,7 @@ static void on_lost_durable(void *arg)
     struct error err = ERROR_INIT;
     error_set(&err, ERROR_INFRA, "%s", rules_words(r));
     error_hint(&err, "its workers may still run there: the next run stops them");
-    if (r->detached)
+    if (r->ending == ENDING_LET_GO)
         return;
     run_fail(r, RUN_FAILED, &err);
     node_give_up(r->lanes[r->cause_node_index].node); /* it was waited for long enough */
@@ -362,7 +362,7 @@ static void on_lost_durable(void *arg)
 static void on_verdict_durable(void *arg)
 {
     struct run *r = arg;
-    if (!r->detached)
+    if (r->ending != ENDING_LET_GO)
         launch_condemn(r);
 }
 
@@ -409,7 +409,7 @@ static void line_hit(struct rules *x, const struct plan_step *step, const struct
     if (d.rule == NO_RULE || (d.action == RULE_IGNORE && (!d.own || x->quiet)) || x->has_verdict)
         return;
     char *text = clean(line->text, line->len);
-    if (d.action != RULE_IGNORE && (r->generation_failed || x->condemned)) {
+    if (d.action != RULE_IGNORE && (r->launch == LAUNCH_CONDEMNED || x->condemned)) {
         add_candidate(x, step, of, d.rule, text);
         return;
     }
@@ -628,7 +628,7 @@ void rules_node_lost(struct lane *lane)
         return; /* a rule waits for it already */
     if (again || (x && x->active && r->stage == STAGE_LAUNCH && !x->has_verdict))
         d = decide(x, &what);
-    if (d.rule == NO_RULE || lane->left_out || r->failing || r->cancelling) {
+    if (d.rule == NO_RULE || lane->left_out || run_is_stopping(r)) {
         node_give_up(lane->node);
         return;
     }

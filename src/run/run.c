@@ -96,7 +96,7 @@ void run_note(struct run *r, uint32_t node, const char *fmt, ...)
     CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
     va_end(ap);
     str_printable(text);
-    if (!r->journal || !r->opened || r->stage >= STAGE_CLOSING || r->detached)
+    if (!r->journal || r->opening != OPENING_DONE || r->stage >= STAGE_CLOSING || r->ending == ENDING_LET_GO)
         return;
     struct event e = {.type = EVENT_NOTE, .node = node, .host = NULL, .reason = text};
     run_append(r, &e, NULL, NULL);
@@ -106,9 +106,9 @@ void run_note(struct run *r, uint32_t node, const char *fmt, ...)
 
 void run_fail(struct run *r, enum run_status status, const struct error *err)
 {
-    if (r->stage >= STAGE_CLOSING || r->failing)
+    if (r->stage >= STAGE_CLOSING || r->ending != ENDING_NOT)
         return;
-    r->failing = true;
+    run_set_ending(r, ENDING_FAILED);
     r->fail_status = status;
     r->result.error = *err;
     loop_timer_start(r->stop_deadline, STOP_REACH_MS);
@@ -153,13 +153,13 @@ void run_leave_open(struct run *r, const struct error *err)
     r->result.error = *err;
     r->result.exit_status = err->code == ERROR_HELD ? 4 : 3;
     r->result.status = RUN_OPEN;
-    r->detached = true;
+    run_set_ending(r, ENDING_LET_GO);
     loop_timer_start(r->finisher, 0);
 }
 
 void run_node_failed(struct run *r, uint32_t node, const struct error *err)
 {
-    if (r->detached)
+    if (r->ending == ENDING_LET_GO)
         return;
     if (r->lanes[node].left_out) {
         elastic_spare(r, node, err);
@@ -167,7 +167,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
         return;
     }
     r->failed_nodes++;
-    bool going = r->opened && !r->probing && !r->cancelling && !r->failing && r->stage < STAGE_CLOSING;
+    bool going = r->opening == OPENING_DONE && r->ending == ENDING_NOT && r->stage < STAGE_CLOSING;
     if (going && r->options.mode == RUN_EXECUTE &&
         launch_complete(r)) { /* the controller died right before it could say so */
         run_note(r, node, "%s", err->text);
@@ -189,13 +189,13 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     for (size_t i = 0; i < r->plan->step_count; i++) { /* what runs there cannot be known; the next contact tells */
         struct run_task *t = run_task(r, &r->plan->steps[i], node);
         if (task_in_flight(t))
-            t->state = TASK_FAILED;
+            task_set_state(t, TASK_FAILED);
     }
     r->lanes[node].orphan_count = 0;
-    if (r->probing) {
+    if (r->opening == OPENING_PROBES) {
         r->result.error = *err;
         r->result.exit_status = err->code == ERROR_HELD ? 4 : 3;
-        r->stage = STAGE_CLOSED;
+        run_set_stage(r, STAGE_CLOSED);
         loop_timer_start(r->finisher, 0);
         return;
     }
@@ -236,15 +236,16 @@ int run_exit_status(const struct run *r)
 
 void run_check_end(struct run *r)
 {
-    if (r->stage >= STAGE_CLOSING || r->detached || !r->opened || (!r->failing && !r->cancelling))
+    if (r->stage >= STAGE_CLOSING || r->opening != OPENING_DONE || !run_is_stopping(r))
         return;
     if (anything_in_flight(r))
         return;
-    if (still_connecting(r) && (r->options.mode == RUN_CANCEL || !r->cancelling) && loop_timer_active(r->stop_deadline))
+    if (still_connecting(r) && (r->options.mode == RUN_CANCEL || !run_is_cancelled(r)) &&
+        loop_timer_active(r->stop_deadline))
         return;
     if (launch_epilog(r) || outputs_begin(r))
         return;
-    if (r->cancelling)
+    if (run_is_cancelled(r))
         run_close(r, RUN_CANCELLED, 128 + (r->interrupt_signal ? r->interrupt_signal : SIGTERM));
     else
         run_close(r, r->fail_status, run_exit_status(r));
@@ -255,7 +256,7 @@ void run_on_stop_deadline(void *arg)
     struct run *r = arg;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         node_give_up(r->lanes[n].node);
-    if (r->cancelling || r->failing)
+    if (run_is_stopping(r))
         outputs_abort_all(r);
     run_due(r, DUE_END);
 }
@@ -271,7 +272,7 @@ void run_on_finisher(void *arg)
 static void on_closed_durable(void *arg)
 {
     struct run *r = arg;
-    r->stage = STAGE_CLOSED;
+    run_set_stage(r, STAGE_CLOSED);
     loop_timer_start(r->finisher, 0);
 }
 
@@ -333,7 +334,7 @@ void run_close(struct run *r, enum run_status status, int exit_status)
                       .exit_status = exit_status,
                       .reason = r->result.error.code != ERROR_NONE ? r->result.error.text : NULL};
     run_append(r, &e, on_closed_durable, r);
-    r->stage = STAGE_CLOSING;
+    run_set_stage(r, STAGE_CLOSING);
     run_changed(r);
 }
 
@@ -370,8 +371,8 @@ static void on_cancelling_durable(void *arg)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             struct run_task *t = run_task(r, &r->plan->steps[i], n);
             if (t->state == TASK_WAITING)
-                t->state = TASK_FAILED;
-            task_stop(r, &r->plan->steps[i], n, r->killing ? WIRE_KILL : WIRE_STOP,
+                task_set_state(t, TASK_FAILED);
+            task_stop(r, &r->plan->steps[i], n, r->ending == ENDING_KILLED ? WIRE_KILL : WIRE_STOP,
                       launch_grace_ms(r, CANCEL_GRACE_MS));
         }
     run_due(r, DUE_END);
@@ -381,24 +382,24 @@ void run_interrupt(struct run *r, int signum)
 {
     if (r->stage >= STAGE_CLOSING)
         return;
-    if (!r->opened) { /* nothing was decided yet */
+    if (r->opening != OPENING_DONE) { /* nothing was decided yet */
         error_set(&r->result.error, ERROR_INTERRUPTED, "interrupted");
         r->result.exit_status = 128 + signum;
-        r->stage = STAGE_CLOSED;
+        run_set_stage(r, STAGE_CLOSED);
         loop_timer_start(r->finisher, 0);
         return;
     }
-    if (r->stage == STAGE_OUTPUTS && !r->cancelling) {
+    if (r->stage == STAGE_OUTPUTS && !run_is_cancelled(r)) {
         outputs_interrupt(r, signum);
         return;
     }
-    if (r->cancelling) {
-        r->killing = true;
+    if (run_is_cancelled(r)) {
+        run_set_ending(r, ENDING_KILLED);
         on_cancelling_durable(r);
         run_on_stop_deadline(r);
         return;
     }
-    r->cancelling = true;
+    run_set_ending(r, ENDING_CANCELLED);
     r->interrupt_signal = signum;
     loop_timer_start(r->stop_deadline, STOP_REACH_MS);
     struct event e = {.type = EVENT_CANCELLING, .reason = signum ? strsignal(signum) : "rhrun cancel"};
@@ -410,7 +411,7 @@ void run_detach(struct run *r)
 {
     if (r->stage >= STAGE_CLOSING)
         return; /* it ends by itself */
-    r->detached = true;
+    run_set_ending(r, ENDING_LET_GO);
     r->result.status = RUN_OPEN;
     r->result.exit_status = 0;
     loop_timer_start(r->finisher, 0);

@@ -1,0 +1,82 @@
+/* All that changes a state: of the run, of a node's lane, of a task. Each has a table of its legal steps; what is none of them is
+ * a fault of rhrun's own and ends it here, before anything can follow from it. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+#define BIT(x) (1u << (x))
+
+static void check(unsigned legal, unsigned to)
+{
+    if (!(legal & BIT(to)))
+        abort();
+}
+
+void run_set_stage(struct run *r, enum stage to)
+{
+    static const unsigned ends = BIT(STAGE_EPILOG) | BIT(STAGE_OUTPUTS) | BIT(STAGE_CLOSING) | BIT(STAGE_CLOSED);
+    static const unsigned legal[] = {
+        [STAGE_SETUP] = BIT(STAGE_RESTARTING) | BIT(STAGE_PORT) | BIT(STAGE_PROLOG) | BIT(STAGE_LAUNCH) | ends,
+        [STAGE_RESTARTING] = BIT(STAGE_PORT) | ends,
+        [STAGE_AGAIN] =
+            BIT(STAGE_AGAIN) | BIT(STAGE_PORT) | BIT(STAGE_PREFLIGHT) | BIT(STAGE_PROLOG) | BIT(STAGE_LAUNCH) | ends,
+        [STAGE_PORT] = BIT(STAGE_AGAIN) | BIT(STAGE_PREFLIGHT) | ends,
+        [STAGE_PREFLIGHT] = BIT(STAGE_AGAIN) | BIT(STAGE_PORT) | BIT(STAGE_PREFLIGHT) | ends,
+        [STAGE_PROLOG] = BIT(STAGE_AGAIN) | ends,
+        [STAGE_LAUNCH] = BIT(STAGE_RESTARTING) | ends,
+        [STAGE_EPILOG] = ends,
+        [STAGE_OUTPUTS] = BIT(STAGE_CLOSING) | BIT(STAGE_CLOSED),
+        [STAGE_CLOSING] = BIT(STAGE_CLOSED),
+    };
+    check(legal[r->stage], to);
+    r->stage = to;
+}
+
+void run_set_ending(struct run *r, enum ending to)
+{
+    if (to > r->ending)
+        r->ending = to;
+}
+
+void launch_set(struct run *r, enum launch_state to)
+{
+    static const unsigned legal[] = {
+        [LAUNCH_GOES_ON] = BIT(LAUNCH_GOES_ON) | BIT(LAUNCH_CONDEMNED) | BIT(LAUNCH_OVER),
+        [LAUNCH_CONDEMNED] = BIT(LAUNCH_GOES_ON) | BIT(LAUNCH_OVER),
+        [LAUNCH_OVER] = BIT(LAUNCH_OVER),
+    };
+    check(legal[r->launch], to);
+    r->launch = to;
+}
+
+void lane_set_state(struct lane *lane, enum lane_state to)
+{
+    static const unsigned legal[] = {
+        [LANE_CONNECTING] = BIT(LANE_LISTED) | BIT(LANE_BARRIER) /* nothing is wanted of it */,
+        [LANE_LISTED] = BIT(LANE_SETUP),
+        [LANE_SETUP] = BIT(LANE_SETUP) | BIT(LANE_SETTLING) | BIT(LANE_BARRIER),
+        [LANE_SETTLING] = BIT(LANE_SETTLING) | BIT(LANE_SETUP) | BIT(LANE_BARRIER),
+        [LANE_BARRIER] = BIT(LANE_SETUP),
+        [LANE_FAILED] = BIT(LANE_CONNECTING) | BIT(LANE_SETUP), /* of MIN:MAX nodes, tried again */
+    };
+    check(legal[lane->state] | BIT(LANE_FAILED), to);
+    lane->state = to;
+}
+
+void task_set_state(struct run_task *t, enum task_state to)
+{
+    static const unsigned legal[] = {
+        /* RUNNING and DONE: found so, in the journal or on the node */
+        [TASK_PENDING] = BIT(TASK_PENDING) | BIT(TASK_STARTING) | BIT(TASK_KEPT) | BIT(TASK_RUNNING) | BIT(TASK_DONE) |
+                         BIT(TASK_FAILED),
+        [TASK_KEPT] = BIT(TASK_PENDING),
+        [TASK_STARTING] = BIT(TASK_RUNNING) | BIT(TASK_DONE) | BIT(TASK_FAILED),
+        [TASK_RUNNING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED),
+        [TASK_STOPPING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED),
+        [TASK_WAITING] = BIT(TASK_PENDING) | BIT(TASK_FAILED),
+        [TASK_DONE] = BIT(TASK_PENDING) | BIT(TASK_FAILED) /* a node restarted */,
+        [TASK_FAILED] = BIT(TASK_PENDING) | BIT(TASK_WAITING) | BIT(TASK_STARTING) /* it joins again */,
+    };
+    check(legal[t->state], to);
+    t->state = to;
+}
