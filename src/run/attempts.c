@@ -491,6 +491,8 @@ static void on_retry(void *arg)
     struct run_task *t = run_task(r, ctx->step, ctx->node);
     loop_timer_destroy(t->retry);
     t->retry = NULL;
+    if (t->state != TASK_WAITING)
+        return;
     if (!run_is_stopping(r)) {
         task_set_state(t, TASK_PENDING);
         run_touch(r, ctx->node);

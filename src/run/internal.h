@@ -413,6 +413,7 @@ extern const struct node_callbacks lane_callbacks;
 void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
 void lane_bind(struct lane *lane);    /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);
+void lane_orphan(struct lane *lane, const char *attempt); /* it is stopped before the node goes on */
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
 void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e); /* it failed */
 bool step_unknown_fails(struct run *r, const struct plan_step *step,

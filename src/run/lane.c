@@ -154,7 +154,7 @@ static bool is_orphan(const struct lane *lane, const char *attempt)
     return false;
 }
 
-static void add_orphan(struct lane *lane, const char *attempt)
+void lane_orphan(struct lane *lane, const char *attempt)
 {
     if (!is_orphan(lane, attempt)) {
         lane->orphans = xreallocarray(lane->orphans, lane->orphan_count + 1, sizeof *lane->orphans);
@@ -322,7 +322,7 @@ void lane_reconcile(struct lane *lane)
         if (rec->state == WIRE_STATE_CLAIMED && !owner_of(lane, rec) && r->options.mode != RUN_LOOK &&
             r->options.mode != RUN_VERIFY) {
             run_note(r, lane->index, "stopping an attempt of \"%s\" that an earlier run left", rec->slot);
-            add_orphan(lane, rec->attempt);
+            lane_orphan(lane, rec->attempt);
         }
     }
     /* before any step goes on: it may build on one that is in doubt */

@@ -73,18 +73,26 @@ static bool at_barrier(struct run *r)
     return all;
 }
 
-/* An epilog, or outputs, that were found done are of an earlier launch. */
+/* An epilog, or outputs, that were found are of an earlier launch: nothing of it may go on beside the next one. */
 static void forget_what_followed(struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
-        for (uint32_t n = 0; n < r->plan->node_count && r->plan->steps[i].kind->phase > PHASE_LAUNCH; n++)
-            task_set_state(run_task(r, &r->plan->steps[i], n), TASK_PENDING);
+        for (uint32_t n = 0; n < r->plan->node_count && r->plan->steps[i].kind->phase > PHASE_LAUNCH; n++) {
+            const struct plan_step *step = &r->plan->steps[i];
+            struct run_task *t = run_task(r, step, n);
+            if (task_in_flight(t) && step->kind->fetch)
+                fetch_stop(&r->lanes[n], step);
+            else if (task_in_flight(t))
+                lane_orphan(&r->lanes[n], t->attempt);
+            task_set_state(t, TASK_PENDING);
+        }
 }
 
 static void start_generation(struct run *r)
 {
     r->next_port = 0;
     run_set_stage(r, STAGE_AGAIN);
+    forget_what_followed(r);
     if (!at_barrier(r))
         return;
     run_set_stage(r, STAGE_LAUNCH);
@@ -94,7 +102,6 @@ static void start_generation(struct run *r)
     r->result.has_cause = false;
     r->adopted_launch = NULL;
     parts_reset(r);
-    forget_what_followed(r);
     rules_begin(r);
     parts_advance(r);
     outputs_watch(r);

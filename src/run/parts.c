@@ -156,8 +156,9 @@ static const struct wire_record *adopted_record(struct run *r, const struct plan
 static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
 {
     const struct run_task *of = run_task(r, &r->plan->steps[s->watch->step], node);
-    if (s->on[node] && of->state == TASK_DONE)
-        task_set_state(run_task(r, s, node), TASK_DONE);
+    struct run_task *t = run_task(r, s, node);
+    if (s->on[node] && of->state == TASK_DONE && (t->state == TASK_PENDING || task_in_flight(t)))
+        task_set_state(t, TASK_DONE);
 }
 
 void parts_adopted(struct run *r)

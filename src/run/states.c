@@ -71,7 +71,8 @@ void task_set_state(struct run_task *t, enum task_state to)
                          BIT(TASK_FAILED),
         [TASK_KEPT] = BIT(TASK_PENDING),
         [TASK_STARTING] = BIT(TASK_RUNNING) | BIT(TASK_DONE) | BIT(TASK_FAILED),
-        [TASK_RUNNING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED),
+        [TASK_RUNNING] = BIT(TASK_PENDING) /* of an earlier launch: an orphan */ | BIT(TASK_STOPPING) | BIT(TASK_DONE) |
+                         BIT(TASK_FAILED),
         [TASK_STOPPING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED),
         [TASK_WAITING] = BIT(TASK_PENDING) | BIT(TASK_FAILED),
         [TASK_DONE] = BIT(TASK_PENDING) | BIT(TASK_FAILED) /* a node restarted */,
