@@ -118,6 +118,8 @@ const char *step_python_place(const struct plan *plan, const struct step_bind *b
                               const char **ret_word);
 /* What is used without the interpreter where it is there: a venv that the spec names. A node path, or NULL. */
 const char *step_python_instead(const struct plan *plan, const struct step_bind *bind, struct arena *arena);
+/* Does the step make no Python, but names for one that is there? */
+bool step_names_python(const struct plan_step *step);
 /* May the step leave an interpreter of that name on the node? */
 bool step_may_bring_python(const struct plan_step *step, const char *word);
 /* "3.11" of ".../python3.11", not of "python3.11-config": a part of it, or NULL. */

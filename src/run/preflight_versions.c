@@ -73,7 +73,7 @@ static bool is_to_come(const struct run *r, const struct plan_step *step, uint32
 static bool is_set_up(const struct run *r, uint32_t node)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
-        if (is_to_come(r, &r->plan->steps[i], node))
+        if (is_to_come(r, &r->plan->steps[i], node) && !step_names_python(&r->plan->steps[i]))
             return false;
     return true;
 }

@@ -10,7 +10,7 @@ extern const struct step_kind step_kind_sync, step_kind_files, step_kind_activat
     step_kind_result, step_kind_outputs;
 
 /* Programs that run on nodes (the files beside this one), as text. */
-extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_conda_env[], rhrun_step_conda[], rhrun_step_apt[],
+extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_python_names[], rhrun_step_conda_env[], rhrun_step_conda[], rhrun_step_apt[],
     rhrun_step_git[], rhrun_step_call[];
 
 #define STEP_ENVIRONMENT "activate"     /* name of the environment that activate leaves on a node */
@@ -117,6 +117,7 @@ int step_run_shell(const struct plan *plan, const struct step_bind *bind, const 
 enum step_python_kind { PYTHON_PLAIN, PYTHON_VENV, PYTHON_VENV_PATH, PYTHON_CONDA };
 struct step_python { /* item of the step "python" */
     enum step_python_kind kind;
+    const char *names;       /* PLAIN: node path of a folder whose `python` and `python3` are the interpreter */
     const char *dir;         /* of a venv: node path, late names as written */
     const char *environment; /* CONDA: name of what it leaves on the node */
     const char *link; /* CONDA: node path of a link to it, which it leaves too: a name alone says nothing of where it is */
@@ -128,7 +129,7 @@ const char *step_python_text(struct plan_builder *b, const struct spec_role *rol
 /* As a node has it: a path of the spec's is one of the node, "~/" its home directory; a word is looked up in PATH. */
 int step_interpreter_on(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
                         struct error *err);
-/* NULL: the interpreter is used as it is. */
+/* What makes a venv or looks at a conda environment. NULL: the interpreter is used as it is. */
 const struct plan_step *step_python_planned(struct plan_builder *b, const struct spec_role *role);
 /* Whose Python counts on each node for what is no role's (prolog, epilog): NULL, the job's, where its set-up is; else that of
  * the first role there. ret[node], of spec->nnodes. */

@@ -1,8 +1,8 @@
 /*
- * python: the job's venv, made anew whenever this step runs, or the existing conda environment that it has instead. The
- * variants of a job share the venv; where an item installs the working directory itself (editable), each has its own.
- * What is installed depends on this step's key and not on the packages before it. A role with a set-up of its own has a
- * python of its own, on its nodes.
+ * python: the job's venv, made anew whenever this step runs, or the existing conda environment that it has instead; or, of an
+ * interpreter that is used as it is, its usual names. The variants of a job share the venv; where an item installs the working
+ * directory itself (editable), each has its own. What is installed depends on this step's key and not on the packages before
+ * it. A role with a set-up of its own has a python of its own, on its nodes.
  */
 #include "internal.h"
 
@@ -76,14 +76,39 @@ static int venv_plan(struct plan_builder *b, const struct spec_role *role, struc
     return 0;
 }
 
+/* Used as it is: where it is a path that is the same on all nodes, a folder with the usual names for it. The folder's name has
+ * the path in it, so that nothing changes for whoever runs with another one. */
+static int names_plan(struct plan_builder *b, const struct spec_role *role, struct step_python *python,
+                      struct error *err)
+{
+    struct arena *arena = plan_arena(b);
+    const char *path;
+    char hex[65];
+    if (plan_expand(b, step_interpreter(plan_spec_of(b), role), EXPR_PLAIN, &path, err) < 0)
+        return -1;
+    if ((*path != '/' && !str_starts(path, "~/")) || strstr(path, "${{"))
+        return 0;
+    digest_sha256_hex(path, strlen(path), hex);
+    python->names = arena_printf(arena, "%s-%.8s", dir_of(b, "python", role, false), hex);
+    struct plan_step *s = add(b, role, python, arena_printf(arena, "python is %s", path));
+    s->python = python->names; /* nobody else's: what comes later has nothing of it */
+    s->scope = "";
+    s->shared = true;
+    s->creates = arena_printf(arena, "%s/python3", python->names);
+    plan_input(b, s, "interpreter", path);
+    return 0;
+}
+
 /* Of the role's own set-up, or of the job's. */
 static int plan_one(struct plan_builder *b, const struct spec *spec, const struct spec_role *role, struct error *err)
 {
     const struct step_choice everywhere = {role, GROUP_SETUP, ON_ALL, NULL, 0};
     struct step_python *python = arena_alloc(plan_arena(b), sizeof *python);
     python->kind = step_python_kind(spec, role);
-    if (python->kind == PYTHON_PLAIN || step_chosen_count(b, &everywhere) == 0)
+    if (step_chosen_count(b, &everywhere) == 0)
         return 0;
+    if (python->kind == PYTHON_PLAIN)
+        return names_plan(b, role, python, err);
     return python->kind == PYTHON_CONDA ? conda_plan(b, role, python, err) : venv_plan(b, role, python, err);
 }
 
@@ -94,6 +119,23 @@ static int python_plan(struct plan_builder *b, const struct spec *spec, struct e
         if (spec->roles[i].own_setup)
             rc = plan_one(b, spec, &spec->roles[i], err);
     return rc;
+}
+
+static int names_build(const struct plan *plan, const struct step_bind *bind, const struct step_python *python,
+                       struct step_env *env, struct arena *arena, struct wire_run *run, struct error *err)
+{
+    const char *word, *folder;
+    struct buf quoted = {0};
+    if (step_interpreter_on(plan, bind, arena, &word, err) < 0 ||
+        step_absolute(bind, python->names, arena, &folder, err) < 0)
+        return -1;
+    buf_shell_quote(&quoted, word);
+    step_env_set(env, "RHRUN_PYTHON", quoted.data);
+    step_env_set(env, "RHRUN_NAMES", folder);
+    buf_free(&quoted);
+    run->creates = arena_printf(arena, "%s/python3", folder);
+    step_run_script(run, arena, rhrun_step_python_names);
+    return 0;
 }
 
 static int python_build(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
@@ -110,7 +152,10 @@ static int python_build(const struct plan *plan, const struct plan_step *step, c
     step_run_own_env(bind, true, &env);
     step_env_set(&env, "RHRUN_NODE", step_node_name(plan, bind));
     step_run_unset(ret_run, arena, "PYTHONHOME");
-    if (python->kind == PYTHON_CONDA) {
+    if (python->kind == PYTHON_PLAIN) {
+        if (names_build(plan, bind, python, &env, arena, ret_run, err) < 0)
+            return -1;
+    } else if (python->kind == PYTHON_CONDA) {
         if (step_expand_node(plan, bind, &given->conda, EXPR_PLAIN, arena, &value, err) < 0)
             return -1;
         step_env_set(&env, "RHRUN_CONDA", value);

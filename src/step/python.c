@@ -60,20 +60,31 @@ const char *step_python_text(struct plan_builder *b, const struct spec_role *rol
     return plain && plan_expand(b, step_interpreter(spec, role), EXPR_PLAIN, &text, &ignored) == 0 ? text : "python";
 }
 
+/* The step "python" that makes a Python to use, or, used as it is, names the interpreter. */
+static bool is_step(const struct plan_step *s, const struct spec_role *role, bool names)
+{
+    return s->kind == &step_kind_python && s->role == owner(role) && step_names_python(s) == names;
+}
+
+static const struct plan_step *find_step(const struct plan *plan, const struct spec_role *role, bool names)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (is_step(&plan->steps[i], role, names))
+            return &plan->steps[i];
+    return NULL;
+}
+
 /* NULL: the interpreter is used as it is. */
 static const struct plan_step *python_step(const struct plan *plan, const struct spec_role *role)
 {
-    for (size_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].kind == &step_kind_python && plan->steps[i].role == owner(role))
-            return &plan->steps[i];
-    return NULL;
+    return find_step(plan, role, false);
 }
 
 const struct plan_step *step_python_planned(struct plan_builder *b, const struct spec_role *role)
 {
     const struct plan_step *s;
     for (size_t i = 0; (s = plan_at(b, i)); i++)
-        if (s->kind == &step_kind_python && s->role == owner(role))
+        if (is_step(s, role, false))
             return s;
     return NULL;
 }
@@ -148,22 +159,33 @@ int step_interpreter_on(const struct plan *plan, const struct step_bind *bind, s
     return step_home(bind, *ret, arena, ret, err);
 }
 
-/* Without a venv: of an interpreter that is a path, its folder comes first, so that `python` there is that one. */
+/* PATH has them, in the order that the node wants. */
+static bool is_usual(const char *folder)
+{
+    return str_eq(folder, "/usr/bin") || str_eq(folder, "/bin") || str_eq(folder, "/usr/local/bin");
+}
+
+/* Without a venv: where the interpreter is a path, `python` and `python3` are that one. Then comes its folder, with what else
+ * was installed there. */
 static int interpreter_env(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
                            struct wire_run *run, struct error *err)
 {
-    const char *word;
+    const char *word, *names = NULL;
+    const struct plan_step *s = find_step(plan, bind->role, true);
     if (step_interpreter_on(plan, bind, arena, &word, err) < 0)
         return -1;
     const char *slash = strrchr(word, '/');
     if (!slash)
         return 0;
     const char *folder = slash == word ? "/" : arena_strndup(arena, word, (size_t)(slash - word));
-    if (str_eq(folder, "/usr/bin") || str_eq(folder, "/bin") || str_eq(folder, "/usr/local/bin"))
-        return 0; /* PATH has them, in the order that the node wants */
     if (step_absolute(bind, folder, arena, &folder, err) < 0)
         return -1;
-    run->path_first = arena_strdup(arena, folder);
+    if (s && s->on[bind->node] &&
+        step_absolute(bind, ((const struct step_python *)s->item)->names, arena, &names, err) < 0)
+        return -1;
+    bool usual = is_usual(folder);
+    run->path_first =
+        arena_printf(arena, "%s%s%s", names ? names : "", names && !usual ? ":" : "", usual ? "" : folder);
     return 0;
 }
 
@@ -274,6 +296,11 @@ const struct plan_step *step_python_first(const struct plan *plan, const struct 
             return s;
     }
     return NULL;
+}
+
+bool step_names_python(const struct plan_step *step)
+{
+    return step->kind == &step_kind_python && ((const struct step_python *)step->item)->kind == PYTHON_PLAIN;
 }
 
 bool step_may_bring_python(const struct plan_step *step, const char *word)

@@ -1,5 +1,6 @@
 """Paths of the entrypoint on its node: ~/ is the home directory there, and a folder that is not there is no new one."""
 import os
+import re
 import sys
 
 import pytest
@@ -52,19 +53,75 @@ def test_a_missing_cwd(box, fleet, job, rhrun, remote, cwd):
             assert (home / "began").exists()
 
 
-def test_the_interpreters_folder_is_first(box, job, rhrun):
-    """venv: false with a path: `python` of run items and workers is that one."""
+def test_the_interpreter_goes_by_its_usual_names(box, job, rhrun):
+    """venv: false with a path: `python` of run items and workers is that one. Then comes its folder."""
     folder = box.home / "own" / "bin"
     folder.mkdir(parents=True)
     for name in ("python", "python3"):
         (folder / name).write_text(f'#!/bin/sh\necho "own {name}" >>$HOME/lines\nexec {sys.executable} "$@"\n')
         (folder / name).chmod(0o755)
+    (folder / "tool").write_text("#!/bin/sh\necho tool >>$HOME/lines\n")
+    (folder / "tool").chmod(0o755)
     (box.work / "t.py").write_text("import subprocess\nsubprocess.run(['python', '-c', '0'], check=True)\n")
     for interpreter in (str(folder / "python3"), "~/own/bin/python3"):
-        spec = {"python": {"interpreter": interpreter, "venv": False}, "setup": [{"run": "python -c 0"}], "entrypoint": {"script": "t.py"}}
+        spec = {"python": {"interpreter": interpreter, "venv": False}, "setup": [{"run": "python -c 0; python3 -c 0; tool"}], "entrypoint": {"script": "t.py"}}
         rhrun(job(spec), "--fresh").ok()
-        assert box.lines() == ["own python", "own python3", "own python"], interpreter
+        assert box.lines() == ["own python3", "own python3", "tool", "own python3", "own python3"], interpreter
         (box.home / "lines").unlink()
+
+
+SAY = """import os, subprocess, sys
+print(os.environ["WHOSE"], file=open(os.environ["HOME"] + "/lines", "a"))
+"""
+
+
+def interpreter(path, name, body='exec /usr/bin/python3 "$@"'):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\nexport WHOSE={name}\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["local", "ssh"])
+def test_another_python_is_first_in_path(box, fleet, job, rhrun, remote):
+    """An interpreter with a name of its own, in a folder without `python`; kept, made again when it changes, or is lost."""
+    cluster, home = there(box, fleet, remote)
+    for name in ("python", "python3"):
+        interpreter(home / "first" / name, "first")
+    mine = [interpreter(home / f"it's $HOME {i}" / "python3.11", f"mine-{i}") for i in (1, 2)]
+    (box.work / "say.py").write_text(SAY)
+    (box.work / "t.py").write_text(SAY + "subprocess.run(['python', 'say.py'], check=True)\nsubprocess.run(['python3', 'say.py'], check=True)\n")
+    spec = {**cluster, "workdir": ".", "env": {"PATH": f"{home}/first:/usr/bin:/bin"}, "python": {"interpreter": str(mine[0]), "venv": False},
+            "setup": [{"run": "python say.py; python3 say.py; python - 'a  b' <<<'import sys; assert sys.argv[1:] == [\"a  b\"]'"}],
+            "entrypoint": {"script": "t.py"}}
+    lines = lambda: (home / "lines").read_text().split()  # noqa: E731
+    rhrun(job(spec)).ok()
+    assert lines() == ["mine-1"] * 5, "two of set-up, three of the launch"
+    assert "nothing to do" in rhrun(job(spec)).ok().err
+    spec["entrypoint"]["args"] = ["again"]
+    assert re.search(r"keep +python .* python is ", rhrun("plan", job(spec)).ok().out)
+    rhrun(job(spec)).ok()
+    assert lines() == ["mine-1"] * 8, "set-up is kept"
+    spec["python"]["interpreter"] = "~/" + mine[1].relative_to(home).as_posix()
+    rhrun(job(spec)).ok()
+    assert lines()[8:] == ["mine-2"] * 5, "another interpreter: set-up is done again"
+    for made in home.rglob("python3"):
+        if "/.rhrun/python/" in str(made):
+            made.unlink()
+    spec["entrypoint"] = {"run": "python say.py"}
+    rhrun(job(spec)).ok()
+    assert lines()[13:] == ["mine-2"], "what is lost is made again, and nothing else"
+
+
+def test_an_interpreter_that_set_up_brings_goes_by_its_names_then(box, job, rhrun):
+    """Until it is there, and for a script that starts python3 itself, it is the next in PATH."""
+    interpreter(box.work / "brought", "brought", 'exec python3 "$@"')
+    (box.work / "bring.py").write_text("import os, shutil\nshutil.copy('brought', os.environ['HOME'] + '/p')\n")
+    (box.work / "say.py").write_text(SAY)
+    spec = {"python": {"interpreter": "~/p", "venv": False}, "setup": [{"run": "python3 bring.py"}, {"run": "python3 say.py"}],
+            "entrypoint": {"run": "python3 say.py"}}
+    rhrun(job(spec), timeout=60).ok()
+    assert box.lines() == ["brought", "brought"]
 
 
 def test_a_venv_of_an_interpreter_in_the_home_directory(box, job, rhrun):

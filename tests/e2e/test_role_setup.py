@@ -57,7 +57,7 @@ def test_an_edit_of_one_roles_set_up(box, wheels):
              "b": {"packages": ["alpha<2"], "setup": [{"name": "make", "run": "echo b >>$LINES"}]}, "c": {}}
     setup = [{"name": "make", "run": "echo job >>$LINES"}]
     first = box.run("--json", spec_of(box, roles, setup=setup)).ok()
-    assert started(first) == ["sync", "a:python", "b:python", "make", "a:pip:alpha", "a:make", "b:pip:alpha", "b:make",
+    assert started(first) == ["sync", "python", "a:python", "b:python", "make", "a:pip:alpha", "a:make", "b:pip:alpha", "b:make",
                               "launch", "launch:a", "launch:b"]
     assert box.lines() == ["job", "a of-a", "b"]
     roles["a"]["packages"] = ["alpha==1.0"]

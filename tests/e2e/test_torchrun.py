@@ -251,7 +251,7 @@ def test_etcd_goes_on_without_any_node(box, job, etcd, backend):
 
 # ---- the command line ----
 
-RECORD = '''#!/usr/bin/env python3
+RECORD = '''#!/usr/bin/python3
 import json, os, sys
 if sys.argv[1:2] == ["-c"]:
     sys.path.insert(0, os.environ["FAKE"])
