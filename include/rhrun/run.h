@@ -125,6 +125,8 @@ struct run_counts {
     uint64_t started_ms, ended_ms; /* wall clock of the first start and last end; 0 = none */
 };
 void run_step_counts(const struct run *r, const struct plan_step *step, struct run_counts *ret);
+/* The item of set-up with `on` that holds the step back, and a node on which it is still to be done; NULL: none does. */
+const struct plan_step *run_step_held(struct run *r, const struct plan_step *step, const char **ret_node);
 /* Of a step that brings or fetches files: over all its nodes, in this process. */
 struct run_transfer {
     uint32_t nodes;                        /* that it is under way on */

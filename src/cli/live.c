@@ -250,8 +250,12 @@ static void put_words(struct live *l, const struct plan_step *step, const struct
         canvas_printf(&l->now, "33", "starts again in %s", left);
         return;
     }
+    const char *node;
+    const struct plan_step *before = final || n->running || over(n) ? NULL : run_step_held(l->run, step, &node);
     if (failures && n->failed && n->total > 1)
         put_failures(l, step, failures);
+    else if (before)
+        canvas_printf(&l->now, style, "waiting for %s on %s", before->name, node);
     else
         canvas_printf(&l->now, style, "%s", state);
     if (!launch || (!n->running && !n->done) || !l->plan->spec->distributed.present)

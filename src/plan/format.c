@@ -184,9 +184,53 @@ static void put_reason(struct buf *b, const struct plan_decision *d)
     }
 }
 
-static void put_step(const struct plan *plan, const struct plan_step *s, const struct plan_decision *row, bool colour,
-                     bool verbose, size_t name_width, struct arena *arena, struct buf *b)
+static bool is_to_do(const struct plan_decision *d)
 {
+    return !d || d->verdict == VERDICT_RUN || d->verdict == VERDICT_AGAIN || d->verdict == VERDICT_VERIFY ||
+           d->verdict == VERDICT_DEPENDS;
+}
+
+/* "after make on node-0": the last item with `on` that is to be done first on another node than one of the step's. */
+static void put_held(const struct plan *plan, const struct plan_step *s, const struct plan_decision *row,
+                     const struct plan_decision *decisions, struct arena *arena, struct buf *b)
+{
+    uint32_t todo = 0, only = 0; /* of the step's nodes */
+    for (uint32_t n = 0; n < plan->node_count; n++)
+        if (s->on[n] && is_to_do(row ? &row[n] : NULL)) {
+            todo++;
+            only = n;
+        }
+    for (size_t i = s->item_of_setup && todo ? s->id : 0; i-- > 0;) {
+        const struct plan_step *before = &plan->steps[i];
+        const struct plan_decision *its = decisions ? decisions + i * plan->node_count : NULL;
+        uint32_t count = 0, last = 0;
+        if (!before->holds_back || before->role != s->role || (todo == 1 && before->on_count == 1 && before->on[only]))
+            continue;
+        bool *on = arena_array(arena, plan->node_count, sizeof *on);
+        for (uint32_t n = 0; n < plan->node_count; n++)
+            if (before->on[n] && is_to_do(its ? &its[n] : NULL)) {
+                on[n] = true;
+                count++;
+                last = n;
+            }
+        if (count == 0 || (count == 1 && todo == 1 && only == last)) /* but for what it waits for anyway */
+            continue;
+        buf_printf(b, "%*safter ", VERDICT_WIDTH + 6, "");
+        put_clean(b, before->name, SIZE_MAX);
+        buf_puts(b, count > 1 ? " on nodes " : " on ");
+        struct buf nodes = {0};
+        plan_node_set(plan, on, &nodes);
+        put_clean(b, nodes.data, SIZE_MAX);
+        buf_putc(b, '\n');
+        buf_free(&nodes);
+        return;
+    }
+}
+
+static void put_step(const struct plan *plan, const struct plan_step *s, const struct plan_decision *decisions,
+                     bool colour, bool verbose, size_t name_width, struct arena *arena, struct buf *b)
+{
+    const struct plan_decision *row = decisions ? decisions + s->id * plan->node_count : NULL;
     struct group groups[GROUPS_MAX];
     uint32_t rest;
     size_t count = group_nodes(plan, s, row, groups, arena, &rest);
@@ -209,6 +253,7 @@ static void put_step(const struct plan *plan, const struct plan_step *s, const s
     }
     if (rest)
         buf_printf(b, "%*sand %u more nodes for other reasons\n", VERDICT_WIDTH + 6, "", rest);
+    put_held(plan, s, row, decisions, arena, b);
     if (!verbose)
         return;
     buf_printf(b, "%*skey %s\n", VERDICT_WIDTH + 6, "", s->key);
@@ -311,8 +356,7 @@ static void put_ranks(const struct plan *plan, bool verbose, struct buf *b)
 static bool starts(const struct plan *plan, const struct plan_step *s, const struct plan_decision *row)
 {
     for (uint32_t n = 0; n < plan->node_count; n++)
-        if (s->on[n] && (!row || row[n].verdict == VERDICT_RUN || row[n].verdict == VERDICT_AGAIN ||
-                         row[n].verdict == VERDICT_VERIFY || row[n].verdict == VERDICT_DEPENDS))
+        if (s->on[n] && is_to_do(row ? &row[n] : NULL))
             return true;
     return false;
 }
@@ -398,8 +442,7 @@ void plan_format(const struct plan *plan, const struct plan_decision *decisions,
     }
     put_header(plan, decisions, ret);
     for (size_t i = 0; i < plan->step_count; i++) {
-        put_step(plan, &plan->steps[i], decisions ? decisions + i * plan->node_count : NULL, colour, verbose,
-                 name_width, arena, ret);
+        put_step(plan, &plan->steps[i], decisions, colour, verbose, name_width, arena, ret);
         arena_reset(arena);
     }
     put_ranks(plan, verbose, ret);

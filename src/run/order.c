@@ -10,6 +10,7 @@ struct order {
     struct holder {           /* per step */
         uint32_t *nodes;      /* where it runs; NULL: it holds back nothing, or was not looked at yet */
         bool told;
+        uint32_t held_by, held_on; /* that holds this one back (its id + 1; 0 = none did), on which node */
     } * holders;
 };
 
@@ -64,7 +65,9 @@ bool order_holds(struct run *r, const struct plan_step *step, uint32_t node)
         int64_t there = missing_on(r, before, node);
         if (there < 0)
             continue;
-        struct holder *h = &r->order->holders[before->id];
+        struct holder *h = &r->order->holders[before->id], *mine = &r->order->holders[step->id];
+        mine->held_by = before->id + 1;
+        mine->held_on = node;
         if (!h->told && task_in_flight(run_task(r, before, (uint32_t)there))) {
             h->told = true;
             run_note(r, node, "step \"%s\" waits for \"%s\" on node \"%s\"", step->name, before->name,
@@ -73,6 +76,17 @@ bool order_holds(struct run *r, const struct plan_step *step, uint32_t node)
         return true;
     }
     return false;
+}
+
+const struct plan_step *run_step_held(struct run *r, const struct plan_step *step, const char **ret_node)
+{
+    const struct holder *h = r->order ? &r->order->holders[step->id] : NULL;
+    const struct plan_step *before = h && h->held_by ? &r->plan->steps[h->held_by - 1] : NULL;
+    int64_t there = before ? missing_on(r, before, h->held_on) : -1;
+    if (there < 0)
+        return NULL;
+    *ret_node = r->plan->spec->hosts[there].name;
+    return before;
 }
 
 void order_changed(struct run *r, const struct plan_step *step)

@@ -41,6 +41,21 @@ def test_what_one_node_makes_is_there_for_the_others(box, marks):
     assert box.lines() == lines
 
 
+def test_what_a_node_waits_for_is_said(box, marks, terminal):
+    """plan names it beforehand, the live view while it lasts."""
+    spec = spec_of(box, marks, [made("touch $MARKS/shared"), {"name": "use", "run": USE}])
+    held = "after make on local-0"
+    for command in (["plan"], ["plan", "--offline"]):
+        shown = box.run(*command, spec).ok().out
+        assert shown.index(" use ") < shown.index(held) < shown.index(" launch ") and shown.count("after make") == 1, shown
+    t = terminal(spec)
+    t.pump(lambda text: "waiting for make on local-0" in text)
+    (marks / "go").touch()
+    t.pump()
+    assert t.rc == 0 and "waiting for" not in t.display()
+    assert held not in box.run("plan", spec).ok().out
+
+
 def test_over_ssh(box, marks, fleet):
     setup = [{"name": "make", "on": "first", "run": "sleep 1; touch $MARKS/shared"}, {"name": "use", "run": USE}]
     box.run(spec_of(box, marks, setup, 2, cluster=fleet(2).cluster())).ok()
