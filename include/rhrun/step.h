@@ -61,6 +61,7 @@ struct step_bind {
     const struct spec_secret *secrets; /* resolved (spec_resolve_secrets); those with value NULL are skipped */
     size_t secret_count;
     const char *work;         /* the working directory's name on the nodes (variant, or that after --fresh) */
+    const char *launch;       /* what the node's record of its launch names it; NULL = by run_id and generation */
     const char *result_dir;   /* absolute folder here for a function's results; NULL = not known */
 };
 

@@ -52,6 +52,20 @@ const struct wire_record *lane_record(const struct lane *lane, const char *attem
     return NULL;
 }
 
+const char *lane_launch(const struct lane *lane)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        if (step->kind->phase != PHASE_LAUNCH || !step->on[lane->index] || step->watch)
+            continue;
+        const struct wire_record *rec = lane_record(lane, run_task(r, step, lane->index)->attempt);
+        if (rec && rec->launch && *rec->launch && !strchr(rec->launch, '/')) /* a part of a path */
+            return rec->launch;
+    }
+    return NULL;
+}
+
 const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step)
 {
     const struct wire_record *best = NULL;

@@ -239,6 +239,7 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
     struct arena *arena = arena_create();
     struct step_fetch what = {0};
     struct step_bind bind = run_bind(r, node);
+    bind.launch = lane_launch(lane);
     bind.result_dir = outputs_result_dir(r, arena, err);
     if (!bind.result_dir || step->kind->fetch(r->plan, step, &bind, arena, &what, err) < 0) {
         arena_destroy(arena);

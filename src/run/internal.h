@@ -317,6 +317,7 @@ bool lane_holds(const struct lane *lane,
 /* Why a recorded success is not believed on this node, or NULL. */
 const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
+const char *lane_launch(const struct lane *lane); /* as the node's record of the launch names it; NULL = no record is here */
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step);
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */

@@ -70,8 +70,10 @@ static enum expr_status put_call(const struct step_call *call, const char *dir, 
 
 const char *step_result_path(const struct spec *spec, const struct step_bind *bind, struct arena *arena)
 {
-    return arena_printf(arena, "@base/result/%s/%s-%u", spec->job_id ? spec->job_id : spec->name,
-                        bind->run_id ? bind->run_id : "run", bind->generation);
+    const char *job = spec->job_id ? spec->job_id : spec->name;
+    if (bind->launch)
+        return arena_printf(arena, "@base/result/%s/%s", job, bind->launch);
+    return arena_printf(arena, "@base/result/%s/%s-%u", job, bind->run_id ? bind->run_id : "run", bind->generation);
 }
 
 enum expr_status step_call_json(const struct step_call *call, const struct step_bind *bind, const char *rank,

@@ -1,5 +1,6 @@
 """entrypoint.function: what it gets, what becomes of what it returns or raises."""
 import json
+import shutil
 
 import pytest
 
@@ -112,3 +113,14 @@ def test_exit_is_what_it_is(box, call, status):
 def test_what_cannot_be_called(box, call):
     assert '"mine" has no function "nothing"' in call("mine:nothing").expect(1).err
     assert "No module named 'none_such'" in call("none_such:f").expect(1).err
+
+
+def test_a_result_after_a_lost_state_directory(box, rhrun, fleet):
+    """What a function returned lies below the id of the run that called it."""
+    f = fleet(2)
+    (box.work / "mine.py").write_text("def f():\n    return 42\n")
+    path = box.spec({"name": "t", "cluster": f.cluster(), "workdir": ".", "entrypoint": {"function": "mine:f"}, "distributed": {"nproc_per_node": 1}})
+    rhrun(path).ok()
+    shutil.rmtree(box.state)
+    rhrun(path).ok()
+    assert rhrun("result", path).ok().out.strip() == "42"
