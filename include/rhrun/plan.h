@@ -90,6 +90,7 @@ struct plan_step {
     bool holds_back;    /* one with `on`: the later items of its list wait on the other nodes until it is done on its own */
     bool *on;          /* on[node]: does it run there? */
     uint32_t on_count; /* how many */
+    bool at_rank0;     /* of these it comes from the one where rank 0 was, which only the nodes know */
     uint32_t retry_times;
     uint64_t retry_backoff_ms;
     bool on_unknown_fail;

@@ -236,6 +236,8 @@ extern const char *const spec_launchers[]; /* names by enum spec_launcher, then 
 /* Whether rhrun starts the ranks itself, so that it knows which worker is which rank. Else there is one worker on a node:
  * the launcher. */
 bool spec_has_ranks(const struct spec_distributed *d);
+/* May rank 0 be on any node? Where the launcher meets by c10d or etcd on several nodes, and numbers them itself. */
+bool spec_rank0_anywhere(const struct spec_distributed *d);
 /* How often rhrun itself starts all workers again: 0 where torch does it. */
 uint32_t spec_restarts(const struct spec_distributed *d);
 /* The GPUs of a node's workers. */

@@ -109,6 +109,8 @@ const char *step_role_addrs(const struct plan *plan, uint32_t role, const struct
 enum { STEP_PATTERNS_MAX = 5 };
 size_t step_package_patterns(const struct plan *plan, const struct step_bind *bind, const char *package,
                              struct arena *arena, const char *ret[STEP_PATTERNS_MAX]);
+/* The file that is on bind->node where the launch's rank 0 is there, by torch's last rendezvous: node path. Nothing else is in it. */
+const char *step_rank0_path(const struct spec *spec, const struct step_bind *bind, struct arena *arena);
 /* The first step of set-up on the node that starts the interpreter of the role's Python (NULL: the job's) itself: it makes the
  * venv, or installs where there is none. NULL: none does. */
 const struct plan_step *step_python_first(const struct plan *plan, const struct spec_role *role, uint32_t node);

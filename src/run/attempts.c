@@ -245,6 +245,11 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         arena_destroy(arena);
         return;
     }
+    if (step->at_rank0) {
+        rank0_fetch(r);
+        arena_destroy(arena);
+        return;
+    }
     int rc = step->kind->sync    ? transfer_start(r, step, node, &bind, &err)
              : step->kind->fetch ? fetch_start(r, step, node, false, &err)
                                  : step_build(r->plan, step, &bind, arena, &run, &err);

@@ -190,6 +190,7 @@ struct run {
     size_t watch_count;
     struct fetch *fetch_queue; /* wait for their turn */
     struct guard *guard;       /* see guard.h; NULL = nothing was fetched yet */
+    struct rank0 *rank0;       /* see rank0.c; NULL = nothing was asked for yet */
     uint32_t fetching;
     uint64_t fetch_token;
     struct error outputs_error; /* the first that keeps outputs from being here */
@@ -374,6 +375,15 @@ void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node);
 void outputs_abort_all(struct run *r);
 void outputs_interrupt(struct run *r, int signum);
 void outputs_free(struct run *r);
+/* rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) */
+void rank0_fetch(struct run *r); /* such a task runs on a node that is there */
+void rank0_changed(struct run *r); /* an output has ended, or something else that it may wait for */
+void rank0_lost(struct lane *lane); /* its connection is another one, or gone */
+void rank0_forget(struct run *r); /* it may be another node by now */
+bool rank0_periodic(struct run *r, uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
+bool rank0_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
+bool rank0_is_elsewhere(const char *tail); /* of a cell: nothing was to come from that node */
+void rank0_free(struct run *r);
 /* open.c */
 int run_open(struct run *r, struct error *err);
 void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */

@@ -399,6 +399,7 @@ static void on_ready(void *arg, struct node *n, bool again)
     const struct wire_facts *facts = node_facts(n);
     transfer_stop(lane);
     fetch_stop(lane, NULL);
+    rank0_lost(lane);
     if (lane->away)
         loop_timer_stop(lane->away);
     r->homes_known = false;
@@ -429,6 +430,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
     lane->error = *err;
     transfer_stop(lane);
     fetch_stop(lane, NULL);
+    rank0_lost(lane);
     preflight_lost(lane->run);
     elastic_await(lane->run);
     if (lane->away && !loop_timer_active(lane->away))
@@ -461,6 +463,7 @@ static void on_failed(void *arg, struct node *n, const struct error *err)
     lane_set_state(lane, LANE_FAILED);
     transfer_stop(lane);
     fetch_stop(lane, NULL);
+    rank0_lost(lane);
     run_node_failed(r, lane->index, err);
     heard(lane);
 }
@@ -657,8 +660,9 @@ static void on_patched(void *arg, struct node *n, const struct wire_sync_state *
 
 static void on_entries(void *arg, struct node *n, const struct wire_entries *e)
 {
-    if (!preflight_entries(lane_of(arg, n), e))
-        fetch_entries(lane_of(arg, n), e);
+    struct lane *lane = lane_of(arg, n);
+    if (!preflight_entries(lane, e) && !rank0_entries(lane, e))
+        fetch_entries(lane, e);
 }
 
 static void on_file_data(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,

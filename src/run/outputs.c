@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ASKED_MS = 1000 }; /* until the nodes may have said where rank 0 is */
+
 struct output_watch { /* `every` of a step */
     struct run *run;
     const struct plan_step *step;
@@ -44,10 +46,15 @@ static void on_watch(void *arg)
     struct output_watch *w = arg;
     struct run *r = w->run;
     struct error err = ERROR_INIT;
+    uint32_t from = 0;
     loop_timer_start(w->timer, w->every_ms);
+    if (r->stage == STAGE_LAUNCH && w->step->at_rank0 && !rank0_periodic(r, &from)) {
+        loop_timer_start(w->timer, w->every_ms < ASKED_MS ? w->every_ms : ASKED_MS);
+        return;
+    }
     for (uint32_t n = 0; n < r->plan->node_count && r->stage == STAGE_LAUNCH && !run_is_stopping(r); n++)
-        if (w->step->on[n] && node_state(r->lanes[n].node) == NODE_READY && r->lanes[n].listed &&
-            !fetch_lives(&r->lanes[n], w->step) && fetch_start(r, w->step, n, true, &err) < 0)
+        if (w->step->on[n] && (!w->step->at_rank0 || n == from) && node_state(r->lanes[n].node) == NODE_READY &&
+            r->lanes[n].listed && !fetch_lives(&r->lanes[n], w->step) && fetch_start(r, w->step, n, true, &err) < 0)
             return; /* said when it counts */
 }
 
@@ -99,6 +106,7 @@ void outputs_free(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         fetch_stop(&r->lanes[n], NULL);
     unwatch(r);
+    rank0_free(r);
     free(r->watches);
     guard_free(r->guard);
 }
@@ -138,7 +146,8 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
         if (what.when == WHEN_SUCCESS && !success)
             continue;
         if (lane->closed_node || lane->left_out || (run_is_stopping(r) && node_state(lane->node) != NODE_READY)) {
-            run_note(r, n, "%s: not fetched, the node is away", step->name);
+            if (!step->at_rank0)
+                run_note(r, n, "%s: not fetched, the node is away", step->name);
             continue;
         }
         nodes[count++] = n;
@@ -160,6 +169,7 @@ bool outputs_begin(struct run *r)
             for (size_t i = 0; i < r->plan->step_count; i++)
                 if (is_output(&r->plan->steps[i]) && !task_in_flight(run_task(r, &r->plan->steps[i], n)))
                     fetch_stop(&r->lanes[n], &r->plan->steps[i]); /* a periodic one */
+        rank0_forget(r);
         run_set_stage(r, STAGE_OUTPUTS);
         if (run_is_stopping(r))
             loop_timer_start(r->stop_deadline, STOP_REACH_MS);
@@ -200,6 +210,7 @@ void outputs_end(struct run *r)
 
 void outputs_pass(struct run *r)
 {
+    rank0_changed(r);
     if (r->stage == STAGE_OUTPUTS && r->ending != ENDING_LET_GO && !in_flight(r))
         outputs_end(r);
 }
@@ -237,7 +248,7 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
         task_finish_as(r, step, node, OUTCOME_OK, err->text);
         return;
     case FETCH_NOTHING:
-        if (!step->kind->result && !others_are_empty(r, step, node)) {
+        if (!step->kind->result && !step->at_rank0 && !others_are_empty(r, step, node)) {
             task_finish_as(r, step, node, OUTCOME_OK, err->text);
             return;
         }

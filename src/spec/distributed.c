@@ -40,6 +40,13 @@ const struct spec_devices *spec_devices(const struct spec *spec, uint32_t node)
     return own->list ? own : &spec->distributed.devices;
 }
 
+bool spec_rank0_anywhere(const struct spec_distributed *d)
+{
+    const struct spec_text *backend = spec_flag_value(d, "rdzv_backend");
+    bool torch = d->launcher == LAUNCHER_TORCHRUN || d->launcher == LAUNCHER_ACCELERATE;
+    return d->present && torch && d->nnodes > 1 && backend && strcmp(backend->text, "static") != 0;
+}
+
 struct spec_devices devices_of(struct load *l, const struct doc_node *node)
 {
     struct spec_devices ret = {0};

@@ -9,9 +9,15 @@ struct step_choice step_item_choice(const struct spec_step *item)
     return (struct step_choice){item->role, GROUP_SETUP, item->on, item->on_nodes, item->on_count};
 }
 
-struct step_choice step_output_choice(const struct spec_output *o)
+bool step_output_at_rank0(const struct spec *spec, const struct spec_output *o)
 {
-    return (struct step_choice){o->role, GROUP_ALL, o->on, o->on_nodes, o->on_count};
+    return o->on == ON_FIRST && !o->role && spec_rank0_anywhere(&spec->distributed);
+}
+
+struct step_choice step_output_choice(const struct spec *spec, const struct spec_output *o)
+{
+    enum spec_on_kind on = step_output_at_rank0(spec, o) ? ON_ALL : o->on;
+    return (struct step_choice){o->role, GROUP_ALL, on, o->on_nodes, o->on_count};
 }
 
 /* The nodes among which is chosen; returns how many. */

@@ -76,6 +76,12 @@ const char *step_result_path(const struct spec *spec, const struct step_bind *bi
     return arena_printf(arena, "@base/result/%s/%s-%u", job, bind->run_id ? bind->run_id : "run", bind->generation);
 }
 
+const char *step_rank0_path(const struct spec *spec, const struct step_bind *bind, struct arena *arena)
+{
+    return arena_printf(arena, "%s/rank0.%u", step_result_path(spec, bind, arena),
+                        bind->node); /* nodes may share the folder */
+}
+
 enum expr_status step_call_json(const struct step_call *call, const struct step_bind *bind, const char *rank,
                                 const char **ret, struct error *err)
 {

@@ -255,7 +255,9 @@ size_t step_chosen_count(struct plan_builder *b, const struct step_choice *choic
 void step_on_chosen(struct plan_builder *b, struct plan_step *s, const struct step_choice *choice);
 /* Where `on` and `nodes` stand: in an item, an output. */
 struct step_choice step_item_choice(const struct spec_step *item);
-struct step_choice step_output_choice(const struct spec_output *o);
+struct step_choice step_output_choice(const struct spec *spec, const struct spec_output *o);
+/* Is its `first` the node of rank 0, which may be any? Then it is chosen on all. */
+bool step_output_at_rank0(const struct spec *spec, const struct spec_output *o);
 /* The nodes that launch: all with `distributed`, else the first. */
 void step_on_launch_nodes(struct plan_builder *b, const struct spec *spec, struct plan_step *s);
 

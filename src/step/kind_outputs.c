@@ -5,14 +5,17 @@ static int outputs_plan(struct plan_builder *b, const struct spec *spec, struct 
 {
     for (size_t i = 0; i < spec->output_count; i++) {
         const struct spec_output *o = &spec->outputs[i];
-        const struct step_choice choice = step_output_choice(o);
+        const struct step_choice choice = step_output_choice(spec, o);
         const char *from, *to;
         if (o->in_place || step_chosen_count(b, &choice) == 0)
             continue;
         if (plan_expand(b, &o->from, EXPR_PLAIN, &from, err) < 0 || plan_expand(b, &o->to, EXPR_PLAIN, &to, err) < 0)
             return -1;
+        bool at_rank0 = step_output_at_rank0(spec, o);
         struct plan_step *s =
-            plan_add(b, &step_kind_outputs, o->name, arena_printf(plan_arena(b), "%s to %s", from, to));
+            plan_add(b, &step_kind_outputs, o->name,
+                     arena_printf(plan_arena(b), "%s to %s%s", from, to, at_rank0 ? ", from where rank 0 is" : ""));
+        s->at_rank0 = at_rank0;
         s->item = o;
         s->role = o->role;
         step_on_chosen(b, s, &choice);

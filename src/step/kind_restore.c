@@ -27,7 +27,7 @@ static int restore_plan(struct plan_builder *b, const struct spec *spec, struct 
 {
     for (size_t i = 0; i < spec->output_count; i++) {
         const struct spec_output *o = &spec->outputs[i];
-        const struct step_choice choice = step_output_choice(o);
+        const struct step_choice choice = step_output_choice(spec, o);
         struct arena *arena = plan_arena(b);
         const char *from, *to;
         if (!o->restore || o->in_place || step_chosen_count(b, &choice) == 0)

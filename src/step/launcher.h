@@ -36,7 +36,7 @@ struct launcher {
                     struct error *err);
 };
 extern const struct launcher launcher_torchrun, launcher_accelerate, launcher_deepspeed, launcher_mpirun;
-extern const char rhrun_step_torchrun[], rhrun_step_accelerate[], rhrun_step_mpirun[], rhrun_step_mpi_worker[];
+extern const char rhrun_step_torchrun[], rhrun_step_torchrun_marked[], rhrun_step_rank0[], rhrun_step_accelerate[], rhrun_step_mpirun[], rhrun_step_mpi_worker[];
 
 /* ---- for kind_launch.c: nothing to do where rhrun itself is the launcher ---- */
 /* The nodes where something is started for workers. */
@@ -79,6 +79,9 @@ int launcher_equal(const struct launcher_job *job, uint32_t *ret_each, uint32_t 
 uint32_t launcher_restarts(const struct launcher_job *job);
 /* The rendezvous' name: no round ever meets workers of an older one. */
 const char *launcher_round(const struct launcher_job *job);
+/* The text of a Python program. Where the launcher says itself on which node rank 0 is, with rank0.py before it, and the
+ * variable that tells it of its file. */
+int launcher_marked(const struct launcher_job *job, const char *program, const char **ret, struct error *err);
 /* "key=value,..." of rdzv_conf; for c10d with who holds the store, when that is rhrun's to say. "" = nothing. */
 int launcher_conf(const struct launcher_job *job, bool c10d, const char **ret, struct error *err);
 /* HOST:PORT, with brackets around an IPv6 address. */

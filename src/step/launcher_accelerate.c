@@ -62,17 +62,18 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
 {
     const struct spec_distributed *d = job->distributed;
     struct words args = {.arena = job->arena};
-    const char *backend, *conf;
+    const char *backend, *conf, *program;
     uint32_t each, total;
     if (launcher_equal(job, &each, &total, err) < 0 || launcher_args(job, &args, err) < 0 ||
-        launcher_flag(job, "rdzv_backend", &backend, err) < 0)
+        launcher_flag(job, "rdzv_backend", &backend, err) < 0 ||
+        launcher_marked(job, rhrun_step_accelerate, &program, err) < 0)
         return -1;
     bool c10d = backend && str_eq(backend, "c10d");
     if (launcher_conf(job, c10d, &conf, err) < 0)
         return -1;
     words_add(argv, job->python);
     words_add(argv, "-c");
-    words_add(argv, rhrun_step_accelerate);
+    words_add(argv, program);
     words_printf(argv, "--num_machines=%u", d->nnodes);
     words_printf(argv, "--num_processes=%u", total);
     words_printf(argv, "--machine_rank=%u", job->bind->node);

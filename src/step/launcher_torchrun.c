@@ -37,22 +37,27 @@ static void put_needed(const struct launcher_job *job, struct words *needed)
         words_printf(needed, "--nproc_per_node=xpu=%d", TORCHRUN_XPU);
 }
 
-/* python -m torch.distributed.run; with flags that a torch may not have, a few lines of Python look at its version first. */
-static void put_program(const struct launcher_job *job, struct words *argv)
+/* python -m torch.distributed.run; with flags that a torch may not have, a few lines of Python look at its version first;
+ * where rank 0 may be on any node, a few start it that leave a mark there. */
+static int put_program(const struct launcher_job *job, struct words *argv, struct error *err)
 {
     struct words needed = {.arena = job->arena};
+    const char *marked;
+    if (launcher_marked(job, rhrun_step_torchrun_marked, &marked, err) < 0)
+        return -1;
     put_needed(job, &needed);
     words_add(argv, job->python);
-    if (needed.list.count == 0) {
-        words_add(argv, "-m");
-        words_add(argv, "torch.distributed.run");
-        return;
+    if (needed.list.count > 0) {
+        words_add(argv, "-c");
+        words_add(argv, rhrun_step_torchrun);
+        words_printf(argv, "%u", needed.list.count);
     }
-    words_add(argv, "-c");
-    words_add(argv, rhrun_step_torchrun);
-    words_printf(argv, "%u", needed.list.count);
     for (uint32_t i = 0; i < needed.list.count; i++)
         words_add(argv, needed.list.items[i]);
+    bool is_marked = marked != rhrun_step_torchrun_marked;
+    words_add(argv, is_marked ? "-c" : "-m");
+    words_add(argv, is_marked ? marked : "torch.distributed.run");
+    return 0;
 }
 
 static int put_static(const struct launcher_job *job, struct words *argv, struct error *err)
@@ -125,9 +130,8 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
 {
     const struct spec_distributed *d = job->distributed;
     const char *timeout;
-    if (launcher_flag(job, "shutdown_timeout", &timeout, err) < 0)
+    if (launcher_flag(job, "shutdown_timeout", &timeout, err) < 0 || put_program(job, argv, err) < 0)
         return -1;
-    put_program(job, argv);
     if (d->min_nodes < d->nnodes)
         words_printf(argv, "--nnodes=%u:%u", d->min_nodes, d->nnodes);
     else

@@ -239,6 +239,19 @@ const char *launcher_round(const struct launcher_job *job)
     return arena_printf(job->arena, "%s-%u", job->bind->run_id ? job->bind->run_id : "run", job->bind->generation);
 }
 
+int launcher_marked(const struct launcher_job *job, const char *program, const char **ret, struct error *err)
+{
+    const char *path = step_rank0_path(job->plan->spec, job->bind, job->arena);
+    *ret = program;
+    if (!spec_rank0_anywhere(job->distributed))
+        return 0;
+    if (step_absolute(job->bind, path, job->arena, &path, err) < 0)
+        return -1;
+    step_env_set(job->env, "RHRUN_RANK0", path);
+    *ret = arena_printf(job->arena, "%s\n%s", rhrun_step_rank0, program);
+    return 0;
+}
+
 int launcher_conf(const struct launcher_job *job, bool c10d, const char **ret, struct error *err)
 {
     const char *conf, *endpoint;

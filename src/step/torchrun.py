@@ -1,4 +1,4 @@
-"""Starts torch.distributed.run, as `PYTHON -c TEXT N --FLAG=SINCE... ARG...`, unless its torch is too old for a flag.
+"""Goes on as `PYTHON ARG...`, started as `PYTHON -c TEXT N --FLAG=SINCE... ARG...`, unless its torch is too old for a flag.
 
 SINCE is MAJOR * 100 + MINOR; N is how many there are. Says which flag needs which version, and ends with status 2.
 """
@@ -29,4 +29,4 @@ for name, since in late:
     print("rhrun: torch %s does not have %s; it came with %d.%d" % (text, name, since // 100, since % 100), file=sys.stderr)
 if late:
     sys.exit(2)
-os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run"] + sys.argv[2 + count:])
+os.execv(sys.executable, [sys.executable] + sys.argv[2 + count:])

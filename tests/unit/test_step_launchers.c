@@ -101,6 +101,7 @@ static bool has(const struct wire_strings *list, const char *item)
 }
 
 #define RUN_MODULE "/usr/bin/python3 -m torch.distributed.run "
+#define RUN_MARKED "/usr/bin/python3 -c <text> " /* rank 0 may be anywhere: rank0.py is before it */
 
 static void test_static(void **state)
 {
@@ -127,15 +128,15 @@ static void test_c10d(void **state)
           "  rdzv_conf: {join_timeout: 5}, launcher_args: [--new, a b]}\n"
           "entrypoint: {script: /t.py}",
           0,
-          RUN_MODULE "--nnodes=1:2 --nproc_per_node=1 --max_restarts=3 --rdzv_conf=is_host=1,join_timeout=5 "
+          RUN_MARKED "--nnodes=1:2 --nproc_per_node=1 --max_restarts=3 --rdzv_conf=is_host=1,join_timeout=5 "
                      "--rdzv_backend=c10d --rdzv_id=r1-2 --rdzv_endpoint=10.0.0.1:4711 --new a b -- /t.py");
     check("distributed: {launcher: torchrun, rdzv_backend: c10d, rdzv_endpoint: ':99'}\nentrypoint: {script: /t.py}", 1,
-          RUN_MODULE "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_conf=is_host=0 --rdzv_backend=c10d "
+          RUN_MARKED "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_conf=is_host=0 --rdzv_backend=c10d "
                      "--rdzv_id=r1-2 --rdzv_endpoint=10.0.0.1:99 -- /t.py");
     check("distributed: {launcher: torchrun, rdzv_backend: etcd-v2, rdzv_endpoint: 'e:2379'}\n"
           "entrypoint: {script: /t.py}",
           1,
-          RUN_MODULE "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_backend=etcd-v2 --rdzv_id=r1-2 "
+          RUN_MARKED "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_backend=etcd-v2 --rdzv_id=r1-2 "
                      "--rdzv_endpoint=e:2379 -- /t.py");
     check(
         "distributed: {launcher: torchrun, nnodes: 1, standalone: true, max_restarts: 1}\nentrypoint: {script: /t.py}",
@@ -158,7 +159,8 @@ static void test_every_flag(void **state)
         "/usr/bin/python3 -c <text> 11 --event_log_handler=208 --log_line_prefix_template=214 --local_ranks_filter=203 "
         "--duplicate_stdout_filters=210 --duplicate_stderr_filters=210 --local_addr=200 --logs_specs=203 "
         "--numa_binding=209 --signals_to_handle=210 --shutdown_timeout=212 --virtual_local_rank=210 "
-        "--nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_backend=static --rdzv_id=r1-2 --node_rank=1 "
+        "-m torch.distributed.run --nnodes=2 --nproc_per_node=1 --max_restarts=0 --rdzv_backend=static --rdzv_id=r1-2 "
+        "--node_rank=1 "
         "--master_addr=10.0.0.1 --master_port=4711 --monitor_interval=0.5 --start_method=fork "
         "--event_log_handler=console --role=r --run_path --log_dir=l --redirects=0:1 --tee=3 "
         "--log_line_prefix_template=[${rank}] --local_ranks_filter=0 --duplicate_stdout_filters=a,,b,c "
@@ -182,6 +184,11 @@ static void test_environment(void **state)
     assert_true(has(&run.env, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"));
     assert_true(has(&run.env, "RHRUN_NODE_RANK=1"));
     assert_true(has(&run.env, "RHRUN_NODE_ADDRS=10.0.0.1,10.0.0.2"));
+    bool marked = false;
+    for (uint32_t i = 0; i < run.env.count; i++)
+        marked =
+            marked || (str_starts(run.env.items[i], "RHRUN_RANK0=/") && str_ends(run.env.items[i], "/r1-2/rank0.1"));
+    assert_true(marked);
     assert_true(has(&run.unset, "PET_*"));
     assert_true(has(&run.unset, "TORCHELASTIC_*"));
     assert_true(has(&run.unset, "MASTER_ADDR"));
