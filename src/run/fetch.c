@@ -169,6 +169,12 @@ void fetch_stop(struct lane *lane, const struct plan_step *step)
     }
 }
 
+void fetch_lost(struct lane *lane)
+{
+    fetch_stop(lane, NULL);
+    rank0_lost(lane);
+}
+
 bool fetch_lives(const struct lane *lane, const struct plan_step *step)
 {
     for (const struct fetch *f = lane->fetches; f; f = f->next)

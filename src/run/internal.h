@@ -365,6 +365,7 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
                 uint32_t len);
 void fetch_pass(struct run *r);
 void fetch_stop(struct lane *lane, const struct plan_step *step); /* without a word; NULL: all of the lane's */
+void fetch_lost(struct lane *lane); /* its connection is another one, or gone */
 /* outputs.c */
 void outputs_watch(struct run *r); /* the launch runs */
 bool outputs_begin(struct run *r); /* fetches what is due, once; false: there is nothing to wait for */
@@ -378,7 +379,7 @@ void outputs_free(struct run *r);
 /* rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) */
 void rank0_fetch(struct run *r); /* such a task runs on a node that is there */
 void rank0_changed(struct run *r); /* an output has ended, or something else that it may wait for */
-void rank0_lost(struct lane *lane); /* its connection is another one, or gone */
+void rank0_lost(struct lane *lane);
 void rank0_forget(struct run *r); /* it may be another node by now */
 bool rank0_periodic(struct run *r, uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
 bool rank0_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */

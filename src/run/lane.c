@@ -398,8 +398,7 @@ static void on_ready(void *arg, struct node *n, bool again)
     struct run *r = lane->run;
     const struct wire_facts *facts = node_facts(n);
     transfer_stop(lane);
-    fetch_stop(lane, NULL);
-    rank0_lost(lane);
+    fetch_lost(lane);
     if (lane->away)
         loop_timer_stop(lane->away);
     r->homes_known = false;
@@ -429,8 +428,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
     struct lane *lane = lane_of(arg, n);
     lane->error = *err;
     transfer_stop(lane);
-    fetch_stop(lane, NULL);
-    rank0_lost(lane);
+    fetch_lost(lane);
     preflight_lost(lane->run);
     elastic_await(lane->run);
     if (lane->away && !loop_timer_active(lane->away))
@@ -462,8 +460,7 @@ static void on_failed(void *arg, struct node *n, const struct error *err)
     lane->closed_node = true;
     lane_set_state(lane, LANE_FAILED);
     transfer_stop(lane);
-    fetch_stop(lane, NULL);
-    rank0_lost(lane);
+    fetch_lost(lane);
     run_node_failed(r, lane->index, err);
     heard(lane);
 }
