@@ -171,7 +171,7 @@ def test_a_finished_job_is_not_done_again_whatever_is_lost(world, cancelled):
     assert world.lines() == wanted
     made = fetched()
     assert len(made) == 1
-    for n in range(1, 200):
+    for n in range(1, 200, 3 if world.fleet and CRASHES < 100 else 1):  # over ssh, in a short run, every third
         shutil.rmtree(world.box.state)
         shutil.rmtree(results, ignore_errors=True)
         killed = world.box.run(spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": n})
