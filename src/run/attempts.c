@@ -315,30 +315,30 @@ static void on_finished_durable(void *arg)
         run_due(r, (ctx->step->kind->cached ? 0 : DUE_LAUNCH | DUE_OUTPUTS) | DUE_PARTED | DUE_END);
 }
 
-/* The first cause: the earliest failure, on the controller's clock. */
-static void note_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record)
+/* When it failed, on this machine's clock. */
+static uint64_t failed_at(const struct run *r, uint32_t node, const struct wire_record *record)
 {
-    struct run_result *res = &r->result;
-    uint64_t when =
-        (uint64_t)((int64_t)(record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns) +
-                   r->lanes[node].clock_ns);
+    uint64_t there = record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns;
     if (record->cause == WIRE_CAUSE_PREEMPTED && !record->same_boot)
-        when = 0; /* the clock is another now; whatever failed elsewhere did so for lack of it */
-    if (res->has_cause && when > r->cause_ns) /* the same one: its record knows more than its END */
-        return;
-    r->cause_ns = when;
-    r->cause_outcome = record_outcome(record);
-    r->cause_node_index = node;
-    res->has_cause = true;
-    res->cause_step = step->name;
-    res->cause_node = arena_strdup(r->arena, node_name(r->lanes[node].node));
-    res->cause = record->cause;
-    res->cause_value = record->value;
-    res->cause_rank = record->cause_rank;
-    res->cause_has_rank = step->kind->ranked && r->plan->spec->distributed.present &&
-                          record->cause_rank != WIRE_NO_RANK && r->cause_outcome != OUTCOME_UNKNOWN;
-    res->cause_generation = r->generation;
-    res->cause_tail = arena_strdup(r->arena, record->tail);
+        return 0; /* the clock is another now; whatever failed elsewhere did so for lack of it */
+    return (uint64_t)((int64_t)there + r->lanes[node].clock_ns);
+}
+
+static void offer_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
+                        uint64_t at_ns)
+{
+    const enum outcome outcome = record_outcome(record);
+    const struct cause c = {.step = step,
+                            .node = node,
+                            .at_ns = at_ns,
+                            .outcome = outcome,
+                            .cause = record->cause,
+                            .value = record->value,
+                            .rank = record->cause_rank,
+                            .has_rank = cause_has_rank(r, step, record->cause_rank, outcome),
+                            .generation = r->generation};
+    if (cause_offer(&r->cause, &c))
+        r->cause.tail = arena_strdup(r->arena, record->tail);
 }
 
 void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
@@ -350,7 +350,7 @@ void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, c
                                        .cause_mono_ns = end->end_mono_ns,
                                        .same_boot = 1,
                                        .tail = (char *)(uintptr_t) ""};
-    note_cause(r, step, node, &record);
+    offer_cause(r, step, node, &record, failed_at(r, node, &record));
 }
 
 static void append_finished(struct run *r, const struct plan_step *step, uint32_t node, struct event *e)
@@ -461,7 +461,7 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         e.generation = launch_generation(of_node);
     t->left = elastic_leaves(r, step, node, &e);
     if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED && !t->left && !r->lanes[node].left_out)
-        note_cause(r, step, node, record);
+        offer_cause(r, step, node, record, failed_at(r, node, record));
     append_finished(r, step, node, &e);
     after_end(r, step, node, &e);
 }
@@ -471,10 +471,9 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
     outcome = outcome_of(r, step, outcome);
     struct event e = {.outcome = outcome, .reason = why, .tail = why};
     bool left = run_task(r, step, node)->left = elastic_leaves(r, step, node, &e);
-    if (outcome == OUTCOME_UNKNOWN && !r->result.has_cause && !left && !r->lanes[node].left_out) {
+    if (outcome == OUTCOME_UNKNOWN && !r->cause.step && !left && !r->lanes[node].left_out) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
-        note_cause(r, step, node, &nothing);
-        r->cause_ns = UINT64_MAX; /* any failure that was seen comes first */
+        offer_cause(r, step, node, &nothing, UINT64_MAX); /* any failure that was seen comes first */
     }
     log_end(run_task(r, step, node)->log);
     append_finished(r, step, node, &e);

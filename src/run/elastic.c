@@ -421,7 +421,8 @@ void elastic_resume(struct run *r)
         fail_unknown(r, launch);
     if (!enough || parts_failed(r))
         return;
-    r->result.has_cause = r->result.has_cause && rules_condemned(r);
+    if (!rules_condemned(r))
+        r->cause = (struct cause){0};
     bool over = launch_over(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, launch, n);

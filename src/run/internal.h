@@ -143,6 +143,20 @@ enum stage {
     STAGE_CLOSED
 };
 
+/* What failed first: a value. Whoever knows of a failure offers it; the earliest stays. */
+struct cause {
+    const struct plan_step *step; /* NULL: nothing failed */
+    uint32_t node;
+    uint64_t at_ns; /* on this machine's monotonic clock; 0: before all others; UINT64_MAX: behind them */
+    enum outcome outcome;
+    uint32_t cause; /* enum wire_cause */
+    int32_t value;
+    uint32_t rank, generation;
+    bool has_rank;
+    const char *tail;  /* what it wrote last; in the run's arena */
+    const char *words; /* what happened, where no record tells it; else NULL */
+};
+
 /* Is the run in the journal? */
 enum opening {
     OPENING_NOT,    /* it only looks, or has not begun */
@@ -213,7 +227,6 @@ struct run {
     struct rules *rules;   /* see rules.h; NULL = none */
     struct loop_timer *pause; /* before a restart */
     uint64_t pause_until_ms;  /* loop time */
-    uint32_t cause_node_index;
     enum launch_state launch;
     uint32_t master_port;
     char nonce[33];     /* random, of this generation; "" = of an older rhrun's */
@@ -222,14 +235,12 @@ struct run {
     struct preflight *preflight; /* see preflight.c */
     uint32_t *role_ports;        /* of roles with a world of their own; 0 = not known */
     const char **role_addrs;     /* heap; NULL = to be made */
-    const char *cause_words;     /* of the first cause, where no record tells it; else NULL */
     struct append *appends;      /* not durable yet */
     struct loop_timer *stop_deadline;
     struct loop_timer *finisher;
     struct loop_timer *late; /* see elastic.c */
     struct run_result result;
-    uint64_t cause_ns;
-    enum outcome cause_outcome;
+    struct cause cause; /* of the generation's failure, the first; of set-up's too */
     uint32_t failed_nodes;
     uint32_t awaited;        /* a node that the barrier waited for when it was last looked at */
     struct step_node *nodes; /* as RUN messages name them */
@@ -403,6 +414,10 @@ void overrides_hint(const struct spec *spec, const struct state_run *run, struct
 /* create.c */
 void run_on_stop_deadline(void *arg);
 void run_on_finisher(void *arg);
+/* cause.c */
+bool cause_offer(struct cause *best, const struct cause *c); /* true: it is the earliest so far */
+bool cause_has_rank(const struct run *r, const struct plan_step *step, uint32_t rank, enum outcome outcome);
+void cause_tell(struct run *r); /* run_result gets it */
 /* attempts.c */
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,

@@ -99,7 +99,7 @@ static void start_generation(struct run *r)
     launch_set(r, LAUNCH_GOES_ON);
     r->generation++;
     random_hex(r->nonce, sizeof r->nonce / 2);
-    r->result.has_cause = false;
+    r->cause = (struct cause){0};
     r->adopted_launch = NULL;
     parts_reset(r);
     rules_begin(r);
@@ -256,10 +256,7 @@ void launch_will_restart(struct run *r)
 /* A set-up step that failed counts for nothing here: it has ended well since, or its node is left out. */
 static bool failed_behind_barrier(const struct run *r)
 {
-    for (size_t i = 0; r->result.has_cause && i < r->plan->step_count; i++)
-        if (r->plan->steps[i].kind->phase == PHASE_SETUP && str_eq(r->plan->steps[i].name, r->result.cause_step))
-            return false;
-    return r->result.has_cause;
+    return r->cause.step && r->cause.step->kind->phase != PHASE_SETUP;
 }
 
 void launch_barrier(struct run *r)
@@ -331,20 +328,12 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
         snprintf(ret, size, "failed");
 }
 
-static const struct plan_step *cause_step(const struct run *r)
-{
-    for (size_t i = 0; i < r->plan->step_count; i++)
-        if (str_eq(r->plan->steps[i].name, r->result.cause_step))
-            return &r->plan->steps[i];
-    return NULL;
-}
-
 /* A role that was not ready in time has said why in its own output: what looks for it prints nothing. */
 static const char *cause_output(const struct run *r)
 {
-    const struct plan_step *s = cause_step(r);
-    bool is_ready = s && str_starts(s->name, "ready:") && s->wait_count > 0;
-    return is_ready ? r->plan->steps[s->waits[0].step].name : r->result.cause_step;
+    const struct plan_step *s = r->cause.step;
+    bool is_ready = str_starts(s->name, "ready:") && s->wait_count > 0;
+    return is_ready ? r->plan->steps[s->waits[0].step].name : s->name;
 }
 
 /* "rank 3", or with roles "server[1] (rank 3)". */
@@ -365,12 +354,12 @@ const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
 static void cause_words(const struct run *r, char *ret, size_t size)
 {
     static const char note[] = "rhrun: " WIRE_ERROR_NOTE;
-    const struct run_result *res = &r->result;
+    const struct cause *c = &r->cause;
     const char *line = NULL;
-    run_cause_text(r->cause_outcome, res->cause, res->cause_value, ret, size);
-    if (r->cause_words)
-        snprintf(ret, size, "%s", r->cause_words);
-    for (const char *p = res->cause_tail; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
+    run_cause_text(c->outcome, c->cause, c->value, ret, size);
+    if (c->words)
+        snprintf(ret, size, "%s", c->words);
+    for (const char *p = c->tail; p && *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
         line = p;
     size_t len = strlen(ret);
     if (line && str_starts(line, note))
@@ -379,7 +368,7 @@ static void cause_words(const struct run *r, char *ret, size_t size)
 
 bool launch_preempted(const struct run *r)
 {
-    return r->result.has_cause && r->cause_outcome == OUTCOME_FAILED && r->result.cause == WIRE_CAUSE_PREEMPTED;
+    return r->cause.step && r->cause.outcome == OUTCOME_FAILED && r->cause.cause == WIRE_CAUSE_PREEMPTED;
 }
 
 /* result.error from the first cause. */
@@ -388,19 +377,20 @@ static void failure_text(struct run *r)
     struct run_result *res = &r->result;
     const enum error_code code = launch_preempted(r) ? ERROR_INFRA : ERROR_JOB;
     char what[480], worker[80];
-    if (!res->has_cause) {
+    const struct cause *c = &r->cause;
+    if (!c->step) {
         error_set(&res->error, ERROR_JOB, "the job failed");
         return;
     }
     cause_words(r, what, sizeof what);
-    const struct plan_step *step = cause_step(r);
-    if (r->cause_outcome == OUTCOME_TIMED_OUT && step && step->timeout_ms)
-        snprintf(what, sizeof what, "timed out after %.1f s", (double)step->timeout_ms / 1000);
-    if (res->cause_has_rank)
-        error_set(&res->error, code, "%s on node \"%s\": %s",
-                  launch_worker_words(r, res->cause_rank, worker, sizeof worker), res->cause_node, what);
+    const char *name = node_name(r->lanes[c->node].node);
+    if (c->outcome == OUTCOME_TIMED_OUT && c->step->timeout_ms)
+        snprintf(what, sizeof what, "timed out after %.1f s", (double)c->step->timeout_ms / 1000);
+    if (c->has_rank)
+        error_set(&res->error, code, "%s on node \"%s\": %s", launch_worker_words(r, c->rank, worker, sizeof worker),
+                  name, what);
     else
-        error_set(&res->error, code, "%s on node \"%s\": %s", res->cause_step, res->cause_node, what);
+        error_set(&res->error, code, "%s on node \"%s\": %s", c->step->name, name, what);
     if (rules_words(r))
         error_set(&res->error, code, "%s", rules_words(r));
     if (r->restarts > 0)
@@ -408,9 +398,9 @@ static void failure_text(struct run *r)
     const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
     if (launch_preempted(r))
         error_hint(&res->error, "once the machine is there again, the same command starts the launch again");
-    else if (res->cause_has_rank)
-        error_hint(&res->error, "its output: rhrun logs %s --rank %u", r->id, res->cause_rank);
-    else if (launch && str_eq(res->cause_step, launch->name))
+    else if (c->has_rank)
+        error_hint(&res->error, "its output: rhrun logs %s --rank %u", r->id, c->rank);
+    else if (c->step == launch)
         error_hint(&res->error, "its output: rhrun logs %s", r->id);
     else
         error_hint(&res->error, "its output: rhrun logs %s --step %s", r->id, cause_output(r));
@@ -439,13 +429,15 @@ void launch_parted(struct run *r)
 
 char *launch_cause(const struct run *r)
 {
-    const struct run_result *res = &r->result;
+    const struct cause *c = &r->cause;
     char what[480], worker[80];
+    if (!c->step)
+        return xstrdup("a worker failed");
+    const char *name = node_name(r->lanes[c->node].node);
     cause_words(r, what, sizeof what);
-    if (res->cause_has_rank)
-        return xasprintf("%s on node \"%s\": %s", launch_worker_words(r, res->cause_rank, worker, sizeof worker),
-                         res->cause_node, what);
-    return res->has_cause ? xasprintf("node \"%s\": %s", res->cause_node, what) : xstrdup("a worker failed");
+    if (c->has_rank)
+        return xasprintf("%s on node \"%s\": %s", launch_worker_words(r, c->rank, worker, sizeof worker), name, what);
+    return xasprintf("node \"%s\": %s", name, what);
 }
 
 static void pause(struct run *r, uint64_t ms)

@@ -162,17 +162,15 @@ static void resume_tasks(struct run *r, const struct state_run *open)
             } else if (!step->kind->cached && step->kind->phase != PHASE_OUTPUTS && of_last &&
                        c->outcome != OUTCOME_NOT_STARTED && c->outcome != OUTCOME_NONE) {
                 task_set_state(t, TASK_FAILED);
-                r->cause_outcome = c->outcome;
-                r->result.has_cause = true;
-                r->cause_node_index = n;
-                r->result.cause_step = step->name;
-                r->result.cause_node = r->plan->spec->hosts[n].name;
-                r->result.cause = c->cause;
-                r->result.cause_value = c->cause_value;
-                r->result.cause_rank = c->cause_rank;
-                r->result.cause_has_rank = step->kind->ranked && r->plan->spec->distributed.present &&
-                                           c->cause_rank != WIRE_NO_RANK && c->outcome != OUTCOME_UNKNOWN;
-                r->result.cause_tail = arena_strdup(r->arena, c->tail);
+                const struct cause cause = {.step = step,
+                                            .node = n,
+                                            .outcome = c->outcome,
+                                            .cause = c->cause,
+                                            .value = c->cause_value,
+                                            .rank = c->cause_rank,
+                                            .has_rank = cause_has_rank(r, step, c->cause_rank, c->outcome),
+                                            .tail = arena_strdup(r->arena, c->tail)};
+                cause_offer(&r->cause, &cause);
             } else {
                 continue;
             }

@@ -192,7 +192,6 @@ void parts_reset(struct run *r)
                 run_task(r, s, n)->left = false;
                 ready_forget(r, s, n);
             }
-    r->cause_words = NULL;
 }
 
 static bool may_start(struct run *r, const struct plan_step *step)

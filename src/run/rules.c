@@ -276,19 +276,17 @@ static enum spec_subject subject(const struct rules *x, const struct state_decis
 static void set_cause(struct rules *x, const struct plan_step *step, struct rank_of of, const char *line)
 {
     struct run *r = x->run;
-    struct run_result *res = &r->result;
-    r->cause_ns = 0; /* nothing was before it */
-    r->cause_outcome = OUTCOME_FAILED;
-    r->cause_node_index = of.node;
-    res->has_cause = true;
-    res->cause_step = step->name;
-    res->cause_node = arena_strdup(r->arena, node_name(r->lanes[of.node].node));
-    res->cause = subject(x, &x->verdict) == RULE_PREEMPTED ? WIRE_CAUSE_PREEMPTED : WIRE_CAUSE_NONE;
-    res->cause_value = 0;
-    res->cause_rank = of.rank;
-    res->cause_has_rank = of.rank != WIRE_NO_RANK && x->spec->distributed.present;
-    res->cause_generation = r->generation;
-    res->cause_tail = arena_strdup(r->arena, line ? line : "");
+    const struct cause cause = {.step = step,
+                                .node = of.node,
+                                .at_ns = 0, /* nothing was before it */
+                                .outcome = OUTCOME_FAILED,
+                                .cause =
+                                    subject(x, &x->verdict) == RULE_PREEMPTED ? WIRE_CAUSE_PREEMPTED : WIRE_CAUSE_NONE,
+                                .rank = of.rank,
+                                .has_rank = of.rank != WIRE_NO_RANK && x->spec->distributed.present,
+                                .generation = r->generation,
+                                .tail = arena_strdup(r->arena, line ? line : "")};
+    cause_offer(&r->cause, &cause);
 }
 
 /* The verdict that an earlier controller recorded on this generation. */
@@ -328,8 +326,8 @@ void rules_resume(struct run *r)
         x->ignored = xreallocarray(x->ignored, x->ignored_count + 1, sizeof *x->ignored);
         x->ignored[x->ignored_count++] = (struct rank_of){run->ignored[i].node, run->ignored[i].rank};
     }
-    if (r->result.has_cause && !x->has_verdict)
-        r->cause_ns = UINT64_MAX; /* the journal does not say when; the logs do */
+    if (r->cause.step && !x->has_verdict)
+        r->cause.at_ns = UINT64_MAX; /* the journal does not say when; the logs do */
     x->quiet = true;
     for (size_t i = 0; i < r->plan->step_count; i++)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -343,8 +341,8 @@ void rules_resume(struct run *r)
                 log_close(log);
         }
     x->quiet = false;
-    if (r->cause_ns == UINT64_MAX)
-        r->cause_ns = 0;
+    if (r->cause.at_ns == UINT64_MAX)
+        r->cause.at_ns = 0;
 }
 
 static void on_lost_durable(void *arg)
@@ -356,7 +354,7 @@ static void on_lost_durable(void *arg)
     if (r->ending == ENDING_LET_GO)
         return;
     run_fail(r, RUN_FAILED, &err);
-    node_give_up(r->lanes[r->cause_node_index].node); /* it was waited for long enough */
+    node_give_up(r->lanes[r->cause.node].node); /* it was waited for long enough */
 }
 
 static void on_verdict_durable(void *arg)
@@ -540,9 +538,9 @@ bool rules_speak(struct run *r, uint32_t node, enum outcome outcome, uint32_t ca
 static struct state_decision judge_cause(struct rules *x, char **ret_line)
 {
     const struct run *r = x->run;
-    const struct run_result *res = &r->result;
-    const struct rank_of of = {r->cause_node_index, res->cause_rank};
-    bool unknown = !res->has_cause || r->cause_outcome == OUTCOME_UNKNOWN;
+    const struct cause *cause = &r->cause;
+    const struct rank_of of = {cause->node, cause->rank};
+    bool unknown = !cause->step || cause->outcome == OUTCOME_UNKNOWN;
     for (size_t i = 0; !unknown && !launch_preempted(r) && i < x->candidate_count; i++) {
         const struct candidate *c = &x->candidates[i];
         if (c->of.node != of.node || c->of.rank != of.rank)
@@ -558,7 +556,7 @@ static struct state_decision judge_cause(struct rules *x, char **ret_line)
         return d;
     }
     struct state_happening what = unknown ? (struct state_happening){.must_count = true, .role = SPEC_NO_ROLE}
-                                          : end_happening(x, of, res->cause, res->cause_value);
+                                          : end_happening(x, of, cause->cause, cause->value);
     what.must_count = true; /* what could be ignored was, as it happened */
     return decide(x, &what);
 }
@@ -570,7 +568,7 @@ bool rules_restart(struct run *r, struct event *ret)
     char *line = NULL;
     if (x)
         metrics_flush(x->metrics);
-    bool timed_out = r->cause_outcome == OUTCOME_TIMED_OUT && r->result.has_cause;
+    bool timed_out = r->cause.step && r->cause.outcome == OUTCOME_TIMED_OUT;
     bool final = timed_out || launch_preempted(r);
     CLEANUP(cleanup_free) char *what = launch_cause(r);
     if (x && x->has_verdict) {
@@ -580,7 +578,7 @@ bool rules_restart(struct run *r, struct event *ret)
     } else {
         d = judge_cause(x, &line);
         if (d.rule != NO_RULE) {
-            const struct rank_of of = {r->cause_node_index, r->result.cause_rank};
+            const struct rank_of of = {r->cause.node, r->cause.rank};
             set_words(x, &d, what);
             count(x, &d, of, what, line, NULL);
         }

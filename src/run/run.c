@@ -266,6 +266,7 @@ void run_on_stop_deadline(void *arg)
 void run_on_finisher(void *arg)
 {
     struct run *r = arg;
+    cause_tell(r);
     r->finished(r->arg);
 }
 
