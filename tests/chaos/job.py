@@ -18,7 +18,7 @@ def digest(*parts):
 class Job:
     def __init__(self, chance, room, cluster, nodes):
         """room: folder of the spec; cluster: its text in the spec, None for this machine."""
-        self.folder, self.cluster, self.nodes = room, cluster, nodes
+        self.folder, self.cluster, self.nodes, self.shared_home = room, cluster, nodes, False
         self.workdir = chance.random() < 0.75
         self.code = dict.fromkeys(CODE, 1) if self.workdir else {}
         self.vocab = 1 if chance.random() < 0.3 else 0
@@ -181,6 +181,10 @@ class Job:
 
     def depends(self, name):
         """All that may make this step of set-up run again."""
+        if self.shared_home and "patch" in self.items:
+            # All nodes patch one file, and what runs on another one meanwhile cannot be told from who changed it: it may
+            # count as that, too, and is done again with the patch.
+            return digest([self.item(i) for i in self.items], self.code, self.vocab, self.extra, self.activate)
         if name == "two" and self.workdir:
             return digest(self.item(name), self.code["a.txt"], self.activate)
         return self.everything_before(name)

@@ -89,6 +89,7 @@ class Story:
             self.mount_disks(c)
         cluster = self.fleet.cluster(transport="openssh" if c.random() < 0.15 else None) if self.fleet else None
         job = Job(c, self.box.work, cluster, nodes)
+        job.shared_home = bool(self.fleet and self.fleet.shared_home)
         self.tell(f"seed {self.seed}: {nodes} nodes, {cluster.get('transport', 'ssh') if cluster else 'local'}, world {job.world}, items {list(job.items)}, "
                   f"rules {job.rules}, outputs {job.outputs}, always {job.always}, disks {[str(d) for d in self.disks]}")
         return job
