@@ -147,6 +147,7 @@ struct plan_role {
 
 struct plan {
     const struct spec *spec;
+    struct arena *arena; /* that it lies in */
     const struct plan_sources *sources; /* never NULL; empty where there are none */
     uint32_t node_count;
     struct plan_step *steps; /* in order; set-up first, then prolog, launch, epilog */

@@ -297,6 +297,7 @@ int plan_compile(const struct spec *spec, const struct step_kind *const *kinds, 
                          spec->host_count);
     struct plan *plan = arena_alloc(arena, sizeof *plan);
     plan->spec = spec;
+    plan->arena = arena;
     plan->sources = sources ? sources : &no_sources;
     plan->node_count = spec->nnodes;
     plan->nproc = arena_array(arena, plan->node_count, sizeof *plan->nproc);

@@ -29,7 +29,7 @@ static int bind_by_facts(struct run *r, struct error *err)
         if (f && !r->lanes[n].left_out)
             facts[n] = (struct plan_facts){true, f->cpus, f->gpu_count};
     }
-    return plan_bind_ranks(r->plan, facts, r->arena, err);
+    return plan_bind_ranks(r->plan, facts, r->plan->arena, err); /* the plan may serve another run after this one */
 }
 
 static bool bind_ranks(struct run *r)

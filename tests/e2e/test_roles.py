@@ -164,6 +164,19 @@ def test_a_controller_that_dies_in_between(box, job, killed):
     assert not workers_of(box.dir)
 
 
+def test_a_run_that_is_resumed_and_another_one_behind_it(box, job):
+    """One process does both by one plan: what the first has bound must not end with it."""
+    path = job(spec({"data": runs(mark("data")), "trainer": runs(mark("trainer") + wait_file("go"), count=2)}, setup=[{"name": "one", "run": "true"}]))
+    running = box.start(path)
+    wait_for(lambda: sorted(box.lines()) == ["data", "trainer", "trainer"], what="both")
+    running.kill9()
+    (box.home / "go").touch()
+    result = box.run("--json", "--from", "one", path, env={"MALLOC_PERTURB_": "165"}).ok()  # what is freed is overwritten
+    started = [json.loads(e["bind_json"]) for e in result.events() if e["type"] == "started" and "bind_json" in e]
+    assert started and all([r["name"] for r in bind["roles"]] == ["data", "trainer"] for bind in started), result
+    assert sorted(box.lines()) == ["data"] * 2 + ["trainer"] * 4
+
+
 # ---- failures ----
 
 def test_a_failure_stops_and_restarts_all_roles(box, job):
