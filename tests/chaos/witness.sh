@@ -28,7 +28,8 @@ say() {
 }
 
 exec 9>>"$W/locks/$step.$node.$rank"
-flock -n 9 || tell "overlap $me"
+flock -n -E 99 9
+[ $? != 99 ] || tell "overlap $me" # any other status: flock itself was killed
 tell "begin $me seen=$seen"
 
 say "$step $version begins, rank $rank"
