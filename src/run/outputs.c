@@ -228,6 +228,21 @@ static bool others_are_empty(struct run *r, const struct plan_step *step, uint32
     return true;
 }
 
+/* Is another machine there now than the one on which the launch ended, or one that lost all that it had? */
+static bool is_replaced(const struct run *r, uint32_t node)
+{
+    const struct wire_facts *facts = node_facts(r->lanes[node].node);
+    for (size_t i = 0; facts && i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        const struct state_cell *c = step->kind->phase == PHASE_LAUNCH && step->on[node]
+                                         ? state_cell_find(r->state, step->scope, step->name, node)
+                                         : NULL;
+        if (c && c->outcome == OUTCOME_OK && c->install && !str_eq(c->install, facts->install))
+            return true;
+    }
+    return false;
+}
+
 void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node, enum fetch_end how,
                      const struct error *err, bool periodic)
 {
@@ -255,7 +270,11 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
         if (r->fail_status == RUN_OPEN && !run_is_stopping(r)) {
             r->fail_status = RUN_FAILED;
             r->result.error = *err;
-            if (!step->kind->result)
+            if (is_replaced(r, node))
+                error_hint(&r->result.error,
+                           "the node is another machine than the launch ended on, or lost what it had: --again "
+                           "launches again; `required: false` where it may be missing");
+            else if (!step->kind->result)
                 error_hint(&r->result.error,
                            "the launch is kept: once `outputs` is right, the same command only fetches; "
                            "`required: false` where it may be missing");

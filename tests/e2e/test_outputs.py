@@ -1,4 +1,6 @@
 """What comes home from a launch that is over: outputs that the spec names later, and those that are missing."""
+import shutil
+
 import pytest
 
 
@@ -129,3 +131,15 @@ def test_what_ran_before_runs_again_for_a_reason(box, rhrun, fleet):
     rhrun("--set", "entrypoint.run=exit 3", spec).expect(1)
     r = rhrun("plan", "--json", "--set", "entrypoint.run=exit 3", spec).ok()
     assert verdicts(r)["launch"] == {"run again"}, r
+
+
+def test_a_node_that_lost_what_the_launch_made(box, rhrun, fleet):
+    """Nothing can bring it: the message says what does, and that is true."""
+    f = fleet(2)
+    rhrun(spec_of(box, f, [])).ok()
+    shutil.rmtree(f.home(1) / ".rhrun")
+    spec = spec_of(box, f, [{"from": "out/", "to": "results/"}])
+    r = rhrun(spec).expect(1)
+    assert 'no file is there: "out/"' in r.err and "--again launches again" in r.err, r
+    rhrun("--again", spec).ok()
+    assert (box.work / "results/rank").read_text() == "0\n"
