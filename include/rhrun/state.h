@@ -91,7 +91,7 @@ struct event {
     /* STARTED */
     const struct event_attempt *attempts;
     uint32_t attempt_count;
-    bool joins; /* one node's part of the generation that runs: it comes late, or comes again */
+    bool joins; /* a part of the generation that runs: a node that comes late or again, or of a launch that another run began */
     /* STARTED, RESTART, REISSUE, RULE, FINISHED of a part of a launch that was adopted: number of the launch generation,
        1-based; 0 = no launch */
     uint32_t generation;

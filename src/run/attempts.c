@@ -126,7 +126,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         .type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
     if (generation)
         e.bind_json = bind.data;
-    e.joins = joins;
+    e.joins = joins || (generation && r->adopted_launch); /* that was found on the nodes: this run has begun none */
     run_append_own(r, &e, on_started_durable, ctx);
     buf_free(&bind);
     free(attempts);
@@ -227,6 +227,13 @@ static void bind_addrs(struct run *r, struct step_bind *bind)
     bind->role_addrs = role_addrs(r);
 }
 
+/* What joins a launch that was found on the nodes goes by the id of the run that made it, as its other parts do. */
+static const char *launch_run(const struct run *r, struct arena *arena)
+{
+    const char *dash = r->adopted_launch ? strrchr(r->adopted_launch, '-') : NULL;
+    return dash ? arena_strndup(arena, r->adopted_launch, (size_t)(dash - r->adopted_launch)) : r->id;
+}
+
 void task_send(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
@@ -236,8 +243,10 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;
     struct step_bind bind = run_bind(r, node);
-    if (step->kind->phase == PHASE_LAUNCH)
+    if (step->kind->phase == PHASE_LAUNCH) {
         bind_addrs(r, &bind);
+        bind.run_id = launch_run(r, arena);
+    }
     struct wire_run run = {0};
     bool is_run = step->kind->build;
     if (step->watch) {

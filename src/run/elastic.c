@@ -427,9 +427,10 @@ void elastic_resume(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, launch, n);
         struct lane *lane = &r->lanes[n];
-        if (!launch->on[n] || lane->left_out || (t->state != TASK_PENDING && (!t->left || over)))
+        if (!launch->on[n] || (lane->left_out && !forgotten) || (t->state != TASK_PENDING && (!t->left || over)))
             continue;
-        leave(lane);
+        if (!lane->left_out)
+            leave(lane);
         if (t->left)
             later(lane, true);
         if (forgotten) {

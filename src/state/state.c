@@ -392,7 +392,7 @@ static void apply_started(struct state *s, const struct event *e)
     struct state_run *r = run_find(s, e->run);
     if (r && e->generation > r->generation)
         r->generation = e->generation;
-    if (r && e->generation)
+    if (r && e->generation && !e->joins)
         r->own_generation = r->generation;
     if (r && e->bind_json)
         r->bind_json = keep(s, e->bind_json);

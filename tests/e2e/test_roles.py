@@ -164,6 +164,22 @@ def test_a_controller_that_dies_in_between(box, job, killed):
     assert not workers_of(box.dir)
 
 
+def test_what_joins_a_launch_that_was_found_has_its_run_id(box, job):
+    """The state directory is lost while the first role runs: who starts the second is another run, of the same launch."""
+    path = job(spec({"data": runs("echo data $RHRUN_RUN_ID >>$HOME/lines; echo begun; " + wait_file("go")),
+                     "trainer": runs("echo trainer $RHRUN_RUN_ID >>$HOME/lines", after={"data": "done"})}))
+    running = box.start(path)
+    wait_for(box.lines, what="data")
+    running.kill9()
+    shutil.rmtree(box.state)
+    again = box.start("--take-over", path)
+    again.wait_text("begun")
+    (box.home / "go").touch()
+    again.wait().ok()
+    (data, first), (trainer, second) = [line.split() for line in box.lines()]
+    assert (data, trainer) == ("data", "trainer") and first == second
+
+
 def test_a_run_that_is_resumed_and_another_one_behind_it(box, job):
     """One process does both by one plan: what the first has bound must not end with it."""
     path = job(spec({"data": runs(mark("data")), "trainer": runs(mark("trainer") + wait_file("go"), count=2)}, setup=[{"name": "one", "run": "true"}]))

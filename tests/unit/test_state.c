@@ -257,6 +257,11 @@ static void test_adopted_generation(void **unused)
     assert_int_equal(state_cell_find(s, "", "launch", 0)->generation, 3);
     assert_int_equal(state_run_open(s)->generation, 3);
     assert_int_equal(state_run_open(s)->own_generation, 0);
+    const struct event_attempt other = {"", "launch:other", "a0", "k", NULL, 0};
+    const struct event part = {
+        .type = EVENT_STARTED, .run = "r1", .attempts = &other, .attempt_count = 1, .generation = 3, .joins = true};
+    state_apply(s, &part);
+    assert_int_equal(state_run_open(s)->own_generation, 0);
     e.step = "epilog";
     e.attempt = "a2";
     e.generation = 0;
