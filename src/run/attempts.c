@@ -69,7 +69,7 @@ static void on_started_durable(void *arg)
                            setup ? NULL : "the node restarted or was replaced meanwhile");
             continue;
         }
-        task_set_state(t, TASK_RUNNING);
+        task_set_state(r, t, TASK_RUNNING);
         task_send(r, ctx->step, ctx->items[i].node);
     }
     run_due(r, DUE_END);
@@ -110,7 +110,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
     for (size_t i = 0; i < count; i++) {
         struct run_task *t = run_task(r, step, nodes[i]);
         random_hex(t->attempt, WIRE_ID_LEN / 2);
-        task_set_state(t, TASK_STARTING);
+        task_set_state(r, t, TASK_STARTING);
         t->sent = t->told = t->stop_wanted = false;
         t->started_ms = wall_ms();
         t->ended_ms = 0;
@@ -302,7 +302,7 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
         task_finish_as(r, step, node, OUTCOME_STOPPED, "stopped");
         return;
     }
-    task_set_state(t, TASK_STOPPING);
+    task_set_state(r, t, TASK_STOPPING);
     node_signal(r->lanes[node].node, t->attempt, signal, grace_ms);
     run_changed(r);
 }
@@ -396,7 +396,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
 {
     struct run_task *t = run_task(r, step, node);
     t->ended_ms = wall_ms();
-    task_set_state(t, e->outcome == OUTCOME_OK ? TASK_DONE : TASK_FAILED);
+    task_set_state(r, t, e->outcome == OUTCOME_OK ? TASK_DONE : TASK_FAILED);
     run_changed(r);
     if (step->kind->sync)
         transfer_stop(&r->lanes[node]);
@@ -507,10 +507,10 @@ static void on_retry(void *arg)
     if (t->state != TASK_WAITING)
         return;
     if (!run_is_stopping(r)) {
-        task_set_state(t, TASK_PENDING);
+        task_set_state(r, t, TASK_PENDING);
         run_touch(r, ctx->node);
     } else {
-        task_set_state(t, TASK_FAILED);
+        task_set_state(r, t, TASK_FAILED);
         run_due(r, DUE_END);
     }
 }
@@ -520,7 +520,7 @@ static void retry_later(struct run *r, const struct plan_step *step, uint32_t no
     struct run_task *t = run_task(r, step, node);
     struct retry_ctx *ctx = arena_alloc(r->arena, sizeof *ctx);
     *ctx = (struct retry_ctx){r, step, node};
-    task_set_state(t, TASK_WAITING);
+    task_set_state(r, t, TASK_WAITING);
     t->retry = loop_timer_create(r->loop, on_retry, ctx);
     loop_timer_start(t->retry, after_ms);
 }
@@ -546,7 +546,7 @@ static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t
     if (!step->kind->sync || !cut_off || t->idle_tries > IDLE_TRIES_MAX)
         return false;
     transfer_trust(&r->lanes[node], step, !e->reason); /* with a reason: the node restarted, or is another */
-    task_set_state(t, TASK_PENDING);
+    task_set_state(r, t, TASK_PENDING);
     t->reason = "it was cut off";
     run_touch(r, node);
     return true;
@@ -590,14 +590,14 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         if (step_unknown_fails(r, step, node))
             return;
         run_note(r, node, "step \"%s\": its outcome is unknown; it is done again", step->name);
-        task_set_state(t, TASK_PENDING);
+        task_set_state(r, t, TASK_PENDING);
         t->reason = "its outcome is unknown";
         run_touch(r, node);
         return;
     }
     if (e->outcome == OUTCOME_NOT_STARTED) {
         if (!e->reason) {
-            task_set_state(t, TASK_PENDING);
+            task_set_state(r, t, TASK_PENDING);
             run_touch(r, node);
         }
         return;

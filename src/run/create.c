@@ -118,6 +118,7 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->arena = arena_create();
     r->role_ports = arena_array(r->arena, r->plan->spec->role_count + 1, sizeof *r->role_ports);
     r->tasks = xcalloc(r->plan->step_count * r->plan->node_count + 1, sizeof *r->tasks);
+    r->done = xcalloc(r->plan->step_count + 1, sizeof *r->done);
     r->lanes = xcalloc(r->plan->node_count, sizeof *r->lanes);
     r->touched = xcalloc(r->plan->node_count, sizeof *r->touched);
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
@@ -191,7 +192,7 @@ void run_destroy(struct run *r)
     }
     transfer_caches_free(r);
     transport_pool_destroy(r->pool);
-    order_free(r);
+    free(r->holders);
     loop_timer_destroy(r->stop_deadline);
     loop_timer_destroy(r->finisher);
     loop_timer_destroy(r->turn);
@@ -200,6 +201,7 @@ void run_destroy(struct run *r)
     rules_destroy(r->rules);
     state_destroy(r->own_state);
     free(r->tasks);
+    free(r->done);
     free(r->lanes);
     free(r->touched);
     free(r->machines);

@@ -250,7 +250,7 @@ void lane_verify_after(struct lane *lane, const struct plan_step *step)
             continue;
         t->verify = step->name;
         if (t->state == TASK_KEPT || t->state == TASK_DONE) {
-            task_set_state(t, TASK_PENDING);
+            task_set_state(r, t, TASK_PENDING);
             t->decided = false;
         }
     }
@@ -301,7 +301,7 @@ static bool keep(struct lane *lane, const struct plan_step *step, const struct s
             arena_printf(r->arena, step->kind->verify ? "to see whether %s changed it" : "%s was made anew", t->verify);
     if (t->reason)
         return false;
-    task_set_state(t, TASK_KEPT);
+    task_set_state(r, t, TASK_KEPT);
     if (!cell->settled)
         lane->dirty = true;
     verify_after_resume(lane, step, cell);
@@ -339,12 +339,12 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         const struct event e = {
             .outcome = cell->outcome, .cause = cell->cause, .cause_value = cell->cause_value, .tail = cell->tail};
         t->given_up = false;
-        task_set_state(t, TASK_FAILED);
+        task_set_state(r, t, TASK_FAILED);
         step_gives_up(r, step, lane->index, &e);
     } else if (cell && cell->outcome == OUTCOME_FAILED) {
         t->reason = "it failed before";
     } else if (!cell && step->shared && elastic_is_inside(lane)) { /* another of its home, left out now, did it */
-        task_set_state(t, TASK_KEPT);
+        task_set_state(r, t, TASK_KEPT);
         lane->doubtful = true; /* before its launch: not under its feet */
     }
 }

@@ -175,7 +175,7 @@ static void forget_failures(struct lane *lane)
         struct run_task *t = run_task(r, step, lane->index);
         if (step->kind->phase >= PHASE_LAUNCH || !step->on[lane->index] || t->state != TASK_FAILED)
             continue;
-        task_set_state(t, TASK_PENDING);
+        task_set_state(r, t, TASK_PENDING);
         t->decided = false;
         t->tries = 0;
     }
@@ -394,7 +394,7 @@ static void fail_unknown(struct run *r, const struct plan_step *launch)
         struct run_task *t = run_task(r, launch, n);
         if (!launch->on[n] || t->state != TASK_PENDING)
             continue;
-        task_set_state(t, TASK_FAILED);
+        task_set_state(r, t, TASK_FAILED);
         run_note(r, n, "what became of its part of the launch is not known");
     }
 }
@@ -463,7 +463,7 @@ static bool dismiss(struct lane *lane)
         if (t->state == TASK_WAITING || !reached) {
             if (t->retry)
                 loop_timer_stop(t->retry);
-            task_set_state(t, TASK_FAILED);
+            task_set_state(r, t, TASK_FAILED);
             continue;
         }
         if (!t->stop_wanted) {

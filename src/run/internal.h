@@ -118,15 +118,16 @@ struct lane {
 
 /* What a turn looks at (turn.c), in its order. Whoever makes something so says it with run_due, and calls nothing of it. */
 enum due {
-    DUE_FETCHES = 1 << 0, /* a fetch has ended: the next one may begin */
-    DUE_STOP = 1 << 1,    /* the run has failed: what may not go on is stopped */
-    DUE_BARRIER = 1 << 2, /* a node has reached the barrier, or is not awaited there any more */
-    DUE_PORT = 1 << 3,    /* the launch needs a port that is free */
-    DUE_PROLOG = 1 << 4,  /* nothing keeps the launch back: the prolog, or the generation */
-    DUE_LAUNCH = 1 << 5,  /* a part of prolog, launch or epilog has ended, durably, or is not awaited any more */
-    DUE_PARTED = 1 << 6,  /* the launch is over, or something that was on its way to it has ended */
-    DUE_OUTPUTS = 1 << 7, /* an output is here, or is not to be had */
-    DUE_END = 1 << 8      /* something has ended: perhaps it was the last that the end of the run waits for */
+    DUE_STOP = 1 << 0,    /* the run has failed: what may not go on is stopped */
+    DUE_FETCHES = 1 << 1, /* a fetch has ended: the next one may begin */
+    DUE_ORDER = 1 << 2,   /* what was held back by an item on other nodes may go on */
+    DUE_BARRIER = 1 << 3, /* a node has reached the barrier, or is not awaited there any more */
+    DUE_PORT = 1 << 4,    /* the launch needs a port that is free */
+    DUE_PROLOG = 1 << 5,  /* nothing keeps the launch back: the prolog, or the generation */
+    DUE_LAUNCH = 1 << 6,  /* a part of prolog, launch or epilog has ended, durably, or is not awaited any more */
+    DUE_PARTED = 1 << 7,  /* the launch is over, or something that was on its way to it has ended */
+    DUE_OUTPUTS = 1 << 8, /* an output is here, or is not to be had */
+    DUE_END = 1 << 9      /* something has ended: perhaps it was the last that the end of the run waits for */
 };
 
 enum stage {
@@ -190,6 +191,7 @@ struct run {
     struct transport_pool *pool;
     struct lane *lanes;
     struct run_task *tasks; /* [step * node_count + node] */
+    uint32_t *done;         /* per step: nodes on which it is done or kept */
     bool *noted;            /* per step: a general reason was told */
     bool *voids;            /* per step: redone whatever is recorded, by this run's flags */
     char id[17];
@@ -211,7 +213,7 @@ struct run {
     struct tree_cache *cache;   /* bases and contents that several transfers need */
     uint32_t unheard;           /* nodes that were never listed nor failed */
     uint32_t left_out_count;    /* lanes that are left out */
-    struct order *order;        /* see order.c; NULL until something may be held back */
+    struct holder *holders; /* per step: see order.c; NULL until something may be held back */
     bool homes_known;
     bool fetch_only; /* see reopen.c */
     bool patched;    /* a set-up step has changed files of a tree, or may have: patches.c has something to do */
@@ -264,7 +266,7 @@ void run_set_stage(struct run *r, enum stage to);
 void run_set_ending(struct run *r, enum ending to); /* a weaker one changes nothing */
 void launch_set(struct run *r, enum launch_state to);
 void lane_set_state(struct lane *lane, enum lane_state to);
-void task_set_state(struct run_task *t, enum task_state to);
+void task_set_state(struct run *r, struct run_task *t, enum task_state to);
 static inline bool run_is_cancelled(const struct run *r)
 {
     return r->ending == ENDING_CANCELLED || r->ending == ENDING_KILLED;
@@ -276,6 +278,7 @@ static inline bool run_is_stopping(const struct run *r)
 /* run.c */
 struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t node);
 bool task_in_flight(const struct run_task *t);
+bool task_is_done(const struct run_task *t); /* or kept */
 /* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
 void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
@@ -347,7 +350,7 @@ bool order_holds(struct run *r, const struct plan_step *step,
 void order_changed(struct run *r,
                    const struct plan_step *step); /* it began or ended somewhere, or is kept there, or (NULL) a node
                                                                     is left out: soon what is held back is looked at again */
-void order_free(struct run *r);
+void order_pass(struct run *r);
 uint32_t homes_first(struct run *r,
                      uint32_t node); /* of those that share its home; the next is lane.home_next, the last its own */
 /* patches.c: files of trees that set-up steps changed. Their source is expected as it was then, and they as they were left */

@@ -37,7 +37,7 @@ static bool awaits_leader(struct lane *lane, const struct plan_step *step, struc
     enum task_state s = run_task(r, step, leader)->state;
     if (s != TASK_KEPT && s != TASK_DONE)
         return true;
-    task_set_state(t, TASK_KEPT);
+    task_set_state(r, t, TASK_KEPT);
     t->decided = true;
     transfer_tally(r, step, lane->index);
     order_changed(r, step); /* it may be the last one that others wait for, and nothing will end here */
@@ -137,7 +137,7 @@ void lane_doubt(struct lane *lane)
         const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
         if (cell && cell->outcome == OUTCOME_OK && !lane_contradiction(lane, step, cell))
             continue;
-        task_set_state(t, TASK_PENDING);
+        task_set_state(r, t, TASK_PENDING);
         t->decided = false;
         lane_set_state(lane, LANE_SETUP);
         preflight_setup_changed(r);
@@ -220,7 +220,7 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
             t->decided = true;
             if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > r->generation)
                 r->generation = launch_generation(rec); /* in the journal with its end; until then it is seen again */
-            task_set_state(t, TASK_RUNNING);
+            task_set_state(r, t, TASK_RUNNING);
             memcpy(t->attempt, rec->attempt, sizeof t->attempt);
             t->started_ms = rec->claim_wall_ms;
             lane->dirty = lane->dirty || step->kind->cached;
@@ -292,7 +292,7 @@ static void finished_part_lost(struct lane *lane)
             (step->kind->phase == PHASE_PROLOG && r->stage == STAGE_PROLOG))
             task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
         else if (step->kind->phase == PHASE_PROLOG && !launch_over(r))
-            task_set_state(run_task(r, step, lane->index),
+            task_set_state(r, run_task(r, step, lane->index),
                            TASK_PENDING); /* before the next generation, should there be one */
     }
 }

@@ -84,7 +84,7 @@ static void forget_what_followed(struct run *r)
                 fetch_stop(&r->lanes[n], step);
             else if (task_in_flight(t))
                 lane_orphan(&r->lanes[n], t->attempt);
-            task_set_state(t, TASK_PENDING);
+            task_set_state(r, t, TASK_PENDING);
         }
 }
 

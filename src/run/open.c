@@ -147,21 +147,21 @@ static void resume_tasks(struct run *r, const struct state_run *open)
             bool of_last = step->kind->phase < PHASE_LAUNCH ||
                            (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == r->generation;
             if (c->outcome == OUTCOME_NONE && str_eq(c->key, step->key) && (of_last || !step->kind->fetch)) {
-                task_set_state(t, TASK_RUNNING);
+                task_set_state(r, t, TASK_RUNNING);
                 t->decided = true;
                 r->lanes[n].dirty = step->kind->cached || r->lanes[n].dirty;
             } else if (!step->kind->cached && of_last && c->outcome == OUTCOME_OK) {
-                task_set_state(t, TASK_DONE);
+                task_set_state(r, t, TASK_DONE);
             } else if (step->kind->phase == PHASE_PROLOG && open->generation > 0 && c->outcome == OUTCOME_UNKNOWN) {
                 continue; /* it had ended well before the first generation; its node restarted, so it runs before the next */
             } else if (step->kind->phase == PHASE_OUTPUTS && of_last &&
                        c->outcome == OUTCOME_FAILED) { /* something was to be there */
-                task_set_state(t, TASK_FAILED);
+                task_set_state(r, t, TASK_FAILED);
                 r->fail_status = RUN_FAILED;
                 error_set(&r->result.error, ERROR_JOB, "%s", c->tail ? c->tail : "its result is not there");
             } else if (!step->kind->cached && step->kind->phase != PHASE_OUTPUTS && of_last &&
                        c->outcome != OUTCOME_NOT_STARTED && c->outcome != OUTCOME_NONE) {
-                task_set_state(t, TASK_FAILED);
+                task_set_state(r, t, TASK_FAILED);
                 const struct cause cause = {.step = step,
                                             .node = n,
                                             .outcome = c->outcome,

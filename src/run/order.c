@@ -5,53 +5,51 @@
 
 #include <stdlib.h>
 
-struct order {
-    struct loop_timer *timer; /* what was held back is looked at again */
-    struct holder {           /* per step */
-        uint32_t *nodes;      /* where it runs; NULL: it holds back nothing, or was not looked at yet */
-        bool told;
-        uint32_t held_by, held_on; /* that holds this one back (its id + 1; 0 = none did), on which node */
-    } * holders;
+struct holder {                /* per step */
+    uint32_t *nodes;           /* where it runs; NULL: it holds back nothing, or was not looked at yet */
+    uint32_t at;               /* in nodes: where it was missing when it was last asked */
+    bool began, told;          /* somewhere; who waits has said so */
+    uint32_t held_by, held_on; /* that holds this one back (its id + 1; 0 = none did), on which node */
 };
 
-static void on_timer(void *arg)
+void order_pass(struct run *r)
 {
-    struct run *r = arg;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (r->lanes[n].state == LANE_SETUP)
             run_touch(r, n);
 }
 
-static struct order *order_of(struct run *r)
+static struct holder *holder_of(struct run *r, const struct plan_step *step)
 {
-    if (!r->order) {
-        r->order = xcalloc(1, sizeof *r->order);
-        r->order->timer = loop_timer_create(r->loop, on_timer, r);
-        r->order->holders = xcalloc(r->plan->step_count + 1, sizeof *r->order->holders);
-    }
-    return r->order;
+    if (!r->holders)
+        r->holders = xcalloc(r->plan->step_count + 1, sizeof *r->holders);
+    return &r->holders[step->id];
 }
 
-static const uint32_t *nodes_of(struct run *r, const struct plan_step *step)
+static void find_nodes(struct run *r, const struct plan_step *step, struct holder *h)
 {
-    struct holder *h = &order_of(r)->holders[step->id];
     if (h->nodes)
-        return h->nodes;
+        return;
     h->nodes = arena_array(r->arena, (size_t)step->on_count + 1, sizeof *h->nodes);
     for (uint32_t n = 0, count = 0; n < r->plan->node_count && count < step->on_count; n++)
         if (step->on[n])
             h->nodes[count++] = n;
-    return h->nodes;
 }
 
 /* A node, other than this one, on which the step is neither done nor kept; -1: there is none. */
 static int64_t missing_on(struct run *r, const struct plan_step *step, uint32_t node)
 {
-    const uint32_t *nodes = nodes_of(r, step);
+    struct holder *h = holder_of(r, step);
+    bool mine = step->on[node] && !task_is_done(run_task(r, step, node));
+    if (r->done[step->id] + mine >= step->on_count)
+        return -1;
+    find_nodes(r, step, h);
     for (uint32_t i = 0; i < step->on_count; i++) {
-        enum task_state s = run_task(r, step, nodes[i])->state;
-        if (nodes[i] != node && !r->lanes[nodes[i]].left_out && s != TASK_KEPT && s != TASK_DONE)
-            return nodes[i];
+        uint32_t at = (h->at + i) % step->on_count, n = h->nodes[at];
+        if (n == node || r->lanes[n].left_out || task_is_done(run_task(r, step, n)))
+            continue;
+        h->at = at;
+        return n;
     }
     return -1;
 }
@@ -65,7 +63,7 @@ bool order_holds(struct run *r, const struct plan_step *step, uint32_t node)
         int64_t there = missing_on(r, before, node);
         if (there < 0)
             continue;
-        struct holder *h = &r->order->holders[before->id], *mine = &r->order->holders[step->id];
+        struct holder *h = holder_of(r, before), *mine = holder_of(r, step);
         mine->held_by = before->id + 1;
         mine->held_on = node;
         if (!h->told && task_in_flight(run_task(r, before, (uint32_t)there))) {
@@ -80,7 +78,7 @@ bool order_holds(struct run *r, const struct plan_step *step, uint32_t node)
 
 const struct plan_step *run_step_held(struct run *r, const struct plan_step *step, const char **ret_node)
 {
-    const struct holder *h = r->order ? &r->order->holders[step->id] : NULL;
+    const struct holder *h = r->holders ? &r->holders[step->id] : NULL;
     const struct plan_step *before = h && h->held_by ? &r->plan->steps[h->held_by - 1] : NULL;
     int64_t there = before ? missing_on(r, before, h->held_on) : -1;
     if (there < 0)
@@ -89,20 +87,21 @@ const struct plan_step *run_step_held(struct run *r, const struct plan_step *ste
     return before;
 }
 
+/* While a step is under way on its nodes nobody is let go by one more of them: only its begin, which who waits may say, and its
+ * end on the last one are of interest. So a step costs its nodes, not their square. */
+static bool is_of_interest(struct run *r, const struct plan_step *step)
+{
+    struct holder *h = holder_of(r, step);
+    bool began = h->began;
+    h->began = true;
+    return !began || r->left_out_count > 0 || r->done[step->id] == step->on_count;
+}
+
 void order_changed(struct run *r, const struct plan_step *step)
 {
     bool any = false;
     for (size_t i = 0; !step && i < r->plan->step_count; i++)
         any = any || r->plan->steps[i].holds_back;
-    if (r->plan->node_count > 1 && (step ? step->holds_back : any))
-        loop_timer_start(order_of(r)->timer, 0);
-}
-
-void order_free(struct run *r)
-{
-    if (!r->order)
-        return;
-    loop_timer_destroy(r->order->timer);
-    free(r->order->holders);
-    free(r->order);
+    if (r->plan->node_count > 1 && (step ? step->holds_back && is_of_interest(r, step) : any))
+        run_due(r, DUE_ORDER);
 }

@@ -295,7 +295,8 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
     } else {
         run_note(r, node, "%s", err->text);
     }
-    task_set_state(t, TASK_FAILED); /* started and not finished, for the journal: the next controller does it again */
+    task_set_state(r, t,
+                   TASK_FAILED); /* started and not finished, for the journal: the next controller does it again */
     t->ended_ms = wall_ms();
     run_due(r, DUE_OUTPUTS);
 }

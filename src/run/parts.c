@@ -21,7 +21,7 @@ bool step_start(struct run *r, const struct plan_step *step, uint32_t generation
     for (uint32_t n = 0; step && n < r->plan->node_count; n++)
         if (step->on[n] && !r->lanes[n].left_out && run_task(r, step, n)->state == TASK_PENDING) {
             if (r->lanes[n].closed_node)
-                task_set_state(run_task(r, step, n), TASK_FAILED);
+                task_set_state(r, run_task(r, step, n), TASK_FAILED);
             else
                 nodes[count++] = n;
         }
@@ -71,7 +71,7 @@ void step_end(struct run *r, const struct plan_step *step)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (step->on[n] && run_task(r, step, n)->state == TASK_PENDING)
-            task_set_state(run_task(r, step, n), TASK_FAILED);
+            task_set_state(r, run_task(r, step, n), TASK_FAILED);
     step_stop(r, step, launch_grace_ms(r, STOP_GRACE_MS));
 }
 
@@ -158,7 +158,7 @@ static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
     const struct run_task *of = run_task(r, &r->plan->steps[s->watch->step], node);
     struct run_task *t = run_task(r, s, node);
     if (s->on[node] && of->state == TASK_DONE && (t->state == TASK_PENDING || task_in_flight(t)))
-        task_set_state(t, TASK_DONE);
+        task_set_state(r, t, TASK_DONE);
 }
 
 void parts_adopted(struct run *r)
@@ -177,7 +177,7 @@ void parts_adopted(struct run *r)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct wire_record *rec = adopted_record(r, s, n);
             if (rec && !str_eq(rec->launch, best->launch) && !task_in_flight(run_task(r, s, n)))
-                task_set_state(run_task(r, s, n), TASK_PENDING);
+                task_set_state(r, run_task(r, s, n), TASK_PENDING);
             if (s->watch)
                 adopt_watch(r, s, n);
         }
@@ -188,7 +188,7 @@ void parts_reset(struct run *r)
     for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (s->on[n]) {
-                task_set_state(run_task(r, s, n), TASK_PENDING);
+                task_set_state(r, run_task(r, s, n), TASK_PENDING);
                 run_task(r, s, n)->left = false;
                 ready_forget(r, s, n);
             }

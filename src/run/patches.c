@@ -358,7 +358,7 @@ void patches_reset(struct lane *lane)
             run_fail(r, RUN_FAILED, &err);
             return;
         }
-        task_set_state(t, TASK_PENDING);
+        task_set_state(r, t, TASK_PENDING);
         t->decided = false;
     }
 }

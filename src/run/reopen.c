@@ -64,7 +64,7 @@ bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, con
         return !c || !str_eq(c->key, step->key) || c->outcome == OUTCOME_FAILED ||
                (c->outcome == OUTCOME_OK && c->tail && *c->tail &&
                 !rank0_is_elsewhere(c->tail)); /* it is fetched (again) */
-    task_set_state(t, step->kind->phase == PHASE_SETUP ? TASK_KEPT : TASK_DONE);
+    task_set_state(r, t, step->kind->phase == PHASE_SETUP ? TASK_KEPT : TASK_DONE);
     t->decided = true;
     if (c && !step->kind->cached) {
         memcpy(t->attempt, c->attempt, sizeof t->attempt);

@@ -189,7 +189,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     for (size_t i = 0; i < r->plan->step_count; i++) { /* what runs there cannot be known; the next contact tells */
         struct run_task *t = run_task(r, &r->plan->steps[i], node);
         if (task_in_flight(t))
-            task_set_state(t, TASK_FAILED);
+            task_set_state(r, t, TASK_FAILED);
     }
     r->lanes[node].orphan_count = 0;
     if (r->opening == OPENING_PROBES) {
@@ -372,7 +372,7 @@ static void on_cancelling_durable(void *arg)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             struct run_task *t = run_task(r, &r->plan->steps[i], n);
             if (t->state == TASK_WAITING)
-                task_set_state(t, TASK_FAILED);
+                task_set_state(r, t, TASK_FAILED);
             task_stop(r, &r->plan->steps[i], n, r->ending == ENDING_KILLED ? WIRE_KILL : WIRE_STOP,
                       launch_grace_ms(r, CANCEL_GRACE_MS));
         }

@@ -63,7 +63,17 @@ void lane_set_state(struct lane *lane, enum lane_state to)
     lane->state = to;
 }
 
-void task_set_state(struct run_task *t, enum task_state to)
+static bool is_done(enum task_state s)
+{
+    return s == TASK_KEPT || s == TASK_DONE;
+}
+
+bool task_is_done(const struct run_task *t)
+{
+    return is_done(t->state);
+}
+
+void task_set_state(struct run *r, struct run_task *t, enum task_state to)
 {
     static const unsigned legal[] = {
         /* RUNNING and DONE: found so, in the journal or on the node */
@@ -78,6 +88,8 @@ void task_set_state(struct run_task *t, enum task_state to)
         [TASK_DONE] = BIT(TASK_PENDING) | BIT(TASK_FAILED) /* a node restarted */,
         [TASK_FAILED] = BIT(TASK_PENDING) | BIT(TASK_WAITING) | BIT(TASK_STARTING) /* it joins again */,
     };
+    const size_t step = (size_t)(t - r->tasks) / r->plan->node_count;
     check(legal[t->state], to);
+    r->done[step] += (uint32_t)is_done(to) - (uint32_t)is_done(t->state);
     t->state = to;
 }

@@ -55,6 +55,8 @@ static bool one_pass(struct run *r)
         run_stop(r);
     else if (take(r, DUE_FETCHES))
         fetch_pass(r);
+    else if (take(r, DUE_ORDER))
+        order_pass(r);
     else if (take_node(r, &node))
         lane_pass(&r->lanes[node]);
     else if (take(r, DUE_BARRIER))

@@ -92,6 +92,30 @@ static void test_many_failures(void **unused)
     sim_job_destroy(job);
 }
 
+/* Each item holds back the later ones of the other nodes until it is done on all. */
+static void test_many_held_back(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
+    struct sim_job *job = sim_job_create(nodes, NULL);
+    uint32_t *all = arena_array(job->arena, nodes, sizeof *all);
+    for (uint32_t n = 0; n < nodes; n++)
+        all[n] = n;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct spec_step *s = sim_job_step(job, names[i]);
+        s->on = ON_LIST;
+        s->on_nodes = all;
+        s->on_count = nodes;
+    }
+    uint64_t at = mono_ns();
+    assert_int_equal(sim_job_run(job, 0), 0);
+    report("items that wait for all", at);
+    size_t count;
+    sim_starts(job->net, &count);
+    assert_int_equal(count, 7 * (size_t)nodes);
+    sim_job_destroy(job);
+}
+
 int main(void)
 {
     const char *text = getenv("RHRUN_SCALE_NODES");
@@ -101,6 +125,7 @@ int main(void)
         cmocka_unit_test(test_many_nodes),
         cmocka_unit_test(test_many_nodes_resumed),
         cmocka_unit_test(test_many_failures),
+        cmocka_unit_test(test_many_held_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
