@@ -66,6 +66,9 @@ struct node *node_create(struct loop *loop, struct transport_pool *pool, const s
                          const struct node_callbacks *callbacks, void *arg);
 void node_destroy(struct node *n); /* closes without a word: the agent sees the end of its input. Takes NULL */
 void node_connect(struct node *n); /* of one that failed: it is tried anew, as if it had never been ready */
+/* Connects again with a HELLO and a CHECK that name another working directory, as if it had never been ready; also inside a
+ * callback. Strings must outlive the node. */
+void node_greet_anew(struct node *n, char *variant, const struct wire_strings *check_trees);
 /* It says what no agent says, or more than there is room for: the connection ends, and the node has failed for good. Also
  * inside a callback, which then returns at once. */
 void node_refuse(struct node *n, const struct error *err);

@@ -76,7 +76,9 @@ struct event {
     const char *run;  /* id of the run */
     /* RUN_OPENED; RUN_REOPENED has what can differ: the spec, the plan, on and sets */
     const char *variant, *spec_path, *spec_hash, *spec_text, *plan_hash, *owner_name, *version, *args_json;
-    const char *params_json, *from_step, *work; /* work: the name of the working directory that --fresh makes */
+    /* work: the name of the working directory that --fresh makes; of NODE_BOUND: that of an earlier --fresh, which a journal that
+     * does not know it has found on the nodes */
+    const char *params_json, *from_step, *work;
     const char *job_hash; /* plan.job_hash; NULL: a journal of before */
     /* --on and --set as they were given: without them the spec is not the one that was run. sets NULL: not recorded (a journal
      * of before). What a user types there is kept as typed, be it the value of an `env`; a journal's mode is 0600. */

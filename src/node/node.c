@@ -187,6 +187,18 @@ void node_connect(struct node *n)
     n->transport = transport_open(n->pool, &n->options.host, &callbacks, n);
 }
 
+void node_greet_anew(struct node *n, char *variant, const struct wire_strings *check_trees)
+{
+    n->options.hello.variant = variant;
+    n->options.check_trees = *check_trees;
+    n->was_ready = false;
+    if (n->state != NODE_GREETING && n->state != NODE_READY) /* else its next HELLO says so anyway */
+        return;
+    drop_connection(n);
+    set_state(n, NODE_WAITING);
+    loop_timer_start(n->retry, 0);
+}
+
 static void on_retry(void *arg)
 {
     node_connect(arg);

@@ -91,17 +91,7 @@ static void create_lane(struct run *r, uint32_t i)
     for (size_t s = 0; s < r->plan->step_count; s++)
         if (r->plan->steps[s].creates && r->plan->steps[s].on[i])
             o.checks.items[o.checks.count++] = arena_strdup(r->arena, r->plan->steps[s].creates);
-    o.check_trees.items = arena_array(r->arena, 3 * r->plan->step_count + 1, sizeof(char *));
-    for (size_t s = 0; s < r->plan->step_count; s++) {
-        const struct plan_step *step = &r->plan->steps[s];
-        if (!step_checks_tree(step, i))
-            continue;
-        char **item = &o.check_trees.items[o.check_trees.count];
-        item[0] = arena_strdup(r->arena, step_tree_name(step->tree_name, step->tree_root, r->work, r->arena));
-        item[1] = arena_strdup(r->arena, step->tree_root);
-        item[2] = arena_strdup(r->arena, step->tree->id);
-        o.check_trees.count += 3;
-    }
+    o.check_trees = work_trees(r, i);
     lane->node = node_create(r->loop, r->pool, &o, &lane_callbacks, r);
 }
 

@@ -217,6 +217,7 @@ struct run {
     bool homes_known;
     bool fetch_only; /* see reopen.c */
     bool patched;    /* a set-up step has changed files of a tree, or may have: patches.c has something to do */
+    bool seeking;    /* which working directory is current is not known yet: work.c sees it once all nodes have answered */
     enum opening opening;
     enum ending ending;
     uint32_t crowded; /* nodes that were ended for want of room here */
@@ -403,6 +404,13 @@ void rank0_free(struct run *r);
 int run_open(struct run *r, struct error *err);
 void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
 void run_look_end(struct run *r);  /* and was looked at */
+/* work.c: which working directory */
+const char *work_name(struct run *r, uint32_t flags, bool opening);
+bool work_known(const struct run *r); /* has the journal done anything of the variant? Else it is to be seen on the nodes */
+struct wire_strings work_trees(struct run *r, uint32_t node); /* of its CHECK, in the run's arena */
+/* All nodes have answered. True: another directory is current, and the nodes that are there are greeted anew for it. */
+bool work_seek(struct run *r);
+void work_heard(struct run *r); /* every node was heard of: lanes that waited for that go on */
 /* reopen.c */
 /* Of a run that only fetches: the task's state, where it is not that of an output that is here. c: its cell of this run, or NULL. */
 bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c);

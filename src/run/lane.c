@@ -387,6 +387,7 @@ void lane_bind(struct lane *lane)
                       .host = node_name(lane->node),
                       .install = facts->install,
                       .boot_id = facts->boot_id,
+                      .work = str_eq(lane->run->work, lane->run->plan->spec->variant) ? NULL : lane->run->work,
                       .facts_json = json.data};
     run_append(lane->run, &e, NULL, NULL);
     buf_free(&json);
@@ -447,6 +448,7 @@ static void heard(struct lane *lane)
     lane->heard = true;
     if (--r->unheard > 0)
         return;
+    work_heard(r);
     for (uint32_t n = 0; n < r->plan->node_count && r->plan->node_count > 1; n++)
         if (r->lanes[n].state == LANE_SETUP)
             run_touch(r, n);

@@ -27,31 +27,6 @@ static int compute_voids(struct run *r, uint32_t flags, const char *from, struct
     return -1;
 }
 
-/* The working directory's name on the nodes: the variant's, and after --fresh one that no other run ever had, be it of this
- * state directory or of one that was lost. Runs of before this was recorded counted how often it was. */
-static const char *work_name(struct run *r, uint32_t flags, bool opening)
-{
-    char hex[65];
-    unsigned counted = 0;
-    const struct state_run *latest = NULL;
-    if (opening && (flags & RUN_FLAG_FRESH)) {
-        random_hex(hex, 8);
-        return r->work ? r->work : arena_strdup(r->arena, hex); /* the nodes were greeted with it already */
-    }
-    for (size_t i = 0; i < r->state->run_count; i++)
-        if ((r->state->runs[i].flags & RUN_FLAG_FRESH) && str_eq(r->state->runs[i].variant, r->plan->spec->variant)) {
-            latest = &r->state->runs[i];
-            counted++;
-        }
-    if (!latest)
-        return r->plan->spec->variant;
-    if (latest->work)
-        return latest->work;
-    CLEANUP(cleanup_free) char *text = xasprintf("%s fresh %u", r->plan->spec->variant, counted);
-    digest_sha256_hex(text, strlen(text), hex);
-    return arena_strndup(r->arena, hex, 16);
-}
-
 static void append_opened(struct run *r, enum event_type type)
 {
     static const char *const no_sets[1] = {NULL};
@@ -188,6 +163,7 @@ static int open_new(struct run *r, struct error *err)
     if (compute_voids(r, r->options.flags, r->options.from_step, err) < 0)
         return -1;
     r->work = work_name(r, r->options.flags, true);
+    r->seeking = !(r->options.flags & RUN_FLAG_FRESH) && !work_known(r);
     random_hex(r->id, 8);
     append_opened(r, EVENT_RUN_OPENED);
     return 0;
@@ -294,6 +270,7 @@ int run_open(struct run *r, struct error *err)
     if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK) {
         const struct state_run *latest = state_run_latest(r->state, r->plan->spec->variant);
         r->work = work_name(r, 0, false);
+        r->seeking = !(r->options.flags & RUN_FLAG_FRESH) && !work_known(r);
         if (latest)
             snprintf(r->id, sizeof r->id, "%s", latest->id);
         return compute_voids(r, r->options.flags, r->options.from_step, err);
@@ -314,6 +291,7 @@ int run_open(struct run *r, struct error *err)
         if (compute_voids(r, open->flags, open->from_step, err) < 0)
             return -1;
         r->work = work_name(r, 0, false);
+        r->seeking = !(open->flags & RUN_FLAG_FRESH) && !work_known(r);
         r->opening = OPENING_DONE;
         resume_tasks(r, open);
         return 0;
@@ -393,6 +371,8 @@ static void probe_done(struct run *r)
         return;
     }
     run_note(r, EVENT_NODE_NONE, "run %s had not finished; this one takes its place (%s)", older, difference);
+    if (work_seek(r))
+        return;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         lane_bind(&r->lanes[n]);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
@@ -450,6 +430,8 @@ void run_look_done(struct run *r)
         preflight_again(r);
         return;
     }
+    if (work_seek(r))
+        return;
     fill_records(r);
     if (r->options.preflight)
         launch_look(r);
@@ -461,9 +443,9 @@ void run_lane_listed(struct run *r, struct lane *lane)
 {
     if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK)
         run_look_done(r);
-    else if (r->opening != OPENING_PROBES)
-        lane_reconcile(lane);
-    else if (all_answered(r))
+    else if (r->opening == OPENING_PROBES && all_answered(r))
         probe_done(r);
+    else if (r->opening != OPENING_PROBES && !r->seeking)
+        lane_reconcile(lane);
     run_due(r, DUE_END);
 }

@@ -53,7 +53,7 @@ void lane_set_state(struct lane *lane, enum lane_state to)
 {
     static const unsigned legal[] = {
         [LANE_CONNECTING] = BIT(LANE_LISTED) | BIT(LANE_BARRIER) /* nothing is wanted of it */,
-        [LANE_LISTED] = BIT(LANE_SETUP),
+        [LANE_LISTED] = BIT(LANE_SETUP) | BIT(LANE_CONNECTING) /* greeted anew: work.c */,
         [LANE_SETUP] = BIT(LANE_SETUP) | BIT(LANE_SETTLING) | BIT(LANE_BARRIER),
         [LANE_SETTLING] = BIT(LANE_SETTLING) | BIT(LANE_SETUP) | BIT(LANE_BARRIER),
         [LANE_BARRIER] = BIT(LANE_SETUP),

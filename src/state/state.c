@@ -378,6 +378,9 @@ static void apply_node_bound(struct state *s, const struct event *e)
     n->boot_id = keep(s, e->boot_id);
     n->facts_json = keep(s, e->facts_json);
     n->bound_ms = e->time_ms;
+    struct state_run *r = e->work ? run_find(s, e->run) : NULL;
+    if (r)
+        r->work = keep(s, e->work);
     for (uint32_t i = x->node_first[e->node]; i; i = x->cell_next[i - 1]) {
         struct state_cell *c = &s->cells[i - 1];
         if (!c->settled && (c->outcome == OUTCOME_OK || c->outcome == OUTCOME_NONE) && !str_eq(c->boot_id, n->boot_id))

@@ -6,7 +6,6 @@ it were.
 import os
 
 OPEN = {
-    "lost-fresh": "which working directory --fresh made is forgotten with the state directory",
 }
 
 

@@ -10,7 +10,6 @@ import subprocess
 import time
 
 import harness
-import known
 import room
 from faults import Faults
 from job import FAIL_STATUS, FATAL_STATUS, IGNORED_STATUS, ITEMS, RESTART_STATUS, Job
@@ -72,7 +71,7 @@ class Story:
         self.oracle, self.faults = Oracle(self.witness), Faults(self)
         self.fleet, self.disks, self.main, self.asides, self.mounts = None, [], None, [], []
         self.snapshots, self.blind, self.damaged_at = [], False, 0
-        self.was_fresh = self.was_wiped = self.was_lost = self.foreign = False
+        self.was_fresh = self.was_split = self.was_wiped = self.was_lost = self.foreign = False
         self.variant, self.span = None, 1.2
         self.job = self.make_job()
         self.spec = self.box.work / "job.yaml"
@@ -117,7 +116,10 @@ class Story:
         """A second controller goes by what its own journal says of what it did before: only with a new one it must find all."""
         if state == self.other_state:
             self.blind = self.foreign = True
-            if state.exists() or (known.is_open("lost-fresh") and self.was_fresh):
+            if state.exists():
+                # It knows nothing of a --fresh since, and goes on in the directory that it knows: what is current is then for
+                # each of the two the one that it made, and a third can only take the one that was used last.
+                self.was_split = self.was_split or self.was_fresh
                 self.oracle.forget(set_up=True)
 
     def edit_under_way(self, chance):
@@ -250,7 +252,7 @@ class Story:
         if self.was_wiped:
             # The journal alone knew that it was done, and there was nothing on the node.
             self.oracle.forget(set_up=True)
-        if known.is_open("lost-fresh") and self.was_fresh:
+        if self.was_split:
             self.oracle.forget(set_up=True)
             self.damaged_at = 1 << 60
 
@@ -389,7 +391,7 @@ class Story:
             result = self.command(*self.words(), self.spec)
             if result.rc != 0:
                 raise Violation(f"it was done, and now the exit status is {result.rc}\n{brief(result)}")
-            excused = (known.is_open("lost-fresh") and self.was_fresh) or self.was_wiped
+            excused = self.was_split or self.was_wiped
             if not self.job.always and not (how == "lost" and excused):
                 fresh = self.oracle.events[before:]
                 if fresh:

@@ -154,6 +154,35 @@ def test_fresh_is_a_new_folder_each_time(rhrun, job, box):
     rhrun("--again", spec).expect(1)
 
 
+@pytest.mark.parametrize("place", ["", "workdir: src"], ids=["in place", "workdir"])
+def test_fresh_and_the_state_directory_is_lost(rhrun, job, box, place):
+    """What was done in the directory that --fresh made is done, and an edit goes on there: of each variant its own."""
+    text = f"""
+        {place}
+        params: {{lr: 1}}
+        distributed: {{nnodes: 2}}
+        setup: [{{name: one, run: 'echo one >>$HOME/lines; touch mark'}}]
+        entrypoint: {{run: "test -e mark; echo ${{{{ params.lr }}}} >>$HOME/lines"}}
+        """
+    (box.work / "src").mkdir()
+    (box.work / "src" / "a").touch()
+    spec = job(text)
+    for words in ([], ["-p", "lr=2"]):
+        rhrun(*words, spec).ok()
+    job(text.replace("echo one", "echo two"))
+    for words in (["--fresh"], ["--fresh", "-p", "lr=2"]):
+        rhrun(*words, spec).ok()
+    before = box.lines()
+    for words in ([], ["-p", "lr=2"]):
+        shutil.rmtree(box.state)
+        rhrun(*words, spec).ok()
+    assert box.lines() == before
+    shutil.rmtree(box.state)
+    job(text.replace("echo one", "echo two").replace("echo ${{", "echo new ${{"))
+    rhrun("-p", "lr=2", spec).ok()
+    assert box.lines()[len(before):] == ["new 2"] * 2
+
+
 def test_from_runs_a_step_and_what_depends_on_it(rhrun, job, box):
     spec = job(SETUP)
     rhrun(spec).ok()

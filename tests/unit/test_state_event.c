@@ -55,6 +55,7 @@ static const struct event samples[] = {
      .host = "h",
      .install = "i",
      .boot_id = "b",
+     .work = "00ff00ff00ff00ff",
      .facts_json = "{\"cpus\":4}"},
     {.type = EVENT_STARTED,
      .seq = 3,

@@ -1,0 +1,151 @@
+/* Which working directory of the nodes is the run's: that of the variant, or the one that the last --fresh made. The journal says
+ * so; one that has done nothing of the variant (it is new, or the state directory was lost) sees it on the nodes. */
+#include "internal.h"
+
+#include <string.h>
+
+enum {
+    OF_VARIANT =
+        8, /* digits of the variant with which the name that --fresh makes begins: so it is known whose it is */
+    PLACES_MAX = 64, /* names that are compared */
+};
+
+/* After --fresh it is one that no other run ever had, be it of this state directory or of one that was lost. Runs of before this
+ * was recorded counted how often it was. */
+const char *work_name(struct run *r, uint32_t flags, bool opening)
+{
+    const char *variant = r->plan->spec->variant;
+    char hex[65];
+    unsigned counted = 0;
+    const struct state_run *latest = NULL;
+    if (opening && (flags & RUN_FLAG_FRESH)) {
+        random_hex(hex, 4);
+        return r->work ? r->work /* the nodes were greeted with it already */
+                       : arena_printf(r->arena, "%.*s%s", OF_VARIANT, variant, hex);
+    }
+    for (size_t i = 0; i < r->state->run_count; i++) {
+        const struct state_run *run = &r->state->runs[i];
+        if (str_eq(run->variant, variant) && (run->work || (run->flags & RUN_FLAG_FRESH))) {
+            latest = run;
+            counted += (run->flags & RUN_FLAG_FRESH) != 0;
+        }
+    }
+    if (!latest)
+        return variant;
+    if (latest->work)
+        return latest->work;
+    CLEANUP(cleanup_free) char *text = xasprintf("%s fresh %u", variant, counted);
+    digest_sha256_hex(text, strlen(text), hex);
+    return arena_strndup(r->arena, hex, 16);
+}
+
+bool work_known(const struct run *r)
+{
+    for (size_t i = 0; i < r->state->run_count; i++)
+        if (r->state->runs[i].work && str_eq(r->state->runs[i].variant, r->plan->spec->variant))
+            return true;
+    for (size_t i = 0; i < r->state->cell_count; i++) {
+        const struct state_run *run = state_run_find(r->state, r->state->cells[i].run);
+        if (run && str_eq(run->variant, r->plan->spec->variant))
+            return true;
+    }
+    return false;
+}
+
+/* The node's last claim in that directory; work NULL: in any of the variant. */
+static const struct wire_record *last_claim(const struct lane *lane, const char *work)
+{
+    const struct wire_record *best = NULL;
+    for (size_t i = 0; i < lane->record_count; i++) {
+        const struct wire_record *r = &lane->records[i];
+        bool of_it =
+            work ? strcmp(r->variant, work) == 0 : strncmp(r->variant, lane->run->plan->spec->variant, OF_VARIANT) == 0;
+        if (of_it && (!best || r->sequence > best->sequence))
+            best = r;
+    }
+    return best;
+}
+
+/* Does a node have claims in it, and later ones in another? */
+static bool was_left(const struct run *r, const char *work)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct wire_record *last = last_claim(&r->lanes[n], NULL);
+        if (last && strcmp(last->variant, work) != 0 && last_claim(&r->lanes[n], work))
+            return true;
+    }
+    return false;
+}
+
+static bool is_among(const char *const *names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* That of the latest claims, which no node has left for another one: whoever made a directory may have been killed before all
+ * nodes had claimed something there. Where nodes still differ, one that --fresh made, then the one claimed last. NULL: there are
+ * no claims. */
+static const char *current(const struct run *r)
+{
+    const char *seen[PLACES_MAX], *variant = r->plan->spec->variant;
+    const struct wire_record *best = NULL;
+    size_t count = 0;
+    for (uint32_t n = 0; n < r->plan->node_count && count < PLACES_MAX; n++) {
+        const struct wire_record *last = last_claim(&r->lanes[n], NULL);
+        if (!last || is_among(seen, count, last->variant))
+            continue;
+        seen[count++] = last->variant;
+        if (was_left(r, last->variant))
+            continue;
+        bool made = strcmp(last->variant, variant) != 0, best_made = best && strcmp(best->variant, variant) != 0;
+        if (!best || made > best_made || (made == best_made && last->claim_wall_ms > best->claim_wall_ms))
+            best = last;
+    }
+    return best ? best->variant : NULL;
+}
+
+struct wire_strings work_trees(struct run *r, uint32_t node)
+{
+    struct wire_strings ret = {arena_array(r->arena, 3 * r->plan->step_count + 1, sizeof(char *)), 0};
+    for (size_t s = 0; s < r->plan->step_count; s++) {
+        const struct plan_step *step = &r->plan->steps[s];
+        if (!step_checks_tree(step, node))
+            continue;
+        char **item = &ret.items[ret.count];
+        item[0] = arena_strdup(r->arena, step_tree_name(step->tree_name, step->tree_root, r->work, r->arena));
+        item[1] = arena_strdup(r->arena, step->tree_root);
+        item[2] = arena_strdup(r->arena, step->tree->id);
+        ret.count += 3;
+    }
+    return ret;
+}
+
+bool work_seek(struct run *r)
+{
+    if (!r->seeking)
+        return false;
+    r->seeking = false;
+    const char *name = current(r);
+    if (!name || str_eq(name, r->work))
+        return false;
+    r->work = arena_strdup(r->arena, name);
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        const struct wire_strings trees = work_trees(r, n);
+        if (r->lanes[n].state != LANE_FAILED)
+            lane_set_state(&r->lanes[n], LANE_CONNECTING);
+        node_greet_anew(r->lanes[n].node, arena_strdup(r->arena, name), &trees);
+    }
+    return true;
+}
+
+void work_heard(struct run *r)
+{
+    if (!r->seeking || r->opening == OPENING_PROBES || r->options.mode != RUN_EXECUTE || work_seek(r))
+        return;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (r->lanes[n].state == LANE_LISTED)
+            lane_reconcile(&r->lanes[n]);
+}
