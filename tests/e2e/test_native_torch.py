@@ -50,6 +50,8 @@ def test_the_environment(run, nodes, each, more):
         if theirs["GROUP_RANK"] != ours["GROUP_RANK"]:
             theirs.update({k: ours[k] for k in ("RANK", "ROLE_RANK", "GROUP_RANK")})
         names = (set(ours) | set(theirs)) - OTHERS - TORCHRUNS - {"RHRUN_JOB_ID", "PWD", "OLDPWD"}
+        for e in (ours, theirs):  # what brings the interpreter is of the job
+            e["PATH"] = re.sub(r"/python/[0-9a-f]+-[0-9a-f]+:", "/PYTHON:", e["PATH"])
         assert {k: ours.get(k) for k in names} == {k: theirs.get(k) for k in names}
         for e in (ours, theirs):
             assert e["TORCHELASTIC_RUN_ID"] == e["RHRUN_RUN_ID"] + "-1" and int(e["MASTER_PORT"]) > 0
