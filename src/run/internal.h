@@ -122,7 +122,7 @@ enum due {
     DUE_FETCHES = 1 << 1, /* a fetch has ended: the next one may begin */
     DUE_ORDER = 1 << 2,   /* what was held back by an item on other nodes may go on */
     DUE_BARRIER = 1 << 3, /* a node has reached the barrier, or is not awaited there any more */
-    DUE_PORT = 1 << 4,    /* the launch needs a port that is free */
+    DUE_PORT = 1 << 4,    /* the launch needs another port: preflight found that one taken */
     DUE_PROLOG = 1 << 5,  /* nothing keeps the launch back: the prolog, or the generation */
     DUE_LAUNCH = 1 << 6,  /* a part of prolog, launch or epilog has ended, durably, or is not awaited any more */
     DUE_PARTED = 1 << 7,  /* the launch is over, or something that was on its way to it has ended */
@@ -213,11 +213,11 @@ struct run {
     struct tree_cache *cache;   /* bases and contents that several transfers need */
     uint32_t unheard;           /* nodes that were never listed nor failed */
     uint32_t left_out_count;    /* lanes that are left out */
-    struct holder *holders; /* per step: see order.c; NULL until something may be held back */
+    struct holder *holders;     /* per step: see order.c; NULL until something may be held back */
     bool homes_known;
     bool fetch_only; /* see reopen.c */
     bool patched;    /* a set-up step has changed files of a tree, or may have: patches.c has something to do */
-    bool seeking;    /* which working directory is current is not known yet: work.c sees it once all nodes have answered */
+    bool seeking; /* which working directory is current is not known yet: work.c sees it once all nodes have answered */
     enum opening opening;
     enum ending ending;
     uint32_t crowded; /* nodes that were ended for want of room here */
@@ -333,7 +333,8 @@ bool lane_holds(const struct lane *lane,
 /* Why a recorded success is not believed on this node, or NULL. */
 const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
-const char *lane_launch(const struct lane *lane); /* as the node's record of the launch names it; NULL = no record is here */
+const char *
+lane_launch(const struct lane *lane); /* as the node's record of the launch names it; NULL = no record is here */
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step);
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
@@ -380,7 +381,7 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
                 uint32_t len);
 void fetch_pass(struct run *r);
 void fetch_stop(struct lane *lane, const struct plan_step *step); /* without a word; NULL: all of the lane's */
-void fetch_lost(struct lane *lane); /* its connection is another one, or gone */
+void fetch_lost(struct lane *lane);                               /* its connection is another one, or gone */
 /* outputs.c */
 void outputs_watch(struct run *r); /* the launch runs */
 bool outputs_begin(struct run *r); /* fetches what is due, once; false: there is nothing to wait for */
@@ -392,13 +393,14 @@ void outputs_abort_all(struct run *r);
 void outputs_interrupt(struct run *r, int signum);
 void outputs_free(struct run *r);
 /* rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) */
-void rank0_fetch(struct run *r); /* such a task runs on a node that is there */
+void rank0_fetch(struct run *r);   /* such a task runs on a node that is there */
 void rank0_changed(struct run *r); /* an output has ended, or something else that it may wait for */
 void rank0_lost(struct lane *lane);
 void rank0_forget(struct run *r); /* it may be another node by now */
-bool rank0_periodic(struct run *r, uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
+bool rank0_periodic(struct run *r,
+                    uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
 bool rank0_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
-bool rank0_is_elsewhere(const char *tail); /* of a cell: nothing was to come from that node */
+bool rank0_is_elsewhere(const char *tail);                           /* of a cell: nothing was to come from that node */
 void rank0_free(struct run *r);
 /* open.c */
 int run_open(struct run *r, struct error *err);
@@ -406,7 +408,8 @@ void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered,
 void run_look_end(struct run *r);  /* and was looked at */
 /* work.c: which working directory */
 const char *work_name(struct run *r, uint32_t flags, bool opening);
-bool work_known(const struct run *r); /* has the journal done anything of the variant? Else it is to be seen on the nodes */
+bool work_known(
+    const struct run *r); /* has the journal done anything of the variant? Else it is to be seen on the nodes */
 struct wire_strings work_trees(struct run *r, uint32_t node); /* of its CHECK, in the run's arena */
 /* All nodes have answered. True: another directory is current, and the nodes that are there are greeted anew for it. */
 bool work_seek(struct run *r);
@@ -446,11 +449,13 @@ enum outcome record_outcome(const struct wire_record *record);
 const char *run_dropped_by(const struct wire_record *record); /* of event.dropped_by */
 /* A worker has failed while others of its node still run: perhaps the first cause. */
 void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
-/* lane.c */
+/* lane.c, reconcile.c, inputs.c */
 extern const struct node_callbacks lane_callbacks;
 void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
 void lane_bind(struct lane *lane);    /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);
+bool lane_has_orphan(const struct lane *lane, const char *attempt);
+void lane_settle(struct lane *lane);
 void lane_orphan(struct lane *lane, const char *attempt); /* it is stopped before the node goes on */
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
 void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e); /* it failed */
@@ -509,7 +514,7 @@ void run_on_pause(void *arg);
 bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
 bool launch_preempted(const struct run *r); /* the first cause is that a node was told to end, not by rhrun */
 void launch_look(struct run *r);            /* RUN_LOOK: what is looked at before a launch, without one */
-void launch_ask_port(struct run *r);        /* a pass: DUE_PORT */
+void launch_meet_elsewhere(struct run *r);  /* a pass: DUE_PORT: the port that was looked at is taken */
 void launch_go_on(struct run *r);           /* a pass: DUE_PROLOG */
 /* elastic.c */
 bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */

@@ -159,6 +159,8 @@ static void ports_known(struct run *r)
 
 void launch_go_on(struct run *r)
 {
+    if (r->stage != STAGE_PREFLIGHT || r->ending != ENDING_NOT) /* meanwhile something else has decided */
+        return;
     run_set_stage(r, STAGE_AGAIN);
     if (at_barrier(r))
         start_prolog(r);
@@ -185,7 +187,7 @@ static bool ask_missing(struct run *r)
 
 /* A free port is asked for before each generation: the one of the last may still be in TIME_WAIT. For a restart the
  * question went out when the first worker failed, while the others were being stopped. */
-void launch_ask_port(struct run *r)
+static void ask_port(struct run *r)
 {
     const struct spec *spec = r->plan->spec;
     bind_address(r);
@@ -198,6 +200,12 @@ void launch_ask_port(struct run *r)
         ports_known(r);
 }
 
+void launch_meet_elsewhere(struct run *r)
+{
+    if (r->stage == STAGE_PREFLIGHT && r->ending == ENDING_NOT)
+        ask_port(r);
+}
+
 void launch_look(struct run *r)
 {
     struct error ignored = ERROR_INIT; /* it is told for each node */
@@ -206,7 +214,7 @@ void launch_look(struct run *r)
         all = all && r->lanes[n].state != LANE_FAILED;
     r->master_port = 0;
     if (all || (r->plan->spec->role_count == 0 && r->lanes[r->plan->master].state != LANE_FAILED))
-        launch_ask_port(r);
+        ask_port(r);
     else
         ports_known(r); /* there is nobody to ask for one */
 }
@@ -280,7 +288,7 @@ void launch_barrier(struct run *r)
         return;
     }
     if (r->stage == STAGE_AGAIN) {
-        launch_ask_port(r);
+        ask_port(r);
         return;
     }
     if (r->stage != STAGE_SETUP)
@@ -299,7 +307,7 @@ void launch_barrier(struct run *r)
     if (r->generation > 0 || failed_behind_barrier(r))
         launch_resume(r);
     else
-        launch_ask_port(r);
+        ask_port(r);
 }
 
 /* ---- ends ---- */
@@ -456,14 +464,14 @@ static void start_again(struct run *r)
     if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was set */
         pause(r, at - now);
     else
-        launch_ask_port(r);
+        ask_port(r);
 }
 
 void run_on_pause(void *arg)
 {
     struct run *r = arg;
     if (r->stage == STAGE_RESTARTING && r->ending == ENDING_NOT)
-        launch_ask_port(r);
+        ask_port(r);
 }
 
 static void generation_ended(struct run *r)
@@ -486,7 +494,7 @@ static void generation_ended(struct run *r)
     if (e.backoff_ms)
         pause(r, e.backoff_ms);
     else
-        launch_ask_port(r);
+        ask_port(r);
 }
 
 bool launch_epilog(struct run *r)

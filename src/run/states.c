@@ -16,7 +16,9 @@ void run_set_stage(struct run *r, enum stage to)
 {
     static const unsigned ends = BIT(STAGE_EPILOG) | BIT(STAGE_OUTPUTS) | BIT(STAGE_CLOSING) | BIT(STAGE_CLOSED);
     static const unsigned legal[] = {
-        [STAGE_SETUP] = BIT(STAGE_RESTARTING) | BIT(STAGE_PORT) | BIT(STAGE_PROLOG) | BIT(STAGE_LAUNCH) | ends,
+        /* PREFLIGHT: of RUN_LOOK, where nobody can be asked for a port */
+        [STAGE_SETUP] = BIT(STAGE_RESTARTING) | BIT(STAGE_PORT) | BIT(STAGE_PREFLIGHT) | BIT(STAGE_PROLOG) |
+                        BIT(STAGE_LAUNCH) | ends,
         [STAGE_RESTARTING] = BIT(STAGE_PORT) | ends,
         [STAGE_AGAIN] =
             BIT(STAGE_AGAIN) | BIT(STAGE_PORT) | BIT(STAGE_PREFLIGHT) | BIT(STAGE_PROLOG) | BIT(STAGE_LAUNCH) | ends,
@@ -27,6 +29,7 @@ void run_set_stage(struct run *r, enum stage to)
         [STAGE_EPILOG] = ends,
         [STAGE_OUTPUTS] = BIT(STAGE_CLOSING) | BIT(STAGE_CLOSED),
         [STAGE_CLOSING] = BIT(STAGE_CLOSED),
+        [STAGE_CLOSED] = BIT(STAGE_CLOSED),
     };
     check(legal[r->stage], to);
     r->stage = to;

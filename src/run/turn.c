@@ -62,7 +62,7 @@ static bool one_pass(struct run *r)
     else if (take(r, DUE_BARRIER))
         launch_barrier(r);
     else if (take(r, DUE_PORT))
-        launch_ask_port(r);
+        launch_meet_elsewhere(r);
     else if (take(r, DUE_PROLOG))
         launch_go_on(r);
     else if (take(r, DUE_LAUNCH))

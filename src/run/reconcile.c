@@ -1,0 +1,222 @@
+/* What a node holds, once it has listed it: journal and ledger are compared after every HELLO. What lives is attached to, or
+ * stopped where nobody wants it; what has ended is taken; what never began is sent again. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool lane_has_orphan(const struct lane *lane, const char *attempt)
+{
+    for (size_t i = 0; i < lane->orphan_count; i++)
+        if (strcmp(lane->orphans[i].attempt, attempt) == 0)
+            return true;
+    return false;
+}
+
+void lane_orphan(struct lane *lane, const char *attempt)
+{
+    if (!lane_has_orphan(lane, attempt)) {
+        lane->orphans = xreallocarray(lane->orphans, lane->orphan_count + 1, sizeof *lane->orphans);
+        memcpy(lane->orphans[lane->orphan_count++].attempt, attempt, WIRE_ID_LEN + 1);
+    }
+    node_attach(lane->node, attempt, UINT64_MAX); /* only its end is of interest */
+    node_signal(lane->node, attempt, WIRE_STOP, STOP_GRACE_MS);
+}
+
+/* Is it of what this node did last of the launch, and of nothing before that? */
+static bool follows_launch(const struct lane *lane, const struct wire_record *epilog)
+{
+    const struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        const struct wire_record *latest =
+            step->kind->phase == PHASE_LAUNCH && step->on[lane->index] ? lane_latest(lane, step) : NULL;
+        if (latest && latest->sequence > epilog->sequence)
+            return false;
+    }
+    return true;
+}
+
+/* A lost state directory: what the ledger says of prolog, launch and epilog is taken over. */
+static void adopt_launch(struct lane *lane)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        if (step->kind->cached || !step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_PENDING ||
+            !lane_may_adopt(lane, step))
+            continue;
+        const struct wire_record *latest = lane_latest(lane, step);
+        if (!latest || !wire_record_success(latest) || !str_eq(latest->key, step->key))
+            continue;
+        if (!latest->same_boot) {
+            run_note(
+                r, lane->index,
+                "an earlier %s ended well, but the node restarted since: how much of it reached the disk is unknown",
+                step->name);
+            continue;
+        }
+        if (step->kind->phase == PHASE_EPILOG && !follows_launch(lane, latest))
+            continue;
+        if (step->kind->phase == PHASE_LAUNCH && launch_generation(latest) > r->generation)
+            r->generation = launch_generation(latest);
+        task_finish(r, step, lane->index, latest, true);
+    }
+}
+
+/* The task whose attempt this is, or that would adopt it: same slot, same key, nothing of its own under way. */
+static const struct plan_step *owner_of(struct lane *lane, const struct wire_record *rec)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        if (!step->on[lane->index] || strcmp(step->slot, rec->slot) != 0)
+            continue;
+        struct run_task *t = run_task(r, step, lane->index);
+        if (task_in_flight(t))
+            return strcmp(t->attempt, rec->attempt) == 0 ? step : NULL;
+        if (t->state == TASK_PENDING && str_eq(step->key, rec->key) && lane_may_adopt(lane, step)) {
+            t->decided = true;
+            if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > r->generation)
+                r->generation = launch_generation(rec); /* in the journal with its end; until then it is seen again */
+            task_set_state(r, t, TASK_RUNNING);
+            memcpy(t->attempt, rec->attempt, sizeof t->attempt);
+            t->started_ms = rec->claim_wall_ms;
+            lane->dirty = lane->dirty || step->kind->cached;
+            return step;
+        }
+        return NULL;
+    }
+    return NULL;
+}
+
+static void attach_task(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    struct run_task *t = run_task(r, step, lane->index);
+    if (!t->log)
+        t->log = log_open(r, step, lane->index, t->attempt);
+    t->sent = t->told = true;
+    node_attach(lane->node, t->attempt, t->log->size);
+    if (t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step)))
+        node_signal(lane->node, t->attempt, r->ending == ENDING_KILLED ? WIRE_KILL : WIRE_STOP,
+                    launch_grace_ms(r, CANCEL_GRACE_MS));
+}
+
+/* An attempt of ours that the ledger does not have: on the same boot it never started, so its RUN is sent again;
+ * otherwise a power cut may have taken the claim with it. */
+static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    struct run_task *t = run_task(r, step, lane->index);
+    const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
+    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_record *other;
+    bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
+                str_eq(cell->install, facts->install);
+    if (step->kind->fetch || (step->watch && same && !t->stop_wanted))
+        task_send(r, step, lane->index);
+    else if (same && (t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step))))
+        task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
+    else if (!same)
+        task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
+    else if ((other = lane_done_by_another(lane, step)))
+        task_finish(r, step, lane->index, other, true);
+    else
+        task_send(r, step, lane->index);
+}
+
+/* A node that cannot have the workers asked for (no GPU) ends the run before its set-up, not behind it. */
+static void check_workers(struct lane *lane)
+{
+    const struct wire_facts *f = node_facts(lane->node);
+    const struct plan_facts facts = {true, f->cpus, f->gpu_count};
+    struct error err = ERROR_INIT;
+    if (plan_check_node(lane->run->plan, lane->index, &facts, &err) < 0 && !elastic_bar(lane->run, lane->index, &err))
+        run_fail(lane->run, RUN_FAILED, &err);
+}
+
+/* One node's part of a prolog or launch had ended well, the others' go on, and its power was lost: binding the node has
+ * just made the journal say that nothing is known of it any more. */
+static void finished_part_lost(struct lane *lane)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
+        if (!step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_DONE || !cell ||
+            cell->outcome == OUTCOME_OK)
+            continue;
+        if ((step->kind->phase == PHASE_LAUNCH && !launch_over(r)) ||
+            (step->kind->phase == PHASE_PROLOG && r->stage == STAGE_PROLOG))
+            task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
+        else if (step->kind->phase == PHASE_PROLOG && !launch_over(r))
+            task_set_state(r, run_task(r, step, lane->index),
+                           TASK_PENDING); /* before the next generation, should there be one */
+    }
+}
+
+/* Those that ended while the node was away: nobody will say so any more. */
+static void drop_ended_orphans(struct lane *lane)
+{
+    for (size_t i = lane->orphan_count; i-- > 0;) {
+        const struct wire_record *rec = lane_record(lane, lane->orphans[i].attempt);
+        if (rec && rec->state == WIRE_STATE_CLAIMED)
+            continue;
+        if (rec)
+            run_orphan_ended(lane->run, lane, rec);
+        lane->orphans[i] = lane->orphans[--lane->orphan_count];
+    }
+}
+
+void lane_reconcile(struct lane *lane)
+{
+    struct run *r = lane->run;
+    bool first = lane->state == LANE_LISTED;
+    if (lane->left_out && !elastic_back(lane))
+        return;
+    drop_ended_orphans(lane);
+    for (size_t i = 0; i < lane->record_count; i++) {
+        const struct wire_record *rec = &lane->records[i];
+        if (rec->state == WIRE_STATE_CLAIMED && !owner_of(lane, rec) && r->options.mode != RUN_LOOK &&
+            r->options.mode != RUN_VERIFY) {
+            run_note(r, lane->index, "stopping an attempt of \"%s\" that an earlier run left", rec->slot);
+            lane_orphan(lane, rec->attempt);
+        }
+    }
+    /* before any step goes on: it may build on one that is in doubt */
+    if (elastic_is_outside(lane) || (!first && r->stage <= STAGE_PREFLIGHT))
+        lane_doubt(lane);
+    else if (!first || lane->left_out)
+        lane->doubtful = true;
+    if (r->options.mode == RUN_EXECUTE)
+        finished_part_lost(lane);
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        struct run_task *t = run_task(r, step, lane->index);
+        if (!step->on[lane->index] || (t->state != TASK_RUNNING && t->state != TASK_STOPPING))
+            continue;
+        const struct wire_record *rec = lane_record(lane, t->attempt);
+        if (rec && rec->same_boot)
+            attach_task(lane, step);
+        else if (rec && rec->state == WIRE_STATE_ENDED && rec->cause == WIRE_CAUSE_PREEMPTED && !step->kind->cached)
+            task_finish(r, step, lane->index, rec, false); /* its machine went down in order: that says why */
+        else if (rec) /* it ended, or died with the power: either way not all of it may be on the disk */
+            task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted meanwhile");
+        else
+            resend_or_unknown(lane, step);
+    }
+    if (lane->doubtful && elastic_is_outside(lane)) /* nothing runs there any more */
+        lane_doubt(lane);
+    if (lane->state == LANE_SETTLING)
+        lane_settle(lane);
+    if (first && r->options.mode == RUN_EXECUTE) {
+        check_workers(lane);
+        adopt_launch(lane);
+    }
+    if (lane->state == LANE_LISTED)
+        lane_set_state(lane, LANE_SETUP);
+    run_touch(r, lane->index);
+    if (lane->state == LANE_BARRIER) /* a question to node 0 may have been lost with its connection */
+        run_due(r, DUE_BARRIER);
+}
