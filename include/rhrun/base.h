@@ -124,8 +124,8 @@ struct source {      /* a document's text; owned by whoever loaded it, outlives 
     const char *text;
     size_t len;
     /* Not NULL: nothing of its text is ever told. A diagnostic names file and line; its message stays where it has no
-     * arguments ("the list is not closed") and is this one where it has some ("\"x\" is not a host"). Hints and what was
-     * expected stay likewise, or are left out. */
+     * arguments ("the list is not closed") and is this one where it has some ("\"x\" is not a host"). Hints and what
+     * was expected stay likewise, or are left out. */
     const char *hidden;
 };
 struct place {                  /* half-open range in a source; lines and columns from 1 */
@@ -151,8 +151,10 @@ struct diagnostics {
 };
 #define DIAGNOSTICS_MAX 200
 /* A NOTE belongs to the item before it ("the other form is here"). Returns the item, or NULL when dropped. */
-struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity, struct place place, const char *fmt, ...) FORMAT(4, 5);
-struct diagnostic *diagnostics_addv(struct diagnostics *d, enum severity severity, struct place place, const char *fmt, va_list ap) FORMAT(4, 0);
+struct diagnostic *diagnostics_add(struct diagnostics *d, enum severity severity, struct place place, const char *fmt,
+                                   ...) FORMAT(4, 5);
+struct diagnostic *diagnostics_addv(struct diagnostics *d, enum severity severity, struct place place,
+                                    const char *fmt, va_list ap) FORMAT(4, 0);
 void diagnostic_expected(struct diagnostic *item, const char *fmt, ...) FORMAT(2, 3); /* item may be NULL */
 void diagnostic_hint(struct diagnostic *item, const char *fmt, ...) FORMAT(2, 3);
 void diagnostic_path(struct diagnostic *item, const char *pointer);
@@ -169,12 +171,13 @@ uint64_t wall_ms(void); /* since the epoch; RHRUN_TEST_CLOCK_OFFSET_MS shifts it
 void random_bytes(void *out, size_t len);
 void random_hex(char *out, size_t bytes); /* writes 2*bytes digits and a NUL */
 bool hex_decode(const char *hex, void *out, size_t bytes); /* exactly 2*bytes lower-case digits */
-/* Opens a regular file for reading. What is none (a FIFO, a device, a socket, a folder) is refused and never waited for,
- * nor opened. ret (may be NULL) says what was opened. The descriptor, or -1 and err, with errno. Whoever reads a file that
- * somebody else names uses this or file_read. */
+/* Opens a regular file for reading. What is none (a FIFO, a device, a socket, a folder) is refused and never waited
+ * for, nor opened. ret (may be NULL) says what was opened. The descriptor, or -1 and err, with errno. Whoever reads a
+ * file that somebody else names uses this or file_read. */
 struct stat;
 int file_open(const char *path, struct stat *ret, struct error *err);
-/* Reads a whole file of at most max bytes, as file_open opens it. -1 and err on failure ("larger than N bytes" included). */
+/* Reads a whole file of at most max bytes, as file_open opens it. -1 and err on failure ("larger than N bytes"
+ * included). */
 int file_read(const char *path, size_t max, struct buf *ret, struct error *err);
 /* Puts a file (0600) there as one step, without a sync. fresh: one that is there already wins. -1 with errno, too. */
 int file_put(int dir_fd, const char *name, const void *data, size_t len, bool fresh, struct error *err);
@@ -184,8 +187,8 @@ int mkdir_p(const char *path, mode_t mode, struct error *err);
 int write_all(int fd, const void *data, size_t len); /* 0, or -1 with errno */
 
 /* ---- patterns (PCRE2; not in the agent) ---- */
-/* A match costs a bounded number of steps, whatever pattern and text; one that needs more says REGEX_LIMIT. Text may hold
- * any bytes: what is no UTF-8 is matched by nothing. */
+/* A match costs a bounded number of steps, whatever pattern and text; one that needs more says REGEX_LIMIT. Text may
+ * hold any bytes: what is no UTF-8 is matched by nothing. */
 enum { REGEX_PATTERN_MAX = 4096 };
 enum regex_result { REGEX_NO, REGEX_YES, REGEX_LIMIT };
 struct regex_fault {

@@ -71,7 +71,8 @@ struct doc {
  *
  * Text of a file is quoted only where the file, all links resolved, lies in the folder `home`, or in the git repository
  * that `home` is in (not where that is the user's home directory: then it is the folder alone). Else the source is
- * hidden (struct source): what a stranger's link leads to is not shown. doc_load_file: home is the path's own folder. */
+ * hidden (struct source): what a stranger's link leads to is not shown. doc_load_file: home is the path's own
+ * folder. */
 int doc_load_file(const char *path, enum doc_format format, struct arena *arena, struct doc **ret_doc,
                   struct diagnostics *diagnostics, struct error *err);
 int doc_load_below(const char *path, const char *home, enum doc_format format, struct arena *arena,

@@ -40,10 +40,12 @@ void journal_jobs_free(struct journal_job *jobs, size_t count);
 int journal_open(struct loop *loop, const char *name, const char *origin, const char *owner_name,
                  struct journal **ret, struct error *err);
 /* Opens for reading only, no lock, no thread (status, logs, runs, plan). state is as of now; journal_refresh rereads.
- * ERROR_USAGE when there is no such job, or one whose journal was begun and never got its first commit. Works where the state directory cannot be written. */
+ * ERROR_USAGE when there is no such job, or one whose journal was begun and never got its first commit. Works where the
+ * state directory cannot be written. */
 int journal_open_read(const char *job_id, struct journal **ret, struct error *err);
 int journal_refresh(struct journal *j, struct error *err); /* applies events committed since; for followers */
-/* Commits what is queued, waits for it, unlocks. No callback runs from here on. Not from inside a callback. Takes NULL. */
+/* Commits what is queued, waits for it, unlocks. No callback runs from here on. Not from inside a callback. Takes
+ * NULL. */
 void journal_close(struct journal *j);
 
 const struct state *journal_state(const struct journal *j); /* includes appended, not yet durable events */

@@ -2,13 +2,15 @@
  * node: one machine of the job: its connection, its agent, and what that agent says.
  *
  * A node connects through a transport, skips what login files print, sends HELLO and is ready when the agent
- * has answered. CHECK and LIST go out right behind each HELLO, so that their answers cost no further round trip. From then on requests are frames and answers are callbacks. It watches that the agent lives
- * (PING; anything received counts) and, once it was ready, reconnects by itself with growing pauses until
- * reconnect_ms have passed; each time it is ready again, `ready` is called with again = true and the owner
- * re-attaches what it needs (LIST, ATTACH from its file's size). The first connection is not retried.
+ * has answered. CHECK and LIST go out right behind each HELLO, so that their answers cost no further round trip. From
+ * then on requests are frames and answers are callbacks. It watches that the agent lives (PING; anything received
+ * counts) and, once it was ready, reconnects by itself with growing pauses until reconnect_ms have passed; each time it
+ * is ready again, `ready` is called with again = true and the owner re-attaches what it needs (LIST, ATTACH from its
+ * file's size). The first connection is not retried.
  *
  *   IDLE -> CONNECTING -> GREETING -> READY -> WAITING -> CONNECTING ...
- *                \___________\___________\________\-> FAILED (said through `failed`, once) -> CONNECTING, if the owner says so
+ *                \___________\___________\________\-> FAILED (said through `failed`, once)
+ *                                                 FAILED -> CONNECTING, if the owner says so
  */
 #ifndef RHRUN_NODE_H
 #define RHRUN_NODE_H
@@ -44,8 +46,8 @@ struct node_callbacks {
     void (*file_data)(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,
                       const uint8_t *data, uint32_t len);
     void (*probed)(void *arg, struct node *n, uint64_t token, uint32_t errnum, const char *who);
-    void (*drained)(void *arg, struct node *n); /* node_room says yes again; also inside a request of the owner's: it is to
-                                                   go on in a later turn */
+    void (*drained)(void *arg, struct node *n); /* node_room says yes again; also inside a request of the owner's: it is
+                                                   to go on in a later turn */
 };
 /* sync_state and what follows it may be NULL where nothing of the kind is asked for. */
 
@@ -66,11 +68,11 @@ struct node *node_create(struct loop *loop, struct transport_pool *pool, const s
                          const struct node_callbacks *callbacks, void *arg);
 void node_destroy(struct node *n); /* closes without a word: the agent sees the end of its input. Takes NULL */
 void node_connect(struct node *n); /* of one that failed: it is tried anew, as if it had never been ready */
-/* Connects again with a HELLO and a CHECK that name another working directory, as if it had never been ready; also inside a
- * callback. Strings must outlive the node. */
+/* Connects again with a HELLO and a CHECK that name another working directory, as if it had never been ready; also
+ * inside a callback. Strings must outlive the node. */
 void node_greet_anew(struct node *n, char *variant, const struct wire_strings *check_trees);
-/* It says what no agent says, or more than there is room for: the connection ends, and the node has failed for good. Also
- * inside a callback, which then returns at once. */
+/* It says what no agent says, or more than there is room for: the connection ends, and the node has failed for good.
+ * Also inside a callback, which then returns at once. */
 void node_refuse(struct node *n, const struct error *err);
 void node_give_up(struct node *n); /* no further reconnects; fails at once when it waits */
 enum node_state node_state(const struct node *n);
@@ -96,9 +98,9 @@ struct node_endpoint {
 };
 void node_probe(struct node *n, uint64_t token, enum wire_probe what, const struct node_endpoint *to,
                 uint32_t timeout_ms); /* answered through `probed` */
-/* Transfers. Frames with data are held together until there are 64 KiB of them, node_flush is called, or another request is
- * made, so that a thousand small files are no thousand packets. A sender asks node_room before each, and goes on in
- * `drained` when it says no. */
+/* Transfers. Frames with data are held together until there are 64 KiB of them, node_flush is called, or another
+ * request is made, so that a thousand small files are no thousand packets. A sender asks node_room before each, and
+ * goes on in `drained` when it says no. */
 bool node_room(const struct node *n);
 void node_flush(struct node *n);
 void node_sync(struct node *n, const struct wire_sync *sync);

@@ -11,8 +11,8 @@
  * inputs ("after NAME"). Not in keys: secret values, timeouts, ports, addresses, restart counts, log
  * settings, authentication, `entrypoint.env` for set-up, node identity.
  *
- * Step kinds are declared one per file in src/step, listed in one table there (step_kinds), and passed in.
- */
+ * Step kinds are declared one per file in src/step, listed in one table there (step_kinds), and passed
+ * in. */
 #ifndef RHRUN_PLAN_H
 #define RHRUN_PLAN_H
 
@@ -34,7 +34,8 @@ struct plan_input {
 };
 
 enum plan_phase { PHASE_SETUP, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG, PHASE_OUTPUTS };
-/* How a step is done on a node: by a RUN; by a transfer of files to it, from it; exactly one of build, sync, fetch is set. */
+/* How a step is done on a node: by a RUN; by a transfer of files to it, from it; exactly one of build, sync, fetch is
+ * set. */
 
 struct step_kind {
     const char *name; /* "sync", "activate", "run", "launch" */
@@ -42,8 +43,9 @@ struct step_kind {
     enum plan_phase phase;
     bool cached; /* a recorded success is kept (set-up); prolog and epilog run with every launch */
     bool ranked; /* its workers are the job's: their numbers mean something */
-    /* Adds this kind's steps for the spec (none is fine) by plan_add and plan_input_*. NULL: another kind does, so that steps
-     * of several kinds stand in the spec's order. */
+    bool asks;   /* whether a role is ready: of its failure that role's own output tells */
+    /* Adds this kind's steps for the spec (none is fine) by plan_add and plan_input_*. NULL: another kind does, so that
+     * steps of several kinds stand in the spec's order. */
     int (*plan)(struct plan_builder *b, const struct spec *spec, struct error *err);
     /* Fills the RUN message for one node: everything but attempt and key. Memory in the arena. */
     int (*build)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
@@ -55,10 +57,11 @@ struct step_kind {
     int (*fetch)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                  struct arena *arena, struct step_fetch *ret, struct error *err);
     bool result; /* brings what the launch returned: without it the launch was in vain */
-    bool verify; /* installs: where an earlier step with `verify` for the same `python` ran in this run, a kept one is run
-                    too: its RUN looks first whether what it installed is still as it left it, and does no more then */
-    bool renews; /* when it runs, what later steps left is gone (a venv made anew): those with the same `python` that chain
-                    to it run too */
+    bool verify; /* installs: where an earlier step with `verify` for the same `python` ran in this run, a kept one is
+                    run too: its RUN looks first whether what it installed is still as it left it, and does no more
+                    then */
+    bool renews; /* when it runs, what later steps left is gone (a venv made anew): those with the same `python` that
+                    chain to it run too */
 };
 
 /* What must hold before a step of the launch starts. */
@@ -87,14 +90,16 @@ struct plan_step {
     struct plan_input *inputs;
     size_t input_count;
     bool item_of_setup; /* an item of a set-up list, that of `role` */
-    bool holds_back;    /* one with `on`: the later items of its list wait on the other nodes until it is done on its own */
+    bool holds_back;    /* one with `on`: the later items of its list wait on the other nodes until it is done on its
+                           own */
     bool *on;          /* on[node]: does it run there? */
     uint32_t on_count; /* how many */
     bool at_rank0;     /* of these it comes from the one where rank 0 was, which only the nodes know */
     uint32_t retry_times;
     uint64_t retry_backoff_ms;
     bool on_unknown_fail;
-    const char *python; /* of set-up: a text that names the Python that it makes, installs for or runs with; NULL = none */
+    const char *python; /* of set-up: a text that names the Python that it makes, installs for or runs with; NULL =
+                           none */
     const char *creates; /* path below the working directory that exists while the step's result does, or NULL */
     const char *hint;    /* "narrow it with inputs", or NULL */
     bool shared; /* acts only below the base folder: on nodes that share one (facts.home_id) it is done by the first of
@@ -119,9 +124,11 @@ struct plan_sources {
     const char *commit;               /* when it is a repository's */
     const struct tree *const *files;  /* per item of spec.files */
     const struct tree *const *copies; /* per item of spec.setup: those of ITEM_COPY, else NULL */
-    const struct tree *const *restores; /* [output * nnodes + node]: what `to` of an output with `restore` holds for that
-                                           node; NULL = it does not exist. Nodes that share one `to` share the tree */
-    /* The content of a file below the working directory (of the tree, or in place); -1: there is none such (ERROR_SPEC). */
+    const struct tree *const *restores; /* [output * nnodes + node]: what `to` of an output with `restore` holds for
+                                           that node; NULL = it does not exist. Nodes that share one `to` share the
+                                           tree */
+    /* The content of a file below the working directory (of the tree, or in place); -1: there is none such
+     * (ERROR_SPEC). */
     int (*read)(void *arg, const char *path, struct buf *ret, struct error *err);
     void *arg;
 };
@@ -152,7 +159,8 @@ struct plan {
     uint32_t node_count;
     struct plan_step *steps; /* in order; set-up first, then prolog, launch, epilog */
     size_t step_count;
-    const char *job_hash;    /* likewise, without what only comes home: a launch that ended well under it is this plan's */
+    const char *job_hash;    /* likewise, without what only comes home: a launch that ended well under it is this
+                                plan's */
     const char *hash;        /* over all keys: "done" means the latest run of the variant has the same */
     bool ranks_known;        /* false: nproc is auto/cpu/gpu and facts are not there yet, or torchrun gives the ranks */
     uint32_t *nproc;         /* per node; 0 = not known yet */
@@ -172,7 +180,8 @@ struct plan_facts {
     uint32_t cpus, gpus;
 };
 
-/* 0 and *ret_plan in the arena, or -1 (for instance an input file that cannot be read). facts: node_count of them or NULL. */
+/* 0 and *ret_plan in the arena, or -1 (for instance an input file that cannot be read). facts: node_count of them or
+ * NULL. */
 int plan_compile(const struct spec *spec, const struct step_kind *const *kinds /* NULL-terminated */,
                  const struct plan_sources *sources /* or NULL */, const struct plan_facts *facts, struct arena *arena,
                  struct plan **ret_plan, struct error *err);
@@ -203,7 +212,8 @@ int plan_input_files(struct plan_builder *b, struct plan_step *s, const char *di
 int plan_input_sources(struct plan_builder *b, struct plan_step *s, const char *dir, const char *name,
                        struct error *err);
 void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct plan_step *earlier); /* chains keys */
-/* Chains to all earlier steps that count for s (NULL: all), by the fewest edges: one to a step stands for what that chains to. */
+/* Chains to all earlier steps that count for s (NULL: all), by the fewest edges: one to a step stands for what that
+ * chains to. */
 void plan_input_after_all(struct plan_builder *b, struct plan_step *s,
                           bool (*counts)(struct plan_builder *b, const struct plan_step *s,
                                          const struct plan_step *earlier));
@@ -219,7 +229,8 @@ const struct spec *plan_spec_of(struct plan_builder *b);
 const struct plan_sources *plan_sources_of(struct plan_builder *b);
 const struct expr_role *plan_placed_of(struct plan_builder *b); /* as spec->roles */
 void plan_wait(struct plan_builder *b, struct plan_step *s, const struct plan_step *other, bool started);
-/* The files of the working directory's tree that match, by their oids; without a tree as plan_input_files in the spec's folder. */
+/* The files of the working directory's tree that match, by their oids; without a tree as plan_input_files in the spec's
+ * folder. */
 int plan_input_tree_files(struct plan_builder *b, struct plan_step *s, const struct spec_texts *patterns,
                           struct error *err);
 
@@ -235,7 +246,8 @@ enum verdict {
 /* "keep", "run", "run again", "verify", "depends on the node", "not needed" */
 const char *verdict_name(enum verdict v);
 
-/* What is recorded of a (step, node), from the journal or from the node's ledger; passed in, so that plan stays pure. */
+/* What is recorded of a (step, node), from the journal or from the node's ledger; passed in, so that plan stays
+ * pure. */
 struct plan_record {
     bool present;
     bool ok;                  /* ended well */
@@ -247,15 +259,16 @@ struct plan_record {
     const char *when;         /* for people: "2026-11-20 14:02" */
     bool verified;            /* the node's ledger was asked and agrees */
     bool unasked;             /* its node was to be asked and gave no answer */
-    bool fetch;               /* of outputs: the launch is kept, and what this one brings is not here, or not as it says now */
+    bool fetch;               /* of outputs: the launch is kept, and what this one brings is not here, or not as it says
+                                 now */
     bool contradicted;        /* the node's ledger was asked and does not have it (`why_not`) */
     const char *why_not; /* "the node is a new machine", "kernels/k.so is gone", "the node's ledger does not have it";
                             for voided: "voided by --fresh" */
 };
 struct plan_decision {
     enum verdict verdict;
-    const char *reason; /* never NULL with AGAIN: "`run` changed", "requirements.txt changed", "ended with exit status 2", ...; NULL for keep and
-                           run */
+    const char *reason; /* never NULL with AGAIN: "`run` changed", "requirements.txt changed", "ended with exit status
+                           2", ...; NULL for keep and run */
 };
 /* decisions[step * node_count + node]. A step whose earlier input step runs again runs again only where keys chain. */
 void plan_decide(const struct plan *plan, const struct plan_record *records /* same layout */, bool online,
@@ -264,15 +277,16 @@ void plan_decide(const struct plan *plan, const struct plan_record *records /* s
 bool plan_chains(const struct plan *plan, const struct plan_step *later, const struct plan_step *step);
 /* Does a run of `step` make a later one run that is kept otherwise? By kind->verify and kind->renews. */
 bool plan_looks_again(const struct plan *plan, const struct plan_step *step, const struct plan_step *later);
-/* Is `step` one of those that --from FROM does again: it and what is behind it, but where it is a role's, not the set-up of
- * another one, nor the job's? from: the step's name. */
+/* Is `step` one of those that --from FROM does again: it and what is behind it, but where it is a role's, not the
+ * set-up of another one, nor the job's? from: the step's name. */
 bool plan_is_from(const struct plan *plan, const char *from, const struct plan_step *step);
 /* Names of the inputs that differ between a recorded JSON object and the step: "run, env HF_HOME"; NULL when none. */
 const char *plan_changed_inputs(const struct plan_step *step, const char *recorded_json, struct arena *arena);
 /* {"run": "…", ...} as kept in events */
 const char *plan_inputs_json(const struct plan_step *step, struct arena *arena);
 
-/* Text for people (80 columns: steps, verdicts with node sets, rank table, commands) and JSON (schema/plan.schema.json). */
+/* Text for people (80 columns: steps, verdicts with node sets, rank table, commands) and JSON
+ * (schema/plan.schema.json). */
 void plan_format(const struct plan *plan, const struct plan_decision *decisions, bool colour, bool verbose,
                  struct buf *ret);
 void plan_format_json(const struct plan *plan, const struct plan_decision *decisions, struct buf *ret);

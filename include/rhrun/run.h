@@ -7,8 +7,8 @@
  * they are durable) and lines of output. Nothing here prints.
  *
  * The rules on attempts are kept in three places: task_start_many (STARTED durable before RUN), lane_reconcile
- * (journal against ledger after each HELLO) and task_finish (FINISHED durable before what depends on it).
- */
+ * (journal against ledger after each HELLO) and task_finish (FINISHED durable before what depends on
+ * it). */
 #ifndef RHRUN_RUN_H
 #define RHRUN_RUN_H
 
@@ -47,8 +47,8 @@ struct run_observer {
     void (*event)(void *arg, const struct event *e);       /* durable */
     void (*line)(void *arg, const struct run_line *line);
     void (*changed)(void *arg);                            /* something the live view shows has changed */
-    /* All lines of the attempt's log file up to byte `to` were given out, but those without an end yet: the earliest of them
-     * begins in the record at `from` (`to`: there is none). */
+    /* All lines of the attempt's log file up to byte `to` were given out, but those without an end yet: the earliest of
+     * them begins in the record at `from` (`to`: there is none). */
     void (*place)(void *arg, const struct plan_step *step, const char *attempt, uint64_t from, uint64_t to);
     void *arg;
 };
@@ -96,21 +96,22 @@ struct run_result {
 struct run *run_create(struct loop *loop, const struct run_options *options, void (*finished)(void *arg), void *arg);
 int run_start(struct run *r, struct error *err);
 const struct run_result *run_result(const struct run *r);
-/* Takes NULL; not inside a callback of its own. After a detach events may still be on their way: close the journal before
- * the loop turns again. */
+/* Takes NULL; not inside a callback of its own. After a detach events may still be on their way: close the journal
+ * before the loop turns again. */
 void run_destroy(struct run *r);
 
-/* Stops in order (TERM, grace, KILL), closes the run as cancelled. Again: KILL at once. signum gives the exit status. */
+/* Stops in order (TERM, grace, KILL), closes the run as cancelled. Again: KILL at once. signum gives the exit
+ * status. */
 void run_interrupt(struct run *r, int signum);
 /* Lets go: journal synced, nothing stopped; finished is called with status RUN_OPEN. */
 void run_detach(struct run *r);
 
 /* ---- what a run was started with ---- */
-/* The unfinished run that RUN_EXECUTE takes up with this plan. NULL: there is none, or it is another one, as its plan is
- * another, or as it may be at work on other nodes. */
-/* The latest run of the plan's variant, where its launch and what is around it have ended well as the plan means them, and what
- * is missing of the plan is only to be fetched: a run with this plan opens it again (RUN_REOPENED) and launches nothing. Or
- * NULL. Not where a flag asks for a new launch. */
+/* The unfinished run that RUN_EXECUTE takes up with this plan. NULL: there is none, or it is another one, as its plan
+ * is another, or as it may be at work on other nodes. */
+/* The latest run of the plan's variant, where its launch and what is around it have ended well as the plan means them,
+ * and what is missing of the plan is only to be fetched: a run with this plan opens it again (RUN_REOPENED) and
+ * launches nothing. Or NULL. Not where a flag asks for a new launch. */
 const struct state_run *run_fetchable(const struct state *s, const struct plan *plan);
 const struct state_run *run_unfinished(const struct state *s, const struct plan *plan);
 /* Its --on, --set, params and arguments: with them its spec is the same again. Of the state, or in the arena. */
@@ -119,13 +120,23 @@ struct spec_overrides run_overrides(const struct state_run *run, struct arena *a
 char *run_command_line(const char *command, const char *spec_path, const struct spec_overrides *o, struct arena *arena);
 
 /* ---- for the live view, `plan` and `status` ---- */
-enum task_state { TASK_PENDING, TASK_KEPT, TASK_STARTING, TASK_RUNNING, TASK_STOPPING, TASK_WAITING /* retry pause */, TASK_DONE, TASK_FAILED };
+enum task_state {
+    TASK_PENDING,
+    TASK_KEPT,
+    TASK_STARTING,
+    TASK_RUNNING,
+    TASK_STOPPING,
+    TASK_WAITING, /* retry pause */
+    TASK_DONE,
+    TASK_FAILED
+};
 struct run_counts {
     uint32_t total, kept, pending, running, done, failed;
     uint64_t started_ms, ended_ms; /* wall clock of the first start and last end; 0 = none */
 };
 void run_step_counts(const struct run *r, const struct plan_step *step, struct run_counts *ret);
-/* The item of set-up with `on` that holds the step back, and a node on which it is still to be done; NULL: none does. */
+/* The item of set-up with `on` that holds the step back, and a node on which it is still to be done; NULL: none
+ * does. */
 const struct plan_step *run_step_held(struct run *r, const struct plan_step *step, const char **ret_node);
 /* Of a step that brings or fetches files: over all its nodes, in this process. */
 struct run_transfer {

@@ -37,7 +37,8 @@ struct schema_document {
     const struct doc_node *root;
 };
 int schema_compile_with(const struct doc_node *root, const struct schema_document *documents, size_t count,
-                        struct arena *arena, struct schema **ret_schema, struct diagnostics *diagnostics, struct error *err);
+                        struct arena *arena, struct schema **ret_schema, struct diagnostics *diagnostics,
+                            struct error *err);
 /* True when node is valid. diagnostics may be NULL (then it stops at the first fault). The schema is
  * only read, so threads may share it. */
 bool schema_validate(const struct schema *schema, const struct doc_node *node, struct diagnostics *diagnostics);

@@ -96,8 +96,8 @@ struct spec_file {    /* an item of `files`: the job's in the file's order, then
     const struct spec_role *role; /* whose item it is, so on its nodes; NULL: the job's (spec_file_nodes) */
     const char *name; /* of its step: "files-1" */
     struct spec_source source;
-    struct spec_text to; /* node path (wire.h) of the folder, or of the file when the source is one; a trailing / makes it a
-                            folder */
+    struct spec_text to; /* node path (wire.h) of the folder, or of the file when the source is one; a trailing / makes
+                            it a folder */
     struct place place;
 };
 enum spec_venv { VENV_AUTO, VENV_TRUE, VENV_FALSE, VENV_PATH };
@@ -115,13 +115,13 @@ enum spec_item { ITEM_RUN, ITEM_PIP, ITEM_REQUIREMENTS, ITEM_APT, ITEM_CONDA, IT
 struct spec_step { /* an item of set-up; `packages` come first, then `requirements`, then the list `setup`. Texts of all
                       but RUN, and but `to`, are expanded */
     const char *name; /* given, or derived from the content, so that it stays when others come and go, and unique:
-                              "pip:torch", "pip:./", "requirements.txt", "apt:git", "git:apex", "run-1", "pip:torch-2"; of a
-                              role's set-up "ROLE:pip:torch" */
+                              "pip:torch", "pip:./", "requirements.txt", "apt:git", "git:apex", "run-1", "pip:torch-2";
+                              of a role's set-up "ROLE:pip:torch" */
     const struct spec_role *role; /* whose set-up it is part of; NULL: the job's (spec_setup_nodes) */
     enum spec_item item;
     struct spec_text run; /* RUN: shell */
-    struct spec_texts packages; /* PIP, APT, CONDA: what to install; of PIP "./", "./[extra]" and "./path[extra]" are below
-                                   the working directory */
+    struct spec_texts packages; /* PIP, APT, CONDA: what to install; of PIP "./", "./[extra]" and "./path[extra]" are
+                                   below the working directory */
     bool upgrade, editable;     /* PIP (upgrade: REQUIREMENTS too) */
     struct spec_text index_url; /* PIP, REQUIREMENTS */
     struct spec_texts extra_index_url, find_links,
@@ -149,8 +149,8 @@ struct spec_output {
     const char *name;      /* of its step: "outputs-1" */
     const struct spec_role *role; /* `on` counts among the nodes of that role; NULL: among all */
     struct spec_text from; /* node path with wildcards */
-    struct spec_text to; /* folder here: absolute, or relative to the spec's folder. With several nodes and no ${{ node...
-                            }} in it, each node's files go to to/NODE/ */
+    struct spec_text to; /* folder here: absolute, or relative to the spec's folder. With several nodes and no ${{
+                            node... }} in it, each node's files go to to/NODE/ */
     enum spec_when when; /* default always */
     uint64_t every_ms;   /* also so often while the launch runs; 0 = no */
     uint64_t max_bytes; /* of what one node brings; 0 = no bound */
@@ -165,7 +165,8 @@ struct spec_output {
 
 /* ---- distributed ---- */
 /* The flags of torch.distributed.run, one table: what is read, checked, written into command lines and documented
- * (docs/torchrun.md) comes from it. Facts of torch 1.13 to 2.15; `since` is MAJOR * 100 + MINOR of the first that has it. */
+ * (docs/torchrun.md) comes from it. Facts of torch 1.13 to 2.15; `since` is MAJOR * 100 + MINOR of the first that has
+ * it. */
 enum torchrun_type {
     TORCHRUN_INTEGER,
     TORCHRUN_NUMBER,
@@ -199,14 +200,16 @@ struct torchrun_flag {
 };
 extern const struct torchrun_flag torchrun_flags[];                           /* name NULL ends it */
 const struct torchrun_flag *torchrun_flag_find(const char *name, size_t len); /* dashes count as underscores */
-/* Does that backend (static, c10d, etcd, etcd-v2) read that setting of rdzv_conf? Else *ret_near may be the one that was meant. */
+/* Does that backend (static, c10d, etcd, etcd-v2) read that setting of rdzv_conf? Else *ret_near may be the one that
+ * was meant. */
 bool spec_rdzv_takes(const char *backend, const char *setting, const char **ret_near);
 /* Of two paths below the working directory, with or without "./" and "/" around them: `path` is `folder`, or in it. */
 bool spec_path_covers(const char *folder, const char *path);
 
 struct spec_flag {
     const struct torchrun_flag *flag;
-    struct spec_text value; /* the word behind the flag, as the command line has it; a BOOLEAN is there only when true */
+    struct spec_text value; /* the word behind the flag, as the command line has it; a BOOLEAN is there only when
+                               true */
 };
 enum spec_launcher { LAUNCHER_NATIVE, LAUNCHER_TORCHRUN, LAUNCHER_ACCELERATE, LAUNCHER_DEEPSPEED, LAUNCHER_MPIRUN };
 struct spec_preflight { /* what is looked at before a launch; all zero: everything, by rhrun's own bounds */
@@ -233,8 +236,8 @@ struct spec_distributed {
     struct place place;
 };
 extern const char *const spec_launchers[]; /* names by enum spec_launcher, then NULL */
-/* Whether rhrun starts the ranks itself, so that it knows which worker is which rank. Else there is one worker on a node:
- * the launcher. */
+/* Whether rhrun starts the ranks itself, so that it knows which worker is which rank. Else there is one worker on a
+ * node: the launcher. */
 bool spec_has_ranks(const struct spec_distributed *d);
 /* May rank 0 be on any node? Where the launcher meets by c10d or etcd on several nodes, and numbers them itself. */
 bool spec_rank0_anywhere(const struct spec_distributed *d);
@@ -250,8 +253,8 @@ enum spec_entry_kind { ENTRY_SCRIPT, ENTRY_MODULE, ENTRY_COMMAND, ENTRY_RUN, ENT
 struct spec_entrypoint {
     enum spec_entry_kind kind;
     struct spec_text target; /* script path, module name, shell text, "module:function" */
-    const struct doc_node *positional; /* FUNCTION: args with their YAML types, an array (an item may be ${{ args }}), for
-                                          expr_expand_doc like kwargs; `args` has the same as text */
+    const struct doc_node *positional; /* FUNCTION: args with their YAML types, an array (an item may be ${{ args }}),
+                                          for expr_expand_doc like kwargs; `args` has the same as text */
     const struct doc_node *kwargs; /* FUNCTION: an object; scalars may hold ${{ }}; NULL = none */
     struct spec_texts command;     /* ENTRY_COMMAND: argv */
     struct spec_texts args;        /* split already when given as one string; pass-through ARGs are appended */
@@ -296,8 +299,8 @@ struct spec_role { /* a kind of worker; the file's order is the order of ranks *
     struct spec_env *env; /* over spec.env, below entrypoint.env */
     size_t env_count;
     struct spec_entrypoint entrypoint; /* merged over the top level's; without prolog, epilog and always */
-    bool own_hosts;  /* `cluster`: hosts of its own, behind the job's in spec.hosts where they are not among these. It is
-                        placed on them alone; others are on the first distributed.nnodes nodes */
+    bool own_hosts;  /* `cluster`: hosts of its own, behind the job's in spec.hosts where they are not among these. It
+                        is placed on them alone; others are on the first distributed.nnodes nodes */
     uint32_t *hosts; /* own_hosts: their nodes, in the cluster's order */
     size_t host_count;
     uint32_t master_port; /* world own: MASTER_PORT; 0 = a free one */
@@ -308,16 +311,16 @@ struct spec_role { /* a kind of worker; the file's order is the order of ranks *
     struct spec_python python; /* own_setup: merged over the top level's */
     struct place place;
 };
-/* Whether a node takes part in what is the job's, or a role's. Of a role: it is placed there. Of the job (NULL): any but
- * those on which all workers are of roles with a set-up (files) of their own. ret_on[node], of spec->nnodes; returns how many. Needs
- * spec->places. */
+/* Whether a node takes part in what is the job's, or a role's. Of a role: it is placed there. Of the job (NULL): any
+ * but those on which all workers are of roles with a set-up (files) of their own. ret_on[node], of spec->nnodes;
+ * returns how many. Needs spec->places. */
 uint32_t spec_setup_nodes(const struct spec *spec, const struct spec_role *role, bool *ret_on);
 uint32_t spec_file_nodes(const struct spec *spec, const struct spec_role *role, bool *ret_on);
 /* Where workers of a role are: decided from the spec alone, so that it never changes. In the order of roles, of each by
  * node; what has no workers is left out. Roles with nnodes are placed first, on nodes that nobody is on yet as long as
- * there are some. Then those with count fill the nodes in order, as far as there is room (nproc_per_node of the host, else
- * of distributed, where that is a number: ranks of all roles together). Without such numbers, and with world: none, they
- * are spread in blocks of equal size over the nodes that no role with nnodes took, or over all. */
+ * there are some. Then those with count fill the nodes in order, as far as there is room (nproc_per_node of the host,
+ * else of distributed, where that is a number: ranks of all roles together). Without such numbers, and with world:
+ * none, they are spread in blocks of equal size over the nodes that no role with nnodes took, or over all. */
 struct spec_place {
     uint32_t role, node;
     uint32_t count; /* 0 = as many as nproc comes to on that node */
@@ -344,8 +347,8 @@ struct spec_rule {      /* what is given must all hold */
     uint32_t *signals; /* 1 to 64 */
     size_t signal_count;
     enum spec_subject subject; /* `event`; none: a worker */
-    struct spec_text pattern; /* PCRE2; text NULL = none. Alone it is about a line, with status or signal about the end of a
-                                 worker that printed such a line */
+    struct spec_text pattern; /* PCRE2; text NULL = none. Alone it is about a line, with status or signal about the end
+                                 of a worker that printed such a line */
     uint8_t streams; /* RULE_STDOUT | RULE_STDERR */
     enum spec_action action;
     bool has_times;                      /* RESTART without: it takes from max_restarts; IGNORE without: no bound */
@@ -395,8 +398,8 @@ struct spec {
     uint64_t log_limit_bytes; /* of the output of a node's workers that nobody has taken yet; 0: SPEC_LOG_LIMIT */
     struct spec_text activate;
     struct spec_distributed distributed;
-    uint32_t nnodes; /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node 0);
-                        and the hosts of roles */
+    uint32_t nnodes; /* nodes that take part: distributed.nnodes, else all hosts (set-up on all, the one process on node
+                        0); and the hosts of roles */
     struct spec_entrypoint entrypoint; /* with roles: what is around the launch, and no program */
     struct spec_role *roles;           /* with some, distributed.present holds */
     size_t role_count;
@@ -423,12 +426,14 @@ struct spec_overrides {
     size_t set_count;        /* more than SPEC_SETS_MAX are a fault */
     const char *const *params; /* "name=value" */
     size_t param_count;
-    const char *on; /* --on local | NAME | user@host,... or NULL: replaces cluster; hosts keep its user, identity_file, ... */
+    const char *on; /* --on local | NAME | user@host,... or NULL: replaces cluster; hosts keep its user, identity_file,
+                       ... */
     const char *const *args; /* behind `--` */
     size_t arg_count;
-    bool identity_only; /* only name, origin and path are wanted, and the variant where params or args are given (not NULL,
-                         * be it without words): nothing else is checked or bound, and nothing of the caller's environment
-                         * is needed (status, logs and cancel of a spec) */
+    /* only name, origin and path are wanted, and the variant where params or args are given (not NULL, be it without
+     * words): nothing else is checked or bound, and nothing of the caller's environment is needed (status, logs and
+     * cancel of a spec) */
+    bool identity_only;
 };
 
 /* 0 and *ret_spec, or -1: diagnostics has the faults, err a summary ("job.yaml: 3 faults"). environ is asked for
@@ -456,7 +461,8 @@ struct expr_context {
     bool has_peer; /* peer.rank, peer.address */
     uint32_t peer_rank;
     const char *peer_address;
-    const struct expr_role *roles; /* as the spec has them, placed: roles.R.nodes[i].address; NULL = roles.R.count alone */
+    const struct expr_role *roles; /* as the spec has them, placed: roles.R.nodes[i].address; NULL = roles.R.count
+                                      alone */
     const char *(*address_of)(const void *arg, uint32_t node); /* NULL, or returning it: late */
     const void *address_arg;
     const char *run; /* run.id, or NULL */
@@ -466,20 +472,20 @@ enum expr_mode {
     EXPR_SHELL, /* the text is shell: a value is escaped for the quotes in which it stands, so it is always data */
 };
 /* Expands all ${{ }} of text. EXPR_LATE: with keep_late the late ones stay, with the params, env and job that they name
- * filled in (so that a changed param changes the text), and EXPR_OK is returned. EXPR_SHELL fails where a value cannot be
- * inserted as data. err has what is wrong; the caller adds the place. *ret is allocated in the arena. */
+ * filled in (so that a changed param changes the text), and EXPR_OK is returned. EXPR_SHELL fails where a value cannot
+ * be inserted as data. err has what is wrong; the caller adds the place. *ret is allocated in the arena. */
 enum expr_status expr_expand(const struct spec_text *text, enum expr_mode mode, const struct expr_context *ctx,
                              bool keep_late, struct arena *arena, const char **ret, struct error *err);
-/* Does spec.require[i] hold? EXPR_FAILED: no, and err says with which values, or why it cannot be told at all; EXPR_LATE:
- * not known yet. roles as in the context. */
+/* Does spec.require[i] hold? EXPR_FAILED: no, and err says with which values, or why it cannot be told at all;
+ * EXPR_LATE: not known yet. roles as in the context. */
 enum expr_status spec_require(const struct spec *spec, size_t i, const struct expr_role *roles, struct arena *arena,
                               struct error *err);
-/* The worker of the peer role that worker `role_rank` of `role` is given, of `count` and `peers` workers; peers > 0. Block:
- * floor(role_rank / (count / peers)) where count is a multiple of peers, and as even otherwise. */
+/* The worker of the peer role that worker `role_rank` of `role` is given, of `count` and `peers` workers; peers > 0.
+ * Block: floor(role_rank / (count / peers)) where count is a multiple of peers, and as even otherwise. */
 uint32_t spec_peer_of(enum spec_by by, uint32_t role_rank, uint32_t count, uint32_t peers);
 /* A copy of a tree of values with the expressions of its strings expanded as EXPR_PLAIN; keys stay. A string that is
- * exactly one expression gets the type of its value (integer, number, boolean, text); exactly ${{ args }} becomes a list,
- * or, as an item of a list, as many items. Late ones with keep_late stay text. */
+ * exactly one expression gets the type of its value (integer, number, boolean, text); exactly ${{ args }} becomes a
+ * list, or, as an item of a list, as many items. Late ones with keep_late stay text. */
 enum expr_status expr_expand_doc(const struct doc_node *node, const struct expr_context *ctx, bool keep_late,
                                  struct arena *arena, struct doc_node **ret, struct error *err);
 

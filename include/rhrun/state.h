@@ -28,15 +28,18 @@ enum event_type {
     EVENT_STARTED,        /* attempts[]: all attempts of one decision (a launch generation has one per node) */
     EVENT_FINISHED,       /* attempt ended: outcome and cause, or adopted from the node's ledger */
     EVENT_SETTLED,        /* node: its ledger and files are on disk (boot_id at that time) */
-    EVENT_RESTART,        /* generation, reason, rule, uncounted, backoff_ms: the launch starts again (counted in restarts) */
+    EVENT_RESTART,        /* generation, reason, rule, uncounted, backoff_ms: the launch starts again (counted in
+                             restarts) */
     EVENT_REISSUE,        /* generation, reason: the launch starts again, not counted as a restart */
     EVENT_CANCELLING,     /* reason: the run is being stopped */
     EVENT_RUN_CLOSED,     /* status, exit_status, message */
     EVENT_NOTE,           /* message: for people (node lost, reconnected, ...); changes no state */
-    EVENT_RULE,           /* a failure rule counted: rule, rule_id, action, generation, node, cause_rank, reason, line, left,
-                             backoff_ms; before what it causes. fail and restart are the verdict on the generation */
+    EVENT_RULE,           /* a failure rule counted: rule, rule_id, action, generation, node, cause_rank, reason, line,
+                             left, backoff_ms; before what it causes. fail and restart are the verdict on the
+                             generation */
     EVENT_METRICS,        /* metrics[]: the latest values, of those that changed */
-    EVENT_RUN_REOPENED,   /* run, plan_hash, spec...: its launch has ended well and is kept; what `outputs` says now is fetched */
+    EVENT_RUN_REOPENED,   /* run, plan_hash, spec...: its launch has ended well and is kept; what `outputs` says now is
+                             fetched */
     EVENT_LAST = EVENT_RUN_REOPENED,
 };
 
@@ -76,12 +79,13 @@ struct event {
     const char *run;  /* id of the run */
     /* RUN_OPENED; RUN_REOPENED has what can differ: the spec, the plan, on and sets */
     const char *variant, *spec_path, *spec_hash, *spec_text, *plan_hash, *owner_name, *version, *args_json;
-    /* work: the name of the working directory that --fresh makes; of NODE_BOUND: that of an earlier --fresh, which a journal that
-     * does not know it has found on the nodes */
+    /* work: the name of the working directory that --fresh makes; of NODE_BOUND: that of an earlier --fresh, which a
+     * journal that does not know it has found on the nodes */
     const char *params_json, *from_step, *work;
     const char *job_hash; /* plan.job_hash; NULL: a journal of before */
-    /* --on and --set as they were given: without them the spec is not the one that was run. sets NULL: not recorded (a journal
-     * of before). What a user types there is kept as typed, be it the value of an `env`; a journal's mode is 0600. */
+    /* --on and --set as they were given: without them the spec is not the one that was run. sets NULL: not recorded (a
+     * journal of before). What a user types there is kept as typed, be it the value of an `env`; a journal's mode is
+     * 0600. */
     const char *on, *const *sets;
     uint32_t set_count; /* at most SPEC_SETS_MAX */
     uint32_t flags, node_count;
@@ -93,12 +97,15 @@ struct event {
     /* STARTED */
     const struct event_attempt *attempts;
     uint32_t attempt_count;
-    bool joins; /* a part of the generation that runs: a node that comes late or again, or of a launch that another run began */
-    /* STARTED, RESTART, REISSUE, RULE, FINISHED of a part of a launch that was adopted: number of the launch generation,
+    bool joins; /* a part of the generation that runs: a node that comes late or again, or of a launch that another run
+                   began */
+    /* STARTED, RESTART, REISSUE, RULE, FINISHED of a part of a launch that was adopted: number of the launch
+     * generation,
        1-based; 0 = no launch */
     uint32_t generation;
-    const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port", "nonce", "roles": [{"name", "first", "count", "master_port"}]}, for
-                              RUNs that are sent again, and for who reads logs: which worker is of which role */
+    const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port", "nonce", "roles": [{"name", "first",
+                              "count", "master_port"}]}, for RUNs that are sent again, and for who reads logs: which
+                              worker is of which role */
     /* FINISHED */
     const char *scope, *step, *attempt, *key, *inputs;
     enum outcome outcome;
@@ -135,8 +142,8 @@ struct state_cell {
     bool settled;     /* on the node's disk: survives a power loss */
     bool voided;      /* by a flag of the open run: not to be believed */
     uint32_t generation;
-    uint32_t after;    /* the run's latest generation when the attempt began: an epilog, or outputs, of an earlier one are not
-                          those of this one */
+    uint32_t after;    /* the run's latest generation when the attempt began: an epilog, or outputs, of an earlier one
+                          are not those of this one */
     uint32_t failures; /* attempts of this run that failed or timed out */
     uint64_t started_ms, finished_ms, log_bytes, dropped_bytes;
     const char *dropped_by;
@@ -176,7 +183,8 @@ struct state_run {
     bool fetching;         /* it was opened again, only to fetch outputs */
     const char *bind_json; /* of the latest launch generation */
     uint32_t flags, node_count, generation;
-    uint32_t own_generation; /* the latest that the run started, or decided to start; those before were found on the nodes */
+    uint32_t own_generation; /* the latest that the run started, or decided to start; those before were found on the
+                                nodes */
     uint32_t restarts;      /* all of them */
     uint32_t own_restarts;  /* of these, by rules with a budget of their own: not counted against max_restarts */
     uint64_t resume_ms;     /* the next generation does not start before: end of a backoff */
@@ -213,10 +221,12 @@ void state_destroy(struct state *s); /* takes NULL */
 void state_apply(struct state *s, const struct event *e);
 const struct state_cell *state_cell_find(const struct state *s, const char *scope, const char *step, uint32_t node);
 const struct state_cell *state_cell_by_attempt(const struct state *s, const char *attempt);
-bool state_knows_attempt(const struct state *s, const char *attempt); /* did any event name it, also one that was replaced since? */
+/* did any event name it, also one that was replaced since? */
+bool state_knows_attempt(const struct state *s, const char *attempt);
 const struct state_run *state_run_find(const struct state *s, const char *id);
 const struct state_run *state_run_open(const struct state *s);                        /* the unfinished one, or NULL */
-bool state_run_left(const struct state *s, const char *id); /* does the journal lack the end of something that it started? */
+bool state_run_left(const struct state *s, const char *id); /* does the journal lack the end of something that it
+                                                               started? */
 const struct state_run *state_run_latest(const struct state *s, const char *variant); /* NULL variant = any */
 
 /* ---- failure rules ---- */
@@ -232,14 +242,16 @@ struct state_happening {
 };
 struct state_decision {
     uint32_t rule;          /* index; UINT32_MAX: none matched */
-    enum spec_action action; /* without a rule: of an end, RESTART while max_restarts allows, else FAIL; of a node, FAIL; a line:
-                                IGNORE */
+    enum spec_action action; /* without a rule: of an end, RESTART while max_restarts allows, else FAIL; of a node,
+                                FAIL; a line: IGNORE */
     bool own;               /* it takes from the rule's own budget */
-    uint32_t used, left;    /* times the rule counted, with this one, and what is left of its budget; or EVENT_UNBOUNDED */
+    uint32_t used, left;    /* times the rule counted, with this one, and what is left of its budget; or
+                               EVENT_UNBOUNDED */
     uint64_t backoff_ms;
 };
-/* Pure: the first rule that matches and has something left of its budget. A rule with a pattern alone is about lines; with
- * exit_status or signal too, about ends. used[rule]: how often each counted in this run. restarts_left: of max_restarts. */
+/* Pure: the first rule that matches and has something left of its budget. A rule with a pattern alone is about lines;
+ * with exit_status or signal too, about ends. used[rule]: how often each counted in this run. restarts_left: of
+ * max_restarts. */
 void state_decide(const struct spec_rule *rules, size_t count, const uint32_t *used, uint32_t restarts_left,
                   const struct state_happening *what, struct state_decision *ret);
 /* used[] of the rules from what the run has recorded of them. */
@@ -248,7 +260,8 @@ void state_rules_used(const struct state_run *run, const struct spec_rule *rules
 /* JSON: one object; keys as the fields above, only those that the type has; "type" is the lower-case name
  * (run_opened, ...); NULL strings are left out; outcome, status and flags are written by name; what is JSON in a
  * field (inputs, params_json, ...) is a string, so that it comes back byte for byte. Reading ignores unknown keys and
- * refuses unknown types, missing keys, duplicate keys and numbers out of range (ERROR_IO); its strings are in arena. The same text is an NDJSON line of `rhrun --json` (schema/events.schema.json). */
+ * refuses unknown types, missing keys, duplicate keys and numbers out of range (ERROR_IO); its strings are in arena.
+ * The same text is an NDJSON line of `rhrun --json` (schema/events.schema.json). */
 const char *event_type_name(enum event_type t);
 void event_to_json(const struct event *e, struct buf *ret);
 int event_from_json(const char *text, size_t len, struct arena *arena, struct event *ret, struct error *err);

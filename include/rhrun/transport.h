@@ -63,12 +63,15 @@ struct transport_host {
 };
 
 struct transport_callbacks {
-    void (*opened)(void *arg);  /* logged in, and the agent is being started: transport_host_digest is final, and what is
+    void (*opened)(void *arg);  /* logged in, and the agent is being started: transport_host_digest is final, and what
+                                   is
                                  * written from now on (or was before) goes out right behind the upload. The phase stays
-                                 * TRANSPORT_AGENT until it speaks; `closed` may still come instead. Once; may be NULL */
+                                 * TRANSPORT_AGENT until it speaks; `closed` may still come instead. Once; may be
+                                 * NULL */
     void (*data)(void *arg, const uint8_t *data, size_t len); /* len > 0; data is valid during the call. The first call
                                                                * holds the agent's magic (noise may precede it) */
-    void (*drained)(void *arg); /* after transport_queued was TRANSPORT_QUEUE_HIGH or more: it is below half of it. May be NULL */
+    void (*drained)(void *arg); /* after transport_queued was TRANSPORT_QUEUE_HIGH or more: it is below half of it. May
+                                   be NULL */
     /* The stream has ended: err says which host, what failed and what to do; code ERROR_INFRA (ERROR_TIMEOUT when a
      * deadline passed). The agent ending is reported this way too. phase: where it was. */
     void (*closed)(void *arg, const struct error *err, enum transport_phase phase);
@@ -78,7 +81,8 @@ enum { TRANSPORT_QUEUE_HIGH = 256 << 10 };
 /* ---- pool: what the transports of one rhrun share: ssh -G results, addresses, known_hosts files, keys, the
  * private ssh-agent, the login gates ---- */
 struct transport_pool_options {
-    const char *run_dir;   /* absolute, private folder for sockets; NULL = one below $XDG_RUNTIME_DIR or /tmp, made when needed */
+    const char *run_dir;   /* absolute, private folder for sockets; NULL = one below $XDG_RUNTIME_DIR or /tmp, made when
+                              needed */
     bool allow_prompt;     /* ssh-add and ssh may ask for a passphrase on the terminal */
     uint32_t logins_max;   /* at a time per host:port; 0 = 8 */
     uint32_t retries;      /* of a connection that the server dropped before its banner; 0 = 6 */
@@ -89,9 +93,9 @@ void transport_pool_destroy(struct transport_pool *pool);
 /* The agent for machines of this `uname -m` ("x86_64", "aarch64"), instead of the embedded one. Not copied. */
 void transport_pool_set_agent(struct transport_pool *pool, const char *arch, const void *data, size_t size);
 
-/* Would ssh, with this file as its configuration (struct transport_host, ssh_config), run a program that the file names,
- * load a library, or send the caller's environment? -1 and err (ERROR_SPEC): it may; file, line and keyword are named, the
- * file is not quoted. Files below ~/.ssh and /etc/ssh, also those that are included, are the user's own. */
+/* Would ssh, with this file as its configuration (struct transport_host, ssh_config), run a program that the file
+ * names, load a library, or send the caller's environment? -1 and err (ERROR_SPEC): it may; file, line and keyword are
+ * named, the file is not quoted. Files below ~/.ssh and /etc/ssh, also those that are included, are the user's own. */
 int transport_config_check(const char *ssh_config, struct error *err);
 
 /* ---- transports ---- */

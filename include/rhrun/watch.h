@@ -30,14 +30,14 @@ void watch_destroy(struct watch *w); /* takes NULL */
 void watch_on_end(struct watch *w, void (*end)(void *arg, const struct wire_worker_end *end));
 /* False when the bytes are no spool; nothing is read from then on. */
 bool watch_feed(struct watch *w, const uint8_t *data, size_t len);
-/* Of the bytes fed: where the record lies with the beginning of the earliest line that has no end yet; behind them all, where
- * there is none. Who feeds another watch from there on gets the same lines from here on, whole. */
+/* Of the bytes fed: where the record lies with the beginning of the earliest line that has no end yet; behind them all,
+ * where there is none. Who feeds another watch from there on gets the same lines from here on, whole. */
 uint64_t watch_open_from(const struct watch *w);
 void watch_end(struct watch *w); /* gives out what has no line end yet */
 
 /* ---- patterns over lines ---- */
-/* What failure_rules and metrics look for. Each line is looked at once for all of them, as far as MATCH_LINE_MAX bytes. A
- * pattern that hits its bound (regex_match) does not match that line, and says so once. */
+/* What failure_rules and metrics look for. Each line is looked at once for all of them, as far as MATCH_LINE_MAX bytes.
+ * A pattern that hits its bound (regex_match) does not match that line, and says so once. */
 enum { MATCH_LINE_MAX = 16 << 10, MATCH_OUT = 1 << WIRE_STREAM_OUT, MATCH_ERR = 1 << WIRE_STREAM_ERR };
 struct match_pattern {
     const char *pattern;

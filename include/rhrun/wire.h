@@ -13,13 +13,13 @@
  * BUSY | RECORD (same attempt known: its record as it stands) | FAULT; ATTACH -> OUTPUT* and EXIT when
  * there is one; JUDGE -> EXIT; ACK, SIGNAL, FORGET have no answer; PING -> PONG; SETTLE -> SETTLED; CHECK -> CHECKED.
  * A RUN attaches its attempt by itself, from offset 0 (of a known one: from what is kept), unless this
- * connection did already; output that the controller has is to be ignored by its offset. PROBE -> PROBED. FENCED: a newer
- * controller took the job; the agent exits after it. After HELD another HELLO may follow.
+ * connection did already; output that the controller has is to be ignored by its offset. PROBE -> PROBED. FENCED: a
+ * newer controller took the job; the agent exits after it. After HELD another HELLO may follow.
  *
  * Output is one spool per attempt: the workers' streams as spool records in the order in which the
  * supervisor read them. Offsets count spool bytes; OUTPUT frames carry consecutive ranges and may cut
- * a record anywhere. The controller's log file is the spool, byte for byte, so its size is the offset.
- */
+ * a record anywhere. The controller's log file is the spool, byte for byte, so its size is the
+ * offset. */
 #ifndef RHRUN_WIRE_H
 #define RHRUN_WIRE_H
 
@@ -64,7 +64,8 @@ enum wire_type {
     WIRE_GLOB,      /* u64 token, string pattern: which files are there? ENTRIES follow */
     WIRE_GET,       /* u64 token, string path, u64 offset, u64 size, u64 mtime_ns: DATA follows, as of ENTRIES */
     WIRE_PROBE,     /* u64 token, u8 wire_probe, bytes address (4 or 16), u32 port, u32 timeout_ms */
-    WIRE_JUDGE,     /* string attempt, u8 wire_verdict: of one that has ended or is lost; kept in its record. EXIT follows */
+    WIRE_JUDGE,     /* string attempt, u8 wire_verdict: of one that has ended or is lost; kept in its record. EXIT
+                       follows */
     /* agent to controller */
     WIRE_HELLO_OK = 64, /* struct wire_facts */
     WIRE_HELD,          /* string owner_name, string reason ("connection" or the live attempt's slot), u64 epoch */
@@ -85,7 +86,8 @@ enum wire_type {
                            last = 1 and error "" ("changed": it is not the one of ENTRIES any more) */
     WIRE_PATCHED, /* struct wire_sync_state: files of a tree that a set-up RUN changed. Among the answers to LIST, and
                      before the EXIT of such a RUN */
-    WIRE_PROBED, /* u64 token, u32 errno, 0 = it went well; string who: has the port, "1234 (python3)", "" = not known */
+    WIRE_PROBED, /* u64 token, u32 errno, 0 = it went well; string who: has the port, "1234 (python3)", "" = not
+                    known */
 };
 
 enum wire_probe {
@@ -182,24 +184,24 @@ enum wire_cpus {
  * A node path (creates, roots, patterns, paths of CHECK): absolute; "@base/..." below the base folder; "~/..." below
  * the home directory; else relative to the working directory.
  *
- * Trees on a node. A tree has a name (one per working directory and per place that `files` names) and a root, the folder
- * its files go to. The agent keeps an index per tree, BASE/t/JOB/NAME/index where the root is below the base folder, else
- * BASE/m/MACHINE/jobs/JOB/t/NAME/index (base folders are shared, other roots need not be): the id of the complete tree it
- * describes ("" while a transfer is under way) and per file its oid, mode, size, mtime and inode as they were when it was
- * written. A file whose stat data differ is changed: it counts as not there, and is sent again. Paths in frames are
- * checked as tree.h says; none passes through a symbolic link below the root. A file is written under a temporary name on
- * the root's file system, then renamed; one over TREE_PART_MIN bytes that was cut off stays as a part and goes on where it
- * stopped. Files that are in no index are never touched, but one that stands where a file of the tree belongs is
- * replaced; a folder there is an error that names it, unless only files of the index were in it. Removing the last file
- * of a folder removes the folder if it is empty then. A FILE that fails ends the attempt with WIRE_CAUSE_SETUP,
- * its tail naming the file and the reason; all that came before it is kept in the index.
+ * Trees on a node. A tree has a name (one per working directory and per place that `files` names) and a root, the
+ * folder its files go to. The agent keeps an index per tree, BASE/t/JOB/NAME/index where the root is below the base
+ * folder, else BASE/m/MACHINE/jobs/JOB/t/NAME/index (base folders are shared, other roots need not be): the id of the
+ * complete tree it describes ("" while a transfer is under way) and per file its oid, mode, size, mtime and inode as
+ * they were when it was written. A file whose stat data differ is changed: it counts as not there, and is sent again.
+ * Paths in frames are checked as tree.h says; none passes through a symbolic link below the root. A file is written
+ * under a temporary name on the root's file system, then renamed; one over TREE_PART_MIN bytes that was cut off stays
+ * as a part and goes on where it stopped. Files that are in no index are never touched, but one that stands where a
+ * file of the tree belongs is replaced; a folder there is an error that names it, unless only files of the index were
+ * in it. Removing the last file of a folder removes the folder if it is empty then. A FILE that fails ends the attempt
+ * with WIRE_CAUSE_SETUP, its tail naming the file and the reason; all that came before it is kept in the index.
  *
  * A RUN with WIRE_RUN_PATCHES that ended well has its changes of trees' files noted in their indexes, before its end is
  * recorded: from then on the file is unchanged while it is as that RUN left it, and SYNC_STATE says of it what it said
- * before. PATCHED tells them: `attempt` is that RUN's, `base` the tree's name, per file the oid and mode of the source that
- * the RUN found; mode 0: it is not as the RUN left it any more. A FILE or REMOVE of the path ends that: the RUN's record
- * has more (`patched`) than PATCHED tells. Trees of other variants' working directories are left out.
- */
+ * before. PATCHED tells them: `attempt` is that RUN's, `base` the tree's name, per file the oid and mode of the source
+ * that the RUN found; mode 0: it is not as the RUN left it any more. A FILE or REMOVE of the path ends that: the RUN's
+ * record has more (`patched`) than PATCHED tells. Trees of other variants' working directories are left
+ * out. */
 enum wire_sync_flag {
     WIRE_SYNC_DISTRUST = 1, /* power may have been lost since: nothing of the index counts */
     WIRE_SYNC_MISSING = 2,  /* only what is not there at all is brought; what is there stays, whatever it is */
@@ -230,7 +232,8 @@ struct wire_file {
 struct wire_check {
     uint64_t token;
     struct wire_strings paths; /* do they exist? */
-    struct wire_strings trees; /* three for each: name, root, id as in struct wire_sync: is it there, complete, unchanged? */
+    struct wire_strings trees; /* three for each: name, root, id as in struct wire_sync: is it there, complete,
+                                  unchanged? */
 };
 struct wire_sync_file { /* differs from the base: in content, in mode, or in being there */
     char *path;
@@ -251,12 +254,13 @@ struct wire_sync_state {
     uint32_t part_count;
 };
 
-/* GLOB: a node path with * ? [] within a part and ** for any number of parts; a folder means all below it. Dot files match.
- * Symbolic links are entries of their own and never followed below the first wildcard. "@path/NAME" is the program of that
- * name in the agent's PATH. */
+/* GLOB: a node path with * ? [] within a part and ** for any number of parts; a folder means all below it. Dot files
+ * match. Symbolic links are entries of their own and never followed below the first wildcard. "@path/NAME" is the
+ * program of that name in the agent's PATH. */
 #define WIRE_PATH_PROGRAM "@path/"
 enum { WIRE_PATTERN_PARTS = 62 };
-struct wire_pattern { /* taken apart; what may follow in a folder is a set: a bit for each part that its names may match */
+/* taken apart; what may follow in a folder is a set: a bit for each part that its names may match */
+struct wire_pattern {
     const char *parts[WIRE_PATTERN_PARTS + 1]; /* behind the leading folder without wildcards */
     size_t part_count;
 };
@@ -264,8 +268,10 @@ struct wire_pattern { /* taken apart; what may follow in a folder is a set: a bi
  * wildcards. *ret_prefix: bytes of the leading folder. false: too many parts. */
 bool wire_pattern_split(struct wire_pattern *ret, char *text, size_t literal, size_t *ret_prefix);
 uint64_t wire_pattern_begin(const struct wire_pattern *p);
-uint64_t wire_pattern_step(const struct wire_pattern *p, uint64_t set, const char *name); /* below `name`; 0: nothing there */
-bool wire_pattern_whole(const struct wire_pattern *p, uint64_t set); /* all of it is matched, and so is what lies below */
+/* below `name`; 0: nothing there */
+uint64_t wire_pattern_step(const struct wire_pattern *p, uint64_t set, const char *name);
+/* all of it is matched, and so is what lies below */
+bool wire_pattern_whole(const struct wire_pattern *p, uint64_t set);
 /* The controller's side: is `path` of an entry one that GLOB of the node path `from` may name? */
 bool wire_pattern_of(struct wire_pattern *ret, const char *from, struct arena *arena);
 bool wire_pattern_match(const struct wire_pattern *p, const char *path);
@@ -288,7 +294,8 @@ struct wire_run {
     char *attempt;             /* WIRE_ID_LEN hex digits */
     char *slot;                /* "setup:kernels", "launch": one live attempt per slot of a job on a node */
     char *key;                 /* digest of the step's inputs, 64 hex digits */
-    char *launch;              /* names the launch generation that it is a part of, below WIRE_LAUNCH_MAX bytes; "" = none */
+    char *launch;              /* names the launch generation that it is a part of, below WIRE_LAUNCH_MAX bytes; "" =
+                                  none */
     uint8_t kind;              /* enum wire_kind; LAUNCH: daemons left behind are ended */
     uint8_t flags;             /* enum wire_run_flag */
     uint8_t cpus;              /* enum wire_cpus */
@@ -333,7 +340,8 @@ enum wire_cause {
 /* What the controller says of an attempt, beyond what its record says by itself. */
 enum wire_verdict {
     WIRE_VERDICT_NONE = 0,
-    WIRE_VERDICT_GOOD = 1, /* it counts as a success: a rule ignores the workers that failed, or it was a sidecar's end */
+    WIRE_VERDICT_GOOD = 1, /* it counts as a success: a rule ignores the workers that failed, or it was a sidecar's
+                              end */
 };
 
 struct wire_worker_end {
@@ -343,7 +351,10 @@ struct wire_worker_end {
     uint64_t end_mono_ns;
 };
 
-enum wire_dropped { WIRE_DROPPED_LIMIT = 1 /* beyond log_limit_bytes */, WIRE_DROPPED_DISK = 2 /* the node's disk was full */ };
+enum wire_dropped {
+    WIRE_DROPPED_LIMIT = 1, /* beyond log_limit_bytes */
+    WIRE_DROPPED_DISK = 2   /* the node's disk was full */
+};
 
 struct wire_record {
     char *attempt, *slot, *key, *variant, *boot_id, *launch; /* launch: as in struct wire_run */

@@ -76,7 +76,8 @@ bool tree_entry_there(const struct tree *t, const struct tree_entry *e, const st
 /* It was changed by `who`, who is its last one from now on; forgotten by whoever writes the file anew. */
 void tree_patch(struct tree *t, struct tree_entry *e, const char *who, const struct tree_entry *now);
 void tree_unpatch(struct tree *t, struct tree_entry *e);
-void tree_put_patch(struct buf *out, const struct tree_patch *p, const char **who); /* who: of the one put before, or NULL */
+/* who: of the one put before, or NULL */
+void tree_put_patch(struct buf *out, const struct tree_patch *p, const char **who);
 int tree_append(struct tree *t, struct error *err); /* what `added` has, in any boot, outside of a transfer */
 /* The complete tree of that id, every file unchanged. */
 bool tree_there(const struct ledger *l, const char *name, const char *root, const char *id);
@@ -84,8 +85,10 @@ bool tree_there(const struct ledger *l, const char *name, const char *root, cons
 void tree_each(const struct ledger *l, bool inside, void (*fn)(void *context, const char *name, const char *root),
                void *context);
 
-/* ---- patch.c: what set-up RUNs changed of trees' files (wire.h). Trees of other variants' folders are left out ---- */
-int patch_note(const struct ledger *l, const struct wire_run *run, uint32_t *ret_count); /* it ended well. -1 with errno */
+/* ---- patch.c: what set-up RUNs changed of trees' files (wire.h). Trees of other variants' folders are left out
+ * ---- */
+/* it ended well. -1 with errno */
+int patch_note(const struct ledger *l, const struct wire_run *run, uint32_t *ret_count);
 void patch_put(const struct ledger *l, const char *attempt, struct buf *out); /* PATCHED; NULL: of all attempts */
 
 /* ---- dirs.c: the folders below a root, step by step and never through a link ---- */
@@ -98,8 +101,8 @@ struct dirs {
     char path[WIRE_PATH_MAX + 2];
 };
 /* The folder that holds the file `path`, and the file's name in it; -1 with errno. It stays open until another is
- * entered. in_the_way: called for what is no folder, with its path; removes it or returns -1 with errno. NULL: nothing is
- * made. */
+ * entered. in_the_way: called for what is no folder, with its path; removes it or returns -1 with errno. NULL: nothing
+ * is made. */
 int dirs_enter(struct dirs *d, const char *path, const char **ret_name,
                int (*in_the_way)(void *context, int dir_fd, const char *name, const char *path), void *context);
 void dirs_leave(struct dirs *d, size_t depth); /* all folders below that depth */

@@ -27,9 +27,9 @@ struct import {
     size_t arg_count;
 };
 
-/* [NAME=VALUE...] [WRAPPER...] torchrun|PYTHON -m torch.distributed.run [FLAG...] PROGRAM [ARG...], as torch's own parser
- * reads it: dashes or underscores, "--flag value" or "--flag=value", unique beginnings of names. WRAPPER is srun, nohup, ...
- * with flags; it is kept in `left`. -1 names what is not understood. */
+/* [NAME=VALUE...] [WRAPPER...] torchrun|PYTHON -m torch.distributed.run [FLAG...] PROGRAM [ARG...], as torch's own
+ * parser reads it: dashes or underscores, "--flag value" or "--flag=value", unique beginnings of names. WRAPPER is
+ * srun, nohup, ... with flags; it is kept in `left`. -1 names what is not understood. */
 int import_torchrun(const char *const *words, size_t count, struct arena *arena, struct import *ret, struct error *err);
 /* The part up to torchrun itself. *ret is the index behind it; `env` has room for all words. */
 int import_before(struct import *im, const char *const *words, size_t count, const char **env, size_t *ret,

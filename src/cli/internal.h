@@ -74,15 +74,15 @@ struct spec_overrides cli_overrides(const struct cli *c); /* --set, -p, --on and
 void cli_take_overrides(struct cli *c, const struct state_run *run);
 /* Loads a spec with the command line's overrides; prints faults. 0, or the exit status 2. */
 int cli_load_spec(struct cli *c, const char *path, struct spec **ret);
-/* Of the ssh configurations that the spec names: does none of them need --trust? Else -1, with a hint. `offline`: that is
- * another way on. */
+/* Of the ssh configurations that the spec names: does none of them need --trust? Else -1, with a hint. `offline`: that
+ * is another way on. */
 int cli_check_trust(const struct cli *c, const struct spec *spec, bool offline, struct error *err);
 char *cli_owner_name(struct arena *arena); /* user@host */
 void cli_time(uint64_t wall, char ret[32]);            /* "2026-11-20 14:02:33" local */
 void cli_duration(uint64_t ms, char ret[32]);          /* "340 ms", "12.3 s", "3 m 20 s", "2 h 5 m" */
 struct sources;
-/* Compiles the plan of a spec; prints faults. 0, or an exit status. sources NULL: of a spec whose trees do not matter, as
- * nothing is started; the keys are not those of a run then. */
+/* Compiles the plan of a spec; prints faults. 0, or an exit status. sources NULL: of a spec whose trees do not matter,
+ * as nothing is started; the keys are not those of a run then. */
 int cli_plan(struct cli *c, struct spec *spec, const struct sources *sources, struct plan **ret);
 /* Is the latest run of the variant done with this plan, so that nothing is to be done? */
 const struct state_run *cli_done_run(const struct state *state, const struct plan *plan);
@@ -99,13 +99,16 @@ struct cli_choice {
     const char *const *sets; /* each was given to the run, too */
     size_t set_count;
 };
-/* The run that a word means: id, unique prefix, "last", or a spec file, whose latest it is of those that the options choose.
- * Opens its journal for reading. ret_run points into the journal's state. */
-int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run, struct error *err);
-/* The same, for what goes on with a run by its spec: with a run that is named, -p and --set are no choice, but replace what
- * it was started with. */
-int cli_find_run_over(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run, struct error *err);
-int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct cli_choice *ret, struct error *err);
+/* The run that a word means: id, unique prefix, "last", or a spec file, whose latest it is of those that the options
+ * choose. Opens its journal for reading. ret_run points into the journal's state. */
+int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run,
+                 struct error *err);
+/* The same, for what goes on with a run by its spec: with a run that is named, -p and --set are no choice, but replace
+ * what it was started with. */
+int cli_find_run_over(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run,
+                      struct error *err);
+int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_journal, struct cli_choice *ret,
+                 struct error *err);
 bool cli_chosen(const struct cli_choice *choice, const struct state_run *run);
 /* The error that none was chosen, with those that there are. */
 int cli_none_chosen(struct cli *c, const struct cli_choice *choice, struct journal *j, struct error *err);
@@ -113,7 +116,8 @@ bool cli_chooses(const struct cli *c);       /* was -p, --set or -- given? */
 int cli_nothing_to_choose(struct error *err); /* the error that they were, and no spec file */
 /* The options that a run was started with, as words for a shell; "" = none. */
 const char *cli_options_of(struct cli *c, const struct state_run *run);
-const char *cli_run_word(const struct journal *j, const struct state_run *run); /* "running", "unfinished", or its status */
+/* "running", "unfinished", or its status */
+const char *cli_run_word(const struct journal *j, const struct state_run *run);
 
 /* sources.c: the trees that the plan of a spec reads */
 struct source_tree {
@@ -134,8 +138,8 @@ struct sources {
     const struct spec *spec;  /* private, as is the arena */
     struct arena *arena;
 };
-/* stored: contents are kept in the job's store, from which nodes get them; else only ids are known. Prints faults; 0, or an
- * exit status. The store is the caller's while it runs a plan of these sources. */
+/* stored: contents are kept in the job's store, from which nodes get them; else only ids are known. Prints faults; 0,
+ * or an exit status. The store is the caller's while it runs a plan of these sources. */
 int cli_sources(struct cli *c, const struct spec *spec, bool stored, struct sources **ret);
 void cli_sources_close(struct sources *s); /* takes NULL */
 
@@ -144,8 +148,8 @@ struct patience;
 struct patience *patience_begin(const struct cli *c, const char *text); /* NULL: nobody is to be told */
 void patience_end(struct patience *p);                                  /* takes NULL */
 
-/* cmd_run.c. Starts a controller without a terminal that goes on with an open run, by its spec and the overrides of `c`.
- * 0 once it has begun; else its exit status, what is wrong was said. */
+/* cmd_run.c. Starts a controller without a terminal that goes on with an open run, by its spec and the overrides of
+ * `c`. 0 once it has begun; else its exit status, what is wrong was said. */
 int cli_resume_detached(const struct cli *c, const char *run, const char *spec_path, pid_t *ret_pid);
 
 /* show_files.c: what is in the sources */
@@ -156,9 +160,9 @@ void cli_put_path(struct buf *b, const char *path);
 void cli_warn_sources(const struct cli *c, const struct sources *s);
 void cli_format_files(const struct sources *s, bool json, struct buf *ret); /* plan --files */
 
-/* out.c: text to stdout and stderr in few writes, in order. What is put waits until the loop's next turn, and is written
- * by a thread then: a reader that is slow, or stands still, does not hold up the loop. Of what it leaves unread 4 MiB are in
- * memory, the rest in a file without a name in TMPDIR (/var/tmp). */
+/* out.c: text to stdout and stderr in few writes, in order. What is put waits until the loop's next turn, and is
+ * written by a thread then: a reader that is slow, or stands still, does not hold up the loop. Of what it leaves unread
+ * 4 MiB are in memory, the rest in a file without a name in TMPDIR (/var/tmp). */
 struct out;
 struct out *out_create(struct loop *loop); /* loop may be NULL: no thread; only out_flush and full buffers write */
 void out_put(struct out *o, int fd, const char *text, size_t len);
@@ -219,7 +223,8 @@ bool traces_look(struct traces *t);       /* prints what is due; true: look agai
 bool traces_hold(const struct traces *t); /* is there anything that may still be printed? */
 void traces_end(struct traces *t);        /* prints all there is, and tells who ended alike */
 void traces_forget(struct traces *t);     /* a new generation: nothing was shown of it. Before progress_clear, too */
-/* Is the latest traceback of that worker, or one that is alike, still among the latest lines, of which serial is the last? */
+/* Is the latest traceback of that worker, or one that is alike, still among the latest lines, of which serial is the
+ * last? */
 bool traces_has_shown(const struct traces *t, const char *step, const char *node_name, uint32_t rank, uint64_t serial);
 void traces_destroy(struct traces *t);    /* takes NULL; before progress_clear */
 
@@ -231,16 +236,19 @@ struct cli_worker {
 };
 void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node,
                      const struct cli_worker *worker, const struct watch_line *line);
-void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n, const struct run_transfer *t);
+void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n,
+                       const struct run_transfer *t);
 /* The last line of `run --json` and `attach --json`. res may be NULL; err NULL or ERROR_NONE: nothing went wrong. */
-void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err, const struct run_result *res);
+void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err,
+                     const struct run_result *res);
 
 /* show_run.c: what a run prints while it runs */
 struct cli_printer;
 enum cli_printer_kind { PRINTER_PLAIN, PRINTER_JSON, PRINTER_LIVE };
 /* By options and descriptors: the live view needs a terminal in the foreground, and stdout there too or in a file. */
 enum cli_printer_kind cli_printer_choose(const struct cli *c);
-struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind, struct loop *loop, const struct plan *plan);
+struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind, struct loop *loop,
+                                       const struct plan *plan);
 void cli_printer_on_detach(struct cli_printer *p, void (*fn)(void *arg), void *arg); /* the key d */
 void cli_printer_set_run(struct cli_printer *p, struct run *r);
 struct run_observer cli_printer_observer(struct cli_printer *p);
@@ -255,14 +263,16 @@ void cli_printer_end(struct cli_printer *p, enum cli_printer_end how);
 bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const char *node_name, uint32_t rank);
 void cli_printer_destroy(struct cli_printer *p);
 /* "default[3]@gpu1:" or "prepare@gpu1:", coloured by rank. */
-void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker, const char *step, const char *node_name, uint32_t rank);
+void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker, const char *step,
+                     const char *node_name, uint32_t rank);
 struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step *step, uint32_t rank);
 
 /* show_plain.c: rhrun's own lines, without line end; nothing when there is nothing to say */
 /* show_rules.c. A rule that counted, by its text where the plan has it (NULL: none at hand). */
 /* "launch on gpu-3: 8.8 MB of its output were dropped (the node's disk was full)" */
 void plain_dropped(struct buf *b, const char *step, const char *host, uint64_t bytes, const char *by);
-void plain_warn_dropped(struct buf *b, const struct plan *plan, const struct event *e); /* a line, where there was any */
+/* a line, where there was any */
+void plain_warn_dropped(struct buf *b, const struct plan *plan, const struct event *e);
 void plain_rule(struct buf *b, const struct plan *plan, const struct event *e);
 struct shown_metrics;
 void shown_metrics_take(struct shown_metrics **m, const struct event *e);
@@ -272,18 +282,21 @@ void status_rules(const struct state_run *run, struct buf *b);
 void status_rules_json(const struct state_run *run, struct buf *b); /* ,"rules":[...],"metrics":[...] */
 void plain_event(struct buf *b, const struct plan *plan, const struct event *e, uint32_t restarts);
 uint32_t cli_step_workers(const struct plan *plan, const struct plan_step *step); /* that a step of the launch starts */
-void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *step, const struct run_counts *n, const uint8_t *outcomes);
+void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *step, const struct run_counts *n,
+                const uint8_t *outcomes);
 void plain_transfer(struct buf *b, const struct run_transfer *t); /* "12.3 of 90.0 MB, 120 of 9000 files" */
 bool plain_step_failed(enum outcome o); /* by itself, not stopped because another one failed */
 
 /* live.c: the live view on a terminal */
 struct live;
-struct live *live_create(struct cli *c, struct loop *loop, const struct plan *plan, const struct progress_table *progress,
+struct live *live_create(struct cli *c, struct loop *loop, const struct plan *plan,
+                         const struct progress_table *progress,
                          const uint8_t *outcomes /* [step * node_count + node], enum outcome of the last attempt */);
 void live_on_detach(struct live *l, void (*fn)(void *arg), void *arg);
 void live_set_run(struct live *l, struct run *r);
 void live_changed(struct live *l);
-void live_above(struct live *l, const char *text, size_t len); /* whole lines, written above the view with its next frame */
+void live_above(struct live *l, const char *text, size_t len); /* whole lines, written above the view with its next
+                                                                  frame */
 bool live_flush(struct live *l); /* a frame now; false: the terminal takes none */
 void live_status(struct live *l, const char *text);            /* what is said below the view instead of the keys */
 void live_end(struct live *l, bool summary);                   /* the view stays as it is, or goes */
@@ -301,7 +314,8 @@ struct canvas {
 void canvas_clear(struct canvas *v, unsigned columns);
 void canvas_put(struct canvas *v, const char *style, const char *text, size_t len); /* style: "1", "31", "" */
 void canvas_printf(struct canvas *v, const char *style, const char *fmt, ...) FORMAT(3, 4);
-void canvas_field(struct canvas *v, const char *style, const char *text, unsigned width); /* cut and padded to a width */
+/* cut and padded to a width */
+void canvas_field(struct canvas *v, const char *style, const char *text, unsigned width);
 unsigned canvas_left(const struct canvas *v); /* columns that are free on this line */
 void canvas_end_line(struct canvas *v);
 void canvas_free(struct canvas *v);
@@ -309,8 +323,8 @@ unsigned text_width(const char *text, size_t len); /* columns it takes on a term
 /* A worker's line for the screen: colours stay, other escape sequences and control characters go. */
 void text_for_screen(struct buf *b, const char *text, size_t len, bool color);
 
-/* screen.c: the same for text that comes in pieces. Line ends stay, and no colour goes beyond one. Zero-filled at first but
- * for color and returns. */
+/* screen.c: the same for text that comes in pieces. Line ends stay, and no colour goes beyond one. Zero-filled at first
+ * but for color and returns. */
 struct screen {
     enum { SCREEN_TEXT, SCREEN_ESC, SCREEN_CSI, SCREEN_STRING } at;
     bool color;   /* colours pass */
@@ -335,7 +349,8 @@ bool term_utf8(void); /* by the locale */
 void term_size(unsigned *ret_columns, unsigned *ret_rows);
 
 /* shown.c: how far people have seen the workers' output of a run, kept beside its logs, for whoever shows the rest */
-struct shown_place { /* in an attempt's log file: all lines up to `to` were shown, but those without an end; see run_observer */
+struct shown_place { /* in an attempt's log file: all lines up to `to` were shown, but those without an end; see
+                        run_observer */
     char attempt[WIRE_ID_LEN + 1];
     uint64_t from, to;
 };
@@ -377,8 +392,8 @@ struct cli_logs {
     bool events;           /* also what the controller did and noted */
     bool on;               /* from where the last one stopped who showed it; how far this goes is kept, too */
     bool from_start;       /* with `on`: all the same from the beginning */
-    /* The run has no controller any more. 0: there is one again; else the exit status, the reason was said. NULL: that is
-     * an error. */
+    /* The run has no controller any more. 0: there is one again; else the exit status, the reason was said. NULL: that
+     * is an error. */
     int (*alone)(void *arg);
     void *alone_arg;
 };
@@ -387,6 +402,7 @@ struct cli_logs_end {
     int interrupted;       /* the signal that ended it, or 0 */
     bool left_alone;       /* `alone` ended it */
 };
-int cli_logs_print(struct cli *c, struct journal *j, const char *run, const struct cli_logs *what, struct cli_logs_end *ret, struct error *err);
+int cli_logs_print(struct cli *c, struct journal *j, const char *run, const struct cli_logs *what,
+                   struct cli_logs_end *ret, struct error *err);
 
 #endif

@@ -83,7 +83,7 @@ static void say(struct follower *f, const char *fmt, ...)
 
 static bool is_launch(const struct stream *s)
 {
-    return s->generation > 0 && str_starts(s->step, "launch");
+    return s->generation > 0 && step_is_launch(s->step);
 }
 
 static struct cli_worker worker_of(const struct follower *f, const struct stream *s, uint32_t rank)
@@ -209,7 +209,7 @@ static void take_started(struct follower *f, const struct event *e)
     for (uint32_t i = 0; i < e->attempt_count; i++) {
         const struct event_attempt *a = &e->attempts[i];
         remember_name(f, a->step);
-        if (wanted(f, a->step, a->node, e->generation > 0 && str_starts(a->step, "launch")))
+        if (wanted(f, a->step, a->node, e->generation > 0 && step_is_launch(a->step)))
             add_stream(f, f->run, a->step, a->attempt, a->node, e->generation);
     }
 }

@@ -5,7 +5,8 @@
 #include "rhrun/plan.h"
 
 enum {
-    PLAN_STEPS_MAX = 16384,       /* SPEC_STEPS_MAX of set-up, 1,000 each of `files`, `outputs` and what they restore, the rest */
+    PLAN_STEPS_MAX = 16384,       /* SPEC_STEPS_MAX of set-up, 1,000 each of `files`, `outputs` and what they restore,
+                                     the rest */
     PLAN_NAME_MAX = 100,          /* bytes of a step's name; it is part of the slot on the node */
     PLAN_VALUE_MAX = 64,          /* longer values are digested */
     PLAN_FILES_MAX = 100000,      /* files that the patterns of one step match */

@@ -14,7 +14,8 @@ enum fetch_end {
     FETCH_BROKEN,  /* err says why */
 };
 
-/* Begins, or waits for its turn; replaces one of the same step that lives. 0, or -1: what and where to cannot be told. */
+/* Begins, or waits for its turn; replaces one of the same step that lives. 0, or -1: what and where to cannot be
+ * told. */
 int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool periodic, struct error *err);
 /* outputs.c: it has ended. err: NONE with FETCH_DONE */
 void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node, enum fetch_end how,

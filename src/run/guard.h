@@ -5,9 +5,10 @@
 #include "rhrun/spec.h"
 
 /*
- * A file that comes home must not become something that this machine runs or believes: what git reads (any folder .git), the
- * spec, its clusters/ and lock files, what it names of ssh and secrets, rhrun itself and its state. Names are compared without
- * regard to case, links resolved on both sides, for a file system may have but one of `job.yaml` and `JOB.YAML`.
+ * A file that comes home must not become something that this machine runs or believes: what git reads (any folder
+ * .git), the spec, its clusters/ and lock files, what it names of ssh and secrets, rhrun itself and its state. Names
+ * are compared without regard to case, links resolved on both sides, for a file system may have but one of `job.yaml`
+ * and `JOB.YAML`.
  */
 struct guard;
 struct guard *guard_create(const struct spec *spec);

@@ -6,12 +6,12 @@
 #include "rhrun/wire.h"
 
 /*
- * A folder (`to`) and what a node's step has put there. A file grows in TO/.rhrun-TAG, is synced, then renamed into place,
- * so that none is ever seen half-written; a part that was cut off is found again by what it is the beginning of (path, size,
- * mtime, inode, and this machine's boot: after a power cut its bytes may not be those that were written). Each part of a path
- * is opened without following links. What was put there is remembered in a file of the state directory, one line each as
- * it is done: it is not fetched again while the node's file and ours are as they were.
- */
+ * A folder (`to`) and what a node's step has put there. A file grows in TO/.rhrun-TAG, is synced, then renamed into
+ * place, so that none is ever seen half-written; a part that was cut off is found again by what it is the beginning of
+ * (path, size, mtime, inode, and this machine's boot: after a power cut its bytes may not be those that were written).
+ * Each part of a path is opened without following links. What was put there is remembered in a file of the state
+ * directory, one line each as it is done: it is not fetched again while the node's file and ours are as they
+ * were. */
 struct landing;
 struct landing_file {
     struct landing *landing;
@@ -24,7 +24,8 @@ struct landing_file {
 
 /* tag: names the part folder; memory: absolute path of the memory's file. */
 int landing_open(const char *to, const char *tag, const char *memory, struct landing **ret, struct error *err);
-void landing_close(struct landing *p, bool complete); /* complete: nothing is worth keeping for a later fetch. Takes NULL */
+void landing_close(struct landing *p, bool complete); /* complete: nothing is worth keeping for a later fetch. Takes
+                                                         NULL */
 
 bool landing_has(struct landing *p, const struct wire_entry *e); /* as it was fetched before, on both sides */
 int landing_folder(struct landing *p, const char *path, struct error *err);
@@ -38,7 +39,8 @@ int landing_sync(struct landing_file *f);
 int landing_commit(struct landing_file *f, struct error *err); /* under its name */
 void landing_drop(struct landing_file *f, bool forget);        /* forget: its part too. Takes NULL */
 
-/* Does a link at `path` (below the folder) with this target stay inside? ".." counts only where it leads: before any name. */
+/* Does a link at `path` (below the folder) with this target stay inside? ".." counts only where it leads: before any
+ * name. */
 bool landing_link_inside(const char *path, const char *target);
 bool landing_path_valid(const char *path);
 

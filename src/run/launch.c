@@ -340,8 +340,7 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
 static const char *cause_output(const struct run *r)
 {
     const struct plan_step *s = r->cause.step;
-    bool is_ready = str_starts(s->name, "ready:") && s->wait_count > 0;
-    return is_ready ? r->plan->steps[s->waits[0].step].name : s->name;
+    return s->kind->asks && s->wait_count > 0 ? r->plan->steps[s->waits[0].step].name : s->name;
 }
 
 /* "rank 3", or with roles "server[1] (rank 3)". */

@@ -348,7 +348,7 @@ static void probe_done(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count && !r->options.replace; n++)
         for (size_t i = 0; i < r->lanes[n].record_count; i++) {
             const struct wire_record *rec = &r->lanes[n].records[i];
-            if (rec->state != WIRE_STATE_CLAIMED || !str_starts(rec->slot, "launch"))
+            if (rec->state != WIRE_STATE_CLAIMED || !step_is_launch(rec->slot))
                 continue;
             struct error err = ERROR_INIT;
             error_set(&err, ERROR_HELD,

@@ -55,7 +55,8 @@ struct preflight {
     bool lost;             /* a question of this round, with its connection */
     char *(*machines)[2];  /* per node, when this was done: its boot and install ids */
     bool setup_changed;    /* since it was done */
-    uint32_t joiner;       /* node + 1 that is to join the launch that runs: only its versions are looked at; 0 = none */
+    uint32_t joiner;       /* node + 1 that is to join the launch that runs: only its versions are looked at; 0 =
+                              none */
     uint32_t member;       /* one that takes part, with which it is compared */
     struct arena *arena;   /* all that follows: of this round */
     struct asked *asked;
@@ -96,8 +97,8 @@ bool *preflight_nodes(struct run *r);             /* none yet, for a finding */
 /* code: what it ends the run with; ERROR_NONE = a note. The cure is kept as it is. */
 void preflight_find(struct run *r, const char *what, enum error_code code, const bool *nodes, const char *cure,
                     const char *fmt, ...) FORMAT(6, 7);
-/* A value that is to be the same on all nodes. NULL: this node has none, which is as good as any. A finding for each value
- * that is not the first node's: "THING is 1 on node "a" and 2 on nodes "b", "c"". False: all are the same. */
+/* A value that is to be the same on all nodes. NULL: this node has none, which is as good as any. A finding for each
+ * value that is not the first node's: "THING is 1 on node "a" and 2 on nodes "b", "c"". False: all are the same. */
 struct preflight_thing {
     const char *what, *thing, *cure;
     enum error_code code;

@@ -1,8 +1,9 @@
 /*
  * Failure rules and metrics while a launch runs. What a rule is asked about comes from the workers' output, in which a
- * failed worker's end and a node's preemption stand too (WIRE_STREAM_END), and from nodes that stay away. A verdict of a rule (fail, restart)
- * is on the generation, is durable before it stops anything, and is the first that was given; without one the first
- * cause is judged when all have ended. Everything is read again from the logs when a controller takes a run up.
+ * failed worker's end and a node's preemption stand too (WIRE_STREAM_END), and from nodes that stay away. A verdict of
+ * a rule (fail, restart) is on the generation, is durable before it stops anything, and is the first that was given;
+ * without one the first cause is judged when all have ended. Everything is read again from the logs when a controller
+ * takes a run up.
  */
 #ifndef RHRUN_RUN_RULES_H
 #define RHRUN_RUN_RULES_H

@@ -12,8 +12,8 @@ struct transfer_diff {
     uint64_t send_bytes;
     struct wire_strings removes; /* of the old tree, not in the new one */
 };
-/* What makes a node that has `base` (NULL: nothing) but for `files` have `want`. files is sorted here; the last of several for
- * one path counts. missing: nothing is removed, and what is there stays. */
+/* What makes a node that has `base` (NULL: nothing) but for `files` have `want`. files is sorted here; the last of
+ * several for one path counts. missing: nothing is removed, and what is there stays. */
 void transfer_compare(const struct tree *base, struct wire_sync_file *files, size_t file_count, const struct tree *want,
                       bool missing, struct arena *arena, struct transfer_diff *ret);
 

@@ -137,8 +137,8 @@ const struct doc_node *role_value(const struct load *l, const struct spec_role *
 void merge_over(struct load *l, struct doc_node *into, const struct doc_node *over);
 /* Faults where a list of nodes has one that the role has no workers on. */
 void role_check_nodes(struct load *l, const struct spec_role *role, const struct doc_node *list);
-/* Of an item's list of nodes, taken from the top level, those that the role is on; false: none is, so the item is not for
- * it. */
+/* Of an item's list of nodes, taken from the top level, those that the role is on; false: none is, so the item is not
+ * for it. */
 bool role_keep_nodes(struct load *l, const struct spec_role *role, struct spec_step *s);
 void role_check_parts(struct load *l); /* what roles that share a node must not share */
 /* What a role's step is called: "ROLE:NAME"; role NULL: name itself. */

@@ -10,7 +10,8 @@ extern const struct step_kind step_kind_sync, step_kind_files, step_kind_activat
     step_kind_result, step_kind_outputs;
 
 /* Programs that run on nodes (the files beside this one), as text. */
-extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_python_names[], rhrun_step_conda_env[], rhrun_step_conda[], rhrun_step_apt[],
+extern const char rhrun_step_install[], rhrun_step_venv[], rhrun_step_python_names[], rhrun_step_conda_env[],
+    rhrun_step_conda[], rhrun_step_apt[],
     rhrun_step_git[], rhrun_step_call[];
 
 #define STEP_ENVIRONMENT "activate"     /* name of the environment that activate leaves on a node */
@@ -28,8 +29,8 @@ int step_input_item_env(struct plan_builder *b, struct plan_step *s, const struc
 /* The texts as one input: a JSON array. */
 int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_texts *texts,
                      struct error *err);
-/* Chains to all that was added before s and may be what s finds on its nodes: of set-up, to that of the job and of its own
- * role, never of another one. */
+/* Chains to all that was added before s and may be what s finds on its nodes: of set-up, to that of the job and of its
+ * own role, never of another one. */
 void step_input_after_all(struct plan_builder *b, struct plan_step *s);
 /* Chains to what makes the environment of s: activate, the venv. */
 void step_input_after_env(struct plan_builder *b, struct plan_step *s);
@@ -87,9 +88,9 @@ int step_expand_node(const struct plan *plan, const struct step_bind *bind, cons
 void step_run_init(const struct plan *plan, const struct plan_step *step, struct arena *arena,
                    struct wire_run *ret_run);
 void step_run_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run);
-/* spec.env, with the env of bind->role, that of its or the job's entrypoint over it when asked, expanded for the node. What
- * speaks of a worker goes into ret_late (terminated by NULL). Where ret_late is NULL, it is left out when it is a role's, and
- * an error when it is the job's. */
+/* spec.env, with the env of bind->role, that of its or the job's entrypoint over it when asked, expanded for the node.
+ * What speaks of a worker goes into ret_late (terminated by NULL). Where ret_late is NULL, it is left out when it is a
+ * role's, and an error when it is the job's. */
 enum { STEP_ENV_ROLE = 1, STEP_ENV_ENTRY = 2 };
 int step_run_env(const struct plan *plan, const struct step_bind *bind, unsigned layers, struct step_env *env,
                  const struct spec_env ***ret_late, struct error *err);
@@ -120,7 +121,8 @@ struct step_python { /* item of the step "python" */
     const char *names;       /* PLAIN: node path of a folder whose `python` and `python3` are the interpreter */
     const char *dir;         /* of a venv: node path, late names as written */
     const char *environment; /* CONDA: name of what it leaves on the node */
-    const char *link; /* CONDA: node path of a link to it, which it leaves too: a name alone says nothing of where it is */
+    const char *link; /* CONDA: node path of a link to it, which it leaves too: a name alone says nothing of where it
+                         is */
 };
 const struct spec_python *step_python_of(const struct spec *spec, const struct spec_role *role);
 enum step_python_kind step_python_kind(const struct spec *spec, const struct spec_role *role);
@@ -131,8 +133,8 @@ int step_interpreter_on(const struct plan *plan, const struct step_bind *bind, s
                         struct error *err);
 /* What makes a venv or looks at a conda environment. NULL: the interpreter is used as it is. */
 const struct plan_step *step_python_planned(struct plan_builder *b, const struct spec_role *role);
-/* Whose Python counts on each node for what is no role's (prolog, epilog): NULL, the job's, where its set-up is; else that of
- * the first role there. ret[node], of spec->nnodes. */
+/* Whose Python counts on each node for what is no role's (prolog, epilog): NULL, the job's, where its set-up is; else
+ * that of the first role there. ret[node], of spec->nnodes. */
 void step_python_roles(const struct spec *spec, const struct spec_role **ret);
 /* The absolute folder of the venv on the node; NULL = there is none. */
 int step_python_dir(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret,
@@ -184,8 +186,8 @@ struct step_bringers {
  * certain. */
 bool step_find_bringers(struct plan_builder *b, const struct plan_step *s, const struct spec_role *role,
                         const char *path, bool folder, struct step_bringers *list);
-/* Adds all `run` items so far, any of which may have made a file that is on the node only; false: there is none, or the job
- * works in place. */
+/* Adds all `run` items so far, any of which may have made a file that is on the node only; false: there is none, or the
+ * job works in place. */
 bool step_find_runs(struct plan_builder *b, const struct spec *spec, const struct spec_role *role,
                     struct step_bringers *list);
 void step_input_bringers(struct plan_builder *b, struct plan_step *s, const struct step_bringers *list);
@@ -207,8 +209,8 @@ int step_read_requirements(struct plan_builder *b, const struct spec *spec, cons
  * else all files; the steps that bring it, where the tree does not have it. `said`: where messages point to. */
 int step_input_package(struct plan_builder *b, struct plan_step *s, const struct spec *spec,
                        const struct spec_text *said, const char *package, bool editable, struct error *err);
-/* Does an item of the job's set-up, or of a role's own, install the working directory itself, so that variants must not share
- * what it installs into? */
+/* Does an item of the job's set-up, or of a role's own, install the working directory itself, so that variants must not
+ * share what it installs into? */
 bool step_installs_in_place(struct plan_builder *b, const struct spec *spec, const struct spec_role *role);
 
 /* ---- trees ---- */

@@ -90,5 +90,6 @@ static int ready_build(const struct plan *plan, const struct plan_step *step, co
     return 0;
 }
 
-const struct step_kind step_kind_ready = {.name = "ready", .version = 1, .phase = PHASE_LAUNCH, .build = ready_build};
-const struct step_kind step_kind_ready_log = {.name = "ready-log", .version = 1, .phase = PHASE_LAUNCH};
+const struct step_kind step_kind_ready = {
+    .name = "ready", .version = 1, .phase = PHASE_LAUNCH, .asks = true, .build = ready_build};
+const struct step_kind step_kind_ready_log = {.name = "ready-log", .version = 1, .phase = PHASE_LAUNCH, .asks = true};

@@ -34,14 +34,15 @@ int launch_python(const struct launch *l, const struct step_env *env, const char
 /* The argv of a worker; EXPR_LATE when it is not the same for all and w is NULL. */
 enum expr_status launch_argv(const struct launch *l, const struct step_env *env, const struct step_worker *w,
                              struct wire_strings *ret, struct error *err);
-/* What a launcher starts on each rank: no Python before a script or a module, a shell before its text; EXPR_LATE as above. */
+/* What a launcher starts on each rank: no Python before a script or a module, a shell before its text; EXPR_LATE as
+ * above. */
 enum expr_status launch_program(const struct launch *l, const struct step_env *env, struct wire_strings *ret,
                                 struct error *err);
 
 /* launch_env.c */
 void launch_set_number(struct step_env *env, const char *name, uint32_t n);
-/* What a function is called with; nothing for other entrypoints. w NULL: where a launcher gives the ranks, each worker finds its
- * own in RANK. */
+/* What a function is called with; nothing for other entrypoints. w NULL: where a launcher gives the ranks, each worker
+ * finds its own in RANK. */
 enum expr_status launch_set_call(const struct launch *l, const struct step_worker *w, struct step_env *env,
                                  struct error *err);
 void launch_set_addresses(const struct launch *l, struct step_env *env); /* the file of RHRUN_HOSTFILE too */

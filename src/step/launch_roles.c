@@ -8,6 +8,13 @@
 #include <ctype.h>
 #include <string.h>
 
+#define LAUNCH "launch"
+
+bool step_is_launch(const char *name)
+{
+    return str_starts(name, LAUNCH) && (!name[strlen(LAUNCH)] || name[strlen(LAUNCH)] == ':');
+}
+
 /* ---- which roles start together ---- */
 
 static bool same_text(const struct spec_text *a, const struct spec_text *b)
@@ -192,13 +199,13 @@ int launch_plan_roles(struct plan_builder *b, const struct spec *spec, struct er
         first = first ? first : &spec->roles[i];
         together->roles[together->count++] = i;
     }
-    add_part(b, spec, "launch", together, &rc, err);
+    add_part(b, spec, LAUNCH, together, &rc, err);
     for (uint32_t i = 0; i < spec->role_count && rc == 0; i++) {
         struct step_part *alone = part_create(arena, 1);
         alone->roles[alone->count++] = i;
         alone->role = &spec->roles[i];
         if (apart[i])
-            steps[i] = add_part(b, spec, arena_printf(arena, "launch:%s", spec->roles[i].name), alone, &rc, err);
+            steps[i] = add_part(b, spec, arena_printf(arena, LAUNCH ":%s", spec->roles[i].name), alone, &rc, err);
     }
     for (uint32_t i = 0; i < spec->role_count && rc == 0; i++)
         if (steps[i] && spec->roles[i].ready.kind != READY_NO && awaits_ready(spec, i))

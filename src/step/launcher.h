@@ -19,8 +19,8 @@ struct launcher_job {
     const struct spec_distributed *distributed;
     const char *python; /* the program that runs Python */
     enum spec_entry_kind entry;
-    struct wire_strings program; /* the script or the module with its arguments; else a program that needs no Python before
-                                    it */
+    struct wire_strings program; /* the script or the module with its arguments; else a program that needs no Python
+                                    before it */
     struct step_env *env; /* of the node's worker, to be added to */
     struct wire_run *run;
 };
@@ -31,12 +31,14 @@ struct launcher {
     bool once_per_machine; /* nodes of one machine have one, on the first */
     /* Adds the words before the program (launcher_args too), and what the environment needs. */
     int (*build)(const struct launcher_job *job, struct words *argv, struct error *err);
-    /* The same words when planning, behind `typed`: what is known at run time only stands as <...>. args: launcher_args. */
+    /* The same words when planning, behind `typed`: what is known at run time only stands as <...>. args:
+     * launcher_args. */
     int (*describe)(struct plan_builder *b, const struct spec *spec, const struct words *args, struct buf *ret,
                     struct error *err);
 };
 extern const struct launcher launcher_torchrun, launcher_accelerate, launcher_deepspeed, launcher_mpirun;
-extern const char rhrun_step_torchrun[], rhrun_step_torchrun_marked[], rhrun_step_rank0[], rhrun_step_accelerate[], rhrun_step_mpirun[], rhrun_step_mpi_worker[];
+extern const char rhrun_step_torchrun[], rhrun_step_torchrun_marked[], rhrun_step_rank0[], rhrun_step_accelerate[],
+    rhrun_step_mpirun[], rhrun_step_mpi_worker[];
 
 /* ---- for kind_launch.c: nothing to do where rhrun itself is the launcher ---- */
 /* The nodes where something is started for workers. */
@@ -73,14 +75,15 @@ void launcher_kind(const struct launcher_job *job, struct words *argv);
 int launcher_args(const struct launcher_job *job, struct words *argv, struct error *err);
 /* A flag's value, expanded for the node; *ret NULL when it is not given. */
 int launcher_flag(const struct launcher_job *job, const char *name, const char **ret, struct error *err);
-/* How many workers are on every node, and how many in all; an error when they are not known or not the same everywhere. */
+/* How many workers are on every node, and how many in all; an error when they are not known or not the same
+ * everywhere. */
 int launcher_equal(const struct launcher_job *job, uint32_t *ret_each, uint32_t *ret_total, struct error *err);
 /* How often torch is to start the workers again; with more than none it must not share its store with them. */
 uint32_t launcher_restarts(const struct launcher_job *job);
 /* The rendezvous' name: no round ever meets workers of an older one. */
 const char *launcher_round(const struct launcher_job *job);
-/* The text of a Python program. Where the launcher says itself on which node rank 0 is, with rank0.py before it, and the
- * variable that tells it of its file. */
+/* The text of a Python program. Where the launcher says itself on which node rank 0 is, with rank0.py before it, and
+ * the variable that tells it of its file. */
 int launcher_marked(const struct launcher_job *job, const char *program, const char **ret, struct error *err);
 /* "key=value,..." of rdzv_conf; for c10d with who holds the store, when that is rhrun's to say. "" = nothing. */
 int launcher_conf(const struct launcher_job *job, bool c10d, const char **ret, struct error *err);

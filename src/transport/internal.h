@@ -96,7 +96,8 @@ const char *transport_target(const struct transport *t); /* `host "gpu1"` for me
 struct child_stream;
 /* argv and env as in loop_child_options; file may be NULL. NULL after transport_fail. */
 struct child_stream *child_stream_start(struct transport *t, const char *file, const char *const *argv,
-                                        const char *const *env, void (*ended)(struct transport *t, int status, int signal, const char *error_text));
+                                        const char *const *env, void (*ended)(struct transport *t, int status,
+                                                                      int signal, const char *error_text));
 void child_stream_flush(struct child_stream *c);
 void child_stream_destroy(struct child_stream *c); /* closes the stream; the child sees the end of its stdin */
 

@@ -48,22 +48,23 @@ void config_free(struct ssh_config *config);
 enum keyword_care {
     KEYWORD_USED,    /* it is followed */
     KEYWORD_SAFE,    /* nothing is lost or less safe where it is not followed */
-    KEYWORD_OPENSSH, /* as are those that are not listed: where its value is not OpenSSH's default, only the program ssh will do */
+    KEYWORD_OPENSSH, /* as are those that are not listed: where its value is not OpenSSH's default, only the program ssh
+                        will do */
 };
 struct ssh_keyword {
     const char *name;
     enum keyword_care care;
 };
 const struct ssh_keyword *keyword_find(const char *name, size_t len); /* NULL: not listed */
-/* text, defaults: what ssh -G says of the host, and without any configuration. The first keyword that asks for OpenSSH, or
- * NULL; owned by the caller. */
+/* text, defaults: what ssh -G says of the host, and without any configuration. The first keyword that asks for OpenSSH,
+ * or NULL; owned by the caller. */
 char *config_beyond(const char *text, const char *defaults);
 void configs_destroy(struct transport_pool *pool);
 /* Whether a configuration file says nothing that matters (as Debian's own): then ssh -G can be left out.
  * ret gets HashKnownHosts. depth bounds Include. */
 bool config_file_trivial(const char *path, int depth, struct ssh_config *ret);
-/* In what ssh wrote to stderr: of "FILE: line N: WHY", where WHY quotes the file, only "FILE: line N: cannot be read" stays.
- * Any file may be named as ssh_config. In place. */
+/* In what ssh wrote to stderr: of "FILE: line N: WHY", where WHY quotes the file, only "FILE: line N: cannot be read"
+ * stays. Any file may be named as ssh_config. In place. */
 void config_hide_text(char *text);
 char *expand_home(const char *path); /* "~/x" and "~"; owned by the caller */
 /* %h %n %p %r %u %i %L %l %d %k %%; unknown ones stay. home: also a leading ~. */

@@ -36,7 +36,8 @@ int tree_batch_add(struct tree_batch *b, enum tree_object type, const uint8_t oi
                    size_t len, struct error *err);
 
 /* A big file: the caller writes its content to the descriptor, then names it. From any thread; several may be open.
- * tree_batch_big_end closes it (an id that is there already: the new copy is dropped), tree_batch_big_abort drops it. */
+ * tree_batch_big_end closes it (an id that is there already: the new copy is dropped), tree_batch_big_abort drops
+ * it. */
 struct tree_big;
 int tree_batch_big_begin(struct tree_batch *b, uint64_t size, struct tree_big **ret, int *ret_fd, struct error *err);
 int tree_batch_big_end(struct tree_big *big, const uint8_t oid[TREE_OID_SIZE], struct error *err);
@@ -58,7 +59,8 @@ void tree_hex(const uint8_t oid[TREE_OID_SIZE], char ret[TREE_ID_LEN + 1]);
 
 /* Refuses what libgit2 or git would open in a repository and is no file; also what its configuration includes. */
 int git_files_check(const char *git_dir, const char *common_dir, struct error *err);
-/* All of a repository on this machine, its references and objects too; path is its work tree or the repository itself. */
+/* All of a repository on this machine, its references and objects too; path is its work tree or the repository
+ * itself. */
 int git_folder_check(const char *path, struct error *err);
 
 /* ---- the store's own (store.c, store_big.c, pack.c, pack_read.c, reader.c, remote*.c) ----

@@ -6,8 +6,8 @@
  * are not opened. The sorted outcome is laid beside the table: what is as it was keeps its id, the rest is read.
  *
  * Paths inside a scan are relative to `top`, the work tree in which the scanned folder lies (itself, where there is no
- * repository), for ignore files above it count too: the scanned folder's own path is `top/` + the first `skip` bytes.
- */
+ * repository), for ignore files above it count too: the scanned folder's own path is `top/` + the first `skip`
+ * bytes. */
 #ifndef RHRUN_TREE_SCAN_H
 #define RHRUN_TREE_SCAN_H
 
@@ -97,7 +97,8 @@ int scan_config_read(const char *work_tree, const char *git_dir, const char *com
 /* The files that a configuration is read from, as their stat data. False: one changed just now. */
 bool scan_config_seen(const char *git_dir, const char *common_dir, uint8_t ret[TREE_OID_SIZE]);
 
-/* One ignore file, "" when it cannot be opened (as git does). dir_fd AT_FDCWD: path is absolute. follow: a link is followed. */
+/* One ignore file, "" when it cannot be opened (as git does). dir_fd AT_FDCWD: path is absolute. follow: a link is
+ * followed. */
 int ignore_file_read(int dir_fd, const char *path, bool follow, const char *name, struct buf *ret, struct error *err);
 
 /* ---- walk.c, walk_folder.c ---- */
