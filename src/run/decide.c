@@ -66,6 +66,17 @@ const char *lane_launch(const struct lane *lane)
     return NULL;
 }
 
+enum belief_record record_says(const struct wire_record *rec)
+{
+    if (!rec)
+        return RECORD_NONE;
+    if (rec->state == WIRE_STATE_CLAIMED)
+        return RECORD_LIVE;
+    if (wire_record_success(rec))
+        return RECORD_GOOD;
+    return rec->state == WIRE_STATE_ENDED && rec->cause == WIRE_CAUSE_PREEMPTED ? RECORD_PREEMPTED : RECORD_BAD;
+}
+
 const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step)
 {
     const struct wire_record *best = NULL;
@@ -286,12 +297,33 @@ static bool index_holds(const struct lane *lane, const struct state_cell *cell)
            cell->outcome != OUTCOME_NOT_STARTED;
 }
 
-/* A recorded success with this key: kept, unless something speaks against it. False: it is to be run. */
-static bool keep(struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
+/* The success that is recorded with the step's key, if any. */
+static bool is_recorded(const struct plan_step *step, const struct state_cell *cell)
+{
+    return cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key);
+}
+
+static enum belief setup_belief(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell,
+                                const struct wire_record *latest)
+{
+    const struct wire_facts *facts = node_facts(lane->node);
+    const bool recorded = is_recorded(step, cell), ended = cell && cell->outcome != OUTCOME_NONE;
+    uint32_t so = FACT_CACHED;
+    so |= latest && ended && str_eq(cell->attempt, latest->attempt) ? FACT_OWN : 0;
+    so |= recorded || (latest && str_eq(latest->key, step->key)) ? FACT_KEY : 0;
+    so |= latest && latest->same_boot ? FACT_BOOT : 0;
+    so |= !cell || !cell->install || !facts || str_eq(cell->install, facts->install) ? FACT_MACHINE : 0;
+    so |= lane_holds(lane, step) ? FACT_HOLDS : 0;
+    so |= run_task(lane->run, step, lane->index)->verify ? 0 : FACT_ADOPT;
+    return belief_of(recorded ? CELL_OK : ended ? CELL_BAD : CELL_NOTHING, record_says(latest), so);
+}
+
+/* A recorded success with this key: kept where it is believed and nothing is to be looked at again. */
+static bool keep(struct lane *lane, const struct plan_step *step, const struct state_cell *cell, enum belief belief)
 {
     struct run *r = lane->run;
     struct run_task *t = run_task(r, step, lane->index);
-    t->reason = lane_contradiction(lane, step, cell);
+    t->reason = belief == BELIEF_KEEP ? NULL : lane_contradiction(lane, step, cell);
     if (t->reason && r->generation > 0 && r->stage == STAGE_SETUP && !ledger_differs(lane, step, cell)) {
         lane->doubtful = true; /* the launch that is being resumed may have changed it: not under its feet */
         t->reason = NULL;
@@ -323,9 +355,10 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         t->general = true;
         return;
     }
-    if (cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key)) {
-        keep(lane, step, cell);
-    } else if (adoptable(step, cell, latest) && lane_holds(lane, step) && !t->verify) {
+    const enum belief belief = setup_belief(lane, step, cell, latest);
+    if (is_recorded(step, cell)) {
+        keep(lane, step, cell, belief);
+    } else if (belief == BELIEF_ADOPT) {
         lane->dirty = true;
         task_finish(r, step, lane->index, latest, true);
     } else if (cell && cell->outcome == OUTCOME_UNKNOWN) {

@@ -2,6 +2,7 @@
 #ifndef RHRUN_RUN_INTERNAL_H
 #define RHRUN_RUN_INTERNAL_H
 
+#include "belief.h"
 #include "rhrun/run.h"
 #include "rhrun/step.h"
 
@@ -116,7 +117,8 @@ struct lane {
     struct error error;
 };
 
-/* What a turn looks at (turn.c), in its order. Whoever makes something so says it with run_due, and calls nothing of it. */
+/* What a turn looks at (turn.c), in its order. Whoever makes something so says it with run_due, and calls nothing of
+ * it. */
 enum due {
     DUE_STOP = 1 << 0,    /* the run has failed: what may not go on is stopped */
     DUE_FETCHES = 1 << 1, /* a fetch has ended: the next one may begin */
@@ -320,8 +322,10 @@ bool room_keeps(struct lane *lane, const char *path,
 /* decide.c */
 void lane_keep_record(struct lane *lane, const struct wire_record *r);
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
+enum belief_record record_says(const struct wire_record *rec); /* NULL: there is none */
 const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
-/* The attempt of a set-up step that is kept, as far as one can tell without what it changed of trees (patches.c); or NULL. */
+/* The attempt of a set-up step that is kept, as far as one can tell without what it changed of trees (patches.c); or
+ * NULL. */
 const char *lane_believes(const struct lane *lane, const struct plan_step *step);
 /* Is its tree asked for with each HELLO of this node? */
 static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
@@ -351,11 +355,13 @@ bool order_holds(struct run *r, const struct plan_step *step,
                  uint32_t node); /* an earlier item is still to be done elsewhere */
 void order_changed(struct run *r,
                    const struct plan_step *step); /* it began or ended somewhere, or is kept there, or (NULL) a node
-                                                                    is left out: soon what is held back is looked at again */
+                                                                    is left out: soon what is held back is looked at
+                                                                    again */
 void order_pass(struct run *r);
 uint32_t homes_first(struct run *r,
                      uint32_t node); /* of those that share its home; the next is lane.home_next, the last its own */
-/* patches.c: files of trees that set-up steps changed. Their source is expected as it was then, and they as they were left */
+/* patches.c: files of trees that set-up steps changed. Their source is expected as it was then, and they as they were
+ * left */
 void patches_add(struct lane *lane, const struct wire_sync_state *s);
 void patches_ended(struct lane *lane, const struct plan_step *step, const struct wire_record *rec); /* rec is kept */
 void patches_judge(struct lane *lane); /* before the two below are asked, of what shares its home too */
@@ -415,13 +421,14 @@ struct wire_strings work_trees(struct run *r, uint32_t node); /* of its CHECK, i
 bool work_seek(struct run *r);
 void work_heard(struct run *r); /* every node was heard of: lanes that waited for that go on */
 /* reopen.c */
-/* Of a run that only fetches: the task's state, where it is not that of an output that is here. c: its cell of this run, or NULL. */
+/* Of a run that only fetches: the task's state, where it is not that of an output that is here. c: its cell of this
+ * run, or NULL. */
 bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c);
 bool reopen_passes_by(struct run *r, uint32_t node); /* nothing comes from it */
 void reopen_say(struct run *r);
 /* overrides.c */
-/* "it was started with --on a, not with --set x=1": how what the run was started with differs from what the spec was loaded
- * with; NULL: in nothing, or the journal does not say. */
+/* "it was started with --on a, not with --set x=1": how what the run was started with differs from what the spec was
+ * loaded with; NULL: in nothing, or the journal does not say. */
 const char *overrides_difference(const struct spec *spec, const struct state_run *run, struct arena *arena);
 /* The ways to go on with an unfinished run that this is not. */
 void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err);
@@ -469,7 +476,8 @@ bool machines_add(struct run *r, uint32_t node, struct error *err);
 const struct plan_step *phase_step(const struct run *r, enum plan_phase phase); /* the first; NULL = none */
 bool step_start(struct run *r, const struct plan_step *step,
                 uint32_t generation); /* on all its nodes that have not done it;
-                                                        on one that is lost for good it has failed. False: there is none */
+                                                        on one that is lost for good it has failed. False: there is
+                                                        none */
 bool step_all_ended(struct run *r, const struct plan_step *step);
 bool step_all_done(struct run *r, const struct plan_step *step);
 bool step_has_failed(struct run *r, const struct plan_step *step);

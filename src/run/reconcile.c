@@ -49,7 +49,8 @@ static void adopt_launch(struct lane *lane)
         const struct wire_record *latest = lane_latest(lane, step);
         if (!latest || !wire_record_success(latest) || !str_eq(latest->key, step->key))
             continue;
-        if (!latest->same_boot) {
+        const uint32_t so = FACT_KEY | FACT_HOLDS | FACT_ADOPT | (latest->same_boot ? FACT_BOOT : 0u);
+        if (belief_of(CELL_NOTHING, RECORD_GOOD, so) != BELIEF_ADOPT) {
             run_note(
                 r, lane->index,
                 "an earlier %s ended well, but the node restarted since: how much of it reached the disk is unknown",
@@ -75,7 +76,9 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
         struct run_task *t = run_task(r, step, lane->index);
         if (task_in_flight(t))
             return strcmp(t->attempt, rec->attempt) == 0 ? step : NULL;
-        if (t->state == TASK_PENDING && str_eq(step->key, rec->key) && lane_may_adopt(lane, step)) {
+        const uint32_t so = (str_eq(step->key, rec->key) ? FACT_KEY : 0u) |
+                            (t->state == TASK_PENDING && lane_may_adopt(lane, step) ? FACT_ADOPT : 0u);
+        if (belief_of(CELL_NOTHING, RECORD_LIVE, so) == BELIEF_ATTACH) {
             t->decided = true;
             if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > r->generation)
                 r->generation = launch_generation(rec); /* in the journal with its end; until then it is seen again */
@@ -103,27 +106,60 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
                     launch_grace_ms(r, CANCEL_GRACE_MS));
 }
 
-/* An attempt of ours that the ledger does not have: on the same boot it never started, so its RUN is sent again;
- * otherwise a power cut may have taken the claim with it. */
-static void resend_or_unknown(struct lane *lane, const struct plan_step *step)
+/* What follows for an attempt that is under way as far as the journal knows; *ret_record stands for it where one does. */
+static enum belief belief_under_way(struct lane *lane, const struct plan_step *step,
+                                    const struct wire_record **ret_record)
 {
     struct run *r = lane->run;
-    struct run_task *t = run_task(r, step, lane->index);
+    const struct run_task *t = run_task(r, step, lane->index);
+    const struct wire_record *rec = *ret_record = lane_record(lane, t->attempt);
     const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
     const struct wire_facts *facts = node_facts(lane->node);
-    const struct wire_record *other;
     bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
                 str_eq(cell->install, facts->install);
-    if (step->kind->fetch || (step->watch && same && !t->stop_wanted))
+    bool stopped = t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step));
+    uint32_t so = rec ? FACT_OWN : 0;
+    so |= (rec ? rec->same_boot : same) ? FACT_BOOT : 0;
+    so |= step->kind->cached ? FACT_CACHED : 0;
+    so |= step->kind->fetch ? FACT_HERE : 0;
+    so |= stopped ? FACT_STOPPED : 0;
+    if (!rec && same && !stopped && !step->kind->fetch && (rec = lane_done_by_another(lane, step))) {
+        *ret_record = rec;
+        so |= FACT_STRANGER | FACT_KEY | FACT_ADOPT | FACT_HOLDS;
+    }
+    return belief_of(CELL_STARTED, record_says(rec), so);
+}
+
+/* The node was away: what became of the attempt meanwhile? */
+static void reconcile_task(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    const struct wire_record *rec;
+    switch (belief_under_way(lane, step, &rec)) {
+    case BELIEF_ATTACH:
+        attach_task(lane, step);
+        break;
+    case BELIEF_TAKE: /* its machine went down in order: that says why */
+        task_finish(r, step, lane->index, rec, false);
+        break;
+    case BELIEF_ADOPT:
+        task_finish(r, step, lane->index, rec, true);
+        break;
+    case BELIEF_RESEND:
         task_send(r, step, lane->index);
-    else if (same && (t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step))))
+        break;
+    case BELIEF_NEVER:
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
-    else if (!same)
-        task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
-    else if ((other = lane_done_by_another(lane, step)))
-        task_finish(r, step, lane->index, other, true);
-    else
-        task_send(r, step, lane->index);
+        break;
+    case BELIEF_UNKNOWN: /* it may have ended, or died with the power: not all of it may be on the disk */
+        task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN,
+                       rec ? "the node restarted meanwhile" : "the node restarted or was replaced meanwhile");
+        break;
+    case BELIEF_RUN:
+    case BELIEF_KEEP:
+    case BELIEF_ORPHAN: /* of what is under way nothing says so */
+        abort();
+    }
 }
 
 /* A node that cannot have the workers asked for (no GPU) ends the run before its set-up, not behind it. */
@@ -196,15 +232,7 @@ void lane_reconcile(struct lane *lane)
         struct run_task *t = run_task(r, step, lane->index);
         if (!step->on[lane->index] || (t->state != TASK_RUNNING && t->state != TASK_STOPPING))
             continue;
-        const struct wire_record *rec = lane_record(lane, t->attempt);
-        if (rec && rec->same_boot)
-            attach_task(lane, step);
-        else if (rec && rec->state == WIRE_STATE_ENDED && rec->cause == WIRE_CAUSE_PREEMPTED && !step->kind->cached)
-            task_finish(r, step, lane->index, rec, false); /* its machine went down in order: that says why */
-        else if (rec) /* it ended, or died with the power: either way not all of it may be on the disk */
-            task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted meanwhile");
-        else
-            resend_or_unknown(lane, step);
+        reconcile_task(lane, step);
     }
     if (lane->doubtful && elastic_is_outside(lane)) /* nothing runs there any more */
         lane_doubt(lane);
