@@ -14,11 +14,12 @@ pytest_plugins = ["limit"]
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes long; left out by scripts/test --quick and under sanitizers")
+    config.addinivalue_line("markers", "soak: says much of what another test says; left to scripts/soak")
     config.addinivalue_line("markers", "leaves(reason): processes may outlive the test on purpose")
 
 
 # A worker of pytest-xdist takes a test at a time, in this order: what takes longest first, so that it is not alone at the end.
-LONGEST = ("test_torchrun.py", "test_crash.py", "test_launchers.py", "test_power.py")
+LONGEST = ("test_hf_example.py", "test_torchrun.py", "test_crash.py", "test_launchers.py", "test_power.py")
 
 
 def pytest_collection_modifyitems(config, items):

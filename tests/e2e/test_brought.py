@@ -59,8 +59,11 @@ def spec_of(kind, repo, ref=None, **more):
             "entrypoint": {"command": ["python", "-c", CODE]}, **more}
 
 
-@pytest.mark.parametrize("where", ["in place", "workdir", "host"])
-@pytest.mark.parametrize("kind", ["git", "copy", "files", "run"])
+BRIEFLY = (("git", "host"), ("copy", "workdir"), ("files", "in place"), ("run", "in place"))  # the others: scripts/soak
+
+
+@pytest.mark.parametrize("kind, where", [pytest.param(k, w, marks=() if (k, w) in BRIEFLY else pytest.mark.soak)
+                                         for k in ("git", "copy", "files", "run") for w in ("in place", "workdir", "host")])
 def test_installed_from_what_an_item_brings(rhrun, job, box, fleet, repo, kind, where):
     more = {"workdir": {"workdir": "."}, "in place": {}}.get(where)
     if where == "host":

@@ -270,7 +270,7 @@ def test_strangers_are_told_nothing(module):
     assert all(isinstance(e, OSError) for e in meet("secret", "guess").values())
 
 
-def test_strangers_hold_nobody_up(module, monkeypatch):
+def test_strangers_hold_nobody_up(module, monkeypatch, capfd):
     monkeypatch.setattr(module, "ANSWER", 10 ** 6)
     monkeypatch.setattr(module, "UNKNOWN_MAX", 3)
     door = module.listen("127.0.0.1", 0, "127.0.0.1")
@@ -295,6 +295,13 @@ def test_strangers_hold_nobody_up(module, monkeypatch):
         assert found == [{1: ("127.0.0.1", 7001), 2: ("127.0.0.1", 7002)}]
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port))
+    said = ""
+
+    def told():  # of both, by threads that would else say so during the next test
+        nonlocal said
+        said += capfd.readouterr().err
+        return said.count("does not know the job's token") == 2
+    wait_for(told, what="a word of the two that guessed")
 
 
 def test_who_only_knocks_at_the_port_of_mpiruns_nodes_is_no_stranger(capfd):

@@ -118,7 +118,8 @@ def test_more_have_a_place(box, job, rhrun, text, place):
 
 
 @pytest.mark.slow
-def test_five_thousand_items_are_done(box, job, rhrun):
-    spec = job("setup:\n" + items(5000) + "entrypoint: {run: echo the launch}\n")
+@pytest.mark.parametrize("count", [1000, pytest.param(5000, marks=pytest.mark.soak)])
+def test_thousands_of_items_are_done(box, job, rhrun, count):
+    spec = job("setup:\n" + items(count) + "entrypoint: {run: echo the launch}\n")
     assert "the launch" in rhrun(spec, timeout=900).ok().out
     assert "nothing to do" in rhrun(spec, timeout=300).ok().err

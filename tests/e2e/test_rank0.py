@@ -199,7 +199,8 @@ dist.destroy_process_group()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher, more", [("torchrun", {}),
-                                            ("torchrun", {"run_path": True, "max_restarts": 1}), ("torchrun", {"role": "x", "local_ranks_filter": [0]}),
+                                            pytest.param("torchrun", {"run_path": True, "max_restarts": 1}, marks=pytest.mark.soak),
+                                            pytest.param("torchrun", {"role": "x", "local_ranks_filter": [0]}, marks=pytest.mark.soak),
                                             ("accelerate", {})])
 def test_torch(box, rhrun, fleet, launcher, more):
     """torch sorts the nodes by the text of their addresses: the second one comes first."""

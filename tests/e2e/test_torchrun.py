@@ -55,7 +55,7 @@ def test_all_reduce_over_two_nodes(box, job, backend):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["static", "c10d"])
+@pytest.mark.parametrize("backend", [pytest.param("static", marks=pytest.mark.soak), "c10d"])
 def test_over_ssh(box, job, fleet, backend):
     f = fleet(2)
     path = job({"rdzv_backend": backend}, cluster=f.cluster(), workdir=".")
@@ -63,7 +63,7 @@ def test_over_ssh(box, job, fleet, backend):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", [{"rdzv_backend": "static"}, {"rdzv_backend": "c10d"}])
+@pytest.mark.parametrize("layout", [pytest.param({"rdzv_backend": "static"}, marks=pytest.mark.soak), {"rdzv_backend": "c10d"}])
 def test_a_failing_rank_and_its_restart(box, job, layout):
     (box.home / "fail").write_text("once")
     result = box.run(job({**layout, "max_restarts": 2})).ok()
@@ -80,7 +80,7 @@ def test_standalone(box, job):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["static", "c10d"])
+@pytest.mark.parametrize("backend", ["static", pytest.param("c10d", marks=pytest.mark.soak)])
 def test_restarts_that_are_spent(box, job, backend):
     (box.home / "fail").write_text("always")
     result = box.run(job({"rdzv_backend": backend, "max_restarts": 1})).expect(1)
@@ -232,7 +232,7 @@ def etcd(box, torch_python):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])
+@pytest.mark.parametrize("backend", ["etcd", pytest.param("etcd-v2", marks=pytest.mark.soak)])
 def test_etcd(box, job, etcd, backend):
     (box.home / "fail").write_text("once")
     result = box.run(job({"rdzv_backend": backend, "rdzv_endpoint": etcd, "max_restarts": 2})).ok()
@@ -240,7 +240,7 @@ def test_etcd(box, job, etcd, backend):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])
+@pytest.mark.parametrize("backend", ["etcd", pytest.param("etcd-v2", marks=pytest.mark.soak)])
 def test_etcd_goes_on_without_any_node(box, job, etcd, backend):
     e = Elastic(box, job, "1:2", rdzv_backend=backend, rdzv_endpoint=etcd, rdzv_conf={"last_call_timeout": 1})
     e.wait_world(2, 1)
