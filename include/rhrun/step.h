@@ -99,8 +99,8 @@ const char *step_tree_name(const char *name, const char *root, const char *work,
 /* NULL-terminated, in the order of the steps: sync, files, activate, venv, the items of set-up, restore, prolog,
  * launch, ready, ready-log, epilog, result, outputs. */
 extern const struct step_kind *const step_kinds[];
-/* Is it of a launch: "launch", or of the roles that start by themselves "launch:ROLE"? By the name, or the slot, of a step
- * whose plan is not at hand. */
+/* Is it of a launch: "launch", or of the roles that start by themselves "launch:ROLE"? By the name, or the slot, of a
+ * step whose plan is not at hand. */
 bool step_is_launch(const char *name);
 
 /* "10.0.0.1,10.0.0.2,...": RHRUN_NODE_ADDRS; "" when it would be longer than STEP_ADDRS_MAX or nodes is NULL. */

@@ -1,7 +1,7 @@
 /*
- * belief: what follows for one step on one node from what the journal and that node's ledger say of it. One pure function
- * over one table, which is the table "journal, ledger, then" of docs/architecture.md, row by row. It is asked after each
- * HELLO of what is under way (reconcile.c), and of a step of set-up when its turn comes (decide.c).
+ * belief: what follows for one step on one node from what the journal and that node's ledger say of it. One pure
+ * function over one table, which is the table "journal, ledger, then" of docs/architecture.md, row by row. It is asked
+ * after each HELLO of what is under way (reconcile.c), and of a step of set-up when its turn comes (decide.c).
  */
 #ifndef RHRUN_RUN_BELIEF_H
 #define RHRUN_RUN_BELIEF_H
@@ -32,7 +32,8 @@ enum belief_fact {
     FACT_BOOT = 4,     /* the node has not restarted since, nor is it another machine */
     FACT_MACHINE = 8,  /* it is the machine that the journal's attempt was on */
     FACT_HOLDS = 16,   /* what the step creates is there, what it brought or changed is as it left it */
-    FACT_ADOPT = 32,   /* a record may stand for it without, or instead of, the journal's: no flag wants it done again */
+    FACT_ADOPT = 32,   /* a record may stand for it without, or instead of, the journal's: no flag wants it done
+                          again */
     FACT_CACHED = 64,  /* set-up */
     FACT_HERE = 128,   /* no node has a record of such a step: files come home by it */
     FACT_STOPPED = 256, /* it is to end, or not to begin */
