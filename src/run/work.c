@@ -52,14 +52,20 @@ bool work_known(const struct run *r)
     return false;
 }
 
+/* Could it be a working directory of the variant's? A node may say anything, and all others would be greeted with it. */
+static bool is_name(const struct run *r, const char *name)
+{
+    return strlen(name) == 16 && strspn(name, "0123456789abcdef") == 16 &&
+           strncmp(name, r->plan->spec->variant, OF_VARIANT) == 0;
+}
+
 /* The node's last claim in that directory; work NULL: in any of the variant. */
 static const struct wire_record *last_claim(const struct lane *lane, const char *work)
 {
     const struct wire_record *best = NULL;
     for (size_t i = 0; i < lane->record_count; i++) {
         const struct wire_record *r = &lane->records[i];
-        bool of_it =
-            work ? strcmp(r->variant, work) == 0 : strncmp(r->variant, lane->run->plan->spec->variant, OF_VARIANT) == 0;
+        bool of_it = work ? strcmp(r->variant, work) == 0 : is_name(lane->run, r->variant);
         if (of_it && (!best || r->sequence > best->sequence))
             best = r;
     }

@@ -46,9 +46,9 @@ def entry(path, mode, size, target=""):
     return text(path) + struct.pack("<IQQQ", mode, size, 1, 1) + text(target)
 
 
-def record(attempt, tail):
-    return text(attempt) + text("setup:x") + text("0" * 64) + text("") * 3 + struct.pack("<BBBBB", 2, 1, 0, 0, 0) + \
-        struct.pack("<8Q", *[0] * 8) + struct.pack("<BBIIQI", *[0] * 6) + text(tail) + text("") + struct.pack("<I", 0)
+def record(attempt, tail, variant="", sequence=0):
+    return text(attempt) + text("setup:x") + text("0" * 64) + text(variant) + text("") * 2 + struct.pack("<BBBBB", 2, 1, 0, 0, 0) + \
+        struct.pack("<8Q", sequence, *[0] * 7) + struct.pack("<BBIIQI", *[0] * 6) + text(tail) + text("") + struct.pack("<I", 0)
 
 
 class Node:
@@ -94,6 +94,8 @@ class Node:
         flood = self.lies.get("flood", {})
         if kind == LISTED and flood.get("after") == "list":
             self.flood(flood)
+        if kind == LISTED and "variant" in self.lies:
+            self.say(frame(RECORD, record("a" * 32, "", self.lies["variant"], 1000)))
         if kind == HELLO_OK and "address" in self.lies:
             r = Reader(payload)
             r.at = 12

@@ -136,6 +136,18 @@ def test_words_without_end(box, lying, what, after, size, said):
     assert sum(p.stat().st_size for p in box.state.rglob("*") if p.is_file()) < 20_000_000
 
 
+@pytest.mark.parametrize("name", ["/../../x", "AAAAAAAA", "", "0" * 100])
+def test_a_working_directory_that_no_job_can_have(box, rhrun, lying, name):
+    """Where the state directory is lost the nodes say which one the last --fresh made, and all of them are told."""
+    f = lying({}, count=2)
+    spec = spec_of(box, f)
+    rhrun(spec).ok()
+    opened = next(e for e in rhrun("show", "--events", spec).ok().events() if e["type"] == "run_opened")
+    (f.dir / "lies.json").write_text(json.dumps({"variant": opened["variant"][:8] + name}))
+    shutil.rmtree(box.state)
+    rhrun(spec).ok()
+
+
 def test_a_record_with_a_long_tail_is_none(box, rhrun, lying):
     f = lying({"flood": {"after": "list", "what": "records", "count": 1, "size": 5000}})
     assert "malformed frame" in rhrun(spec_of(box, f)).expect(3).err
