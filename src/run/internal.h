@@ -128,8 +128,9 @@ enum due {
     DUE_PROLOG = 1 << 5,  /* nothing keeps the launch back: the prolog, or the generation */
     DUE_LAUNCH = 1 << 6,  /* a part of prolog, launch or epilog has ended, durably, or is not awaited any more */
     DUE_PARTED = 1 << 7,  /* the launch is over, or something that was on its way to it has ended */
-    DUE_OUTPUTS = 1 << 8, /* an output is here, or is not to be had */
-    DUE_END = 1 << 9      /* something has ended: perhaps it was the last that the end of the run waits for */
+    DUE_RANK0 = 1 << 8,   /* a node has said whether rank 0 was there, or an output of its node is here */
+    DUE_OUTPUTS = 1 << 9, /* an output is here, or is not to be had */
+    DUE_END = 1 << 10     /* something has ended: perhaps it was the last that the end of the run waits for */
 };
 
 enum stage {
@@ -407,6 +408,7 @@ bool rank0_periodic(struct run *r,
                     uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
 bool rank0_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
 bool rank0_is_elsewhere(const char *tail);                           /* of a cell: nothing was to come from that node */
+void rank0_pass(struct run *r);
 void rank0_free(struct run *r);
 /* open.c */
 int run_open(struct run *r, struct error *err);

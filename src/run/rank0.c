@@ -1,7 +1,7 @@
 /* Outputs of `first` where torch itself numbers the nodes: they come from the node of rank 0. Each node is asked for the file
  * that its launcher left there (step/rank0.py); then the one fetches, and the others are looked at for files that stay where
  * they are. Such a step is a task on every node, so that a later controller sees the same; what is kept in memory is only what
- * the nodes have answered. All that follows is done from one timer, which finds what is to do in the tasks' states. */
+ * the nodes have answered. All that follows is done in one pass of the turn, which finds what is to do in the tasks' states. */
 #include "fetch.h"
 
 #include <inttypes.h>
@@ -26,7 +26,6 @@ struct answer { /* of a node: is the file of rank 0 there? */
     uint64_t mtime_ns; /* 0 = it is not */
 };
 struct rank0 {
-    struct loop_timer *timer;
     uint64_t tokens;
     bool known, found; /* found: a node said so, else it is the first that can be asked */
     bool told;
@@ -36,8 +35,6 @@ struct rank0 {
     bool *said;             /* per step: what lies elsewhere was told */
 };
 
-static void on_timer(void *arg);
-
 static struct rank0 *rank0_of(struct run *r)
 {
     if (!r->rank0) {
@@ -45,7 +42,6 @@ static struct rank0 *rank0_of(struct run *r)
         r->rank0->answers = xcalloc(r->plan->node_count, sizeof *r->rank0->answers);
         r->rank0->looks = xcalloc(r->plan->step_count * r->plan->node_count, sizeof *r->rank0->looks);
         r->rank0->said = xcalloc(r->plan->step_count, sizeof *r->rank0->said);
-        r->rank0->timer = loop_timer_create(r->loop, on_timer, r);
     }
     return r->rank0;
 }
@@ -54,7 +50,6 @@ void rank0_free(struct run *r)
 {
     if (!r->rank0)
         return;
-    loop_timer_destroy(r->rank0->timer);
     free(r->rank0->answers);
     free(r->rank0->looks);
     free(r->rank0->said);
@@ -65,7 +60,7 @@ void rank0_free(struct run *r)
 void rank0_changed(struct run *r)
 {
     if (r->rank0)
-        loop_timer_start(r->rank0->timer, 0);
+        run_due(r, DUE_RANK0);
 }
 
 void rank0_fetch(struct run *r)
@@ -286,13 +281,12 @@ static void advance(struct run *r, const struct plan_step *step)
             task_finish_as(r, step, n, OUTCOME_OK, elsewhere);
 }
 
-static void on_timer(void *arg)
+void rank0_pass(struct run *r)
 {
-    struct run *r = arg;
     bool wanted = r->stage == STAGE_LAUNCH;
     for (size_t i = 0; i < r->plan->step_count * r->plan->node_count && !wanted; i++)
         wanted = r->plan->steps[i / r->plan->node_count].at_rank0 && task_in_flight(&r->tasks[i]);
-    if (!wanted || r->ending == ENDING_LET_GO || r->stage >= STAGE_CLOSING)
+    if (!r->rank0 || !wanted || r->ending == ENDING_LET_GO || r->stage >= STAGE_CLOSING)
         return;
     if (!r->rank0->known)
         find_out(r);

@@ -69,6 +69,8 @@ static bool one_pass(struct run *r)
         launch_pass(r);
     else if (take(r, DUE_PARTED))
         launch_parted(r);
+    else if (take(r, DUE_RANK0))
+        rank0_pass(r);
     else if (take(r, DUE_OUTPUTS))
         outputs_pass(r);
     else if (take(r, DUE_END))
