@@ -160,6 +160,13 @@ def folder():
     return made
 
 
+def own_tmpdir(made):
+    """Open MPI's daemons have their folders in ours: those of nodes that are one machine, or share TMPDIR, take away each other's
+    else, and then one is gone without a word. What gives a worker the job's TMPDIR again."""
+    given, os.environ["TMPDIR"] = os.environ.get("TMPDIR"), made
+    return "unset TMPDIR" if given is None else "export TMPDIR=%s" % shlex.quote(given)
+
+
 def write(path, text):
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
         f.write(text)
@@ -268,7 +275,7 @@ def main():
         signal.signal(number, lambda *_: sys.exit(143))
     try:
         here, program = shlex.quote(os.getcwd()), " ".join(map(shlex.quote, program))
-        write(made + "/worker", "cd %s || exit\nset -- %s\n%s" % (here, program, worker))
+        write(made + "/worker", "%s\ncd %s || exit\nset -- %s\n%s" % (own_tmpdir(made), here, program, worker))
         os.environ["RHRUN_MPI_WORKER"] = made + "/worker"
         if rank:
             return follow(rank, address, port, token)

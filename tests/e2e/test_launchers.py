@@ -157,7 +157,7 @@ def test_mpirun(box, job, mpirun):
     assert [line[0] for line in lines] == ["0", "1", "2", "3"], result
 
 
-SHOW = 'echo "$RANK/$WORLD_SIZE ${RHRUN_NODE_RANK} $HOME $PWD ${{ node.name }} $A ${RHRUN_MPI_TOKEN-none}"'
+SHOW = 'echo "$RANK/$WORLD_SIZE ${RHRUN_NODE_RANK} $HOME $PWD ${{ node.name }} $A ${RHRUN_MPI_TOKEN-none} $TMPDIR"'
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_mpirun_over_nodes(box, nodes):
     for rank, line in enumerate(lines):
         node = 0 if rank < 2 else 1 if rank < 5 else 2
         home = nodes.fleet.home(node + 1)
-        assert re.fullmatch(rf"{rank}/7 {node} {home} {home}/\.rhrun/work/\S+ node{node + 1} 1; 2 none", line), line
+        assert re.fullmatch(rf"{rank}/7 {node} {home} {home}/\.rhrun/work/\S+ node{node + 1} 1; 2 none {box.dir}/tmp", line), line
     box.run(nodes({"function": "mine:f"})).ok()
     assert [json.loads(box.run("result", "job.yaml", "--rank", r).ok().out)[0] for r in range(7)] == list(range(7))
     assert not left(box)
