@@ -167,6 +167,14 @@ def own_tmpdir(made):
     return "unset TMPDIR" if given is None else "export TMPDIR=%s" % shlex.quote(given)
 
 
+def remove(made):  # a daemon that ends just now still writes there
+    for _ in range(100):
+        shutil.rmtree(made, ignore_errors=True)
+        if not os.path.lexists(made):
+            break
+        time.sleep(0.05)
+
+
 def write(path, text):
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
         f.write(text)
@@ -281,7 +289,7 @@ def main():
             return follow(rank, address, port, token)
         return lead(made, count, address, port, words + ["/bin/sh", "-c", '. "$RHRUN_MPI_WORKER"'], token)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        remove(made)
 
 
 def agent():
