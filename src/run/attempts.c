@@ -50,6 +50,11 @@ static bool booted_since(const struct run *r, uint32_t node, const char *attempt
            (!str_eq(cell->boot_id, facts->boot_id) || !str_eq(cell->install, facts->install));
 }
 
+bool task_is_to_stop(const struct run *r, const struct plan_step *step, const struct run_task *t)
+{
+    return t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step));
+}
+
 static void on_started_durable(void *arg)
 {
     struct start_ctx *ctx = arg;
@@ -58,8 +63,7 @@ static void on_started_durable(void *arg)
         struct run_task *t = run_task(r, ctx->step, ctx->items[i].node);
         if (t->state != TASK_STARTING || strcmp(t->attempt, ctx->items[i].attempt) != 0 || r->ending == ENDING_LET_GO)
             continue;
-        if ((run_is_cancelled(r) && !step_outlives_stop(ctx->step)) ||
-            t->stop_wanted) { /* its RUN never left: certain that it did not start */
+        if (task_is_to_stop(r, ctx->step, t)) { /* its RUN never left: certain that it did not start */
             task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, "stopped before it began");
             continue;
         }
@@ -238,7 +242,7 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
     struct lane *lane = &r->lanes[node];
-    if (node_state(lane->node) != NODE_READY || !lane->listed)
+    if (!lane_is_ready(lane))
         return; /* reconciling sends it when the node has said what it holds */
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;

@@ -1,5 +1,5 @@
-/* Belief: what the journal says of a set-up step and what its node's ledger says must agree. decide() keeps a step, adopts
- * it, or leaves it to be run and says why. */
+/* Belief: what the journal says of a set-up step and what its node's ledger says must agree. lane_decide keeps a step,
+ * adopts it, or leaves it to be run and says why. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -90,6 +90,12 @@ const struct wire_record *lane_latest(const struct lane *lane, const struct plan
     return best;
 }
 
+/* Does it say that the step ended well, with the key of now, in a boot of which nothing is lost? */
+static bool is_good_for(const struct plan_step *step, const struct wire_record *rec)
+{
+    return rec && wire_record_success(rec) && rec->same_boot && str_eq(rec->key, step->key);
+}
+
 /* ---- belief ---- */
 
 /* What the node was asked with its HELLO and denied: the step's result is there no more, though its record is. */
@@ -163,7 +169,7 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
         ret->why_not = lane_contradiction(lane, step, cell);
         ret->contradicted = ret->why_not != NULL;
         ret->verified = !ret->contradicted;
-    } else if (!cell && latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key)) {
+    } else if (!cell && is_good_for(step, latest)) {
         ret->present = ret->ok = ret->verified = true;
         ret->key = step->key;
     } else if (!cell && latest) { /* it ran, for a journal that is lost */
@@ -179,8 +185,14 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
 /* Could the ledger's record of it be believed without the journal's, or instead of it? */
 static bool adoptable(const struct plan_step *step, const struct state_cell *cell, const struct wire_record *latest)
 {
-    return latest && wire_record_success(latest) && latest->same_boot && str_eq(latest->key, step->key) &&
+    return is_good_for(step, latest) &&
            (!cell || strcmp(cell->attempt, latest->attempt) != 0 || cell->outcome == OUTCOME_NONE);
+}
+
+/* Does the journal have it as a success, with the key of now? */
+static bool is_recorded(const struct plan_step *step, const struct state_cell *cell)
+{
+    return cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key);
 }
 
 const char *lane_believes(const struct lane *lane, const struct plan_step *step)
@@ -192,7 +204,7 @@ const char *lane_believes(const struct lane *lane, const struct plan_step *step)
     if (!step->on[lane->index] || is_voided(r, step, cell) || (cell && cell->voided) || denied(lane, step) ||
         (t->verify && !step->kind->verify) || task_in_flight(t))
         return NULL;
-    if (cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key))
+    if (is_recorded(step, cell))
         return ledger_differs(lane, step, cell) ? NULL : cell->attempt;
     return adoptable(step, cell, latest) ? latest->attempt : NULL;
 }
@@ -240,8 +252,7 @@ const struct wire_record *lane_done_by_another(struct lane *lane, const struct p
     const struct wire_record *latest = lane_latest(lane, step);
     bool anew = step->kind->cached ? r->voids[step->id]
                                    : run && (run->flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) != 0;
-    if (anew || !latest || !latest->same_boot || !wire_record_success(latest) || !str_eq(latest->key, step->key) ||
-        !lane_holds(lane, step))
+    if (anew || !is_good_for(step, latest) || !lane_holds(lane, step))
         return NULL;
     struct attempt_search search = {latest->attempt, false};
     if (journal_each(r->journal, 0, search_attempt, &search, NULL) < 0 || search.found)
@@ -260,7 +271,7 @@ void lane_verify_after(struct lane *lane, const struct plan_step *step)
         if (!later->on[lane->index] || !plan_looks_again(r->plan, step, later))
             continue;
         t->verify = step->name;
-        if (t->state == TASK_KEPT || t->state == TASK_DONE) {
+        if (task_is_done(t)) {
             task_set_state(r, t, TASK_PENDING);
             t->decided = false;
         }
@@ -297,12 +308,6 @@ static bool index_holds(const struct lane *lane, const struct state_cell *cell)
            cell->outcome != OUTCOME_NOT_STARTED;
 }
 
-/* The success that is recorded with the step's key, if any. */
-static bool is_recorded(const struct plan_step *step, const struct state_cell *cell)
-{
-    return cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key);
-}
-
 static enum belief setup_belief(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell,
                                 const struct wire_record *latest)
 {
@@ -319,7 +324,7 @@ static enum belief setup_belief(const struct lane *lane, const struct plan_step 
 }
 
 /* A recorded success with this key: kept where it is believed and nothing is to be looked at again. */
-static bool keep(struct lane *lane, const struct plan_step *step, const struct state_cell *cell, enum belief belief)
+static void keep(struct lane *lane, const struct plan_step *step, const struct state_cell *cell, enum belief belief)
 {
     struct run *r = lane->run;
     struct run_task *t = run_task(r, step, lane->index);
@@ -332,12 +337,11 @@ static bool keep(struct lane *lane, const struct plan_step *step, const struct s
         t->reason =
             arena_printf(r->arena, step->kind->verify ? "to see whether %s changed it" : "%s was made anew", t->verify);
     if (t->reason)
-        return false;
+        return;
     task_set_state(r, t, TASK_KEPT);
     if (!cell->settled)
         lane->dirty = true;
     verify_after_resume(lane, step, cell);
-    return true;
 }
 
 void lane_decide(struct lane *lane, const struct plan_step *step)

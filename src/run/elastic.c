@@ -269,7 +269,7 @@ static bool is_open(struct run *r)
 void elastic_advance(struct lane *lane)
 {
     struct run *r = lane->run;
-    if (!may_join(lane) || node_state(lane->node) != NODE_READY || !lane->listed)
+    if (!may_join(lane) || !lane_is_ready(lane))
         return;
     const struct run_task *t = run_task(r, phase_step(r, PHASE_LAUNCH), lane->index);
     if (task_in_flight(t) || t->state == TASK_DONE) {

@@ -271,6 +271,11 @@ void run_set_ending(struct run *r, enum ending to); /* a weaker one changes noth
 void launch_set(struct run *r, enum launch_state to);
 void lane_set_state(struct lane *lane, enum lane_state to);
 void task_set_state(struct run *r, struct run_task *t, enum task_state to);
+/* Is it there, and has it said what it holds? */
+static inline bool lane_is_ready(const struct lane *lane)
+{
+    return node_state(lane->node) == NODE_READY && lane->listed;
+}
 static inline bool run_is_cancelled(const struct run *r)
 {
     return r->ending == ENDING_CANCELLED || r->ending == ENDING_KILLED;
@@ -304,6 +309,8 @@ void run_facts_json(const struct wire_facts *facts, struct buf *ret);
 void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
 /* "1 of 9,001 files, 98.0 MB"; all: 0 = not told. */
 void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes);
+/* asked for, or by a cancel */
+bool task_is_to_stop(const struct run *r, const struct plan_step *step, const struct run_task *t);
 /* Does it go on while a run is being cancelled? */
 static inline bool step_outlives_stop(const struct plan_step *step)
 {

@@ -1,10 +1,8 @@
 /* The set-up of a node: one step after the other, then one settle, then the barrier. */
-#include "rules.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- set-up ---- */
 
 void lane_settle(struct lane *lane)
 {
@@ -33,8 +31,7 @@ static bool awaits_leader(struct lane *lane, const struct plan_step *step, struc
     uint32_t leader = homes_leader(r, step, lane->index);
     if (leader == lane->index)
         return false;
-    enum task_state s = run_task(r, step, leader)->state;
-    if (s != TASK_KEPT && s != TASK_DONE)
+    if (!task_is_done(run_task(r, step, leader)))
         return true;
     task_set_state(r, t, TASK_KEPT);
     t->decided = true;
@@ -78,7 +75,7 @@ static bool next_step(struct lane *lane, bool *ret_kept)
                 order_changed(r, step);
             }
         }
-        if (t->state == TASK_KEPT || t->state == TASK_DONE)
+        if (task_is_done(t))
             continue;
         if (t->state == TASK_PENDING && node_state(lane->node) == NODE_READY && /* else it goes on when it is back */
             !order_holds(r, step, lane->index) && !later_runs(lane, step)) {
@@ -130,8 +127,7 @@ void lane_doubt(struct lane *lane)
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
-        if (step->kind->phase != PHASE_SETUP || !step->on[lane->index] ||
-            (t->state != TASK_KEPT && t->state != TASK_DONE))
+        if (step->kind->phase != PHASE_SETUP || !step->on[lane->index] || !task_is_done(t))
             continue;
         const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
         if (cell && cell->outcome == OUTCOME_OK && !lane_contradiction(lane, step, cell))

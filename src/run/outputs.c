@@ -53,8 +53,8 @@ static void on_watch(void *arg)
         return;
     }
     for (uint32_t n = 0; n < r->plan->node_count && r->stage == STAGE_LAUNCH && !run_is_stopping(r); n++)
-        if (w->step->on[n] && (!w->step->at_rank0 || n == from) && node_state(r->lanes[n].node) == NODE_READY &&
-            r->lanes[n].listed && !fetch_lives(&r->lanes[n], w->step) && fetch_start(r, w->step, n, true, &err) < 0)
+        if (w->step->on[n] && (!w->step->at_rank0 || n == from) && lane_is_ready(&r->lanes[n]) &&
+            !fetch_lives(&r->lanes[n], w->step) && fetch_start(r, w->step, n, true, &err) < 0)
             return; /* said when it counts */
 }
 

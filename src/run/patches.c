@@ -342,8 +342,7 @@ void patches_reset(struct lane *lane)
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
         bool leads = !step->shared || homes_leader(r, step, lane->index) == lane->index;
-        if (step->kind->phase != PHASE_SETUP || !step->on[lane->index] || !t->decided || !leads ||
-            (t->state != TASK_KEPT && t->state != TASK_DONE) ||
+        if (step->kind->phase != PHASE_SETUP || !step->on[lane->index] || !t->decided || !leads || !task_is_done(t) ||
             (lane->trees[i] != CHECK_DOUBT && !patches_reason(lane, step)))
             continue;
         if (r->generation > 0 && r->stage == STAGE_SETUP) { /* not under the feet of a launch that is resumed */

@@ -95,16 +95,11 @@ bool rank0_is_elsewhere(const char *tail)
 
 /* ---- which node? ---- */
 
-static bool is_ready(const struct lane *lane)
-{
-    return node_state(lane->node) == NODE_READY && lane->listed;
-}
-
 /* Does what it says count, and is it waited for? Not where nothing is waited for any more. */
 static bool takes_part(const struct run *r, uint32_t node)
 {
     const struct lane *lane = &r->lanes[node];
-    return !lane->closed_node && !lane->left_out && (!run_is_stopping(r) || is_ready(lane));
+    return !lane->closed_node && !lane->left_out && (!run_is_stopping(r) || lane_is_ready(lane));
 }
 
 /* By what is here already: an output that came from the node, or did not. -1: nothing tells. */
@@ -154,7 +149,7 @@ static void find_out(struct run *r)
         if (told >= 0 || !takes_part(r, n))
             continue;
         first = first == UINT32_MAX ? n : first;
-        if (!a->done && !a->token && is_ready(&r->lanes[n]))
+        if (!a->done && !a->token && lane_is_ready(&r->lanes[n]))
             ask(r, n);
         all = all && a->done;
         if (a->done && a->mtime_ns && (newest == UINT32_MAX || a->mtime_ns > z->answers[newest].mtime_ns))
@@ -210,7 +205,7 @@ static bool look_at(struct run *r, const struct plan_step *step, uint32_t node)
     struct error ignored = ERROR_INIT; /* said by the node that fetches */
     if (l->token || l->done)
         return true;
-    if (!takes_part(r, node) || !is_ready(&r->lanes[node]))
+    if (!takes_part(r, node) || !lane_is_ready(&r->lanes[node]))
         return false;
     struct arena *arena = arena_create();
     struct step_fetch what = {0};
@@ -269,7 +264,7 @@ static void advance(struct run *r, const struct plan_step *step)
     }
     if (!any)
         return;
-    if (own->state == TASK_RUNNING && is_ready(&r->lanes[z->node]))
+    if (own->state == TASK_RUNNING && lane_is_ready(&r->lanes[z->node]))
         fetch(r, step);
     if (waits || task_in_flight(own))
         return;

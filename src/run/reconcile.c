@@ -101,7 +101,7 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
         t->log = log_open(r, step, lane->index, t->attempt);
     t->sent = t->told = true;
     node_attach(lane->node, t->attempt, t->log->size);
-    if (t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step)))
+    if (task_is_to_stop(r, step, t))
         node_signal(lane->node, t->attempt, r->ending == ENDING_KILLED ? WIRE_KILL : WIRE_STOP,
                     launch_grace_ms(r, CANCEL_GRACE_MS));
 }
@@ -117,7 +117,7 @@ static enum belief belief_under_way(struct lane *lane, const struct plan_step *s
     const struct wire_facts *facts = node_facts(lane->node);
     bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
                 str_eq(cell->install, facts->install);
-    bool stopped = t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step));
+    bool stopped = task_is_to_stop(r, step, t);
     uint32_t so = rec ? FACT_OWN : 0;
     so |= (rec ? rec->same_boot : same) ? FACT_BOOT : 0;
     so |= step->kind->cached ? FACT_CACHED : 0;
