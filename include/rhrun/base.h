@@ -85,6 +85,7 @@ bool str_starts(const char *s, const char *prefix);
 char *path_clean(char *path); /* an absolute one without "//", "." and "..", in place */
 bool str_ends(const char *s, const char *suffix);
 bool str_is_printable(const char *s); /* no control characters */
+bool str_is_hex(const char *s, size_t len); /* exactly so many digits, lower-case */
 void str_printable(char *s); /* each byte of a control character becomes '?': what comes from outside, for a terminal */
 /* The candidate nearest to `word` by Damerau-Levenshtein distance (case-insensitive), or NULL when
  * none is near (distance over a third of the longer length, at least 1). NULL-terminated list. */

@@ -116,6 +116,8 @@ const struct state_run *run_fetchable(const struct state *s, const struct plan *
 const struct state_run *run_unfinished(const struct state *s, const struct plan *plan);
 /* Its --on, --set, params and arguments: with them its spec is the same again. Of the state, or in the arena. */
 struct spec_overrides run_overrides(const struct state_run *run, struct arena *arena);
+/* "--on WHERE --set ... -p ...", each word quoted for the shell, behind what the buffer has. Without the arguments. */
+void run_put_options(struct buf *b, const struct spec_overrides *o);
 /* "rhrun [COMMAND] SPEC --on WHERE ... -- ARG...", each word quoted for the shell; in the arena. */
 char *run_command_line(const char *command, const char *spec_path, const struct spec_overrides *o, struct arena *arena);
 

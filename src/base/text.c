@@ -104,6 +104,11 @@ bool str_starts(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
+bool str_is_hex(const char *s, size_t len)
+{
+    return strlen(s) == len && strspn(s, "0123456789abcdef") == len;
+}
+
 bool str_ends(const char *s, const char *suffix)
 {
     size_t n = strlen(s), m = strlen(suffix);

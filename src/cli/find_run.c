@@ -29,21 +29,10 @@ const char *cli_run_word(const struct journal *j, const struct state_run *run)
 
 /* ---- options as words ---- */
 
-static void put_option(struct buf *b, const char *option, const char *value)
-{
-    buf_printf(b, "%s%s ", b->len ? " " : "", option);
-    buf_shell_quote(b, value);
-}
-
 static const char *words_of(const struct spec_overrides *o, bool args, struct arena *arena)
 {
     struct buf b = {0};
-    if (o->on)
-        put_option(&b, "--on", o->on);
-    for (size_t i = 0; i < o->set_count; i++)
-        put_option(&b, "--set", o->sets[i]);
-    for (size_t i = 0; i < o->param_count; i++)
-        put_option(&b, "-p", o->params[i]);
+    run_put_options(&b, o);
     if (args)
         buf_puts(&b, b.len ? " --" : "--");
     for (size_t i = 0; i < o->arg_count; i++) {

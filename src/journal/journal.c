@@ -101,14 +101,9 @@ failed:
     return -1;
 }
 
-static bool is_job_id(const char *s)
-{
-    return strlen(s) == 16 && strspn(s, "0123456789abcdef") == 16;
-}
-
 int journal_open_read(const char *job_id, struct journal **ret, struct error *err)
 {
-    if (!is_job_id(job_id))
+    if (!str_is_hex(job_id, 16))
         return error_set(err, ERROR_USAGE, "\"%.80s\" is no id of a job: it has 16 hex digits", job_id);
     CLEANUP(cleanup_free) char *home = journal_home_path(err);
     if (!home)
@@ -319,7 +314,7 @@ int journal_jobs(struct journal_job **ret, size_t *ret_count, struct error *err)
     if (!dir && errno != ENOENT)
         return error_errno(err, ERROR_IO, errno, "could not read folder \"%s\"", jobs);
     for (struct dirent *d; dir && (d = readdir(dir));) {
-        if (!is_job_id(d->d_name))
+        if (!str_is_hex(d->d_name, 16))
             continue;
         items = xreallocarray(items, count + 1, sizeof *items);
         count += job_describe(jobs, d->d_name, &items[count]);

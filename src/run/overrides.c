@@ -42,6 +42,16 @@ static void put_option(struct buf *b, const char *option, const char *value)
     buf_shell_quote(b, value);
 }
 
+void run_put_options(struct buf *b, const struct spec_overrides *o)
+{
+    if (o->on)
+        put_option(b, "--on", o->on);
+    for (size_t i = 0; i < o->set_count; i++)
+        put_option(b, "--set", o->sets[i]);
+    for (size_t i = 0; i < o->param_count; i++)
+        put_option(b, "-p", o->params[i]);
+}
+
 static void put_args(struct buf *b, const struct spec_overrides *o)
 {
     if (o->arg_count > 0)
@@ -60,12 +70,7 @@ char *run_command_line(const char *command, const char *spec_path, const struct 
         buf_printf(&b, " %s", command);
     buf_putc(&b, ' ');
     buf_shell_quote(&b, spec_path);
-    if (o->on)
-        put_option(&b, "--on", o->on);
-    for (size_t i = 0; i < o->set_count; i++)
-        put_option(&b, "--set", o->sets[i]);
-    for (size_t i = 0; i < o->param_count; i++)
-        put_option(&b, "-p", o->params[i]);
+    run_put_options(&b, o);
     put_args(&b, o);
     char *text = arena_strdup(arena, b.data);
     buf_free(&b);

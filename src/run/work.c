@@ -55,8 +55,7 @@ bool work_known(const struct run *r)
 /* Could it be a working directory of the variant's? A node may say anything, and all others would be greeted with it. */
 static bool is_name(const struct run *r, const char *name)
 {
-    return strlen(name) == 16 && strspn(name, "0123456789abcdef") == 16 &&
-           strncmp(name, r->plan->spec->variant, OF_VARIANT) == 0;
+    return str_is_hex(name, 16) && strncmp(name, r->plan->spec->variant, OF_VARIANT) == 0;
 }
 
 /* The node's last claim in that directory; work NULL: in any of the variant. */

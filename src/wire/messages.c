@@ -155,11 +155,6 @@ bool wire_name_valid(const char *s)
     return *s && *s != '.' && !strchr(s, '/') && strlen(s) <= 200;
 }
 
-static bool hex16(const char *s)
-{
-    return strlen(s) == 16 && strspn(s, "0123456789abcdef") == 16;
-}
-
 static bool assignments_valid(const struct wire_strings *list)
 {
     for (uint32_t i = 0; i < list->count; i++) {
@@ -183,8 +178,8 @@ bool wire_get_hello(struct wire_in *in, struct wire_hello *ret)
     GET(in, &m, hello_fields);
     if (!wire_in_done(in))
         return false;
-    if (m.mode > WIRE_READ || !hex16(m.job) || !wire_name_valid(m.owner) ||
-        !(hex16(m.variant) || (m.mode == WIRE_READ && !*m.variant)) || (*m.work_dir && *m.work_dir != '/') ||
+    if (m.mode > WIRE_READ || !str_is_hex(m.job, 16) || !wire_name_valid(m.owner) ||
+        !(str_is_hex(m.variant, 16) || (m.mode == WIRE_READ && !*m.variant)) || (*m.work_dir && *m.work_dir != '/') ||
         (*m.base_dir && *m.base_dir != '/'))
         return false;
     *ret = m;

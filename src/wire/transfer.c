@@ -61,11 +61,6 @@ bool wire_tree_path_valid(const char *path)
     return path_valid(path) && !(str_starts(path, ".git") && (path[4] == '/' || !path[4]));
 }
 
-static bool tree_id_valid(const char *id)
-{
-    return strlen(id) == 2 * WIRE_OID_SIZE && strspn(id, "0123456789abcdef") == 2 * WIRE_OID_SIZE;
-}
-
 static void put_oid(struct buf *out, const uint8_t *oid)
 {
     wire_put_bytes(out, oid, oid ? WIRE_OID_SIZE : 0);
@@ -95,7 +90,7 @@ bool wire_get_sync(struct wire_in *in, struct wire_sync *ret)
     struct wire_sync m = {0};
     GET(in, &m, sync_fields);
     if (!wire_in_done(in) || !wire_id_valid(m.attempt) || !*m.slot || strlen(m.slot) > 200 || strlen(m.key) > 64 ||
-        !wire_name_valid(m.name) || strlen(m.root) > WIRE_PATH_MAX || !tree_id_valid(m.tree) ||
+        !wire_name_valid(m.name) || strlen(m.root) > WIRE_PATH_MAX || !str_is_hex(m.tree, 2 * WIRE_OID_SIZE) ||
         m.flags > (WIRE_SYNC_DISTRUST | WIRE_SYNC_MISSING))
         return false;
     *ret = m;
@@ -208,7 +203,7 @@ static bool get_state(struct wire_in *in, struct wire_sync_state *ret)
 
 bool wire_get_sync_state(struct wire_in *in, struct wire_sync_state *ret)
 {
-    return get_state(in, ret) && (!*ret->base || tree_id_valid(ret->base));
+    return get_state(in, ret) && (!*ret->base || str_is_hex(ret->base, 2 * WIRE_OID_SIZE));
 }
 
 bool wire_get_patched(struct wire_in *in, struct wire_sync_state *ret)

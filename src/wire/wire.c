@@ -177,7 +177,7 @@ bool wire_in_done(const struct wire_in *in)
 
 bool wire_id_valid(const char *id)
 {
-    return id && strlen(id) == WIRE_ID_LEN && strspn(id, "0123456789abcdef") == WIRE_ID_LEN;
+    return id && str_is_hex(id, WIRE_ID_LEN);
 }
 
 /* ---- spool records ---- */
