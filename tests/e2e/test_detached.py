@@ -61,7 +61,7 @@ def test_the_terminal_is_gone(box, job):
     (box.home / "stop").touch()
     done = a.wait().ok()
     each_line_once([r.wait().ok().out, done.out])
-    assert re.search(r"\d+ lines, until .+, were shown before; --from-start", done.err), done
+    assert re.search(r"\d+ lines?, until .+, (was|were) shown before; --from-start", done.err), done
     each_line_once([box.run("attach", "--from-start", spec).ok().out])
     assert not box.run("attach", spec).ok().out
     each_line_once(["\n".join(f"default[{e['rank']}]@x: {e['text']}" for e in box.run("attach", "--json", spec).ok().events()
