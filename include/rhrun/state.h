@@ -57,7 +57,14 @@ const char *outcome_name(enum outcome o); /* "ok", "failed", ... */
 enum run_status { RUN_OPEN = 0, RUN_DONE, RUN_FAILED, RUN_CANCELLED, RUN_INFRA, RUN_SUPERSEDED };
 const char *run_status_name(enum run_status s);
 
-enum run_flag { RUN_FLAG_AGAIN = 1, RUN_FLAG_FRESH = 2, RUN_FLAG_FROM = 4, RUN_FLAG_DETACH = 8, RUN_FLAG_REPLACE = 16 };
+enum run_flag {
+    RUN_FLAG_AGAIN = 1,
+    RUN_FLAG_FRESH = 2,
+    RUN_FLAG_FROM = 4,
+    RUN_FLAGS_ANEW = 7, /* those that ask for a new launch, whatever is recorded */
+    RUN_FLAG_DETACH = 8,
+    RUN_FLAG_REPLACE = 16
+};
 
 struct event_attempt {
     const char *scope, *step, *attempt, *key;

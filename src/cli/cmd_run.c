@@ -260,16 +260,14 @@ static int do_job(struct session *s)
     const struct state *state = journal_state(s->journal);
     const struct state_run *done = cli_done_run(state, s->plan);
     const struct state_run *open = run_unfinished(state, s->plan);
-    bool wants_new = flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM);
+    bool wants_new = flags & RUN_FLAGS_ANEW;
     if (done && !wants_new)
         return verify(s, done);
     bool fetch = run_fetchable(state, s->plan) && !wants_new && !open;
     if (!fetch && need_secrets(s) < 0)
         return 2;
     cli_warn_sources(c, s->sources);
-    if (open && wants_new &&
-        (open->flags & flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) ==
-            (flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)))
+    if (open && wants_new && (open->flags & flags & RUN_FLAGS_ANEW) == (flags & RUN_FLAGS_ANEW))
         wants_new = false; /* the unfinished run was opened by the same flags */
     if (open && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
         fprintf(stderr, "rhrun: resuming run %s%s\n", open->id,

@@ -195,6 +195,7 @@ void run_destroy(struct run *r)
     free(r->lanes);
     free(r->touched);
     free(r->machines);
+    run_forget_known(r);
     run_forget_addrs(r);
     arena_destroy(r->arena);
     free(r);

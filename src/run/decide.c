@@ -209,55 +209,44 @@ const char *lane_believes(const struct lane *lane, const struct plan_step *step)
     return adoptable(step, cell, latest) ? latest->attempt : NULL;
 }
 
-/* May what the ledger has of this step stand for it? Set-up: unless a flag voids it. Of a launch only where this journal
- * never knew of one (a lost state directory), nothing asks for a new one, and the run has not begun one of its own. */
-bool lane_may_adopt(const struct lane *lane, const struct plan_step *step)
+/* Has another controller, with a state directory of its own, begun it since the last time that is recorded here? */
+static bool is_of_another(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec)
+{
+    return rec == lane_latest(lane, step) && str_eq(rec->key, step->key) && run_is_stranger(lane->run, rec->attempt);
+}
+
+/* May this record of the ledger's stand for the step? Set-up: unless a flag voids it. Of a launch only where this journal
+ * does not know of one (a lost state directory), or not of the latest; nothing asks for a new one; and the run has not
+ * begun one of its own. */
+bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec)
 {
     const struct run *r = lane->run;
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     if (step->kind->cached)
         return !is_voided(r, step, cell);
     const struct state_run *own = state_run_find(r->state, r->id);
-    if (((own ? own->flags : r->options.flags) & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) ||
-        r->plan->spec->entrypoint.always || (own && own->own_generation > 0))
+    if (((own ? own->flags : r->options.flags) & RUN_FLAGS_ANEW) || r->plan->spec->entrypoint.always ||
+        (own && own->own_generation > 0))
         return false;
     /* also where a run has adopted it and then could not go on, for another node's sake, or was cancelled */
     const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
     bool of_last =
         cell && run && (cell->generation == 0 || cell->generation == run->generation); /* else it was restarted */
-    return !cell || (of_last && (run->status == RUN_INFRA || run->status == RUN_CANCELLED) &&
-                     cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key));
+    return !cell ||
+           (of_last && (run->status == RUN_INFRA || run->status == RUN_CANCELLED) && cell->outcome == OUTCOME_OK &&
+            str_eq(cell->key, step->key)) ||
+           is_of_another(lane, step, rec);
 }
 
-struct attempt_search {
-    const char *attempt;
-    bool found;
-};
-
-static bool search_attempt(void *arg, const struct event *e)
-{
-    struct attempt_search *search = arg;
-    search->found = search->found || (e->type == EVENT_FINISHED && str_eq(e->attempt, search->attempt));
-    for (uint32_t i = 0; e->type == EVENT_STARTED && i < e->attempt_count; i++)
-        search->found = search->found || str_eq(e->attempts[i].attempt, search->attempt);
-    return !search->found;
-}
-
-/* Another controller has done this step meanwhile, under an attempt that this journal has never heard of: its record stands
- * for ours, which never started. The journal is read for it: only in the rare recovery that finds an attempt missing. */
+/* Another controller has done this step meanwhile: its record stands for ours, which never started. */
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
     const struct state_run *run = state_run_find(r->state, r->id);
     const struct wire_record *latest = lane_latest(lane, step);
-    bool anew = step->kind->cached ? r->voids[step->id]
-                                   : run && (run->flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM)) != 0;
-    if (anew || !is_good_for(step, latest) || !lane_holds(lane, step))
-        return NULL;
-    struct attempt_search search = {latest->attempt, false};
-    if (journal_each(r->journal, 0, search_attempt, &search, NULL) < 0 || search.found)
-        return NULL;
-    return latest;
+    bool anew = step->kind->cached ? r->voids[step->id] : run && (run->flags & RUN_FLAGS_ANEW) != 0;
+    return !anew && is_good_for(step, latest) && lane_holds(lane, step) && run_is_stranger(r, latest->attempt) ? latest
+                                                                                                               : NULL;
 }
 
 /* ---- installations that are looked at again ---- */

@@ -254,6 +254,7 @@ struct run {
     char *hosts;             /* made together with node_addrs */
     uint32_t *machines;      /* see machines.c */
     size_t machines_size, machines_used;
+    struct known *known;         /* see strangers.c; NULL = nothing was asked for yet */
     struct plan_record *records; /* for run_records */
     struct state *own_state;     /* RUN_LOOK without a journal */
     void (*finished)(void *arg);
@@ -347,7 +348,7 @@ const char *lane_contradiction(const struct lane *lane, const struct plan_step *
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 const char *
 lane_launch(const struct lane *lane); /* as the node's record of the launch names it; NULL = no record is here */
-bool lane_may_adopt(const struct lane *lane, const struct plan_step *step);
+bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec);
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);
@@ -480,6 +481,9 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step,
 void lane_pass(
     struct lane *lane); /* its next step of set-up is begun, or it joins the launch that it was left out of */
 /* machines.c: false when another node of the plan is the same machine */
+/* Has this journal never heard of the attempt? False too where it cannot be read. */
+bool run_is_stranger(struct run *r, const char *attempt);
+void run_forget_known(struct run *r);
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* parts.c: one step; then all that belong to the launch */
 const struct plan_step *phase_step(const struct run *r, enum plan_phase phase); /* the first; NULL = none */

@@ -278,7 +278,7 @@ int run_open(struct run *r, struct error *err)
     if (r->options.mode == RUN_CANCEL)
         return open_cancel(r, open, err);
     const struct state_run *kept = run_fetchable(r->state, r->plan);
-    bool anew = r->options.flags & (RUN_FLAG_AGAIN | RUN_FLAG_FRESH | RUN_FLAG_FROM);
+    bool anew = r->options.flags & RUN_FLAGS_ANEW;
     if (kept && !(open && run_unfinished(r->state, r->plan)) && !anew)
         return open_again(r, kept, err);
     if (!open)

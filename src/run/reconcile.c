@@ -37,17 +37,17 @@ static bool follows_launch(const struct lane *lane, const struct wire_record *ep
     return true;
 }
 
-/* A lost state directory: what the ledger says of prolog, launch and epilog is taken over. */
+/* A lost state directory, or an old one: what the ledger says of prolog, launch and epilog is taken over. */
 static void adopt_launch(struct lane *lane)
 {
     struct run *r = lane->run;
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
-        if (step->kind->cached || !step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_PENDING ||
-            !lane_may_adopt(lane, step))
+        if (step->kind->cached || !step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_PENDING)
             continue;
         const struct wire_record *latest = lane_latest(lane, step);
-        if (!latest || !wire_record_success(latest) || !str_eq(latest->key, step->key))
+        if (!latest || !wire_record_success(latest) || !str_eq(latest->key, step->key) ||
+            !lane_may_adopt(lane, step, latest))
             continue;
         const uint32_t so = FACT_KEY | FACT_HOLDS | FACT_ADOPT | (latest->same_boot ? FACT_BOOT : 0u);
         if (belief_of(CELL_NOTHING, RECORD_GOOD, so) != BELIEF_ADOPT) {
@@ -77,7 +77,7 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
         if (task_in_flight(t))
             return strcmp(t->attempt, rec->attempt) == 0 ? step : NULL;
         const uint32_t so = (str_eq(step->key, rec->key) ? FACT_KEY : 0u) |
-                            (t->state == TASK_PENDING && lane_may_adopt(lane, step) ? FACT_ADOPT : 0u);
+                            (t->state == TASK_PENDING && lane_may_adopt(lane, step, rec) ? FACT_ADOPT : 0u);
         if (belief_of(CELL_NOTHING, RECORD_LIVE, so) == BELIEF_ATTACH) {
             t->decided = true;
             if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > r->generation)

@@ -222,6 +222,25 @@ def test_another_controller_does_what_was_only_decided(box, job, event, begun):
     assert box.lines() == ["one", "two", "launch", "launch"]
 
 
+def test_what_another_controller_has_done_since_is_done(box, job):
+    """Two people, or a laptop and a desktop, with a state directory each: who did the job before does not do it again for that."""
+    text = "distributed: {nnodes: 2}\nentrypoint: {run: 'echo %s-$RHRUN_NODE_RANK >>$HOME/lines'}\n"
+    other = {"RHRUN_HOME": str(box.dir / "state2")}
+    box.run(job(text % "old")).ok()
+    spec = job(text % "new")
+    box.run(spec, env=other).ok()
+    done = ["new-0", "new-1", "old-0", "old-1"]
+    assert sorted(box.lines()) == done
+    r = box.run(spec).ok()
+    assert sorted(box.lines()) == done, r
+    assert "nothing to do" in box.run(spec).ok().err
+    # Asked for, it is done again.
+    (box.home / "lines").unlink()
+    box.run("--again", spec, env=other).ok()
+    box.run("--again", spec).ok()
+    assert sorted(box.lines()) == ["new-0", "new-0", "new-1", "new-1"]
+
+
 def test_what_another_controller_started_is_not_forgotten(box, job):
     """A launch ends while its controller is dead; another controller does the job and tidies up; the first resumes."""
     spec = job("entrypoint: {always: true, run: 'echo $RHRUN_ATTEMPT >>$HOME/lines; while [ ! -e $HOME/go ]; do sleep 0.02; done'}\n")

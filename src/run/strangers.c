@@ -1,0 +1,61 @@
+/* Attempts that this journal has never heard of: another controller's, with a state directory of its own. The journal is
+ * read for it, from where it was read last: only where a node's latest attempt of a step is not the one recorded here. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct known {
+    char (*ids)[WIRE_ID_LEN + 1]; /* sorted */
+    size_t count, capacity;
+    uint64_t sequence; /* of the last event that was read */
+};
+
+static void know(struct known *k, const char *attempt)
+{
+    if (!attempt || strlen(attempt) != WIRE_ID_LEN)
+        return;
+    if (k->count == k->capacity) {
+        k->capacity = k->capacity ? 2 * k->capacity : 64;
+        k->ids = xreallocarray(k->ids, k->capacity, sizeof *k->ids);
+    }
+    memcpy(k->ids[k->count++], attempt, WIRE_ID_LEN + 1);
+}
+
+static bool read_event(void *arg, const struct event *e)
+{
+    struct known *k = arg;
+    k->sequence = e->seq;
+    if (e->type == EVENT_FINISHED)
+        know(k, e->attempt);
+    for (uint32_t i = 0; e->type == EVENT_STARTED && i < e->attempt_count; i++)
+        know(k, e->attempts[i].attempt);
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return memcmp(a, b, WIRE_ID_LEN + 1);
+}
+
+bool run_is_stranger(struct run *r, const char *attempt)
+{
+    char id[WIRE_ID_LEN + 1] = "";
+    if (!r->known)
+        r->known = xcalloc(1, sizeof *r->known);
+    struct known *k = r->known;
+    const size_t had = k->count;
+    if (strlen(attempt) != WIRE_ID_LEN || !r->journal || journal_each(r->journal, k->sequence, read_event, k, NULL) < 0)
+        return false;
+    if (k->count != had)
+        qsort(k->ids, k->count, sizeof *k->ids, compare);
+    memcpy(id, attempt, sizeof id);
+    return !k->count || !bsearch(id, k->ids, k->count, sizeof *k->ids, compare);
+}
+
+void run_forget_known(struct run *r)
+{
+    if (r->known)
+        free(r->known->ids);
+    free(r->known);
+}
