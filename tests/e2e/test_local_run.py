@@ -190,6 +190,17 @@ def test_from_runs_a_step_and_what_depends_on_it(rhrun, job, box):
     assert box.lines() == ["one", "two", "three", "launch", "two", "three", "launch"]
 
 
+def test_from_the_launch_of_all_roles(job, box):
+    spec = job("""
+        setup: [{name: one, run: "echo one >>$HOME/lines"}]
+        roles: {a: {}, b: {}}
+        entrypoint: {run: "echo launch >>$HOME/lines"}
+        """)
+    box.run(spec).ok()
+    box.run("--from", "launch", spec).ok()
+    assert box.lines() == ["one"] + ["launch"] * 4
+
+
 def test_from_names_an_unknown_step(rhrun, job):
     r = rhrun("--from", "tow", job(SETUP)).expect(2)
     assert "tow" in r.err and "two" in r.err
