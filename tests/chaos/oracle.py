@@ -33,6 +33,7 @@ class Oracle:
         self.path = folder / "witness"
         self.offset, self.events = 0, []
         self.kept = {}      # variant -> what a launch depended on that was reported as done
+        self.journal_only = set()  # variants of which a node's latest launch is another controller's: the journal alone has the one that is done
         self.believed = {}  # (variant, step, node) -> what that step depended on, when a run was reported as done
         self.asked_at = 0   # event behind which a launch must come: it was asked for
         self.foreign_to = 0 # before this event another controller may have launched, or a node lost what it had
@@ -112,6 +113,12 @@ class Oracle:
         if set_up:
             self.believed.clear()
 
+    def journal_lost(self):
+        """Only the nodes know now what was done: of each job what came last."""
+        for variant in self.journal_only:
+            self.kept.pop(variant, None)
+        self.journal_only.clear()
+
     # ---- once it is done ----
 
     def launches(self, snapshot):
@@ -145,6 +152,7 @@ class Oracle:
         self.set_up_done(snapshot, first, launch)
         self.around(snapshot, launch)
         self.kept[snapshot.variant] = snapshot.everything
+        (self.journal_only.discard if launch is found[0] else self.journal_only.add)(snapshot.variant)
         for name, (_, depends) in snapshot.steps.items():
             for node in range(snapshot.nodes):
                 if any(e.number >= self.wiped_at for e in self.ended(name, snapshot.versions[name], node, None)):

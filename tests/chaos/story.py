@@ -71,6 +71,7 @@ class Story:
         self.oracle, self.faults = Oracle(self.witness), Faults(self)
         self.fleet, self.disks, self.main, self.asides, self.mounts = None, [], None, [], []
         self.snapshots, self.blind, self.damaged_at = [], False, 0
+        self.last_is_anothers = False
         self.was_fresh = self.was_split = self.was_wiped = self.was_lost = self.foreign = False
         self.variant, self.span = None, 1.2
         self.job = self.make_job()
@@ -249,6 +250,8 @@ class Story:
         shutil.rmtree(self.state, ignore_errors=True)
         self.blind = self.was_lost = True
         self.look()
+        self.last_is_anothers = self.variant in self.oracle.journal_only
+        self.oracle.journal_lost()
         if self.was_wiped:
             # The journal alone knew that it was done, and there was nothing on the node.
             self.oracle.forget(set_up=True)
@@ -391,7 +394,7 @@ class Story:
             result = self.command(*self.words(), self.spec)
             if result.rc != 0:
                 raise Violation(f"it was done, and now the exit status is {result.rc}\n{brief(result)}")
-            excused = self.was_split or self.was_wiped
+            excused = self.was_split or self.was_wiped or self.last_is_anothers
             if not self.job.always and not (how == "lost" and excused):
                 fresh = self.oracle.events[before:]
                 if fresh:

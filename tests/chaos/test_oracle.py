@@ -169,3 +169,24 @@ def test_texts_that_are_cut():
     assert cut_texts(b"launch v1 begins\nlaunch 1\n" + line, [line, line]) and cut_texts(line[:20] + line[:3] + line, [line] * 3)
     assert not cut_texts(line[:20] + b"?" + line, [line, line]) and not cut_texts(line + line, [line])
     assert not cut_texts(line[:20] + line[30:], [line])
+
+
+def test_anothers_failure_is_what_came_last(world):
+    """Once the journal is lost, nobody knows of the launch before."""
+    world.all()
+    world.oracle.foreign_to = 1000
+    world.oracle.forget()
+    world.launch(tag="x", run="r2", status=5)
+    world.look()
+    assert not world.oracle.done(world.job.snapshot(None))
+    world.oracle.journal_lost()
+    world.launch(tag="y", run="r3")
+    world.look()
+
+
+def test_ones_own_launch_is_known_to_the_nodes(world):
+    world.all()
+    world.oracle.journal_lost()
+    world.launch(tag="y", run="r3")
+    with pytest.raises(Violation, match="is launched again"):
+        world.look()
