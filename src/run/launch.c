@@ -477,6 +477,8 @@ static void generation_ended(struct run *r)
 {
     struct event e;
     elastic_lose(r);
+    if (r->launch == LAUNCH_GOES_ON && rules_condemned(r)) /* by what is not durable yet, and all have ended well */
+        launch_set(r, LAUNCH_CONDEMNED);
     if (r->launch != LAUNCH_CONDEMNED) {
         finish_launch(r, true);
         return;
