@@ -302,6 +302,11 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
     }
     if (t->state != TASK_RUNNING && t->state != TASK_STOPPING)
         return;
+    if (t->held) {
+        t->held = false;
+        task_finish_as(r, step, node, OUTCOME_NOT_STARTED, "stopped before it began");
+        return;
+    }
     if (step->watch) { /* nothing runs for it */
         task_finish_as(r, step, node, OUTCOME_STOPPED, "stopped");
         return;

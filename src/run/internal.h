@@ -50,6 +50,7 @@ struct run_task {
     bool decided; /* set-up: reconciled with the node's ledger in this process */
     bool sent;    /* RUN or ATTACH went out on the present connection */
     bool told;    /* the node has said something of this attempt: it may have started */
+    bool held;    /* prolog, launch: an earlier controller decided it, and it never began: it waits for the barrier */
     bool stop_wanted;
     bool tallied;             /* sync: counted in its step's tally */
     bool left;                /* launch: it ended, and the others go on: no failure of theirs (elastic.c) */
@@ -487,6 +488,7 @@ void run_forget_known(struct run *r);
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* parts.c: one step; then all that belong to the launch */
 const struct plan_step *phase_step(const struct run *r, enum plan_phase phase); /* the first; NULL = none */
+void step_release(struct run *r, const struct plan_step *step); /* what was held of it goes out */
 bool step_start(struct run *r, const struct plan_step *step,
                 uint32_t generation); /* on all its nodes that have not done it;
                                                         on one that is lost for good it has failed. False: there is
@@ -498,6 +500,9 @@ bool step_is_pending(struct run *r, const struct plan_step *step); /* on some no
 void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms);
 void step_end(struct run *r, const struct plan_step *step); /* stops it; where it has not begun it does not */
 bool parts_begun(struct run *r);
+bool parts_held_in_doubt(struct run *r); /* one that never began is of a node whose set-up does not hold */
+void parts_release(struct run *r);       /* what was held goes out */
+void parts_orphan(struct run *r);        /* what runs of it is stopped, and is none of ours any more */
 bool parts_half(struct run *r); /* some of it is done, some was not begun, and nothing runs */
 bool parts_failed(struct run *r);
 bool parts_ended(struct run *r);   /* nothing of the generation runs or will */

@@ -139,8 +139,10 @@ static void start_prolog(struct run *r)
     const struct plan_step *step = phase_step(r, PHASE_PROLOG);
     run_set_stage(r, STAGE_PROLOG);
     launch_set(r, LAUNCH_GOES_ON);
-    if (step && !step_has_failed(r, step))
+    if (step && !step_has_failed(r, step)) {
+        step_release(r, step);
         step_start(r, step, 0);
+    }
     prolog_advance(r);
 }
 
@@ -621,18 +623,25 @@ uint32_t launch_generation(const struct wire_record *record)
     return dash && parse_u32(dash + 1, &n) && n > 0 ? n : 1;
 }
 
-/* What was found done on some nodes only, by a run that started none of it (the journal was lost, or the run before had to
- * close), is of a launch that failed: the others would look for it in vain. */
-static void drop_half(struct run *r)
+/* The launch begins anew, and counts as no restart. What still runs of this one is stopped before. */
+static void reissue(struct run *r, const char *reason)
 {
-    if (!launch_is_adopted(r) || !(elastic_wanted(r) ? elastic_half(r) : parts_half(r)))
-        return;
+    parts_orphan(r);
     parts_reset(r);
     forget_what_followed(r);
-    struct event e = {.type = EVENT_REISSUE,
-                      .generation = r->generation + 1,
-                      .reason = "only some of the nodes have it from a run that this state directory does not know"};
+    struct event e = {.type = EVENT_REISSUE, .generation = r->generation + 1, .reason = reason};
     run_append(r, &e, NULL, NULL); /* durable before the STARTED that it causes */
+}
+
+/* What was found done on some nodes only, by a run that started none of it (the journal was lost, or the run before had to
+ * close), is of a launch that failed: the others would look for it in vain. And what never began on a node whose set-up
+ * does not hold any more would begin with another. */
+static void drop_half(struct run *r)
+{
+    if (launch_is_adopted(r) && (elastic_wanted(r) ? elastic_half(r) : parts_half(r)))
+        reissue(r, "only some of the nodes have it from a run that this state directory does not know");
+    else if (parts_held_in_doubt(r))
+        reissue(r, "it had not begun on every node, and the set-up of one was changed meanwhile");
 }
 
 /* The controller was restarted behind the barrier: the tasks' states (from the journal) tell where it was. */
@@ -659,6 +668,10 @@ void launch_resume(struct run *r)
     failed = failed || parts_failed(r);
     launch_set(r, failed ? LAUNCH_CONDEMNED : LAUNCH_GOES_ON);
     outputs_watch(r);
+    if (prolog) /* of a node that joins */
+        step_release(r, prolog);
+    if (!failed)
+        parts_release(r);
     parts_advance(r); /* what waits for others; and a lost journal may have left some that were not adopted */
     if (failed)
         parts_stop(r);

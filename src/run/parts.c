@@ -102,6 +102,40 @@ bool parts_begun(struct run *r)
     return false;
 }
 
+bool parts_held_in_doubt(struct run *r)
+{
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            if (s->on[n] && run_task(r, s, n)->held && r->lanes[n].doubtful)
+                return true;
+    return false;
+}
+
+void parts_orphan(struct run *r)
+{
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            const struct run_task *t = run_task(r, s, n);
+            if (s->on[n] && task_in_flight(t) && !t->held && !s->watch)
+                lane_orphan(&r->lanes[n], t->attempt);
+        }
+}
+
+void step_release(struct run *r, const struct plan_step *step)
+{
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n] && run_task(r, step, n)->held) {
+            run_task(r, step, n)->held = false;
+            task_send(r, step, n);
+        }
+}
+
+void parts_release(struct run *r)
+{
+    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+        step_release(r, s);
+}
+
 bool parts_half(struct run *r)
 {
     bool done = false, pending = false;
@@ -189,7 +223,7 @@ void parts_reset(struct run *r)
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (s->on[n]) {
                 task_set_state(r, run_task(r, s, n), TASK_PENDING);
-                run_task(r, s, n)->left = false;
+                run_task(r, s, n)->left = run_task(r, s, n)->held = false;
                 ready_forget(r, s, n);
             }
 }

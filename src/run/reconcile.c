@@ -135,6 +135,7 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
     const struct wire_record *rec;
+    run_task(r, step, lane->index)->held = false;
     switch (belief_under_way(lane, step, &rec)) {
     case BELIEF_ATTACH:
         attach_task(lane, step);
@@ -146,7 +147,12 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
         task_finish(r, step, lane->index, rec, true);
         break;
     case BELIEF_RESEND:
-        task_send(r, step, lane->index);
+        /* Behind the barrier only: the set-up under it is looked at first, and may be done again. */
+        run_task(r, step, lane->index)->held =
+            r->stage == STAGE_SETUP && r->options.mode == RUN_EXECUTE &&
+            (step->kind->phase == PHASE_PROLOG || (step->kind->phase == PHASE_LAUNCH && !step->watch));
+        if (!run_task(r, step, lane->index)->held)
+            task_send(r, step, lane->index);
         break;
     case BELIEF_NEVER:
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");

@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from harness import processes_of, wait_for
+from harness import processes_of, wait_for, workers_of
 
 SEED = int(os.environ.get("RHRUN_TEST_SEED", random.randrange(1 << 30)))
 ROUNDS = int(os.environ.get("RHRUN_TEST_PATCH_ROUNDS", 6))
@@ -69,6 +69,32 @@ def test_patched_code_runs_again_and_again(box, rhrun, src, place):
     assert "keep        run-1" in rhrun("plan", spec).ok().out
     (src / "a.sh").write_text("echo the original of today\n")
     assert "the patched of today" in rhrun(spec).ok().out
+
+
+@pytest.mark.parametrize("anothers", [False, True], ids=["put-back", "another-controller"])
+def test_a_launch_that_was_only_decided_finds_it_patched(box, rhrun, src, place, anothers):
+    """The launch was committed and never began; meanwhile the file is as it was brought. It is patched before the launch begins."""
+    (src / "a").write_text("original\n")
+    spec = box.spec({"workdir": "src", "setup": [item("patch", "sed -i s/original/patched/ a", narrow=False)],
+                     "entrypoint": {"run": "cat a >>~/seen"}, **place[0]})
+    other = {"RHRUN_HOME": str(box.dir / "state2")}
+    for event in range(6, 20):
+        shutil.rmtree(place[1] / ".rhrun", ignore_errors=True)
+        shutil.rmtree(box.state, ignore_errors=True)
+        shutil.rmtree(box.dir / "state2", ignore_errors=True)
+        (place[1] / "seen").unlink(missing_ok=True)
+        killed = rhrun(spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": event})
+        wait_for(lambda: not workers_of(box.dir), what="the end of what runs on")
+        found = sorted((place[1] / ".rhrun/work").glob("*/*/a"))
+        if found and not (place[1] / "seen").exists():
+            found[0].write_text("original\n")
+        if anothers:
+            rhrun(spec, env=other).ok()
+        rhrun(spec).ok()
+        assert (place[1] / "seen").read_text() == "patched\n", f"killed after event {event}"
+        if killed.rc == 0:
+            return
+    pytest.fail("it never came to its end")
 
 
 def test_the_source_of_a_changed_file_changes(box, rhrun, src, place):
