@@ -335,7 +335,8 @@ void patches_reset(struct lane *lane)
 {
     struct run *r = lane->run;
     for (size_t i = 0; i < r->plan->step_count && r->patched; i++)
-        if (task_in_flight(run_task(r, &r->plan->steps[i], lane->index)))
+        if (r->plan->steps[i].kind->phase == PHASE_SETUP &&
+            task_in_flight(run_task(r, &r->plan->steps[i], lane->index)))
             return;
     patches_judge(lane);
     for (size_t i = 0; i < r->plan->step_count && r->patched; i++) {

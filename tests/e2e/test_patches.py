@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import time
 
 import pytest
 
@@ -95,6 +96,32 @@ def test_a_launch_that_was_only_decided_finds_it_patched(box, rhrun, src, place,
         if killed.rc == 0:
             return
     pytest.fail("it never came to its end")
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
+def test_taken_over_while_it_patches(box, rhrun, src, place, killed):
+    """Another controller attaches to the step and brings the files again; what the step changed is put back. Who goes on
+    with the launch that was decided meanwhile does the step again first."""
+    home = place[1]
+    (src / "a").write_text("original\n")
+    slow = "if [ -e ~/slow ]; then touch ~/begun; while [ ! -e ~/go ]; do sleep 0.02; done; fi"
+    spec = box.spec({"workdir": "src", "setup": [item("patch", f"sed -i s/original/patched/ a\n{slow}")],
+                     "entrypoint": {"run": "cat a >>~/seen"}, **place[0]})
+    rhrun(spec).ok()
+    shutil.rmtree(box.state)
+    (home / "slow").touch()
+    first = box.start("--from", "patch", spec)
+    wait_for(lambda: (home / "begun").exists(), what="the step")
+    if killed:
+        first.kill9()
+    other = box.start("--take-over", spec, env={"RHRUN_HOME": str(box.dir / "state2")})
+    time.sleep(0.5)  # it attaches
+    (home / "go").touch()
+    other.wait().ok()
+    if not killed:
+        first.wait().expect(4)
+    rhrun(spec).ok()
+    assert (home / "seen").read_text() == "patched\n" * 2
 
 
 def test_the_source_of_a_changed_file_changes(box, rhrun, src, place):
