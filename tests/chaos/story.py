@@ -318,7 +318,9 @@ class Story:
             self.wait_quiet(controllers_only=True)
             result = self.command(*self.words(), *more, self.spec)
             # What a launch had made on a node that was wiped before it was fetched nobody can bring: it has to be asked for.
-            more = ["--again"] if self.was_wiped and "--again launches again" in result.err else []
+            # And a worker whose failure is ignored makes nothing: what is there otherwise is of a launch before it.
+            gone = "--again launches again" in result.err or "no file is there" in result.err
+            more = ["--again"] if self.was_wiped and gone else []
             if more:
                 self.oracle.forget()
             if result.rc in (0, 1):
