@@ -390,6 +390,8 @@ class Story:
 
     def after(self):
         """Done is done: again, and without the state directory."""
+        self.wait_quiet()  # what another controller had begun, and was killed, holds the nodes until it ends
+        self.look()
         for how in ["again"] + ["lost"] * (self.chance.random() < 0.4):
             if how == "lost":
                 self.lose_state()
