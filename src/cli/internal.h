@@ -184,7 +184,8 @@ struct progress {
     uint32_t node, rank;
     uint8_t stream;
     bool active;       /* such a line stands, and nothing ended it yet */
-    bool waits;        /* it was not printed yet */
+    bool waits;        /* it was not printed yet, and is within a second */
+    bool drawn;        /* it was not printed yet: the live view shows it until something ends it */
     bool quiet;        /* a line of set-up: shown while the step runs, never printed */
     uint64_t shown_ms; /* when one was printed last, 0 = never */
     uint64_t serial;   /* number of this stream's last line among all lines, from 1 */
@@ -200,6 +201,7 @@ struct progress_table {
     uint64_t serial;       /* lines seen */
 };
 struct progress *progress_of(struct progress_table *t, const struct run_line *line);
+void progress_end(struct progress *s); /* it stands no more, and is not printed */
 void progress_clear(struct progress_table *t);
 struct speed { /* of a step's transfer */
     uint64_t at_ms, bytes;

@@ -42,6 +42,11 @@ struct progress *progress_of(struct progress_table *t, const struct run_line *li
     return t->last = p;
 }
 
+void progress_end(struct progress *s)
+{
+    s->active = s->waits = s->drawn = false;
+}
+
 void progress_clear(struct progress_table *t)
 {
     for (size_t i = 0; i < t->count; i++) {

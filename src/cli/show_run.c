@@ -265,7 +265,7 @@ static void put_progress(struct cli_printer *p, struct progress *s, uint64_t now
     struct watch_line text = {s->rank, s->stream, s->text.data ? s->text.data : "", s->text.len, s->wall_ms,
                               true,    false};
     struct run_line line = {s->step, s->node, s->node_name, &text};
-    s->waits = false;
+    s->waits = s->drawn = false;
     s->shown_ms = now;
     put_line(p, s, &line);
 }
@@ -277,7 +277,7 @@ static void put_held_back(struct cli_printer *p)
     traces_end(p->traces);
     for (size_t i = 0; i < p->progress.count; i++) {
         struct progress *s = p->progress.items[i];
-        if (!s->quiet && (s->waits || (p->live && s->active)))
+        if (!s->quiet && (s->waits || s->drawn))
             put_progress(p, s, 0);
         s->active = false;
     }
@@ -308,7 +308,7 @@ static void hold_back(struct cli_printer *p, struct progress *s, const struct wa
     buf_clear(&s->text);
     buf_append(&s->text, line->text, line->len);
     if (p->live && isatty(s->stream == WIRE_STREAM_OUT ? 1 : 2)) {
-        live_changed(p->live);
+        s->drawn = true;
         return;
     }
     s->waits = true;
@@ -355,7 +355,7 @@ static uint64_t put_traced(void *arg, struct progress *s, const struct watch_lin
 {
     struct cli_printer *p = arg;
     const struct run_line line = {s->step, s->node, s->node_name, text};
-    s->active = s->waits = false;
+    progress_end(s);
     put_line(p, s, &line);
     return s->serial = ++p->progress.serial;
 }
@@ -405,12 +405,12 @@ static void on_line(void *arg, const struct run_line *line)
         return;
     }
     if (s->active && line->line->len == 0 && !line->line->open) { /* the bar's last state, then a bare newline */
-        if (s->waits || p->live)
+        if (s->waits || s->drawn)
             put_progress(p, s, mono_ns() / 1000000);
-        s->active = s->waits = false;
+        s->active = false;
         return;
     }
-    s->active = s->waits = false;
+    progress_end(s);
     put_line(p, s, line);
 }
 

@@ -421,9 +421,10 @@ class Fleet:
 # ---- a terminal ----
 
 class Terminal:
-    """rhrun on a pseudo-terminal, its screen kept by pyte; frames are what the screen showed, one per read."""
+    """rhrun on a pseudo-terminal, its screen kept by pyte; frames are what the screen showed, one per read. out: the file
+    that its stdout goes to instead."""
 
-    def __init__(self, box, args, columns=80, rows=24, env=None):
+    def __init__(self, box, args, columns=80, rows=24, env=None, out=None):
         pyte = require("pyte")
         self.screen = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.screen)
@@ -433,6 +434,8 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(box.work)
+            if out:
+                os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
             os.execve(str(RHRUN), [str(RHRUN), *map(str, args)], environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.rc = None

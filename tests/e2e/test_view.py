@@ -204,6 +204,15 @@ def test_progress_bars_do_not_flood_plain_output(box, rhrun):
     assert raw == b"".join(b"\r%d of 3000" % i for i in range(1, 3001)) + b"\n"
 
 
+def test_a_bar_that_goes_to_a_file_is_there_once(box, terminal):
+    """The view is on the terminal, the workers' stdout in a file: a bar that was printed there is not printed again."""
+    out = box.work / "out.txt"
+    t = terminal(box.spec({"entrypoint": {"run": "printf 'all of it\\r\\r'; echo"}}), out=out)
+    t.pump()
+    assert t.rc == 0 and "launch" in t.raw.decode(errors="replace"), t.display()
+    assert out.read_bytes() == b"all of it\n"
+
+
 def test_the_window_is_resized(box, terminal):
     spec = {"name": "sized", "setup": [{"name": "prepare-the-data-set", "run": "while [ ! -e $HOME/go ]; do sleep 0.05; done"}],
             "distributed": {"nnodes": 4}, "entrypoint": {"run": "true"}}
