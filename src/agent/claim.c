@@ -5,6 +5,30 @@
 
 #include <string.h>
 
+bool server_fenced(struct server *s)
+{
+    struct error err = ERROR_INIT;
+    uint64_t epoch;
+    if (s->closing)
+        return true;
+    if (ledger_epoch(&s->ledger, &epoch, &err) < 0) {
+        out_fault(&s->out, "", "%s", err.text);
+        s->closing = true;
+        s->exit_status = 1;
+        return true;
+    }
+    if (epoch == s->ledger.epoch)
+        return false;
+    char *owner, *name;
+    ledger_owner(&s->ledger, s->arena, &owner, &name);
+    size_t frame = wire_begin(&s->out.control, WIRE_FENCED);
+    wire_put_u64(&s->out.control, epoch);
+    wire_put_string(&s->out.control, name);
+    wire_end(&s->out.control, frame);
+    s->closing = true;
+    return true;
+}
+
 bool server_begin(struct server *s, const char *attempt)
 {
     struct error err = ERROR_INIT;

@@ -158,6 +158,8 @@ int ledger_forget(struct ledger *l, const char *attempt, struct error *err);
 void ledger_each(struct ledger *l, bool (*fn)(void *context, const char *attempt, int dir_fd), void *context);
 /* The status file's fixed part; false when there is none or its claim is not complete. */
 bool ledger_status(int dir_fd, struct status *ret);
+/* The error as text for the user; a full disk below the base is named as such. */
+const char *ledger_reason(const struct ledger *l, const struct error *err, struct arena *scratch);
 bool name_valid(const char *name); /* one safe file name: 1-64 of A-Z a-z 0-9 . _ -, no leading dot */
 
 /* ---- hello.c ---- */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -384,4 +385,14 @@ bool ledger_status(int dir_fd, struct status *ret)
     CLEANUP(cleanup_close) int fd = openat(dir_fd, "status", O_RDONLY | O_CLOEXEC);
     return fd >= 0 && pread(fd, ret, sizeof *ret, 0) == (ssize_t)sizeof *ret && ret->version == STATUS_VERSION &&
            ret->state != 0;
+}
+
+const char *ledger_reason(const struct ledger *l, const struct error *err, struct arena *scratch)
+{
+    struct statvfs fs;
+    const char *base = l->base;
+    bool full = strstr(err->text, strerror(ENOSPC)) || strstr(err->text, strerror(EDQUOT));
+    if (!full && base && statvfs(base, &fs) == 0)
+        full = fs.f_bavail == 0 && fs.f_blocks > 0;
+    return full ? arena_printf(scratch, "no space left on the node (%s): %s", base ? base : "?", err->text) : err->text;
 }

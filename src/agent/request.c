@@ -11,45 +11,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { SIGNAL_ROUNDS = 200, SIGNAL_PAUSE_NS = 2000000 };
-
-bool server_fenced(struct server *s)
-{
-    struct error err = ERROR_INIT;
-    uint64_t epoch;
-    if (s->closing)
-        return true;
-    if (ledger_epoch(&s->ledger, &epoch, &err) < 0) {
-        out_fault(&s->out, "", "%s", err.text);
-        s->closing = true;
-        s->exit_status = 1;
-        return true;
-    }
-    if (epoch == s->ledger.epoch)
-        return false;
-    char *owner, *name;
-    ledger_owner(&s->ledger, s->arena, &owner, &name);
-    size_t frame = wire_begin(&s->out.control, WIRE_FENCED);
-    wire_put_u64(&s->out.control, epoch);
-    wire_put_string(&s->out.control, name);
-    wire_end(&s->out.control, frame);
-    s->closing = true;
-    return true;
-}
-
-const char *server_reason(struct server *s, const struct error *err, struct arena *scratch)
-{
-    struct statvfs fs;
-    const char *base = s->ledger.base;
-    bool full = strstr(err->text, strerror(ENOSPC)) || strstr(err->text, strerror(EDQUOT));
-    if (!full && base && statvfs(base, &fs) == 0)
-        full = fs.f_bavail == 0 && fs.f_blocks > 0;
-    return full ? arena_printf(scratch, "no space left on the node (%s): %s", base ? base : "?", err->text) : err->text;
-}
 
 /* ---- RUN ---- */
 
@@ -97,7 +62,7 @@ static void run(struct server *s, const struct wire_run *r, struct arena *scratc
     if (!server_begin(s, r->attempt))
         return;
     if (server_claimable(s, r->attempt, r->slot, scratch) && run_start(s, r, scratch, &err) < 0)
-        out_fault(&s->out, r->attempt, "%s", server_reason(s, &err, scratch));
+        out_fault(&s->out, r->attempt, "%s", ledger_reason(&s->ledger, &err, scratch));
     ledger_unlock(&s->ledger);
 }
 

@@ -38,7 +38,7 @@ static void handle_hello(struct server *s, struct wire_in *in, struct arena *scr
     } else {
         int rc = hello_answer(&s->ledger, &hello, s->arena, &s->out.control, &err);
         if (rc < 0)
-            fail(s, server_reason(s, &err, scratch));
+            fail(s, ledger_reason(&s->ledger, &err, scratch));
         s->open = rc > 0;
     }
 }

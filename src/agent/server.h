@@ -90,12 +90,10 @@ struct server {
 
 /* One request after HELLO; false when it breaks the protocol. */
 bool server_request(struct server *s, enum wire_type type, struct wire_in *in, struct arena *scratch);
-/* A newer epoch than ours: says FENCED, ends the agent, returns true. */
-bool server_fenced(struct server *s);
-/* The text for the user; a full disk is named as such. */
-const char *server_reason(struct server *s, const struct error *err, struct arena *scratch);
 
 /* ---- claim.c ---- */
+/* A newer epoch than ours: says FENCED, ends the agent, returns true. */
+bool server_fenced(struct server *s);
 /* Takes the job's lock, if our epoch still counts: true. Else the answer is queued. */
 bool server_begin(struct server *s, const char *attempt);
 /* Under the lock: the attempt is new and its slot is free. Else the answer (RECORD or BUSY) is queued. */

@@ -91,6 +91,10 @@ void sink_put(struct sink *k, uint32_t rank, enum wire_stream stream, const void
 void sink_flush(struct sink *k);  /* writes, publishes, rings */
 void sink_finish(struct sink *k); /* the same, with the note of an open gap */
 void sink_ring(const struct sink *k);
+struct super;
+struct worker;
+/* A line of rhrun's own, behind what the worker wrote: into the spool, and the worker's tail. */
+void sink_note(struct super *su, struct worker *w, const char *fmt, ...) FORMAT(3, 4);
 
 /* ---- super_exec.c: one worker's process ---- */
 struct exec_fault { /* what a child that could not exec tells through a pipe */
@@ -168,8 +172,7 @@ struct super {
 };
 int loop_watch(struct super *su, struct worker *w, int which, int fd); /* takes fd over as a stream */
 void loop_worker_end(struct super *su, struct worker *w, enum wire_cause cause, int32_t value);
-void loop_note(struct super *su, struct worker *w, const char *fmt, ...) FORMAT(3, 4); /* a line of rhrun's own */
-void loop_run(struct super *su);                                                       /* until PHASE_DONE */
+void loop_run(struct super *su);     /* until PHASE_DONE */
 void loop_discard(struct super *su); /* reads what daemons still write, until they end */
 
 /* ---- super_files.c: files of workers beside the spool ---- */

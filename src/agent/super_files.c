@@ -88,7 +88,7 @@ void files_write(struct super *su, struct worker *w, const struct output *st, co
             int errnum = errno;
             close(*fd);
             *fd = -1;
-            loop_note(su, w, "cannot write to its log file: %s", strerror(errnum));
+            sink_note(su, w, "cannot write to its log file: %s", strerror(errnum));
             return;
         }
         data += n;
@@ -156,6 +156,6 @@ void files_error(struct super *su, struct worker *w)
     if (su->shown.len && tail->len && tail->data[tail->len - 1] != '\n')
         tail_add(&w->tail, (const uint8_t *)"\n", 1);
     if (su->shown.len)
-        loop_note(su, w, WIRE_ERROR_NOTE "%.*s", (int)su->shown.len, su->shown.data);
+        sink_note(su, w, WIRE_ERROR_NOTE "%.*s", (int)su->shown.len, su->shown.data);
     buf_free(&line);
 }

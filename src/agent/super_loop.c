@@ -99,21 +99,6 @@ static void streams_finish(struct super *su)
     }
 }
 
-void loop_note(struct super *su, struct worker *w, const char *fmt, ...)
-{
-    struct buf text = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    buf_puts(&text, "rhrun: ");
-    buf_vprintf(&text, fmt, ap);
-    buf_putc(&text, '\n');
-    va_end(ap);
-    su->sink.now_ms = wall_ms();
-    sink_put(&su->sink, w->status->rank, WIRE_STREAM_NOTE, text.data, text.len);
-    tail_add(&w->tail, (const uint8_t *)text.data, text.len);
-    buf_free(&text);
-}
-
 /* ---- stopping ---- */
 
 static bool list_has(const struct proc_list *list, const struct proc *p)
@@ -259,7 +244,7 @@ static void told(struct super *su, int signo, int code, int value)
         su->status->stop_requested = 1;
     } else if (su->phase == PHASE_RUNNING && su->running) {
         const struct wire_worker_end end = {WIRE_NO_RANK, WIRE_CAUSE_PREEMPTED, signo, mono_ns()};
-        loop_note(su, su->workers, "told to end by signal %d, not by rhrun", signo);
+        sink_note(su, su->workers, "told to end by signal %d, not by rhrun", signo);
         put_end(su, &end);
         set_failed(su, su->workers, &end, false);
     }
@@ -293,9 +278,9 @@ static void worker_reaped(struct super *su, struct worker *w, int status)
                                   ? su->s->shell
                                   : su->s->run->workers[w->fault.index].argv.items[0];
         if (w->fault.cause == WIRE_CAUSE_EXEC)
-            loop_note(su, w, "cannot run \"%s\": %s", program, strerror(w->fault.errnum));
+            sink_note(su, w, "cannot run \"%s\": %s", program, strerror(w->fault.errnum));
         else
-            loop_note(su, w, "cannot prepare the worker's process: %s", strerror(w->fault.errnum));
+            sink_note(su, w, "cannot prepare the worker's process: %s", strerror(w->fault.errnum));
         loop_worker_end(su, w, (enum wire_cause)w->fault.cause, w->fault.errnum);
     } else if (WIFSIGNALED(status)) {
         loop_worker_end(su, w, WIRE_CAUSE_SIGNAL, WTERMSIG(status));

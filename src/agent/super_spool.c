@@ -175,3 +175,18 @@ void sink_finish(struct sink *k)
     note_gap(k, 0);
     sink_flush(k);
 }
+
+void sink_note(struct super *su, struct worker *w, const char *fmt, ...)
+{
+    struct buf text = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    buf_puts(&text, "rhrun: ");
+    buf_vprintf(&text, fmt, ap);
+    buf_putc(&text, '\n');
+    va_end(ap);
+    su->sink.now_ms = wall_ms();
+    sink_put(&su->sink, w->status->rank, WIRE_STREAM_NOTE, text.data, text.len);
+    tail_add(&w->tail, (const uint8_t *)text.data, text.len);
+    buf_free(&text);
+}

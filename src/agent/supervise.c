@@ -170,9 +170,9 @@ static void setup_failed(struct super *su, const char *what, int errnum)
     struct worker *w = &su->workers[0];
     const char *where = strstr(what, "directory") ? (*su->s->run->cwd ? su->s->run->cwd : su->s->work_dir) : "";
     if (*where)
-        loop_note(su, w, "%s \"%s\": %s", what, where, strerror(errnum));
+        sink_note(su, w, "%s \"%s\": %s", what, where, strerror(errnum));
     else
-        loop_note(su, w, "%s: %s", what, strerror(errnum));
+        sink_note(su, w, "%s: %s", what, strerror(errnum));
     su->failed = w;
     su->status->cause = WIRE_CAUSE_SETUP;
     su->status->value = errnum;
@@ -189,7 +189,7 @@ static void workers_start(struct super *su, struct exec_plan *plan)
         if (worker_start(su, plan, i) == 0)
             continue;
         int errnum = errno;
-        loop_note(su, &su->workers[i], "cannot start the worker's process: %s", strerror(errnum));
+        sink_note(su, &su->workers[i], "cannot start the worker's process: %s", strerror(errnum));
         loop_worker_end(su, &su->workers[i], WIRE_CAUSE_SETUP, errnum);
         for (uint32_t j = i + 1; j < count; j++)
             loop_worker_end(su, &su->workers[j], WIRE_CAUSE_SETUP, ECANCELED);

@@ -99,7 +99,7 @@ static void look_begin(struct server *s)
                                                   : mkdir_p(y->tree.path, 0755, &err)) < 0 ||
         tree_read(&y->tree, y->distrust, &err) < 0) {
         int errnum = errno ? errno : EIO;
-        finish(s, false, WIRE_CAUSE_SETUP, errnum, server_reason(s, &err, y->arena));
+        finish(s, false, WIRE_CAUSE_SETUP, errnum, ledger_reason(&s->ledger, &err, y->arena));
         return;
     }
     y->root_fd = y->dirs.root_fd = open(y->tree.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -187,7 +187,7 @@ static void begin(struct server *s, const struct wire_sync *m, struct arena *scr
     } else if (s->sync.phase != SYNC_NONE) {
         out_fault(&s->out, m->attempt, "another transfer goes on: attempt %s", s->sync.attempt);
     } else if (claim(s, m, &err) < 0) {
-        out_fault(&s->out, m->attempt, "%s", server_reason(s, &err, scratch));
+        out_fault(&s->out, m->attempt, "%s", ledger_reason(&s->ledger, &err, scratch));
         ledger_forget(&s->ledger, m->attempt, &err);
         release(&s->sync);
     } else {
@@ -308,7 +308,7 @@ static void complete(struct server *s)
     if ((y->changed || y->tree.touched || y->tree.added.len || strcmp(y->tree.id, y->id) != 0) &&
         tree_commit(&y->tree, y->id, &err) < 0) {
         int errnum = errno;
-        finish(s, false, WIRE_CAUSE_SETUP, errnum, server_reason(s, &err, y->arena));
+        finish(s, false, WIRE_CAUSE_SETUP, errnum, ledger_reason(&s->ledger, &err, y->arena));
         return;
     }
     buf_clear(&y->tree.added);
@@ -411,7 +411,7 @@ void sync_turn(struct server *s)
         look(s);
     if (s->sync.phase == SYNC_OPEN && tree_flush(&s->sync.tree, &err) < 0) {
         int errnum = errno;
-        finish(s, false, WIRE_CAUSE_SETUP, errnum, server_reason(s, &err, s->sync.arena));
+        finish(s, false, WIRE_CAUSE_SETUP, errnum, ledger_reason(&s->ledger, &err, s->sync.arena));
     }
 }
 

@@ -230,12 +230,18 @@ void traces_forget(struct traces *t);     /* a new generation: nothing was shown
 bool traces_has_shown(const struct traces *t, const char *step, const char *node_name, uint32_t rank, uint64_t serial);
 void traces_destroy(struct traces *t);    /* takes NULL; before progress_clear */
 
-/* show_json.c: lines of --json that are no events of the journal (schema/events.schema.json) */
+/* workers.c: how lines name the worker that they are of */
 /* Of a worker of the launch: the role, and its number in it. role NULL: the step is no launch. */
 struct cli_worker {
     const char *role;
     uint32_t role_rank;
 };
+struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step *step, uint32_t rank);
+/* "default[3]@gpu1:" or "prepare@gpu1:", coloured by rank. */
+void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker, const char *step,
+                     const char *node_name, uint32_t rank);
+
+/* show_json.c: lines of --json that are no events of the journal (schema/events.schema.json) */
 void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node,
                      const struct cli_worker *worker, const struct watch_line *line);
 void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n,
@@ -264,10 +270,6 @@ void cli_printer_end(struct cli_printer *p, enum cli_printer_end how);
 /* Do the last lines that were printed hold the end of that worker's output, so that it need not be repeated? */
 bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const char *node_name, uint32_t rank);
 void cli_printer_destroy(struct cli_printer *p);
-/* "default[3]@gpu1:" or "prepare@gpu1:", coloured by rank. */
-void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker, const char *step,
-                     const char *node_name, uint32_t rank);
-struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step *step, uint32_t rank);
 
 /* show_plain.c: rhrun's own lines, without line end; nothing when there is nothing to say */
 /* show_rules.c. A rule that counted, by its text where the plan has it (NULL: none at hand). */

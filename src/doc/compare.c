@@ -12,25 +12,6 @@ static bool same_double(double a, double b)
     return !(a < b) && !(a > b) && !isnan(a) && !isnan(b);
 }
 
-bool doc_is_integer(const struct doc_node *node, int64_t *ret)
-{
-    if (!node)
-        return false;
-    if (node->type == DOC_INT) {
-        if (node->big)
-            return false;
-        *ret = node->integer;
-        return true;
-    }
-    if (node->type != DOC_FLOAT || !(node->number >= -0x1p63 && node->number < 0x1p63))
-        return false;
-    int64_t whole = (int64_t)node->number;
-    if (!same_double((double)whole, node->number))
-        return false;
-    *ret = whole;
-    return true;
-}
-
 /* The decimal digits of a number without sign and leading zeros, NULL for other bases. */
 static const char *digits_of(const struct doc_node *node)
 {

@@ -156,6 +156,25 @@ const char *doc_get_text(const struct doc_node *node, const char *key, const cha
     return scalar ? value->text : otherwise;
 }
 
+bool doc_is_integer(const struct doc_node *node, int64_t *ret)
+{
+    if (!node)
+        return false;
+    if (node->type == DOC_INT) {
+        if (node->big)
+            return false;
+        *ret = node->integer;
+        return true;
+    }
+    if (node->type != DOC_FLOAT || !(node->number >= -0x1p63 && node->number < 0x1p63))
+        return false;
+    int64_t whole = (int64_t)node->number;
+    if ((double)whole < node->number || (double)whole > node->number)
+        return false;
+    *ret = whole;
+    return true;
+}
+
 int64_t doc_get_int(const struct doc_node *node, const char *key, int64_t otherwise)
 {
     int64_t value;
