@@ -365,6 +365,11 @@ struct spec_metric {
     uint32_t rank;
 };
 
+enum placement { /* where the nodes are: all of them here, or none */
+    PLACEMENT_HERE,  /* each node is an agent on this machine, in a folder of its own unless spec_in_place holds */
+    PLACEMENT_HOSTS, /* each node is a host that the spec lists, reached over SSH */
+};
+
 #define SPEC_LOG_LIMIT (UINT64_C(1) << 30)
 #define SPEC_LOG_LIMIT_MIN UINT64_C(1000000)
 struct spec {
@@ -375,8 +380,7 @@ struct spec {
     const char *origin;      /* git remote + path in the repository, else the absolute path */
     const char *hash;        /* SHA-256 hex of the canonical document after overrides */
     const char *variant;     /* 16 hex: name, origin, params and args */
-    bool this_machine;       /* the nodes are agents on this machine */
-    bool local;              /* this machine, the spec's folder in place: no workdir */
+    enum placement placement;
     struct spec_host *hosts; /* the slots' hosts, in order: at least nnodes; on this machine nnodes of them */
     size_t host_count;
     struct spec_param *params;
@@ -440,6 +444,8 @@ struct spec_overrides {
  * `env` values taken from the caller. Never reads secrets. */
 int spec_load(const char *path, const struct spec_overrides *overrides, struct arena *arena, struct spec **ret_spec,
               struct diagnostics *diagnostics, struct error *err);
+/* The job works in the spec's folder itself: on this machine, without workdir. */
+bool spec_in_place(const struct spec *spec);
 /* Reads the secrets' values (environment, file, command). -1 names the first that is missing and how to give it. */
 int spec_resolve_secrets(struct spec *spec, struct arena *arena, struct error *err);
 /* 16 hex digits and NUL: the first of SHA-256(name NUL origin). */

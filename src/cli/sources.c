@@ -390,7 +390,7 @@ static int read_file(void *arg, const char *path, struct buf *ret, struct error 
         return error_set(err, ERROR_SPEC, "\"%s\" is no file below the working directory", path);
     if (!s->plan.workdir) {
         CLEANUP(cleanup_free) char *full = xasprintf("%s/%s", s->spec->dir, clean);
-        if (s->spec->has_workdir || !s->spec->local || access(full, F_OK) < 0)
+        if (!spec_in_place(s->spec) || access(full, F_OK) < 0)
             return error_set(err, ERROR_SPEC, "there is no \"%s\" in the working directory", path);
         return file_read(full, READ_MAX, ret, err);
     }

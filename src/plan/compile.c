@@ -124,7 +124,7 @@ struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind,
     s->name = arena_strdup(b->arena, name);
     s->title = arena_strdup(b->arena, title ? title : "");
     s->slot = setup ? arena_printf(b->arena, "setup:%s", name) : s->name;
-    s->scope = setup && spec->local ? "" : spec->variant;
+    s->scope = setup && spec_in_place(spec) ? "" : spec->variant;
     b->input_caps[b->count] = 0;
     b->reach[b->count] = NULL;
     b->steps[b->count++] = s;

@@ -183,7 +183,7 @@ void run_learn_node(struct run *r, uint32_t i)
     const char *address = r->plan->spec->hosts[i].address;
     if (!address)
         address = facts && facts->address && facts->address[0] ? facts->address
-                  : r->plan->spec->this_machine                ? "127.0.0.1"
+                  : r->plan->spec->placement == PLACEMENT_HERE ? "127.0.0.1"
                                                                : r->plan->spec->hosts[i].host;
     if (!r->nodes[i].address || !str_eq(r->nodes[i].address, address)) {
         address = arena_strdup(r->arena, address);

@@ -49,7 +49,7 @@ static void bind_address(struct run *r)
         return;
     if (host->address)
         r->master_addr = host->address;
-    else if (r->plan->spec->this_machine || r->plan->node_count == 1)
+    else if (r->plan->spec->placement == PLACEMENT_HERE || r->plan->node_count == 1)
         r->master_addr = "127.0.0.1";
     else
         r->master_addr =

@@ -186,14 +186,15 @@ static bool is_node(const struct plan *plan, uint32_t node, const char *host)
 {
     if (node >= plan->node_count)
         return false;
-    if (plan->spec->this_machine && str_starts(host, "local")) /* "local" alone is "local-0" among several */
+    bool here = plan->spec->placement == PLACEMENT_HERE;
+    if (here && str_starts(host, "local")) /* "local" alone is "local-0" among several */
         return true;
     return str_eq(plan->spec->hosts[node].name, host);
 }
 
 static bool is_some_node(const struct plan *plan, uint32_t node, const char *host)
 {
-    if (plan->spec->this_machine)
+    if (plan->spec->placement == PLACEMENT_HERE)
         return is_node(plan, node, host);
     for (uint32_t n = 0; n < plan->node_count; n++)
         if (is_node(plan, n, host))

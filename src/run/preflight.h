@@ -88,7 +88,7 @@ static inline bool preflight_of_launch(const struct run *r)
 }
 static inline bool preflight_several(const struct run *r) /* machines */
 {
-    return r->plan->node_count > 1 && !r->plan->spec->this_machine;
+    return r->plan->node_count > 1 && r->plan->spec->placement != PLACEMENT_HERE;
 }
 /* "node "b"", "nodes "b", "c", "d" and 5 more"; of the round. */
 const char *preflight_names(struct run *r, const bool *nodes);

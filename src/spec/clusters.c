@@ -20,9 +20,8 @@ static void bind_local(struct load *l)
 {
     struct spec *spec = l->spec;
     uint32_t n = spec->distributed.present && spec->distributed.nnodes > 0 ? spec->distributed.nnodes : 1;
-    bool in_place = !doc_get(l->root, "workdir");
-    spec->this_machine = true;
-    spec->local = in_place;
+    bool in_place = !doc_get(l->root, "workdir"); /* which is not bound yet */
+    spec->placement = PLACEMENT_HERE;
     spec->hosts = arena_array(l->arena, n, sizeof *spec->hosts);
     spec->host_count = n;
     for (uint32_t i = 0; i < n; i++)
@@ -63,6 +62,11 @@ static void bind_job(struct clusters *c, const struct doc_node *node)
     if (wanted == 0)
         spec->distributed.nnodes = hosts;
     spec->nnodes = spec->distributed.present && wanted > 0 ? wanted : hosts;
+}
+
+bool spec_in_place(const struct spec *spec)
+{
+    return spec->placement == PLACEMENT_HERE && !spec->has_workdir;
 }
 
 /* ---- clusters of roles ---- */
@@ -238,6 +242,7 @@ void clusters_bind(struct load *l)
     const struct doc_node *node = doc_get(l->root, "cluster");
     struct clusters c = {.l = l};
     uint32_t own, other;
+    l->spec->placement = PLACEMENT_HOSTS;
     find_roles(l, &own, &other);
     bool mixed = refuse_mixed(l, own, other);
     if (node || own == SPEC_NO_ROLE || other != SPEC_NO_ROLE) {

@@ -112,7 +112,7 @@ static void put_cluster(struct arena *a, struct doc_node *to, const struct spec 
     for (size_t i = 0; i < count; i++)
         doc_append(a, hosts, host_node(a, &spec->hosts[role ? role->hosts[i] : i]));
     doc_set(a, object, "hosts", hosts);
-    if (spec->this_machine)
+    if (spec->placement == PLACEMENT_HERE)
         doc_set(a, to, "cluster", doc_new_string(a, "local"));
     else if (count > 0)
         doc_set(a, to, "cluster", object);

@@ -19,8 +19,8 @@ static struct rules rules_of(struct load *l)
 {
     const struct spec *spec = l->spec;
     struct rules r = {.l = l, .before = spec->setup_count};
-    r.base = spec->has_workdir ? spec->workdir.path : spec->local ? spec->dir : NULL;
-    r.nothing_sent = !spec->has_workdir && !spec->this_machine;
+    r.base = spec->has_workdir ? spec->workdir.path : spec_in_place(spec) ? spec->dir : NULL;
+    r.nothing_sent = !spec->has_workdir && spec->placement != PLACEMENT_HERE;
     return r;
 }
 
@@ -69,7 +69,7 @@ static bool is_brought(const struct rules *r, const char *path)
         } else if (s->item == ITEM_COPY && may_bring(s->to.text, path)) {
             return true;
         } else if (s->item == ITEM_RUN &&
-                   (!spec->local || (s->creates.text && spec_path_covers(s->creates.text, path)))) {
+                   (!spec_in_place(spec) || (s->creates.text && spec_path_covers(s->creates.text, path)))) {
             return true;
         }
     }
@@ -97,7 +97,7 @@ static void hint_order(const struct rules *r, struct diagnostic *d, const char *
                         "items are done in the file's order, and \"%s\", which may bring it, stands behind: put this "
                         "one behind it in setup",
                         later);
-    else if (r->l->spec->local && r->before > 0)
+    else if (spec_in_place(r->l->spec) && r->before > 0)
         diagnostic_hint(d, "a run item that makes it stands before it and names it: creates: %s", path);
 }
 
@@ -252,9 +252,9 @@ static void check_output(struct load *l, struct spec_output *o)
 
 void rules_check(struct load *l)
 {
-    for (size_t i = 0; l->spec->local && i < l->spec->output_count; i++)
+    for (size_t i = 0; spec_in_place(l->spec) && i < l->spec->output_count; i++)
         check_output(l, &l->spec->outputs[i]);
-    if (l->spec->host_count == 0 && !l->spec->this_machine)
+    if (l->spec->host_count == 0 && l->spec->placement != PLACEMENT_HERE)
         return;
     struct rules r = rules_of(l);
     check_script(&r, &l->spec->entrypoint);

@@ -68,7 +68,7 @@ bool step_find_runs(struct plan_builder *b, const struct spec *spec, const struc
     const struct plan_step *e;
     bool any = false;
     /* In place what they made is there the next time: without `creates` nothing would tell it from a source. */
-    for (size_t i = 0; !spec->local && (e = plan_at(b, i)); i++)
+    for (size_t i = 0; !spec_in_place(spec) && (e = plan_at(b, i)); i++)
         if (is_found(e, role) && e->kind == &step_kind_run) {
             add(b, list, e);
             any = true;

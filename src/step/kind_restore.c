@@ -75,7 +75,8 @@ static int restore_sync(const struct plan *plan, const struct plan_step *step, c
     const char *root = root_of(arena, from, tree);
     step_tree_place(arena, *root ? root : "./", false, tree, &at);
     const char *name = arena_printf(arena, "restore-%s", at.name + strlen("files-"));
-    if (plan->spec->this_machine && bind->node > 0) /* all nodes may work in one folder, each with a tree of its own */
+    /* All nodes may work in one folder, each with a tree of its own. */
+    if (plan->spec->placement == PLACEMENT_HERE && bind->node > 0)
         name = arena_printf(arena, "%s-%u", name, bind->node);
     *ret = (struct step_sync){
         .tree = tree, .name = step_tree_name(name, at.root, bind->work, arena), .root = at.root, .missing = true};

@@ -48,7 +48,7 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
         step_input_after_all(b, s);
         if (spec->has_workdir)
             s->hint = "runs again with every change of the working directory: narrow it with `inputs`";
-        else if (spec->local)
+        else if (spec_in_place(spec))
             s->hint = "names no `inputs`: a change of the files it reads is not noticed";
         return 0;
     }
@@ -62,7 +62,7 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
         s->hint = brought ? NULL : s->hint; /* "matches no file": of the tree */
         return rc;
     }
-    if (spec->local)
+    if (spec_in_place(spec))
         return plan_input_files(b, s, spec->dir, &own, err);
     for (size_t i = 0; i < own.count; i++)
         plan_input(b, s, arena_printf(plan_arena(b), "inputs %s", own.items[i].text), "on the node");

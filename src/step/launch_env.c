@@ -46,10 +46,11 @@ static void put_host(struct buf *text, const char *address, uint32_t slots)
 const char *step_hosts(const struct plan *plan, const struct step_node *nodes, struct arena *arena)
 {
     const struct spec *spec = plan->spec;
+    bool here = spec->placement == PLACEMENT_HERE;
     struct buf text = {0};
-    if (spec->this_machine && nodes)
+    if (here && nodes)
         put_host(&text, "127.0.0.1", plan->world_size);
-    for (uint32_t i = 0; i < plan->node_count && nodes && !spec->this_machine && text.len <= STEP_HOSTS_MAX; i++)
+    for (uint32_t i = 0; i < plan->node_count && nodes && !here && text.len <= STEP_HOSTS_MAX; i++)
         if (plan->nproc[i] || spec->role_count == 0)
             put_host(&text, nodes[i].address ? nodes[i].address : spec->hosts[i].host, plan->nproc[i]);
     const char *ret = arena_strdup(arena, text.len && text.len <= STEP_HOSTS_MAX ? text.data : "");

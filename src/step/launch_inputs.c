@@ -55,7 +55,7 @@ static bool is_created(struct plan_builder *b, const struct spec *spec, const ch
 static void input_script(struct plan_builder *b, struct plan_step *s, const struct spec *spec, const char *path)
 {
     char hex[65];
-    if (!spec->local || strstr(path, "${{") || is_created(b, spec, path))
+    if (!spec_in_place(spec) || strstr(path, "${{") || is_created(b, spec, path))
         return;
     const char *full = *path == '/' ? path : arena_printf(plan_arena(b), "%s/%s", spec->dir, path);
     struct error ignored = ERROR_INIT; /* not there yet: the launch will tell */

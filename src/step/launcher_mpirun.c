@@ -10,7 +10,7 @@
 /* Does one machine have all workers? */
 static bool is_alone(const struct spec *spec)
 {
-    return spec->this_machine || spec->nnodes == 1;
+    return spec->placement == PLACEMENT_HERE || spec->nnodes == 1;
 }
 
 /* "localhost:2,node-1:4": names that mpirun hands to its agent, never looked up. */

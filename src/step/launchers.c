@@ -20,7 +20,7 @@ void step_launcher_on_nodes(struct plan_builder *b, const struct spec *spec, str
 {
     static const uint32_t first = 0;
     const struct launcher *l = find(spec);
-    if (l && l->once_per_machine && spec->this_machine)
+    if (l && l->once_per_machine && spec->placement == PLACEMENT_HERE)
         plan_on_nodes(b, s, &first, 1);
     else
         step_on_launch_nodes(b, spec, s);

@@ -22,7 +22,7 @@ static int fault_at(const struct spec_text *text, struct error *err)
 
 static bool is_known(struct plan_builder *b, const struct spec *spec)
 {
-    return plan_sources_of(b)->workdir || plan_sources_of(b)->read || spec->local;
+    return plan_sources_of(b)->workdir || plan_sources_of(b)->read || spec_in_place(spec);
 }
 
 static int read_file(struct plan_builder *b, const struct spec *spec, const char *path, struct buf *ret,
@@ -151,8 +151,9 @@ static int read_or_find(struct reading *r, const char *path, struct buf *text, s
         return error_set(err, why.code, "%s, line %u: what it includes cannot be read in the working directory",
                          r->including, r->line);
     if (why.code == ERROR_SPEC)
-        error_hint(&why, r->spec->local ? "an item of set-up that makes it stands before it and names it in creates"
-                                        : "an item of set-up that brings it stands before it");
+        error_hint(&why, spec_in_place(r->spec)
+                             ? "an item of set-up that makes it stands before it and names it in creates"
+                             : "an item of set-up that brings it stands before it");
     if (err)
         *err = why;
     return -1;
@@ -361,7 +362,7 @@ int step_input_package(struct plan_builder *b, struct plan_step *s, const struct
 
 bool step_installs_in_place(struct plan_builder *b, const struct spec *spec, const struct spec_role *role)
 {
-    for (size_t i = 0; i < spec->setup_count && !spec->local; i++) {
+    for (size_t i = 0; i < spec->setup_count && !spec_in_place(spec); i++) {
         const struct spec_step *item = &spec->setup[i];
         struct step_requirements r;
         struct error ignored = ERROR_INIT; /* the item itself tells */

@@ -60,7 +60,7 @@ void step_shares(struct plan_builder *b, struct plan_step *s, const char *path)
     bool base = str_starts(path, "@base/"), relative = !base && *path != '/' && *path != '~';
     if (strstr(path, "${{")) /* it may be another one on each node */
         return;
-    s->one_place = spec->this_machine && !base && (!relative || spec->local);
+    s->one_place = spec->placement == PLACEMENT_HERE && !base && (!relative || spec_in_place(spec));
     s->shared = base || relative || s->one_place;
 }
 

@@ -45,6 +45,7 @@ struct sim_job *sim_job_create(uint32_t nodes, const struct sim_script *script)
                               .origin = "/home/me/job/job.yaml",
                               .hash = "h",
                               .variant = "0123456789abcdef",
+                              .placement = PLACEMENT_HOSTS,
                               .hosts = job->hosts,
                               .host_count = nodes,
                               .setup = job->setup,

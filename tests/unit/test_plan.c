@@ -76,6 +76,7 @@ static int begin(void **state)
     memset(&scene, 0, sizeof scene);
     scene.arena = arena_create();
     scene.spec = (struct spec){.path = "job.yaml", .dir = "/", .name = "job", .variant = "0123456789abcdef"};
+    scene.spec.placement = PLACEMENT_HOSTS;
     scene.spec.hosts = scene.hosts;
     scene.spec.host_count = ARRAY_LEN(scene.hosts);
     scene.spec.setup = scene.items;
@@ -186,7 +187,7 @@ static int begin_files(void **state)
     strcpy(folder, "/tmp/rhrun-test-plan-XXXXXX");
     assert_non_null(mkdtemp(folder));
     scene.spec.dir = folder;
-    scene.spec.local = true;
+    scene.spec.placement = PLACEMENT_HERE;
     scene.count = 1;
     put_file("src/a.c", "int a;");
     put_file("src/deep/b.c", "int b;");

@@ -93,7 +93,7 @@ static void test_what_has_no_nodes_to_reach(void **state)
         job->spec.distributed.present = i != 1;
         if (i == 2)
             job->spec.distributed.preflight = (struct spec_preflight){true, true, true, true, true, 0, 0, 0};
-        job->spec.this_machine = i == 3;
+        job->spec.placement = i == 3 ? PLACEMENT_HERE : PLACEMENT_HOSTS;
         assert_int_equal(sim_job_run(job, 0), 0);
         assert_int_equal(net.asked[WIRE_PROBE_CONNECT], 0);
         sim_job_destroy(job);

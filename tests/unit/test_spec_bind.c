@@ -87,16 +87,16 @@ static void test_in_place(void **state)
 {
     (void)state;
     struct spec *spec = load("distributed: {nnodes: 2}\nentrypoint: {run: x}\n");
-    assert_true(spec->local && spec->this_machine && !spec->has_workdir);
+    assert_true(spec_in_place(spec) && spec->placement == PLACEMENT_HERE && !spec->has_workdir);
     assert_string_equal(spec->hosts[1].work_dir, top);
     spec = load("workdir: .\ndistributed: {nnodes: 2}\nentrypoint: {run: x}\n");
-    assert_true(!spec->local && spec->this_machine && spec->has_workdir);
+    assert_true(!spec_in_place(spec) && spec->placement == PLACEMENT_HERE && spec->has_workdir);
     assert_int_equal(spec->host_count, 2);
     assert_null(spec->hosts[0].work_dir);
     assert_null(spec->hosts[1].work_dir);
     assert_string_equal(spec->workdir.path, top);
     spec = load("workdir: .\ncluster: {hosts: [a]}\nentrypoint: {run: x}\n");
-    assert_true(!spec->local && !spec->this_machine);
+    assert_true(!spec_in_place(spec) && spec->placement == PLACEMENT_HOSTS);
 }
 
 /* ---- items ---- */

@@ -54,6 +54,7 @@ static int begin(void **state)
                        .dir = "/home/me/job",
                        .name = "train",
                        .variant = "0123456789abcdef",
+                       .placement = PLACEMENT_HOSTS,
                        .hosts = scene.hosts,
                        .host_count = 3,
                        .params = scene.params,
@@ -338,7 +339,7 @@ static void test_scopes(void **state)
     assert_string_equal(step(plan, "deps")->slot, "setup:deps");
     assert_string_equal(step(plan, "deps")->creates, "deps.ok");
     assert_int_equal(step(plan, "data")->on_count, 1);
-    scene.spec.local = true;
+    scene.spec.placement = PLACEMENT_HERE;
     scene.spec.dir = "/nonexistent";
     scene.spec.setup_count = 1;
     plan = compile();

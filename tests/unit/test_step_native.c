@@ -144,7 +144,7 @@ static void test_hosts(void **state)
     struct spec_host *hosts = arena_array(arena, MANY, sizeof *hosts);
     struct step_node *nodes = arena_array(arena, MANY, sizeof *nodes);
     uint32_t *nproc = arena_array(arena, MANY, sizeof *nproc);
-    struct spec spec = {.hosts = hosts};
+    struct spec spec = {.placement = PLACEMENT_HOSTS, .hosts = hosts};
     struct plan plan = {.spec = &spec, .nproc = nproc, .world_size = 5, .node_count = 3};
     for (uint32_t i = 0; i < MANY; i++) {
         nodes[i].address = "10.100.100.100";
@@ -162,7 +162,7 @@ static void test_hosts(void **state)
     assert_int_equal(strlen(step_hosts(&plan, nodes, arena)), 19998 * 23 + 13);
     plan.node_count = MANY;
     assert_string_equal(step_hosts(&plan, nodes, arena), "");
-    spec.this_machine = true;
+    spec.placement = PLACEMENT_HERE;
     assert_string_equal(step_hosts(&plan, nodes, arena), "127.0.0.1 slots=5\n");
     arena_destroy(arena);
 }

@@ -118,6 +118,7 @@ static int begin(void **state)
                                .name = "train",
                                .job_id = "aaaabbbbccccdddd",
                                .variant = "0123456789abcdef",
+                               .placement = PLACEMENT_HOSTS,
                                .hosts = scene.hosts,
                                .host_count = 2,
                                .params = scene.params,
