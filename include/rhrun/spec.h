@@ -70,7 +70,13 @@ struct spec_devices { /* GPUs that workers see */
     uint32_t count;
     uint32_t highest; /* number, + 1; 0 = they are named by UUID */
 };
-struct spec_host {
+struct spec_node { /* what is wished of a node, whichever host it is on */
+    bool has_nproc;
+    struct spec_nproc nproc;
+    struct spec_devices devices;
+    struct place place; /* where the spec has it; source NULL: nowhere */
+};
+struct spec_host { /* a machine that a node is on, and how to reach it */
     const char *name; /* as written; what messages call it; "local" or "local-1" on this machine */
     const char *host, *user;
     uint32_t port;                                                     /* 0 = ssh's configuration decides */
@@ -78,10 +84,6 @@ struct spec_host {
     const char *address;  /* what other nodes call it; NULL = derived at run time */
     const char *work_dir; /* LOCAL: the spec's folder, in place; NULL = the job's own folder on the node */
     enum spec_transport transport;
-    bool has_nproc;
-    struct spec_nproc nproc;
-    struct spec_devices devices;
-    struct place place;
 };
 
 /* Where files come from: a folder or file of this machine, or a commit of a repository. */
@@ -243,8 +245,9 @@ bool spec_has_ranks(const struct spec_distributed *d);
 bool spec_rank0_anywhere(const struct spec_distributed *d);
 /* How often rhrun itself starts all workers again: 0 where torch does it. */
 uint32_t spec_restarts(const struct spec_distributed *d);
-/* The GPUs of a node's workers. */
+/* What is wished of a node: its own, else the job's. The GPUs of its workers, and how many there are. */
 struct spec;
+const struct spec_nproc *spec_nproc(const struct spec *spec, uint32_t node);
 const struct spec_devices *spec_devices(const struct spec *spec, uint32_t node);
 /* The value of a flag that is given, or NULL. */
 const struct spec_text *spec_flag_value(const struct spec_distributed *d, const char *name);
@@ -381,7 +384,9 @@ struct spec {
     const char *hash;        /* SHA-256 hex of the canonical document after overrides */
     const char *variant;     /* 16 hex: name, origin, params and args */
     enum placement placement;
-    struct spec_host *hosts; /* the slots' hosts, in order: at least nnodes; on this machine nnodes of them */
+    struct spec_node *nodes; /* in order: at least nnodes; on this machine nnodes of them */
+    size_t node_count;
+    struct spec_host *hosts; /* the nodes' hosts, in the same order */
     size_t host_count;
     struct spec_param *params;
     size_t param_count;

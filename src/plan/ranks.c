@@ -47,8 +47,7 @@ int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc 
 static int count_of(const struct plan *plan, uint32_t node, const struct plan_facts *f, uint32_t *ret,
                     struct error *err)
 {
-    const struct spec_host *host = &plan->spec->hosts[node];
-    return nproc_count(plan, node, host->has_nproc ? &host->nproc : &plan->spec->distributed.nproc, f, ret, err);
+    return nproc_count(plan, node, spec_nproc(plan->spec, node), f, ret, err);
 }
 
 /* Ranks of torchrun are by node where the nodes have a fixed order and rhrun says how many workers there are. */
@@ -59,8 +58,8 @@ static bool is_ordered(const struct spec *spec)
     if (backend && !str_eq(backend->text, "static"))
         return false;
     bool counted = d->nproc.kind == NPROC_COUNT;
-    for (size_t i = 0; i < spec->host_count; i++)
-        counted = counted && (!spec->hosts[i].has_nproc || spec->hosts[i].nproc.kind == NPROC_COUNT);
+    for (size_t i = 0; i < spec->node_count; i++)
+        counted = counted && (!spec->nodes[i].has_nproc || spec->nodes[i].nproc.kind == NPROC_COUNT);
     return d->launcher != LAUNCHER_TORCHRUN || counted;
 }
 

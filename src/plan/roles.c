@@ -58,9 +58,9 @@ static int check_room(const struct plan *plan, uint32_t node, uint64_t ranks, co
                       struct error *err)
 {
     static const char *const words[] = {"", "CPUs", "GPUs", "", "GPUs or CPUs"};
-    const struct spec_host *host = &plan->spec->hosts[node];
+    const struct spec_node *own = &plan->spec->nodes[node];
     const struct spec_distributed *d = &plan->spec->distributed;
-    const struct spec_nproc *np = host->has_nproc ? &host->nproc : d->has_nproc ? &d->nproc : NULL;
+    const struct spec_nproc *np = own->has_nproc ? &own->nproc : d->has_nproc ? &d->nproc : NULL;
     uint32_t room = 0;
     if (np && ranks > 0 && nproc_count(plan, node, np, facts, &room, err) < 0)
         return -1;
@@ -69,7 +69,7 @@ static int check_room(const struct plan *plan, uint32_t node, uint64_t ranks, co
     if (ranks <= room)
         return 0;
     error_set(err, ERROR_SPEC, "node \"%s\": the roles come to %llu workers there, but there is room for %u",
-              host->name, (unsigned long long)ranks, room);
+              plan->spec->hosts[node].name, (unsigned long long)ranks, room);
     if (!told)
         error_hint(err, "a node takes no more workers");
     else if (np->kind == NPROC_COUNT)

@@ -76,7 +76,7 @@ static void check_disks(struct run *r)
 
 static bool counts_gpus(const struct spec *spec, uint32_t node)
 {
-    const struct spec_nproc *n = spec->hosts[node].has_nproc ? &spec->hosts[node].nproc : &spec->distributed.nproc;
+    const struct spec_nproc *n = spec_nproc(spec, node);
     return n->kind == NPROC_GPU || n->kind == NPROC_AUTO;
 }
 

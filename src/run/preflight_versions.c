@@ -302,8 +302,7 @@ static uint32_t version_of(const char *text)
 
 static bool is_xpu(const struct spec *spec, uint32_t node)
 {
-    const struct spec_host *host = &spec->hosts[node];
-    return (host->has_nproc ? host->nproc.kind : spec->distributed.nproc.kind) == NPROC_XPU;
+    return spec_nproc(spec, node)->kind == NPROC_XPU;
 }
 
 /* The newest of the flags decides. 0: every torch has them. */

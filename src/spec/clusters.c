@@ -22,13 +22,26 @@ static void bind_local(struct load *l)
     uint32_t n = spec->distributed.present && spec->distributed.nnodes > 0 ? spec->distributed.nnodes : 1;
     bool in_place = !doc_get(l->root, "workdir"); /* which is not bound yet */
     spec->placement = PLACEMENT_HERE;
+    spec->nodes = arena_array(l->arena, n, sizeof *spec->nodes);
     spec->hosts = arena_array(l->arena, n, sizeof *spec->hosts);
-    spec->host_count = n;
+    spec->node_count = spec->host_count = n;
     for (uint32_t i = 0; i < n; i++)
         spec->hosts[i] = (struct spec_host){.name = n == 1 ? "local" : arena_printf(l->arena, "local-%u", i),
                                             .host = "localhost",
                                             .work_dir = in_place ? spec->dir : NULL,
                                             .transport = SPEC_TRANSPORT_LOCAL};
+}
+
+static void take_hosts(struct load *l, const struct host_list *list)
+{
+    struct spec *spec = l->spec;
+    spec->nodes = arena_array(l->arena, list->count + 1, sizeof *spec->nodes);
+    spec->hosts = arena_array(l->arena, list->count + 1, sizeof *spec->hosts);
+    spec->node_count = spec->host_count = list->count;
+    for (size_t i = 0; i < list->count; i++) {
+        spec->nodes[i] = list->items[i].wish;
+        spec->hosts[i] = list->items[i].host;
+    }
 }
 
 static void check_counts(struct load *l, const struct doc_node *node, uint32_t hosts)
@@ -54,8 +67,7 @@ static void bind_job(struct clusters *c, const struct doc_node *node)
         if (!c->job.failed)
             hosts_check_twice(l, &c->job, true);
         l->hosts_failed = c->job.failed;
-        spec->hosts = c->job.items;
-        spec->host_count = c->job.count;
+        take_hosts(l, &c->job);
     }
     uint32_t hosts = (uint32_t)spec->host_count, wanted = spec->distributed.nnodes;
     check_counts(l, node, hosts);
@@ -143,47 +155,49 @@ static const char *machine_of(struct load *l, const struct spec_host *h)
     return arena_printf(l->arena, "%s\n%s\n%u", h->host, h->user ? h->user : "", h->port);
 }
 
-static bool same_nproc(const struct spec_host *a, const struct spec_host *b)
+static bool same_nproc(const struct spec_node *a, const struct spec_node *b)
 {
     return a->has_nproc == b->has_nproc &&
            (!a->has_nproc || (a->nproc.kind == b->nproc.kind && a->nproc.count == b->nproc.count));
 }
 
 /* The key in which two entries of one machine differ, or NULL. */
-static const char *difference(const struct spec_host *a, const struct spec_host *b)
+static const char *difference(const struct host_entry *one, const struct host_entry *other)
 {
+    const struct spec_host *a = &one->host, *b = &other->host;
+    const struct spec_node *ours = &one->wish, *theirs = &other->wish;
     bool named = name_is_valid(a->name) && name_is_valid(b->name); /* else it is what was written: user@host */
-    return !str_eq(a->identity_file, b->identity_file) ? "identity_file"
-           : !str_eq(a->proxy_jump, b->proxy_jump)     ? "proxy_jump"
-           : !str_eq(a->known_hosts, b->known_hosts)   ? "known_hosts"
-           : !str_eq(a->ssh_config, b->ssh_config)     ? "ssh_config"
-           : a->transport != b->transport              ? "transport"
-           : !str_eq(a->address, b->address)           ? "address"
-           : !same_nproc(a, b)                         ? "nproc_per_node"
-           : !str_eq(a->devices.list, b->devices.list) ? "devices"
-           : named && strcmp(a->name, b->name) != 0    ? "name"
-                                                       : NULL;
+    return !str_eq(a->identity_file, b->identity_file)         ? "identity_file"
+           : !str_eq(a->proxy_jump, b->proxy_jump)             ? "proxy_jump"
+           : !str_eq(a->known_hosts, b->known_hosts)           ? "known_hosts"
+           : !str_eq(a->ssh_config, b->ssh_config)             ? "ssh_config"
+           : a->transport != b->transport                      ? "transport"
+           : !str_eq(a->address, b->address)                   ? "address"
+           : !same_nproc(ours, theirs)                         ? "nproc_per_node"
+           : !str_eq(ours->devices.list, theirs->devices.list) ? "devices"
+           : named && strcmp(a->name, b->name) != 0            ? "name"
+                                                               : NULL;
 }
 
-static uint32_t node_of(struct load *l, struct doc_node *nodes, struct host_list *all, const struct spec_host *h)
+static uint32_t node_of(struct load *l, struct doc_node *nodes, struct host_list *all, const struct host_entry *e)
 {
-    const char *machine = machine_of(l, h);
+    const char *machine = machine_of(l, &e->host);
     int64_t n = doc_get_int(nodes, machine, -1);
     if (n < 0) {
         doc_set(l->arena, nodes, machine, doc_new_int(l->arena, (int64_t)all->count));
-        all->items[all->count] = *h;
+        all->items[all->count] = *e;
         return (uint32_t)all->count++;
     }
-    struct spec_host *known = &all->items[n];
-    const char *key = difference(known, h);
+    struct host_entry *known = &all->items[n];
+    const char *key = difference(known, e);
     if (key) {
-        diagnostic_hint(fault(l, h->place, "host \"%s\" is in two clusters, with another %s", h->name, key),
+        diagnostic_hint(fault(l, e->wish.place, "host \"%s\" is in two clusters, with another %s", e->host.name, key),
                         "one machine is one node: give it the same in both");
-        note(l, known->place, "it is here too");
+        note(l, known->wish.place, "it is here too");
         all->failed = true;
     }
-    if (!name_is_valid(known->name))
-        known->name = h->name;
+    if (!name_is_valid(known->host.name))
+        known->host.name = e->host.name;
     return (uint32_t)n;
 }
 
@@ -195,7 +209,7 @@ static void join(const struct clusters *c, size_t total)
     struct doc_node *nodes = doc_new_object(l->arena);
     struct host_list all = {.items = arena_array(l->arena, total + 1, sizeof *all.items)};
     for (uint32_t i = 0; i < spec->nnodes; i++)
-        node_of(l, nodes, &all, &spec->hosts[i]);
+        node_of(l, nodes, &all, &c->job.items[i]);
     for (size_t i = 0; i < spec->role_count; i++) {
         struct spec_role *r = &spec->roles[i];
         if (!r->own_hosts)
@@ -209,8 +223,7 @@ static void join(const struct clusters *c, size_t total)
     if (all.count > SPEC_HOSTS_MAX)
         fault(l, place_of(doc_get(l->root, "roles")), "more than %d hosts", SPEC_HOSTS_MAX);
     l->hosts_failed = all.failed || all.count > SPEC_HOSTS_MAX;
-    spec->hosts = all.items;
-    spec->host_count = all.count;
+    take_hosts(l, &all);
     spec->nnodes = (uint32_t)all.count;
 }
 

@@ -34,9 +34,15 @@ uint32_t spec_restarts(const struct spec_distributed *d)
     return d->present && !torch ? d->max_restarts : 0;
 }
 
+const struct spec_nproc *spec_nproc(const struct spec *spec, uint32_t node)
+{
+    const struct spec_node *own = &spec->nodes[node];
+    return own->has_nproc ? &own->nproc : &spec->distributed.nproc;
+}
+
 const struct spec_devices *spec_devices(const struct spec *spec, uint32_t node)
 {
-    const struct spec_devices *own = &spec->hosts[node].devices;
+    const struct spec_devices *own = &spec->nodes[node].devices;
     return own->list ? own : &spec->distributed.devices;
 }
 

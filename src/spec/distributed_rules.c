@@ -105,9 +105,9 @@ static bool has_xpu(const struct load *l, struct place *ret)
         *ret = place_of(key(l, "nproc_per_node"));
         return true;
     }
-    for (size_t i = 0; i < spec->host_count; i++)
-        if (spec->hosts[i].has_nproc && spec->hosts[i].nproc.kind == NPROC_XPU) {
-            *ret = spec->hosts[i].place;
+    for (size_t i = 0; i < spec->node_count; i++)
+        if (spec->nodes[i].has_nproc && spec->nodes[i].nproc.kind == NPROC_XPU) {
+            *ret = spec->nodes[i].place;
             return true;
         }
     return false;
@@ -134,17 +134,18 @@ static void check_equal(struct load *l)
     if (d->launcher != LAUNCHER_ACCELERATE && d->launcher != LAUNCHER_DEEPSPEED)
         return;
     const struct spec_nproc *first = NULL;
-    for (uint32_t i = 0; i < spec->nnodes && i < spec->host_count; i++) {
-        const struct spec_host *h = &spec->hosts[i];
-        const struct spec_nproc *n = h->has_nproc ? &h->nproc : &d->nproc;
+    for (uint32_t i = 0; i < spec->nnodes && i < spec->node_count; i++) {
+        struct place place = spec->nodes[i].place;
+        const struct spec_nproc *n = spec_nproc(spec, i);
         if (!first)
             first = n;
         if (n->kind != NPROC_COUNT || first->kind != NPROC_COUNT || n->count == first->count)
             continue;
-        diagnostic_hint(fault(l, h->place.source ? h->place : d->place,
+        diagnostic_hint(fault(l, place.source ? place : d->place,
                               "launcher %s has the same number of workers on every node, but node \"%s\" has %u and "
                               "node \"%s\" has %u",
-                              spec_launchers[d->launcher], spec->hosts[0].name, first->count, h->name, n->count),
+                              spec_launchers[d->launcher], spec->hosts[0].name, first->count, spec->hosts[i].name,
+                              n->count),
                         "launcher: native, torchrun and mpirun take any number per host");
         return;
     }
@@ -325,8 +326,8 @@ static void check_rendezvous(struct load *l)
 static uint32_t workers_at_most(const struct spec *spec)
 {
     const struct spec_nproc *n = &spec->distributed.nproc;
-    for (size_t i = 0; i < spec->host_count; i++)
-        if (spec->hosts[i].has_nproc)
+    for (size_t i = 0; i < spec->node_count; i++)
+        if (spec->nodes[i].has_nproc)
             return 0;
     return n->kind == NPROC_COUNT ? n->count : 0;
 }
@@ -376,12 +377,12 @@ static void check_devices(struct load *l)
     const struct spec *spec = l->spec;
     const struct spec_distributed *d = &spec->distributed;
     bool known = knows(d->launcher, "devices");
-    for (uint32_t i = 0; i < spec->nnodes && i < spec->host_count; i++) {
-        const struct spec_host *h = &spec->hosts[i];
-        const struct spec_nproc *n = h->has_nproc ? &h->nproc : &d->nproc;
+    for (uint32_t i = 0; i < spec->nnodes && i < spec->node_count; i++) {
+        const struct spec_node *own = &spec->nodes[i];
+        const struct spec_nproc *n = spec_nproc(spec, i);
         const struct spec_devices *devices = spec_devices(spec, i);
-        struct place place = h->place.source ? h->place : d->place;
-        if (h->devices.list && !known) {
+        struct place place = own->place.source ? own->place : d->place;
+        if (own->devices.list && !known) {
             diagnostic_hint(fault(l, place, "launcher %s has no devices", spec_launchers[d->launcher]),
                             "launcher: native, torchrun or accelerate has it");
             return;
@@ -389,7 +390,7 @@ static void check_devices(struct load *l)
         if (d->launcher == LAUNCHER_NATIVE && spec_flag_value(d, "virtual_local_rank") && devices->list &&
             n->kind == NPROC_COUNT && n->count > devices->count) {
             fault(l, place, "node \"%s\" has %u workers and %u device%s, but with virtual_local_rank each has its own",
-                  h->name, n->count, devices->count, devices->count == 1 ? "" : "s");
+                  spec->hosts[i].name, n->count, devices->count, devices->count == 1 ? "" : "s");
             return;
         }
     }

@@ -145,63 +145,62 @@ static bool parse_host(struct load *l, const char *text, struct spec_host *h)
     return is_word(h->host) && is_address(h->host) && (!at || is_word(h->user));
 }
 
-static void add_host(struct cluster *c, const struct spec_host *h)
+static void add_host(struct cluster *c, const struct host_entry *e)
 {
     struct host_list *list = c->list;
     if (list->count == list->cap) {
         list->cap = list->cap ? list->cap * 2 : 16;
-        struct spec_host *items = arena_array(c->l->arena, list->cap, sizeof *items);
+        struct host_entry *items = arena_array(c->l->arena, list->cap, sizeof *items);
         if (list->count > 0)
             memcpy(items, list->items, list->count * sizeof *items);
         list->items = items;
     }
-    list->items[list->count++] = *h;
+    list->items[list->count++] = *e;
 }
 
 static void add_text(struct cluster *c, const char *text, struct place place)
 {
-    struct spec_host h = c->defaults;
-    h.place = place;
-    h.name = arena_strdup(c->l->arena, text);
-    if (!parse_host(c->l, text, &h)) {
+    struct host_entry e = {.host = c->defaults, .wish.place = place};
+    e.host.name = arena_strdup(c->l->arena, text);
+    if (!parse_host(c->l, text, &e.host)) {
         struct diagnostic *d = place.source && place.source->hidden ? fault(c->l, place, "the line is not a host")
                                                                     : fault(c->l, place, "\"%s\" is not a host", text);
         diagnostic_expected(d, "host, user@host or user@host:port");
         c->list->failed = true;
-    } else if (strcmp(h.host, "local") == 0) {
+    } else if (strcmp(e.host.host, "local") == 0) {
         diagnostic_hint(fault(c->l, place, "\"local\" is not a host"),
                         "for this machine write cluster: local; for SSH to it, localhost");
         c->list->failed = true;
     } else {
-        add_host(c, &h);
+        add_host(c, &e);
     }
 }
 
 static void add_object(struct cluster *c, const struct doc_node *item)
 {
     struct load *l = c->l;
-    struct spec_host h = c->defaults;
+    struct host_entry e = {.host = c->defaults, .wish.place = place_of(item)};
+    struct spec_host *h = &e.host;
     struct spec_text text = text_of(doc_get(item, "host"));
     const char *host = text.text ? expand_now(l, &text) : NULL;
     if (!host) {
         c->list->failed = true;
         return;
     }
-    h.place = place_of(item);
-    if (!parse_host(l, host, &h) || strcmp(h.host, "local") == 0) {
+    if (!parse_host(l, host, h) || strcmp(h->host, "local") == 0) {
         diagnostic_expected(fault(l, text.place, "\"%s\" is not a host", host), "a name or an address");
         c->list->failed = true;
         return;
     }
-    read_common(c, item, &h);
-    h.address = fitting(c, item, "address", is_word, "an address");
-    h.has_nproc = nproc_of(doc_get(item, "nproc_per_node"), &h.nproc);
-    h.devices = devices_of(l, doc_get(item, "devices"));
+    read_common(c, item, h);
+    h->address = fitting(c, item, "address", is_word, "an address");
+    e.wish.has_nproc = nproc_of(doc_get(item, "nproc_per_node"), &e.wish.nproc);
+    e.wish.devices = devices_of(l, doc_get(item, "devices"));
     const char *user = doc_get_text(item, "user", NULL), *port = doc_get_text(item, "port", NULL);
     const char *written = arena_printf(l->arena, "%s%s%s%s%s", user ? user : "", user ? "@" : "", host, port ? ":" : "",
                                        port ? port : "");
-    h.name = doc_get_text(item, "name", written);
-    add_host(c, &h);
+    h->name = doc_get_text(item, "name", written);
+    add_host(c, &e);
 }
 
 static void read_hostfile(struct cluster *c, const char *written, struct place place)
@@ -247,8 +246,8 @@ static void read_hostfile(struct cluster *c, const char *written, struct place p
 
 static int compare_hosts(const void *left, const void *right)
 {
-    const struct spec_host *const *pa = left, *const *pb = right;
-    const struct spec_host *a = *pa, *b = *pb;
+    const struct host_entry *const *pa = left, *const *pb = right;
+    const struct spec_host *a = &(*pa)->host, *b = &(*pb)->host;
     int d = strcmp(a->host, b->host);
     if (d == 0)
         d = strcmp(a->user ? a->user : "", b->user ? b->user : "");
@@ -259,20 +258,20 @@ static int compare_hosts(const void *left, const void *right)
 
 static int compare_names(const void *left, const void *right)
 {
-    const struct spec_host *const *a = left, *const *b = right;
-    return strcmp((*a)->name, (*b)->name);
+    const struct host_entry *const *a = left, *const *b = right;
+    return strcmp((*a)->host.name, (*b)->host.name);
 }
 
 static int by_address(const void *left, const void *right)
 {
-    const struct spec_host *const *a = left, *const *b = right;
+    const struct host_entry *const *a = left, *const *b = right;
     return (*a > *b) - (*a < *b);
 }
 
 void hosts_check_twice(struct load *l, struct host_list *list, bool names)
 {
     int (*compare)(const void *, const void *) = names ? compare_names : compare_hosts;
-    const struct spec_host **sorted = xcalloc(list->count + 1, sizeof *sorted);
+    const struct host_entry **sorted = xcalloc(list->count + 1, sizeof *sorted);
     for (size_t i = 0; i < list->count; i++)
         sorted[i] = &list->items[i];
     qsort(sorted, list->count, sizeof *sorted, compare);
@@ -281,15 +280,15 @@ void hosts_check_twice(struct load *l, struct host_list *list, bool names)
             ;
         qsort(sorted + i, end - i, sizeof *sorted, by_address);
         for (size_t j = i + 1; j < end; j++) {
-            struct place place = sorted[j]->place;
+            struct place place = sorted[j]->wish.place;
             if (!place.source || !place.source->hidden)
-                fault(l, place, "host \"%s\" %s", sorted[j]->name,
+                fault(l, place, "host \"%s\" %s", sorted[j]->host.name,
                       names ? "has a name that another one has" : "is listed twice");
             else if (names)
                 fault(l, place, "the host has a name that another one has");
             else
                 fault(l, place, "the host is listed twice");
-            note(l, sorted[i]->place, "it is here too");
+            note(l, sorted[i]->wish.place, "it is here too");
             list->failed = true;
         }
     }

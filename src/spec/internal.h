@@ -96,8 +96,12 @@ struct spec_text text_now(struct load *l, const struct doc_node *node);
 struct spec_texts texts_now(struct load *l, const struct doc_node *node, bool split);
 void texts_add(struct load *l, struct spec_texts *list, size_t *cap, struct spec_text text);
 /* The hosts of a cluster: a name or a mapping. failed: after faults. */
+struct host_entry { /* host and wish stand together there */
+    struct spec_host host;
+    struct spec_node wish;
+};
 struct host_list {
-    struct spec_host *items;
+    struct host_entry *items;
     size_t count, cap;
     bool failed;
 };

@@ -82,7 +82,7 @@ static struct doc_node *params_node(struct arena *a, const struct spec *spec)
     return object;
 }
 
-static struct doc_node *host_node(struct arena *a, const struct spec_host *h)
+static struct doc_node *host_node(struct arena *a, const struct spec_host *h, const struct spec_node *wish)
 {
     static const char *const transports[] = {"auto", "ssh", "openssh", "local", "sim"};
     struct doc_node *one = doc_new_object(a);
@@ -97,9 +97,9 @@ static struct doc_node *host_node(struct arena *a, const struct spec_host *h)
     put_text(a, one, "ssh_config", h->ssh_config);
     put_text(a, one, "transport", transports[h->transport]);
     put_text(a, one, "address", h->address);
-    if (h->has_nproc)
-        doc_set(a, one, "nproc_per_node", nproc_node(a, &h->nproc));
-    put_devices(a, one, &h->devices);
+    if (wish->has_nproc)
+        doc_set(a, one, "nproc_per_node", nproc_node(a, &wish->nproc));
+    put_devices(a, one, &wish->devices);
     return one;
 }
 
@@ -109,8 +109,10 @@ static void put_cluster(struct arena *a, struct doc_node *to, const struct spec 
     struct doc_node *object = doc_new_object(a), *hosts = doc_new_array(a);
     bool spare = spec->host_count > spec->nnodes; /* then all are the job's, and more than take part */
     size_t count = role ? role->host_count : spare ? spec->host_count : spec->distributed.nnodes;
-    for (size_t i = 0; i < count; i++)
-        doc_append(a, hosts, host_node(a, &spec->hosts[role ? role->hosts[i] : i]));
+    for (size_t i = 0; i < count; i++) {
+        size_t n = role ? role->hosts[i] : i;
+        doc_append(a, hosts, host_node(a, &spec->hosts[n], &spec->nodes[n]));
+    }
     doc_set(a, object, "hosts", hosts);
     if (spec->placement == PLACEMENT_HERE)
         doc_set(a, to, "cluster", doc_new_string(a, "local"));

@@ -147,8 +147,8 @@ static void find_room(struct room *m)
     const struct spec *spec = m->l->spec;
     const struct spec_distributed *d = &spec->distributed;
     for (uint32_t n = 0; n < spec->nnodes; n++) {
-        const struct spec_host *h = &spec->hosts[n];
-        const struct spec_nproc *np = h->has_nproc ? &h->nproc : d->has_nproc ? &d->nproc : NULL;
+        const struct spec_node *own = &spec->nodes[n];
+        const struct spec_nproc *np = own->has_nproc ? &own->nproc : d->has_nproc ? &d->nproc : NULL;
         m->limited[n] = np && np->kind == NPROC_COUNT;
         m->free[n] = m->limited[n] ? np->count : SPEC_NPROC_MAX;
     }

@@ -28,9 +28,9 @@ void launch_input_layout(struct plan_builder *b, struct plan_step *s, const stru
     plan_input(b, s, "nnodes", arena_printf(arena, "%u", spec->distributed.nnodes));
     if (spec->role_count == 0 || spec->distributed.has_nproc)
         buf_puts(&text, launch_nproc_text(arena, &spec->distributed.nproc));
-    for (uint32_t i = 0; i < spec->nnodes && i < spec->host_count; i++)
-        if (spec->hosts[i].has_nproc)
-            buf_printf(&text, "; %u: %s", i, launch_nproc_text(arena, &spec->hosts[i].nproc));
+    for (uint32_t i = 0; i < spec->nnodes && i < spec->node_count; i++)
+        if (spec->nodes[i].has_nproc)
+            buf_printf(&text, "; %u: %s", i, launch_nproc_text(arena, &spec->nodes[i].nproc));
     plan_input(b, s, "nproc_per_node", text.data ? text.data : "");
     buf_free(&text);
     for (size_t i = 0; i < spec->distributed.flag_count && spec_has_ranks(&spec->distributed); i++) {

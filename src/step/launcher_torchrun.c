@@ -10,8 +10,7 @@
 static const char *count_on(const struct spec *spec, uint32_t node, struct arena *arena)
 {
     static const char *const words[] = {"", "cpu", "gpu", "xpu", "auto"};
-    const struct spec_host *host = &spec->hosts[node];
-    const struct spec_nproc *n = host->has_nproc ? &host->nproc : &spec->distributed.nproc;
+    const struct spec_nproc *n = spec_nproc(spec, node);
     return n->kind == NPROC_COUNT ? arena_printf(arena, "%u", n->count) : words[n->kind];
 }
 

@@ -102,8 +102,7 @@ void launcher_put_kind(const struct spec *spec, struct buf *ret)
 
 uint32_t launcher_planned_nproc(const struct spec *spec, uint32_t node)
 {
-    const struct spec_host *host = &spec->hosts[node];
-    const struct spec_nproc *n = host->has_nproc ? &host->nproc : &spec->distributed.nproc;
+    const struct spec_nproc *n = spec_nproc(spec, node);
     return n->kind == NPROC_COUNT ? n->count : 0;
 }
 

@@ -48,6 +48,8 @@ struct sim_job *sim_job_create(uint32_t nodes, const struct sim_script *script)
                               .placement = PLACEMENT_HOSTS,
                               .hosts = job->hosts,
                               .host_count = nodes,
+                              .nodes = arena_array(job->arena, nodes, sizeof(struct spec_node)),
+                              .node_count = nodes,
                               .setup = job->setup,
                               .nnodes = nodes};
     job->spec.distributed = (struct spec_distributed){

@@ -17,6 +17,7 @@ static const struct step_kind test_setup, test_launch;
 static struct scene {
     struct spec spec;
     struct spec_host hosts[8];
+    struct spec_node wishes[8];
     struct spec_step items[4];
     const char *values[4]; /* of the input "run" of each set-up step */
     enum { AFTER_PREVIOUS, AFTER_NOTHING, AFTER_ALL } edges[4];
@@ -78,7 +79,8 @@ static int begin(void **state)
     scene.spec = (struct spec){.path = "job.yaml", .dir = "/", .name = "job", .variant = "0123456789abcdef"};
     scene.spec.placement = PLACEMENT_HOSTS;
     scene.spec.hosts = scene.hosts;
-    scene.spec.host_count = ARRAY_LEN(scene.hosts);
+    scene.spec.nodes = scene.wishes;
+    scene.spec.host_count = scene.spec.node_count = ARRAY_LEN(scene.hosts);
     scene.spec.setup = scene.items;
     scene.spec.nnodes = 2;
     for (size_t i = 0; i < ARRAY_LEN(hosts); i++)
@@ -392,8 +394,8 @@ static void test_ranks(void **state)
     (void)state;
     scene.spec.nnodes = 3;
     scene.spec.distributed = (struct spec_distributed){.present = true, .nnodes = 3, .nproc = {NPROC_AUTO, 0}};
-    scene.hosts[1].has_nproc = true;
-    scene.hosts[1].nproc = (struct spec_nproc){NPROC_COUNT, 1};
+    scene.wishes[1].has_nproc = true;
+    scene.wishes[1].nproc = (struct spec_nproc){NPROC_COUNT, 1};
     struct plan *plan = compile(NULL);
     assert_false(plan->ranks_known);
     assert_int_equal(plan->nproc[1], 1);

@@ -16,6 +16,7 @@ static struct scene {
     struct arena *arena;
     struct spec spec;
     struct spec_host hosts[3];
+    struct spec_node wishes[3];
     struct spec_param params[1];
     struct spec_env env[3], entry_env[3];
     struct spec_step items[3];
@@ -57,6 +58,8 @@ static int begin(void **state)
                        .placement = PLACEMENT_HOSTS,
                        .hosts = scene.hosts,
                        .host_count = 3,
+                       .nodes = scene.wishes,
+                       .node_count = 3,
                        .params = scene.params,
                        .param_count = 1,
                        .env = scene.env,
@@ -164,8 +167,8 @@ static void test_launch_two_by_two(void **state)
 static void test_launch_unequal(void **state)
 {
     (void)state;
-    scene.hosts[0].has_nproc = true;
-    scene.hosts[0].nproc = (struct spec_nproc){NPROC_COUNT, 3};
+    scene.wishes[0].has_nproc = true;
+    scene.wishes[0].nproc = (struct spec_nproc){NPROC_COUNT, 3};
     struct wire_run run = build("launch", 1);
     assert_int_equal(run.worker_count, 2);
     assert_int_equal(run.workers[1].rank, 4);
@@ -308,8 +311,8 @@ static void test_params_and_layout(void **state)
         plan_changed_inputs(step(after, "launch"), plan_inputs_json(step(before, "launch"), scene.arena), scene.arena);
     assert_true(str_starts(names, "args, after "));
     scene.params[0].value = "1e-3";
-    scene.hosts[1].has_nproc = true;
-    scene.hosts[1].nproc = (struct spec_nproc){NPROC_COUNT, 1};
+    scene.wishes[1].has_nproc = true;
+    scene.wishes[1].nproc = (struct spec_nproc){NPROC_COUNT, 1};
     after = compile();
     names =
         plan_changed_inputs(step(after, "launch"), plan_inputs_json(step(before, "launch"), scene.arena), scene.arena);

@@ -20,6 +20,7 @@ static struct scene {
     struct arena *arena;
     struct spec spec;
     struct spec_host hosts[2];
+    struct spec_node wishes[2];
     struct spec_step items[4];
     struct spec_file files[1];
     struct spec_output outputs[2];
@@ -121,6 +122,8 @@ static int begin(void **state)
                                .placement = PLACEMENT_HOSTS,
                                .hosts = scene.hosts,
                                .host_count = 2,
+                               .nodes = scene.wishes,
+                               .node_count = 2,
                                .params = scene.params,
                                .param_count = 2,
                                .setup = scene.items,
