@@ -45,7 +45,7 @@ struct start_ctx {
 static bool booted_since(const struct run *r, uint32_t node, const char *attempt)
 {
     const struct state_cell *cell = state_cell_by_attempt(r->state, attempt);
-    const struct wire_facts *facts = node_facts(r->lanes[node].node);
+    const struct wire_facts *facts = r->lanes[node].facts;
     return cell && facts && cell->boot_id &&
            (!str_eq(cell->boot_id, facts->boot_id) || !str_eq(cell->install, facts->install));
 }
@@ -179,7 +179,7 @@ struct step_bind run_bind(struct run *r, uint32_t node)
 /* What RUN messages say of a node, kept up to date: making it anew for each of N messages would be N * N. */
 void run_learn_node(struct run *r, uint32_t i)
 {
-    const struct wire_facts *facts = node_facts(r->lanes[i].node);
+    const struct wire_facts *facts = r->lanes[i].facts;
     const char *address = r->plan->spec->hosts[i].address;
     if (!address)
         address = facts && facts->address && facts->address[0] ? facts->address
@@ -191,7 +191,7 @@ void run_learn_node(struct run *r, uint32_t i)
     } else {
         address = r->nodes[i].address;
     }
-    r->nodes[i] = (struct step_node){facts, node_name(r->lanes[i].node), address};
+    r->nodes[i] = (struct step_node){facts, r->lanes[i].name, address};
 }
 
 void run_forget_addrs(struct run *r)
@@ -312,7 +312,7 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
         return;
     }
     task_set_state(r, t, TASK_STOPPING);
-    node_signal(r->lanes[node].node, t->attempt, signal, grace_ms);
+    run_signal(r, node, t->attempt, signal, grace_ms);
     run_changed(r);
 }
 
@@ -455,7 +455,7 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
     const enum outcome outcome = outcome_of(r, step, record_outcome(record));
     if (outcome == OUTCOME_OK &&
         !wire_record_success(of_node)) { /* its record is to say so too: it comes again, judged */
-        node_judge(r->lanes[node].node, of_node->attempt, WIRE_VERDICT_GOOD);
+        run_effect(r, &(struct effect){.kind = EFFECT_JUDGE_GOOD, .node = node, .attempt = of_node->attempt});
         return;
     }
     memcpy(t->attempt, record->attempt, WIRE_ID_LEN + 1);
@@ -511,7 +511,7 @@ static void on_retry(void *arg)
     struct retry_ctx *ctx = arg;
     struct run *r = ctx->run;
     struct run_task *t = run_task(r, ctx->step, ctx->node);
-    loop_timer_destroy(t->retry);
+    alarm_destroy(t->retry);
     t->retry = NULL;
     if (t->state != TASK_WAITING)
         return;
@@ -530,8 +530,8 @@ static void retry_later(struct run *r, const struct plan_step *step, uint32_t no
     struct retry_ctx *ctx = arena_alloc(r->arena, sizeof *ctx);
     *ctx = (struct retry_ctx){r, step, node};
     task_set_state(r, t, TASK_WAITING);
-    t->retry = loop_timer_create(r->loop, on_retry, ctx);
-    loop_timer_start(t->retry, after_ms);
+    t->retry = alarm_create(r, on_retry, ctx);
+    alarm_set(t->retry, after_ms);
 }
 
 bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t node)
@@ -539,8 +539,7 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
     struct error err = ERROR_INIT;
     if (!step->on_unknown_fail)
         return false;
-    error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": its outcome is unknown", node_name(r->lanes[node].node),
-              step->name);
+    error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": its outcome is unknown", r->lanes[node].name, step->name);
     error_hint(&err, "look what it did there, then run with --from %s to do it again", step->name);
     run_fail(r, RUN_FAILED, &err);
     return true;
@@ -564,7 +563,7 @@ static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t
 void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
     struct error err = ERROR_INIT;
-    const char *name = node_name(r->lanes[node].node);
+    const char *name = r->lanes[node].name;
     char what[160];
     run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
     if (step->kind->sync && e->outcome == OUTCOME_FAILED) { /* no program: the node's words are all there is */

@@ -25,7 +25,7 @@ void cause_tell(struct run *r)
         return;
     res->has_cause = true;
     res->cause_step = c->step->name;
-    res->cause_node = arena_strdup(r->arena, node_name(r->lanes[c->node].node));
+    res->cause_node = arena_strdup(r->arena, r->lanes[c->node].name);
     res->cause = c->cause;
     res->cause_value = c->value;
     res->cause_rank = c->rank;

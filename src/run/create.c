@@ -11,7 +11,7 @@ static void on_journal_failure(void *arg, const struct error *err)
     r->result.exit_status = 3;
     r->result.status = RUN_OPEN;
     run_set_ending(r, ENDING_LET_GO); /* what runs goes on; nothing new is started, and the next rhrun takes it up */
-    loop_timer_start(r->finisher, 0);
+    alarm_set(r->finisher, 0);
 }
 
 static enum transport_kind kind_of(enum spec_transport t)
@@ -81,7 +81,7 @@ static void create_lane(struct run *r, uint32_t i)
     o.liveness_ms = r->options.liveness_ms;
     o.reconnect_ms = r->options.reconnect_ms ? r->options.reconnect_ms : RECONNECT_MS;
     if (rules_await_nodes(r)) { /* they say what becomes of it */
-        lane->away = loop_timer_create(r->loop, on_away, lane);
+        lane->away = alarm_create(r, on_away, lane);
         o.reconnect_ms = UINT64_MAX;
     }
     o.hello_ms = r->options.hello_ms;
@@ -114,15 +114,16 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         r->lanes[i].run = r;
         r->lanes[i].index = i;
+        r->lanes[i].name = r->plan->spec->hosts[i].name;
     }
     r->unheard = r->plan->node_count;
     r->noted = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->noted);
     r->voids = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->voids);
-    r->stop_deadline = loop_timer_create(loop, run_on_stop_deadline, r);
-    r->finisher = loop_timer_create(loop, run_on_finisher, r);
-    r->turn = loop_timer_create(loop, run_turn, r);
-    r->late = loop_timer_create(loop, elastic_on_late, r);
-    r->pause = loop_timer_create(loop, run_on_pause, r);
+    r->stop_deadline = alarm_create(r, run_on_stop_deadline, r);
+    r->finisher = alarm_create(r, run_on_finisher, r);
+    r->turn = alarm_create(r, run_turn, r);
+    r->late = alarm_create(r, elastic_on_late, r);
+    r->pause = alarm_create(r, run_on_pause, r);
     r->rules = rules_create(r);
     if (!r->state)
         r->state = r->own_state = state_create();
@@ -148,7 +149,7 @@ int run_start(struct run *r, struct error *err)
         if (reopen_passes_by(r, i))
             lane_pass_by(&r->lanes[i]);
         else
-            node_connect(r->lanes[i].node);
+            run_effect(r, &(struct effect){.kind = EFFECT_CONNECT, .node = i});
     if (r->fetch_only) /* nothing may be left to wait for */
         run_due(r, DUE_BARRIER);
     if (r->options.mode == RUN_CANCEL)
@@ -163,7 +164,7 @@ void run_destroy(struct run *r)
     while (r->appends)
         run_append_free(r->appends);
     for (size_t i = 0; i < r->plan->step_count * r->plan->node_count; i++) {
-        loop_timer_destroy(r->tasks[i].retry);
+        alarm_destroy(r->tasks[i].retry);
         log_close(r->tasks[i].log);
         ready_forget(r, &r->plan->steps[i / r->plan->node_count], (uint32_t)(i % r->plan->node_count));
     }
@@ -171,7 +172,7 @@ void run_destroy(struct run *r)
     preflight_free(r);
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         transfer_stop(&r->lanes[i]);
-        loop_timer_destroy(r->lanes[i].away);
+        alarm_destroy(r->lanes[i].away);
         elastic_free(&r->lanes[i]);
         node_destroy(r->lanes[i].node);
         arena_destroy(r->lanes[i].arena);
@@ -183,11 +184,11 @@ void run_destroy(struct run *r)
     transfer_caches_free(r);
     transport_pool_destroy(r->pool);
     free(r->holders);
-    loop_timer_destroy(r->stop_deadline);
-    loop_timer_destroy(r->finisher);
-    loop_timer_destroy(r->turn);
-    loop_timer_destroy(r->late);
-    loop_timer_destroy(r->pause);
+    alarm_destroy(r->stop_deadline);
+    alarm_destroy(r->finisher);
+    alarm_destroy(r->turn);
+    alarm_destroy(r->late);
+    alarm_destroy(r->pause);
     rules_destroy(r->rules);
     state_destroy(r->own_state);
     free(r->tasks);

@@ -12,17 +12,16 @@ void lane_keep_record(struct lane *lane, const struct wire_record *r)
     struct error err = ERROR_INIT;
     lane->claimed_count += r->state == WIRE_STATE_CLAIMED;
     if (lane->record_count == LANE_RECORDS_MAX || lane->claimed_count > LANE_CLAIMED_MAX) {
-        error_set(&err, ERROR_PROTOCOL, "node \"%s\" speaks of more attempts than a job can have",
-                  node_name(lane->node));
-        node_refuse(lane->node, &err);
+        error_set(&err, ERROR_PROTOCOL, "node \"%s\" speaks of more attempts than a job can have", lane->name);
+        run_refuse(lane, &err);
         return;
     }
     if (room_say(lane,
                  sizeof *r + strlen(r->slot) + strlen(r->key) + strlen(r->variant) + strlen(r->boot_id) +
                      strlen(r->tail),
                  &err) < 0) {
-        error_prefix(&err, "node \"%s\"", node_name(lane->node));
-        node_refuse(lane->node, &err);
+        error_prefix(&err, "node \"%s\"", lane->name);
+        run_refuse(lane, &err);
         return;
     }
     if (lane->record_count == lane->record_cap) {
@@ -123,7 +122,7 @@ bool lane_holds(const struct lane *lane, const struct plan_step *step)
 
 static const char *ledger_differs(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
 {
-    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_facts *facts = lane->facts;
     const struct wire_record *latest = lane_latest(lane, step);
     if (facts && cell->install && !str_eq(cell->install, facts->install))
         return "the node is another machine now";
@@ -288,7 +287,7 @@ static void verify_after_resume(struct lane *lane, const struct plan_step *step,
 /* Does the node's index of the files that it was brought hold? What was written in this boot, or is known to be on the disk. */
 static bool index_holds(const struct lane *lane, const struct state_cell *cell)
 {
-    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_facts *facts = lane->facts;
     if (!cell || !facts || !str_eq(cell->install, facts->install))
         return false;
     if (cell->outcome == OUTCOME_OK && cell->settled)
@@ -300,7 +299,7 @@ static bool index_holds(const struct lane *lane, const struct state_cell *cell)
 static enum belief setup_belief(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell,
                                 const struct wire_record *latest)
 {
-    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_facts *facts = lane->facts;
     const bool recorded = is_recorded(step, cell), ended = cell && cell->outcome != OUTCOME_NONE;
     uint32_t so = FACT_CACHED;
     so |= latest && ended && str_eq(cell->attempt, latest->attempt) ? FACT_OWN : 0;

@@ -13,8 +13,8 @@ enum {
     STEADY_MS = 600000 /* a torchrun that ran for so long counts for none of them */
 };
 
-struct joining {              /* of a lane that was left out */
-    struct loop_timer *timer; /* until it is tried again */
+struct joining {         /* of a lane that was left out */
+    struct alarm *timer; /* until it is tried again */
     uint32_t pauses, failures;
     bool away;    /* it could not be reached */
     bool checked; /* nothing speaks against that it joins */
@@ -70,7 +70,7 @@ static void leave(struct lane *lane)
 {
     if (!lane->joining) {
         lane->joining = xcalloc(1, sizeof *lane->joining);
-        lane->joining->timer = loop_timer_create(lane->run->loop, on_join, lane);
+        lane->joining->timer = alarm_create(lane->run, on_join, lane);
     }
     lane->run->left_out_count += !lane->left_out;
     lane->left_out = true;
@@ -78,7 +78,7 @@ static void leave(struct lane *lane)
 
 static void take_in(struct lane *lane)
 {
-    loop_timer_stop(lane->joining->timer);
+    alarm_clear(lane->joining->timer);
     if (lane->joining->failures == 0)
         lane->joining->pauses = 0;
     lane->run->left_out_count--;
@@ -88,7 +88,7 @@ static void take_in(struct lane *lane)
 void elastic_free(struct lane *lane)
 {
     if (lane->joining)
-        loop_timer_destroy(lane->joining->timer);
+        alarm_destroy(lane->joining->timer);
     free(lane->joining);
 }
 
@@ -106,7 +106,7 @@ static uint64_t later(struct lane *lane, bool failed)
         pause *= 2;
     pause = pause < first * PAUSE_FACTOR ? pause : first * PAUSE_FACTOR;
     j->pauses++;
-    loop_timer_start(j->timer, pause);
+    alarm_set(j->timer, pause);
     return pause;
 }
 
@@ -186,22 +186,21 @@ static void on_join(void *arg)
     struct lane *lane = arg;
     if (!may_join(lane))
         return;
-    switch (node_state(lane->node)) {
-    case NODE_FAILED:
+    switch (lane->presence) {
+    case PRESENCE_GONE:
         lane->closed_node = lane->listed = false;
         lane_set_state(lane, LANE_CONNECTING);
-        node_connect(lane->node);
+        run_effect(lane->run, &(struct effect){.kind = EFFECT_CONNECT, .node = lane->index});
         break;
-    case NODE_READY:
+    case PRESENCE_HERE:
         forget_failures(lane);
         if (lane->state == LANE_FAILED)
             lane_set_state(lane, LANE_SETUP);
         run_touch(lane->run, lane->index);
         break;
-    case NODE_IDLE:
-    case NODE_CONNECTING:
-    case NODE_GREETING:
-    case NODE_WAITING: /* it comes, or fails */
+    case PRESENCE_ABSENT:
+    case PRESENCE_COMING:
+    case PRESENCE_LOST: /* it comes, or fails */
         break;
     }
 }
@@ -287,7 +286,7 @@ void elastic_advance(struct lane *lane)
     if (lane->state != LANE_BARRIER || lane->orphan_count > 0 || homes_busy(r, lane->index))
         return;
     bool begun = r->stage == STAGE_SETUP && parts_begun(r); /* a launch is resumed */
-    if (is_open(r) && !loop_timer_active(lane->joining->timer))
+    if (is_open(r) && !alarm_is_set(lane->joining->timer))
         start(lane);
     else if (r->stage < STAGE_PREFLIGHT && !begun)
         take_in(lane);
@@ -451,8 +450,8 @@ void elastic_lose(struct run *r)
 static bool dismiss(struct lane *lane)
 {
     struct run *r = lane->run;
-    bool reached = node_state(lane->node) == NODE_READY, gone = true;
-    loop_timer_stop(lane->joining->timer);
+    bool reached = lane->presence == PRESENCE_HERE, gone = true;
+    alarm_clear(lane->joining->timer);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
@@ -462,7 +461,7 @@ static bool dismiss(struct lane *lane)
             run_note(r, lane->index, "%s: not fetched, the node is away", step->name);
         if (t->state == TASK_WAITING || !reached) {
             if (t->retry)
-                loop_timer_stop(t->retry);
+                alarm_clear(t->retry);
             task_set_state(r, t, TASK_FAILED);
             continue;
         }
@@ -484,7 +483,7 @@ bool elastic_dismiss(struct run *r)
             gone = dismiss(&r->lanes[n]) && gone;
     for (uint32_t n = 0; gone && r->left_out_count > 0 && n < r->plan->node_count; n++)
         if (r->lanes[n].left_out && r->lanes[n].state == LANE_BARRIER && run_task(r, launch, n)->left &&
-            node_state(r->lanes[n].node) == NODE_READY)
+            r->lanes[n].presence == PRESENCE_HERE)
             take_in(&r->lanes[n]); /* it took part: epilog and outputs are its too */
     return gone;
 }
@@ -493,8 +492,8 @@ bool elastic_dismiss(struct run *r)
 
 void elastic_await(struct run *r)
 {
-    if (elastic_wanted(r) && r->stage <= STAGE_PREFLIGHT && !loop_timer_active(r->late))
-        loop_timer_start(r->late, r->options.late_ms ? r->options.late_ms : LATE_MS);
+    if (elastic_wanted(r) && r->stage <= STAGE_PREFLIGHT && !alarm_is_set(r->late))
+        alarm_set(r->late, r->options.late_ms ? r->options.late_ms : LATE_MS);
 }
 
 void elastic_on_late(void *arg)
@@ -505,17 +504,17 @@ void elastic_on_late(void *arg)
     if (r->stage > STAGE_PREFLIGHT || r->ending != ENDING_NOT)
         return;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        there += r->lanes[n].state == LANE_BARRIER && node_state(r->lanes[n].node) == NODE_READY;
+        there += r->lanes[n].state == LANE_BARRIER && r->lanes[n].presence == PRESENCE_HERE;
     bool enough = there >= r->plan->spec->distributed.min_nodes;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct lane *lane = &r->lanes[n];
-        if (lane->closed_node || lane->left_out || !node_facts(lane->node) || node_state(lane->node) == NODE_READY)
+        if (lane->closed_node || lane->left_out || !lane->facts || lane->presence == PRESENCE_HERE)
             continue;
-        if (enough && n != r->plan->master && node_state(lane->node) == NODE_WAITING)
-            node_give_up(lane->node);
+        if (enough && n != r->plan->master && lane->presence == PRESENCE_LOST)
+            run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = n});
         else
             away = true;
     }
     if (away) /* not enough are set up yet, or this very moment it is being tried */
-        loop_timer_start(r->late, LATE_AGAIN_MS);
+        alarm_set(r->late, LATE_AGAIN_MS);
 }

@@ -154,7 +154,7 @@ static void end(struct fetch *f, enum fetch_end how, const struct error *err)
     struct error copy = ERROR_INIT;
     if (err) {
         copy = *err;
-        error_prefix(&copy, "node \"%s\": step \"%s\"", node_name(f->lane->node), step->name);
+        error_prefix(&copy, "node \"%s\": step \"%s\"", f->lane->name, step->name);
     }
     drop(f, how == FETCH_DONE);
     outputs_fetched(r, step, node, how, &copy, periodic);
@@ -200,11 +200,11 @@ static void ask(struct fetch *f)
 static int open_landing(struct fetch *f, struct error *err)
 {
     struct run *r = run_of(f);
-    const struct wire_facts *facts = node_facts(f->lane->node);
+    const struct wire_facts *facts = f->lane->facts;
     char tag[65];
     CLEANUP(cleanup_free) char *folder = xasprintf("%s/fetched", journal_path(r->journal));
     CLEANUP(cleanup_free)
-    char *text = xasprintf("%s\n%s\n%s\n%s\n%s", f->step->scope, f->step->name, node_name(f->lane->node),
+    char *text = xasprintf("%s\n%s\n%s\n%s\n%s", f->step->scope, f->step->name, f->lane->name,
                            facts ? facts->install : "", f->what.to);
     digest_sha256_hex(text, strlen(text), tag);
     CLEANUP(cleanup_free) char *memory = xasprintf("%s/%.32s", folder, tag);
@@ -305,8 +305,8 @@ static bool is_of_node(const struct fetch *f, uint32_t rank)
 static bool may_share(const struct fetch *f, uint32_t rank)
 {
     struct run *r = run_of(f);
-    const struct wire_facts *mine = node_facts(f->lane->node);
-    const struct wire_facts *other = node_facts(r->lanes[r->plan->ranks[rank].node].node);
+    const struct wire_facts *mine = f->lane->facts;
+    const struct wire_facts *other = r->lanes[r->plan->ranks[rank].node].facts;
     return !mine || !other || (str_eq(mine->home_id, other->home_id) && str_eq(mine->base_dir, other->base_dir));
 }
 

@@ -9,7 +9,7 @@
 
 static bool same_home(const struct run *r, uint32_t a, uint32_t b)
 {
-    const struct wire_facts *x = node_facts(r->lanes[a].node), *y = node_facts(r->lanes[b].node);
+    const struct wire_facts *x = r->lanes[a].facts, *y = r->lanes[b].facts;
     return x && y && x->home_id[0] && strcmp(x->home_id, y->home_id) == 0 && strcmp(x->base_dir, y->base_dir) == 0 &&
            strcmp(x->work_dir, y->work_dir) == 0;
 }
@@ -32,7 +32,7 @@ static void renew(struct run *r)
         uint32_t first, last; /* lane + 1 */
     } *table = xcalloc(size, sizeof *table);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const struct wire_facts *f = node_facts(r->lanes[n].node);
+        const struct wire_facts *f = r->lanes[n].facts;
         struct lane *lane = &r->lanes[n];
         lane->home_first = lane->home_next = n;
         if (!f || !f->home_id[0])

@@ -14,11 +14,12 @@ static void on_ready(void *arg, struct node *n, bool again)
 {
     struct lane *lane = lane_of(arg, n);
     struct run *r = lane->run;
-    const struct wire_facts *facts = node_facts(n);
+    const struct wire_facts *facts = lane->facts = node_facts(n);
+    lane_set_presence(lane, PRESENCE_HERE);
     transfer_stop(lane);
     fetch_lost(lane);
     if (lane->away)
-        loop_timer_stop(lane->away);
+        alarm_clear(lane->away);
     r->homes_known = false;
     lane->clock_ns = (int64_t)(mono_ns() - facts->mono_ns);
     arena_reset(lane->arena);
@@ -45,12 +46,13 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
 {
     struct lane *lane = lane_of(arg, n);
     lane->error = *err;
+    lane_set_presence(lane, PRESENCE_LOST);
     transfer_stop(lane);
     fetch_lost(lane);
     preflight_lost(lane->run);
     elastic_await(lane->run);
-    if (lane->away && !loop_timer_active(lane->away))
-        loop_timer_start(lane->away, lane->run->options.reconnect_ms ? lane->run->options.reconnect_ms : RECONNECT_MS);
+    if (lane->away && !alarm_is_set(lane->away))
+        alarm_set(lane->away, lane->run->options.reconnect_ms ? lane->run->options.reconnect_ms : RECONNECT_MS);
     run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
     run_changed(lane->run);
     run_due(lane->run, DUE_PARTED);
@@ -77,6 +79,7 @@ static void on_failed(void *arg, struct node *n, const struct error *err)
     struct run *r = lane->run;
     lane->error = *err;
     lane->closed_node = true;
+    lane_set_presence(lane, PRESENCE_GONE);
     lane_set_state(lane, LANE_FAILED);
     transfer_stop(lane);
     fetch_lost(lane);

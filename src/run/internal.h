@@ -3,6 +3,7 @@
 #define RHRUN_RUN_INTERNAL_H
 
 #include "belief.h"
+#include "effects.h"
 #include "rhrun/run.h"
 #include "rhrun/step.h"
 
@@ -65,7 +66,7 @@ struct run_task {
     char attempt[WIRE_ID_LEN + 1];
     struct run_log *log;
     struct ready *ready; /* of a step that looks at lines: see ready.c */
-    struct loop_timer *retry;
+    struct alarm *retry;
     uint64_t started_ms, ended_ms;
     const char *reason; /* why it runs (again); NULL = never ran */
     bool general;       /* the reason holds for every node */
@@ -80,6 +81,15 @@ enum check {
 
 enum lane_state { LANE_CONNECTING, LANE_LISTED, LANE_SETUP, LANE_SETTLING, LANE_BARRIER, LANE_FAILED };
 
+/* Is its node to be talked to? */
+enum presence {
+    PRESENCE_ABSENT, /* nobody has asked for it */
+    PRESENCE_COMING, /* it is connected to, or greeted, and was not here before */
+    PRESENCE_HERE,   /* it has answered the greeting: requests go out */
+    PRESENCE_LOST,   /* it was here, its connection has ended, and it is tried again */
+    PRESENCE_GONE    /* it could not be had, or is awaited no longer */
+};
+
 struct lane_orphan { /* a live attempt on the node that is none of ours: stopped before the lane goes on */
     char attempt[WIRE_ID_LEN + 1];
 };
@@ -88,6 +98,9 @@ struct lane {
     struct run *run;
     uint32_t index;
     enum lane_state state;
+    enum presence presence;
+    const char *name;               /* what messages call it */
+    const struct wire_facts *facts; /* NULL before it was here once */
     struct node *node;
     char *base_dir;
     struct arena *arena; /* records of the last LIST */
@@ -114,7 +127,7 @@ struct lane {
     bool left_out;           /* the launch goes on without it, for now: see elastic.c */
     struct joining *joining; /* of one that was left out; else NULL */
     int64_t clock_ns;        /* controller's monotonic clock minus the node's */
-    struct loop_timer *away; /* until it counts as lost, where a rule asks for that; else NULL */
+    struct alarm *away; /* until it counts as lost, where a rule asks for that; else NULL */
     struct error error;
 };
 
@@ -204,7 +217,7 @@ struct run {
     uint32_t due;      /* enum due */
     uint32_t *touched; /* nodes that the next turn looks at: a ring of node_count */
     uint32_t touched_first, touched_count;
-    struct loop_timer *turn;
+    struct alarm *turn;
     struct step_tally *tallies;   /* per step: what was sent, to say it once */
     struct output_watch *watches; /* see outputs.c */
     size_t watch_count;
@@ -232,8 +245,7 @@ struct run {
         *adopted_launch;   /* names the launch that was found on the nodes, as their records do; NULL = there is none */
     uint32_t own_restarts; /* of these, by rules with a budget of their own */
     struct rules *rules;   /* see rules.h; NULL = none */
-    struct loop_timer *pause; /* before a restart */
-    uint64_t pause_until_ms;  /* loop time */
+    struct alarm *pause; /* before a restart */
     enum launch_state launch;
     uint32_t master_port;
     char nonce[33];     /* random, of this generation; "" = of an older rhrun's */
@@ -243,9 +255,9 @@ struct run {
     uint32_t *role_ports;        /* of roles with a world of their own; 0 = not known */
     const char **role_addrs;     /* heap; NULL = to be made */
     struct append *appends;      /* not durable yet */
-    struct loop_timer *stop_deadline;
-    struct loop_timer *finisher;
-    struct loop_timer *late; /* see elastic.c */
+    struct alarm *stop_deadline;
+    struct alarm *finisher;
+    struct alarm *late; /* see elastic.c */
     struct run_result result;
     struct cause cause; /* of the generation's failure, the first; of set-up's too */
     uint32_t failed_nodes;
@@ -272,11 +284,12 @@ void run_set_stage(struct run *r, enum stage to);
 void run_set_ending(struct run *r, enum ending to); /* a weaker one changes nothing */
 void launch_set(struct run *r, enum launch_state to);
 void lane_set_state(struct lane *lane, enum lane_state to);
+void lane_set_presence(struct lane *lane, enum presence to);
 void task_set_state(struct run *r, struct run_task *t, enum task_state to);
 /* Is it there, and has it said what it holds? */
 static inline bool lane_is_ready(const struct lane *lane)
 {
-    return node_state(lane->node) == NODE_READY && lane->listed;
+    return lane->presence == PRESENCE_HERE && lane->listed;
 }
 static inline bool run_is_cancelled(const struct run *r)
 {
@@ -318,6 +331,7 @@ static inline bool step_outlives_stop(const struct plan_step *step)
 {
     return step->kind->phase >= PHASE_EPILOG;
 }
+char *run_dir(const struct run *r, struct error *err); /* this run's folder in the state directory, made; heap */
 void run_append_free(struct append *a); /* takes it off the list of the run */
 /* room.c: what one node may take of this machine */
 const char *room_text(uint64_t bytes, char ret[32]); /* "1.5 GB" */

@@ -7,7 +7,7 @@
 void lane_settle(struct lane *lane)
 {
     lane_set_state(lane, LANE_SETTLING);
-    node_settle(lane->node, lane->index + 1);
+    run_effect(lane->run, &(struct effect){.kind = EFFECT_SETTLE, .node = lane->index});
 }
 
 /* Why a step runs again: once where it is so for every node, else with the node's name. */
@@ -77,7 +77,7 @@ static bool next_step(struct lane *lane, bool *ret_kept)
         }
         if (task_is_done(t))
             continue;
-        if (t->state == TASK_PENDING && node_state(lane->node) == NODE_READY && /* else it goes on when it is back */
+        if (t->state == TASK_PENDING && lane->presence == PRESENCE_HERE && /* else it goes on when it is back */
             !order_holds(r, step, lane->index) && !later_runs(lane, step)) {
             note_reason(lane, step, t);
             lane_verify_after(lane, step);
@@ -103,7 +103,7 @@ static void setup_pass(struct lane *lane)
         homes_touch(r, lane->index);
     if (!complete)
         return;
-    if (lane->dirty && node_state(lane->node) == NODE_READY)
+    if (lane->dirty && lane->presence == PRESENCE_HERE)
         lane_settle(lane);
     else if (!lane->dirty)
         lane_set_state(lane, LANE_BARRIER);
@@ -148,12 +148,12 @@ void lane_pass_by(struct lane *lane)
 
 void lane_bind(struct lane *lane)
 {
-    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_facts *facts = lane->facts;
     struct buf json = {0};
     run_facts_json(facts, &json);
     struct event e = {.type = EVENT_NODE_BOUND,
                       .node = lane->index,
-                      .host = node_name(lane->node),
+                      .host = lane->name,
                       .install = facts->install,
                       .boot_id = facts->boot_id,
                       .work = str_eq(lane->run->work, lane->run->plan->spec->variant) ? NULL : lane->run->work,

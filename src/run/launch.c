@@ -25,7 +25,7 @@ static int bind_by_facts(struct run *r, struct error *err)
 {
     struct plan_facts *facts = arena_array(r->arena, r->plan->node_count, sizeof *facts);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const struct wire_facts *f = node_facts(r->lanes[n].node);
+        const struct wire_facts *f = r->lanes[n].facts;
         if (f && !r->lanes[n].left_out)
             facts[n] = (struct plan_facts){true, f->cpus, f->gpu_count};
     }
@@ -44,7 +44,7 @@ static bool bind_ranks(struct run *r)
 static void bind_address(struct run *r)
 {
     const struct spec_host *host = &r->plan->spec->hosts[r->plan->master];
-    const struct wire_facts *facts = node_facts(r->lanes[r->plan->master].node);
+    const struct wire_facts *facts = r->lanes[r->plan->master].facts;
     if (r->master_addr)
         return;
     if (host->address)
@@ -168,20 +168,25 @@ void launch_go_on(struct run *r)
         start_prolog(r);
 }
 
+static void ask_one(struct run *r, uint32_t node, uint64_t token)
+{
+    run_effect(r, &(struct effect){.kind = EFFECT_ASK_PORT, .node = node, .token = token});
+}
+
 /* Asks for the ports that are missing; false: none is. One for the job's world, one for each role with its own. */
 static bool ask_missing(struct run *r)
 {
     const struct spec *spec = r->plan->spec;
-    const struct node *master = r->lanes[r->plan->master].node;
+    const struct lane *master = &r->lanes[r->plan->master];
     bool missing = spec->distributed.present && r->master_port == 0;
-    if (missing && node_state(master) == NODE_READY)
-        node_ping(r->lanes[r->plan->master].node, PORT_TOKEN);
+    if (missing && master->presence == PRESENCE_HERE)
+        ask_one(r, master->index, PORT_TOKEN);
     for (uint32_t i = 0; i < spec->role_count; i++) {
         if (spec->roles[i].world != WORLD_OWN || r->plan->roles[i].count == 0 || r->role_ports[i])
             continue;
-        struct node *n = r->lanes[r->plan->roles[i].master].node;
-        if (node_state(n) == NODE_READY)
-            node_ping(n, PORT_TOKEN + 1 + i);
+        const struct lane *lane = &r->lanes[r->plan->roles[i].master];
+        if (lane->presence == PRESENCE_HERE)
+            ask_one(r, lane->index, PORT_TOKEN + 1 + i);
         missing = true;
     }
     return missing;
@@ -260,7 +265,7 @@ void launch_will_restart(struct run *r)
     const struct spec_distributed *d = &r->plan->spec->distributed;
     if (r->stage == STAGE_LAUNCH && r->launch == LAUNCH_GOES_ON && d->present && d->master_port == 0 &&
         (r->rules || rules_restarts_left(r) > 0))
-        node_ping(r->lanes[r->plan->master].node, PORT_TOKEN);
+        ask_one(r, r->plan->master, PORT_TOKEN);
 }
 
 /* A set-up step that failed counts for nothing here: it has ended well since, or its node is left out. */
@@ -392,7 +397,7 @@ static void failure_text(struct run *r)
         return;
     }
     cause_words(r, what, sizeof what);
-    const char *name = node_name(r->lanes[c->node].node);
+    const char *name = r->lanes[c->node].name;
     if (c->outcome == OUTCOME_TIMED_OUT && c->step->timeout_ms)
         snprintf(what, sizeof what, "timed out after %.1f s", (double)c->step->timeout_ms / 1000);
     if (c->has_rank)
@@ -442,7 +447,7 @@ char *launch_cause(const struct run *r)
     char what[480], worker[80];
     if (!c->step)
         return xstrdup("a worker failed");
-    const char *name = node_name(r->lanes[c->node].node);
+    const char *name = r->lanes[c->node].name;
     cause_words(r, what, sizeof what);
     if (c->has_rank)
         return xasprintf("%s on node \"%s\": %s", launch_worker_words(r, c->rank, worker, sizeof worker), name, what);
@@ -451,8 +456,7 @@ char *launch_cause(const struct run *r)
 
 static void pause(struct run *r, uint64_t ms)
 {
-    r->pause_until_ms = loop_now_ms(r->loop) + ms;
-    loop_timer_start(r->pause, ms);
+    alarm_set(r->pause, ms);
     run_changed(r);
 }
 

@@ -33,7 +33,7 @@ static void on_line(void *arg, const struct watch_line *line)
 {
     struct run_log *log = arg;
     struct run *r = log->run;
-    struct run_line out = {log->step, log->node, node_name(r->lanes[log->node].node), line};
+    struct run_line out = {log->step, log->node, r->lanes[log->node].name, line};
     if (log->past)
         return;
     rules_line(r, log->step, log->node, line);
@@ -161,12 +161,12 @@ static bool is_spool(const struct run_log *log, uint64_t offset, struct error *e
     const struct run *r = log->run;
     if (offset > log->size && log->gaps >= GAPS_MAX)
         return !error_set(err, ERROR_PROTOCOL, "node \"%s\": %s: it leaves out output again and again",
-                          node_name(r->lanes[log->node].node), log->step->name);
+                          r->lanes[log->node].name, log->step->name);
     uint64_t limit = r->plan->spec->log_limit_bytes; /* or the usual one: an attempt of before the spec named less */
     limit = limit > SPEC_LOG_LIMIT ? limit : SPEC_LOG_LIMIT;
     if (offset <= log->size && log->size - log->durable > limit + SLACK_BYTES)
         return !error_set(err, ERROR_PROTOCOL, "node \"%s\": %s: it sends more output than it can have kept",
-                          node_name(r->lanes[log->node].node), log->step->name);
+                          r->lanes[log->node].name, log->step->name);
     return true;
 }
 

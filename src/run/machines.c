@@ -15,7 +15,7 @@ static size_t hash_of(const char *install)
 
 static const char *install_of(const struct run *r, uint32_t node)
 {
-    const struct wire_facts *f = node_facts(r->lanes[node].node);
+    const struct wire_facts *f = r->lanes[node].facts;
     return f && f->install ? f->install : "";
 }
 
@@ -52,8 +52,8 @@ bool machines_add(struct run *r, uint32_t node, struct error *err)
     uint32_t *place = place_of(r, install);
     if (*place && *place != node + 1) {
         uint32_t other = *place - 1, first = other < node ? other : node, second = other < node ? node : other;
-        error_set(err, ERROR_INFRA, "nodes \"%s\" and \"%s\" are the same machine", node_name(r->lanes[first].node),
-                  node_name(r->lanes[second].node));
+        error_set(err, ERROR_INFRA, "nodes \"%s\" and \"%s\" are the same machine", r->lanes[first].name,
+                  r->lanes[second].name);
         error_hint(err, "name each host once; more workers on one: nproc_per_node");
         return false;
     }

@@ -324,7 +324,7 @@ static void hold_back(struct run *r, const struct error *err)
     r->result.exit_status = 4;
     r->result.status = RUN_OPEN;
     run_set_stage(r, STAGE_CLOSED);
-    loop_timer_start(r->finisher, 0);
+    alarm_set(r->finisher, 0);
 }
 
 /* Why the unfinished run is not the one that the spec means now. */
@@ -354,7 +354,7 @@ static void probe_done(struct run *r)
             struct error err = ERROR_INIT;
             error_set(&err, ERROR_HELD,
                       "run %s of this job is live on node \"%s\" with another spec (%s); nothing was touched", r->id,
-                      node_name(r->lanes[n].node), difference);
+                      r->lanes[n].name, difference);
             if (overrides_difference(r->plan->spec, open, r->arena))
                 overrides_hint(r->plan->spec, open, r->arena, &err);
             else
@@ -401,8 +401,8 @@ static void fill_records(struct run *r)
             if (good && r->plan->steps[i].kind->cached && r->plan->steps[i].on[n] && !rec->verified) {
                 good = false;
                 r->result.unverified_reason =
-                    arena_printf(r->arena, "node \"%s\": step \"%s\": %s", node_name(r->lanes[n].node),
-                                 r->plan->steps[i].name, rec->why_not ? rec->why_not : "not recorded");
+                    arena_printf(r->arena, "node \"%s\": step \"%s\": %s", r->lanes[n].name, r->plan->steps[i].name,
+                                 rec->why_not ? rec->why_not : "not recorded");
             }
         }
         if (r->lanes[n].state == LANE_FAILED)
@@ -416,7 +416,7 @@ void run_look_end(struct run *r)
     r->result.nothing_to_do = r->options.mode == RUN_VERIFY;
     r->result.status = RUN_DONE;
     run_set_stage(r, STAGE_CLOSED);
-    loop_timer_start(r->finisher, 0);
+    alarm_set(r->finisher, 0);
 }
 
 /* VERIFY and LOOK end when every node has answered or failed; or, with preflight, when that is over. */
@@ -425,7 +425,7 @@ void run_look_done(struct run *r)
     if (!all_answered(r) || r->stage == STAGE_CLOSED)
         return;
     for (uint32_t n = 0; n < r->plan->node_count && r->stage != STAGE_SETUP; n++)
-        if (r->lanes[n].state != LANE_FAILED && node_state(r->lanes[n].node) != NODE_READY)
+        if (r->lanes[n].state != LANE_FAILED && r->lanes[n].presence != PRESENCE_HERE)
             return; /* it comes back, or fails for good */
     if (r->stage == STAGE_PREFLIGHT) {
         preflight_again(r);

@@ -69,7 +69,7 @@ bool order_holds(struct run *r, const struct plan_step *step, uint32_t node)
         if (!h->told && task_in_flight(run_task(r, before, (uint32_t)there))) {
             h->told = true;
             run_note(r, node, "step \"%s\" waits for \"%s\" on node \"%s\"", step->name, before->name,
-                     node_name(r->lanes[there].node));
+                     r->lanes[there].name);
         }
         return true;
     }

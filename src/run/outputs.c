@@ -14,7 +14,7 @@ struct output_watch { /* `every` of a step */
     struct run *run;
     const struct plan_step *step;
     uint64_t every_ms;
-    struct loop_timer *timer;
+    struct alarm *timer;
     char *said; /* the last trouble: not said over and over */
 };
 
@@ -25,7 +25,7 @@ static bool is_output(const struct plan_step *step)
 
 const char *outputs_result_dir(struct run *r, struct arena *arena, struct error *err)
 {
-    CLEANUP(cleanup_free) char *dir = journal_run_dir(r->journal, r->id, err);
+    CLEANUP(cleanup_free) char *dir = run_dir(r, err);
     return dir ? arena_printf(arena, "%s/result", dir) : NULL;
 }
 
@@ -47,9 +47,9 @@ static void on_watch(void *arg)
     struct run *r = w->run;
     struct error err = ERROR_INIT;
     uint32_t from = 0;
-    loop_timer_start(w->timer, w->every_ms);
+    alarm_set(w->timer, w->every_ms);
     if (r->stage == STAGE_LAUNCH && w->step->at_rank0 && !rank0_periodic(r, &from)) {
-        loop_timer_start(w->timer, w->every_ms < ASKED_MS ? w->every_ms : ASKED_MS);
+        alarm_set(w->timer, w->every_ms < ASKED_MS ? w->every_ms : ASKED_MS);
         return;
     }
     for (uint32_t n = 0; n < r->plan->node_count && r->stage == STAGE_LAUNCH && !run_is_stopping(r); n++)
@@ -74,8 +74,8 @@ void outputs_watch(struct run *r)
             !what.every_ms)
             continue;
         struct output_watch *w = &r->watches[r->watch_count++];
-        *w = (struct output_watch){r, step, what.every_ms, loop_timer_create(r->loop, on_watch, w), NULL};
-        loop_timer_start(w->timer, w->every_ms);
+        *w = (struct output_watch){r, step, what.every_ms, alarm_create(r, on_watch, w), NULL};
+        alarm_set(w->timer, w->every_ms);
     }
     arena_destroy(arena);
 }
@@ -95,7 +95,7 @@ static void say_trouble(struct run *r, const struct plan_step *step, uint32_t no
 static void unwatch(struct run *r)
 {
     for (size_t i = 0; i < r->watch_count; i++) {
-        loop_timer_destroy(r->watches[i].timer);
+        alarm_destroy(r->watches[i].timer);
         free(r->watches[i].said);
     }
     r->watch_count = 0;
@@ -145,7 +145,7 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
         what_of(r, step, n, arena, &what); /* what is wrong with it is said when it starts */
         if (what.when == WHEN_SUCCESS && !success)
             continue;
-        if (lane->closed_node || lane->left_out || (run_is_stopping(r) && node_state(lane->node) != NODE_READY)) {
+        if (lane->closed_node || lane->left_out || (run_is_stopping(r) && lane->presence != PRESENCE_HERE)) {
             if (!step->at_rank0)
                 run_note(r, n, "%s: not fetched, the node is away", step->name);
             continue;
@@ -172,7 +172,7 @@ bool outputs_begin(struct run *r)
         rank0_forget(r);
         run_set_stage(r, STAGE_OUTPUTS);
         if (run_is_stopping(r))
-            loop_timer_start(r->stop_deadline, STOP_REACH_MS);
+            alarm_set(r->stop_deadline, STOP_REACH_MS);
         for (size_t i = 0; i < r->plan->step_count; i++)
             if (is_output(&r->plan->steps[i]))
                 start_step(r, &r->plan->steps[i], success);
@@ -231,7 +231,7 @@ static bool others_are_empty(struct run *r, const struct plan_step *step, uint32
 /* Is another machine there now than the one on which the launch ended, or one that lost all that it had? */
 static bool is_replaced(const struct run *r, uint32_t node)
 {
-    const struct wire_facts *facts = node_facts(r->lanes[node].node);
+    const struct wire_facts *facts = r->lanes[node].facts;
     for (size_t i = 0; facts && i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         const struct state_cell *c = step->kind->phase == PHASE_LAUNCH && step->on[node]

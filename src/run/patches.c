@@ -45,8 +45,8 @@ void patches_add(struct lane *lane, const struct wire_sync_state *s)
     for (uint32_t i = 0; i < s->file_count; i++)
         bytes += strlen(s->files[i].path);
     if (room_say(lane, bytes, &err) < 0) {
-        error_prefix(&err, "node \"%s\"", node_name(lane->node));
-        node_refuse(lane->node, &err);
+        error_prefix(&err, "node \"%s\"", lane->name);
+        run_refuse(lane, &err);
         return;
     }
     const struct lane_patch *last = lane->patch_count ? &lane->patches[lane->patch_count - 1] : NULL;
@@ -352,8 +352,8 @@ void patches_reset(struct lane *lane)
         }
         if (++t->undone > UNDONE_MAX) {
             struct error err = ERROR_INIT;
-            error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\" was undone %d times: %s", node_name(lane->node),
-                      step->name, UNDONE_MAX, patches_reason(lane, step) ? patches_reason(lane, step) : "looked at");
+            error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\" was undone %d times: %s", lane->name, step->name,
+                      UNDONE_MAX, patches_reason(lane, step) ? patches_reason(lane, step) : "looked at");
             error_hint(&err, "does something else change the files there, or does a step leave something running?");
             run_fail(r, RUN_FAILED, &err);
             return;

@@ -33,7 +33,7 @@ const char *preflight_names(struct run *r, const bool *nodes)
     uint32_t most = count == NAMES_MAX + 1 ? count : NAMES_MAX; /* "and 1 more" is no shorter */
     for (uint32_t n = 0; n < r->plan->node_count && shown < most; n++)
         if (nodes[n])
-            buf_printf(&b, "%s\"%s\"", !shown++ ? "" : shown == count ? " and " : ", ", node_name(r->lanes[n].node));
+            buf_printf(&b, "%s\"%s\"", !shown++ ? "" : shown == count ? " and " : ", ", r->lanes[n].name);
     if (count > most)
         buf_printf(&b, " and %u more", count - most);
     const char *ret = arena_strdup(r->preflight->arena, b.data);
@@ -43,7 +43,7 @@ const char *preflight_names(struct run *r, const bool *nodes)
 
 const char *preflight_name(struct run *r, uint32_t node)
 {
-    return arena_printf(r->preflight->arena, "node \"%s\"", node_name(r->lanes[node].node));
+    return arena_printf(r->preflight->arena, "node \"%s\"", r->lanes[node].name);
 }
 
 void preflight_find(struct run *r, const char *what, enum error_code code, const bool *nodes, const char *cure,
@@ -105,7 +105,7 @@ const struct run_finding *run_findings(const struct run *r, size_t *ret_count)
 static bool is_same(const struct run *r, uint32_t node)
 {
     char *const *seen = r->preflight->machines[node];
-    const struct wire_facts *f = node_facts(r->lanes[node].node);
+    const struct wire_facts *f = r->lanes[node].facts;
     return !f || (seen[0] && str_eq(seen[0], f->boot_id) && str_eq(seen[1], f->install));
 }
 
@@ -114,7 +114,7 @@ static void remember_machines(struct run *r)
     struct preflight *p = r->preflight;
     p->setup_changed = false;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const struct wire_facts *f = node_facts(r->lanes[n].node);
+        const struct wire_facts *f = r->lanes[n].facts;
         if (!f || is_same(r, n))
             continue;
         free(p->machines[n][0]);
@@ -300,7 +300,7 @@ static void ask(struct run *r)
     run_set_stage(r, STAGE_PREFLIGHT);
     begin_round(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        p->lost = p->lost || (preflight_asks(r, n) && node_state(r->lanes[n].node) != NODE_READY);
+        p->lost = p->lost || (preflight_asks(r, n) && r->lanes[n].presence != PRESENCE_HERE);
     preflight_ask_pythons(r);
     if (preflight_of_launch(r)) {
         preflight_ask_clocks(r);
@@ -335,7 +335,7 @@ static void prepare(struct run *r)
 static bool find_member(const struct run *r, uint32_t *ret)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (!r->lanes[n].left_out && node_state(r->lanes[n].node) == NODE_READY) {
+        if (!r->lanes[n].left_out && r->lanes[n].presence == PRESENCE_HERE) {
             *ret = n;
             return true;
         }

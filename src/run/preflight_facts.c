@@ -57,7 +57,7 @@ static void check_disks(struct run *r)
     bool *low = preflight_nodes(r);
     const char *dir = NULL, *asked = "";
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const struct wire_facts *f = node_facts(r->lanes[n].node);
+        const struct wire_facts *f = r->lanes[n].facts;
         if (!f || !preflight_asks(r, n) || f->disk_free_bytes >= (given ? given : DISK_BYTES))
             continue;
         low[n] = true;
@@ -100,7 +100,7 @@ static void compare_gpus(struct run *r)
     const char **models = arena_array(arena, nodes, sizeof *models);
     const char **drivers = arena_array(arena, nodes, sizeof *drivers);
     for (uint32_t n = 0; n < nodes; n++) {
-        const struct wire_facts *f = node_facts(r->lanes[n].node);
+        const struct wire_facts *f = r->lanes[n].facts;
         if (!f || !preflight_asks(r, n))
             continue;
         if (counts_gpus(r->plan->spec, n))
@@ -131,7 +131,7 @@ static void check_gpu_workers(struct run *r)
     bool *none = preflight_nodes(r), *few = preflight_nodes(r), any_none = false;
     uint32_t first = UINT32_MAX;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const struct wire_facts *f = node_facts(r->lanes[n].node);
+        const struct wire_facts *f = r->lanes[n].facts;
         const struct spec_devices *devices = spec_devices(spec, n);
         if (!f || !preflight_asks(r, n))
             continue;
@@ -149,15 +149,14 @@ static void check_gpu_workers(struct run *r)
     const struct spec_devices *devices = spec_devices(spec, first);
     preflight_find(r, "gpus", ERROR_NONE, few, "nproc_per_node: gpu takes one for each GPU",
                    "%u workers are to start where they see %u GPUs: %s", r->plan->nproc[first],
-                   devices->list ? devices->count : node_facts(r->lanes[first].node)->gpu_count,
-                   preflight_names(r, few));
+                   devices->list ? devices->count : r->lanes[first].facts->gpu_count, preflight_names(r, few));
 }
 
 /* What a run refuses as soon as it has heard of the node. */
 static void check_workers(struct run *r)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const struct wire_facts *f = node_facts(r->lanes[n].node);
+        const struct wire_facts *f = r->lanes[n].facts;
         struct error err = ERROR_INIT;
         if (!f || !preflight_asks(r, n))
             continue;

@@ -238,7 +238,7 @@ static void say_others(struct run *r, const struct plan_step *step)
     uint32_t count = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (has_others(r, step, n) && count++ < NAMES_MAX)
-            buf_printf(&names, "%s\"%s\" (%" PRIu64 ")", count > 1 ? ", " : "", node_name(r->lanes[n].node),
+            buf_printf(&names, "%s\"%s\" (%" PRIu64 ")", count > 1 ? ", " : "", r->lanes[n].name,
                        r->rank0->looks[(size_t)step->id * r->plan->node_count + n].files);
     if (count > NAMES_MAX)
         buf_printf(&names, " and %u more", count - NAMES_MAX);

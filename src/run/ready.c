@@ -14,7 +14,7 @@ struct ready {
     uint32_t first, count, left; /* the role's workers there, by number; those that have not printed it */
     bool *seen;
     struct regex *pattern;
-    struct loop_timer *timer;
+    struct alarm *timer;
 };
 
 void ready_forget(struct run *r, const struct plan_step *step, uint32_t node)
@@ -24,7 +24,7 @@ void ready_forget(struct run *r, const struct plan_step *step, uint32_t node)
     if (!ready)
         return;
     t->ready = NULL;
-    loop_timer_destroy(ready->timer);
+    alarm_destroy(ready->timer);
     regex_destroy(ready->pattern);
     free(ready->seen);
     free(ready);
@@ -107,8 +107,8 @@ void ready_begin(struct run *r, const struct plan_step *step, uint32_t node)
     t->sent = true;
     if (step->timeout_ms && !ready->timer) {
         uint64_t now = wall_ms(), passed = now > t->started_ms ? now - t->started_ms : 0;
-        ready->timer = loop_timer_create(r->loop, on_late, ready);
-        loop_timer_start(ready->timer, passed < step->timeout_ms ? step->timeout_ms - passed : 0);
+        ready->timer = alarm_create(r, on_late, ready);
+        alarm_set(ready->timer, passed < step->timeout_ms ? step->timeout_ms - passed : 0);
     }
     check(ready);
 }

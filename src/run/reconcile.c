@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void attach(struct lane *lane, const char *attempt, uint64_t from)
+{
+    run_effect(lane->run,
+               &(struct effect){.kind = EFFECT_ATTACH, .node = lane->index, .attempt = attempt, .offset = from});
+}
+
 bool lane_has_orphan(const struct lane *lane, const char *attempt)
 {
     for (size_t i = 0; i < lane->orphan_count; i++)
@@ -19,8 +25,8 @@ void lane_orphan(struct lane *lane, const char *attempt)
         lane->orphans = xreallocarray(lane->orphans, lane->orphan_count + 1, sizeof *lane->orphans);
         memcpy(lane->orphans[lane->orphan_count++].attempt, attempt, WIRE_ID_LEN + 1);
     }
-    node_attach(lane->node, attempt, UINT64_MAX); /* only its end is of interest */
-    node_signal(lane->node, attempt, WIRE_STOP, STOP_GRACE_MS);
+    attach(lane, attempt, UINT64_MAX); /* only its end is of interest */
+    run_signal(lane->run, lane->index, attempt, WIRE_STOP, STOP_GRACE_MS);
 }
 
 /* Is it of what this node did last of the launch, and of nothing before that? */
@@ -100,10 +106,10 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
     if (!t->log)
         t->log = log_open(r, step, lane->index, t->attempt);
     t->sent = t->told = true;
-    node_attach(lane->node, t->attempt, t->log->size);
+    attach(lane, t->attempt, t->log->size);
     if (task_is_to_stop(r, step, t))
-        node_signal(lane->node, t->attempt, r->ending == ENDING_KILLED ? WIRE_KILL : WIRE_STOP,
-                    launch_grace_ms(r, CANCEL_GRACE_MS));
+        run_signal(r, lane->index, t->attempt, r->ending == ENDING_KILLED ? WIRE_KILL : WIRE_STOP,
+                   launch_grace_ms(r, CANCEL_GRACE_MS));
 }
 
 /* What follows for an attempt that is under way as far as the journal knows; *ret_record stands for it where one does. */
@@ -114,7 +120,7 @@ static enum belief belief_under_way(struct lane *lane, const struct plan_step *s
     const struct run_task *t = run_task(r, step, lane->index);
     const struct wire_record *rec = *ret_record = lane_record(lane, t->attempt);
     const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
-    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_facts *facts = lane->facts;
     bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
                 str_eq(cell->install, facts->install);
     bool stopped = task_is_to_stop(r, step, t);
@@ -171,7 +177,7 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
 /* A node that cannot have the workers asked for (no GPU) ends the run before its set-up, not behind it. */
 static void check_workers(struct lane *lane)
 {
-    const struct wire_facts *f = node_facts(lane->node);
+    const struct wire_facts *f = lane->facts;
     const struct plan_facts facts = {true, f->cpus, f->gpu_count};
     struct error err = ERROR_INIT;
     if (plan_check_node(lane->run->plan, lane->index, &facts, &err) < 0 && !elastic_bar(lane->run, lane->index, &err))

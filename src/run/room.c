@@ -68,7 +68,7 @@ bool room_keeps(struct lane *lane, const char *path, uint64_t bytes)
         return true;
     struct lane *most = largest(r);
     r->crowded++;
-    error_prefix(&err, "node \"%s\" has sent %s", node_name(most->node), room_text(most->received, text));
+    error_prefix(&err, "node \"%s\" has sent %s", most->name, room_text(most->received, text));
     error_hint(&err, "what is missing stays on the node: make room and run the same command again");
     most->received = 0; /* the next one is another */
     node_refuse(most->node, &err);

@@ -162,7 +162,7 @@ static uint32_t role_of(const struct rules *x, struct rank_of of)
 static char *who(const struct rules *x, struct rank_of of)
 {
     const struct run *r = x->run;
-    const char *node = node_name(r->lanes[of.node].node);
+    const char *node = r->lanes[of.node].name;
     if (of.rank == WIRE_NO_RANK || !x->spec->distributed.present)
         return xasprintf("node \"%s\"", node);
     char worker[80];
@@ -354,7 +354,7 @@ static void on_lost_durable(void *arg)
     if (r->ending == ENDING_LET_GO)
         return;
     run_fail(r, RUN_FAILED, &err);
-    node_give_up(r->lanes[r->cause.node].node); /* it was waited for long enough */
+    run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = r->cause.node}); /* it was waited for long enough */
 }
 
 static void on_verdict_durable(void *arg)
@@ -627,10 +627,10 @@ void rules_node_lost(struct lane *lane)
     if (again || (x && x->active && r->stage == STAGE_LAUNCH && !x->has_verdict))
         d = decide(x, &what);
     if (d.rule == NO_RULE || lane->left_out || run_is_stopping(r)) {
-        node_give_up(lane->node);
+        run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = lane->index});
         return;
     }
-    CLEANUP(cleanup_free) char *reason = xasprintf("node \"%s\" is lost", node_name(lane->node));
+    CLEANUP(cleanup_free) char *reason = xasprintf("node \"%s\" is lost", lane->name);
     if (again && d.action == RULE_RESTART)
         count(x, &d, of, reason, NULL, NULL);
     else

@@ -22,73 +22,6 @@ void run_changed(struct run *r)
         r->options.observer.changed(r->options.observer.arg);
 }
 
-/* ---- events ---- */
-
-struct append {
-    struct append *prev, *next;
-    struct run *run;
-    char *json; /* for the observer, NULL when there is none */
-    void (*done)(void *arg);
-    void *arg, *owned;
-};
-
-void run_append_free(struct append *a)
-{
-    if (a->prev)
-        a->prev->next = a->next;
-    else
-        a->run->appends = a->next;
-    if (a->next)
-        a->next->prev = a->prev;
-    free(a->json);
-    free(a->owned);
-    free(a);
-}
-
-static void on_durable(void *arg)
-{
-    struct append *ctx = arg;
-    struct run *r = ctx->run;
-    if (ctx->json) {
-        struct arena *arena = arena_create();
-        struct event e = {0};
-        if (event_from_json(ctx->json, strlen(ctx->json), arena, &e, NULL) == 0)
-            r->options.observer.event(r->options.observer.arg, &e);
-        arena_destroy(arena);
-    }
-    if (ctx->done)
-        ctx->done(ctx->arg);
-    run_append_free(ctx);
-}
-
-static void append(struct run *r, struct event *e, void (*done)(void *arg), void *arg, void *owned)
-{
-    struct append *ctx = xmalloc(sizeof *ctx);
-    *ctx = (struct append){NULL, r->appends, r, NULL, done, arg, owned};
-    if (r->appends)
-        r->appends->prev = ctx;
-    r->appends = ctx;
-    e->run = r->id;
-    e->time_ms = wall_ms();
-    if (r->options.observer.event) {
-        struct buf json = {0};
-        e->seq = r->state->last_seq + 1;
-        event_to_json(e, &json);
-        ctx->json = buf_steal(&json);
-    }
-    journal_append(r->journal, e, on_durable, ctx);
-}
-
-void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
-{
-    append(r, e, done, arg, NULL);
-}
-
-void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
-{
-    append(r, e, done, arg, arg);
-}
-
 void run_note(struct run *r, uint32_t node, const char *fmt, ...)
 {
     va_list ap;
@@ -111,7 +44,7 @@ void run_fail(struct run *r, enum run_status status, const struct error *err)
     run_set_ending(r, ENDING_FAILED);
     r->fail_status = status;
     r->result.error = *err;
-    loop_timer_start(r->stop_deadline, STOP_REACH_MS);
+    alarm_set(r->stop_deadline, STOP_REACH_MS);
     run_due(r, DUE_STOP | DUE_END);
 }
 
@@ -154,7 +87,7 @@ void run_leave_open(struct run *r, const struct error *err)
     r->result.exit_status = err->code == ERROR_HELD ? 4 : 3;
     r->result.status = RUN_OPEN;
     run_set_ending(r, ENDING_LET_GO);
-    loop_timer_start(r->finisher, 0);
+    alarm_set(r->finisher, 0);
 }
 
 void run_node_failed(struct run *r, uint32_t node, const struct error *err)
@@ -196,7 +129,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
         r->result.error = *err;
         r->result.exit_status = err->code == ERROR_HELD ? 4 : 3;
         run_set_stage(r, STAGE_CLOSED);
-        loop_timer_start(r->finisher, 0);
+        alarm_set(r->finisher, 0);
         return;
     }
     run_note(r, node, "%s", err->text);
@@ -218,8 +151,7 @@ static bool anything_in_flight(struct run *r)
 static bool still_connecting(const struct run *r)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (r->lanes[n].state == LANE_CONNECTING && !r->lanes[n].left_out &&
-            node_state(r->lanes[n].node) != NODE_FAILED)
+        if (r->lanes[n].state == LANE_CONNECTING && !r->lanes[n].left_out && r->lanes[n].presence != PRESENCE_GONE)
             return true;
     return false;
 }
@@ -241,7 +173,7 @@ void run_check_end(struct run *r)
     if (anything_in_flight(r))
         return;
     if (still_connecting(r) && (r->options.mode == RUN_CANCEL || !run_is_cancelled(r)) &&
-        loop_timer_active(r->stop_deadline))
+        alarm_is_set(r->stop_deadline))
         return;
     if (launch_epilog(r) || outputs_begin(r))
         return;
@@ -255,7 +187,7 @@ void run_on_stop_deadline(void *arg)
 {
     struct run *r = arg;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        node_give_up(r->lanes[n].node);
+        run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = n});
     if (run_is_stopping(r))
         outputs_abort_all(r);
     run_due(r, DUE_END);
@@ -274,7 +206,7 @@ static void on_closed_durable(void *arg)
 {
     struct run *r = arg;
     run_set_stage(r, STAGE_CLOSED);
-    loop_timer_start(r->finisher, 0);
+    alarm_set(r->finisher, 0);
 }
 
 /* Attempts that a later one of the same slot has replaced, and what earlier runs left: nobody asks for them again. But what
@@ -292,7 +224,7 @@ static void forget_old(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct lane *lane = &r->lanes[n];
         struct wire_strings old = {xcalloc(lane->record_count + 1, sizeof(char *)), 0};
-        for (size_t i = 0; i < lane->record_count && node_state(lane->node) == NODE_READY; i++) {
+        for (size_t i = 0; i < lane->record_count && lane->presence == PRESENCE_HERE; i++) {
             const struct wire_record *rec = &lane->records[i];
             const struct state_cell *cell = state_cell_by_attempt(r->state, rec->attempt);
             bool current = cell && str_eq(cell->attempt, rec->attempt);
@@ -301,7 +233,7 @@ static void forget_old(struct run *r)
                 old.items[old.count++] = rec->attempt;
         }
         if (old.count > 0)
-            node_forget(lane->node, &old);
+            run_effect(r, &(struct effect){.kind = EFFECT_FORGET, .node = n, .attempts = &old});
         free(old.items);
     }
 }
@@ -314,7 +246,7 @@ void run_close(struct run *r, enum run_status status, int exit_status)
         struct buf names = {0};
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (r->lanes[n].closed_node)
-                buf_printf(&names, "%s%s", names.len ? ", " : "", node_name(r->lanes[n].node));
+                buf_printf(&names, "%s%s", names.len ? ", " : "", r->lanes[n].name);
         if (names.len)
             error_set(&r->result.error, ERROR_INTERRUPTED, "cancelled; not reached: %s (stopped at the next contact)",
                       names.data);
@@ -387,7 +319,7 @@ void run_interrupt(struct run *r, int signum)
         error_set(&r->result.error, ERROR_INTERRUPTED, "interrupted");
         r->result.exit_status = 128 + signum;
         run_set_stage(r, STAGE_CLOSED);
-        loop_timer_start(r->finisher, 0);
+        alarm_set(r->finisher, 0);
         return;
     }
     if (r->stage == STAGE_OUTPUTS && !run_is_cancelled(r)) {
@@ -402,7 +334,7 @@ void run_interrupt(struct run *r, int signum)
     }
     run_set_ending(r, ENDING_CANCELLED);
     r->interrupt_signal = signum;
-    loop_timer_start(r->stop_deadline, STOP_REACH_MS);
+    alarm_set(r->stop_deadline, STOP_REACH_MS);
     struct event e = {.type = EVENT_CANCELLING, .reason = signum ? strsignal(signum) : "rhrun cancel"};
     run_append(r, &e, on_cancelling_durable, r);
     run_changed(r);
@@ -415,5 +347,5 @@ void run_detach(struct run *r)
     run_set_ending(r, ENDING_LET_GO);
     r->result.status = RUN_OPEN;
     r->result.exit_status = 0;
-    loop_timer_start(r->finisher, 0);
+    alarm_set(r->finisher, 0);
 }

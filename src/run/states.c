@@ -52,6 +52,19 @@ void launch_set(struct run *r, enum launch_state to)
     r->launch = to;
 }
 
+void lane_set_presence(struct lane *lane, enum presence to)
+{
+    static const unsigned legal[] = {
+        [PRESENCE_ABSENT] = BIT(PRESENCE_COMING),
+        [PRESENCE_COMING] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE),
+        [PRESENCE_HERE] = BIT(PRESENCE_LOST) | BIT(PRESENCE_GONE) | BIT(PRESENCE_COMING) /* greeted anew: work.c */,
+        [PRESENCE_LOST] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE),
+        [PRESENCE_GONE] = BIT(PRESENCE_COMING), /* of MIN:MAX nodes: elastic.c */
+    };
+    check(legal[lane->presence], to);
+    lane->presence = to;
+}
+
 void lane_set_state(struct lane *lane, enum lane_state to)
 {
     static const unsigned legal[] = {

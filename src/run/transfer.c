@@ -235,7 +235,7 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
     t->turn = loop_timer_create(r->loop, pump, t);
     memcpy(t->attempt, task->attempt, sizeof t->attempt);
     task->files_done = task->files_total = task->bytes_done = task->bytes_total = task->removed = 0;
-    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_facts *facts = lane->facts;
     bool trusted = facts && task->trusted_boot && str_eq(task->trusted_boot, facts->boot_id);
     struct wire_sync m = {.attempt = task->attempt,
                           .slot = arena_strdup(arena, step->slot),
@@ -253,7 +253,7 @@ void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust)
 {
     struct run *r = lane->run;
     struct run_task *task = run_task(r, step, lane->index);
-    const struct wire_facts *facts = node_facts(lane->node);
+    const struct wire_facts *facts = lane->facts;
     if (!step->kind->sync)
         return;
     if (!trust || !facts)
@@ -314,7 +314,7 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
     if (!t || t->phase != ASKED || strcmp(s->attempt, t->attempt) != 0)
         return;
     if (t->file_count + s->file_count > 2 * (size_t)TREE_FILES_MAX || t->part_count + s->part_count > TREE_FILES_MAX) {
-        error_set(&err, ERROR_PROTOCOL, "node \"%s\" speaks of more files than a tree can have", node_name(lane->node));
+        error_set(&err, ERROR_PROTOCOL, "node \"%s\" speaks of more files than a tree can have", lane->name);
         give_up(t, &err);
         return;
     }
@@ -324,7 +324,7 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
         bytes += strlen(s->files[i].path);
     t->said_bytes += bytes;
     if (room_say(lane, bytes, &err) < 0) {
-        error_prefix(&err, "node \"%s\"", node_name(lane->node));
+        error_prefix(&err, "node \"%s\"", lane->name);
         give_up(t, &err);
         return;
     }
@@ -339,7 +339,7 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
         node_sync_all(lane->node, t->attempt);
     } else {
         error_set(&err, ERROR_PROTOCOL, "node \"%s\" answers with the tree %s again, which is not known here",
-                  node_name(lane->node), t->base);
+                  lane->name, t->base);
         give_up(t, &err);
     }
 }
@@ -360,7 +360,7 @@ static void say_tally(struct run *r, const struct plan_step *step, const struct 
     run_put_files(&text, tally->files, all, tally->bytes);
     buf_puts(&text, " sent");
     if (tally->sent_nodes == 1 && r->plan->node_count > 1)
-        buf_printf(&text, " to %s", node_name(r->lanes[tally->node].node));
+        buf_printf(&text, " to %s", r->lanes[tally->node].name);
     else if (tally->sent_nodes > 1)
         buf_printf(&text, " to %u nodes", tally->sent_nodes);
     if (tally->removed)

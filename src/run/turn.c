@@ -12,8 +12,8 @@ enum { PASSES_MAX = 100000 /* then others that wait for the loop have their turn
 
 static void wake(struct run *r)
 {
-    if (!loop_timer_active(r->turn))
-        loop_timer_start(r->turn, 0);
+    if (!alarm_is_set(r->turn))
+        alarm_set(r->turn, 0);
 }
 
 void run_due(struct run *r, enum due due)
@@ -89,7 +89,7 @@ void run_turn(void *arg)
     while (passes < PASSES_MAX && one_pass(r))
         passes++;
     if (passes < PASSES_MAX)
-        loop_timer_stop(r->turn);
+        alarm_clear(r->turn);
     else
-        loop_timer_start(r->turn, 0);
+        alarm_set(r->turn, 0);
 }

@@ -93,7 +93,7 @@ void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
     ret->name = r->plan->spec->hosts[node].name;
     ret->state = lane->node ? node_state(lane->node) : NODE_IDLE;
     ret->phase = lane->node ? node_phase(lane->node) : TRANSPORT_CONFIG;
-    ret->facts = lane->node ? node_facts(lane->node) : NULL;
+    ret->facts = lane->node ? lane->facts : NULL;
     ret->error = lane->error.code != ERROR_NONE ? lane->error.text : NULL;
     ret->hint = lane->error.hint;
 }
@@ -120,8 +120,7 @@ uint32_t run_counted_restarts(const struct run *r)
 
 uint64_t run_pause_ms(const struct run *r)
 {
-    uint64_t now = loop_now_ms(r->loop);
-    return loop_timer_active(r->pause) && r->pause_until_ms > now ? r->pause_until_ms - now : 0;
+    return alarm_left_ms(r->pause);
 }
 
 const struct run_result *run_result(const struct run *r)

@@ -141,7 +141,8 @@ bool work_seek(struct run *r)
         const struct wire_strings trees = work_trees(r, n);
         if (r->lanes[n].state != LANE_FAILED)
             lane_set_state(&r->lanes[n], LANE_CONNECTING);
-        node_greet_anew(r->lanes[n].node, arena_strdup(r->arena, name), &trees);
+        run_effect(r, &(struct effect){
+                          .kind = EFFECT_GREET, .node = n, .work = arena_strdup(r->arena, name), .trees = &trees});
     }
     return true;
 }

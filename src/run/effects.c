@@ -1,0 +1,178 @@
+/* What a run wants done to the world is done here: to nodes, to the journal, and with time. See effects.h. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- nodes ---- */
+
+void run_effect(struct run *r, const struct effect *e)
+{
+    struct lane *lane = &r->lanes[e->node];
+    struct node *n = lane->node;
+    switch (e->kind) {
+    case EFFECT_CONNECT:
+        lane_set_presence(lane, PRESENCE_COMING);
+        lane->facts = NULL;
+        node_connect(n);
+        break;
+    case EFFECT_GREET:
+        if (lane->presence == PRESENCE_HERE)
+            lane_set_presence(lane, PRESENCE_COMING);
+        lane->facts = NULL;
+        node_greet_anew(n, e->work, e->trees);
+        break;
+    case EFFECT_GIVE_UP:
+        node_give_up(n);
+        break;
+    case EFFECT_REFUSE:
+        node_refuse(n, e->error);
+        break;
+    case EFFECT_ATTACH:
+        node_attach(n, e->attempt, e->offset);
+        break;
+    case EFFECT_SIGNAL:
+        node_signal(n, e->attempt, e->signal, e->grace_ms);
+        break;
+    case EFFECT_JUDGE_GOOD:
+        node_judge(n, e->attempt, WIRE_VERDICT_GOOD);
+        break;
+    case EFFECT_SETTLE:
+        node_settle(n, e->node + 1);
+        break;
+    case EFFECT_FORGET:
+        node_forget(n, e->attempts);
+        break;
+    case EFFECT_ASK_PORT:
+        node_ping(n, e->token);
+        break;
+    }
+}
+
+void run_signal(struct run *r, uint32_t node, const char *attempt, enum wire_signal signal, uint32_t grace_ms)
+{
+    run_effect(r, &(struct effect){
+                      .kind = EFFECT_SIGNAL, .node = node, .attempt = attempt, .signal = signal, .grace_ms = grace_ms});
+}
+
+void run_refuse(struct lane *lane, const struct error *err)
+{
+    run_effect(lane->run, &(struct effect){.kind = EFFECT_REFUSE, .node = lane->index, .error = err});
+}
+
+/* ---- alarms ---- */
+
+struct alarm {
+    struct loop *loop;
+    struct loop_timer *timer;
+    uint64_t at_ms; /* loop time */
+};
+
+struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg)
+{
+    struct alarm *a = xcalloc(1, sizeof *a);
+    a->loop = r->loop;
+    a->timer = loop_timer_create(r->loop, fn, arg);
+    return a;
+}
+
+void alarm_destroy(struct alarm *a)
+{
+    if (a)
+        loop_timer_destroy(a->timer);
+    free(a);
+}
+
+void alarm_set(struct alarm *a, uint64_t after_ms)
+{
+    a->at_ms = loop_now_ms(a->loop) + after_ms;
+    loop_timer_start(a->timer, after_ms);
+}
+
+void alarm_clear(struct alarm *a)
+{
+    loop_timer_stop(a->timer);
+}
+
+bool alarm_is_set(const struct alarm *a)
+{
+    return loop_timer_active(a->timer);
+}
+
+uint64_t alarm_left_ms(const struct alarm *a)
+{
+    uint64_t now = loop_now_ms(a->loop);
+    return alarm_is_set(a) && a->at_ms > now ? a->at_ms - now : 0;
+}
+
+/* ---- events: nothing follows from one before it is durable ---- */
+
+struct append {
+    struct append *prev, *next;
+    struct run *run;
+    char *json; /* for the observer, NULL when there is none */
+    void (*done)(void *arg);
+    void *arg, *owned;
+};
+
+void run_append_free(struct append *a)
+{
+    if (a->prev)
+        a->prev->next = a->next;
+    else
+        a->run->appends = a->next;
+    if (a->next)
+        a->next->prev = a->prev;
+    free(a->json);
+    free(a->owned);
+    free(a);
+}
+
+static void on_durable(void *arg)
+{
+    struct append *ctx = arg;
+    struct run *r = ctx->run;
+    if (ctx->json) {
+        struct arena *arena = arena_create();
+        struct event e = {0};
+        if (event_from_json(ctx->json, strlen(ctx->json), arena, &e, NULL) == 0)
+            r->options.observer.event(r->options.observer.arg, &e);
+        arena_destroy(arena);
+    }
+    if (ctx->done)
+        ctx->done(ctx->arg);
+    run_append_free(ctx);
+}
+
+static void append(struct run *r, struct event *e, void (*done)(void *arg), void *arg, void *owned)
+{
+    struct append *ctx = xmalloc(sizeof *ctx);
+    *ctx = (struct append){NULL, r->appends, r, NULL, done, arg, owned};
+    if (r->appends)
+        r->appends->prev = ctx;
+    r->appends = ctx;
+    e->run = r->id;
+    e->time_ms = wall_ms();
+    if (r->options.observer.event) {
+        struct buf json = {0};
+        e->seq = r->state->last_seq + 1;
+        event_to_json(e, &json);
+        ctx->json = buf_steal(&json);
+    }
+    journal_append(r->journal, e, on_durable, ctx);
+}
+
+void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
+{
+    append(r, e, done, arg, NULL);
+}
+
+void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
+{
+    append(r, e, done, arg, arg);
+}
+
+char *run_dir(const struct run *r, struct error *err)
+{
+    return journal_run_dir(r->journal, r->id, err);
+}
