@@ -12,12 +12,14 @@
 #ifndef RHRUN_RUN_H
 #define RHRUN_RUN_H
 
-#include "rhrun/journal.h"
-#include "rhrun/node.h"
 #include "rhrun/plan.h"
+#include "rhrun/state.h"
 #include "rhrun/watch.h"
 
 struct run;
+struct loop;
+struct journal;
+struct transport_sim_script;
 
 enum run_mode {
     RUN_EXECUTE, /* bring the job to done */
@@ -146,10 +148,18 @@ struct run_transfer {
     uint64_t files_done, files_total, bytes_done, bytes_total; /* totals as far as they are known */
 };
 void run_step_transfer(const struct run *r, const struct plan_step *step, struct run_transfer *ret);
+/* Is its node to be talked to? */
+enum presence {
+    PRESENCE_ABSENT, /* nobody has asked for it */
+    PRESENCE_COMING, /* it is connected to, or greeted, and was not here before */
+    PRESENCE_HERE,   /* it has answered the greeting: requests go out */
+    PRESENCE_LOST,   /* it was here, its connection has ended, and it is tried again */
+    PRESENCE_GONE    /* it could not be had, or is awaited no longer */
+};
 struct run_node_view {
     const char *name;
-    enum node_state state;
-    enum transport_phase phase;
+    enum presence presence;
+    unsigned phase; /* enum transport_phase: how far it has come */
     const struct wire_facts *facts;
     const char *error; /* last loss, or NULL */
     const char *hint;  /* of it, "" = none */

@@ -199,7 +199,7 @@ static void check_node(struct doctor *d, const struct run *r, uint32_t node)
     run_node(r, node, &v);
     const char *what = arena_printf(d->c->arena, "node %u (%s)", node, v.name);
     struct finding *f;
-    if (!v.facts || v.state == NODE_FAILED)
+    if (!v.facts || v.presence == PRESENCE_GONE)
         f = find(d, what, BAD, v.hint, "%s", v.error ? v.error : "no answer");
     else
         f = find(d, what, GOOD, NULL, "%s, %s %s, %u cpu%s, %.1f GiB memory, %.1f GB free disk, %u gpu%s, python %s",
@@ -264,7 +264,7 @@ static int check_nodes(struct doctor *d, struct plan *plan, struct journal *jour
     for (uint32_t n = 0; n < plan->node_count; n++) {
         struct run_node_view v;
         run_node(r, n, &v);
-        all = all && v.facts && v.state != NODE_FAILED;
+        all = all && v.facts && v.presence != PRESENCE_GONE;
         check_node(d, r, n);
     }
     size_t count;

@@ -2,6 +2,7 @@
  * write: what is to stand above the view, then the view over its old lines. It never has more lines than the
  * terminal, so it can always be drawn over. */
 #include "internal.h"
+#include "rhrun/transport.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -101,12 +102,12 @@ static void put_names(struct live *l, const char *style, const char *label, bool
 
 static bool node_is_lost(const struct run_node_view *v)
 {
-    return v->facts && v->state != NODE_READY && v->state != NODE_FAILED;
+    return v->presence == PRESENCE_LOST;
 }
 
 static bool node_is_failed(const struct run_node_view *v)
 {
-    return v->state == NODE_FAILED;
+    return v->presence == PRESENCE_GONE;
 }
 
 static void put_phases(struct live *l, bool *begun)
@@ -115,8 +116,8 @@ static void put_phases(struct live *l, bool *begun)
     for (uint32_t n = 0; n < l->plan->node_count; n++) {
         struct run_node_view v;
         run_node(l->run, n, &v);
-        if (!v.facts && v.state != NODE_FAILED && v.state != NODE_READY)
-            phases[v.state == NODE_GREETING || v.phase > TRANSPORT_AGENT ? TRANSPORT_AGENT : v.phase]++;
+        if (v.presence == PRESENCE_ABSENT || v.presence == PRESENCE_COMING)
+            phases[v.phase > TRANSPORT_AGENT ? TRANSPORT_AGENT : v.phase]++;
     }
     for (unsigned i = 0; i <= TRANSPORT_AGENT; i++) {
         if (phases[i] == 0)
@@ -133,7 +134,7 @@ static void draw_head(struct live *l, bool final)
     for (uint32_t n = 0; n < total; n++) {
         struct run_node_view v;
         run_node(l->run, n, &v);
-        ready += v.state == NODE_READY;
+        ready += v.presence == PRESENCE_HERE;
     }
     canvas_printf(&l->now, "1", "%s", l->plan->spec->name);
     if (run_id(l->run)[0] && l->now.columns >= 60)

@@ -1,5 +1,5 @@
 /* The first cause of a failure. */
-#include "internal.h"
+#include "core.h"
 
 #include <string.h>
 

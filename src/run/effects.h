@@ -1,9 +1,10 @@
 /*
  * effects: what a run wants done to the world. Files that decide (they include core.h) say it as data and know neither
- * connection nor loop nor journal; effects.c is the one place that does it. An effect is done at once, in the order in which
- * they are said, unless the run has let go.
+ * connection nor loop nor journal; effects.c is the one place that does it: at once, in the order in which they are
+ * said.
  *
- * Alarms are the run's timers: one shot each, their functions take in that it is time and say what is due, as any input.
+ * Alarms are the run's timers: one shot each, their functions take in that it is time and say what is due, as any
+ * input.
  */
 #ifndef RHRUN_RUN_EFFECTS_H
 #define RHRUN_RUN_EFFECTS_H
@@ -16,7 +17,7 @@ struct alarm;
 
 enum effect_kind {
     EFFECT_CONNECT,    /* the node is tried anew, as if it had never been here; it is coming */
-    EFFECT_GREET,      /* it is greeted again for another working directory (work, trees), as if it had never been here */
+    EFFECT_GREET,      /* it is greeted again for another working directory (work, trees), as if it were new */
     EFFECT_GIVE_UP,    /* it is awaited no longer: it is gone at its next loss, or at once where it is lost */
     EFFECT_REFUSE,     /* it says what no agent says (error): it is gone for good */
     EFFECT_ATTACH,     /* the attempt's output from `offset` on, and its end, are asked for */

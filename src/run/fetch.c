@@ -2,6 +2,7 @@
  * synced on the pool and renamed. Data are written in the loop as logs are: into the page cache, in portions of a frame.
  * Nothing of it outlives its connection but the parts of files. */
 #include "fetch.h"
+#include "internal.h"
 #include "guard.h"
 
 #include <stdlib.h>

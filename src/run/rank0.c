@@ -3,6 +3,7 @@
  * they are. Such a step is a task on every node, so that a later controller sees the same; what is kept in memory is only what
  * the nodes have answered. All that follows is done in one pass of the turn, which finds what is to do in the tasks' states. */
 #include "fetch.h"
+#include "internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A run whose launch is kept, opened again to fetch what `outputs` says now. Nothing of set-up, prolog, launch and epilog is done
  * or looked at, and only nodes that something comes from are asked. */
-#include "internal.h"
+#include "core.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #ifndef RHRUN_RUN_RULES_H
 #define RHRUN_RUN_RULES_H
 
-#include "internal.h"
+#include "core.h"
 
 struct rules;
 /* NULL where the spec has neither rules nor metrics; all else takes NULL. */

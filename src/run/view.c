@@ -91,9 +91,10 @@ void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
 {
     const struct lane *lane = &r->lanes[node];
     ret->name = r->plan->spec->hosts[node].name;
-    ret->state = lane->node ? node_state(lane->node) : NODE_IDLE;
-    ret->phase = lane->node ? node_phase(lane->node) : TRANSPORT_CONFIG;
-    ret->facts = lane->node ? lane->facts : NULL;
+    bool greeting = lane->node && node_state(lane->node) == NODE_GREETING;
+    ret->presence = lane->presence;
+    ret->phase = greeting ? TRANSPORT_AGENT : lane->node ? node_phase(lane->node) : TRANSPORT_CONFIG;
+    ret->facts = lane->facts;
     ret->error = lane->error.code != ERROR_NONE ? lane->error.text : NULL;
     ret->hint = lane->error.hint;
 }

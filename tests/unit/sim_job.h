@@ -6,6 +6,7 @@
 #ifndef RHRUN_TEST_SIM_JOB_H
 #define RHRUN_TEST_SIM_JOB_H
 
+#include "rhrun/journal.h"
 #include "rhrun/run.h"
 #include "sim_kinds.h"
 #include "sim_node.h"

@@ -695,7 +695,7 @@ static bool is_lost(struct sim_job *job)
 {
     struct run_node_view v;
     run_node(job->run, 2, &v);
-    return v.state == NODE_FAILED;
+    return v.presence == PRESENCE_GONE;
 }
 
 /* Nor is a node that has left lost to the launch. */

@@ -1,0 +1,595 @@
+/*
+ * What decides in a run: its state, one struct per run, lane (node) and task (step on a node), and what its files ask
+ * of each other. No file that includes this and not internal.h can name a node, a loop, a journal or a transport: what
+ * is to be done to them is an effect (effects.h), what they say is taken in by inputs.c.
+ */
+#ifndef RHRUN_RUN_CORE_H
+#define RHRUN_RUN_CORE_H
+
+#include "belief.h"
+#include "effects.h"
+#include "rhrun/run.h"
+#include "rhrun/step.h"
+
+enum {
+    STOP_GRACE_MS = 3000,    /* when a worker failed: TERM, this long, KILL; all stopped within 5 s */
+    CANCEL_GRACE_MS = 10000, /* when the user asked */
+    STOP_REACH_MS = 20000,   /* how long a stop waits for nodes that are away */
+    RECONNECT_MS = 300000,   /* a node that is away for longer is lost */
+    UNDONE_MAX = 20,         /* a set-up step whose result is gone so often has failed */
+    IDLE_TRIES_MAX = 20,     /* a transfer that is cut off so often before anything was sent has failed */
+    LATE_MS = 30000,         /* MIN:MAX nodes: a launch waits so long for one that was lost before it */
+    LATE_AGAIN_MS = 1000,
+    JOIN_MS =
+        5000, /* MIN:MAX nodes: a node that is left out is tried again after this, then after up to 6 times as long */
+    LANE_SAID_MAX = 256 << 20, /* bytes of what a node says that are kept in memory at a time */
+    LANE_RECORDS_MAX = 100000,
+    LANE_CLAIMED_MAX = 10100, /* live attempts: one for each step that there can be */
+    LANE_FAULTS_MAX = 100,
+    ACK_BYTES = 1 << 20, /* output is made durable and acknowledged in such portions */
+};
+
+/* The controller's file of one attempt's spool; its size is the offset. */
+struct run_log {
+    struct run *run;
+    const struct plan_step *step;
+    uint32_t node;
+    char attempt[WIRE_ID_LEN + 1];
+    char *path;
+    int fd;        /* -1 until the first byte */
+    uint64_t base; /* offset of the file's first byte: 0 but where the node had freed what this file never got */
+    uint64_t size; /* offset reached */
+    uint64_t acked;
+    uint64_t durable; /* acknowledged: the node keeps nothing below it */
+    uint32_t gaps;
+    bool syncing, failed; /* failed: a write did, so nothing may follow it */
+    int sync_errno;
+    struct watch *watch;
+    bool quiet;          /* what is read again is shown to nobody */
+    bool past;           /* nor does it go by the rules */
+    struct watch *ready; /* the same lines from the log's beginning, where a step looks at them; else NULL */
+};
+
+struct run_task {
+    enum task_state state;
+    bool decided; /* set-up: reconciled with the node's ledger in this process */
+    bool sent;    /* RUN or ATTACH went out on the present connection */
+    bool told;    /* the node has said something of this attempt: it may have started */
+    bool held;    /* prolog, launch: an earlier controller decided it, and it never began: it waits for the barrier */
+    bool stop_wanted;
+    bool tallied;             /* sync: counted in its step's tally */
+    bool left;                /* launch: it ended, and the others go on: no failure of theirs (elastic.c) */
+    const char *trusted_boot; /* sync: in this boot the node's index of earlier transfers holds; NULL = in none */
+    const char *verify; /* an installation before it ran in this run: kept only after a look; the name of that step */
+    uint64_t files_done, files_total, bytes_done, bytes_total; /* of a transfer */
+    uint64_t removed;
+    uint32_t undone;     /* how often it was kept or done, and then did not hold: patches.c */
+    uint32_t idle_tries; /* sync: cut off so often in a row without anything sent */
+    uint32_t tries;      /* attempts that failed in this run */
+    bool given_up; /* an earlier controller saw the last failure that it may have, and died before it could say so */
+    char attempt[WIRE_ID_LEN + 1];
+    struct run_log *log;
+    struct ready *ready; /* of a step that looks at lines: see ready.c */
+    struct alarm *retry;
+    uint64_t started_ms, ended_ms;
+    const char *reason; /* why it runs (again); NULL = never ran */
+    bool general;       /* the reason holds for every node */
+};
+
+enum check {
+    CHECK_UNASKED,
+    CHECK_YES,
+    CHECK_NO,
+    CHECK_DOUBT /* a set-up step that did not end well may have changed it */
+};              /* of creates and trees, as of the node's last HELLO */
+
+enum lane_state { LANE_CONNECTING, LANE_LISTED, LANE_SETUP, LANE_SETTLING, LANE_BARRIER, LANE_FAILED };
+
+struct lane_orphan { /* a live attempt on the node that is none of ours: stopped before the lane goes on */
+    char attempt[WIRE_ID_LEN + 1];
+};
+
+struct lane {
+    struct run *run;
+    uint32_t index;
+    enum lane_state state;
+    enum presence presence;
+    const char *name;               /* what messages call it */
+    const struct wire_facts *facts; /* NULL before it was here once */
+    struct node *node;
+    char *base_dir;
+    struct arena *arena; /* records of the last LIST */
+    struct wire_record *records;
+    size_t record_count, record_cap, claimed_count;
+    uint64_t said_bytes;        /* of records, entries and states that are kept here: LANE_SAID_MAX at most */
+    uint64_t received;          /* bytes that it has put on this machine's disk */
+    uint32_t fault_notes;       /* on the present connection */
+    uint8_t *creates, *trees;   /* per step: enum check */
+    struct lane_patch *patches; /* see patches.c; their texts lie in `arena` */
+    size_t patch_count, patch_cap;
+    const char **stale;             /* per step: why what it changed does not hold; NULL = none has changed anything */
+    struct fetch *fetches;          /* files are being fetched */
+    struct transfer *transfer;      /* files are being brought: of at most one step at a time */
+    uint32_t home_first, home_next; /* see homes.c */
+    struct lane_orphan *orphans;
+    size_t orphan_count;
+    bool touched;            /* in run.touched */
+    bool dirty;              /* something ran since the last settle */
+    bool listed;             /* the present connection has said what it holds */
+    bool doubtful;           /* it came back during the launch: its set-up is looked at before the next generation */
+    bool closed_node;        /* failed for good */
+    bool heard;              /* it was listed, or it failed */
+    bool left_out;           /* the launch goes on without it, for now: see elastic.c */
+    struct joining *joining; /* of one that was left out; else NULL */
+    int64_t clock_ns;        /* controller's monotonic clock minus the node's */
+    struct alarm *away; /* until it counts as lost, where a rule asks for that; else NULL */
+    struct error error;
+};
+
+/* What a turn looks at (turn.c), in its order. Whoever makes something so says it with run_due, and calls nothing of
+ * it. */
+enum due {
+    DUE_STOP = 1 << 0,    /* the run has failed: what may not go on is stopped */
+    DUE_FETCHES = 1 << 1, /* a fetch has ended: the next one may begin */
+    DUE_ORDER = 1 << 2,   /* what was held back by an item on other nodes may go on */
+    DUE_BARRIER = 1 << 3, /* a node has reached the barrier, or is not awaited there any more */
+    DUE_PORT = 1 << 4,    /* the launch needs another port: preflight found that one taken */
+    DUE_PROLOG = 1 << 5,  /* nothing keeps the launch back: the prolog, or the generation */
+    DUE_LAUNCH = 1 << 6,  /* a part of prolog, launch or epilog has ended, durably, or is not awaited any more */
+    DUE_PARTED = 1 << 7,  /* the launch is over, or something that was on its way to it has ended */
+    DUE_RANK0 = 1 << 8,   /* a node has said whether rank 0 was there, or an output of its node is here */
+    DUE_OUTPUTS = 1 << 9, /* an output is here, or is not to be had */
+    DUE_END = 1 << 10     /* something has ended: perhaps it was the last that the end of the run waits for */
+};
+
+enum stage {
+    STAGE_SETUP,
+    STAGE_RESTARTING,
+    STAGE_AGAIN /* the barrier, for another generation */,
+    STAGE_PORT,
+    STAGE_PREFLIGHT,
+    STAGE_PROLOG,
+    STAGE_LAUNCH,
+    STAGE_EPILOG,
+    STAGE_OUTPUTS,
+    STAGE_CLOSING,
+    STAGE_CLOSED
+};
+
+/* What failed first: a value. Whoever knows of a failure offers it; the earliest stays. */
+struct cause {
+    const struct plan_step *step; /* NULL: nothing failed */
+    uint32_t node;
+    uint64_t at_ns; /* on this machine's monotonic clock; 0: before all others; UINT64_MAX: behind them */
+    enum outcome outcome;
+    uint32_t cause; /* enum wire_cause */
+    int32_t value;
+    uint32_t rank, generation;
+    bool has_rank;
+    const char *tail;  /* what it wrote last; in the run's arena */
+    const char *words; /* what happened, where no record tells it; else NULL */
+};
+
+/* Is the run in the journal? */
+enum opening {
+    OPENING_NOT,    /* it only looks, or has not begun */
+    OPENING_PROBES, /* an unfinished run with another plan: nodes are asked before anything is opened */
+    OPENING_DONE    /* RUN_OPENED is in the journal, now or before */
+};
+
+/* How the run ends, each stronger than the one before: it never goes back. */
+enum ending {
+    ENDING_NOT,       /* it goes on */
+    ENDING_FAILED,    /* nothing new is started; it closes when nothing is in flight */
+    ENDING_CANCELLED, /* asked for: what runs is stopped, epilog and outputs are not */
+    ENDING_KILLED,    /* asked for twice: all is killed */
+    ENDING_LET_GO     /* this controller goes, the run stays open: what runs runs on */
+};
+
+/* The generation of the launch at hand. */
+enum launch_state {
+    LAUNCH_GOES_ON,   /* or none has begun */
+    LAUNCH_CONDEMNED, /* a part of it failed, or a rule said so: all of it is stopped, and perhaps starts again */
+    LAUNCH_OVER       /* there will be no further one, and nobody joins this one */
+};
+
+struct run {
+    struct loop *loop;
+    struct run_options options;
+    struct plan *plan;
+    struct journal *journal;
+    const struct state *state;
+    struct arena *arena;
+    struct transport_pool *pool;
+    struct lane *lanes;
+    struct run_task *tasks; /* [step * node_count + node] */
+    uint32_t *done;         /* per step: nodes on which it is done or kept */
+    bool *noted;            /* per step: a general reason was told */
+    bool *voids;            /* per step: redone whatever is recorded, by this run's flags */
+    char id[17];
+    const char *work; /* names the working directory on the nodes */
+    enum stage stage;
+    uint32_t due;      /* enum due */
+    uint32_t *touched; /* nodes that the next turn looks at: a ring of node_count */
+    uint32_t touched_first, touched_count;
+    struct alarm *turn;
+    struct step_tally *tallies;   /* per step: what was sent, to say it once */
+    struct output_watch *watches; /* see outputs.c */
+    size_t watch_count;
+    struct fetch *fetch_queue; /* wait for their turn */
+    struct guard *guard;       /* see guard.h; NULL = nothing was fetched yet */
+    struct rank0 *rank0;       /* see rank0.c; NULL = nothing was asked for yet */
+    uint32_t fetching;
+    uint64_t fetch_token;
+    struct error outputs_error; /* the first that keeps outputs from being here */
+    struct tree_cache *cache;   /* bases and contents that several transfers need */
+    uint32_t unheard;           /* nodes that were never listed nor failed */
+    uint32_t left_out_count;    /* lanes that are left out */
+    struct holder *holders;     /* per step: see order.c; NULL until something may be held back */
+    bool homes_known;
+    bool fetch_only; /* see reopen.c */
+    bool patched;    /* a set-up step has changed files of a tree, or may have: patches.c has something to do */
+    bool seeking; /* which working directory is current is not known yet: work.c sees it once all nodes have answered */
+    enum opening opening;
+    enum ending ending;
+    uint32_t crowded; /* nodes that were ended for want of room here */
+    int interrupt_signal;
+    enum run_status fail_status;
+    uint32_t generation, restarts;
+    const char
+        *adopted_launch;   /* names the launch that was found on the nodes, as their records do; NULL = there is none */
+    uint32_t own_restarts; /* of these, by rules with a budget of their own */
+    struct rules *rules;   /* see rules.h; NULL = none */
+    struct alarm *pause; /* before a restart */
+    enum launch_state launch;
+    uint32_t master_port;
+    char nonce[33];     /* random, of this generation; "" = of an older rhrun's */
+    uint32_t next_port; /* asked for while a failed generation is being stopped; 0 = not known */
+    const char *master_addr;
+    struct preflight *preflight; /* see preflight.c */
+    uint32_t *role_ports;        /* of roles with a world of their own; 0 = not known */
+    const char **role_addrs;     /* heap; NULL = to be made */
+    struct append *appends;      /* not durable yet */
+    struct alarm *stop_deadline;
+    struct alarm *finisher;
+    struct alarm *late; /* see elastic.c */
+    struct run_result result;
+    struct cause cause; /* of the generation's failure, the first; of set-up's too */
+    uint32_t failed_nodes;
+    uint32_t awaited;        /* a node that the barrier waited for when it was last looked at */
+    struct step_node *nodes; /* as RUN messages name them */
+    char *node_addrs;        /* all of them, NULL = to be made */
+    char *hosts;             /* made together with node_addrs */
+    uint32_t *machines;      /* see machines.c */
+    size_t machines_size, machines_used;
+    struct known *known;         /* see strangers.c; NULL = nothing was asked for yet */
+    struct plan_record *records; /* for run_records */
+    struct state *own_state;     /* RUN_LOOK without a journal */
+    void (*finished)(void *arg);
+    void *arg;
+};
+
+/* turn.c */
+void run_due(struct run *r, enum due due);
+void run_touch(struct run *r,
+               uint32_t node); /* its set-up, and whether it joins a launch, are looked at in the next turn */
+void run_turn(void *run);
+/* states.c: all that changes a state. What is no step in its table there ends the program. */
+void run_set_stage(struct run *r, enum stage to);
+void run_set_ending(struct run *r, enum ending to); /* a weaker one changes nothing */
+void launch_set(struct run *r, enum launch_state to);
+void lane_set_state(struct lane *lane, enum lane_state to);
+void lane_set_presence(struct lane *lane, enum presence to);
+void task_set_state(struct run *r, struct run_task *t, enum task_state to);
+/* Is it there, and has it said what it holds? */
+static inline bool lane_is_ready(const struct lane *lane)
+{
+    return lane->presence == PRESENCE_HERE && lane->listed;
+}
+static inline bool run_is_cancelled(const struct run *r)
+{
+    return r->ending == ENDING_CANCELLED || r->ending == ENDING_KILLED;
+}
+static inline bool run_is_stopping(const struct run *r)
+{
+    return r->ending == ENDING_FAILED || run_is_cancelled(r);
+}
+/* run.c */
+struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t node);
+bool task_in_flight(const struct run_task *t);
+bool task_is_done(const struct run_task *t); /* or kept */
+/* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
+void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
+void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
+void run_fail(struct run *r, enum run_status status,
+              const struct error *err); /* no new starts; closes when nothing is in flight */
+void run_check_end(struct run *r);      /* a pass */
+void run_stop(struct run *r); /* a pass: of a run that has failed, all but set-up and what comes home is stopped */
+void run_changed(struct run *r);
+void run_leave_open(struct run *r,
+                    const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
+void run_close(struct run *r, enum run_status status, int exit_status);
+int run_exit_status(const struct run *r); /* by fail_status and the error */
+void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
+void run_lane_listed(struct run *r, struct lane *lane);
+void run_node_failed(struct run *r, uint32_t node, const struct error *err);
+void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record *rec);
+void run_facts_json(const struct wire_facts *facts, struct buf *ret);
+/* "exit status 3", "killed by signal 9 (Killed)", "timed out", ... */
+void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
+/* "1 of 9,001 files, 98.0 MB"; all: 0 = not told. */
+void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes);
+/* asked for, or by a cancel */
+bool task_is_to_stop(const struct run *r, const struct plan_step *step, const struct run_task *t);
+/* Does it go on while a run is being cancelled? */
+static inline bool step_outlives_stop(const struct plan_step *step)
+{
+    return step->kind->phase >= PHASE_EPILOG;
+}
+char *run_dir(const struct run *r, struct error *err); /* this run's folder in the state directory, made; heap */
+void run_append_free(struct append *a); /* takes it off the list of the run */
+/* room.c: what one node may take of this machine */
+const char *room_text(uint64_t bytes, char ret[32]); /* "1.5 GB" */
+/* More is kept in memory of what it says. -1 and err: too much. */
+int room_say(struct lane *lane, uint64_t bytes, struct error *err);
+/* Is there room for `bytes` more where `path` is? A part of the disk is never filled: see room.c. -1 and err: no. */
+int room_check(const struct run *r, const char *path, uint64_t bytes, struct error *err);
+/* `bytes` of it came and are on the disk at `path`. -1 and err: there is no room for more. */
+int room_took(struct lane *lane, const char *path, uint64_t bytes, struct error *err);
+bool room_keeps(struct lane *lane, const char *path,
+                uint64_t bytes); /* likewise; ends the node that sent most. False: this one */
+/* decide.c */
+void lane_keep_record(struct lane *lane, const struct wire_record *r);
+const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
+enum belief_record record_says(const struct wire_record *rec); /* NULL: there is none */
+const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
+/* The attempt of a set-up step that is kept, as far as one can tell without what it changed of trees (patches.c); or
+ * NULL. */
+const char *lane_believes(const struct lane *lane, const struct plan_step *step);
+/* Is its tree asked for with each HELLO of this node? */
+static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
+{
+    return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
+}
+bool lane_holds(const struct lane *lane,
+                const struct plan_step *step); /* CHECK did not deny what it creates or brought */
+/* Why a recorded success is not believed on this node, or NULL. */
+const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
+void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
+const char *
+lane_launch(const struct lane *lane); /* as the node's record of the launch names it; NULL = no record is here */
+bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec);
+const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
+/* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
+void lane_decide(struct lane *lane, const struct plan_step *step);
+void lane_verify_after(struct lane *lane,
+                       const struct plan_step *step); /* step is about to run: later installations are looked at */
+/* homes.c */
+uint32_t homes_leader(struct run *r, const struct plan_step *step,
+                      uint32_t node);           /* who does it for this node; itself, mostly */
+bool homes_busy(struct run *r, uint32_t node);  /* another one changes what they share */
+void homes_touch(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
+/* order.c */
+bool order_holds(struct run *r, const struct plan_step *step,
+                 uint32_t node); /* an earlier item is still to be done elsewhere */
+void order_changed(struct run *r,
+                   const struct plan_step *step); /* it began or ended somewhere, or is kept there, or (NULL) a node
+                                                                    is left out: soon what is held back is looked at
+                                                                    again */
+void order_pass(struct run *r);
+uint32_t homes_first(struct run *r,
+                     uint32_t node); /* of those that share its home; the next is lane.home_next, the last its own */
+/* patches.c: files of trees that set-up steps changed. Their source is expected as it was then, and they as they were
+ * left */
+void patches_add(struct lane *lane, const struct wire_sync_state *s);
+void patches_ended(struct lane *lane, const struct plan_step *step, const struct wire_record *rec); /* rec is kept */
+void patches_judge(struct lane *lane); /* before the two below are asked, of what shares its home too */
+const char *patches_reason(const struct lane *lane, const struct plan_step *step); /* NULL: nothing speaks against it */
+/* The files of a tree that are to be put back though they are as a step left them, in the arena. */
+struct wire_strings patches_to_put_back(const struct lane *lane, const char *tree, struct arena *arena);
+void patches_sent(struct lane *lane, const char *tree, const char *path); /* it is, or goes */
+void patches_doubt(struct lane *lane); /* a set-up step did not end well: trees are looked at before it is done again */
+void patches_reset(struct lane *lane); /* kept and done steps that do not hold are to be decided again */
+/* transfer.c, transfer_diff.c, transfer_cache.c */
+int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, const struct step_bind *bind,
+                   struct error *err);
+void transfer_state(struct lane *lane, const struct wire_sync_state *s);
+void transfer_drained(struct lane *lane);
+void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
+void transfer_trust(struct lane *lane, const struct plan_step *step,
+                    bool trust); /* the node's index holds, in its present boot */
+void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
+void transfer_caches_free(struct run *r);
+/* fetch.c */
+void fetch_entries(struct lane *lane, const struct wire_entries *e);
+void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, const char *error, const uint8_t *data,
+                uint32_t len);
+void fetch_pass(struct run *r);
+void fetch_stop(struct lane *lane, const struct plan_step *step); /* without a word; NULL: all of the lane's */
+void fetch_lost(struct lane *lane);                               /* its connection is another one, or gone */
+/* outputs.c */
+void outputs_watch(struct run *r); /* the launch runs */
+bool outputs_begin(struct run *r); /* fetches what is due, once; false: there is nothing to wait for */
+void outputs_end(struct run *r);   /* there is nothing to wait for: the run ends */
+void outputs_pass(struct run *r);
+bool outputs_complete(const struct run *r);
+void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node);
+void outputs_abort_all(struct run *r);
+void outputs_interrupt(struct run *r, int signum);
+void outputs_free(struct run *r);
+/* rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) */
+void rank0_fetch(struct run *r);   /* such a task runs on a node that is there */
+void rank0_changed(struct run *r); /* an output has ended, or something else that it may wait for */
+void rank0_lost(struct lane *lane);
+void rank0_forget(struct run *r); /* it may be another node by now */
+bool rank0_periodic(struct run *r,
+                    uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
+bool rank0_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
+bool rank0_is_elsewhere(const char *tail);                           /* of a cell: nothing was to come from that node */
+void rank0_pass(struct run *r);
+void rank0_free(struct run *r);
+/* open.c */
+int run_open(struct run *r, struct error *err);
+void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
+void run_look_end(struct run *r);  /* and was looked at */
+/* work.c: which working directory */
+const char *work_name(struct run *r, uint32_t flags, bool opening);
+bool work_known(
+    const struct run *r); /* has the journal done anything of the variant? Else it is to be seen on the nodes */
+struct wire_strings work_trees(struct run *r, uint32_t node); /* of its CHECK, in the run's arena */
+/* All nodes have answered. True: another directory is current, and the nodes that are there are greeted anew for it. */
+bool work_seek(struct run *r);
+void work_heard(struct run *r); /* every node was heard of: lanes that waited for that go on */
+/* reopen.c */
+/* Of a run that only fetches: the task's state, where it is not that of an output that is here. c: its cell of this
+ * run, or NULL. */
+bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c);
+bool reopen_passes_by(struct run *r, uint32_t node); /* nothing comes from it */
+void reopen_say(struct run *r);
+/* overrides.c */
+/* "it was started with --on a, not with --set x=1": how what the run was started with differs from what the spec was
+ * loaded with; NULL: in nothing, or the journal does not say. */
+const char *overrides_difference(const struct spec *spec, const struct state_run *run, struct arena *arena);
+/* The ways to go on with an unfinished run that this is not. */
+void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err);
+/* create.c */
+void run_on_stop_deadline(void *arg);
+void run_on_finisher(void *arg);
+/* cause.c */
+bool cause_offer(struct cause *best, const struct cause *c); /* true: it is the earliest so far */
+bool cause_has_rank(const struct run *r, const struct plan_step *step, uint32_t rank, enum outcome outcome);
+void cause_tell(struct run *r); /* run_result gets it */
+/* attempts.c */
+void task_start(struct run *r, const struct plan_step *step, uint32_t node);
+void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
+                     uint32_t generation);
+void task_join(struct run *r, const struct plan_step *step, uint32_t node); /* in the generation that runs */
+void task_send(struct run *r, const struct plan_step *step, uint32_t node);
+struct step_bind run_bind(struct run *r, uint32_t node);
+void run_forget_addrs(struct run *r);
+void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
+void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
+                 bool adopted);
+void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
+enum outcome record_outcome(const struct wire_record *record);
+const char *run_dropped_by(const struct wire_record *record); /* of event.dropped_by */
+/* A worker has failed while others of its node still run: perhaps the first cause. */
+void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
+/* lane.c, reconcile.c, inputs.c */
+void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
+void lane_bind(struct lane *lane);    /* records which machine the slot is */
+void lane_reconcile(struct lane *lane);
+bool lane_has_orphan(const struct lane *lane, const char *attempt);
+void lane_settle(struct lane *lane);
+void lane_orphan(struct lane *lane, const char *attempt); /* it is stopped before the node goes on */
+void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
+void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e); /* it failed */
+bool step_unknown_fails(struct run *r, const struct plan_step *step,
+                        uint32_t node); /* on_unknown: fail; true: the run fails */
+void lane_pass(
+    struct lane *lane); /* its next step of set-up is begun, or it joins the launch that it was left out of */
+/* machines.c: false when another node of the plan is the same machine */
+/* Has this journal never heard of the attempt? False too where it cannot be read. */
+bool run_is_stranger(struct run *r, const char *attempt);
+void run_forget_known(struct run *r);
+bool machines_add(struct run *r, uint32_t node, struct error *err);
+/* parts.c: one step; then all that belong to the launch */
+const struct plan_step *phase_step(const struct run *r, enum plan_phase phase); /* the first; NULL = none */
+void step_release(struct run *r, const struct plan_step *step); /* what was held of it goes out */
+bool step_start(struct run *r, const struct plan_step *step,
+                uint32_t generation); /* on all its nodes that have not done it;
+                                                        on one that is lost for good it has failed. False: there is
+                                                        none */
+bool step_all_ended(struct run *r, const struct plan_step *step);
+bool step_all_done(struct run *r, const struct plan_step *step);
+bool step_has_failed(struct run *r, const struct plan_step *step);
+bool step_is_pending(struct run *r, const struct plan_step *step); /* on some node */
+void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms);
+void step_end(struct run *r, const struct plan_step *step); /* stops it; where it has not begun it does not */
+bool parts_begun(struct run *r);
+bool parts_held_in_doubt(struct run *r); /* one that never began is of a node whose set-up does not hold */
+void parts_release(struct run *r);       /* what was held goes out */
+void parts_orphan(struct run *r);        /* what runs of it is stopped, and is none of ours any more */
+bool parts_half(struct run *r); /* some of it is done, some was not begun, and nothing runs */
+bool parts_failed(struct run *r);
+bool parts_ended(struct run *r);   /* nothing of the generation runs or will */
+void parts_adopted(struct run *r); /* of what was found on the nodes only the latest launch counts */
+void parts_reset(struct run *r);   /* for the next generation */
+void parts_advance(struct run *r); /* starts what may start; stops the sidecars once all else is over */
+void parts_stop(struct run *r); /* the generation has failed: what runs is stopped, what never started never will be */
+/* ready.c */
+bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node);
+void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, const struct watch_line *line);
+void ready_begin(struct run *r, const struct plan_step *step, uint32_t node);
+void ready_missed(struct run *r, const struct plan_step *launch);
+void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
+/* launch.c */
+void launch_barrier(struct run *r); /* a pass: are all nodes there? Then the launch begins, or goes on */
+void launch_without(struct run *r); /* a node is left out: what waited for it goes on */
+void launch_parted(struct run *r);  /* a pass: DUE_PARTED */
+bool launch_over(struct run *r); /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
+/* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
+uint32_t launch_grace_ms(const struct run *r, uint32_t least);
+uint32_t launch_generation(const struct wire_record *record); /* 1-based; 1 where an older record does not say */
+bool launch_is_adopted(
+    const struct run *r);             /* the generation at hand was found on the nodes: this run has started none */
+bool launch_has_begun(struct run *r); /* anything of it was started, or adopted */
+bool launch_complete(struct run *r);  /* nothing of the launch and what follows it is left to do */
+void launch_pass(struct run *r);      /* how do prolog, launch or epilog stand? */
+void launch_port(struct run *r, uint64_t token, uint32_t free_port);
+void launch_will_restart(struct run *r); /* a worker has failed: asks for the next generation's port already */
+void launch_resume(struct run *r);       /* after a restart of the controller: where was it? */
+void launch_condemn(struct run *r);      /* a worker has failed, or a rule says that the generation has */
+char *launch_cause(const struct run *r); /* the first cause in words; heap */
+const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
+                                size_t size); /* "rank 3", "server[1] (rank 3)" */
+void run_on_pause(void *arg);
+bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
+bool launch_preempted(const struct run *r); /* the first cause is that a node was told to end, not by rhrun */
+void launch_look(struct run *r);            /* RUN_LOOK: what is looked at before a launch, without one */
+void launch_meet_elsewhere(struct run *r);  /* a pass: DUE_PORT: the port that was looked at is taken */
+void launch_go_on(struct run *r);           /* a pass: DUE_PROLOG */
+/* elastic.c */
+bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */
+/* The node is lost, or something failed there: is it left out, because enough others are left? It is tried again while
+ * the launch runs; _bar: not by this process. */
+bool elastic_spare(struct run *r, uint32_t node, const struct error *err);
+bool elastic_bar(struct run *r, uint32_t node, const struct error *err);
+bool elastic_half(struct run *r); /* what was found done is too little for a launch, and nothing of it runs */
+bool elastic_is_outside(const struct lane *lane); /* left out, and nothing of the launch runs there */
+bool elastic_is_inside(const struct lane *lane);  /* of such a run, and its part of the launch runs */
+bool elastic_back(struct lane *lane);             /* one that is left out was listed: is it still of interest? */
+void elastic_advance(struct lane *lane); /* one that may be left out came a step further: it joins when it can */
+void elastic_join(struct run *r);        /* all of them: the run came a step further */
+/* Its part of the launch is about to end as e says: has it left, and the others go on? Then, once it has: */
+bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e);
+void elastic_leave(struct run *r, uint32_t node, const struct event *e);
+void elastic_resume(struct run *r); /* a launch is resumed: who took no part in it, or has left it, joins it */
+void elastic_lose(struct run *r);   /* the generation is over: what those away did in it is unknown */
+bool elastic_dismiss(
+    struct run *r); /* the launch is over: stops what was on its way to it; true: nothing is any more */
+void elastic_checked(struct run *r, uint32_t node); /* nothing speaks against that it joins */
+void elastic_wait(struct run *r, uint32_t node);    /* it was not to be told: a little later */
+void elastic_free(struct lane *lane);
+void elastic_await(struct run *r); /* a node was lost: before the launch it is not awaited for long */
+void elastic_on_late(void *arg);
+/* preflight.c */
+bool preflight_begin(struct run *r); /* asks the nodes; false: there is nothing to ask before this launch */
+bool preflight_joins(struct run *r,
+                     uint32_t node); /* before a node joins a launch that runs: true: it is asked first, or must wait */
+void preflight_lost(struct run *r);  /* a connection was */
+void preflight_again(struct run *r); /* all nodes are there: what was lost is asked again */
+void preflight_setup_changed(struct run *r); /* on some node; it is looked at again before the next generation */
+void preflight_probed(struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
+bool preflight_ponged(struct lane *lane, uint64_t token, uint64_t wall); /* false: it asked for none of that */
+bool preflight_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
+void preflight_free(struct run *r);
+/* log.c */
+struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt);
+void log_close(struct run_log *log); /* takes NULL */
+void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len);
+void log_end(struct run_log *log);
+void log_again(struct run_log *log); /* all of it goes by the rules once more */
+
+#endif

@@ -1,0 +1,141 @@
+/* What goes out for an attempt whose STARTED is durable: a RUN with all that binds it, or the beginning of a transfer, of a
+ * fetch, of a look at lines. */
+#include "fetch.h"
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct step_bind run_bind(struct run *r, uint32_t node)
+{
+    struct step_bind bind = {0};
+    bind.spec = r->plan->spec;
+    bind.node = node;
+    bind.run_id = r->id;
+    bind.job_id = r->journal ? journal_job(r->journal) : NULL;
+    bind.owner = r->journal ? journal_owner(r->journal) : NULL;
+    bind.generation = r->generation;
+    bind.nonce = r->nonce;
+    bind.restart_count = r->restarts;
+    bind.master_address = r->master_addr ? r->master_addr : "127.0.0.1";
+    bind.master_port = r->master_port;
+    bind.role_ports = r->role_ports;
+    bind.secrets = r->plan->spec->secrets;
+    bind.secret_count = r->plan->spec->secret_count;
+    bind.work = r->work;
+    bind.nodes = r->nodes;
+    return bind;
+}
+
+/* What RUN messages say of a node, kept up to date: making it anew for each of N messages would be N * N. */
+void run_learn_node(struct run *r, uint32_t i)
+{
+    const struct wire_facts *facts = r->lanes[i].facts;
+    const char *address = r->plan->spec->hosts[i].address;
+    if (!address)
+        address = facts && facts->address && facts->address[0] ? facts->address
+                  : r->plan->spec->placement == PLACEMENT_HERE ? "127.0.0.1"
+                                                               : r->plan->spec->hosts[i].host;
+    if (!r->nodes[i].address || !str_eq(r->nodes[i].address, address)) {
+        address = arena_strdup(r->arena, address);
+        run_forget_addrs(r);
+    } else {
+        address = r->nodes[i].address;
+    }
+    r->nodes[i] = (struct step_node){facts, r->lanes[i].name, address};
+}
+
+void run_forget_addrs(struct run *r)
+{
+    free(r->node_addrs);
+    free(r->hosts);
+    for (size_t i = 0; r->role_addrs && i < r->plan->spec->role_count; i++)
+        free((char *)(uintptr_t)r->role_addrs[i]);
+    free(r->role_addrs);
+    r->node_addrs = r->hosts = NULL;
+    r->role_addrs = NULL;
+}
+
+static const char *const *role_addrs(struct run *r)
+{
+    struct arena *arena = arena_create();
+    if (!r->role_addrs)
+        r->role_addrs = xcalloc(r->plan->spec->role_count + 1, sizeof *r->role_addrs);
+    for (uint32_t i = 0; i < r->plan->spec->role_count; i++)
+        if (!r->role_addrs[i])
+            r->role_addrs[i] = xstrdup(step_role_addrs(r->plan, i, r->nodes, arena));
+    arena_destroy(arena);
+    return r->role_addrs;
+}
+
+/* The texts that name all nodes. */
+static void bind_addrs(struct run *r, struct step_bind *bind)
+{
+    if (!r->node_addrs) {
+        struct arena *arena = arena_create();
+        r->node_addrs = xstrdup(step_node_addrs(r->nodes, r->plan->node_count, arena));
+        r->hosts = xstrdup(step_hosts(r->plan, r->nodes, arena));
+        arena_destroy(arena);
+    }
+    bind->node_addrs = r->node_addrs;
+    bind->hosts = r->hosts;
+    bind->role_addrs = role_addrs(r);
+}
+
+/* What joins a launch that was found on the nodes goes by the id of the run that made it, as its other parts do. */
+static const char *launch_run(const struct run *r, struct arena *arena)
+{
+    const char *dash = r->adopted_launch ? strrchr(r->adopted_launch, '-') : NULL;
+    return dash ? arena_strndup(arena, r->adopted_launch, (size_t)(dash - r->adopted_launch)) : r->id;
+}
+
+void task_send(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    struct run_task *t = run_task(r, step, node);
+    struct lane *lane = &r->lanes[node];
+    if (!lane_is_ready(lane))
+        return; /* reconciling sends it when the node has said what it holds */
+    struct arena *arena = arena_create();
+    struct error err = ERROR_INIT;
+    struct step_bind bind = run_bind(r, node);
+    if (step->kind->phase == PHASE_LAUNCH) {
+        bind_addrs(r, &bind);
+        bind.run_id = launch_run(r, arena);
+    }
+    struct wire_run run = {0};
+    bool is_run = step->kind->build;
+    if (step->watch) {
+        ready_begin(r, step, node);
+        arena_destroy(arena);
+        return;
+    }
+    if (step->at_rank0) {
+        rank0_fetch(r);
+        arena_destroy(arena);
+        return;
+    }
+    int rc = step->kind->sync    ? transfer_start(r, step, node, &bind, &err)
+             : step->kind->fetch ? fetch_start(r, step, node, false, &err)
+                                 : step_build(r->plan, step, &bind, arena, &run, &err);
+    if (rc < 0) {
+        task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
+        error_prefix(&err, "step \"%s\"", step->name);
+        run_fail(r, RUN_FAILED, &err);
+    } else if (t->state == TASK_RUNNING) {
+        if (!t->log && !step->kind->fetch)
+            t->log = log_open(r, step, node, t->attempt);
+        t->sent = true;
+    }
+    if (rc == 0 && is_run) {
+        run.attempt = t->attempt;
+        run.slot = arena_strdup(arena, step->slot);
+        run.key = arena_strdup(arena, step->key);
+        if (step->kind->phase == PHASE_LAUNCH)
+            run.launch = r->adopted_launch ? arena_strdup(arena, r->adopted_launch)
+                                           : arena_printf(arena, "%s-%u", r->id, r->generation);
+        if (step->kind->cached)
+            run.flags |= WIRE_RUN_PATCHES;
+        node_run(lane->node, &run);
+    }
+    arena_destroy(arena);
+}
