@@ -2,7 +2,7 @@
  * base: what every module stands on: allocation, arenas, growing buffers, strict number parsing,
  * errors by value, diagnostics for user input, time, random ids.
  *
- * Two channels carry failure. `struct error` says that an operation failed: a code and fixed text,
+ * Two channels carry failure. `struct error` says that an operation failed: a code, a cause and fixed text,
  * passed by value, no heap; each layer that knows more puts one prefix before it. `struct
  * diagnostics` collects *every* fault of a user's document with its place.
  *
@@ -105,17 +105,30 @@ enum error_code {
     ERROR_INTERRUPTED, /* exit 130 */
     ERROR_INTERNAL,    /* a bug: exit 3 */
 };
+/* The cause, where a caller does something else for it. Whoever knows it says so; nobody reads it out of a text. */
+enum error_why {
+    ERROR_WHY_NONE = 0,
+    ERROR_WHY_DISK_FULL,   /* no space, or no quota, is left: ENOSPC and EDQUOT */
+    ERROR_WHY_ABSENT,      /* there is none: a job that was never run, a controller that has ended */
+    ERROR_WHY_OWNER,       /* a git repository is another user's */
+    ERROR_WHY_HOST_KEY,    /* ssh does not know the host's key, or knows another one */
+    ERROR_WHY_LOGIN,       /* ssh was refused */
+    ERROR_WHY_CERTIFICATE, /* a server's certificate is not trusted */
+    ERROR_WHY_CREDENTIALS, /* a server wants credentials that nobody has */
+};
 struct error {
     enum error_code code;
+    enum error_why why;
     /* Both may quote what a node or a file says: control characters in it are '?'. */
     char text[640]; /* lower-case, no full stop: what failed, quoted value, reason */
     char hint[320]; /* what to do, "" if nothing; printed on a line of its own */
 };
-#define ERROR_INIT {ERROR_NONE, "", ""}
-/* Both return -1 so that `return error_set(...)` reads well. err may be NULL. */
+#define ERROR_INIT {ERROR_NONE, ERROR_WHY_NONE, "", ""}
+/* All return -1 so that `return error_set(...)` reads well. err may be NULL. */
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) FORMAT(3, 4);
-/* Adds what errnum means; where it is a limit of this process, the hint says so. */
+/* Adds what errnum means, and sets the cause; where it is a limit of this process, the hint says so. */
 int error_errno(struct error *err, enum error_code code, int errnum, const char *fmt, ...) FORMAT(4, 5);
+int error_why(struct error *err, enum error_why why); /* after error_set, which sets ERROR_WHY_NONE */
 void error_prefix(struct error *err, const char *fmt, ...) FORMAT(2, 3); /* "prefix: text" */
 void error_hint(struct error *err, const char *fmt, ...) FORMAT(2, 3);
 
@@ -142,6 +155,7 @@ struct diagnostic {
     char *expected; /* "an integer of at least 1", or NULL */
     char *hint;     /* "did you mean nproc_per_node?", or NULL */
     char *path;     /* JSON pointer of the faulty value, or NULL */
+    bool unknown_key; /* path is that of a key which the schema does not have */
 };
 struct diagnostics {
     struct diagnostic *items;

@@ -71,6 +71,9 @@ int base_dir_open(const char *named, struct arena *arena, char **ret_path, struc
         }
         size_t n = strlen(why.text);
         snprintf(why.text + n, sizeof why.text - n, "; %s", reason.text);
+        if (reason.why)
+            why.why = reason.why;
     }
-    return error_set(err, ERROR_INFRA, "no folder for rhrun's state on the node: %s", why.text);
+    error_set(err, ERROR_INFRA, "no folder for rhrun's state on the node: %s", why.text);
+    return error_why(err, why.why);
 }

@@ -391,7 +391,7 @@ const char *ledger_reason(const struct ledger *l, const struct error *err, struc
 {
     struct statvfs fs;
     const char *base = l->base;
-    bool full = strstr(err->text, strerror(ENOSPC)) || strstr(err->text, strerror(EDQUOT));
+    bool full = err->why == ERROR_WHY_DISK_FULL;
     if (!full && base && statvfs(base, &fs) == 0)
         full = fs.f_bavail == 0 && fs.f_blocks > 0;
     return full ? arena_printf(scratch, "no space left on the node (%s): %s", base ? base : "?", err->text) : err->text;

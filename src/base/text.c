@@ -193,6 +193,7 @@ FORMAT(3, 0) static int error_vset(struct error *err, enum error_code code, cons
 {
     if (err) {
         err->code = code;
+        err->why = ERROR_WHY_NONE;
         err->hint[0] = 0;
         vsnprintf(err->text, sizeof err->text, fmt, ap);
         str_printable(err->text);
@@ -218,11 +219,20 @@ int error_errno(struct error *err, enum error_code code, int errnum, const char 
     if (err) {
         size_t n = strlen(err->text);
         snprintf(err->text + n, sizeof err->text - n, ": %s", strerror(errnum));
-        if (errnum == EMFILE)
+        if (errnum == ENOSPC || errnum == EDQUOT)
+            err->why = ERROR_WHY_DISK_FULL;
+        else if (errnum == EMFILE)
             error_hint(err, "raise the limit of open files: ulimit -n 4096");
         else if (errnum == EFBIG)
             error_hint(err, "a limit on file sizes ends it (ulimit -f): raise that, or write less");
     }
+    return -1;
+}
+
+int error_why(struct error *err, enum error_why why)
+{
+    if (err)
+        err->why = why;
     return -1;
 }
 

@@ -353,7 +353,7 @@ static int with_spec(struct doctor *d)
         rc = cli_plan(c, spec, sources, &plan);
     if (rc == 0) {
         journal_job_id(spec->name, spec->origin, id);
-        if (journal_open_read(id, &journal, &err) < 0 && err.code != ERROR_USAGE)
+        if (journal_open_read(id, &journal, &err) < 0 && err.why != ERROR_WHY_ABSENT)
             find(d, "journal", BAD, err.hint, "%s", err.text);
         check_here(d, plan->node_count);
         if (cli_check_trust(c, spec, false, &err) < 0)

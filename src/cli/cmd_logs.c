@@ -181,7 +181,7 @@ static int ask_controller(struct cli *c, struct journal *j, const char *id)
 {
     struct error err = ERROR_INIT;
     if (journal_request(j, "cancel", &err) < 0)
-        return err.code == ERROR_USAGE ? -1 : fail(c, &err);
+        return err.why == ERROR_WHY_ABSENT ? -1 : fail(c, &err);
     for (;;) {
         const struct state_run *run = state_run_find(journal_state(j), id);
         if (!run || run->status != RUN_OPEN) {

@@ -180,7 +180,7 @@ static int show_plan(struct cli *c, struct spec *spec, const struct sources *sou
     if (rc)
         return rc;
     journal_job_id(spec->name, spec->origin, id);
-    if (journal_open_read(id, &journal, &err) < 0 && err.code != ERROR_USAGE) {
+    if (journal_open_read(id, &journal, &err) < 0 && err.why != ERROR_WHY_ABSENT) {
         cli_print_error(c, &err);
         return cli_exit_status(&err);
     }

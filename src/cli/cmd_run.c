@@ -404,14 +404,14 @@ static int stop_older(struct session *s, struct error *err)
     struct journal *j;
     journal_job_id(s->spec->name, s->spec->origin, id);
     if (journal_open_read(id, &j, err) < 0)
-        return err->code == ERROR_USAGE ? 0 : -1; /* never run */
+        return err->why == ERROR_WHY_ABSENT ? 0 : -1; /* never run */
     const struct state_run *open = state_run_open(journal_state(j));
     int rc = 0;
     if (open && journal_holder(j, NULL, NULL) && !run_unfinished(journal_state(j), s->plan)) {
         if (!s->c->given[OPT_QUIET] && !s->c->given[OPT_JSON])
             fprintf(stderr, "rhrun: stopping run %s, which has another spec\n", open->id);
         rc = journal_request(j, "cancel", err);
-        if (rc < 0 && err->code == ERROR_USAGE)
+        if (rc < 0 && err->why == ERROR_WHY_ABSENT)
             rc = 0; /* it has just ended by itself */
         while (rc == 0 && journal_holder(j, NULL, NULL)) {
             struct timespec pause = {0, 20000000};

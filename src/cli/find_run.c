@@ -141,7 +141,7 @@ int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_jour
         return -1;
     journal_job_id(spec->name, spec->origin, id);
     if (journal_open_read(id, ret_journal, err) < 0) {
-        if (err->code == ERROR_USAGE)
+        if (err->why == ERROR_WHY_ABSENT)
             error_set(err, ERROR_USAGE, "\"%s\" was never run", spec_path);
         return -1;
     }

@@ -34,8 +34,10 @@ int db_fault(sqlite3 *db, const char *verb, const char *file, struct error *err)
         error_hint(err, "move the job's folder away to start anew: what the nodes finished is taken over from them");
     else if (code == SQLITE_IOERR && !sys && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         error_hint(err, "files may have %llu bytes here (ulimit -f): raise that", (unsigned long long)limit.rlim_cur);
-    else if (code == SQLITE_FULL || sys == ENOSPC || sys == EDQUOT)
+    else if (code == SQLITE_FULL || sys == ENOSPC || sys == EDQUOT) {
         error_hint(err, "make room on the disk, then run again: it resumes");
+        return error_why(err, ERROR_WHY_DISK_FULL);
+    }
     return -1;
 }
 

@@ -113,6 +113,7 @@ int journal_open_read(const char *job_id, struct journal **ret, struct error *er
     if (opened == 1) {
         error_set(err, ERROR_USAGE, "there is no job \"%s\" in \"%s\"", job_id, home);
         error_hint(err, "`rhrun runs` lists what there is");
+        error_why(err, ERROR_WHY_ABSENT);
         goto failed;
     }
     if (opened < 0 || load(j, j->db, err) < 0)
@@ -204,13 +205,19 @@ int journal_each(struct journal *j, uint64_t after, bool (*fn)(void *arg, const 
 
 /* ---- requests ---- */
 
+static int no_controller(const struct journal *j, const char *what, struct error *err)
+{
+    error_set(err, ERROR_USAGE, "job \"%s\" has no live controller to ask for \"%s\"", j->name, what);
+    return error_why(err, ERROR_WHY_ABSENT);
+}
+
 int journal_request(struct journal *j, const char *what, struct error *err)
 {
     pid_t pid;
     sqlite3 *db = NULL;
     sqlite3_stmt *q = NULL;
     if (!journal_holder(j, &pid, NULL))
-        return error_set(err, ERROR_USAGE, "job \"%s\" has no live controller to ask for \"%s\"", j->name, what);
+        return no_controller(j, what, err);
     if (db_open_again(j->file, &db, err) < 0)
         return -1;
     int result = 0, rc = sqlite3_prepare_v2(db, "INSERT INTO requests(what) VALUES(?)", -1, &q, NULL);
@@ -225,7 +232,7 @@ int journal_request(struct journal *j, const char *what, struct error *err)
     if (result < 0 || kill(pid, SIGUSR1) == 0)
         return result;
     if (errno == ESRCH) /* it has just died: what it did not take is dropped by the next one */
-        return error_set(err, ERROR_USAGE, "job \"%s\" has no live controller to ask for \"%s\"", j->name, what);
+        return no_controller(j, what, err);
     return error_errno(err, ERROR_IO, errno, "could not signal pid %ld, the controller of job \"%s\"", (long)pid,
                        j->name);
 }

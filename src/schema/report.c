@@ -175,6 +175,7 @@ bool fault_unknown_key(const struct eval *e, const struct doc_member *member)
         put_pointer(e->run->frame, &pointer);
         doc_pointer_append(&pointer, member->key, member->key_len);
         diagnostic_path(item, pointer.data);
+        item->unknown_key = true;
         buf_free(&pointer);
     }
     buf_free(&name);

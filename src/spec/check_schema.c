@@ -86,15 +86,17 @@ static void hint_flag(struct diagnostic *d)
         diagnostic_hint(d, "launcher: native starts roles, and %s is torchrun's", key);
 }
 
-static void hint_later(struct diagnostics *diagnostics, size_t first)
+static void hint_later(struct diagnostics *diagnostics, size_t first, const struct doc_node *checked)
 {
     for (size_t i = first; i < diagnostics->count; i++) {
         struct diagnostic *d = &diagnostics->items[i];
         if (d->severity != SEVERITY_ERROR || !d->path)
             continue;
-        if (matches("/failure_rules/*/action", d->path) && strstr(d->message, "\"replace_node\""))
+        const struct doc_node *value = doc_get_path(checked, d->path);
+        if (matches("/failure_rules/*/action", d->path) && value && value->type == DOC_STRING &&
+            str_eq(value->text, "replace_node"))
             diagnostic_hint(d, "replace_node comes with on-demand clusters");
-        if (!strstr(d->message, "unknown key"))
+        if (!d->unknown_key)
             continue;
         const char *path = in_role(d->path);
         hint_flag(d);
@@ -133,7 +135,7 @@ static void check(struct load *l, const struct doc_node *node, const char *defin
         return;
     schema_validate(schema, node, l->diagnostics);
     schema_destroy(schema);
-    hint_later(l->diagnostics, first);
+    hint_later(l->diagnostics, first, node);
 }
 
 void schema_check(struct load *l)

@@ -19,6 +19,7 @@ struct remote_job {
     struct buf notes;
     /* the worker's own */
     unsigned asked; /* how often the server wanted credentials */
+    enum error_why why; /* what our callbacks know of the latest failure, of which libgit2 has the text only */
     /* under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;

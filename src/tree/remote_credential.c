@@ -10,13 +10,14 @@
 
 enum { ANSWER_MAX = 16384 };
 
-int remote_certificate(git_cert *cert, int valid, const char *host, void *job)
+int remote_certificate(git_cert *cert, int valid, const char *host, void *arg)
 {
-    (void)job;
+    struct remote_job *job = arg;
     if (cert->cert_type == GIT_CERT_X509 && valid)
         return 0;
     CLEANUP(cleanup_free) char *why = xasprintf("the certificate of \"%s\" is not one that this machine trusts", host);
     git_error_set_str(GIT_ERROR_SSL, why);
+    job->why = ERROR_WHY_CERTIFICATE;
     return GIT_ECERTIFICATE;
 }
 
@@ -68,20 +69,23 @@ static int ask_git(struct remote_job *job, const char *question, struct buf *ret
     return remote_child_end(job, &child, !sent, NULL, 0) == 0 ? 0 : -1;
 }
 
+static int no_credentials(struct remote_job *job, const char *text)
+{
+    git_error_set_str(GIT_ERROR_NET, text);
+    job->why = ERROR_WHY_CREDENTIALS;
+    return GIT_EAUTH;
+}
+
 int remote_credential(git_credential **ret, const char *url, const char *user, unsigned allowed, void *arg)
 {
     struct remote_job *job = arg;
     (void)user;
-    if (!(allowed & GIT_CREDENTIAL_USERPASS_PLAINTEXT) || !str_starts(url, "https://")) {
-        git_error_set_str(GIT_ERROR_NET, str_starts(url, "http://")
-                                             ? "it wants credentials, which are not sent over http: use https"
-                                             : "it wants credentials of a kind that is not known here");
-        return GIT_EAUTH;
-    }
-    if (job->asked++) {
-        git_error_set_str(GIT_ERROR_NET, "it refuses the credentials that \"git credential fill\" gave");
-        return GIT_EAUTH;
-    }
+    if (!(allowed & GIT_CREDENTIAL_USERPASS_PLAINTEXT) || !str_starts(url, "https://"))
+        return no_credentials(job, str_starts(url, "http://")
+                                       ? "it wants credentials, which are not sent over http: use https"
+                                       : "it wants credentials of a kind that is not known here");
+    if (job->asked++)
+        return no_credentials(job, "it refuses the credentials that \"git credential fill\" gave");
     const char *host = url + strlen("https://"), *path = strchr(host, '/');
     struct buf question = {0}, answer = {0};
     buf_printf(&question, "protocol=https\nhost=%.*s\n", (int)(path ? (size_t)(path - host) : strlen(host)), host);
@@ -93,11 +97,8 @@ int remote_credential(git_credential **ret, const char *url, const char *user, u
         name = value_of(&answer, "username");
         password = value_of(&answer, "password");
     }
-    int rc = GIT_EAUTH;
-    if (name && password)
-        rc = git_credential_userpass_plaintext_new(ret, name, password);
-    else
-        git_error_set_str(GIT_ERROR_NET, "it wants credentials, and \"git credential fill\" gives none");
+    int rc = name && password ? git_credential_userpass_plaintext_new(ret, name, password)
+                              : no_credentials(job, "it wants credentials, and \"git credential fill\" gives none");
     if (password)
         explicit_bzero(password, strlen(password));
     if (answer.data)

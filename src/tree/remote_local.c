@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { NOT_OURS = -36 /* GIT_EOWNER, which the headers have since libgit2 1.4.3 */ };
+
 char *remote_local_path(const char *url)
 {
     struct remote_ssh ssh;
@@ -47,8 +49,10 @@ int remote_local_open(struct remote_job *job, const char *path, struct tree_stor
         return error_set(&job->err, ERROR_INFRA, "there is no git repository at \"%s\"", job->url);
     if (rc < 0) {
         (void)tree_git_error(&job->err, ERROR_INFRA, "could not open \"%s\"", job->url);
-        if (strstr(job->err.text, "owned"))
+        if (rc == NOT_OURS) {
+            error_why(&job->err, ERROR_WHY_OWNER);
             error_hint(&job->err, "git config --global --add safe.directory %s", path);
+        }
         return -1;
     }
     const char *common = git_repository_commondir(from.repository);

@@ -75,8 +75,11 @@ static int ended(struct ssh_transport *t)
     (void)remote_child_end(t->job, &t->child, false, said, sizeof said);
     /* Of a changed host key it says a page, and where the old one is near its end. */
     const char *offending = strstr(said, "Offending ");
+    t->job->why = strstr(said, "Host key verification failed") ? ERROR_WHY_HOST_KEY
+                  : strstr(said, "Permission denied")          ? ERROR_WHY_LOGIN
+                                                               : ERROR_WHY_NONE;
     CLEANUP(cleanup_free)
-    char *changed = offending && strstr(said, "Host key verification failed")
+    char *changed = offending && t->job->why == ERROR_WHY_HOST_KEY
                         ? xasprintf("its host key has changed (Host key verification failed): %.150s", offending)
                         : NULL;
     git_error_set_str(GIT_ERROR_SSH, changed ? changed : *said ? said : "ssh ended");

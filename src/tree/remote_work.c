@@ -45,33 +45,58 @@ static int connect_to(struct remote_job *job, git_remote *remote)
     (void)git_remote_init_callbacks(&callbacks, GIT_REMOTE_CALLBACKS_VERSION);
     (void)git_proxy_options_init(&proxy, GIT_PROXY_OPTIONS_VERSION);
     callbacks_set(job, &callbacks);
+    job->why = ERROR_WHY_NONE;
     proxy.type = GIT_PROXY_AUTO;
     return git_remote_connect(remote, GIT_DIRECTION_FETCH, &callbacks, &proxy, NULL);
 }
 
 /* ---- what the caller can do about it ---- */
 
-static int unreachable(struct remote_job *job, const char *what)
+/* rc: of libgit2, which says no more than that when it did not get so far as to ask us. */
+static enum error_why cause(const struct remote_job *job, int rc)
 {
-    const char *text = job->err.text;
-    (void)tree_git_error(&job->err, ERROR_INFRA, "could not %s \"%s\"", what, job->url);
+    return job->why                 ? job->why
+           : rc == GIT_EAUTH        ? ERROR_WHY_CREDENTIALS
+           : rc == GIT_ECERTIFICATE ? ERROR_WHY_CERTIFICATE
+                                    : ERROR_WHY_NONE;
+}
+
+static void hint(struct remote_job *job)
+{
     struct remote_ssh ssh = {.host = NULL};
-    if (strstr(text, "Host key verification failed")) {
+    switch (job->err.why) {
+    case ERROR_WHY_HOST_KEY:
         if (remote_ssh_parse(job->url, &ssh))
             error_hint(&job->err,
                        "its host key is unknown or has changed: compare it with what its owner says (ssh%s%s %s), then "
                        "accept it once by hand, or remove an old one with ssh-keygen -R",
                        ssh.port ? " -p " : "", ssh.port ? ssh.port : "", ssh.host);
         remote_ssh_free(&ssh);
-    } else if (strstr(text, "Permission denied")) {
+        break;
+    case ERROR_WHY_LOGIN:
         error_hint(&job->err, "%s",
                    "nothing can be asked here: load the key into ssh-agent (ssh-add KEY), or name one without a "
                    "passphrase in ~/.ssh/config (IdentityFile)");
-    } else if (strstr(text, "certificate")) {
+        break;
+    case ERROR_WHY_CERTIFICATE:
         error_hint(&job->err, "%s", "GIT_SSL_CAINFO=FILE names the certificates to trust");
-    } else if (strstr(text, "credentials") || strstr(text, "authentication")) {
+        break;
+    case ERROR_WHY_CREDENTIALS:
         error_hint(&job->err, "%s", "set up a credential helper for git (git config credential.helper), or use ssh");
+        break;
+    case ERROR_WHY_NONE:
+    case ERROR_WHY_DISK_FULL:
+    case ERROR_WHY_ABSENT:
+    case ERROR_WHY_OWNER:
+        break;
     }
+}
+
+static int unreachable(struct remote_job *job, int rc, const char *what)
+{
+    (void)tree_git_error(&job->err, ERROR_INFRA, "could not %s \"%s\"", what, job->url);
+    error_why(&job->err, cause(job, rc));
+    hint(job);
     return -1;
 }
 
@@ -82,6 +107,7 @@ static int download(struct remote_job *job, git_remote *remote, char **specs, si
     git_fetch_options options;
     (void)git_fetch_options_init(&options, GIT_FETCH_OPTIONS_VERSION);
     callbacks_set(job, &options.callbacks);
+    job->why = ERROR_WHY_NONE;
     options.download_tags = GIT_REMOTE_DOWNLOAD_TAGS_NONE;
     options.update_fetchhead = 0;
     options.proxy_opts.type = GIT_PROXY_AUTO;
@@ -93,7 +119,8 @@ static int download_all(struct remote_job *job, git_remote *remote)
 {
     char heads[] = "+refs/heads/*:refs/heads/*", tags[] = "+refs/tags/*:refs/tags/*"; /* download sets no refs here */
     char *specs[] = {heads, tags};
-    return download(job, remote, specs, ARRAY_LEN(specs)) < 0 ? unreachable(job, "fetch from") : 0;
+    int rc = download(job, remote, specs, ARRAY_LEN(specs));
+    return rc < 0 ? unreachable(job, rc, "fetch from") : 0;
 }
 
 /* A server may refuse a commit that no ref names: then it may still be below one. */
@@ -107,8 +134,9 @@ static int download_id(struct remote_job *job, git_repository *repository, git_r
     git_odb_free(odb);
     if (there)
         return 0;
-    if (!git_remote_connected(remote) && connect_to(job, remote) < 0)
-        return unreachable(job, "reach");
+    rc = git_remote_connected(remote) ? 0 : connect_to(job, remote);
+    if (rc < 0)
+        return unreachable(job, rc, "reach");
     return download_all(job, remote);
 }
 
@@ -131,12 +159,15 @@ static int fetch(struct remote_job *job, git_repository *repository, git_remote 
     const git_remote_head **heads;
     size_t count;
     struct remote_pick p;
-    if (connect_to(job, remote) < 0 || git_remote_ls(&heads, &count, remote) < 0)
-        return unreachable(job, "reach");
+    int rc = connect_to(job, remote);
+    if (rc == 0)
+        rc = git_remote_ls(&heads, &count, remote);
+    if (rc < 0)
+        return unreachable(job, rc, "reach");
     struct remote_ref *refs = xcalloc(count + 1, sizeof *refs);
     for (size_t i = 0; i < count; i++)
         refs[i] = (struct remote_ref){.name = heads[i]->name, .id = heads[i]->oid};
-    int rc = remote_pick(job, refs, count, &p);
+    rc = remote_pick(job, refs, count, &p);
     CLEANUP(cleanup_free)
     char *name = rc == 0 && p.name ? xstrdup(p.name) : NULL; /* the list goes when it connects again */
     free(refs);
@@ -148,8 +179,10 @@ static int fetch(struct remote_job *job, git_repository *repository, git_remote 
     if (!there) {
         char *specs[] = {name};
         if (name)
-            rc = download(job, remote, specs, 1) < 0 ? unreachable(job, "fetch from") : 0;
-        else
+            rc = download(job, remote, specs, 1);
+        if (name && rc < 0)
+            return unreachable(job, rc, "fetch from");
+        if (!name)
             rc = p.prefix ? download_all(job, remote) : download_id(job, repository, remote, &p.id);
     }
     return rc < 0 || remote_peel(job, repository, &p) < 0 ? -1 : keep(job, repository);

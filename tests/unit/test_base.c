@@ -1,6 +1,7 @@
 /* base: parsing, strings, buffers, arenas, errors, files, diagnostics. */
 #include "rhrun/base.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,6 +208,24 @@ static void test_errors(void **state)
     for (int i = 0; i < 200; i++)
         error_prefix(&err, "a long prefix number %d", i);
     assert_true(strlen(err.text) < sizeof err.text);
+}
+
+static void test_errors_have_a_cause(void **state)
+{
+    (void)state;
+    struct error err = ERROR_INIT;
+    error_errno(&err, ERROR_INFRA, ENOSPC, "cannot write \"x\"");
+    error_prefix(&err, "step \"setup\"");
+    assert_int_equal(err.why, ERROR_WHY_DISK_FULL);
+    error_errno(&err, ERROR_INFRA, EIO, "cannot write \"No space left on device\"");
+    assert_int_equal(err.why, ERROR_WHY_NONE);
+    error_errno(&err, ERROR_INFRA, EDQUOT, "cannot write \"x\"");
+    assert_int_equal(err.why, ERROR_WHY_DISK_FULL);
+    error_set(&err, ERROR_USAGE, "\"x\" was never run");
+    assert_int_equal(err.why, ERROR_WHY_NONE);
+    assert_int_equal(error_why(&err, ERROR_WHY_ABSENT), -1);
+    assert_int_equal(err.why, ERROR_WHY_ABSENT);
+    assert_int_equal(error_why(NULL, ERROR_WHY_ABSENT), -1);
 }
 
 static void test_errors_are_printable(void **state)
@@ -507,6 +526,7 @@ int main(void)
         TEST(test_json_string),
         TEST(test_arena),
         TEST(test_errors),
+        TEST(test_errors_have_a_cause),
         TEST(test_errors_are_printable),
         TEST(test_files),
         TEST(test_hex),

@@ -218,6 +218,7 @@ static void test_no_such_job(void **unused)
     assert_int_equal(journal_open_read("0123456789abcdef", &j, &err), -1);
     assert_int_equal(err.code, ERROR_USAGE);
     assert_non_null(strstr(err.text, "there is no job \"0123456789abcdef\" in \"/tmp/"));
+    assert_int_equal(err.why, ERROR_WHY_ABSENT);
     assert_int_equal(journal_open_read("../../etc/passwd", &j, &err), -1);
     assert_null(j);
     struct stat st;
@@ -386,6 +387,7 @@ static void test_requests(void **unused)
     assert_int_equal(journal_request(reader, "cancel", &err), -1);
     assert_int_equal(err.code, ERROR_USAGE);
     assert_string_equal(err.text, "job \"job\" has no live controller to ask for \"cancel\"");
+    assert_int_equal(err.why, ERROR_WHY_ABSENT);
     j = open_job(NULL, "job");
     assert_null(journal_take_request(j)); /* what the earlier one was asked */
     assert_int_equal(journal_request(reader, "later", &err), 0);

@@ -439,6 +439,27 @@ static void test_what_ssh_says(void **state)
     (void)unsetenv("GIT_SSH_COMMAND");
 }
 
+/* What a URL is called says nothing about why it fails. */
+static void test_names_are_no_causes(void **state)
+{
+    (void)state;
+    if (!url)
+        skip();
+    static const char *const urls[] = {"h:certificate", "h:authentication", "h:Permission denied",
+                                       "http://127.0.0.1:1/credentials"};
+    CLEANUP(cleanup_free) char *broken = xasprintf("%s/owned", dir);
+    stand_in("echo 'ssh: connect to host h port 22: Connection timed out' >&2; exit 255");
+    script("git init -q owned && echo '[broken' >>owned/.git/config");
+    for (size_t i = 0; i <= ARRAY_LEN(urls); i++) {
+        struct fetched f = fetch("names", i < ARRAY_LEN(urls) ? urls[i] : broken, NULL, false);
+        assert_int_equal(f.rc, -1);
+        assert_int_equal(f.err.why, ERROR_WHY_NONE);
+        assert_string_equal(f.err.hint, "");
+        done(&f);
+    }
+    (void)unsetenv("GIT_SSH_COMMAND");
+}
+
 /* Nothing comes, and the connection stays: it is let go of. */
 static void test_a_silent_remote(void **state)
 {
@@ -540,6 +561,7 @@ int main(void)
         cmocka_unit_test_setup(test_urls_that_are_refused, use_folder),
         cmocka_unit_test_setup(test_over_ssh, use_folder),
         cmocka_unit_test_setup(test_what_ssh_says, use_folder),
+        cmocka_unit_test_setup(test_names_are_no_causes, use_folder),
         cmocka_unit_test_setup(test_a_silent_remote, use_folder),
         cmocka_unit_test_setup(test_instead_of, use_folder),
     };
