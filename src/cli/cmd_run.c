@@ -501,8 +501,7 @@ static int cmd_run(struct cli *c)
     if (open_session(&s, &err) < 0) {
         rc = fail(c, &err, cli_exit_status(&err));
     } else {
-        s.printer = cli_printer_create(c, cli_printer_choose(c), s.loop, s.plan);
-        cli_printer_on_detach(s.printer, on_detach_key, &s);
+        s.printer = cli_printer_create(c, s.loop, s.plan, on_detach_key, &s);
         rc = do_job(&s);
     }
     close_session(&s); /* unlocks the job, so that a background controller can take it up */

@@ -250,14 +250,12 @@ void cli_json_progress(struct buf *b, const char *run, const struct plan_step *s
 void cli_json_result(struct buf *b, const char *run, const char *status, int exit_status, const struct error *err,
                      const struct run_result *res);
 
-/* show_run.c: what a run prints while it runs */
+/* printer.c: what a run prints while it runs. How, is chosen here: as lines, as the live view or as NDJSON, see
+ * printer.h. */
 struct cli_printer;
-enum cli_printer_kind { PRINTER_PLAIN, PRINTER_JSON, PRINTER_LIVE };
-/* By options and descriptors: the live view needs a terminal in the foreground, and stdout there too or in a file. */
-enum cli_printer_kind cli_printer_choose(const struct cli *c);
-struct cli_printer *cli_printer_create(struct cli *c, enum cli_printer_kind kind, struct loop *loop,
-                                       const struct plan *plan);
-void cli_printer_on_detach(struct cli_printer *p, void (*fn)(void *arg), void *arg); /* the key d */
+/* detach: the key d of the live view was pressed. */
+struct cli_printer *cli_printer_create(struct cli *c, struct loop *loop, const struct plan *plan,
+                                       void (*detach)(void *arg), void *detach_arg);
 void cli_printer_set_run(struct cli_printer *p, struct run *r);
 struct run_observer cli_printer_observer(struct cli_printer *p);
 /* From here on what was shown is kept for whoever shows the rest. */
@@ -298,7 +296,6 @@ struct live *live_create(struct cli *c, struct loop *loop, const struct plan *pl
                          const uint8_t *outcomes /* [step * node_count + node], enum outcome of the last attempt */);
 void live_on_detach(struct live *l, void (*fn)(void *arg), void *arg);
 void live_set_run(struct live *l, struct run *r);
-void live_changed(struct live *l);
 void live_above(struct live *l, const char *text, size_t len); /* whole lines, written above the view with its next
                                                                   frame */
 bool live_flush(struct live *l); /* a frame now; false: the terminal takes none */

@@ -640,11 +640,6 @@ void live_set_run(struct live *l, struct run *r)
         loop_timer_stop(l->timer);
 }
 
-void live_changed(struct live *l)
-{
-    (void)l; /* the next tick shows it: a job that changes 1000 times a second is not drawn more often than another */
-}
-
 void live_above(struct live *l, const char *text, size_t len)
 {
     buf_append(&l->above, text, len);
