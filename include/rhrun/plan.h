@@ -34,9 +34,17 @@ struct plan_input {
 };
 
 enum plan_phase { PHASE_SETUP, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG, PHASE_OUTPUTS };
+
+/* What a kind's steps put on their nodes that a later step may read. */
+enum step_brings {
+    BRINGS_NOTHING = 0,
+    BRINGS_TREE,  /* the files of plan_step.tree */
+    BRINGS_CLONE, /* a folder, of which `creates` is the .git */
+    BRINGS_ANY,   /* what `creates` names, and any other file: what it does is a text of the spec */
+};
+
 /* How a step is done on a node: by a RUN; by a transfer of files to it, from it; exactly one of build, sync, fetch is
  * set. */
-
 struct step_kind {
     const char *name; /* "sync", "activate", "run", "launch" */
     unsigned version; /* in the key: raise it when the same inputs mean something else */
@@ -44,6 +52,13 @@ struct step_kind {
     bool cached; /* a recorded success is kept (set-up); prolog and epilog run with every launch */
     bool ranked; /* its workers are the job's: their numbers mean something */
     bool asks;   /* whether a role is ready: of its failure that role's own output tells */
+    /* What steps of other kinds ask, which never look at a kind's name or place in the table: */
+    enum step_brings brings;
+    bool is_workdir;  /* brings the working directory, and nothing outside of it */
+    bool is_python;   /* makes a Python to use, or names the one that is there: `item` says which */
+    bool uses_python; /* installs with the Python that is there already */
+    bool makes_env;   /* what starts later has the environment that it leaves */
+    bool restores;    /* puts back what a launch made: a result of launches, not what they are made of */
     /* Adds this kind's steps for the spec (none is fine) by plan_add and plan_input_*. NULL: another kind does, so that
      * steps of several kinds stand in the spec's order. */
     int (*plan)(struct plan_builder *b, const struct spec *spec, struct error *err);

@@ -102,6 +102,7 @@ extern const struct step_kind *const step_kinds[];
 /* Is it of a launch: "launch", or of the roles that start by themselves "launch:ROLE"? By the name, or the slot, of a
  * step whose plan is not at hand. */
 bool step_is_launch(const char *name);
+bool step_is_around(const char *name); /* the prolog or the epilog; likewise */
 
 /* "10.0.0.1,10.0.0.2,...": RHRUN_NODE_ADDRS; "" when it would be longer than STEP_ADDRS_MAX or nodes is NULL. */
 const char *step_node_addrs(const struct step_node *nodes, uint32_t count, struct arena *arena);

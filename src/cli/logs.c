@@ -159,7 +159,7 @@ static bool wanted(const struct follower *f, const char *step, uint32_t node, bo
         return false;
     if (f->what->step)
         return strcmp(step, f->what->step) == 0;
-    if (f->what->events && (strcmp(step, "prolog") == 0 || strcmp(step, "epilog") == 0))
+    if (f->what->events && step_is_around(step))
         return true;
     return f->what->all || launch;
 }

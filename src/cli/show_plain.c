@@ -74,13 +74,12 @@ static void plain_note(struct buf *b, const struct plan *plan, const struct even
 uint32_t cli_step_workers(const struct plan *plan, const struct plan_step *step)
 {
     uint32_t count = 0;
-    bool alone = strcmp(step->name, "launch") != 0;
     for (size_t i = 0; plan->roles && i < plan->spec->role_count; i++) {
-        bool own = false;
+        const struct spec_role *role = &plan->spec->roles[i];
+        bool own = false; /* does the role start by itself? */
         for (size_t k = 0; k < plan->step_count; k++)
-            own = own || (str_starts(plan->steps[k].name, "launch:") &&
-                          strcmp(plan->steps[k].name + 7, plan->roles[i].name) == 0);
-        if (alone ? strcmp(step->name + 7, plan->roles[i].name) == 0 : !own)
+            own = own || (plan->steps[k].kind->ranked && plan->steps[k].role == role);
+        if (step->role ? step->role == role : !own)
             count += plan->roles[i].count;
     }
     return plan->roles ? count : plan->worker_count;

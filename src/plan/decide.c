@@ -107,9 +107,11 @@ bool plan_looks_again(const struct plan *plan, const struct plan_step *step, con
 bool plan_is_from(const struct plan *plan, const char *from, const struct plan_step *step)
 {
     const struct plan_step *first = from ? find_step(plan, from) : NULL;
-    for (size_t i = 0; !first && from && strcmp(from, "launch") == 0 && i < plan->step_count; i++)
-        if (plan->steps[i].kind->phase == PHASE_LAUNCH) /* with roles there is one for each */
+    for (size_t i = 0; !first && from && i < plan->step_count; i++) {
+        const struct step_kind *kind = plan->steps[i].kind;
+        if (kind->ranked && str_eq(kind->name, from)) /* "launch": with roles there is one for each */
             first = &plan->steps[i];
+    }
     if (!first || step->id < first->id)
         return false;
     return !first->role || step->role == first->role || step->kind->phase != PHASE_SETUP;

@@ -7,6 +7,11 @@ struct around { /* item */
     const struct spec_role **roles; /* per node: whose Python it has there */
 };
 
+bool step_is_around(const char *name)
+{
+    return str_eq(name, step_kind_prolog.name) || str_eq(name, step_kind_epilog.name);
+}
+
 int step_around_plan(struct plan_builder *b, const struct spec *spec, const struct step_kind *kind,
                      const struct spec_text *shell, struct error *err)
 {

@@ -12,22 +12,32 @@ static bool is_relative(const char *path)
     return path && !strchr("/~@", *path) && !strstr(path, "${{");
 }
 
-/* Does the step put a file, or something below a folder, at path? */
-static bool brings(const struct plan_step *e, const char *path, bool folder, struct arena *arena)
+static bool tree_has(const struct plan_step *e, const char *path, bool folder, struct arena *arena)
 {
-    if (e->kind == &step_kind_git) { /* TO/.git */
-        size_t len = e->creates ? strlen(e->creates) : 0;
-        return len > 5 && is_relative(e->creates) && spec_path_covers(arena_strndup(arena, e->creates, len - 5), path);
-    }
-    if (e->kind == &step_kind_run)
-        return is_relative(e->creates) && spec_path_covers(e->creates, path);
-    if ((e->kind != &step_kind_files && e->kind != &step_kind_copy) || !e->tree_root || !is_relative(e->tree_root))
+    if (!e->tree_root || !is_relative(e->tree_root))
         return false;
     for (size_t i = 0; e->tree && i < e->tree->count; i++) {
         const char *name = e->tree->files[i].path;
         const char *full = *e->tree_root ? arena_printf(arena, "%s/%s", e->tree_root, name) : name;
         if (folder ? spec_path_covers(path, full) : spec_path_covers(full, path))
             return true;
+    }
+    return false;
+}
+
+/* Does the step put a file, or something below a folder, at path? */
+static bool brings(const struct plan_step *e, const char *path, bool folder, struct arena *arena)
+{
+    size_t len = e->creates ? strlen(e->creates) : 0;
+    switch (e->kind->brings) {
+    case BRINGS_NOTHING:
+        return false;
+    case BRINGS_TREE:
+        return tree_has(e, path, folder, arena);
+    case BRINGS_CLONE: /* TO/.git */
+        return len > 5 && is_relative(e->creates) && spec_path_covers(arena_strndup(arena, e->creates, len - 5), path);
+    case BRINGS_ANY:
+        return is_relative(e->creates) && spec_path_covers(e->creates, path);
     }
     return false;
 }
@@ -69,7 +79,7 @@ bool step_find_runs(struct plan_builder *b, const struct spec *spec, const struc
     bool any = false;
     /* In place what they made is there the next time: without `creates` nothing would tell it from a source. */
     for (size_t i = 0; !spec_in_place(spec) && (e = plan_at(b, i)); i++)
-        if (is_found(e, role) && e->kind == &step_kind_run) {
+        if (is_found(e, role) && e->kind->brings == BRINGS_ANY) {
             add(b, list, e);
             any = true;
         }

@@ -72,12 +72,12 @@ static bool finds(struct plan_builder *b, const struct plan_step *s, const struc
 {
     if (earlier->role == s->role)
         return true;
-    return !earlier->role && earlier->kind != &step_kind_python && plan_share_node(b, s, earlier);
+    return !earlier->role && !earlier->kind->is_python && plan_share_node(b, s, earlier);
 }
 
 static bool counts(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
 {
-    if (earlier->kind == &step_kind_restore) /* what comes back is a result of the launch, not its cause */
+    if (earlier->kind->restores) /* what comes back is a result of the launch, not its cause */
         return false;
     return s->kind->phase != PHASE_SETUP || finds(b, s, earlier);
 }
@@ -89,7 +89,7 @@ void step_input_after_all(struct plan_builder *b, struct plan_step *s)
 
 static bool makes_env(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
 {
-    return (earlier->kind == &step_kind_activate || earlier->kind == &step_kind_python) && finds(b, s, earlier);
+    return earlier->kind->makes_env && finds(b, s, earlier);
 }
 
 void step_input_after_env(struct plan_builder *b, struct plan_step *s)

@@ -62,6 +62,7 @@ static int activate_build(const struct plan *plan, const struct plan_step *step,
 const struct step_kind step_kind_activate = {.name = "activate",
                                              .version = 1,
                                              .phase = PHASE_SETUP,
+                                             .makes_env = true,
                                              .cached = true,
                                              .plan = activate_plan,
                                              .build = activate_build};

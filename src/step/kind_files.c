@@ -119,7 +119,12 @@ static int files_sync(const struct plan *plan, const struct plan_step *step, con
     return 0;
 }
 
-const struct step_kind step_kind_files = {
-    .name = "files", .version = 1, .phase = PHASE_SETUP, .cached = true, .plan = files_plan, .sync = files_sync};
+const struct step_kind step_kind_files = {.name = "files",
+                                          .version = 1,
+                                          .phase = PHASE_SETUP,
+                                          .brings = BRINGS_TREE,
+                                          .cached = true,
+                                          .plan = files_plan,
+                                          .sync = files_sync};
 const struct step_kind step_kind_copy = {
-    .name = "copy", .version = 1, .phase = PHASE_SETUP, .cached = true, .sync = files_sync};
+    .name = "copy", .version = 1, .phase = PHASE_SETUP, .brings = BRINGS_TREE, .cached = true, .sync = files_sync};

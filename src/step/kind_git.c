@@ -69,4 +69,4 @@ static int git_build(const struct plan *plan, const struct plan_step *step, cons
 }
 
 const struct step_kind step_kind_git = {
-    .name = "git", .version = 1, .phase = PHASE_SETUP, .cached = true, .build = git_build};
+    .name = "git", .version = 1, .phase = PHASE_SETUP, .brings = BRINGS_CLONE, .cached = true, .build = git_build};

@@ -22,7 +22,7 @@ static int launch_plan(struct plan_builder *b, const struct spec *spec, struct e
     }
     const char *text = arena_strdup(arena, command.data ? command.data : "");
     buf_free(&command);
-    struct plan_step *s = plan_add(b, &step_kind_launch, "launch", step_title(arena, text));
+    struct plan_step *s = plan_add(b, &step_kind_launch, step_kind_launch.name, step_title(arena, text));
     s->item = entry;
     s->command = text;
     s->timeout_ms = entry->timeout_ms;

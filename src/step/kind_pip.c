@@ -25,5 +25,10 @@ int step_pip_plan(struct plan_builder *b, const struct spec *spec, const struct 
     return 0;
 }
 
-const struct step_kind step_kind_pip = {
-    .name = "pip", .version = 1, .phase = PHASE_SETUP, .cached = true, .build = step_install_build, .verify = true};
+const struct step_kind step_kind_pip = {.name = "pip",
+                                        .version = 1,
+                                        .phase = PHASE_SETUP,
+                                        .uses_python = true,
+                                        .cached = true,
+                                        .build = step_install_build,
+                                        .verify = true};

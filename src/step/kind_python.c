@@ -182,6 +182,8 @@ static int python_build(const struct plan *plan, const struct plan_step *step, c
 const struct step_kind step_kind_python = {.name = "python",
                                            .version = 1,
                                            .phase = PHASE_SETUP,
+                                           .is_python = true,
+                                           .makes_env = true,
                                            .cached = true,
                                            .plan = python_plan,
                                            .build = python_build,

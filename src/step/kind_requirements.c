@@ -29,6 +29,7 @@ int step_requirements_plan(struct plan_builder *b, const struct spec *spec, cons
 const struct step_kind step_kind_requirements = {.name = "requirements",
                                                  .version = 1,
                                                  .phase = PHASE_SETUP,
+                                                 .uses_python = true,
                                                  .cached = true,
                                                  .build = step_install_build,
                                                  .verify = true};

@@ -83,5 +83,10 @@ static int restore_sync(const struct plan *plan, const struct plan_step *step, c
     return 0;
 }
 
-const struct step_kind step_kind_restore = {
-    .name = "restore", .version = 1, .phase = PHASE_SETUP, .cached = true, .plan = restore_plan, .sync = restore_sync};
+const struct step_kind step_kind_restore = {.name = "restore",
+                                            .version = 1,
+                                            .phase = PHASE_SETUP,
+                                            .restores = true,
+                                            .cached = true,
+                                            .plan = restore_plan,
+                                            .sync = restore_sync};

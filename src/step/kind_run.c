@@ -103,5 +103,10 @@ static int run_build(const struct plan *plan, const struct plan_step *step, cons
     return step_run_shell(plan, bind, &item->run, arena, ret_run, err);
 }
 
-const struct step_kind step_kind_run = {
-    .name = "run", .version = 1, .phase = PHASE_SETUP, .cached = true, .plan = step_items_plan, .build = run_build};
+const struct step_kind step_kind_run = {.name = "run",
+                                        .version = 1,
+                                        .phase = PHASE_SETUP,
+                                        .brings = BRINGS_ANY,
+                                        .cached = true,
+                                        .plan = step_items_plan,
+                                        .build = run_build};

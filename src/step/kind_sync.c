@@ -34,5 +34,10 @@ int step_tree_sync(const struct plan *plan, const struct plan_step *step, const 
     return 0;
 }
 
-const struct step_kind step_kind_sync = {
-    .name = "sync", .version = 1, .phase = PHASE_SETUP, .cached = true, .plan = sync_plan, .sync = step_tree_sync};
+const struct step_kind step_kind_sync = {.name = "sync",
+                                         .version = 1,
+                                         .phase = PHASE_SETUP,
+                                         .is_workdir = true,
+                                         .cached = true,
+                                         .plan = sync_plan,
+                                         .sync = step_tree_sync};

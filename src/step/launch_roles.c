@@ -8,11 +8,10 @@
 #include <ctype.h>
 #include <string.h>
 
-#define LAUNCH "launch"
-
 bool step_is_launch(const char *name)
 {
-    return str_starts(name, LAUNCH) && (!name[strlen(LAUNCH)] || name[strlen(LAUNCH)] == ':');
+    size_t len = strlen(step_kind_launch.name);
+    return str_starts(name, step_kind_launch.name) && (!name[len] || name[len] == ':');
 }
 
 /* ---- which roles start together ---- */
@@ -87,7 +86,7 @@ static bool is_setup(struct plan_builder *b, const struct plan_step *s, const st
 {
     (void)b;
     (void)s;
-    return earlier->kind->phase != PHASE_LAUNCH && earlier->kind != &step_kind_restore;
+    return earlier->kind->phase != PHASE_LAUNCH && !earlier->kind->restores;
 }
 
 static int input_roles(struct plan_builder *b, struct plan_step *s, const struct spec *spec, struct error *err)
@@ -199,13 +198,14 @@ int launch_plan_roles(struct plan_builder *b, const struct spec *spec, struct er
         first = first ? first : &spec->roles[i];
         together->roles[together->count++] = i;
     }
-    add_part(b, spec, LAUNCH, together, &rc, err);
+    add_part(b, spec, step_kind_launch.name, together, &rc, err);
     for (uint32_t i = 0; i < spec->role_count && rc == 0; i++) {
         struct step_part *alone = part_create(arena, 1);
         alone->roles[alone->count++] = i;
         alone->role = &spec->roles[i];
         if (apart[i])
-            steps[i] = add_part(b, spec, arena_printf(arena, LAUNCH ":%s", spec->roles[i].name), alone, &rc, err);
+            steps[i] = add_part(b, spec, arena_printf(arena, "%s:%s", step_kind_launch.name, spec->roles[i].name),
+                                alone, &rc, err);
     }
     for (uint32_t i = 0; i < spec->role_count && rc == 0; i++)
         if (steps[i] && spec->roles[i].ready.kind != READY_NO && awaits_ready(spec, i))

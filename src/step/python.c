@@ -63,7 +63,7 @@ const char *step_python_text(struct plan_builder *b, const struct spec_role *rol
 /* The step "python" that makes a Python to use, or, used as it is, names the interpreter. */
 static bool is_step(const struct plan_step *s, const struct spec_role *role, bool names)
 {
-    return s->kind == &step_kind_python && s->role == owner(role) && step_names_python(s) == names;
+    return s->kind->is_python && s->role == owner(role) && step_names_python(s) == names;
 }
 
 static const struct plan_step *find_step(const struct plan *plan, const struct spec_role *role, bool names)
@@ -292,7 +292,7 @@ const struct plan_step *step_python_first(const struct plan *plan, const struct 
         return made->on[node] && ((const struct step_python *)made->item)->kind != PYTHON_CONDA ? made : NULL;
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct plan_step *s = &plan->steps[i];
-        if (s->role == owner(role) && s->on[node] && (s->kind == &step_kind_pip || s->kind == &step_kind_requirements))
+        if (s->role == owner(role) && s->on[node] && s->kind->uses_python)
             return s;
     }
     return NULL;
@@ -300,14 +300,13 @@ const struct plan_step *step_python_first(const struct plan *plan, const struct 
 
 bool step_names_python(const struct plan_step *step)
 {
-    return step->kind == &step_kind_python && ((const struct step_python *)step->item)->kind == PYTHON_PLAIN;
+    return step->kind->is_python && ((const struct step_python *)step->item)->kind == PYTHON_PLAIN;
 }
 
 bool step_may_bring_python(const struct plan_step *step, const char *word)
 {
     const struct step_kind *k = step->kind;
-    return k->phase == PHASE_SETUP && k != &step_kind_python && k != &step_kind_pip && k != &step_kind_requirements &&
-           (k != &step_kind_sync || *word == '/');
+    return k->phase == PHASE_SETUP && !k->is_python && !k->uses_python && (!k->is_workdir || *word == '/');
 }
 
 const char *step_python_place(const struct plan *plan, const struct step_bind *bind, bool setup, struct arena *arena,

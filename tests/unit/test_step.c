@@ -450,9 +450,37 @@ static void test_from_files(void **state)
     from_file("hosts");
 }
 
+/* ---- kinds ---- */
+
+static void test_kinds_say_what_they_are(void **state)
+{
+    (void)state;
+    unsigned pythons = 0, workdirs = 0, restores = 0;
+    for (size_t i = 0; step_kinds[i]; i++) {
+        const struct step_kind *k = step_kinds[i];
+        bool of_setup = k->brings || k->is_workdir || k->is_python || k->uses_python || k->makes_env || k->restores;
+        assert_true(!of_setup || k->phase == PHASE_SETUP);
+        assert_true(!k->is_python || (k->makes_env && !k->uses_python));
+        assert_true(!k->uses_python || k->verify);
+        assert_true((k->brings != BRINGS_TREE && !k->is_workdir && !k->restores) || k->sync);
+        assert_true((k->brings != BRINGS_CLONE && k->brings != BRINGS_ANY) || k->build);
+        assert_true(!k->is_workdir + !k->restores + !k->brings >= 2); /* at most one of them */
+        assert_int_equal(step_is_around(k->name), k->phase == PHASE_PROLOG || k->phase == PHASE_EPILOG);
+        assert_int_equal(step_is_launch(k->name), k->ranked);
+        pythons += k->is_python;
+        workdirs += k->is_workdir;
+        restores += k->restores;
+    }
+    assert_int_equal(pythons, 1);
+    assert_int_equal(workdirs, 1);
+    assert_int_equal(restores, 1);
+    assert_true(step_is_launch("launch:ps") && !step_is_launch("launches") && !step_is_around("prolog:ps"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kinds_say_what_they_are),
         cmocka_unit_test_setup_teardown(test_launch_two_by_two, begin, end),
         cmocka_unit_test_setup_teardown(test_launch_unequal, begin, end),
         cmocka_unit_test_setup_teardown(test_set_up, begin, end),
