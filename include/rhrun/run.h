@@ -128,11 +128,13 @@ enum task_state {
     TASK_PENDING,
     TASK_KEPT,
     TASK_STARTING,
+    TASK_HELD, /* of prolog or launch: decided by an earlier controller, and never begun: it waits for the barrier */
     TASK_RUNNING,
     TASK_STOPPING,
     TASK_WAITING, /* retry pause */
     TASK_DONE,
-    TASK_FAILED
+    TASK_FAILED,
+    TASK_LEFT /* of a launch on MIN:MAX nodes: it has ended, and the others go on */
 };
 struct run_counts {
     uint32_t total, kept, pending, running, done, failed;
@@ -152,10 +154,15 @@ void run_step_transfer(const struct run *r, const struct plan_step *step, struct
 enum presence {
     PRESENCE_ABSENT, /* nobody has asked for it */
     PRESENCE_COMING, /* it is connected to, or greeted, and was not here before */
-    PRESENCE_HERE,   /* it has answered the greeting: requests go out */
     PRESENCE_LOST,   /* it was here, its connection has ended, and it is tried again */
-    PRESENCE_GONE    /* it could not be had, or is awaited no longer */
+    PRESENCE_GONE,   /* it could not be had, or is awaited no longer */
+    PRESENCE_HERE,   /* it has answered the greeting: requests go out */
+    PRESENCE_LISTED  /* and has said what it holds */
 };
+static inline bool presence_is_here(enum presence p)
+{
+    return p >= PRESENCE_HERE;
+}
 struct run_node_view {
     const char *name;
     enum presence presence;

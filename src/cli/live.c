@@ -134,7 +134,7 @@ static void draw_head(struct live *l, bool final)
     for (uint32_t n = 0; n < total; n++) {
         struct run_node_view v;
         run_node(l->run, n, &v);
-        ready += v.presence == PRESENCE_HERE;
+        ready += presence_is_here(v.presence);
     }
     canvas_printf(&l->now, "1", "%s", l->plan->spec->name);
     if (run_id(l->run)[0] && l->now.columns >= 60)

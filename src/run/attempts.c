@@ -51,7 +51,7 @@ static bool booted_since(const struct run *r, uint32_t node, const char *attempt
 
 bool task_is_to_stop(const struct run *r, const struct plan_step *step, const struct run_task *t)
 {
-    return t->stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step));
+    return t->marks.stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step));
 }
 
 static void on_started_durable(void *arg)
@@ -114,7 +114,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         struct run_task *t = run_task(r, step, nodes[i]);
         random_hex(t->attempt, WIRE_ID_LEN / 2);
         task_set_state(r, t, TASK_STARTING);
-        t->sent = t->told = t->stop_wanted = false;
+        t->marks = (struct attempt_marks){0};
         t->started_ms = wall_ms();
         t->ended_ms = 0;
         log_close(t->log);
@@ -123,7 +123,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         memcpy(ctx->items[i].attempt, t->attempt, sizeof t->attempt);
         attempts[i] = (struct event_attempt){step->scope, step->name, t->attempt, step->key, inputs, nodes[i]};
         if (step->kind->cached)
-            r->lanes[nodes[i]].dirty = true;
+            lane_set_dirty(&r->lanes[nodes[i]], true);
     }
     struct event e = {
         .type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
@@ -159,16 +159,15 @@ void task_start(struct run *r, const struct plan_step *step, uint32_t node)
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms)
 {
     struct run_task *t = run_task(r, step, node);
-    t->stop_wanted = true;
+    t->marks.stop_wanted = true;
     if (step->kind->fetch) { /* it goes on while a run is stopped, but not when it is killed */
         if (signal == WIRE_KILL)
             outputs_abort(r, step, node);
         return;
     }
-    if (t->state != TASK_RUNNING && t->state != TASK_STOPPING)
+    if (t->state != TASK_HELD && t->state != TASK_RUNNING && t->state != TASK_STOPPING)
         return;
-    if (t->held) {
-        t->held = false;
+    if (t->state == TASK_HELD) {
         task_finish_as(r, step, node, OUTCOME_NOT_STARTED, "stopped before it began");
         return;
     }
@@ -266,11 +265,11 @@ static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t 
 }
 
 /* Where a task goes once its outcome is in the journal's queue. */
-static void after_end(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+static void after_end(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e, bool left)
 {
     struct run_task *t = run_task(r, step, node);
     t->ended_ms = wall_ms();
-    task_set_state(r, t, e->outcome == OUTCOME_OK ? TASK_DONE : TASK_FAILED);
+    task_set_state(r, t, e->outcome == OUTCOME_OK ? TASK_DONE : left ? TASK_LEFT : TASK_FAILED);
     run_changed(r);
     if (step->kind->sync)
         transfer_stop(&r->lanes[node]);
@@ -282,7 +281,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
             homes_touch(r, node);
     } else if (step->kind->cached) {
         setup_failed(r, step, node, e);
-    } else if (t->left) {
+    } else if (left) {
         elastic_leave(r, node, e);
     } else if (step->kind->phase == PHASE_LAUNCH && e->outcome == OUTCOME_FAILED) {
         launch_will_restart(r);
@@ -342,25 +341,25 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
     if (adopted && step->kind->phase == PHASE_LAUNCH)
         e.generation = launch_generation(of_node);
-    t->left = elastic_leaves(r, step, node, &e);
-    if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED && !t->left && !r->lanes[node].left_out)
+    const bool left = elastic_leaves(r, step, node, &e);
+    if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED && !left && !r->lanes[node].left_out)
         offer_cause(r, step, node, record, failed_at(r, node, record));
     append_finished(r, step, node, &e);
-    after_end(r, step, node, &e);
+    after_end(r, step, node, &e, left);
 }
 
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why)
 {
     outcome = outcome_of(r, step, outcome);
     struct event e = {.outcome = outcome, .reason = why, .tail = why};
-    bool left = run_task(r, step, node)->left = elastic_leaves(r, step, node, &e);
+    const bool left = elastic_leaves(r, step, node, &e);
     if (outcome == OUTCOME_UNKNOWN && !r->cause.step && !left && !r->lanes[node].left_out) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
         offer_cause(r, step, node, &nothing, UINT64_MAX); /* any failure that was seen comes first */
     }
     log_end(run_task(r, step, node)->log);
     append_finished(r, step, node, &e);
-    after_end(r, step, node, &e);
+    after_end(r, step, node, &e, left);
 }
 
 /* ---- a set-up step that did not end well: again, or the run fails ---- */
@@ -414,7 +413,7 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
 static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
     struct run_task *t = run_task(r, step, node);
-    bool cut_off = e->outcome == OUTCOME_UNKNOWN || (e->outcome == OUTCOME_STOPPED && !t->stop_wanted);
+    bool cut_off = e->outcome == OUTCOME_UNKNOWN || (e->outcome == OUTCOME_STOPPED && !t->marks.stop_wanted);
     t->idle_tries = t->bytes_done || t->removed ? 0 : t->idle_tries + 1;
     if (!step->kind->sync || !cut_off || t->idle_tries > IDLE_TRIES_MAX)
         return false;

@@ -50,23 +50,25 @@ struct run_log {
     struct watch *ready; /* the same lines from the log's beginning, where a step looks at them; else NULL */
 };
 
+/* What is so of the present attempt alone: nothing of it outlives the next one. */
+struct attempt_marks {
+    uint32_t sent_over; /* RUN or ATTACH went out over that connection of the lane's; 0 = over none */
+    bool may_have_started; /* the node has said something of it */
+    bool stop_wanted;
+};
+
 struct run_task {
     enum task_state state;
     bool decided; /* set-up: reconciled with the node's ledger in this process */
-    bool sent;    /* RUN or ATTACH went out on the present connection */
-    bool told;    /* the node has said something of this attempt: it may have started */
-    bool held;    /* prolog, launch: an earlier controller decided it, and it never began: it waits for the barrier */
-    bool stop_wanted;
+    struct attempt_marks marks;
     bool tallied;             /* sync: counted in its step's tally */
-    bool left;                /* launch: it ended, and the others go on: no failure of theirs (elastic.c) */
     const char *trusted_boot; /* sync: in this boot the node's index of earlier transfers holds; NULL = in none */
     const char *verify; /* an installation before it ran in this run: kept only after a look; the name of that step */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* of a transfer */
     uint64_t removed;
     uint32_t undone;     /* how often it was kept or done, and then did not hold: patches.c */
     uint32_t idle_tries; /* sync: cut off so often in a row without anything sent */
-    uint32_t tries;      /* attempts that failed in this run */
-    bool given_up; /* an earlier controller saw the last failure that it may have, and died before it could say so */
+    uint32_t tries; /* attempts that failed in this run; more than its retries: no earlier controller could say so */
     char attempt[WIRE_ID_LEN + 1];
     struct run_log *log;
     struct ready *ready; /* of a step that looks at lines: see ready.c */
@@ -102,6 +104,7 @@ struct lane {
     struct wire_record *records;
     size_t record_count, record_cap, claimed_count;
     uint64_t said_bytes;        /* of records, entries and states that are kept here: LANE_SAID_MAX at most */
+    uint32_t connections;       /* that it has greeted over */
     uint64_t received;          /* bytes that it has put on this machine's disk */
     uint32_t fault_notes;       /* on the present connection */
     uint8_t *creates, *trees;   /* per step: enum check */
@@ -113,11 +116,9 @@ struct lane {
     uint32_t home_first, home_next; /* see homes.c */
     struct lane_orphan *orphans;
     size_t orphan_count;
-    bool touched;            /* in run.touched */
+    bool in_turn;            /* in run.touched */
     bool dirty;              /* something ran since the last settle */
-    bool listed;             /* the present connection has said what it holds */
     bool doubtful;           /* it came back during the launch: its set-up is looked at before the next generation */
-    bool closed_node;        /* failed for good */
     bool heard;              /* it was listed, or it failed */
     bool left_out;           /* the launch goes on without it, for now: see elastic.c */
     struct joining *joining; /* of one that was left out; else NULL */
@@ -223,10 +224,11 @@ struct run {
     uint64_t fetch_token;
     struct error outputs_error; /* the first that keeps outputs from being here */
     struct tree_cache *cache;   /* bases and contents that several transfers need */
+    uint32_t connections;       /* that nodes have greeted over, in all */
+    uint32_t homes_of;          /* homes.c knows them as of so many, less one; 0 = not yet */
     uint32_t unheard;           /* nodes that were never listed nor failed */
     uint32_t left_out_count;    /* lanes that are left out */
     struct holder *holders;     /* per step: see order.c; NULL until something may be held back */
-    bool homes_known;
     bool fetch_only; /* see reopen.c */
     bool patched;    /* a set-up step has changed files of a tree, or may have: patches.c has something to do */
     bool seeking; /* which working directory is current is not known yet: work.c sees it once all nodes have answered */
@@ -280,11 +282,18 @@ void run_set_ending(struct run *r, enum ending to); /* a weaker one changes noth
 void launch_set(struct run *r, enum launch_state to);
 void lane_set_state(struct lane *lane, enum lane_state to);
 void lane_set_presence(struct lane *lane, enum presence to);
+void lane_set_dirty(struct lane *lane, bool dirty);
+void lane_set_doubtful(struct lane *lane, bool doubtful);
+void run_has_patches(struct run *r);
+void task_look(struct run_task *t, bool looked_at); /* set-up: whether it is to be done was decided */
+void task_may_have_started(struct run_task *t);
+void task_mark_sent(const struct lane *lane, struct run_task *t);
+bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the present connection */
 void task_set_state(struct run *r, struct run_task *t, enum task_state to);
 /* Is it there, and has it said what it holds? */
 static inline bool lane_is_ready(const struct lane *lane)
 {
-    return lane->presence == PRESENCE_HERE && lane->listed;
+    return lane->presence == PRESENCE_LISTED;
 }
 static inline bool run_is_cancelled(const struct run *r)
 {
@@ -297,7 +306,8 @@ static inline bool run_is_stopping(const struct run *r)
 /* run.c */
 struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t node);
 bool task_in_flight(const struct run_task *t);
-bool task_is_done(const struct run_task *t); /* or kept */
+bool task_is_done(const struct run_task *t);    /* or kept */
+bool task_has_failed(const struct run_task *t); /* or has left the others */
 /* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
 void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
@@ -438,6 +448,7 @@ bool work_known(
     const struct run *r); /* has the journal done anything of the variant? Else it is to be seen on the nodes */
 struct wire_strings work_trees(struct run *r, uint32_t node); /* of its CHECK, in the run's arena */
 /* All nodes have answered. True: another directory is current, and the nodes that are there are greeted anew for it. */
+void work_begin(struct run *r, uint32_t flags); /* is it to be sought? */
 bool work_seek(struct run *r);
 void work_heard(struct run *r); /* every node was heard of: lanes that waited for that go on */
 /* reopen.c */
@@ -477,6 +488,7 @@ const char *run_dropped_by(const struct wire_record *record); /* of event.droppe
 /* A worker has failed while others of its node still run: perhaps the first cause. */
 void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
 /* lane.c, reconcile.c, inputs.c */
+bool lane_first_heard(struct lane *lane); /* it is heard of, and was not before */
 void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
 void lane_bind(struct lane *lane);    /* records which machine the slot is */
 void lane_reconcile(struct lane *lane);

@@ -40,7 +40,8 @@ void lane_keep_record(struct lane *lane, const struct wire_record *r)
     c->leftover = NULL;
     c->workers = NULL;
     c->worker_count = 0;
-    lane->run->patched = lane->run->patched || r->patched;
+    if (r->patched)
+        run_has_patches(lane->run);
 }
 
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt)
@@ -261,7 +262,7 @@ void lane_verify_after(struct lane *lane, const struct plan_step *step)
         t->verify = step->name;
         if (task_is_done(t)) {
             task_set_state(r, t, TASK_PENDING);
-            t->decided = false;
+            task_look(t, false);
         }
     }
 }
@@ -318,7 +319,7 @@ static void keep(struct lane *lane, const struct plan_step *step, const struct s
     struct run_task *t = run_task(r, step, lane->index);
     t->reason = belief == BELIEF_KEEP ? NULL : lane_contradiction(lane, step, cell);
     if (t->reason && r->generation > 0 && r->stage == STAGE_SETUP && !ledger_differs(lane, step, cell)) {
-        lane->doubtful = true; /* the launch that is being resumed may have changed it: not under its feet */
+        lane_set_doubtful(lane, true); /* the launch that is being resumed may have changed it: not under its feet */
         t->reason = NULL;
     }
     if (!t->reason && t->verify)
@@ -328,7 +329,7 @@ static void keep(struct lane *lane, const struct plan_step *step, const struct s
         return;
     task_set_state(r, t, TASK_KEPT);
     if (!cell->settled)
-        lane->dirty = true;
+        lane_set_dirty(lane, true);
     verify_after_resume(lane, step, cell);
 }
 
@@ -338,7 +339,7 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
     struct run_task *t = run_task(r, step, lane->index);
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     const struct wire_record *latest = lane_latest(lane, step);
-    t->decided = true;
+    task_look(t, true);
     transfer_trust(lane, step, index_holds(lane, cell));
     t->reason = NULL;
     t->general = false;
@@ -351,7 +352,7 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
     if (is_recorded(step, cell)) {
         keep(lane, step, cell, belief);
     } else if (belief == BELIEF_ADOPT) {
-        lane->dirty = true;
+        lane_set_dirty(lane, true);
         task_finish(r, step, lane->index, latest, true);
     } else if (cell && cell->outcome == OUTCOME_UNKNOWN) {
         step_unknown_fails(r, step, lane->index);
@@ -360,16 +361,16 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         const char *changed = plan_changed_inputs(step, cell->inputs, r->arena);
         t->reason = changed ? arena_printf(r->arena, "%s changed", changed) : "its inputs changed";
         t->general = true;
-    } else if (cell && t->given_up) {
+    } else if (cell && t->tries > step->retry_times) { /* an earlier controller saw that, and could not say so */
         const struct event e = {
             .outcome = cell->outcome, .cause = cell->cause, .cause_value = cell->cause_value, .tail = cell->tail};
-        t->given_up = false;
+        t->tries = step->retry_times;
         task_set_state(r, t, TASK_FAILED);
         step_gives_up(r, step, lane->index, &e);
     } else if (cell && cell->outcome == OUTCOME_FAILED) {
         t->reason = "it failed before";
     } else if (!cell && step->shared && elastic_is_inside(lane)) { /* another of its home, left out now, did it */
         task_set_state(r, t, TASK_KEPT);
-        lane->doubtful = true; /* before its launch: not under its feet */
+        lane_set_doubtful(lane, true); /* before its launch: not under its feet */
     }
 }

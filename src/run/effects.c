@@ -17,7 +17,7 @@ void run_effect(struct run *r, const struct effect *e)
         node_connect(n);
         break;
     case EFFECT_GREET:
-        if (lane->presence == PRESENCE_HERE)
+        if (presence_is_here(lane->presence))
             lane_set_presence(lane, PRESENCE_COMING);
         lane->facts = NULL;
         node_greet_anew(n, e->work, e->trees);

@@ -47,7 +47,7 @@ static uint32_t left_without(struct run *r, uint32_t node)
     const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
     uint32_t left = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        left += n != node && launch->on[n] && !r->lanes[n].left_out && run_task(r, launch, n)->state != TASK_FAILED;
+        left += n != node && launch->on[n] && !r->lanes[n].left_out && !task_has_failed(run_task(r, launch, n));
     return left;
 }
 
@@ -66,14 +66,19 @@ static bool may_join(const struct lane *lane)
 
 static void on_join(void *arg);
 
+static void set_outside(struct lane *lane, bool outside)
+{
+    lane->run->left_out_count += (uint32_t)outside - (uint32_t)lane->left_out;
+    lane->left_out = outside;
+}
+
 static void leave(struct lane *lane)
 {
     if (!lane->joining) {
         lane->joining = xcalloc(1, sizeof *lane->joining);
         lane->joining->timer = alarm_create(lane->run, on_join, lane);
     }
-    lane->run->left_out_count += !lane->left_out;
-    lane->left_out = true;
+    set_outside(lane, true);
 }
 
 static void take_in(struct lane *lane)
@@ -81,8 +86,7 @@ static void take_in(struct lane *lane)
     alarm_clear(lane->joining->timer);
     if (lane->joining->failures == 0)
         lane->joining->pauses = 0;
-    lane->run->left_out_count--;
-    lane->left_out = false;
+    set_outside(lane, false);
 }
 
 void elastic_free(struct lane *lane)
@@ -137,14 +141,14 @@ static bool leave_out(struct run *r, uint32_t node, const struct error *err, boo
         return false;
     leave(lane);
     lane->joining->barred |= for_good;
-    lane->joining->away |= lane->closed_node;
+    lane->joining->away |= lane->presence == PRESENCE_GONE;
     lane_set_state(lane, LANE_FAILED);
     lane->orphan_count = 0;
-    uint64_t pause = later(lane, !lane->closed_node);
+    uint64_t pause = later(lane, lane->presence != PRESENCE_GONE);
     if (!before)
         run_note(r, node, "%s; it is left out%s: %u of %u:%u nodes are left", err->text, pause ? "" : " for good", left,
                  d->min_nodes, d->nnodes);
-    else if (!lane->closed_node)
+    else if (lane->presence != PRESENCE_GONE)
         note_again(lane, err->text, pause);
     run_changed(r);
     order_changed(r, NULL);
@@ -176,7 +180,7 @@ static void forget_failures(struct lane *lane)
         if (step->kind->phase >= PHASE_LAUNCH || !step->on[lane->index] || t->state != TASK_FAILED)
             continue;
         task_set_state(r, t, TASK_PENDING);
-        t->decided = false;
+        task_look(t, false);
         t->tries = 0;
     }
 }
@@ -188,11 +192,11 @@ static void on_join(void *arg)
         return;
     switch (lane->presence) {
     case PRESENCE_GONE:
-        lane->closed_node = lane->listed = false;
         lane_set_state(lane, LANE_CONNECTING);
         run_effect(lane->run, &(struct effect){.kind = EFFECT_CONNECT, .node = lane->index});
         break;
     case PRESENCE_HERE:
+    case PRESENCE_LISTED:
         forget_failures(lane);
         if (lane->state == LANE_FAILED)
             lane_set_state(lane, LANE_SETUP);
@@ -250,7 +254,6 @@ static void start(struct lane *lane)
     if (before && before->state != TASK_DONE)
         return;
     lane->joining->checked = false; /* should it come again */
-    run_task(r, launch, lane->index)->left = false;
     run_note(r, lane->index, "it joins the launch: %u of %u:%u nodes take part", left_without(r, lane->index) + 1,
              d->min_nodes, d->nnodes);
     take_in(lane);
@@ -351,7 +354,7 @@ bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, 
 {
     return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(r) && r->launch == LAUNCH_GOES_ON &&
            !is_needed(r, node) && is_leaving(e->outcome, e->cause, e->tail) &&
-           (e->outcome != OUTCOME_NOT_STARTED || run_task(r, step, node)->sent) &&
+           (e->outcome != OUTCOME_NOT_STARTED || task_is_sent(&r->lanes[node], run_task(r, step, node))) &&
            !rules_speak(r, node, e->outcome, e->cause, e->cause_value) &&
            left_without(r, node) >= r->plan->spec->distributed.min_nodes;
 }
@@ -407,13 +410,16 @@ void elastic_resume(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct run_task *t = run_task(r, launch, n);
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
-        there += launch->on[n] && t->state != TASK_PENDING && t->state != TASK_FAILED;
-        t->left = t->state == TASK_FAILED && c && !is_needed(r, n) && is_leaving(c->outcome, c->cause, c->tail) &&
-                  !rules_speak(r, n, c->outcome, c->cause, c->cause_value);
+        there += launch->on[n] && t->state != TASK_PENDING && !task_has_failed(t);
+        bool left = task_has_failed(t) && c && !is_needed(r, n) && is_leaving(c->outcome, c->cause, c->tail) &&
+                    !rules_speak(r, n, c->outcome, c->cause, c->cause_value);
+        if (task_has_failed(t) && left != (t->state == TASK_LEFT))
+            task_set_state(r, t, left ? TASK_LEFT : TASK_FAILED);
     }
     bool enough = there >= r->plan->spec->distributed.min_nodes;
     for (uint32_t n = 0; !enough && n < r->plan->node_count; n++)
-        run_task(r, launch, n)->left = false;
+        if (run_task(r, launch, n)->state == TASK_LEFT)
+            task_set_state(r, run_task(r, launch, n), TASK_FAILED);
     enough = enough && has_needed(r, run_task(r, launch, r->plan->master)->state != TASK_PENDING);
     bool forgotten = r->stage == STAGE_LAUNCH && launch_is_adopted(r); /* nobody knows where the others met */
     if (!enough && forgotten)
@@ -426,11 +432,12 @@ void elastic_resume(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, launch, n);
         struct lane *lane = &r->lanes[n];
-        if (!launch->on[n] || (lane->left_out && !forgotten) || (t->state != TASK_PENDING && (!t->left || over)))
+        if (!launch->on[n] || (lane->left_out && !forgotten) ||
+            (t->state != TASK_PENDING && (t->state != TASK_LEFT || over)))
             continue;
         if (!lane->left_out)
             leave(lane);
-        if (t->left)
+        if (t->state == TASK_LEFT)
             later(lane, true);
         if (forgotten) {
             lane->joining->barred = true;
@@ -450,7 +457,7 @@ void elastic_lose(struct run *r)
 static bool dismiss(struct lane *lane)
 {
     struct run *r = lane->run;
-    bool reached = lane->presence == PRESENCE_HERE, gone = true;
+    bool reached = presence_is_here(lane->presence), gone = true;
     alarm_clear(lane->joining->timer);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
@@ -465,7 +472,7 @@ static bool dismiss(struct lane *lane)
             task_set_state(r, t, TASK_FAILED);
             continue;
         }
-        if (!t->stop_wanted) {
+        if (!t->marks.stop_wanted) {
             run_note(r, lane->index, "step \"%s\" is stopped: the launch is over", step->name);
             task_stop(r, step, lane->index, WIRE_STOP, STOP_GRACE_MS);
         }
@@ -482,8 +489,8 @@ bool elastic_dismiss(struct run *r)
         if (r->lanes[n].left_out)
             gone = dismiss(&r->lanes[n]) && gone;
     for (uint32_t n = 0; gone && r->left_out_count > 0 && n < r->plan->node_count; n++)
-        if (r->lanes[n].left_out && r->lanes[n].state == LANE_BARRIER && run_task(r, launch, n)->left &&
-            r->lanes[n].presence == PRESENCE_HERE)
+        if (r->lanes[n].left_out && r->lanes[n].state == LANE_BARRIER && run_task(r, launch, n)->state == TASK_LEFT &&
+            presence_is_here(r->lanes[n].presence))
             take_in(&r->lanes[n]); /* it took part: epilog and outputs are its too */
     return gone;
 }
@@ -504,11 +511,11 @@ void elastic_on_late(void *arg)
     if (r->stage > STAGE_PREFLIGHT || r->ending != ENDING_NOT)
         return;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        there += r->lanes[n].state == LANE_BARRIER && r->lanes[n].presence == PRESENCE_HERE;
+        there += r->lanes[n].state == LANE_BARRIER && presence_is_here(r->lanes[n].presence);
     bool enough = there >= r->plan->spec->distributed.min_nodes;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct lane *lane = &r->lanes[n];
-        if (lane->closed_node || lane->left_out || !lane->facts || lane->presence == PRESENCE_HERE)
+        if (lane->presence == PRESENCE_GONE || lane->left_out || !lane->facts || presence_is_here(lane->presence))
             continue;
         if (enough && n != r->plan->master && lane->presence == PRESENCE_LOST)
             run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = n});

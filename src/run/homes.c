@@ -49,7 +49,7 @@ static void renew(struct run *r)
         table[i].last = n + 1;
     }
     free(table);
-    r->homes_known = true;
+    r->homes_of = r->connections + 1;
 }
 
 /* The nodes that have in common what the step acts on: the first, and the one behind `n`, n itself being the last. */
@@ -100,7 +100,7 @@ static uint32_t best(const struct run *r, const struct plan_step *step, uint32_t
 
 uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node)
 {
-    if (!r->homes_known)
+    if (r->homes_of != r->connections + 1)
         renew(r);
     if (elastic_wanted(r))
         return best(r, step, node);
@@ -113,14 +113,14 @@ uint32_t homes_leader(struct run *r, const struct plan_step *step, uint32_t node
 
 uint32_t homes_first(struct run *r, uint32_t node)
 {
-    if (!r->homes_known)
+    if (r->homes_of != r->connections + 1)
         renew(r);
     return r->lanes[node].home_first;
 }
 
 bool homes_busy(struct run *r, uint32_t node)
 {
-    if (!r->homes_known)
+    if (r->homes_of != r->connections + 1)
         renew(r);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
@@ -139,7 +139,7 @@ bool homes_busy(struct run *r, uint32_t node)
 void homes_touch(struct run *r, uint32_t node)
 {
     bool all = has_one_place(r);
-    if (!r->homes_known)
+    if (r->homes_of != r->connections + 1)
         renew(r);
     for (uint32_t n = all ? 0 : r->lanes[node].home_first;;) {
         uint32_t next = all ? n + 1 : r->lanes[n].home_next;

@@ -21,17 +21,15 @@ static void on_ready(void *arg, struct node *n, bool again)
     fetch_lost(lane);
     if (lane->away)
         alarm_clear(lane->away);
-    r->homes_known = false;
+    r->connections++;
     lane->clock_ns = (int64_t)(mono_ns() - facts->mono_ns);
     arena_reset(lane->arena);
     lane->record_count = lane->claimed_count = 0;
     lane->patch_count = 0;
     lane->said_bytes = 0;
     lane->fault_notes = 0;
-    lane->listed = false;
     run_learn_node(r, lane->index);
-    for (size_t i = 0; i < r->plan->step_count; i++)
-        run_task(r, &r->plan->steps[i], lane->index)->sent = false;
+    lane->connections++;
     if (r->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY && r->opening == OPENING_DONE)
         lane_bind(lane);
     if (again)
@@ -63,10 +61,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
 static void heard(struct lane *lane)
 {
     struct run *r = lane->run;
-    if (lane->heard)
-        return;
-    lane->heard = true;
-    if (--r->unheard > 0)
+    if (!lane_first_heard(lane) || r->unheard > 0)
         return;
     work_heard(r);
     for (uint32_t n = 0; n < r->plan->node_count && r->plan->node_count > 1; n++)
@@ -79,7 +74,6 @@ static void on_failed(void *arg, struct node *n, const struct error *err)
     struct lane *lane = lane_of(arg, n);
     struct run *r = lane->run;
     lane->error = *err;
-    lane->closed_node = true;
     lane_set_presence(lane, PRESENCE_GONE);
     lane_set_state(lane, LANE_FAILED);
     transfer_stop(lane);
@@ -95,8 +89,8 @@ static void on_record(void *arg, struct node *n, const struct wire_record *rec)
     for (size_t i = 0; i < r->plan->step_count; i++) { /* the answer to a RUN of a known attempt: its output and end */
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
-        if (task_in_flight(t) && t->sent && strcmp(t->attempt, rec->attempt) == 0) {
-            t->told = true;
+        if (task_in_flight(t) && task_is_sent(lane, t) && strcmp(t->attempt, rec->attempt) == 0) {
+            task_may_have_started(t);
             node_attach(n, rec->attempt, t->log ? t->log->size : 0);
             return;
         }
@@ -109,7 +103,8 @@ static void on_listed(void *arg, struct node *n, uint64_t token)
     struct lane *lane = lane_of(arg, n);
     (void)token;
     bool first = lane->state == LANE_CONNECTING;
-    lane->listed = true;
+    if (lane->presence == PRESENCE_HERE) /* a node may say so twice */
+        lane_set_presence(lane, PRESENCE_LISTED);
     if (first)
         lane_set_state(lane, LANE_LISTED);
     run_lane_listed(lane->run, lane);
@@ -146,7 +141,7 @@ static void on_started(void *arg, struct node *n, const char *attempt)
     struct lane *lane = lane_of(arg, n);
     const struct plan_step *step = in_flight_step(lane, attempt);
     if (step)
-        run_task(lane->run, step, lane->index)->told = true;
+        task_may_have_started(run_task(lane->run, step, lane->index));
     run_changed(lane->run);
 }
 
@@ -233,7 +228,7 @@ static void on_settled(void *arg, struct node *n, uint64_t token, const char *er
             run_fail(r, RUN_INFRA, &err);
         return;
     }
-    lane->dirty = false;
+    lane_set_dirty(lane, false);
     lane_set_state(lane, LANE_BARRIER);
     struct event e = {.type = EVENT_SETTLED, .node = lane->index, .boot_id = node_facts(n)->boot_id};
     run_append(r, &e, NULL, NULL);
@@ -248,9 +243,11 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
     struct run_task *t = step ? run_task(r, step, lane->index) : NULL;
     struct error err = ERROR_INIT;
     if (!t ||
-        !t->sent) { /* before anything was asked of it on this connection it is LIST that found its record damaged */
+        !task_is_sent(
+            lane,
+            t)) { /* before anything was asked of it on this connection it is LIST that found its record damaged */
         if (t)
-            t->told = true;
+            task_may_have_started(t);
         if (lane->fault_notes++ < LANE_FAULTS_MAX) {
             run_note(r, lane->index, "%.1000s", text);
             return;
@@ -261,7 +258,7 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
         return;
     }
     error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
-    const struct event e = {.outcome = t->told ? OUTCOME_UNKNOWN : OUTCOME_NOT_STARTED, .tail = text};
+    const struct event e = {.outcome = t->marks.may_have_started ? OUTCOME_UNKNOWN : OUTCOME_NOT_STARTED, .tail = text};
     bool spared = lane->left_out && elastic_spare(r, lane->index, &err);
     if (!spared && !elastic_leaves(r, step, lane->index, &e))
         run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */

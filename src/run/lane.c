@@ -34,7 +34,7 @@ static bool awaits_leader(struct lane *lane, const struct plan_step *step, struc
     if (!task_is_done(run_task(r, step, leader)))
         return true;
     task_set_state(r, t, TASK_KEPT);
-    t->decided = true;
+    task_look(t, true);
     transfer_tally(r, step, lane->index);
     order_changed(r, step); /* it may be the last one that others wait for, and nothing will end here */
     return false;
@@ -77,7 +77,7 @@ static bool next_step(struct lane *lane, bool *ret_kept)
         }
         if (task_is_done(t))
             continue;
-        if (t->state == TASK_PENDING && lane->presence == PRESENCE_HERE && /* else it goes on when it is back */
+        if (t->state == TASK_PENDING && presence_is_here(lane->presence) && /* else it goes on when it is back */
             !order_holds(r, step, lane->index) && !later_runs(lane, step)) {
             note_reason(lane, step, t);
             lane_verify_after(lane, step);
@@ -103,7 +103,7 @@ static void setup_pass(struct lane *lane)
         homes_touch(r, lane->index);
     if (!complete)
         return;
-    if (lane->dirty && lane->presence == PRESENCE_HERE)
+    if (lane->dirty && presence_is_here(lane->presence))
         lane_settle(lane);
     else if (!lane->dirty)
         lane_set_state(lane, LANE_BARRIER);
@@ -120,7 +120,7 @@ void lane_pass(struct lane *lane)
 void lane_doubt(struct lane *lane)
 {
     struct run *r = lane->run;
-    lane->doubtful = false;
+    lane_set_doubtful(lane, false);
     if (r->fetch_only)
         return;
     patches_judge(lane);
@@ -133,17 +133,24 @@ void lane_doubt(struct lane *lane)
         if (cell && cell->outcome == OUTCOME_OK && !lane_contradiction(lane, step, cell))
             continue;
         task_set_state(r, t, TASK_PENDING);
-        t->decided = false;
+        task_look(t, false);
         lane_set_state(lane, LANE_SETUP);
         preflight_setup_changed(r);
     }
 }
 
+bool lane_first_heard(struct lane *lane)
+{
+    bool first = !lane->heard;
+    lane->heard = true;
+    lane->run->unheard -= first;
+    return first;
+}
+
 void lane_pass_by(struct lane *lane)
 {
     lane_set_state(lane, LANE_BARRIER);
-    lane->heard = true;
-    lane->run->unheard--;
+    lane_first_heard(lane);
 }
 
 void lane_bind(struct lane *lane)

@@ -179,13 +179,13 @@ static bool ask_missing(struct run *r)
     const struct spec *spec = r->plan->spec;
     const struct lane *master = &r->lanes[r->plan->master];
     bool missing = spec->distributed.present && r->master_port == 0;
-    if (missing && master->presence == PRESENCE_HERE)
+    if (missing && presence_is_here(master->presence))
         ask_one(r, master->index, PORT_TOKEN);
     for (uint32_t i = 0; i < spec->role_count; i++) {
         if (spec->roles[i].world != WORLD_OWN || r->plan->roles[i].count == 0 || r->role_ports[i])
             continue;
         const struct lane *lane = &r->lanes[r->plan->roles[i].master];
-        if (lane->presence == PRESENCE_HERE)
+        if (presence_is_here(lane->presence))
             ask_one(r, lane->index, PORT_TOKEN + 1 + i);
         missing = true;
     }

@@ -115,16 +115,16 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 continue;
             struct run_task *t = run_task(r, step, n);
             if (step->kind->cached && str_eq(c->run, r->id)) {
-                t->given_up = c->failures > step->retry_times &&
-                              (c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT);
-                t->tries = c->failures < step->retry_times ? c->failures : step->retry_times;
+                bool failed = c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT;
+                uint32_t most = step->retry_times + failed; /* more: that was the last failure that it may have */
+                t->tries = c->failures < most ? c->failures : most;
             }
             bool of_last = step->kind->phase < PHASE_LAUNCH ||
                            (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == r->generation;
             if (c->outcome == OUTCOME_NONE && str_eq(c->key, step->key) && (of_last || !step->kind->fetch)) {
                 task_set_state(r, t, TASK_RUNNING);
-                t->decided = true;
-                r->lanes[n].dirty = step->kind->cached || r->lanes[n].dirty;
+                task_look(t, true);
+                lane_set_dirty(&r->lanes[n], step->kind->cached || r->lanes[n].dirty);
             } else if (!step->kind->cached && of_last && c->outcome == OUTCOME_OK) {
                 task_set_state(r, t, TASK_DONE);
             } else if (step->kind->phase == PHASE_PROLOG && open->generation > 0 && c->outcome == OUTCOME_UNKNOWN) {
@@ -163,7 +163,7 @@ static int open_new(struct run *r, struct error *err)
     if (compute_voids(r, r->options.flags, r->options.from_step, err) < 0)
         return -1;
     r->work = work_name(r, r->options.flags, true);
-    r->seeking = !(r->options.flags & RUN_FLAG_FRESH) && !work_known(r);
+    work_begin(r, r->options.flags);
     random_hex(r->id, 8);
     append_opened(r, EVENT_RUN_OPENED);
     return 0;
@@ -271,7 +271,7 @@ int run_open(struct run *r, struct error *err)
     if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK) {
         const struct state_run *latest = state_run_latest(r->state, r->plan->spec->variant);
         r->work = work_name(r, 0, false);
-        r->seeking = !(r->options.flags & RUN_FLAG_FRESH) && !work_known(r);
+        work_begin(r, r->options.flags);
         if (latest)
             snprintf(r->id, sizeof r->id, "%s", latest->id);
         return compute_voids(r, r->options.flags, r->options.from_step, err);
@@ -292,7 +292,7 @@ int run_open(struct run *r, struct error *err)
         if (compute_voids(r, open->flags, open->from_step, err) < 0)
             return -1;
         r->work = work_name(r, 0, false);
-        r->seeking = !(open->flags & RUN_FLAG_FRESH) && !work_known(r);
+        work_begin(r, open->flags);
         r->opening = OPENING_DONE;
         resume_tasks(r, open);
         return 0;
@@ -425,7 +425,7 @@ void run_look_done(struct run *r)
     if (!all_answered(r) || r->stage == STAGE_CLOSED)
         return;
     for (uint32_t n = 0; n < r->plan->node_count && r->stage != STAGE_SETUP; n++)
-        if (r->lanes[n].state != LANE_FAILED && r->lanes[n].presence != PRESENCE_HERE)
+        if (r->lanes[n].state != LANE_FAILED && !presence_is_here(r->lanes[n].presence))
             return; /* it comes back, or fails for good */
     if (r->stage == STAGE_PREFLIGHT) {
         preflight_again(r);

@@ -145,7 +145,8 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
         what_of(r, step, n, arena, &what); /* what is wrong with it is said when it starts */
         if (what.when == WHEN_SUCCESS && !success)
             continue;
-        if (lane->closed_node || lane->left_out || (run_is_stopping(r) && lane->presence != PRESENCE_HERE)) {
+        if (lane->presence == PRESENCE_GONE || lane->left_out ||
+            (run_is_stopping(r) && !presence_is_here(lane->presence))) {
             if (!step->at_rank0)
                 run_note(r, n, "%s: not fetched, the node is away", step->name);
             continue;

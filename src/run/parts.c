@@ -20,7 +20,7 @@ bool step_start(struct run *r, const struct plan_step *step, uint32_t generation
     uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
     for (uint32_t n = 0; step && n < r->plan->node_count; n++)
         if (step->on[n] && !r->lanes[n].left_out && run_task(r, step, n)->state == TASK_PENDING) {
-            if (r->lanes[n].closed_node)
+            if (r->lanes[n].presence == PRESENCE_GONE)
                 task_set_state(r, run_task(r, step, n), TASK_FAILED);
             else
                 nodes[count++] = n;
@@ -35,7 +35,7 @@ bool step_all_ended(struct run *r, const struct plan_step *step)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, step, n);
-        if (step->on[n] && !r->lanes[n].left_out && t->state != TASK_DONE && t->state != TASK_FAILED)
+        if (step->on[n] && !r->lanes[n].left_out && t->state != TASK_DONE && !task_has_failed(t))
             return false;
     }
     return true;
@@ -54,7 +54,7 @@ bool step_has_failed(struct run *r, const struct plan_step *step)
     bool launch = step->kind->phase == PHASE_LAUNCH;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, step, n);
-        if (step->on[n] && (launch || !r->lanes[n].left_out) && t->state == TASK_FAILED && !t->left)
+        if (step->on[n] && (launch || !r->lanes[n].left_out) && t->state == TASK_FAILED)
             return true;
     }
     return false;
@@ -106,7 +106,7 @@ bool parts_held_in_doubt(struct run *r)
 {
     for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++)
-            if (s->on[n] && run_task(r, s, n)->held && r->lanes[n].doubtful)
+            if (s->on[n] && run_task(r, s, n)->state == TASK_HELD && r->lanes[n].doubtful)
                 return true;
     return false;
 }
@@ -116,7 +116,7 @@ void parts_orphan(struct run *r)
     for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct run_task *t = run_task(r, s, n);
-            if (s->on[n] && task_in_flight(t) && !t->held && !s->watch)
+            if (s->on[n] && task_in_flight(t) && t->state != TASK_HELD && !s->watch)
                 lane_orphan(&r->lanes[n], t->attempt);
         }
 }
@@ -124,8 +124,8 @@ void parts_orphan(struct run *r)
 void step_release(struct run *r, const struct plan_step *step)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (step->on[n] && run_task(r, step, n)->held) {
-            run_task(r, step, n)->held = false;
+        if (step->on[n] && run_task(r, step, n)->state == TASK_HELD) {
+            task_set_state(r, run_task(r, step, n), TASK_RUNNING);
             task_send(r, step, n);
         }
 }
@@ -171,9 +171,9 @@ bool parts_ended(struct run *r)
     bool over = launch_over(r);
     for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
-            enum task_state state = run_task(r, s, n)->state;
-            bool never = over && s->sidecar && state == TASK_PENDING; /* and it never will be */
-            if (s->on[n] && !r->lanes[n].left_out && state != TASK_DONE && state != TASK_FAILED && !never)
+            const struct run_task *t = run_task(r, s, n);
+            bool never = over && s->sidecar && t->state == TASK_PENDING; /* and it never will be */
+            if (s->on[n] && !r->lanes[n].left_out && t->state != TASK_DONE && !task_has_failed(t) && !never)
                 return false;
         }
     return true;
@@ -223,7 +223,6 @@ void parts_reset(struct run *r)
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (s->on[n]) {
                 task_set_state(r, run_task(r, s, n), TASK_PENDING);
-                run_task(r, s, n)->left = run_task(r, s, n)->held = false;
                 ready_forget(r, s, n);
             }
 }

@@ -327,7 +327,7 @@ void patches_doubt(struct lane *lane)
             continue;
         uint32_t leader = step->shared ? homes_leader(r, step, lane->index) : lane->index;
         r->lanes[leader].trees[i] = CHECK_DOUBT;
-        r->patched = true;
+        run_has_patches(r);
     }
 }
 
@@ -347,7 +347,7 @@ void patches_reset(struct lane *lane)
             (lane->trees[i] != CHECK_DOUBT && !patches_reason(lane, step)))
             continue;
         if (r->generation > 0 && r->stage == STAGE_SETUP) { /* not under the feet of a launch that is resumed */
-            lane->doubtful = true;
+            lane_set_doubtful(lane, true);
             continue;
         }
         if (++t->undone > UNDONE_MAX) {
@@ -359,6 +359,6 @@ void patches_reset(struct lane *lane)
             return;
         }
         task_set_state(r, t, TASK_PENDING);
-        t->decided = false;
+        task_look(t, false);
     }
 }

@@ -300,7 +300,7 @@ static void ask(struct run *r)
     run_set_stage(r, STAGE_PREFLIGHT);
     begin_round(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        p->lost = p->lost || (preflight_asks(r, n) && r->lanes[n].presence != PRESENCE_HERE);
+        p->lost = p->lost || (preflight_asks(r, n) && !presence_is_here(r->lanes[n].presence));
     preflight_ask_pythons(r);
     if (preflight_of_launch(r)) {
         preflight_ask_clocks(r);
@@ -335,7 +335,7 @@ static void prepare(struct run *r)
 static bool find_member(const struct run *r, uint32_t *ret)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (!r->lanes[n].left_out && r->lanes[n].presence == PRESENCE_HERE) {
+        if (!r->lanes[n].left_out && presence_is_here(r->lanes[n].presence)) {
             *ret = n;
             return true;
         }

@@ -100,7 +100,7 @@ bool rank0_is_elsewhere(const char *tail)
 static bool takes_part(const struct run *r, uint32_t node)
 {
     const struct lane *lane = &r->lanes[node];
-    return !lane->closed_node && !lane->left_out && (!run_is_stopping(r) || lane_is_ready(lane));
+    return lane->presence != PRESENCE_GONE && !lane->left_out && (!run_is_stopping(r) || lane_is_ready(lane));
 }
 
 /* By what is here already: an output that came from the node, or did not. -1: nothing tells. */

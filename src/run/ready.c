@@ -104,7 +104,7 @@ void ready_begin(struct run *r, const struct plan_step *step, uint32_t node)
     struct ready *ready = ready_of(r, step, node);
     if (!of->log && of->attempt[0] && of->state != TASK_PENDING)
         of->log = log_open(r, launch, node, of->attempt);
-    t->sent = true;
+    task_mark_sent(&r->lanes[node], t);
     if (step->timeout_ms && !ready->timer) {
         uint64_t now = wall_ms(), passed = now > t->started_ms ? now - t->started_ms : 0;
         ready->timer = alarm_create(r, on_late, ready);

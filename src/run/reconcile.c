@@ -85,13 +85,13 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
         const uint32_t so = (str_eq(step->key, rec->key) ? FACT_KEY : 0u) |
                             (t->state == TASK_PENDING && lane_may_adopt(lane, step, rec) ? FACT_ADOPT : 0u);
         if (belief_of(CELL_NOTHING, RECORD_LIVE, so) == BELIEF_ATTACH) {
-            t->decided = true;
+            task_look(t, true);
             if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > r->generation)
                 r->generation = launch_generation(rec); /* in the journal with its end; until then it is seen again */
             task_set_state(r, t, TASK_RUNNING);
             memcpy(t->attempt, rec->attempt, sizeof t->attempt);
             t->started_ms = rec->claim_wall_ms;
-            lane->dirty = lane->dirty || step->kind->cached;
+            lane_set_dirty(lane, lane->dirty || step->kind->cached);
             return step;
         }
         return NULL;
@@ -105,7 +105,8 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
     struct run_task *t = run_task(r, step, lane->index);
     if (!t->log)
         t->log = log_open(r, step, lane->index, t->attempt);
-    t->sent = t->told = true;
+    task_mark_sent(lane, t);
+    task_may_have_started(t);
     attach(lane, t->attempt, t->log->size);
     if (task_is_to_stop(r, step, t))
         run_signal(r, lane->index, t->attempt, r->ending == ENDING_KILLED ? WIRE_KILL : WIRE_STOP,
@@ -141,7 +142,9 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
     const struct wire_record *rec;
-    run_task(r, step, lane->index)->held = false;
+    struct run_task *t = run_task(r, step, lane->index);
+    if (t->state == TASK_HELD)
+        task_set_state(r, t, TASK_RUNNING);
     switch (belief_under_way(lane, step, &rec)) {
     case BELIEF_ATTACH:
         attach_task(lane, step);
@@ -154,10 +157,10 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
         break;
     case BELIEF_RESEND:
         /* Behind the barrier only: the set-up under it is looked at first, and may be done again. */
-        run_task(r, step, lane->index)->held =
-            r->stage == STAGE_SETUP && r->options.mode == RUN_EXECUTE &&
-            (step->kind->phase == PHASE_PROLOG || (step->kind->phase == PHASE_LAUNCH && !step->watch));
-        if (!run_task(r, step, lane->index)->held)
+        if (r->stage == STAGE_SETUP && r->options.mode == RUN_EXECUTE && !step->watch &&
+            (step->kind->phase == PHASE_PROLOG || step->kind->phase == PHASE_LAUNCH))
+            task_set_state(r, t, TASK_HELD);
+        else
             task_send(r, step, lane->index);
         break;
     case BELIEF_NEVER:
@@ -236,13 +239,13 @@ void lane_reconcile(struct lane *lane)
     if (elastic_is_outside(lane) || (!first && r->stage <= STAGE_PREFLIGHT))
         lane_doubt(lane);
     else if (!first || lane->left_out)
-        lane->doubtful = true;
+        lane_set_doubtful(lane, true);
     if (r->options.mode == RUN_EXECUTE)
         finished_part_lost(lane);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
-        if (!step->on[lane->index] || (t->state != TASK_RUNNING && t->state != TASK_STOPPING))
+        if (!step->on[lane->index] || (t->state != TASK_HELD && t->state != TASK_RUNNING && t->state != TASK_STOPPING))
             continue;
         reconcile_task(lane, step);
     }

@@ -65,7 +65,7 @@ bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, con
                (c->outcome == OUTCOME_OK && c->tail && *c->tail &&
                 !rank0_is_elsewhere(c->tail)); /* it is fetched (again) */
     task_set_state(r, t, step->kind->phase == PHASE_SETUP ? TASK_KEPT : TASK_DONE);
-    t->decided = true;
+    task_look(t, true);
     if (c && !step->kind->cached) {
         memcpy(t->attempt, c->attempt, sizeof t->attempt);
         t->started_ms = c->started_ms;

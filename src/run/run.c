@@ -13,7 +13,7 @@ struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t 
 
 bool task_in_flight(const struct run_task *t)
 {
-    return t->state == TASK_STARTING || t->state == TASK_RUNNING || t->state == TASK_STOPPING;
+    return t->state == TASK_STARTING || t->state == TASK_HELD || t->state == TASK_RUNNING || t->state == TASK_STOPPING;
 }
 
 void run_changed(struct run *r)
@@ -140,7 +140,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
 static bool anything_in_flight(struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count * r->plan->node_count; i++)
-        if (task_in_flight(&r->tasks[i]) && !r->lanes[i % r->plan->node_count].closed_node)
+        if (task_in_flight(&r->tasks[i]) && r->lanes[i % r->plan->node_count].presence != PRESENCE_GONE)
             return true;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (r->lanes[n].orphan_count > 0)
@@ -224,7 +224,7 @@ static void forget_old(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct lane *lane = &r->lanes[n];
         struct wire_strings old = {xcalloc(lane->record_count + 1, sizeof(char *)), 0};
-        for (size_t i = 0; i < lane->record_count && lane->presence == PRESENCE_HERE; i++) {
+        for (size_t i = 0; i < lane->record_count && presence_is_here(lane->presence); i++) {
             const struct wire_record *rec = &lane->records[i];
             const struct state_cell *cell = state_cell_by_attempt(r->state, rec->attempt);
             bool current = cell && str_eq(cell->attempt, rec->attempt);
@@ -245,7 +245,7 @@ void run_close(struct run *r, enum run_status status, int exit_status)
     if (status == RUN_CANCELLED) {
         struct buf names = {0};
         for (uint32_t n = 0; n < r->plan->node_count; n++)
-            if (r->lanes[n].closed_node)
+            if (r->lanes[n].presence == PRESENCE_GONE)
                 buf_printf(&names, "%s%s", names.len ? ", " : "", r->lanes[n].name);
         if (names.len)
             error_set(&r->result.error, ERROR_INTERRUPTED, "cancelled; not reached: %s (stopped at the next contact)",

@@ -124,7 +124,7 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
     } else if (t->state == TASK_RUNNING) {
         if (!t->log && !step->kind->fetch)
             t->log = log_open(r, step, node, t->attempt);
-        t->sent = true;
+        task_mark_sent(lane, t);
     }
     if (rc == 0 && is_run) {
         run.attempt = t->attempt;

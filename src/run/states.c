@@ -57,7 +57,9 @@ void lane_set_presence(struct lane *lane, enum presence to)
     static const unsigned legal[] = {
         [PRESENCE_ABSENT] = BIT(PRESENCE_COMING),
         [PRESENCE_COMING] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE),
-        [PRESENCE_HERE] = BIT(PRESENCE_LOST) | BIT(PRESENCE_GONE) | BIT(PRESENCE_COMING) /* greeted anew: work.c */,
+        [PRESENCE_HERE] = BIT(PRESENCE_LISTED) | BIT(PRESENCE_LOST) | BIT(PRESENCE_GONE) |
+                          BIT(PRESENCE_COMING) /* greeted anew: work.c */,
+        [PRESENCE_LISTED] = BIT(PRESENCE_LOST) | BIT(PRESENCE_GONE) | BIT(PRESENCE_COMING),
         [PRESENCE_LOST] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE),
         [PRESENCE_GONE] = BIT(PRESENCE_COMING), /* of MIN:MAX nodes: elastic.c */
     };
@@ -84,6 +86,46 @@ static bool is_done(enum task_state s)
     return s == TASK_KEPT || s == TASK_DONE;
 }
 
+bool task_has_failed(const struct run_task *t)
+{
+    return t->state == TASK_FAILED || t->state == TASK_LEFT;
+}
+
+void task_look(struct run_task *t, bool looked_at)
+{
+    t->decided = looked_at;
+}
+
+void task_may_have_started(struct run_task *t)
+{
+    t->marks.may_have_started = true;
+}
+
+void task_mark_sent(const struct lane *lane, struct run_task *t)
+{
+    t->marks.sent_over = lane->connections;
+}
+
+bool task_is_sent(const struct lane *lane, const struct run_task *t)
+{
+    return t->marks.sent_over && t->marks.sent_over == lane->connections;
+}
+
+void lane_set_dirty(struct lane *lane, bool dirty)
+{
+    lane->dirty = dirty;
+}
+
+void lane_set_doubtful(struct lane *lane, bool doubtful)
+{
+    lane->doubtful = doubtful;
+}
+
+void run_has_patches(struct run *r)
+{
+    r->patched = true;
+}
+
 bool task_is_done(const struct run_task *t)
 {
     return is_done(t->state);
@@ -96,13 +138,16 @@ void task_set_state(struct run *r, struct run_task *t, enum task_state to)
         [TASK_PENDING] = BIT(TASK_PENDING) | BIT(TASK_STARTING) | BIT(TASK_KEPT) | BIT(TASK_RUNNING) | BIT(TASK_DONE) |
                          BIT(TASK_FAILED),
         [TASK_KEPT] = BIT(TASK_PENDING),
-        [TASK_STARTING] = BIT(TASK_RUNNING) | BIT(TASK_DONE) | BIT(TASK_FAILED),
-        [TASK_RUNNING] = BIT(TASK_PENDING) /* of an earlier launch: an orphan */ | BIT(TASK_STOPPING) | BIT(TASK_DONE) |
-                         BIT(TASK_FAILED),
-        [TASK_STOPPING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED),
+        [TASK_STARTING] = BIT(TASK_RUNNING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
+        [TASK_HELD] = BIT(TASK_RUNNING) | BIT(TASK_PENDING) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
+        [TASK_RUNNING] = BIT(TASK_PENDING) /* of an earlier launch: an orphan */ | BIT(TASK_HELD) | BIT(TASK_STOPPING) |
+                         BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
+        [TASK_STOPPING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_WAITING] = BIT(TASK_PENDING) | BIT(TASK_FAILED),
         [TASK_DONE] = BIT(TASK_PENDING) | BIT(TASK_FAILED) /* a node restarted */,
-        [TASK_FAILED] = BIT(TASK_PENDING) | BIT(TASK_WAITING) | BIT(TASK_STARTING) /* it joins again */,
+        [TASK_FAILED] =
+            BIT(TASK_PENDING) | BIT(TASK_WAITING) | BIT(TASK_STARTING) | BIT(TASK_LEFT) /* as the journal has it */,
+        [TASK_LEFT] = BIT(TASK_PENDING) | BIT(TASK_STARTING) /* it joins again */ | BIT(TASK_FAILED),
     };
     const size_t step = (size_t)(t - r->tasks) / r->plan->node_count;
     check(legal[t->state], to);

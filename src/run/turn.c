@@ -22,11 +22,18 @@ void run_due(struct run *r, enum due due)
     wake(r);
 }
 
+/* Was it in the turn? */
+static bool set_in_turn(struct lane *lane, bool in_turn)
+{
+    bool was = lane->in_turn;
+    lane->in_turn = in_turn;
+    return was;
+}
+
 void run_touch(struct run *r, uint32_t node)
 {
-    if (r->lanes[node].touched)
+    if (set_in_turn(&r->lanes[node], true))
         return;
-    r->lanes[node].touched = true;
     r->touched[(r->touched_first + r->touched_count++) % r->plan->node_count] = node;
     wake(r);
 }
@@ -38,7 +45,7 @@ static bool take_node(struct run *r, uint32_t *ret)
     *ret = r->touched[r->touched_first];
     r->touched_first = (r->touched_first + 1) % r->plan->node_count;
     r->touched_count--;
-    r->lanes[*ret].touched = false;
+    set_in_turn(&r->lanes[*ret], false);
     return true;
 }
 

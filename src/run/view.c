@@ -21,6 +21,7 @@ void run_step_counts(const struct run *r, const struct plan_step *step, struct r
             ret->kept++;
             break;
         case TASK_STARTING:
+        case TASK_HELD:
         case TASK_RUNNING:
         case TASK_STOPPING:
             ret->running++;
@@ -29,6 +30,7 @@ void run_step_counts(const struct run *r, const struct plan_step *step, struct r
             ret->done++;
             break;
         case TASK_FAILED:
+        case TASK_LEFT:
             ret->failed++;
             break;
         }

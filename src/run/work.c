@@ -128,11 +128,21 @@ struct wire_strings work_trees(struct run *r, uint32_t node)
     return ret;
 }
 
+static void set_seeking(struct run *r, bool seeking)
+{
+    r->seeking = seeking;
+}
+
+void work_begin(struct run *r, uint32_t flags)
+{
+    set_seeking(r, !(flags & RUN_FLAG_FRESH) && !work_known(r));
+}
+
 bool work_seek(struct run *r)
 {
     if (!r->seeking)
         return false;
-    r->seeking = false;
+    set_seeking(r, false);
     const char *name = current(r);
     if (!name || str_eq(name, r->work))
         return false;
