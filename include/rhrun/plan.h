@@ -2,9 +2,10 @@
  * plan: what a spec means, step by step, before anything is touched.
  *
  * plan_compile is pure over the spec, the step kinds and the number of nodes: it yields steps in order,
- * each with its key, over slots (node 0, node 1, ...), never hosts. plan_decide compares it with what is
- * recorded and says for every (step, node): keep, run, run again and why, or that it depends on the node.
- * The plan is const from then on; the executor keeps its own state in a parallel array.
+ * each with its key, over slots (node 0, node 1, ...), never hosts; what nodes are called, for text alone,
+ * the roster says. plan_decide compares it with what is recorded and says for every (step, node): keep,
+ * run, run again and why, or that it depends on the node. The plan is const from then on; the executor
+ * keeps its own state in a parallel array.
  *
  * A step's key is the SHA-256 of its kind's name and version and its named inputs in canonical form. The
  * names give the reason when one changes. A step that depends on earlier steps has their keys among its
@@ -17,6 +18,7 @@
 #define RHRUN_PLAN_H
 
 #include "rhrun/base.h"
+#include "rhrun/roster.h"
 #include "rhrun/spec.h"
 #include "rhrun/tree.h"
 
@@ -169,6 +171,7 @@ struct plan_role {
 
 struct plan {
     const struct spec *spec;
+    const struct roster *roster; /* which host each node has */
     struct arena *arena; /* that it lies in */
     const struct plan_sources *sources; /* never NULL; empty where there are none */
     uint32_t node_count;
@@ -197,7 +200,8 @@ struct plan_facts {
 
 /* 0 and *ret_plan in the arena, or -1 (for instance an input file that cannot be read). facts: node_count of them or
  * NULL. */
-int plan_compile(const struct spec *spec, const struct step_kind *const *kinds /* NULL-terminated */,
+int plan_compile(const struct spec *spec, const struct roster *roster,
+                 const struct step_kind *const *kinds /* NULL-terminated */,
                  const struct plan_sources *sources /* or NULL */, const struct plan_facts *facts, struct arena *arena,
                  struct plan **ret_plan, struct error *err);
 /* Can this node take its workers, by its facts alone? Asked before anything starts there. */

@@ -302,7 +302,7 @@ struct spec_role { /* a kind of worker; the file's order is the order of ranks *
     struct spec_env *env; /* over spec.env, below entrypoint.env */
     size_t env_count;
     struct spec_entrypoint entrypoint; /* merged over the top level's; without prolog, epilog and always */
-    bool own_hosts;  /* `cluster`: hosts of its own, behind the job's in spec.hosts where they are not among these. It
+    bool own_hosts;  /* `cluster`: hosts of its own, behind the job's in spec.nodes where they are not among these. It
                         is placed on them alone; others are on the first distributed.nnodes nodes */
     uint32_t *hosts; /* own_hosts: their nodes, in the cluster's order */
     size_t host_count;

@@ -87,8 +87,9 @@ struct step_fetch {
 
 /* The folder here, absolute, where the files of an output of node ctx->node_rank go: with several nodes and no ${{
  * node... }} in `to`, one named as the node below it. EXPR_LATE without keep_late: not known yet. */
-enum expr_status step_output_to(const struct spec_output *o, const struct expr_context *ctx, bool keep_late,
-                                struct arena *arena, const char **ret, struct error *err);
+enum expr_status step_output_to(const struct spec_output *o, const struct roster *roster,
+                                const struct expr_context *ctx, bool keep_late, struct arena *arena, const char **ret,
+                                struct error *err);
 /* does each node get one of its own? */
 bool step_output_has_folders(const struct spec *spec, const struct spec_output *o);
 

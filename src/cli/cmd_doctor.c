@@ -219,7 +219,7 @@ static void take_finding(struct doctor *d, const struct plan *plan, const struct
 {
     const char **names = arena_array(d->c->arena, f->node_count, sizeof *names);
     for (uint32_t i = 0; i < f->node_count; i++)
-        names[i] = plan->spec->hosts[f->nodes[i]].name;
+        names[i] = roster_name(plan->roster, f->nodes[i]);
     struct finding *mine = find(d, f->what, f->code == ERROR_NONE ? WARNING : BAD, f->cure, "%s", f->text);
     mine->nodes = names;
     mine->node_count = f->node_count;
@@ -342,21 +342,24 @@ static int with_spec(struct doctor *d)
     struct cli *c = d->c;
     struct spec *spec;
     struct plan *plan;
+    const struct roster *roster = NULL;
     struct sources *sources = NULL;
     struct journal *journal = NULL;
     struct error err = ERROR_INIT;
     char id[17];
     int rc = cli_load_spec(c, c->words[0], &spec);
+    if (rc == 0) {
+        roster = roster_create(spec, c->arena);
+        rc = cli_sources(c, spec, roster, false, &sources);
+    }
     if (rc == 0)
-        rc = cli_sources(c, spec, false, &sources);
-    if (rc == 0)
-        rc = cli_plan(c, spec, sources, &plan);
+        rc = cli_plan(c, spec, roster, sources, &plan);
     if (rc == 0) {
         journal_job_id(spec->name, spec->origin, id);
         if (journal_open_read(id, &journal, &err) < 0 && err.why != ERROR_WHY_ABSENT)
             find(d, "journal", BAD, err.hint, "%s", err.text);
         check_here(d, plan->node_count);
-        if (cli_check_trust(c, spec, false, &err) < 0)
+        if (cli_check_trust(c, roster, false, &err) < 0)
             find(d, "ssh_config", BAD, arena_strdup(c->arena, err.hint), "%s", err.text);
         else
             rc = check_nodes(d, plan, journal);

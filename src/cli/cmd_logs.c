@@ -217,7 +217,7 @@ static int cancel_alone(struct cli *c, const char *spec_path)
     struct journal *journal;
     int rc = cli_load_spec(c, spec_path, &spec);
     if (rc == 0)
-        rc = cli_plan(c, spec, NULL, &plan);
+        rc = cli_plan(c, spec, roster_create(spec, c->arena), NULL, &plan);
     if (rc)
         return rc;
     if (cli_check_limits(&err) < 0)

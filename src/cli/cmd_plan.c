@@ -168,7 +168,7 @@ static int show_files(struct cli *c, const struct sources *sources)
     return rc;
 }
 
-static int show_plan(struct cli *c, struct spec *spec, const struct sources *sources)
+static int show_plan(struct cli *c, struct spec *spec, const struct roster *roster, const struct sources *sources)
 {
     struct plan *plan;
     struct journal *journal = NULL;
@@ -176,7 +176,7 @@ static int show_plan(struct cli *c, struct spec *spec, const struct sources *sou
     struct run *run = NULL;
     struct error err = ERROR_INIT;
     char id[17];
-    int rc = cli_plan(c, spec, sources, &plan);
+    int rc = cli_plan(c, spec, roster, sources, &plan);
     if (rc)
         return rc;
     journal_job_id(spec->name, spec->origin, id);
@@ -227,15 +227,16 @@ static int cmd_plan(struct cli *c)
     struct sources *sources = NULL;
     struct error err = ERROR_INIT;
     int rc = cli_load_spec(c, c->words[0], &spec);
-    if (rc == 0 && !c->given[OPT_OFFLINE] && !c->given[OPT_FILES] && cli_check_trust(c, spec, true, &err) < 0) {
+    const struct roster *roster = rc == 0 ? roster_create(spec, c->arena) : NULL;
+    if (rc == 0 && !c->given[OPT_OFFLINE] && !c->given[OPT_FILES] && cli_check_trust(c, roster, true, &err) < 0) {
         cli_print_error(c, &err);
         rc = cli_exit_status(&err);
     }
     if (rc == 0)
-        rc = cli_sources(c, spec, false, &sources);
+        rc = cli_sources(c, spec, roster, false, &sources);
     if (rc == 0) {
         cli_warn_sources(c, sources);
-        rc = c->given[OPT_FILES] ? show_files(c, sources) : show_plan(c, spec, sources);
+        rc = c->given[OPT_FILES] ? show_files(c, sources) : show_plan(c, spec, roster, sources);
     }
     cli_sources_close(sources);
     return rc;

@@ -14,6 +14,7 @@ struct session {
     struct cli *c;
     struct loop *loop;
     struct spec *spec;
+    const struct roster *roster;
     struct sources *sources;
     struct plan *plan;
     struct journal *journal;
@@ -110,7 +111,7 @@ static void say_other_hosts(const struct session *s)
 {
     const struct state *state = journal_state(s->journal);
     for (uint32_t n = 0; n < s->plan->node_count && n < state->node_count; n++) {
-        const char *was = state->nodes[n].host, *is = s->spec->hosts[n].name;
+        const char *was = state->nodes[n].host, *is = roster_name(s->roster, n);
         if (!was || str_eq(was, is))
             continue;
         fprintf(stderr, "  it was done on %s%s, not on %s: --again launches it there\n", was,
@@ -480,10 +481,12 @@ static int cmd_run(struct cli *c)
     struct error err = ERROR_INIT;
     uint32_t fd;
     int rc = cli_load_spec(c, c->words[0], &s.spec);
+    if (rc == 0) {
+        s.roster = roster_create(s.spec, c->arena);
+        rc = cli_sources(c, s.spec, s.roster, true, &s.sources);
+    }
     if (rc == 0)
-        rc = cli_sources(c, s.spec, true, &s.sources);
-    if (rc == 0)
-        rc = cli_plan(c, s.spec, s.sources, &s.plan);
+        rc = cli_plan(c, s.spec, s.roster, s.sources, &s.plan);
     if (rc) {
         cli_sources_close(s.sources);
         say_json_result(c, NULL, NULL, rc, NULL, NULL);

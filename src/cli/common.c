@@ -112,20 +112,21 @@ int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
     return rc < 0 ? 2 : 0;
 }
 
-int cli_plan(struct cli *c, struct spec *spec, const struct sources *sources, struct plan **ret)
+int cli_plan(struct cli *c, struct spec *spec, const struct roster *roster, const struct sources *sources,
+             struct plan **ret)
 {
     struct error err = ERROR_INIT;
-    if (plan_compile(spec, step_kinds, sources ? &sources->plan : NULL, NULL, c->arena, ret, &err) == 0)
+    if (plan_compile(spec, roster, step_kinds, sources ? &sources->plan : NULL, NULL, c->arena, ret, &err) == 0)
         return 0;
     cli_print_error(c, &err);
     return err.code == ERROR_SPEC || err.code == ERROR_USAGE ? 2 : cli_exit_status(&err);
 }
 
-int cli_check_trust(const struct cli *c, const struct spec *spec, bool offline, struct error *err)
+int cli_check_trust(const struct cli *c, const struct roster *roster, bool offline, struct error *err)
 {
-    for (size_t i = 0; i < spec->host_count && !c->given[OPT_TRUST]; i++) {
-        const char *config = spec->hosts[i].ssh_config;
-        bool seen = i > 0 && str_eq(config, spec->hosts[i - 1].ssh_config);
+    for (uint32_t i = 0; i < roster_count(roster) && !c->given[OPT_TRUST]; i++) {
+        const char *config = roster_host(roster, i)->ssh_config;
+        bool seen = i > 0 && str_eq(config, roster_host(roster, i - 1)->ssh_config);
         if (seen || transport_config_check(config, err) == 0)
             continue;
         error_hint(err, "%s runs nothing that a spec names: read that line, then add --trust, or use rhrun run%s",

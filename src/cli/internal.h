@@ -74,16 +74,17 @@ struct spec_overrides cli_overrides(const struct cli *c); /* --set, -p, --on and
 void cli_take_overrides(struct cli *c, const struct state_run *run);
 /* Loads a spec with the command line's overrides; prints faults. 0, or the exit status 2. */
 int cli_load_spec(struct cli *c, const char *path, struct spec **ret);
-/* Of the ssh configurations that the spec names: does none of them need --trust? Else -1, with a hint. `offline`: that
+/* Of the ssh configurations that hosts name: does none of them need --trust? Else -1, with a hint. `offline`: that
  * is another way on. */
-int cli_check_trust(const struct cli *c, const struct spec *spec, bool offline, struct error *err);
+int cli_check_trust(const struct cli *c, const struct roster *roster, bool offline, struct error *err);
 char *cli_owner_name(struct arena *arena); /* user@host */
 void cli_time(uint64_t wall, char ret[32]);            /* "2026-11-20 14:02:33" local */
 void cli_duration(uint64_t ms, char ret[32]);          /* "340 ms", "12.3 s", "3 m 20 s", "2 h 5 m" */
 struct sources;
 /* Compiles the plan of a spec; prints faults. 0, or an exit status. sources NULL: of a spec whose trees do not matter,
  * as nothing is started; the keys are not those of a run then. */
-int cli_plan(struct cli *c, struct spec *spec, const struct sources *sources, struct plan **ret);
+int cli_plan(struct cli *c, struct spec *spec, const struct roster *roster, const struct sources *sources,
+             struct plan **ret);
 /* Is the latest run of the variant done with this plan, so that nothing is to be done? */
 const struct state_run *cli_done_run(const struct state *state, const struct plan *plan);
 void cli_run_options(struct cli *c, struct run_options *o); /* from options and test hooks in the environment */
@@ -140,7 +141,7 @@ struct sources {
 };
 /* stored: contents are kept in the job's store, from which nodes get them; else only ids are known. Prints faults; 0,
  * or an exit status. The store is the caller's while it runs a plan of these sources. */
-int cli_sources(struct cli *c, const struct spec *spec, bool stored, struct sources **ret);
+int cli_sources(struct cli *c, const struct spec *spec, const struct roster *roster, bool stored, struct sources **ret);
 void cli_sources_close(struct sources *s); /* takes NULL */
 
 /* patience.c: says the text on the terminal when what is between the two calls takes longer than a moment */

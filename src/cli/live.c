@@ -202,7 +202,7 @@ static void put_failures(struct live *l, const struct plan_step *step, unsigned 
     unsigned named = 0;
     canvas_put(&l->now, "31", "failed on ", 10);
     for (uint32_t n = 0; n < l->plan->node_count; n++) {
-        const char *name = l->plan->spec->hosts[n].name;
+        const char *name = roster_name(l->plan->roster, n);
         if (!plain_step_failed((enum outcome)l->outcomes[(size_t)step->id * l->plan->node_count + n]))
             continue;
         if (named && canvas_left(&l->now) < text_width(name, strlen(name)) + 12) {

@@ -22,7 +22,7 @@ static void failed_names(struct buf *b, const struct plan *plan, const struct pl
         if (!plain_step_failed((enum outcome)outcomes[(size_t)step->id * plan->node_count + n]))
             continue;
         if (count++ < NAMES_MAX)
-            buf_printf(b, "%s%s", count > 1 ? ", " : "", plan->spec->hosts[n].name);
+            buf_printf(b, "%s%s", count > 1 ? ", " : "", roster_name(plan->roster, n));
     }
     if (count > NAMES_MAX)
         buf_printf(b, " and %u more", count - NAMES_MAX);
@@ -66,8 +66,8 @@ void plain_transfer(struct buf *b, const struct run_transfer *t)
 
 static void plain_note(struct buf *b, const struct plan *plan, const struct event *e)
 {
-    bool named = e->node < plan->spec->host_count && !str_starts(e->reason, "node \"");
-    buf_printf(b, "%s%s%s", named ? plan->spec->hosts[e->node].name : "", named ? ": " : "", e->reason);
+    bool named = e->node < roster_count(plan->roster) && !str_starts(e->reason, "node \"");
+    buf_printf(b, "%s%s%s", named ? roster_name(plan->roster, e->node) : "", named ? ": " : "", e->reason);
 }
 
 /* Without roles there is one step: how many workers are in it is known. */
@@ -121,7 +121,7 @@ void plain_warn_dropped(struct buf *b, const struct plan *plan, const struct eve
     if (e->type != EVENT_FINISHED || !e->dropped_bytes || e->node >= plan->node_count)
         return;
     buf_puts(b, "rhrun: warning: ");
-    plain_dropped(b, e->step, plan->spec->hosts[e->node].name, e->dropped_bytes, e->dropped_by);
+    plain_dropped(b, e->step, roster_name(plan->roster, e->node), e->dropped_bytes, e->dropped_by);
     buf_putc(b, '\n');
 }
 

@@ -13,6 +13,7 @@ enum { READ_MAX = 16 << 20, LINKS_MAX = 8 };
 struct gather {
     struct cli *c;
     const struct spec *spec;
+    const struct roster *roster;
     struct sources *s;
     const char **leave_out;
     size_t leave_out_count, cap;
@@ -105,7 +106,7 @@ static int leave_out_output(struct gather *g, const struct spec_output *o, struc
     }
     for (uint32_t n = 0; n < g->spec->nnodes; n++) {
         ctx = (struct expr_context){
-            .spec = g->spec, .has_node = true, .node_rank = n, .node_name = g->spec->hosts[n].name};
+            .spec = g->spec, .has_node = true, .node_rank = n, .node_name = roster_name(g->roster, n)};
         if (output_folder(g, o, &ctx, &to, err) < 0)
             return -1;
         leave_out(g, to);
@@ -290,12 +291,12 @@ static int add_restores(struct gather *g, struct error *err)
         size_t first = g->s->count;
         for (uint32_t n = 0; o->restore && n < spec->nnodes; n++) {
             struct expr_context ctx = {
-                .spec = spec, .has_node = true, .node_rank = n, .node_name = spec->hosts[n].name};
+                .spec = spec, .has_node = true, .node_rank = n, .node_name = roster_name(g->roster, n)};
             struct spec_source source = {.include = {everything, 1}, .place = o->place};
             const struct tree **tree = &trees[i * spec->nnodes + n];
             struct stat st;
             g->place = &o->place;
-            enum expr_status status = step_output_to(o, &ctx, false, g->c->arena, &source.path, err);
+            enum expr_status status = step_output_to(o, g->roster, &ctx, false, g->c->arena, &source.path, err);
             if (status == EXPR_FAILED)
                 return -1;
             if (status == EXPR_LATE || stat(source.path, &st) < 0 || !S_ISDIR(st.st_mode))
@@ -426,10 +427,10 @@ static bool has_sources(const struct spec *spec)
     return any;
 }
 
-int cli_sources(struct cli *c, const struct spec *spec, bool stored, struct sources **ret)
+int cli_sources(struct cli *c, const struct spec *spec, const struct roster *roster, bool stored, struct sources **ret)
 {
     struct sources *s = xcalloc(1, sizeof *s);
-    struct gather g = {.c = c, .spec = spec, .s = s};
+    struct gather g = {.c = c, .spec = spec, .roster = roster, .s = s};
     struct error err = ERROR_INIT;
     s->spec = spec;
     s->arena = c->arena;

@@ -288,15 +288,17 @@ static int ask_kinds(struct plan_builder *b, const struct step_kind *const *kind
     return 0;
 }
 
-int plan_compile(const struct spec *spec, const struct step_kind *const *kinds, const struct plan_sources *sources,
-                 const struct plan_facts *facts, struct arena *arena, struct plan **ret_plan, struct error *err)
+int plan_compile(const struct spec *spec, const struct roster *roster, const struct step_kind *const *kinds,
+                 const struct plan_sources *sources, const struct plan_facts *facts, struct arena *arena,
+                 struct plan **ret_plan, struct error *err)
 {
     static const struct plan_sources no_sources = {0};
-    if (spec->nnodes == 0 || spec->nnodes > spec->host_count)
-        return error_set(err, ERROR_SPEC, "%u nodes are wanted and %zu hosts are given", spec->nnodes,
-                         spec->host_count);
+    if (spec->nnodes == 0 || spec->nnodes > roster_count(roster))
+        return error_set(err, ERROR_SPEC, "%u nodes are wanted and %u hosts are given", spec->nnodes,
+                         roster_count(roster));
     struct plan *plan = arena_alloc(arena, sizeof *plan);
     plan->spec = spec;
+    plan->roster = roster;
     plan->arena = arena;
     plan->sources = sources ? sources : &no_sources;
     plan->node_count = spec->nnodes;

@@ -224,7 +224,7 @@ static enum launch_is pass_launch(struct decider *d)
         return live ? LAUNCH_LIVE : LAUNCH_KEPT;
     if (awaits(d))
         return LAUNCH_LIVE;
-    const char *reason = arena_printf(d->arena, "it runs again on \"%s\"", d->plan->spec->hosts[first].name);
+    const char *reason = arena_printf(d->arena, "it runs again on \"%s\"", roster_name(d->plan->roster, first));
     const char *part = arena_printf(d->arena, "%s runs again", step->name);
     for (size_t i = 0; i < d->plan->step_count; i++) {
         const struct plan_step *s = &d->plan->steps[i];

@@ -103,7 +103,7 @@ void plan_node_set(const struct plan *plan, const bool *on, struct buf *ret)
             last = i;
         }
     if (count == 1) {
-        buf_puts(ret, plan->spec->hosts[last].name);
+        buf_puts(ret, roster_name(plan->roster, last));
         return;
     }
     const char *comma = "";
@@ -301,7 +301,7 @@ static void put_role(const struct plan *plan, uint32_t role, bool verbose, struc
         buf_puts(b, "      ");
         put_range(b, word, p->rank, p->count);
         buf_printf(b, " on node %u (", p->node);
-        put_clean(b, plan->spec->hosts[p->node].name, SIZE_MAX);
+        put_clean(b, roster_name(plan->roster, p->node), SIZE_MAX);
         buf_puts(b, ")\n");
         shown++;
     }
@@ -347,7 +347,7 @@ static void put_ranks(const struct plan *plan, bool verbose, struct buf *b)
         uint32_t last = rank + plan->nproc[n] - 1;
         buf_printf(b, last > rank ? "    rank %u-%u" : "    rank %u", rank, last);
         buf_printf(b, " on node %u (", n);
-        put_clean(b, plan->spec->hosts[n].name, SIZE_MAX);
+        put_clean(b, roster_name(plan->roster, n), SIZE_MAX);
         buf_puts(b, ")\n");
         rank = last + 1;
     }

@@ -37,7 +37,7 @@ static void put_nodes(const struct plan *plan, struct buf *b)
     buf_puts(b, "\"nodes\":[");
     for (uint32_t n = 0; n < plan->node_count; n++) {
         buf_printf(b, "%s{\"node\":%u,", n ? "," : "", n);
-        put_string(b, "name", plan->spec->hosts[n].name);
+        put_string(b, "name", roster_name(plan->roster, n));
         if (plan->spec->distributed.present && plan->nproc[n])
             buf_printf(b, ",\"nproc\":%u", plan->nproc[n]);
         if (plan->ranks && plan->spec->role_count == 0)

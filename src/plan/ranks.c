@@ -4,7 +4,7 @@
 int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc *np, const struct plan_facts *f,
                 uint32_t *ret, struct error *err)
 {
-    const struct spec_host *host = &plan->spec->hosts[node];
+    const char *name = roster_name(plan->roster, node);
     const struct spec_devices *devices = spec_devices(plan->spec, node);
     uint32_t n = np->count;
     if (np->kind != NPROC_COUNT && (!f || !f->known)) {
@@ -20,7 +20,7 @@ int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc 
     case NPROC_GPU:
         n = devices->list ? devices->count : f->gpus;
         if (f->gpus == 0) {
-            error_set(err, ERROR_SPEC, "node \"%s\": nproc_per_node is gpu, and no GPU was found there", host->name);
+            error_set(err, ERROR_SPEC, "node \"%s\": nproc_per_node is gpu, and no GPU was found there", name);
             error_hint(err, "nproc_per_node: auto takes GPUs where there are some and CPUs elsewhere");
             return -1;
         }
@@ -33,12 +33,12 @@ int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc 
         break;
     }
     if (f && f->known && f->gpus && devices->highest > f->gpus) {
-        error_set(err, ERROR_SPEC, "node \"%s\": devices has GPU %u, but there are %u, counted from 0", host->name,
+        error_set(err, ERROR_SPEC, "node \"%s\": devices has GPU %u, but there are %u, counted from 0", name,
                   devices->highest - 1, f->gpus);
         return -1;
     }
     if (n == 0 || n > PLAN_NPROC_MAX)
-        return error_set(err, ERROR_SPEC, "node \"%s\": %u workers, but 1 to %d are possible on a node", host->name, n,
+        return error_set(err, ERROR_SPEC, "node \"%s\": %u workers, but 1 to %d are possible on a node", name, n,
                          PLAN_NPROC_MAX);
     *ret = n;
     return 0;

@@ -69,7 +69,7 @@ static int check_room(const struct plan *plan, uint32_t node, uint64_t ranks, co
     if (ranks <= room)
         return 0;
     error_set(err, ERROR_SPEC, "node \"%s\": the roles come to %llu workers there, but there is room for %u",
-              plan->spec->hosts[node].name, (unsigned long long)ranks, room);
+              roster_name(plan->roster, node), (unsigned long long)ranks, room);
     if (!told)
         error_hint(err, "a node takes no more workers");
     else if (np->kind == NPROC_COUNT)

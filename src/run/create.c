@@ -41,7 +41,7 @@ static void create_lane(struct run *r, uint32_t i)
 {
     struct lane *lane = &r->lanes[i];
     const struct spec *spec = r->plan->spec;
-    const struct spec_host *h = &spec->hosts[i];
+    const struct spec_host *h = roster_host(r->plan->roster, i);
     lane->arena = arena_create();
     lane->creates = arena_array(r->arena, r->plan->step_count + 1, 1);
     lane->trees = arena_array(r->arena, r->plan->step_count + 1, 1);
@@ -115,7 +115,7 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         r->lanes[i].run = r;
         r->lanes[i].index = i;
-        r->lanes[i].name = r->plan->spec->hosts[i].name;
+        r->lanes[i].name = roster_name(r->plan->roster, i);
     }
     r->unheard = r->plan->node_count;
     r->noted = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->noted);

@@ -259,7 +259,7 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
     }
     fetch_stop(lane, step);
     if (!r->guard)
-        r->guard = guard_create(r->plan->spec);
+        r->guard = guard_create(r->plan);
     struct fetch *f = xcalloc(1, sizeof *f), **last = &r->fetch_queue;
     f->lane = lane;
     f->step = step;

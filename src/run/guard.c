@@ -78,7 +78,7 @@ static void keep_clusters(struct guard *g, const struct spec *spec)
         closedir(dir);
 }
 
-static void keep_hosts(struct guard *g, const struct spec_host *h)
+static void keep_host(struct guard *g, const struct spec_host *h)
 {
     keep(g, h->identity_file, of_login);
     keep(g, h->known_hosts, of_login);
@@ -103,8 +103,9 @@ static void keep_lock(struct guard *g, const char *spec_path)
     keep(g, short_lock, of_lock);
 }
 
-static void keep_spec(struct guard *g, const struct spec *spec)
+static void keep_spec(struct guard *g, const struct plan *plan)
 {
+    const struct spec *spec = plan->spec;
     char *here = getcwd(NULL, 0);
     CLEANUP(cleanup_free)
     char *given = spec->path && *spec->path != '/' && here ? xasprintf("%s/%s", here, spec->path)
@@ -121,8 +122,8 @@ static void keep_spec(struct guard *g, const struct spec *spec)
         keep_clusters(g, spec);
     if (spec->doc && spec->dir)
         keep_hostfile(g, spec, spec->doc->root);
-    for (size_t i = 0; i < spec->host_count; i++)
-        keep_hosts(g, &spec->hosts[i]);
+    for (uint32_t i = 0; i < roster_count(plan->roster); i++)
+        keep_host(g, roster_host(plan->roster, i));
     for (size_t i = 0; i < spec->secret_count && spec->dir; i++) {
         keep(g, spec->secrets[i].file, of_secret);
         for (size_t k = 0; k < spec->secrets[i].command.count; k++)
@@ -131,7 +132,7 @@ static void keep_spec(struct guard *g, const struct spec *spec)
     }
 }
 
-struct guard *guard_create(const struct spec *spec)
+struct guard *guard_create(const struct plan *plan)
 {
     struct guard *g = xcalloc(1, sizeof *g);
     struct error err = ERROR_INIT;
@@ -139,7 +140,7 @@ struct guard *guard_create(const struct spec *spec)
     if (state)
         keep_below(g, state, "jobs", of_state);
     keep(g, self, "it is rhrun itself");
-    keep_spec(g, spec);
+    keep_spec(g, plan);
     return g;
 }
 

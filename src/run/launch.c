@@ -43,7 +43,7 @@ static bool bind_ranks(struct run *r)
 
 static void bind_address(struct run *r)
 {
-    const struct spec_host *host = &r->plan->spec->hosts[r->plan->master];
+    const struct spec_host *host = roster_host(r->plan->roster, r->plan->master);
     const struct wire_facts *facts = r->lanes[r->plan->master].facts;
     if (r->master_addr)
         return;

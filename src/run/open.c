@@ -189,7 +189,7 @@ static bool is_node(const struct plan *plan, uint32_t node, const char *host)
     bool here = plan->spec->placement == PLACEMENT_HERE;
     if (here && str_starts(host, "local")) /* "local" alone is "local-0" among several */
         return true;
-    return str_eq(plan->spec->hosts[node].name, host);
+    return str_eq(roster_name(plan->roster, node), host);
 }
 
 static bool is_some_node(const struct plan *plan, uint32_t node, const char *host)

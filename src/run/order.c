@@ -83,7 +83,7 @@ const struct plan_step *run_step_held(struct run *r, const struct plan_step *ste
     int64_t there = before ? missing_on(r, before, h->held_on) : -1;
     if (there < 0)
         return NULL;
-    *ret_node = r->plan->spec->hosts[there].name;
+    *ret_node = roster_name(r->plan->roster, (uint32_t)there);
     return before;
 }
 

@@ -210,7 +210,7 @@ static void check_reached(struct run *r, const struct meeting *m)
     cure = arena_printf(p->arena,
                         "open the ports between the nodes, or say by what address they reach each other: "
                         "hosts: [{host: %s, address: ADDRESS}]; preflight: off launches all the same",
-                        r->plan->spec->hosts[m->master].host);
+                        roster_host(r->plan->roster, m->master)->host);
     preflight_find(r, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost, cure,
                    "%s cannot reach port %u of %s at %s, %s: %s", preflight_names(r, lost), m->port,
                    preflight_name(r, m->master), at, where(r, m), strerror((int)errnum));

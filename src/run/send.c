@@ -31,11 +31,12 @@ struct step_bind run_bind(struct run *r, uint32_t node)
 void run_learn_node(struct run *r, uint32_t i)
 {
     const struct wire_facts *facts = r->lanes[i].facts;
-    const char *address = r->plan->spec->hosts[i].address;
+    const struct spec_host *host = roster_host(r->plan->roster, i);
+    const char *address = host->address;
     if (!address)
         address = facts && facts->address && facts->address[0] ? facts->address
                   : r->plan->spec->placement == PLACEMENT_HERE ? "127.0.0.1"
-                                                               : r->plan->spec->hosts[i].host;
+                                                               : host->host;
     if (!r->nodes[i].address || !str_eq(r->nodes[i].address, address)) {
         address = arena_strdup(r->arena, address);
         run_forget_addrs(r);

@@ -92,7 +92,7 @@ void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes)
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
 {
     const struct lane *lane = &r->lanes[node];
-    ret->name = r->plan->spec->hosts[node].name;
+    ret->name = roster_name(r->plan->roster, node);
     bool greeting = lane->node && node_state(lane->node) == NODE_GREETING;
     ret->presence = lane->presence;
     ret->phase = greeting ? TRANSPORT_AGENT : lane->node ? node_phase(lane->node) : TRANSPORT_CONFIG;

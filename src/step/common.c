@@ -159,7 +159,7 @@ struct expr_context step_context(const struct plan *plan, const struct step_bind
                                  const struct step_worker *worker)
 {
     const struct step_node *n = bind->nodes ? &bind->nodes[bind->node] : NULL;
-    const char *name = n && n->host ? n->host : plan->spec->hosts[bind->node].name;
+    const char *name = n && n->host ? n->host : roster_name(plan->roster, bind->node);
     struct expr_context ctx = {.spec = plan->spec,
                                .has_node = true,
                                .node_rank = bind->node,

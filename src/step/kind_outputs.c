@@ -42,7 +42,7 @@ static int outputs_fetch(const struct plan *plan, const struct plan_step *step, 
     const char *from, *to = NULL;
     if (step_expand_node(plan, bind, &o->from, EXPR_PLAIN, arena, &from, err) < 0)
         return -1;
-    switch (step_output_to(o, &ctx, false, arena, &to, err)) {
+    switch (step_output_to(o, plan->roster, &ctx, false, arena, &to, err)) {
     case EXPR_OK:
         break;
     case EXPR_LATE:

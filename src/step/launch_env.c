@@ -52,7 +52,7 @@ const char *step_hosts(const struct plan *plan, const struct step_node *nodes, s
         put_host(&text, "127.0.0.1", plan->world_size);
     for (uint32_t i = 0; i < plan->node_count && nodes && !here && text.len <= STEP_HOSTS_MAX; i++)
         if (plan->nproc[i] || spec->role_count == 0)
-            put_host(&text, nodes[i].address ? nodes[i].address : spec->hosts[i].host, plan->nproc[i]);
+            put_host(&text, nodes[i].address ? nodes[i].address : roster_host(plan->roster, i)->host, plan->nproc[i]);
     const char *ret = arena_strdup(arena, text.len && text.len <= STEP_HOSTS_MAX ? text.data : "");
     buf_free(&text);
     return ret;

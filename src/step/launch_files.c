@@ -30,7 +30,7 @@ int launch_set_local(const struct launch *l, const struct step_env *node_env, ui
     }
     if (all && !*own)
         return error_set(err, ERROR_SPEC, "virtual_local_rank: worker %u of node \"%s\" has no device in \"%s\"",
-                         local_rank, l->plan->spec->hosts[l->bind->node].name, all);
+                         local_rank, roster_name(l->plan->roster, l->bind->node), all);
     launch_set_number(env, "LOCAL_RANK", 0);
     step_env_set(env, "CUDA_VISIBLE_DEVICES",
                  all ? arena_strndup(l->arena, own, strcspn(own, ",")) : arena_printf(l->arena, "%u", local_rank));

@@ -211,8 +211,8 @@ int launcher_equal(const struct launcher_job *job, uint32_t *ret_each, uint32_t 
         error_set(err, ERROR_SPEC,
                   "launcher %s has the same number of workers on every node, but node \"%s\" has %u and "
                   "node \"%s\" has %u",
-                  spec_launchers[job->distributed->launcher], plan->spec->hosts[0].name, plan->nproc[0],
-                  plan->spec->hosts[i].name, plan->nproc[i]);
+                  spec_launchers[job->distributed->launcher], roster_name(plan->roster, 0), plan->nproc[0],
+                  roster_name(plan->roster, i), plan->nproc[i]);
         error_hint(err, "launcher: native, torchrun and mpirun take any number per host");
         return -1;
     }
@@ -277,7 +277,7 @@ const char *launcher_endpoint(struct arena *arena, const char *host, uint32_t po
 const char *launcher_address(const struct launcher_job *job, uint32_t node)
 {
     const struct step_node *n = job->bind->nodes ? &job->bind->nodes[node] : NULL;
-    return n && n->address ? n->address : job->plan->spec->hosts[node].host;
+    return n && n->address ? n->address : roster_host(job->plan->roster, node)->host;
 }
 
 /* What whoever started rhrun's agent may have left: a launcher would take it for its own. */

@@ -4,12 +4,12 @@
 #include <string.h>
 
 /* One part of a path: a node's name may be "user@host:22", and must not be a way out of the folder. */
-static const char *folder_name(const struct spec *spec, uint32_t node, struct arena *arena)
+static const char *folder_name(const struct roster *roster, uint32_t nodes, uint32_t node, struct arena *arena)
 {
-    const char *name = spec->hosts[node].name;
+    const char *name = roster_name(roster, node);
     bool shared = false;
-    for (uint32_t n = 0; n < spec->nnodes && n < spec->host_count && !shared; n++)
-        shared = n != node && str_eq(spec->hosts[n].name, name);
+    for (uint32_t n = 0; n < nodes && !shared; n++)
+        shared = n != node && str_eq(roster_name(roster, n), name);
     char *safe = shared ? arena_printf(arena, "%s-%u", name, node) : arena_strdup(arena, name);
     for (char *p = safe; *p; p++)
         if (*p == '/')
@@ -50,8 +50,9 @@ bool step_output_has_folders(const struct spec *spec, const struct spec_output *
     return on_several(spec, o) && !own;
 }
 
-enum expr_status step_output_to(const struct spec_output *o, const struct expr_context *ctx, bool keep_late,
-                                struct arena *arena, const char **ret, struct error *err)
+enum expr_status step_output_to(const struct spec_output *o, const struct roster *roster,
+                                const struct expr_context *ctx, bool keep_late, struct arena *arena, const char **ret,
+                                struct error *err)
 {
     const char *to = o->to.text;
     enum expr_status status = EXPR_OK;
@@ -66,7 +67,7 @@ enum expr_status step_output_to(const struct spec_output *o, const struct expr_c
     if (*to != '/')
         to = arena_printf(arena, "%s/%s", ctx->spec->dir, to);
     if (step_output_has_folders(ctx->spec, o))
-        to = arena_printf(arena, "%s/%s", to, folder_name(ctx->spec, ctx->node_rank, arena));
+        to = arena_printf(arena, "%s/%s", to, folder_name(roster, ctx->spec->nnodes, ctx->node_rank, arena));
     *ret = to;
     return EXPR_OK;
 }

@@ -106,7 +106,7 @@ void step_python_roles(const struct spec *spec, const struct spec_role **ret)
 const char *step_node_name(const struct plan *plan, const struct step_bind *bind)
 {
     const struct step_node *n = bind->nodes ? &bind->nodes[bind->node] : NULL;
-    return n && n->host ? n->host : plan->spec->hosts[bind->node].name;
+    return n && n->host ? n->host : roster_name(plan->roster, bind->node);
 }
 
 int step_absolute(const struct step_bind *bind, const char *path, struct arena *arena, const char **ret,

@@ -32,7 +32,7 @@ static inline struct plan *compile_spec(struct arena *arena, const struct spec *
 {
     struct plan *plan = NULL;
     struct error err = ERROR_INIT;
-    if (plan_compile(spec, step_kinds, NULL, facts, arena, &plan, &err) < 0)
+    if (plan_compile(spec, roster_create(spec, arena), step_kinds, NULL, facts, arena, &plan, &err) < 0)
         fail_msg("%s", err.text);
     return plan;
 }

@@ -162,7 +162,8 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
     sim_revive(job->net);
     job->finished = false;
     job->result = (struct run_result){.exit_status = -1};
-    if (plan_compile(&job->spec, sim_kinds(&job->kinds), NULL, NULL, job->arena, &job->plan, &err) < 0 ||
+    if (plan_compile(&job->spec, roster_create(&job->spec, job->arena), sim_kinds(&job->kinds), NULL, NULL, job->arena,
+                     &job->plan, &err) < 0 ||
         journal_open(job->loop, job->spec.name, job->spec.origin, "me@here", &job->journal, &err) < 0)
         fail_msg("%s", err.text);
     job->durable_seq = journal_state(job->journal)->last_seq;

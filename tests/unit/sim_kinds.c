@@ -92,7 +92,7 @@ static int fetch_fetch(const struct plan *plan, const struct plan_step *step, co
     const struct sim_fetch_step *f = step->item;
     (void)err;
     *ret = (struct step_fetch){.from = f->from,
-                               .to = arena_printf(arena, "%s/%s", f->to, plan->spec->hosts[bind->node].name),
+                               .to = arena_printf(arena, "%s/%s", f->to, roster_name(plan->roster, bind->node)),
                                .when = f->when,
                                .every_ms = f->every_ms,
                                .required = f->required};

@@ -105,7 +105,8 @@ static struct plan *compile(const struct plan_facts *facts)
     struct plan *plan = NULL;
     struct error err = ERROR_INIT;
     scene.spec.setup_count = scene.count;
-    if (plan_compile(&scene.spec, kinds, &scene.sources, facts, scene.arena, &plan, &err) < 0)
+    if (plan_compile(&scene.spec, roster_create(&scene.spec, scene.arena), kinds, &scene.sources, facts, scene.arena,
+                     &plan, &err) < 0)
         fail_msg("%s", err.text);
     return plan;
 }
@@ -115,7 +116,9 @@ static void refuse(const struct plan_facts *facts, const char *want)
     struct plan *plan = NULL;
     struct error err = ERROR_INIT;
     scene.spec.setup_count = scene.count;
-    assert_int_equal(plan_compile(&scene.spec, kinds, NULL, facts, scene.arena, &plan, &err), -1);
+    assert_int_equal(plan_compile(&scene.spec, roster_create(&scene.spec, scene.arena), kinds, NULL, facts, scene.arena,
+                                  &plan, &err),
+                     -1);
     assert_string_equal(err.text, want);
     assert_null(plan);
 }

@@ -94,7 +94,8 @@ static struct plan *compile(void)
 {
     struct plan *plan = NULL;
     struct error err = ERROR_INIT;
-    if (plan_compile(&scene.spec, step_kinds, NULL, NULL, scene.arena, &plan, &err) < 0)
+    if (plan_compile(&scene.spec, roster_create(&scene.spec, scene.arena), step_kinds, NULL, NULL, scene.arena, &plan,
+                     &err) < 0)
         fail_msg("%s", err.text);
     return plan;
 }
@@ -430,7 +431,7 @@ static void from_file(const char *name)
         diagnostics_format(&faults, false, &b);
         fail_msg("%s\n%s", err.text, b.data ? b.data : "");
     }
-    if (plan_compile(spec, step_kinds, NULL, NULL, scene.arena, &plan, &err) < 0)
+    if (plan_compile(spec, roster_create(spec, scene.arena), step_kinds, NULL, NULL, scene.arena, &plan, &err) < 0)
         fail_msg("%s", err.text);
     assert_int_equal(chdir(before), 0);
     plan_format(plan, NULL, false, true, &b);

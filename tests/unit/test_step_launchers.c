@@ -33,7 +33,7 @@ static int load(struct scene *s, const char *top, const char *rest, struct error
     }
     unlink(s->path);
     static const struct plan_facts facts[2] = {{true, 4, 2}, {true, 4, 2}};
-    return plan_compile(s->spec, step_kinds, NULL, facts, s->arena, &s->plan, err);
+    return plan_compile(s->spec, roster_create(s->spec, s->arena), step_kinds, NULL, facts, s->arena, &s->plan, err);
 }
 
 static struct wire_facts node_facts[2] = {

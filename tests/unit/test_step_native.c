@@ -30,7 +30,7 @@ static int load(struct scene *s, const char *text, struct error *err)
         fail_msg("%s", b.data);
     }
     unlink(path);
-    return plan_compile(s->spec, step_kinds, NULL, facts, s->arena, &s->plan, err);
+    return plan_compile(s->spec, roster_create(s->spec, s->arena), step_kinds, NULL, facts, s->arena, &s->plan, err);
 }
 
 static int build(const struct scene *s, uint32_t node, struct wire_run *ret, struct error *err)
@@ -144,8 +144,9 @@ static void test_hosts(void **state)
     struct spec_host *hosts = arena_array(arena, MANY, sizeof *hosts);
     struct step_node *nodes = arena_array(arena, MANY, sizeof *nodes);
     uint32_t *nproc = arena_array(arena, MANY, sizeof *nproc);
-    struct spec spec = {.placement = PLACEMENT_HOSTS, .hosts = hosts};
-    struct plan plan = {.spec = &spec, .nproc = nproc, .world_size = 5, .node_count = 3};
+    struct spec spec = {.placement = PLACEMENT_HOSTS, .hosts = hosts, .host_count = MANY};
+    struct plan plan = {
+        .spec = &spec, .roster = roster_create(&spec, arena), .nproc = nproc, .world_size = 5, .node_count = 3};
     for (uint32_t i = 0; i < MANY; i++) {
         nodes[i].address = "10.100.100.100";
         hosts[i].host = "host";

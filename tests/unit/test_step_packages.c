@@ -150,7 +150,10 @@ static struct plan *try_compile(struct error *err)
     struct plan *plan = NULL;
     scene.sources.workdir = scene.spec.has_workdir ? make_tree(scene.contents, content_count()) : NULL;
     scene.sources.read = read_content;
-    return plan_compile(&scene.spec, step_kinds, &scene.sources, NULL, scene.arena, &plan, err) < 0 ? NULL : plan;
+    return plan_compile(&scene.spec, roster_create(&scene.spec, scene.arena), step_kinds, &scene.sources, NULL,
+                        scene.arena, &plan, err) < 0
+               ? NULL
+               : plan;
 }
 
 static struct plan *compile(void)

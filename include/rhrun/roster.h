@@ -1,0 +1,26 @@
+/*
+ * roster: which host each node of a job has.
+ *
+ * What the spec wishes of a node (struct spec_node: workers, devices) is in the keys of steps. On which machine
+ * the node is, what messages call it and how it is reached is not, for a node that moved makes no step stale:
+ * that is asked here, by the node's number. A command makes the roster of its spec before it plans, and the plan
+ * has it for all that work with the plan. No other module above spec reads spec.hosts (scripts/check-layers).
+ *
+ * Every node has a host from the beginning, and keeps it: this machine, or one that the spec lists.
+ */
+#ifndef RHRUN_ROSTER_H
+#define RHRUN_ROSTER_H
+
+#include "rhrun/spec.h"
+
+struct roster;
+/* In the arena. The spec outlives it. */
+struct roster *roster_create(const struct spec *spec, struct arena *arena);
+/* How many hosts it has: one for each node, in order, then those that are no node's (the spec may list more than
+ * nnodes). */
+uint32_t roster_count(const struct roster *r);
+/* node < roster_count. */
+const struct spec_host *roster_host(const struct roster *r, uint32_t node);
+const char *roster_name(const struct roster *r, uint32_t node); /* what messages call the node; never NULL */
+
+#endif
