@@ -293,22 +293,14 @@ static void put_text(const struct doctor *d, const struct finding *f, struct buf
         buf_printf(b, "         hint: %s\n", f->cure);
 }
 
-static void put_json_text(struct buf *b, const char *key, const char *text)
-{
-    buf_printf(b, "\"%s\":", key);
-    buf_json_string(b, text, strlen(text));
-}
-
 static void put_json(const struct finding *f, struct buf *b)
 {
     buf_putc(b, '{');
-    put_json_text(b, "what", f->what);
-    buf_printf(b, ",\"state\":\"%s\",", words[f->verdict]);
-    put_json_text(b, "text", f->text);
-    if (f->cure) {
-        buf_putc(b, ',');
-        put_json_text(b, "cure", f->cure);
-    }
+    cli_json_string(b, "what", f->what);
+    buf_printf(b, ",\"state\":\"%s\"", words[f->verdict]);
+    cli_json_string(b, "text", f->text);
+    if (f->cure)
+        cli_json_string(b, "cure", f->cure);
     buf_puts(b, f->node_count ? ",\"nodes\":[" : "");
     for (size_t i = 0; i < f->node_count; i++) {
         buf_puts(b, i ? "," : "");

@@ -41,15 +41,6 @@ static int newest_first(const void *a, const void *b)
     return x->opened_ms < y->opened_ms ? 1 : x->opened_ms > y->opened_ms ? -1 : 0;
 }
 
-static void json_field(struct buf *b, const char *key, const char *value)
-{
-    buf_printf(b, "%s\"%s\":", b->data[b->len - 1] == '{' ? "" : ",", key);
-    if (value)
-        buf_json_string(b, value, strlen(value));
-    else
-        buf_puts(b, "null");
-}
-
 static void print_rows(struct cli *c, const struct row *rows, size_t count)
 {
     struct buf b = {0};
@@ -57,12 +48,12 @@ static void print_rows(struct cli *c, const struct row *rows, size_t count)
         buf_putc(&b, '[');
         for (size_t i = 0; i < count; i++) {
             buf_puts(&b, i ? ",{" : "{");
-            json_field(&b, "run", rows[i].id);
-            json_field(&b, "job", rows[i].job);
-            json_field(&b, "status", rows[i].status);
-            json_field(&b, "variant", rows[i].variant);
-            json_field(&b, "spec", rows[i].spec);
-            json_field(&b, "options", rows[i].options);
+            cli_json_string(&b, "run", rows[i].id);
+            cli_json_string(&b, "job", rows[i].job);
+            cli_json_string(&b, "status", rows[i].status);
+            cli_json_string(&b, "variant", rows[i].variant);
+            cli_json_string(&b, "spec", rows[i].spec);
+            cli_json_string(&b, "options", rows[i].options);
             buf_printf(&b, ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u}",
                        rows[i].exit_status, (unsigned long long)rows[i].opened_ms,
                        (unsigned long long)rows[i].closed_ms, rows[i].nodes, rows[i].restarts);
@@ -175,19 +166,19 @@ static void status_cells(const struct state *s, const struct state_run *run, str
             continue;
         if (json) {
             buf_puts(b, first ? "{" : ",{");
-            json_field(b, "step", cell->step);
-            json_field(b, "outcome", cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome));
-            json_field(b, "run", cell->run);
-            json_field(b, "attempt", cell->attempt);
-            json_field(b, "key", cell->key);
-            json_field(b, "host", cell->node < s->node_count ? s->nodes[cell->node].host : NULL);
+            cli_json_string(b, "step", cell->step);
+            cli_json_string(b, "outcome", cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome));
+            cli_json_string(b, "run", cell->run);
+            cli_json_string(b, "attempt", cell->attempt);
+            cli_json_string(b, "key", cell->key);
+            cli_json_string(b, "host", cell->node < s->node_count ? s->nodes[cell->node].host : NULL);
             buf_printf(b,
                        ",\"node\":%u,\"generation\":%u,\"settled\":%s,\"started_ms\":%llu,\"finished_ms\":%llu,\"log_"
                        "bytes\":%llu,\"dropped_bytes\":%llu",
                        cell->node, cell->generation, cell->settled ? "true" : "false",
                        (unsigned long long)cell->started_ms, (unsigned long long)cell->finished_ms,
                        (unsigned long long)cell->log_bytes, (unsigned long long)cell->dropped_bytes);
-            json_field(b, "dropped_by", cell->dropped_by);
+            cli_json_string(b, "dropped_by", cell->dropped_by);
             buf_putc(b, '}');
         } else {
             char took[32] = "";
@@ -234,14 +225,14 @@ static int cmd_status(struct cli *c)
     cli_duration((run->closed_ms ? run->closed_ms : wall_ms()) - run->opened_ms, took);
     if (c->given[OPT_JSON]) {
         buf_putc(&b, '{');
-        json_field(&b, "run", run->id);
-        json_field(&b, "job", journal_job_name(j));
-        json_field(&b, "origin", journal_origin(j));
-        json_field(&b, "status", word);
-        json_field(&b, "message", run->message);
-        json_field(&b, "variant", run->variant);
-        json_field(&b, "spec", run->spec_path);
-        json_field(&b, "command", command);
+        cli_json_string(&b, "run", run->id);
+        cli_json_string(&b, "job", journal_job_name(j));
+        cli_json_string(&b, "origin", journal_origin(j));
+        cli_json_string(&b, "status", word);
+        cli_json_string(&b, "message", run->message);
+        cli_json_string(&b, "variant", run->variant);
+        cli_json_string(&b, "spec", run->spec_path);
+        cli_json_string(&b, "command", command);
         buf_printf(&b,
                    ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u,"
                    "\"generation\":%u,\"controller_pid\":%d,\"steps\":[",

@@ -242,7 +242,10 @@ struct cli_worker cli_worker_of(const struct plan *plan, const struct plan_step 
 void cli_line_prefix(struct buf *b, bool color, const struct cli_worker *worker, const char *step,
                      const char *node_name, uint32_t rank);
 
-/* show_json.c: lines of --json that are no events of the journal (schema/events.schema.json) */
+/* show_json.c: members of an object, behind a comma where one is due */
+void cli_json_text(struct buf *b, const char *key, const char *text, size_t len);
+void cli_json_string(struct buf *b, const char *key, const char *value); /* NULL: null */
+/* Lines of --json that are no events of the journal (schema/events.schema.json). */
 void cli_json_output(struct buf *b, const char *run, const char *step, const char *attempt, uint32_t node,
                      const struct cli_worker *worker, const struct watch_line *line);
 void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n,

@@ -177,39 +177,30 @@ void cli_warn_sources(const struct cli *c, const struct sources *s)
 
 /* ---- plan --files ---- */
 
-static void put_json_path(struct buf *b, const char *key, const char *path, size_t len)
-{
-    buf_printf(b, "\"%s\":", key);
-    buf_json_string(b, path, len);
-}
-
 static void put_json_source(struct buf *b, const struct source_tree *s)
 {
     const struct tree *t = s->tree;
     struct part *parts;
     size_t count = largest_parts(t, &parts);
     buf_putc(b, '{');
-    put_json_path(b, "name", s->name, strlen(s->name));
-    buf_putc(b, ',');
-    put_json_path(b, "from", s->from, strlen(s->from));
+    cli_json_string(b, "name", s->name);
+    cli_json_string(b, "from", s->from);
     if (s->commit)
         buf_printf(b, ",\"commit\":\"%s\"", s->commit);
-    if (s->to) {
-        buf_putc(b, ',');
-        put_json_path(b, "to", s->to, strlen(s->to));
-    }
+    if (s->to)
+        cli_json_string(b, "to", s->to);
     buf_printf(b, ",\"tree\":\"%s\",\"file_count\":%zu,\"bytes\":%llu,\"largest\":[", t->id, t->count,
                (unsigned long long)t->bytes);
     for (size_t i = 0; i < count && i < LARGEST; i++) {
         buf_puts(b, i ? ",{" : "{");
-        put_json_path(b, "path", parts[i].path, parts[i].len);
+        cli_json_text(b, "path", parts[i].path, parts[i].len);
         buf_printf(b, ",\"bytes\":%llu}", (unsigned long long)parts[i].bytes);
     }
     buf_puts(b, "],\"files\":[");
     for (size_t i = 0; i < t->count; i++) {
         const struct tree_file *f = &t->files[i];
         buf_puts(b, i ? ",\n{" : "\n{");
-        put_json_path(b, "path", f->path, strlen(f->path));
+        cli_json_string(b, "path", f->path);
         buf_printf(b, ",\"mode\":\"%06o\",\"bytes\":%llu,\"id\":\"", f->mode, (unsigned long long)f->size);
         for (size_t k = 0; k < TREE_OID_SIZE; k++)
             buf_printf(b, "%02x", f->oid[k]);
@@ -264,7 +255,7 @@ void cli_format_files(const struct sources *s, bool json, struct buf *ret)
     }
     if (json) {
         buf_putc(ret, '{');
-        put_json_path(ret, "job", spec->name, strlen(spec->name));
+        cli_json_string(ret, "job", spec->name);
         buf_printf(ret, ",\"file_count\":%zu,\"bytes\":%llu,\"sources\":[", count, (unsigned long long)bytes);
         for (size_t i = 0; i < s->count; i++) {
             buf_puts(ret, i ? "," : "");

@@ -1,14 +1,34 @@
-/* NDJSON lines that are no events of the journal: output, progress, the result. */
+/* Members of JSON objects, and NDJSON lines that are no events of the journal: output, progress, the result. */
 #include "internal.h"
 
 #include <string.h>
 
+static void put_key(struct buf *b, const char *key)
+{
+    buf_printf(b, "%s\"%s\":", b->len > 0 && b->data[b->len - 1] == '{' ? "" : ",", key);
+}
+
+void cli_json_text(struct buf *b, const char *key, const char *text, size_t len)
+{
+    put_key(b, key);
+    buf_json_string(b, text, len);
+}
+
+void cli_json_string(struct buf *b, const char *key, const char *value)
+{
+    if (value) {
+        cli_json_text(b, key, value, strlen(value));
+        return;
+    }
+    put_key(b, key);
+    buf_puts(b, "null");
+}
+
+/* Left out where there is none. */
 static void put_string(struct buf *b, const char *key, const char *value)
 {
-    if (!value)
-        return;
-    buf_printf(b, ",\"%s\":", key);
-    buf_json_string(b, value, strlen(value));
+    if (value)
+        cli_json_string(b, key, value);
 }
 
 static void begin(struct buf *b, const char *type, uint64_t time_ms, const char *run)
@@ -65,8 +85,8 @@ void cli_json_result(struct buf *b, const char *run, const char *status, int exi
         put_string(b, "hint", err->hint[0] ? err->hint : NULL);
     }
     if (res && res->has_cause && exit_status != 0) {
-        buf_puts(b, ",\"cause\":{\"step\":");
-        buf_json_string(b, res->cause_step, strlen(res->cause_step));
+        buf_puts(b, ",\"cause\":{");
+        put_string(b, "step", res->cause_step);
         put_string(b, "host", res->cause_node);
         put_string(b, "kind", res->cause < ARRAY_LEN(causes) && causes[res->cause] ? causes[res->cause] : "other");
         buf_printf(b, ",\"value\":%d", res->cause_value);

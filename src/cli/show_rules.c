@@ -70,24 +70,15 @@ void shown_metrics_free(struct shown_metrics *m)
 
 /* ---- status ---- */
 
-static void put_string(struct buf *b, const char *key, const char *value)
-{
-    buf_printf(b, "\"%s\":", key);
-    if (value)
-        buf_json_string(b, value, strlen(value));
-    else
-        buf_puts(b, "null");
-}
-
 void status_rules_json(const struct state_run *run, struct buf *b)
 {
     buf_puts(b, ",\"rules\":[");
     for (uint32_t i = 0; i < run->rule_count; i++) {
         const struct state_rule *r = &run->rules[i];
-        buf_printf(b, "%s{\"rule\":%u,", i ? "," : "", r->number);
-        put_string(b, "action", r->action);
-        buf_printf(b, ",\"times\":%u,", r->times);
-        put_string(b, "reason", r->reason);
+        buf_printf(b, "%s{\"rule\":%u", i ? "," : "", r->number);
+        cli_json_string(b, "action", r->action);
+        buf_printf(b, ",\"times\":%u", r->times);
+        cli_json_string(b, "reason", r->reason);
         buf_putc(b, '}');
     }
     buf_puts(b, "],\"metrics\":[");
@@ -95,7 +86,7 @@ void status_rules_json(const struct state_run *run, struct buf *b)
         const struct state_metric *m = &run->metrics[i];
         bool number = strspn(m->value, "0123456789+-.e") == strlen(m->value);
         buf_puts(b, i ? ",{" : "{");
-        put_string(b, "name", m->name);
+        cli_json_string(b, "name", m->name);
         if (m->rank != WIRE_NO_RANK)
             buf_printf(b, ",\"rank\":%u", m->rank);
         buf_printf(b, number ? ",\"value\":%s" : ",\"value\":\"%s\"", m->value); /* nan, inf */
