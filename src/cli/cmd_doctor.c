@@ -256,8 +256,7 @@ static int check_nodes(struct doctor *d, struct plan *plan, struct journal *jour
     struct run *r = run_create(d->loop, &o, on_finished, d->loop);
     if (run_start(r, &err) < 0) {
         run_destroy(r);
-        cli_print_error(d->c, &err);
-        return cli_exit_status(&err);
+        return cli_fail(d->c, &err);
     }
     loop_run(d->loop);
     bool all = true;
@@ -365,10 +364,8 @@ static int cmd_doctor(struct cli *c)
 {
     struct error err = ERROR_INIT;
     int rc = 0;
-    if (cli_check_limits(&err) < 0) {
-        cli_print_error(c, &err);
-        return cli_exit_status(&err);
-    }
+    if (cli_check_limits(&err) < 0)
+        return cli_fail(c, &err);
     struct doctor d = {.c = c, .loop = loop_create()};
     if (c->word_count)
         rc = with_spec(&d);

@@ -49,10 +49,8 @@ static int cmd_import(struct cli *c)
         cli_print_error(c, &err);
         return 2;
     }
-    if (import_torchrun(c->args, c->arg_count, c->arena, &im, &err) < 0) {
-        cli_print_error(c, &err);
-        return cli_exit_status(&err);
-    }
+    if (import_torchrun(c->args, c->arg_count, c->arena, &im, &err) < 0)
+        return cli_fail(c, &err);
     import_write(&im, false, &text);
     int rc = check(c, &text);
     buf_clear(&text);

@@ -6,12 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-static int fail(struct cli *c, const struct error *err)
-{
-    cli_print_error(c, err);
-    return cli_exit_status(err);
-}
-
 static int number(struct cli *c, enum cli_option_id id, uint32_t *ret, struct error *err)
 {
     if (c->given[id] && !parse_u32(c->value[id], ret))
@@ -31,15 +25,15 @@ static int cmd_logs(struct cli *c)
                             .has_rank = c->given[OPT_RANK],
                             .has_node = c->given[OPT_NODE]};
     if (number(c, OPT_RANK, &what.rank, &err) < 0 || number(c, OPT_NODE, &what.node, &err) < 0)
-        return fail(c, &err);
+        return cli_fail(c, &err);
     what.raw = (what.has_rank || (what.step && what.has_node)) && !what.json;
     if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
-        return fail(c, &err);
+        return cli_fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
     struct cli_logs_end end = {0};
     int rc = cli_logs_print(c, j, id, &what, &end, &err);
     journal_close(j);
-    return rc < 0 ? fail(c, &err) : 0;
+    return rc < 0 ? cli_fail(c, &err) : 0;
 }
 
 static const enum cli_option_id logs_options[] = {OPT_FOLLOW,    OPT_RANK, OPT_STEP,  OPT_NODE,
@@ -91,7 +85,7 @@ static int on_alone(void *arg)
     if (a->resumed) {
         error_set(&err, ERROR_INFRA, "the controller of run %s has ended, and the run is not at its end", a->run);
         error_hint(&err, "what it said: %s/controller.log; rhrun %s goes on", journal_path(a->journal), path);
-        return fail(a->c, &err);
+        return cli_fail(a->c, &err);
     }
     a->resumed = true;
     cli_take_overrides(a->c, run);
@@ -118,7 +112,7 @@ static int cmd_attach(struct cli *c)
     struct error err = ERROR_INIT;
     struct cli_logs_end end = {0};
     if (cli_find_run_over(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
-        return fail(c, &err);
+        return cli_fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
     bool json = c->given[OPT_JSON], talk = !c->given[OPT_QUIET] && !json;
     struct attached attached = {c, j, id, talk, false};
@@ -144,7 +138,7 @@ static int cmd_attach(struct cli *c)
     } else if (ended && json)
         print_result(now);
     journal_close(j);
-    return rc < 0 ? fail(c, &err) : end.interrupted ? 0 : end.exit_status;
+    return rc < 0 ? cli_fail(c, &err) : end.interrupted ? 0 : end.exit_status;
 }
 
 static const enum cli_option_id attach_options[] = {OPT_FROM_START, OPT_NO_PREFIX, OPT_SET,
@@ -181,7 +175,7 @@ static int ask_controller(struct cli *c, struct journal *j, const char *id)
 {
     struct error err = ERROR_INIT;
     if (journal_request(j, "cancel", &err) < 0)
-        return err.why == ERROR_WHY_ABSENT ? -1 : fail(c, &err);
+        return err.why == ERROR_WHY_ABSENT ? -1 : cli_fail(c, &err);
     for (;;) {
         const struct state_run *run = state_run_find(journal_state(j), id);
         if (!run || run->status != RUN_OPEN) {
@@ -196,7 +190,7 @@ static int ask_controller(struct cli *c, struct journal *j, const char *id)
         struct timespec pause = {0, held ? 50000000 : 0};
         nanosleep(&pause, NULL);
         if (journal_refresh(j, &err) < 0) /* after the look at the holder: it may have closed the run before it ended */
-            return fail(c, &err);
+            return cli_fail(c, &err);
         run = state_run_find(journal_state(j), id);
         if (!held && run && run->status == RUN_OPEN)
             return -1;
@@ -221,16 +215,16 @@ static int cancel_alone(struct cli *c, const char *spec_path)
     if (rc)
         return rc;
     if (cli_check_limits(&err) < 0)
-        return fail(c, &err);
+        return cli_fail(c, &err);
     struct loop *loop = loop_create();
     signal(SIGUSR1, SIG_IGN);
     if (journal_open(loop, spec->name, spec->origin, cli_owner_name(c->arena), &journal, &err) < 0)
-        return fail(c, &err);
+        return cli_fail(c, &err);
     struct run_options o = {.mode = RUN_CANCEL, .plan = plan, .journal = journal};
     cli_run_options(c, &o);
     struct run *r = run_create(loop, &o, on_finished, loop);
     if (run_start(r, &err) < 0) {
-        rc = fail(c, &err);
+        rc = cli_fail(c, &err);
     } else {
         loop_run(loop);
         fprintf(stderr, "rhrun: run %s: %s\n", run_id(r), run_result(r)->error.text);
@@ -248,7 +242,7 @@ static int cmd_cancel(struct cli *c)
     const struct state_run *run;
     struct error err = ERROR_INIT;
     if (cli_find_run_over(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
-        return fail(c, &err);
+        return cli_fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
     CLEANUP(cleanup_free) char *path = run->spec_path ? xstrdup(run->spec_path) : NULL;
     const struct state_run *open = state_run_open(journal_state(j));
@@ -331,7 +325,7 @@ static int cmd_completion(struct cli *c)
     struct error err = ERROR_INIT;
     error_set(&err, ERROR_USAGE, "there is no completion for \"%s\"", shell);
     error_hint(&err, "bash, zsh or fish");
-    return fail(c, &err);
+    return cli_fail(c, &err);
 }
 
 static const enum cli_option_id completion_options[] = {OPT_COUNT};

@@ -79,8 +79,7 @@ int cli_main(int argc, char **argv)
     c.color_err = isatty(2) && !plain;
     int rc;
     if (cli_parse(&c, argc, argv, &err) < 0) {
-        cli_print_error(&c, &err);
-        rc = cli_exit_status(&err);
+        rc = cli_fail(&c, &err);
     } else {
         if (c.given[OPT_NO_COLOR])
             c.color_out = c.color_err = false;

@@ -120,8 +120,7 @@ static int online(struct cli *c, struct plan *plan, struct journal *journal, str
     o.from_step = NULL;
     struct run *r = *ret_run = run_create(loop, &o, on_finished, loop);
     if (run_start(r, &err) < 0) {
-        cli_print_error(c, &err);
-        rc = cli_exit_status(&err);
+        rc = cli_fail(c, &err);
     } else {
         loop_run(loop);
         struct plan_facts *facts = arena_array(c->arena, plan->node_count, sizeof *facts);
@@ -180,10 +179,8 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
     if (rc)
         return rc;
     journal_job_id(spec->name, spec->origin, id);
-    if (journal_open_read(id, &journal, &err) < 0 && err.why != ERROR_WHY_ABSENT) {
-        cli_print_error(c, &err);
-        return cli_exit_status(&err);
-    }
+    if (journal_open_read(id, &journal, &err) < 0 && err.why != ERROR_WHY_ABSENT)
+        return cli_fail(c, &err);
     const struct state *state = journal ? journal_state(journal) : NULL;
     size_t cells = plan->step_count * plan->node_count;
     struct plan_record *records = xcalloc(cells + 1, sizeof *records);
@@ -191,8 +188,7 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
     if (state)
         offline_records(c, plan, state, records);
     if (!c->given[OPT_OFFLINE] && cli_check_limits(&err) < 0) {
-        cli_print_error(c, &err);
-        rc = cli_exit_status(&err);
+        rc = cli_fail(c, &err);
     } else if (!c->given[OPT_OFFLINE])
         rc = online(c, plan, journal, records, &loop, &run);
     flags_void(c, plan, records);
@@ -228,10 +224,8 @@ static int cmd_plan(struct cli *c)
     struct error err = ERROR_INIT;
     int rc = cli_load_spec(c, c->words[0], &spec);
     const struct roster *roster = rc == 0 ? roster_create(spec, c->arena) : NULL;
-    if (rc == 0 && !c->given[OPT_OFFLINE] && !c->given[OPT_FILES] && cli_check_trust(c, roster, true, &err) < 0) {
-        cli_print_error(c, &err);
-        rc = cli_exit_status(&err);
-    }
+    if (rc == 0 && !c->given[OPT_OFFLINE] && !c->given[OPT_FILES] && cli_check_trust(c, roster, true, &err) < 0)
+        rc = cli_fail(c, &err);
     if (rc == 0)
         rc = cli_sources(c, spec, roster, false, &sources);
     if (rc == 0) {

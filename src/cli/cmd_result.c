@@ -166,8 +166,7 @@ static int cmd_result(struct cli *c)
     }
     if (rc == 0)
         return 0;
-    cli_print_error(c, &err);
-    return cli_exit_status(&err);
+    return cli_fail(c, &err);
 }
 
 static const enum cli_option_id options[] = {OPT_RANK, OPT_ALL, OPT_SET, OPT_PARAM, OPT_COUNT};

@@ -127,8 +127,7 @@ static int cmd_runs(struct cli *c)
             qsort(rows, count, sizeof *rows, newest_first);
         print_rows(c, rows, count < limit ? count : (size_t)limit);
     } else {
-        cli_print_error(c, &err);
-        rc = cli_exit_status(&err);
+        rc = cli_fail(c, &err);
     }
     free(rows);
     return rc;
@@ -211,10 +210,8 @@ static int cmd_status(struct cli *c)
     const struct state_run *run;
     struct error err = ERROR_INIT;
     char when[32], took[32];
-    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0) {
-        cli_print_error(c, &err);
-        return cli_exit_status(&err);
-    }
+    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
+        return cli_fail(c, &err);
     pid_t pid = 0;
     char *holder = NULL;
     bool live = run->status == RUN_OPEN && journal_holder(j, &pid, &holder);
@@ -300,10 +297,8 @@ static int show_run(struct cli *c)
     struct journal *j;
     const struct state_run *run;
     struct error err = ERROR_INIT;
-    if (cli_find_run(c, c->words[0], &j, &run, &err) < 0) {
-        cli_print_error(c, &err);
-        return cli_exit_status(&err);
-    }
+    if (cli_find_run(c, c->words[0], &j, &run, &err) < 0)
+        return cli_fail(c, &err);
     CLEANUP(cleanup_free) char *id = xstrdup(run->id);
     int rc = journal_each(j, 0, print_event, id, &err);
     if (rc < 0)

@@ -43,6 +43,12 @@ void cli_print_error(const struct cli *c, const struct error *err)
         fprintf(stderr, "  hint: %s\n", err->hint);
 }
 
+int cli_fail(const struct cli *c, const struct error *err)
+{
+    cli_print_error(c, err);
+    return cli_exit_status(err);
+}
+
 void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d)
 {
     struct buf text = {0};
@@ -118,8 +124,7 @@ int cli_plan(struct cli *c, struct spec *spec, const struct roster *roster, cons
     struct error err = ERROR_INIT;
     if (plan_compile(spec, roster, step_kinds, sources ? &sources->plan : NULL, NULL, c->arena, ret, &err) == 0)
         return 0;
-    cli_print_error(c, &err);
-    return err.code == ERROR_SPEC || err.code == ERROR_USAGE ? 2 : cli_exit_status(&err);
+    return cli_fail(c, &err);
 }
 
 int cli_check_trust(const struct cli *c, const struct roster *roster, bool offline, struct error *err)

@@ -68,6 +68,7 @@ void cli_help(const struct cli *c, const struct cli_command *cmd, FILE *to);
 
 /* common.c */
 void cli_print_error(const struct cli *c, const struct error *err);  /* "rhrun: text" and "hint: ..." on stderr */
+int cli_fail(const struct cli *c, const struct error *err); /* the same; returns the exit status */
 void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d);
 struct spec_overrides cli_overrides(const struct cli *c); /* --set, -p, --on and the words behind -- */
 /* The overrides that a run was started with become those of the command; what was given with it counts more. */

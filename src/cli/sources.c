@@ -462,7 +462,7 @@ int cli_sources(struct cli *c, const struct spec *spec, const struct roster *ros
         cli_print_error(c, &err);
     }
     cli_sources_close(s);
-    return err.code == ERROR_SPEC || err.code == ERROR_USAGE ? 2 : cli_exit_status(&err);
+    return cli_exit_status(&err);
 }
 
 void cli_sources_close(struct sources *s)
