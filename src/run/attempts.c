@@ -81,18 +81,18 @@ static void on_started_durable(void *arg)
 /* What binds a generation: for RUNs that are sent again, and for whoever reads logs which worker is which. */
 static void put_bind(const struct run *r, struct buf *b)
 {
-    const char *addr = r->master_addr ? r->master_addr : "";
+    const char *addr = run_launch(r)->master_addr ? run_launch(r)->master_addr : "";
     buf_puts(b, "{\"master_addr\":");
     buf_json_string(b, addr, strlen(addr));
-    buf_printf(b, ",\"master_port\":%u", r->master_port);
-    if (r->nonce[0])
-        buf_printf(b, ",\"nonce\":\"%s\"", r->nonce);
+    buf_printf(b, ",\"master_port\":%u", run_launch(r)->master_port);
+    if (run_launch(r)->nonce[0])
+        buf_printf(b, ",\"nonce\":\"%s\"", run_launch(r)->nonce);
     for (size_t i = 0; r->plan->roles && i < r->plan->spec->role_count; i++) {
         const struct plan_role *role = &r->plan->roles[i];
         buf_printf(b, "%s{\"name\":\"%s\",\"first\":%u,\"count\":%u", i ? "," : ",\"roles\":[", role->name,
                    role->worker, role->count);
-        if (r->role_ports[i])
-            buf_printf(b, ",\"master_port\":%u", r->role_ports[i]);
+        if (run_launch(r)->role_ports[i])
+            buf_printf(b, ",\"master_port\":%u", run_launch(r)->role_ports[i]);
         buf_puts(b, i + 1 < r->plan->spec->role_count ? "}" : "}]");
     }
     buf_putc(b, '}');
@@ -129,7 +129,8 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         .type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
     if (generation)
         e.bind_json = bind.data;
-    e.joins = joins || (generation && r->adopted_launch); /* that was found on the nodes: this run has begun none */
+    e.joins =
+        joins || (generation && run_launch(r)->adopted); /* that was found on the nodes: this run has begun none */
     run_append_own(r, &e, on_started_durable, ctx);
     buf_free(&bind);
     free(attempts);
@@ -146,7 +147,7 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
 
 void task_join(struct run *r, const struct plan_step *step, uint32_t node)
 {
-    start_many(r, step, &node, 1, r->generation, true);
+    start_many(r, step, &node, 1, run_launch(r)->generation, true);
 }
 
 void task_start(struct run *r, const struct plan_step *step, uint32_t node)
@@ -218,9 +219,9 @@ static void offer_cause(struct run *r, const struct plan_step *step, uint32_t no
                             .value = record->value,
                             .rank = record->cause_rank,
                             .has_rank = cause_has_rank(r, step, record->cause_rank, outcome),
-                            .generation = r->generation};
-    if (cause_offer(&r->cause, &c))
-        r->cause.tail = arena_strdup(r->arena, record->tail);
+                            .generation = run_launch(r)->generation};
+    if (cause_offer(&run_launch(r)->cause, &c))
+        run_launch(r)->cause.tail = arena_strdup(r->arena, record->tail);
 }
 
 void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
@@ -353,7 +354,7 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
     outcome = outcome_of(r, step, outcome);
     struct event e = {.outcome = outcome, .reason = why, .tail = why};
     const bool left = elastic_leaves(r, step, node, &e);
-    if (outcome == OUTCOME_UNKNOWN && !r->cause.step && !left && !r->lanes[node].left_out) {
+    if (outcome == OUTCOME_UNKNOWN && !run_launch(r)->cause.step && !left && !r->lanes[node].left_out) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
         offer_cause(r, step, node, &nothing, UINT64_MAX); /* any failure that was seen comes first */
     }
@@ -450,7 +451,7 @@ void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, c
 static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
     struct run_task *t = run_task(r, step, node);
-    if (run_is_stopping(r) || r->launch == LAUNCH_OVER)
+    if (run_is_stopping(r) || run_launch(r)->state == LAUNCH_OVER)
         return;
     if (transfer_again(r, step, node, e))
         return;

@@ -19,7 +19,7 @@ bool cause_has_rank(const struct run *r, const struct plan_step *step, uint32_t 
 
 void cause_tell(struct run *r)
 {
-    const struct cause *c = &r->cause;
+    const struct cause *c = &run_launch(r)->cause;
     struct run_result *res = &r->result;
     if (!c->step)
         return;

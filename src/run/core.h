@@ -194,6 +194,33 @@ enum launch_state {
     LAUNCH_OVER       /* there will be no further one, and nobody joins this one */
 };
 
+/* What is started together, ends together and begins again together: prolog, a generation of workers, epilog, and what
+ * is fetched behind them. What is of a launch and not of the run stands here; a run has a list of them, one today. */
+struct launch {
+    struct run *run;
+    size_t first_step, end_step; /* its steps in the plan: all behind set-up; end_step is none of them */
+    enum launch_state state;     /* of the generation at hand */
+    uint32_t generation;         /* counted from 1; 0 = none has begun */
+    uint32_t restarts;           /* how often it has begun again after a failure, under this and earlier controllers */
+    uint32_t own_restarts;       /* of these, by rules with a budget of their own */
+    const char *adopted;         /* the generation that was found on the nodes, by its name in their records; or NULL */
+    char nonce[33];              /* random, of this generation; "" = of an older rhrun's */
+    const char *master_addr;     /* where the workers meet, as all nodes reach it; NULL = not decided yet */
+    uint32_t master_port;        /* on the plan's master; 0 = not known */
+    uint32_t next_port;          /* asked for while a failed generation is being stopped; 0 = not known */
+    uint32_t *role_ports;        /* by role, of those with a world of their own; 0 = not known */
+    const char **role_addrs;     /* by role: its nodes' addresses, as RUN messages have them; heap; NULL = to be made */
+    struct cause cause;          /* what failed first, of the generation at hand or of what was to be done before it */
+    struct rules *rules;         /* what they have counted, and the verdict: see rules.h; NULL = none */
+    struct preflight *preflight; /* what was looked at before it: see preflight.c; NULL = nothing yet */
+    struct rank0 *rank0;         /* see rank0.c; NULL = nothing was asked for yet */
+    struct output_watch *watches; /* what comes home while it runs: see outputs.c; NULL = it has not run yet */
+    size_t watch_count;
+    uint32_t awaited;    /* a node that the barrier waited for when it was last looked at */
+    struct alarm *pause; /* before a restart */
+    struct alarm *late;  /* of MIN:MAX nodes, until it no longer waits for one that was lost: see elastic.c */
+};
+
 struct run {
     struct loop *loop;
     struct run_options options;
@@ -215,11 +242,8 @@ struct run {
     uint32_t touched_first, touched_count;
     struct alarm *turn;
     struct step_tally *tallies;   /* per step: what was sent, to say it once */
-    struct output_watch *watches; /* see outputs.c */
-    size_t watch_count;
     struct fetch *fetch_queue; /* wait for their turn */
     struct guard *guard;       /* see guard.h; NULL = nothing was fetched yet */
-    struct rank0 *rank0;       /* see rank0.c; NULL = nothing was asked for yet */
     uint32_t fetching;
     uint64_t fetch_token;
     struct error outputs_error; /* the first that keeps outputs from being here */
@@ -237,28 +261,13 @@ struct run {
     uint32_t crowded; /* nodes that were ended for want of room here */
     int interrupt_signal;
     enum run_status fail_status;
-    uint32_t generation, restarts;
-    const char
-        *adopted_launch;   /* names the launch that was found on the nodes, as their records do; NULL = there is none */
-    uint32_t own_restarts; /* of these, by rules with a budget of their own */
-    struct rules *rules;   /* see rules.h; NULL = none */
-    struct alarm *pause; /* before a restart */
-    enum launch_state launch;
-    uint32_t master_port;
-    char nonce[33];     /* random, of this generation; "" = of an older rhrun's */
-    uint32_t next_port; /* asked for while a failed generation is being stopped; 0 = not known */
-    const char *master_addr;
-    struct preflight *preflight; /* see preflight.c */
-    uint32_t *role_ports;        /* of roles with a world of their own; 0 = not known */
-    const char **role_addrs;     /* heap; NULL = to be made */
-    struct append *appends;      /* not durable yet */
+    struct launch *launches; /* what is launched: one */
+    size_t launch_count;
+    struct append *appends; /* not durable yet */
     struct alarm *stop_deadline;
     struct alarm *finisher;
-    struct alarm *late; /* see elastic.c */
     struct run_result result;
-    struct cause cause; /* of the generation's failure, the first; of set-up's too */
     uint32_t failed_nodes;
-    uint32_t awaited;        /* a node that the barrier waited for when it was last looked at */
     struct step_node *nodes; /* as RUN messages name them */
     char *node_addrs;        /* all of them, NULL = to be made */
     char *hosts;             /* made together with node_addrs */
@@ -279,7 +288,7 @@ void run_turn(void *run);
 /* states.c: all that changes a state. What is no step in its table there ends the program. */
 void run_set_stage(struct run *r, enum stage to);
 void run_set_ending(struct run *r, enum ending to); /* a weaker one changes nothing */
-void launch_set(struct run *r, enum launch_state to);
+void launch_set(struct launch *l, enum launch_state to);
 void lane_set_state(struct lane *lane, enum lane_state to);
 void lane_set_presence(struct lane *lane, enum presence to);
 void lane_set_dirty(struct lane *lane, bool dirty);
@@ -290,6 +299,10 @@ void task_may_have_started(struct run_task *t);
 void task_mark_sent(const struct lane *lane, struct run_task *t);
 bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the present connection */
 void task_set_state(struct run *r, struct run_task *t, enum task_state to);
+static inline struct launch *run_launch(const struct run *r) /* the only one */
+{
+    return r->launches;
+}
 /* Is it there, and has it said what it holds? */
 static inline bool lane_is_ready(const struct lane *lane)
 {

@@ -96,6 +96,31 @@ static void create_lane(struct run *r, uint32_t i)
     lane->node = node_create(r->loop, r->pool, &o, &lane_callbacks, r);
 }
 
+/* One launch of all that is behind set-up. */
+static void create_launches(struct run *r)
+{
+    r->launch_count = 1;
+    r->launches = arena_array(r->arena, r->launch_count, sizeof *r->launches);
+    struct launch *l = r->launches;
+    l->run = r;
+    l->end_step = r->plan->step_count;
+    while (l->first_step < l->end_step && r->plan->steps[l->first_step].kind->phase == PHASE_SETUP)
+        l->first_step++;
+    l->role_ports = arena_array(r->arena, r->plan->spec->role_count + 1, sizeof *l->role_ports);
+    l->late = alarm_create(r, elastic_on_late, r);
+    l->pause = alarm_create(r, run_on_pause, r);
+    l->rules = rules_create(r);
+}
+
+static void destroy_launches(struct run *r)
+{
+    for (struct launch *l = r->launches; l < r->launches + r->launch_count; l++) {
+        alarm_destroy(l->late);
+        alarm_destroy(l->pause);
+        rules_destroy(l->rules);
+    }
+}
+
 struct run *run_create(struct loop *loop, const struct run_options *options, void (*finished)(void *arg), void *arg)
 {
     struct run *r = xcalloc(1, sizeof *r);
@@ -107,7 +132,6 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->finished = finished;
     r->arg = arg;
     r->arena = arena_create();
-    r->role_ports = arena_array(r->arena, r->plan->spec->role_count + 1, sizeof *r->role_ports);
     r->tasks = xcalloc(r->plan->step_count * r->plan->node_count + 1, sizeof *r->tasks);
     r->done = xcalloc(r->plan->step_count + 1, sizeof *r->done);
     r->lanes = xcalloc(r->plan->node_count, sizeof *r->lanes);
@@ -123,9 +147,7 @@ struct run *run_create(struct loop *loop, const struct run_options *options, voi
     r->stop_deadline = alarm_create(r, run_on_stop_deadline, r);
     r->finisher = alarm_create(r, run_on_finisher, r);
     r->turn = alarm_create(r, run_turn, r);
-    r->late = alarm_create(r, elastic_on_late, r);
-    r->pause = alarm_create(r, run_on_pause, r);
-    r->rules = rules_create(r);
+    create_launches(r);
     if (!r->state)
         r->state = r->own_state = state_create();
     return r;
@@ -188,9 +210,7 @@ void run_destroy(struct run *r)
     alarm_destroy(r->stop_deadline);
     alarm_destroy(r->finisher);
     alarm_destroy(r->turn);
-    alarm_destroy(r->late);
-    alarm_destroy(r->pause);
-    rules_destroy(r->rules);
+    destroy_launches(r);
     state_destroy(r->own_state);
     free(r->tasks);
     free(r->done);

@@ -54,7 +54,7 @@ static uint32_t left_without(struct run *r, uint32_t node)
 static bool is_going(const struct run *r)
 {
     return r->options.mode == RUN_EXECUTE && r->opening == OPENING_DONE && r->ending == ENDING_NOT &&
-           r->launch != LAUNCH_OVER && r->stage <= STAGE_LAUNCH;
+           run_launch(r)->state != LAUNCH_OVER && r->stage <= STAGE_LAUNCH;
 }
 
 static bool may_join(const struct lane *lane)
@@ -264,7 +264,7 @@ static void start(struct lane *lane)
 static bool is_open(struct run *r)
 {
     const struct run_task *first = run_task(r, phase_step(r, PHASE_LAUNCH), r->plan->master);
-    return r->stage == STAGE_LAUNCH && r->launch == LAUNCH_GOES_ON && !launch_over(r) &&
+    return r->stage == STAGE_LAUNCH && run_launch(r)->state == LAUNCH_GOES_ON && !launch_over(r) &&
            has_needed(r, task_in_flight(first));
 }
 
@@ -352,8 +352,8 @@ static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
 
 bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
 {
-    return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(r) && r->launch == LAUNCH_GOES_ON &&
-           !is_needed(r, node) && is_leaving(e->outcome, e->cause, e->tail) &&
+    return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(r) &&
+           run_launch(r)->state == LAUNCH_GOES_ON && !is_needed(r, node) && is_leaving(e->outcome, e->cause, e->tail) &&
            (e->outcome != OUTCOME_NOT_STARTED || task_is_sent(&r->lanes[node], run_task(r, step, node))) &&
            !rules_speak(r, node, e->outcome, e->cause, e->cause_value) &&
            left_without(r, node) >= r->plan->spec->distributed.min_nodes;
@@ -427,7 +427,7 @@ void elastic_resume(struct run *r)
     if (!enough || parts_failed(r))
         return;
     if (!rules_condemned(r))
-        r->cause = (struct cause){0};
+        run_launch(r)->cause = (struct cause){0};
     bool over = launch_over(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, launch, n);
@@ -499,8 +499,8 @@ bool elastic_dismiss(struct run *r)
 
 void elastic_await(struct run *r)
 {
-    if (elastic_wanted(r) && r->stage <= STAGE_PREFLIGHT && !alarm_is_set(r->late))
-        alarm_set(r->late, r->options.late_ms ? r->options.late_ms : LATE_MS);
+    if (elastic_wanted(r) && r->stage <= STAGE_PREFLIGHT && !alarm_is_set(run_launch(r)->late))
+        alarm_set(run_launch(r)->late, r->options.late_ms ? r->options.late_ms : LATE_MS);
 }
 
 void elastic_on_late(void *arg)
@@ -523,5 +523,5 @@ void elastic_on_late(void *arg)
             away = true;
     }
     if (away) /* not enough are set up yet, or this very moment it is being tried */
-        alarm_set(r->late, LATE_AGAIN_MS);
+        alarm_set(run_launch(r)->late, LATE_AGAIN_MS);
 }

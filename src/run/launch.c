@@ -45,14 +45,14 @@ static void bind_address(struct run *r)
 {
     const struct spec_host *host = roster_host(r->plan->roster, r->plan->master);
     const struct wire_facts *facts = r->lanes[r->plan->master].facts;
-    if (r->master_addr)
+    if (run_launch(r)->master_addr)
         return;
     if (host->address)
-        r->master_addr = host->address;
+        run_launch(r)->master_addr = host->address;
     else if (r->plan->spec->placement == PLACEMENT_HERE || r->plan->node_count == 1)
-        r->master_addr = "127.0.0.1";
+        run_launch(r)->master_addr = "127.0.0.1";
     else
-        r->master_addr =
+        run_launch(r)->master_addr =
             arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
 }
 
@@ -90,17 +90,17 @@ static void forget_what_followed(struct run *r)
 
 static void start_generation(struct run *r)
 {
-    r->next_port = 0;
+    run_launch(r)->next_port = 0;
     run_set_stage(r, STAGE_AGAIN);
     forget_what_followed(r);
     if (!at_barrier(r))
         return;
     run_set_stage(r, STAGE_LAUNCH);
-    launch_set(r, LAUNCH_GOES_ON);
-    r->generation++;
-    random_hex(r->nonce, sizeof r->nonce / 2);
-    r->cause = (struct cause){0};
-    r->adopted_launch = NULL;
+    launch_set(run_launch(r), LAUNCH_GOES_ON);
+    run_launch(r)->generation++;
+    random_hex(run_launch(r)->nonce, sizeof run_launch(r)->nonce / 2);
+    run_launch(r)->cause = (struct cause){0};
+    run_launch(r)->adopted = NULL;
     parts_reset(r);
     rules_begin(r);
     parts_advance(r);
@@ -126,7 +126,7 @@ static void prolog_advance(struct run *r)
         fail_generation(r, step);
     if (step && !step_all_ended(r, step))
         return;
-    if (r->launch == LAUNCH_CONDEMNED)
+    if (run_launch(r)->state == LAUNCH_CONDEMNED)
         finish_launch(r, false);
     else
         start_generation(r);
@@ -138,7 +138,7 @@ static void start_prolog(struct run *r)
 {
     const struct plan_step *step = phase_step(r, PHASE_PROLOG);
     run_set_stage(r, STAGE_PROLOG);
-    launch_set(r, LAUNCH_GOES_ON);
+    launch_set(run_launch(r), LAUNCH_GOES_ON);
     if (step && !step_has_failed(r, step)) {
         step_release(r, step);
         step_start(r, step, 0);
@@ -148,7 +148,7 @@ static void start_prolog(struct run *r)
 
 static void ports_known(struct run *r)
 {
-    r->next_port = 0;
+    run_launch(r)->next_port = 0;
     if (r->options.mode == RUN_LOOK) {
         if (!preflight_begin(r))
             run_look_end(r);
@@ -178,11 +178,11 @@ static bool ask_missing(struct run *r)
 {
     const struct spec *spec = r->plan->spec;
     const struct lane *master = &r->lanes[r->plan->master];
-    bool missing = spec->distributed.present && r->master_port == 0;
+    bool missing = spec->distributed.present && run_launch(r)->master_port == 0;
     if (missing && presence_is_here(master->presence))
         ask_one(r, master->index, PORT_TOKEN);
     for (uint32_t i = 0; i < spec->role_count; i++) {
-        if (spec->roles[i].world != WORLD_OWN || r->plan->roles[i].count == 0 || r->role_ports[i])
+        if (spec->roles[i].world != WORLD_OWN || r->plan->roles[i].count == 0 || run_launch(r)->role_ports[i])
             continue;
         const struct lane *lane = &r->lanes[r->plan->roles[i].master];
         if (presence_is_here(lane->presence))
@@ -200,9 +200,10 @@ static void ask_port(struct run *r)
     bind_address(r);
     run_set_stage(r, STAGE_PORT);
     elastic_join(r);
-    r->master_port = spec->distributed.master_port ? spec->distributed.master_port : r->next_port;
+    run_launch(r)->master_port =
+        spec->distributed.master_port ? spec->distributed.master_port : run_launch(r)->next_port;
     for (size_t i = 0; i < spec->role_count; i++)
-        r->role_ports[i] = spec->roles[i].master_port;
+        run_launch(r)->role_ports[i] = spec->roles[i].master_port;
     if (!ask_missing(r))
         ports_known(r);
 }
@@ -219,7 +220,7 @@ void launch_look(struct run *r)
     bool all = bind_by_facts(r, &ignored) == 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         all = all && r->lanes[n].state != LANE_FAILED;
-    r->master_port = 0;
+    run_launch(r)->master_port = 0;
     if (all || (r->plan->spec->role_count == 0 && r->lanes[r->plan->master].state != LANE_FAILED))
         ask_port(r);
     else
@@ -229,9 +230,9 @@ void launch_look(struct run *r)
 static bool is_taken(const struct run *r, uint32_t port)
 {
     for (size_t i = 0; i < r->plan->spec->role_count; i++)
-        if (r->role_ports[i] == port)
+        if (run_launch(r)->role_ports[i] == port)
             return true;
-    return r->master_port == port;
+    return run_launch(r)->master_port == port;
 }
 
 void launch_port(struct run *r, uint64_t token, uint32_t free_port)
@@ -239,12 +240,12 @@ void launch_port(struct run *r, uint64_t token, uint32_t free_port)
     if (run_is_stopping(r))
         return;
     if (r->stage == STAGE_LAUNCH && token == PORT_TOKEN)
-        r->next_port = free_port;
+        run_launch(r)->next_port = free_port;
     if (r->stage != STAGE_PORT)
         return;
     uint64_t role = token - PORT_TOKEN - 1;
-    uint32_t *port = token == PORT_TOKEN                ? &r->master_port
-                     : role < r->plan->spec->role_count ? &r->role_ports[role]
+    uint32_t *port = token == PORT_TOKEN                ? &run_launch(r)->master_port
+                     : role < r->plan->spec->role_count ? &run_launch(r)->role_ports[role]
                                                         : NULL;
     if (!port || *port) /* asked twice, over two connections */
         return;
@@ -252,26 +253,27 @@ void launch_port(struct run *r, uint64_t token, uint32_t free_port)
     if (!again)
         *port = free_port;
     for (size_t i = 0; i < r->plan->spec->role_count && !again; i++)
-        if (r->plan->spec->roles[i].world == WORLD_OWN && r->plan->roles[i].count > 0 && r->role_ports[i] == 0)
+        if (r->plan->spec->roles[i].world == WORLD_OWN && r->plan->roles[i].count > 0 &&
+            run_launch(r)->role_ports[i] == 0)
             return;
     if (again)
         ask_missing(r);
-    else if (r->master_port || !r->plan->spec->distributed.present)
+    else if (run_launch(r)->master_port || !r->plan->spec->distributed.present)
         ports_known(r);
 }
 
 void launch_will_restart(struct run *r)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    if (r->stage == STAGE_LAUNCH && r->launch == LAUNCH_GOES_ON && d->present && d->master_port == 0 &&
-        (r->rules || rules_restarts_left(r) > 0))
+    if (r->stage == STAGE_LAUNCH && run_launch(r)->state == LAUNCH_GOES_ON && d->present && d->master_port == 0 &&
+        (run_launch(r)->rules || rules_restarts_left(r) > 0))
         ask_one(r, r->plan->master, PORT_TOKEN);
 }
 
 /* A set-up step that failed counts for nothing here: it has ended well since, or its node is left out. */
 static bool failed_behind_barrier(const struct run *r)
 {
-    return r->cause.step && r->cause.step->kind->phase != PHASE_SETUP;
+    return run_launch(r)->cause.step && run_launch(r)->cause.step->kind->phase != PHASE_SETUP;
 }
 
 void launch_barrier(struct run *r)
@@ -280,9 +282,9 @@ void launch_barrier(struct run *r)
         return;
     elastic_join(r);
     for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */
-        uint32_t n = (r->awaited + k) % r->plan->node_count;
+        uint32_t n = (run_launch(r)->awaited + k) % r->plan->node_count;
         if (!r->lanes[n].left_out && (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)) {
-            r->awaited = n;
+            run_launch(r)->awaited = n;
             return;
         }
     }
@@ -303,7 +305,7 @@ void launch_barrier(struct run *r)
     if (r->fetch_only) {
         struct error ignored = ERROR_INIT; /* of nodes that are not asked it is not known */
         bind_by_facts(r, &ignored);
-        launch_set(r, LAUNCH_OVER);
+        launch_set(run_launch(r), LAUNCH_OVER);
         run_set_stage(r, STAGE_LAUNCH);
         if (!outputs_begin(r))
             outputs_end(r);
@@ -311,7 +313,7 @@ void launch_barrier(struct run *r)
     }
     if (!bind_ranks(r))
         return;
-    if (r->generation > 0 || failed_behind_barrier(r))
+    if (run_launch(r)->generation > 0 || failed_behind_barrier(r))
         launch_resume(r);
     else
         ask_port(r);
@@ -346,7 +348,7 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
 /* A role that was not ready in time has said why in its own output: what looks for it prints nothing. */
 static const char *cause_output(const struct run *r)
 {
-    const struct plan_step *s = r->cause.step;
+    const struct plan_step *s = run_launch(r)->cause.step;
     return s->kind->asks && s->wait_count > 0 ? r->plan->steps[s->waits[0].step].name : s->name;
 }
 
@@ -368,7 +370,7 @@ const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
 static void cause_words(const struct run *r, char *ret, size_t size)
 {
     static const char note[] = "rhrun: " WIRE_ERROR_NOTE;
-    const struct cause *c = &r->cause;
+    const struct cause *c = &run_launch(r)->cause;
     const char *line = NULL;
     run_cause_text(c->outcome, c->cause, c->value, ret, size);
     if (c->words)
@@ -382,7 +384,8 @@ static void cause_words(const struct run *r, char *ret, size_t size)
 
 bool launch_preempted(const struct run *r)
 {
-    return r->cause.step && r->cause.outcome == OUTCOME_FAILED && r->cause.cause == WIRE_CAUSE_PREEMPTED;
+    return run_launch(r)->cause.step && run_launch(r)->cause.outcome == OUTCOME_FAILED &&
+           run_launch(r)->cause.cause == WIRE_CAUSE_PREEMPTED;
 }
 
 /* result.error from the first cause. */
@@ -391,7 +394,7 @@ static void failure_text(struct run *r)
     struct run_result *res = &r->result;
     const enum error_code code = launch_preempted(r) ? ERROR_INFRA : ERROR_JOB;
     char what[480], worker[80];
-    const struct cause *c = &r->cause;
+    const struct cause *c = &run_launch(r)->cause;
     if (!c->step) {
         error_set(&res->error, ERROR_JOB, "the job failed");
         return;
@@ -407,8 +410,9 @@ static void failure_text(struct run *r)
         error_set(&res->error, code, "%s on node \"%s\": %s", c->step->name, name, what);
     if (rules_words(r))
         error_set(&res->error, code, "%s", rules_words(r));
-    if (r->restarts > 0)
-        error_prefix(&res->error, "after %u restart%s", r->restarts, r->restarts == 1 ? "" : "s");
+    if (run_launch(r)->restarts > 0)
+        error_prefix(&res->error, "after %u restart%s", run_launch(r)->restarts,
+                     run_launch(r)->restarts == 1 ? "" : "s");
     const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
     if (launch_preempted(r))
         error_hint(&res->error, "once the machine is there again, the same command starts the launch again");
@@ -428,7 +432,7 @@ static void job_failed(struct run *r)
 
 static void finish_launch(struct run *r, bool good)
 {
-    launch_set(r, LAUNCH_OVER);
+    launch_set(run_launch(r), LAUNCH_OVER);
     if (!good)
         job_failed(r);
     run_due(r, DUE_PARTED);
@@ -436,14 +440,14 @@ static void finish_launch(struct run *r, bool good)
 
 void launch_parted(struct run *r)
 {
-    if (r->launch == LAUNCH_OVER && r->stage <= STAGE_LAUNCH && !run_is_stopping(r) && elastic_dismiss(r) &&
+    if (run_launch(r)->state == LAUNCH_OVER && r->stage <= STAGE_LAUNCH && !run_is_stopping(r) && elastic_dismiss(r) &&
         !launch_epilog(r) && !outputs_begin(r))
         outputs_end(r);
 }
 
 char *launch_cause(const struct run *r)
 {
-    const struct cause *c = &r->cause;
+    const struct cause *c = &run_launch(r)->cause;
     char what[480], worker[80];
     if (!c->step)
         return xstrdup("a worker failed");
@@ -456,7 +460,7 @@ char *launch_cause(const struct run *r)
 
 static void pause(struct run *r, uint64_t ms)
 {
-    alarm_set(r->pause, ms);
+    alarm_set(run_launch(r)->pause, ms);
     run_changed(r);
 }
 
@@ -483,9 +487,10 @@ static void generation_ended(struct run *r)
 {
     struct event e;
     elastic_lose(r);
-    if (r->launch == LAUNCH_GOES_ON && rules_condemned(r)) /* by what is not durable yet, and all have ended well */
-        launch_set(r, LAUNCH_CONDEMNED);
-    if (r->launch != LAUNCH_CONDEMNED) {
+    if (run_launch(r)->state == LAUNCH_GOES_ON &&
+        rules_condemned(r)) /* by what is not durable yet, and all have ended well */
+        launch_set(run_launch(r), LAUNCH_CONDEMNED);
+    if (run_launch(r)->state != LAUNCH_CONDEMNED) {
         finish_launch(r, true);
         return;
     }
@@ -493,8 +498,8 @@ static void generation_ended(struct run *r)
         finish_launch(r, false);
         return;
     }
-    r->restarts++;
-    r->own_restarts += e.uncounted;
+    run_launch(r)->restarts++;
+    run_launch(r)->own_restarts += e.uncounted;
     run_set_stage(r, STAGE_RESTARTING);
     run_append(r, &e, NULL, NULL); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
     free((char *)(uintptr_t)e.reason);
@@ -509,7 +514,7 @@ bool launch_epilog(struct run *r)
     const struct plan_step *step = phase_step(r, PHASE_EPILOG);
     if (!step || r->ending == ENDING_KILLED || r->stage == STAGE_EPILOG ||
         (r->stage != STAGE_LAUNCH && r->stage != STAGE_PROLOG && r->stage != STAGE_PORT && r->stage != STAGE_AGAIN &&
-         r->stage != STAGE_RESTARTING && (r->stage != STAGE_PREFLIGHT || r->generation == 0)))
+         r->stage != STAGE_RESTARTING && (r->stage != STAGE_PREFLIGHT || run_launch(r)->generation == 0)))
         return false;
     run_set_stage(r, STAGE_EPILOG);
     step_start(r, step, 0);
@@ -534,9 +539,9 @@ static void epilog_ended(struct run *r, const struct plan_step *step)
 static void fail_generation(struct run *r, const struct plan_step *step)
 {
     bool launch = step->kind->phase == PHASE_LAUNCH;
-    if (r->launch != LAUNCH_GOES_ON || !(launch ? parts_failed(r) : step_has_failed(r, step)))
+    if (run_launch(r)->state != LAUNCH_GOES_ON || !(launch ? parts_failed(r) : step_has_failed(r, step)))
         return;
-    launch_set(r, LAUNCH_CONDEMNED);
+    launch_set(run_launch(r), LAUNCH_CONDEMNED);
     if (launch)
         parts_stop(r);
     else
@@ -545,10 +550,10 @@ static void fail_generation(struct run *r, const struct plan_step *step)
 
 void launch_condemn(struct run *r)
 {
-    if (r->stage != STAGE_LAUNCH || r->launch != LAUNCH_GOES_ON || run_is_stopping(r))
+    if (r->stage != STAGE_LAUNCH || run_launch(r)->state != LAUNCH_GOES_ON || run_is_stopping(r))
         return;
     launch_will_restart(r);
-    launch_set(r, LAUNCH_CONDEMNED);
+    launch_set(run_launch(r), LAUNCH_CONDEMNED);
     parts_stop(r);
 }
 
@@ -569,7 +574,7 @@ static void generation_pass(struct run *r)
 {
     elastic_join(r); /* the prolog of one that is to join it may have ended */
     fail_generation(r, phase_step(r, PHASE_LAUNCH));
-    if (r->launch == LAUNCH_GOES_ON)
+    if (run_launch(r)->state == LAUNCH_GOES_ON)
         parts_missed(r);
     parts_advance(r);
     if (parts_ended(r))
@@ -581,7 +586,7 @@ void launch_pass(struct run *r)
     const struct plan_step *epilog = phase_step(r, PHASE_EPILOG);
     if (r->stage == STAGE_EPILOG && step_all_ended(r, epilog))
         epilog_ended(r, epilog);
-    if (run_is_stopping(r) || r->launch == LAUNCH_OVER)
+    if (run_is_stopping(r) || run_launch(r)->state == LAUNCH_OVER)
         return; /* run_check_end sees to it, or launch_parted */
     if (r->stage == STAGE_PROLOG)
         prolog_advance(r);
@@ -606,7 +611,7 @@ static void resume_epilog(struct run *r, const struct plan_step *epilog, bool fa
 {
     if (failed)
         job_failed(r);
-    launch_set(r, LAUNCH_OVER);
+    launch_set(run_launch(r), LAUNCH_OVER);
     elastic_dismiss(r);
     run_set_stage(r, STAGE_EPILOG);
     step_start(r, epilog, 0);
@@ -617,7 +622,7 @@ static void resume_epilog(struct run *r, const struct plan_step *epilog, bool fa
 bool launch_is_adopted(const struct run *r)
 {
     const struct state_run *run = state_run_find(r->state, r->id);
-    return r->generation > 0 && run && run->own_generation == 0;
+    return run_launch(r)->generation > 0 && run && run->own_generation == 0;
 }
 
 uint32_t launch_generation(const struct wire_record *record)
@@ -633,7 +638,7 @@ static void reissue(struct run *r, const char *reason)
     parts_orphan(r);
     parts_reset(r);
     forget_what_followed(r);
-    struct event e = {.type = EVENT_REISSUE, .generation = r->generation + 1, .reason = reason};
+    struct event e = {.type = EVENT_REISSUE, .generation = run_launch(r)->generation + 1, .reason = reason};
     run_append(r, &e, NULL, NULL); /* durable before the STARTED that it causes */
 }
 
@@ -670,7 +675,7 @@ void launch_resume(struct run *r)
     run_set_stage(r, STAGE_LAUNCH);
     elastic_resume(r);
     failed = failed || parts_failed(r);
-    launch_set(r, failed ? LAUNCH_CONDEMNED : LAUNCH_GOES_ON);
+    launch_set(run_launch(r), failed ? LAUNCH_CONDEMNED : LAUNCH_GOES_ON);
     outputs_watch(r);
     if (prolog) /* of a node that joins */
         step_release(r, prolog);

@@ -86,12 +86,12 @@ static void take_bind(struct run *r, const char *json)
     struct diagnostics d = {0};
     if (json && doc_load_text("bind", json, strlen(json), DOC_FORMAT_JSON, arena, &doc, &d, NULL) == 0) {
         const char *addr = doc_get_string(doc->root, "master_addr", "");
-        r->master_addr = addr[0] ? arena_strdup(r->arena, addr) : NULL;
-        r->master_port = (uint32_t)doc_get_int(doc->root, "master_port", 0);
-        snprintf(r->nonce, sizeof r->nonce, "%s", doc_get_string(doc->root, "nonce", ""));
+        run_launch(r)->master_addr = addr[0] ? arena_strdup(r->arena, addr) : NULL;
+        run_launch(r)->master_port = (uint32_t)doc_get_int(doc->root, "master_port", 0);
+        snprintf(run_launch(r)->nonce, sizeof run_launch(r)->nonce, "%s", doc_get_string(doc->root, "nonce", ""));
         const struct doc_node *roles = doc_get(doc->root, "roles");
         for (size_t i = 0; roles && i < roles->count && i < r->plan->spec->role_count; i++)
-            r->role_ports[i] = (uint32_t)doc_get_int(roles->items[i], "master_port", 0);
+            run_launch(r)->role_ports[i] = (uint32_t)doc_get_int(roles->items[i], "master_port", 0);
     }
     diagnostics_free(&d);
     arena_destroy(arena);
@@ -100,9 +100,9 @@ static void take_bind(struct run *r, const char *json)
 /* The journal's cells of this run become the tasks' states. */
 static void resume_tasks(struct run *r, const struct state_run *open)
 {
-    r->generation = open->generation;
-    r->restarts = open->restarts;
-    r->own_restarts = open->own_restarts;
+    run_launch(r)->generation = open->generation;
+    run_launch(r)->restarts = open->restarts;
+    run_launch(r)->own_restarts = open->own_restarts;
     r->fetch_only = open->fetching;
     take_bind(r, open->bind_json);
     for (size_t i = 0; i < r->plan->step_count; i++) {
@@ -120,7 +120,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 t->tries = c->failures < most ? c->failures : most;
             }
             bool of_last = step->kind->phase < PHASE_LAUNCH ||
-                           (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == r->generation;
+                           (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == run_launch(r)->generation;
             if (c->outcome == OUTCOME_NONE && str_eq(c->key, step->key) && (of_last || !step->kind->fetch)) {
                 task_set_state(r, t, TASK_RUNNING);
                 task_look(t, true);
@@ -145,7 +145,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                                             .rank = c->cause_rank,
                                             .has_rank = cause_has_rank(r, step, c->cause_rank, c->outcome),
                                             .tail = arena_strdup(r->arena, c->tail)};
-                cause_offer(&r->cause, &cause);
+                cause_offer(&run_launch(r)->cause, &cause);
             } else {
                 continue;
             }

@@ -60,9 +60,9 @@ static void on_watch(void *arg)
 
 void outputs_watch(struct run *r)
 {
-    if (r->watches || r->options.mode != RUN_EXECUTE)
+    if (run_launch(r)->watches || r->options.mode != RUN_EXECUTE)
         return;
-    r->watches = xcalloc(r->plan->step_count + 1, sizeof *r->watches);
+    run_launch(r)->watches = xcalloc(r->plan->step_count + 1, sizeof *run_launch(r)->watches);
     struct arena *arena = arena_create();
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
@@ -73,7 +73,7 @@ void outputs_watch(struct run *r)
         if (!is_output(step) || node == r->plan->node_count || what_of(r, step, node, arena, &what) < 0 ||
             !what.every_ms)
             continue;
-        struct output_watch *w = &r->watches[r->watch_count++];
+        struct output_watch *w = &run_launch(r)->watches[run_launch(r)->watch_count++];
         *w = (struct output_watch){r, step, what.every_ms, alarm_create(r, on_watch, w), NULL};
         alarm_set(w->timer, w->every_ms);
     }
@@ -82,8 +82,8 @@ void outputs_watch(struct run *r)
 
 static void say_trouble(struct run *r, const struct plan_step *step, uint32_t node, const struct error *err)
 {
-    for (size_t i = 0; i < r->watch_count; i++) {
-        struct output_watch *w = &r->watches[i];
+    for (size_t i = 0; i < run_launch(r)->watch_count; i++) {
+        struct output_watch *w = &run_launch(r)->watches[i];
         if (w->step != step || str_eq(w->said, err->text))
             continue;
         free(w->said);
@@ -94,11 +94,11 @@ static void say_trouble(struct run *r, const struct plan_step *step, uint32_t no
 
 static void unwatch(struct run *r)
 {
-    for (size_t i = 0; i < r->watch_count; i++) {
-        alarm_destroy(r->watches[i].timer);
-        free(r->watches[i].said);
+    for (size_t i = 0; i < run_launch(r)->watch_count; i++) {
+        alarm_destroy(run_launch(r)->watches[i].timer);
+        free(run_launch(r)->watches[i].said);
     }
-    r->watch_count = 0;
+    run_launch(r)->watch_count = 0;
 }
 
 void outputs_free(struct run *r)
@@ -107,7 +107,7 @@ void outputs_free(struct run *r)
         fetch_stop(&r->lanes[n], NULL);
     unwatch(r);
     rank0_free(r);
-    free(r->watches);
+    free(run_launch(r)->watches);
     guard_free(r->guard);
 }
 

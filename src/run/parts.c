@@ -206,7 +206,7 @@ void parts_adopted(struct run *r)
         }
     if (!best)
         return;
-    r->adopted_launch = best->launch[0] ? arena_strdup(r->arena, best->launch) : NULL;
+    run_launch(r)->adopted = best->launch[0] ? arena_strdup(r->arena, best->launch) : NULL;
     for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct wire_record *rec = adopted_record(r, s, n);
@@ -239,14 +239,14 @@ static bool may_start(struct run *r, const struct plan_step *step)
 
 void parts_advance(struct run *r)
 {
-    if (run_is_stopping(r) || r->launch == LAUNCH_CONDEMNED)
+    if (run_is_stopping(r) || run_launch(r)->state == LAUNCH_CONDEMNED)
         return;
     bool over = launch_over(r);
     for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s)) {
         if (over && s->sidecar)
             step_stop(r, s, launch_grace_ms(r, STOP_GRACE_MS));
         else if (!over && step_is_pending(r, s) && may_start(r, s))
-            step_start(r, s, r->generation ? r->generation : 1);
+            step_start(r, s, run_launch(r)->generation ? run_launch(r)->generation : 1);
     }
 }
 

@@ -346,7 +346,8 @@ void patches_reset(struct lane *lane)
         if (step->kind->phase != PHASE_SETUP || !step->on[lane->index] || !t->decided || !leads || !task_is_done(t) ||
             (lane->trees[i] != CHECK_DOUBT && !patches_reason(lane, step)))
             continue;
-        if (r->generation > 0 && r->stage == STAGE_SETUP) { /* not under the feet of a launch that is resumed */
+        if (run_launch(r)->generation > 0 &&
+            r->stage == STAGE_SETUP) { /* not under the feet of a launch that is resumed */
             lane_set_doubtful(lane, true);
             continue;
         }

@@ -20,7 +20,7 @@ enum { NAMES_MAX = 3 /* of nodes, in a message */ };
 
 bool *preflight_nodes(struct run *r)
 {
-    return arena_array(r->preflight->arena, r->plan->node_count, sizeof(bool));
+    return arena_array(run_launch(r)->preflight->arena, r->plan->node_count, sizeof(bool));
 }
 
 const char *preflight_names(struct run *r, const bool *nodes)
@@ -36,20 +36,20 @@ const char *preflight_names(struct run *r, const bool *nodes)
             buf_printf(&b, "%s\"%s\"", !shown++ ? "" : shown == count ? " and " : ", ", r->lanes[n].name);
     if (count > most)
         buf_printf(&b, " and %u more", count - most);
-    const char *ret = arena_strdup(r->preflight->arena, b.data);
+    const char *ret = arena_strdup(run_launch(r)->preflight->arena, b.data);
     buf_free(&b);
     return ret;
 }
 
 const char *preflight_name(struct run *r, uint32_t node)
 {
-    return arena_printf(r->preflight->arena, "node \"%s\"", r->lanes[node].name);
+    return arena_printf(run_launch(r)->preflight->arena, "node \"%s\"", r->lanes[node].name);
 }
 
 void preflight_find(struct run *r, const char *what, enum error_code code, const bool *nodes, const char *cure,
                     const char *fmt, ...)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     va_list ap;
     va_start(ap, fmt);
     CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
@@ -96,22 +96,22 @@ bool preflight_compare(struct run *r, const struct preflight_thing *t)
 
 const struct run_finding *run_findings(const struct run *r, size_t *ret_count)
 {
-    *ret_count = r->preflight ? r->preflight->finding_count : 0;
-    return r->preflight ? r->preflight->findings : NULL;
+    *ret_count = run_launch(r)->preflight ? run_launch(r)->preflight->finding_count : 0;
+    return run_launch(r)->preflight ? run_launch(r)->preflight->findings : NULL;
 }
 
 /* ---- which machines were looked at ---- */
 
 static bool is_same(const struct run *r, uint32_t node)
 {
-    char *const *seen = r->preflight->machines[node];
+    char *const *seen = run_launch(r)->preflight->machines[node];
     const struct wire_facts *f = r->lanes[node].facts;
     return !f || (seen[0] && str_eq(seen[0], f->boot_id) && str_eq(seen[1], f->install));
 }
 
 static void remember_machines(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     p->setup_changed = false;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = r->lanes[n].facts;
@@ -129,21 +129,21 @@ static bool has_changed(const struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (preflight_asks(r, n) && !is_same(r, n))
             return true;
-    return r->preflight->setup_changed;
+    return run_launch(r)->preflight->setup_changed;
 }
 
 /* ---- one after the other ---- */
 
 uint64_t preflight_token(const struct run *r, uint32_t question)
 {
-    return PREFLIGHT_TOKEN | (uint64_t)r->preflight->round << 24 | question;
+    return PREFLIGHT_TOKEN | (uint64_t)run_launch(r)->preflight->round << 24 | question;
 }
 
 /* Of this round? */
 static bool awaits(const struct run *r, uint64_t token)
 {
-    return r->preflight && (r->stage == STAGE_PREFLIGHT || r->preflight->joiner) && !run_is_stopping(r) &&
-           (token & ~QUESTION_MASK) == (preflight_token(r, 0) & ~QUESTION_MASK);
+    return run_launch(r)->preflight && (r->stage == STAGE_PREFLIGHT || run_launch(r)->preflight->joiner) &&
+           !run_is_stopping(r) && (token & ~QUESTION_MASK) == (preflight_token(r, 0) & ~QUESTION_MASK);
 }
 
 /* Of MIN:MAX nodes those that cannot take part are left out, if enough others can. */
@@ -160,7 +160,7 @@ static bool spared(struct run *r, const struct run_finding *f)
 /* Notes, and the first that keeps the job from running: NULL = nothing does. */
 static const struct run_finding *tell(struct run *r)
 {
-    const struct preflight *p = r->preflight;
+    const struct preflight *p = run_launch(r)->preflight;
     const struct run_finding *first = NULL;
     for (size_t i = 0; i < p->finding_count; i++) {
         const struct run_finding *f = &p->findings[i];
@@ -176,7 +176,7 @@ static const struct run_finding *tell(struct run *r)
 
 static void finish_joiner(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     uint32_t node = p->joiner - 1;
     struct error err = ERROR_INIT;
     preflight_check_versions(r);
@@ -197,7 +197,7 @@ static void finish_joiner(struct run *r)
 
 static void finish(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     struct error err = ERROR_INIT;
     if (p->joiner) {
         finish_joiner(r);
@@ -229,7 +229,7 @@ static void finish(struct run *r)
 
 void preflight_answered(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     while (--p->left == 0) {
         p->left = 1; /* until all is asked */
         if (p->meet != MEET_NOT && preflight_go_on(r))
@@ -257,7 +257,7 @@ bool preflight_ponged(struct lane *lane, uint64_t token, uint64_t wall)
         return false;
     if (!awaits(r, token))
         return true;
-    struct asked *a = &r->preflight->asked[lane->index];
+    struct asked *a = &run_launch(r)->preflight->asked[lane->index];
     uint64_t now = mono_ns();
     a->clock_known = true;
     a->unsure_ms = (int64_t)((now - a->pinged_ns) / 2000000) + 1; /* milliseconds are cut off on both sides */
@@ -282,7 +282,7 @@ bool preflight_entries(struct lane *lane, const struct wire_entries *e)
 
 static void begin_round(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     preflight_end_lookup(r);
     arena_reset(p->arena);
     p->round++;
@@ -296,7 +296,7 @@ static void begin_round(struct run *r)
 
 static void ask(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     run_set_stage(r, STAGE_PREFLIGHT);
     begin_round(r);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
@@ -320,13 +320,13 @@ static bool wanted(const struct run *r)
 
 static void prepare(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     if (p)
         return;
-    p = r->preflight = xcalloc(1, sizeof *p);
+    p = run_launch(r)->preflight = xcalloc(1, sizeof *p);
     p->arena = arena_create();
     p->machines = xcalloc(r->plan->node_count, sizeof *p->machines);
-    if (r->generation > 0 && !launch_is_adopted(r)) { /* a controller that takes the run up: as it is now */
+    if (run_launch(r)->generation > 0 && !launch_is_adopted(r)) { /* a controller that takes the run up: as it is now */
         p->done = true;
         remember_machines(r);
     }
@@ -347,7 +347,7 @@ bool preflight_joins(struct run *r, uint32_t node)
     if (!wanted(r) || preflight_spec(r)->no_versions)
         return false;
     prepare(r);
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     if (p->joiner || !find_member(r, &p->member))
         return true; /* one after the other */
     begin_round(r);
@@ -363,7 +363,7 @@ bool preflight_begin(struct run *r)
     if (!wanted(r))
         return false;
     prepare(r);
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     if (p->done && !has_changed(r))
         return false;
     ask(r);
@@ -372,30 +372,30 @@ bool preflight_begin(struct run *r)
 
 void preflight_lost(struct run *r)
 {
-    if (!r->preflight)
+    if (!run_launch(r)->preflight)
         return;
-    r->preflight->lost = true;
-    uint32_t joiner = r->preflight->joiner;
-    r->preflight->joiner = 0;
+    run_launch(r)->preflight->lost = true;
+    uint32_t joiner = run_launch(r)->preflight->joiner;
+    run_launch(r)->preflight->joiner = 0;
     if (joiner)
         elastic_wait(r, joiner - 1);
 }
 
 void preflight_setup_changed(struct run *r)
 {
-    if (r->preflight)
-        r->preflight->setup_changed = true;
+    if (run_launch(r)->preflight)
+        run_launch(r)->preflight->setup_changed = true;
 }
 
 void preflight_again(struct run *r)
 {
-    if (r->preflight->lost)
+    if (run_launch(r)->preflight->lost)
         ask(r);
 }
 
 void preflight_free(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     if (!p)
         return;
     preflight_end_lookup(r);
@@ -407,5 +407,5 @@ void preflight_free(struct run *r)
     free(p->findings);
     arena_destroy(p->arena);
     free(p);
-    r->preflight = NULL;
+    run_launch(r)->preflight = NULL;
 }

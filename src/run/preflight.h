@@ -77,8 +77,8 @@ static inline const struct spec_preflight *preflight_spec(const struct run *r)
 /* Is it asked at all? Not when it is left out, or cannot be reached. */
 static inline bool preflight_asks(const struct run *r, uint32_t node)
 {
-    if (r->preflight && r->preflight->joiner)
-        return node == r->preflight->joiner - 1 || node == r->preflight->member;
+    if (run_launch(r)->preflight && run_launch(r)->preflight->joiner)
+        return node == run_launch(r)->preflight->joiner - 1 || node == run_launch(r)->preflight->member;
     return !r->lanes[node].left_out && r->lanes[node].state != LANE_FAILED;
 }
 /* A job without `distributed` is looked at by doctor only, and of it only which interpreters are there. */

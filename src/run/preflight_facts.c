@@ -11,9 +11,9 @@ void preflight_ask_clocks(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         if (preflight_spec(r)->no_clocks || !preflight_several(r) || !preflight_asks(r, n))
             continue;
-        r->preflight->asked[n].pinged_ns = mono_ns();
+        run_launch(r)->preflight->asked[n].pinged_ns = mono_ns();
         node_ping(r->lanes[n].node, preflight_token(r, 0));
-        r->preflight->left++;
+        run_launch(r)->preflight->left++;
     }
 }
 
@@ -26,7 +26,7 @@ static int by_clock(const void *a, const void *b)
 /* Two clocks are as far apart as is certain; those that are far from the middle one are to blame. */
 static void check_clocks(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     uint64_t given = preflight_spec(r)->clocks_ms;
     int64_t bound = given ? (int64_t)given : CLOCKS_MS;
     const struct asked **all = arena_array(p->arena, r->plan->node_count, sizeof *all);
@@ -66,7 +66,8 @@ static void check_disks(struct run *r)
         least = f->disk_free_bytes < least ? f->disk_free_bytes : least;
     }
     if (given)
-        asked = arena_printf(r->preflight->arena, ", and preflight.disk asks for %.10g GB", (double)given / 1e9);
+        asked = arena_printf(run_launch(r)->preflight->arena, ", and preflight.disk asks for %.10g GB",
+                             (double)given / 1e9);
     if (dir)
         preflight_find(r, "disk", given ? ERROR_INFRA : ERROR_NONE, low, "make room there",
                        "only %.2f GB are free at %s on %s%s", (double)least / 1e9, dir, preflight_names(r, low), asked);
@@ -94,7 +95,7 @@ static const char *driver_version(const char *line, struct arena *arena)
 
 static void compare_gpus(struct run *r)
 {
-    struct arena *arena = r->preflight->arena;
+    struct arena *arena = run_launch(r)->preflight->arena;
     uint32_t nodes = r->plan->node_count;
     const char **counts = arena_array(arena, nodes, sizeof *counts);
     const char **models = arena_array(arena, nodes, sizeof *models);

@@ -21,7 +21,8 @@ static bool split(struct run *r, const char *endpoint, struct meeting *m)
     if (!colon || !parse_u32(colon + 1, &m->port) || m->port == 0 || m->port > UINT16_MAX)
         return false;
     bool brackets = *endpoint == '[' && colon > endpoint + 1 && colon[-1] == ']';
-    m->address = arena_strndup(r->preflight->arena, endpoint + brackets, (size_t)(colon - endpoint) - 2 * brackets);
+    m->address =
+        arena_strndup(run_launch(r)->preflight->arena, endpoint + brackets, (size_t)(colon - endpoint) - 2 * brackets);
     return true;
 }
 
@@ -32,8 +33,10 @@ static bool find_endpoint(struct run *r, struct meeting *m)
     const struct spec_distributed *d = &r->plan->spec->distributed;
     const struct spec_text *endpoint = spec_flag_value(d, "rdzv_endpoint");
     const struct spec_text *backend = spec_flag_value(d, "rdzv_backend");
-    *m = (struct meeting){
-        .master = r->plan->master, .port = r->master_port, .address = r->master_addr, .given = d->master_port != 0};
+    *m = (struct meeting){.master = r->plan->master,
+                          .port = run_launch(r)->master_port,
+                          .address = run_launch(r)->master_addr,
+                          .given = d->master_port != 0};
     if (spec_flag_value(d, "standalone") || spec_flag_value(d, "master_addr"))
         return false;
     if (!endpoint)
@@ -43,7 +46,7 @@ static bool find_endpoint(struct run *r, struct meeting *m)
     m->given = true;
     m->outside = backend && str_starts(backend->text, "etcd");
     if (!*m->address)
-        m->address = r->master_addr;
+        m->address = run_launch(r)->master_addr;
     else if (!m->outside)
         return false;
     return true;
@@ -69,7 +72,7 @@ static const bool *those_in(struct run *r, const struct spec_role *role)
 
 static void add(struct run *r, struct meeting m)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     bool alone = !preflight_several(r) && !m.given; /* it was just found free */
     m.nodes = those_in(r, m.role);
     if (alone || !m.nodes || m.port == 0 || (!m.outside && !preflight_asks(r, m.master)))
@@ -85,7 +88,7 @@ static void add(struct run *r, struct meeting m)
 
 void preflight_plan_meetings(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     const struct spec *spec = r->plan->spec;
     struct meeting m;
     p->meetings = arena_array(p->arena, spec->role_count + 1, sizeof *p->meetings);
@@ -95,11 +98,11 @@ void preflight_plan_meetings(struct run *r)
     if (find_endpoint(r, &m))
         add(r, m);
     for (size_t i = 0; i < spec->role_count && r->plan->roles; i++)
-        if (spec->roles[i].world == WORLD_OWN && r->role_ports[i])
+        if (spec->roles[i].world == WORLD_OWN && run_launch(r)->role_ports[i])
             add(r, (struct meeting){.role = &spec->roles[i],
                                     .given = spec->roles[i].master_port != 0,
                                     .master = r->plan->roles[i].master,
-                                    .port = r->role_ports[i],
+                                    .port = run_launch(r)->role_ports[i],
                                     .address = r->nodes[r->plan->roles[i].master].address});
 }
 
@@ -111,7 +114,7 @@ static bool is_apart(const struct run *r, const struct meeting *m)
 
 static struct meeting *at_hand(struct run *r)
 {
-    return &r->preflight->meetings[r->preflight->met - 1];
+    return &run_launch(r)->preflight->meetings[run_launch(r)->preflight->met - 1];
 }
 
 /* ---- an address that is a name ---- */
@@ -151,7 +154,7 @@ static void looked_up(void *arg)
     struct lookup *l = arg;
     struct run *r = l->run;
     struct meeting *m = at_hand(r);
-    r->preflight->lookup = NULL;
+    run_launch(r)->preflight->lookup = NULL;
     memcpy(m->to.address, l->found.address, sizeof m->to.address);
     m->to.len = l->found.len;
     lookup_free(l);
@@ -164,29 +167,30 @@ static void begin_lookup(struct run *r, const char *name)
     struct lookup *l = xcalloc(1, sizeof *l);
     *l = (struct lookup){.run = r, .name = xstrdup(name)};
     l->work = loop_work(r->loop, look_up, looked_up, l);
-    r->preflight->lookup = l;
-    r->preflight->left++;
+    run_launch(r)->preflight->lookup = l;
+    run_launch(r)->preflight->left++;
 }
 
 void preflight_end_lookup(struct run *r)
 {
-    if (r->preflight->lookup)
-        loop_work_detach(r->preflight->lookup->work, lookup_free);
-    r->preflight->lookup = NULL;
+    if (run_launch(r)->preflight->lookup)
+        loop_work_detach(run_launch(r)->preflight->lookup->work, lookup_free);
+    run_launch(r)->preflight->lookup = NULL;
 }
 
 /* ---- what is found ---- */
 
 static const char *where(struct run *r, const struct meeting *m)
 {
-    return m->role ? arena_printf(r->preflight->arena, "where the workers of role %s are to meet", m->role->name)
+    return m->role ? arena_printf(run_launch(r)->preflight->arena, "where the workers of role %s are to meet",
+                                  m->role->name)
                    : "where the workers are to meet";
 }
 
 /* As it is here: the nodes may know the name by another address, so it is no more than a note then. */
 static void check_reached(struct run *r, const struct meeting *m)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     bool *lost = preflight_nodes(r);
     uint32_t errnum = 0;
     char text[INET6_ADDRSTRLEN] = "";
@@ -227,7 +231,7 @@ static void check_name(struct run *r, const struct meeting *m)
 
 static void check_listening(struct run *r, const struct meeting *m, uint32_t errnum, const char *who)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     if (!m->given && errnum == EADDRINUSE && ++p->tries < PORT_TRIES) {
         p->again = true;
         return;
@@ -252,25 +256,25 @@ static void probe(struct run *r, uint32_t node, enum wire_probe what, const stru
                what != WIRE_PROBE_CONNECT ? 0
                : timeout_ms               ? timeout_ms
                                           : CONNECT_MS);
-    r->preflight->left++;
+    run_launch(r)->preflight->left++;
 }
 
 static void listen_there(struct run *r, const struct meeting *m)
 {
-    r->preflight->meet = MEET_LISTENING;
+    run_launch(r)->preflight->meet = MEET_LISTENING;
     probe(r, m->master, WIRE_PROBE_LISTEN, &(struct node_endpoint){.port = m->port});
 }
 
 static void end(struct run *r, const struct meeting *m)
 {
-    r->preflight->meet = MEET_ENDING;
+    run_launch(r)->preflight->meet = MEET_ENDING;
     if (!m->outside)
         probe(r, m->master, WIRE_PROBE_END, &(struct node_endpoint){0});
 }
 
 bool preflight_meet(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     if (p->met == p->meeting_count)
         return false;
     const struct meeting *m = &p->meetings[p->met++];
@@ -289,7 +293,7 @@ bool preflight_meet(struct run *r)
 
 static void connect_batch(struct run *r, const struct meeting *m)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     p->meet = MEET_CONNECTING;
     for (uint32_t k = 0; k < BATCH && p->next < r->plan->node_count; p->next++)
         if (m->nodes[p->next]) {
@@ -300,7 +304,7 @@ static void connect_batch(struct run *r, const struct meeting *m)
 
 bool preflight_go_on(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     const struct meeting *m = at_hand(r);
     bool connects = m->to.len > 0 && is_apart(r, m) && !p->refused;
     switch (p->meet) {
@@ -333,7 +337,7 @@ bool preflight_go_on(struct run *r)
 
 void preflight_take_probed(struct run *r, uint32_t node, uint32_t errnum, const char *who)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     if (p->meet == MEET_CONNECTING) {
         p->asked[node].errnum = errnum;
     } else if (p->meet == MEET_LISTENING && errnum) {

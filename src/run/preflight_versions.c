@@ -44,7 +44,7 @@ static bool needs_version(const struct run *r);
 
 static void add_python(struct run *r, const struct spec_role *role)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     const struct spec *spec = r->plan->spec;
     struct python *python = &p->pythons[p->python_count];
     *python = (struct python){.role = role, .on = preflight_nodes(r)};
@@ -95,7 +95,7 @@ static const char *brings(const struct run *r, const struct plan_step *step, uin
 static void ask_interpreter(struct run *r, uint32_t index, uint32_t node, const struct step_bind *bind,
                             struct arena *arena)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     struct python_at *at = &p->pythons[index].at[node];
     const struct plan_step *first = step_python_first(r->plan, bind->role, node);
     const char *word;
@@ -114,7 +114,7 @@ static void ask_interpreter(struct run *r, uint32_t index, uint32_t node, const 
 
 static void ask_python(struct run *r, uint32_t index, uint32_t node, struct arena *arena)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     struct python *python = &p->pythons[index];
     struct node *there = r->lanes[node].node;
     struct step_bind bind = run_bind(r, node);
@@ -140,7 +140,7 @@ static void ask_python(struct run *r, uint32_t index, uint32_t node, struct aren
 
 void preflight_ask_pythons(struct run *r)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     const struct spec *spec = r->plan->spec;
     p->python_count = 0;
     if (preflight_spec(r)->no_versions)
@@ -184,7 +184,7 @@ static void take_python(struct python_at *at, const struct wire_entry *e)
 
 void preflight_take_entries(struct run *r, uint32_t node, uint64_t question, const struct wire_entries *e)
 {
-    struct preflight *p = r->preflight;
+    struct preflight *p = run_launch(r)->preflight;
     if (question >> 8 >= p->python_count)
         return;
     struct python_at *at = &p->pythons[question >> 8].at[node];
@@ -204,7 +204,7 @@ void preflight_take_entries(struct run *r, uint32_t node, uint64_t question, con
 
 static const char *interpreter_cure(struct run *r, const struct python *python, const char *brings)
 {
-    struct arena *arena = r->preflight->arena;
+    struct arena *arena = run_launch(r)->preflight->arena;
     const char *whose = python->role ? arena_printf(arena, " of role \"%s\"", python->role->name) : "";
     const char *cure =
         arena_printf(arena, "install it there, or python: {interpreter: PATH}%s names one that is there", whose);
@@ -241,7 +241,7 @@ static size_t release_len(const char *version)
 
 static void check_torch(struct run *r, const struct python *python)
 {
-    struct arena *arena = r->preflight->arena;
+    struct arena *arena = run_launch(r)->preflight->arena;
     uint32_t nodes = r->plan->node_count, first = UINT32_MAX;
     const char **releases = arena_array(arena, nodes, sizeof *releases);
     const char **versions = arena_array(arena, nodes, sizeof *versions);
@@ -279,7 +279,7 @@ static void check_torch(struct run *r, const struct python *python)
 
 static void check_python(struct run *r, const struct python *python)
 {
-    struct arena *arena = r->preflight->arena;
+    struct arena *arena = run_launch(r)->preflight->arena;
     const char **versions = arena_array(arena, r->plan->node_count, sizeof *versions);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         versions[n] = *python->at[n].version ? python->at[n].version : NULL;
@@ -337,7 +337,7 @@ static bool needs_version(const struct run *r)
 /* Where no version was found, the launcher itself says so when it starts. */
 static void check_flags(struct run *r, const struct python *python)
 {
-    struct arena *arena = r->preflight->arena;
+    struct arena *arena = run_launch(r)->preflight->arena;
     bool *lack = preflight_nodes(r);
     const char *flag = NULL, *torch = NULL;
     uint32_t since = 0;
@@ -362,8 +362,8 @@ static void check_flags(struct run *r, const struct python *python)
 
 void preflight_check_versions(struct run *r)
 {
-    for (size_t i = 0; i < r->preflight->python_count; i++) {
-        const struct python *python = &r->preflight->pythons[i];
+    for (size_t i = 0; i < run_launch(r)->preflight->python_count; i++) {
+        const struct python *python = &run_launch(r)->preflight->pythons[i];
         check_interpreter(r, python);
         check_flags(r, python);
         check_torch(r, python);

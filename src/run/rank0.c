@@ -38,29 +38,30 @@ struct rank0 {
 
 static struct rank0 *rank0_of(struct run *r)
 {
-    if (!r->rank0) {
-        r->rank0 = xcalloc(1, sizeof *r->rank0);
-        r->rank0->answers = xcalloc(r->plan->node_count, sizeof *r->rank0->answers);
-        r->rank0->looks = xcalloc(r->plan->step_count * r->plan->node_count, sizeof *r->rank0->looks);
-        r->rank0->said = xcalloc(r->plan->step_count, sizeof *r->rank0->said);
+    if (!run_launch(r)->rank0) {
+        run_launch(r)->rank0 = xcalloc(1, sizeof *run_launch(r)->rank0);
+        run_launch(r)->rank0->answers = xcalloc(r->plan->node_count, sizeof *run_launch(r)->rank0->answers);
+        run_launch(r)->rank0->looks =
+            xcalloc(r->plan->step_count * r->plan->node_count, sizeof *run_launch(r)->rank0->looks);
+        run_launch(r)->rank0->said = xcalloc(r->plan->step_count, sizeof *run_launch(r)->rank0->said);
     }
-    return r->rank0;
+    return run_launch(r)->rank0;
 }
 
 void rank0_free(struct run *r)
 {
-    if (!r->rank0)
+    if (!run_launch(r)->rank0)
         return;
-    free(r->rank0->answers);
-    free(r->rank0->looks);
-    free(r->rank0->said);
-    free(r->rank0);
-    r->rank0 = NULL;
+    free(run_launch(r)->rank0->answers);
+    free(run_launch(r)->rank0->looks);
+    free(run_launch(r)->rank0->said);
+    free(run_launch(r)->rank0);
+    run_launch(r)->rank0 = NULL;
 }
 
 void rank0_changed(struct run *r)
 {
-    if (r->rank0)
+    if (run_launch(r)->rank0)
         run_due(r, DUE_RANK0);
 }
 
@@ -73,19 +74,19 @@ void rank0_fetch(struct run *r)
 void rank0_lost(struct lane *lane)
 {
     struct run *r = lane->run;
-    for (size_t i = 0; r->rank0 && i < r->plan->step_count; i++)
-        r->rank0->looks[i * r->plan->node_count + lane->index] = (struct look){0};
-    if (r->rank0)
-        r->rank0->answers[lane->index].token = 0;
+    for (size_t i = 0; run_launch(r)->rank0 && i < r->plan->step_count; i++)
+        run_launch(r)->rank0->looks[i * r->plan->node_count + lane->index] = (struct look){0};
+    if (run_launch(r)->rank0)
+        run_launch(r)->rank0->answers[lane->index].token = 0;
     rank0_changed(r);
 }
 
 void rank0_forget(struct run *r)
 {
-    if (!r->rank0)
+    if (!run_launch(r)->rank0)
         return;
-    r->rank0->known = r->rank0->found = false;
-    memset(r->rank0->answers, 0, r->plan->node_count * sizeof *r->rank0->answers);
+    run_launch(r)->rank0->known = run_launch(r)->rank0->found = false;
+    memset(run_launch(r)->rank0->answers, 0, r->plan->node_count * sizeof *run_launch(r)->rank0->answers);
     rank0_changed(r);
 }
 
@@ -119,27 +120,27 @@ static int told_by_journal(struct run *r, uint32_t node)
 
 static void ask(struct run *r, uint32_t node)
 {
-    struct answer *a = &r->rank0->answers[node];
+    struct answer *a = &run_launch(r)->rank0->answers[node];
     struct arena *arena = arena_create();
     struct step_bind bind = run_bind(r, node);
     bind.launch = lane_launch(&r->lanes[node]);
-    a->token = RANK0_TOKEN | ++r->rank0->tokens;
+    a->token = RANK0_TOKEN | ++run_launch(r)->rank0->tokens;
     node_glob(r->lanes[node].node, a->token, step_rank0_path(r->plan->spec, &bind, arena));
     arena_destroy(arena);
 }
 
 static void know(struct run *r, uint32_t node, bool found)
 {
-    r->rank0->known = true;
-    r->rank0->found = found;
-    r->rank0->node = node;
+    run_launch(r)->rank0->known = true;
+    run_launch(r)->rank0->found = found;
+    run_launch(r)->rank0->node = node;
 }
 
 /* All nodes of a rendezvous set or remove their files, so with a fixed number of nodes the first one says it. Of MIN:MAX
  * nodes one that has left may have kept its own: the newest counts. */
 static void find_out(struct run *r)
 {
-    struct rank0 *z = r->rank0;
+    struct rank0 *z = run_launch(r)->rank0;
     bool all = true, fixed = r->plan->spec->distributed.min_nodes == r->plan->spec->distributed.nnodes;
     uint32_t newest = UINT32_MAX, first = UINT32_MAX;
     for (uint32_t n = 0; n < r->plan->node_count && !z->known; n++) {
@@ -178,7 +179,7 @@ bool rank0_periodic(struct run *r, uint32_t *ret_node)
 
 static void tell(struct run *r)
 {
-    struct rank0 *z = r->rank0;
+    struct rank0 *z = run_launch(r)->rank0;
     if (z->told || r->stage != STAGE_OUTPUTS)
         return;
     z->told = true;
@@ -191,7 +192,7 @@ static void tell(struct run *r)
 static void fetch(struct run *r, const struct plan_step *step)
 {
     struct error err = ERROR_INIT;
-    uint32_t node = r->rank0->node;
+    uint32_t node = run_launch(r)->rank0->node;
     if (fetch_lives(&r->lanes[node], step) || fetch_start(r, step, node, false, &err) == 0)
         return;
     task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
@@ -202,7 +203,7 @@ static void fetch(struct run *r, const struct plan_step *step)
 /* False: there is nothing to look at. */
 static bool look_at(struct run *r, const struct plan_step *step, uint32_t node)
 {
-    struct look *l = &r->rank0->looks[(size_t)step->id * r->plan->node_count + node];
+    struct look *l = &run_launch(r)->rank0->looks[(size_t)step->id * r->plan->node_count + node];
     struct error ignored = ERROR_INIT; /* said by the node that fetches */
     if (l->token || l->done)
         return true;
@@ -215,7 +216,7 @@ static bool look_at(struct run *r, const struct plan_step *step, uint32_t node)
     bool can = step->kind->fetch(r->plan, step, &bind, arena, &what, &ignored) == 0;
     *l = (struct look){.done = !can};
     if (can) {
-        l->token = RANK0_TOKEN | ++r->rank0->tokens;
+        l->token = RANK0_TOKEN | ++run_launch(r)->rank0->tokens;
         node_glob(r->lanes[node].node, l->token, what.from);
     }
     arena_destroy(arena);
@@ -225,22 +226,23 @@ static bool look_at(struct run *r, const struct plan_step *step, uint32_t node)
 /* Where nodes share a folder, the same files are no others. */
 static bool has_others(struct run *r, const struct plan_step *step, uint32_t node)
 {
-    const struct look *looks = &r->rank0->looks[(size_t)step->id * r->plan->node_count];
-    const struct look *l = &looks[node], *here = &looks[r->rank0->node];
-    return node != r->rank0->node && l->done && l->files > 0 && here->done &&
+    const struct look *looks = &run_launch(r)->rank0->looks[(size_t)step->id * r->plan->node_count];
+    const struct look *l = &looks[node], *here = &looks[run_launch(r)->rank0->node];
+    return node != run_launch(r)->rank0->node && l->done && l->files > 0 && here->done &&
            (l->files != here->files || l->sum != here->sum);
 }
 
 static void say_others(struct run *r, const struct plan_step *step)
 {
     const struct spec_output *o = step->item;
-    const struct look *here = &r->rank0->looks[(size_t)step->id * r->plan->node_count + r->rank0->node];
+    const struct look *here =
+        &run_launch(r)->rank0->looks[(size_t)step->id * r->plan->node_count + run_launch(r)->rank0->node];
     struct buf names = {0};
     uint32_t count = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (has_others(r, step, n) && count++ < NAMES_MAX)
             buf_printf(&names, "%s\"%s\" (%" PRIu64 ")", count > 1 ? ", " : "", r->lanes[n].name,
-                       r->rank0->looks[(size_t)step->id * r->plan->node_count + n].files);
+                       run_launch(r)->rank0->looks[(size_t)step->id * r->plan->node_count + n].files);
     if (count > NAMES_MAX)
         buf_printf(&names, " and %u more", count - NAMES_MAX);
     if (count > 0)
@@ -254,7 +256,7 @@ static void say_others(struct run *r, const struct plan_step *step)
 /* A step ends on the other nodes once it has on its own: what lies there is told before the journal has it as done. */
 static void advance(struct run *r, const struct plan_step *step)
 {
-    struct rank0 *z = r->rank0;
+    struct rank0 *z = run_launch(r)->rank0;
     struct run_task *own = run_task(r, step, z->node);
     bool waits = false, any = false;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -282,11 +284,11 @@ void rank0_pass(struct run *r)
     bool wanted = r->stage == STAGE_LAUNCH;
     for (size_t i = 0; i < r->plan->step_count * r->plan->node_count && !wanted; i++)
         wanted = r->plan->steps[i / r->plan->node_count].at_rank0 && task_in_flight(&r->tasks[i]);
-    if (!r->rank0 || !wanted || r->ending == ENDING_LET_GO || r->stage >= STAGE_CLOSING)
+    if (!run_launch(r)->rank0 || !wanted || r->ending == ENDING_LET_GO || r->stage >= STAGE_CLOSING)
         return;
-    if (!r->rank0->known)
+    if (!run_launch(r)->rank0->known)
         find_out(r);
-    if (!r->rank0->known || r->stage != STAGE_OUTPUTS)
+    if (!run_launch(r)->rank0->known || r->stage != STAGE_OUTPUTS)
         return;
     tell(r);
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -327,12 +329,12 @@ bool rank0_entries(struct lane *lane, const struct wire_entries *e)
     struct run *r = lane->run;
     if (!(e->token & RANK0_TOKEN))
         return false;
-    for (size_t i = 0; r->rank0 && i < r->plan->step_count; i++) {
-        struct look *l = &r->rank0->looks[i * r->plan->node_count + lane->index];
+    for (size_t i = 0; run_launch(r)->rank0 && i < r->plan->step_count; i++) {
+        struct look *l = &run_launch(r)->rank0->looks[i * r->plan->node_count + lane->index];
         if (l->token == e->token && !l->done)
             take_look(l, e);
     }
-    struct answer *a = r->rank0 ? &r->rank0->answers[lane->index] : NULL;
+    struct answer *a = run_launch(r)->rank0 ? &run_launch(r)->rank0->answers[lane->index] : NULL;
     if (a && a->token == e->token && !a->done) {
         for (uint32_t i = 0; i < e->entry_count; i++)
             if (S_ISREG(e->entries[i].mode))

@@ -121,16 +121,16 @@ void ready_missed(struct run *r, const struct plan_step *launch)
         bool of_it = step->kind->phase == PHASE_LAUNCH && step->wait_count > 0 && step->waits[0].started &&
                      step->waits[0].step == launch->id;
         for (uint32_t n = 0; of_it && !launch->sidecar && n < r->plan->node_count; n++) {
-            if (!step->on[n] || !task_in_flight(run_task(r, step, n)) || r->cause.step)
+            if (!step->on[n] || !task_in_flight(run_task(r, step, n)) || run_launch(r)->cause.step)
                 continue;
             const struct cause cause = {
                 .step = step,
                 .node = n,
                 .outcome = OUTCOME_FAILED,
-                .generation = r->generation,
+                .generation = run_launch(r)->generation,
                 .tail = "",
                 .words = arena_printf(r->arena, "role \"%s\" ended before it was ready", step->role->name)};
-            cause_offer(&r->cause, &cause);
+            cause_offer(&run_launch(r)->cause, &cause);
         }
         if (of_it)
             step_stop(r, step, STOP_GRACE_MS);

@@ -65,8 +65,8 @@ static void adopt_launch(struct lane *lane)
         }
         if (step->kind->phase == PHASE_EPILOG && !follows_launch(lane, latest))
             continue;
-        if (step->kind->phase == PHASE_LAUNCH && launch_generation(latest) > r->generation)
-            r->generation = launch_generation(latest);
+        if (step->kind->phase == PHASE_LAUNCH && launch_generation(latest) > run_launch(r)->generation)
+            run_launch(r)->generation = launch_generation(latest);
         task_finish(r, step, lane->index, latest, true);
     }
 }
@@ -86,8 +86,9 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
                             (t->state == TASK_PENDING && lane_may_adopt(lane, step, rec) ? FACT_ADOPT : 0u);
         if (belief_of(CELL_NOTHING, RECORD_LIVE, so) == BELIEF_ATTACH) {
             task_look(t, true);
-            if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > r->generation)
-                r->generation = launch_generation(rec); /* in the journal with its end; until then it is seen again */
+            if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > run_launch(r)->generation)
+                run_launch(r)->generation =
+                    launch_generation(rec); /* in the journal with its end; until then it is seen again */
             task_set_state(r, t, TASK_RUNNING);
             memcpy(t->attempt, rec->attempt, sizeof t->attempt);
             t->started_ms = rec->claim_wall_ms;

@@ -197,7 +197,8 @@ static char *clean(const char *text, size_t len)
 
 uint32_t rules_restarts_left(const struct run *r)
 {
-    uint32_t max = spec_restarts(&r->plan->spec->distributed), counted = r->restarts - r->own_restarts;
+    uint32_t max = spec_restarts(&r->plan->spec->distributed),
+             counted = run_launch(r)->restarts - run_launch(r)->own_restarts;
     return counted < max ? max - counted : 0;
 }
 
@@ -214,7 +215,7 @@ static void count(struct rules *x, const struct state_decision *d, struct rank_o
 {
     const struct spec_rule *rule = &x->spec->rules[d->rule];
     struct event e = {.type = EVENT_RULE,
-                      .generation = x->run->generation,
+                      .generation = run_launch(x->run)->generation,
                       .rule = d->rule + 1,
                       .rule_id = rule->id,
                       .action = spec_actions[d->action],
@@ -247,18 +248,18 @@ static void begin(struct rules *x)
 
 void rules_begin(struct run *r)
 {
-    if (r->rules)
-        begin(r->rules);
+    if (run_launch(r)->rules)
+        begin(run_launch(r)->rules);
 }
 
 bool rules_condemned(const struct run *r)
 {
-    return r->rules && (r->rules->condemned || r->rules->has_verdict);
+    return run_launch(r)->rules && (run_launch(r)->rules->condemned || run_launch(r)->rules->has_verdict);
 }
 
 const char *rules_words(const struct run *r)
 {
-    return r->rules ? r->rules->words : NULL;
+    return run_launch(r)->rules ? run_launch(r)->rules->words : NULL;
 }
 
 static void set_words(struct rules *x, const struct state_decision *d, const char *what)
@@ -284,9 +285,9 @@ static void set_cause(struct rules *x, const struct plan_step *step, struct rank
                                     subject(x, &x->verdict) == RULE_PREEMPTED ? WIRE_CAUSE_PREEMPTED : WIRE_CAUSE_NONE,
                                 .rank = of.rank,
                                 .has_rank = of.rank != WIRE_NO_RANK && x->spec->distributed.present,
-                                .generation = r->generation,
+                                .generation = run_launch(r)->generation,
                                 .tail = arena_strdup(r->arena, line ? line : "")};
-    cause_offer(&r->cause, &cause);
+    cause_offer(&run_launch(r)->cause, &cause);
 }
 
 /* The verdict that an earlier controller recorded on this generation. */
@@ -295,7 +296,7 @@ static void take_verdict(struct rules *x)
     const struct run *r = x->run;
     const struct state_run *run = state_run_find(r->state, r->id);
     const struct state_verdict *v = run ? &run->verdict : NULL;
-    if (!v || v->generation == 0 || v->generation != r->generation)
+    if (!v || v->generation == 0 || v->generation != run_launch(r)->generation)
         return;
     uint32_t rule = NO_RULE;
     for (uint32_t i = 0; i < x->spec->rule_count; i++)
@@ -316,18 +317,18 @@ static void take_verdict(struct rules *x)
 
 void rules_resume(struct run *r)
 {
-    struct rules *x = r->rules;
+    struct rules *x = run_launch(r)->rules;
     if (!x || x->active)
         return;
     const struct state_run *run = state_run_find(r->state, r->id);
     begin(x);
     take_verdict(x);
-    for (uint32_t i = 0; run && run->ignored_generation == r->generation && i < run->ignored_count; i++) {
+    for (uint32_t i = 0; run && run->ignored_generation == run_launch(r)->generation && i < run->ignored_count; i++) {
         x->ignored = xreallocarray(x->ignored, x->ignored_count + 1, sizeof *x->ignored);
         x->ignored[x->ignored_count++] = (struct rank_of){run->ignored[i].node, run->ignored[i].rank};
     }
-    if (r->cause.step && !x->has_verdict)
-        r->cause.at_ns = UINT64_MAX; /* the journal does not say when; the logs do */
+    if (run_launch(r)->cause.step && !x->has_verdict)
+        run_launch(r)->cause.at_ns = UINT64_MAX; /* the journal does not say when; the logs do */
     x->quiet = true;
     for (size_t i = 0; i < r->plan->step_count; i++)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -341,8 +342,8 @@ void rules_resume(struct run *r)
                 log_close(log);
         }
     x->quiet = false;
-    if (r->cause.at_ns == UINT64_MAX)
-        r->cause.at_ns = 0;
+    if (run_launch(r)->cause.at_ns == UINT64_MAX)
+        run_launch(r)->cause.at_ns = 0;
 }
 
 static void on_lost_durable(void *arg)
@@ -354,7 +355,8 @@ static void on_lost_durable(void *arg)
     if (r->ending == ENDING_LET_GO)
         return;
     run_fail(r, RUN_FAILED, &err);
-    run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = r->cause.node}); /* it was waited for long enough */
+    run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP,
+                                   .node = run_launch(r)->cause.node}); /* it was waited for long enough */
 }
 
 static void on_verdict_durable(void *arg)
@@ -407,7 +409,7 @@ static void line_hit(struct rules *x, const struct plan_step *step, const struct
     if (d.rule == NO_RULE || (d.action == RULE_IGNORE && (!d.own || x->quiet)) || x->has_verdict)
         return;
     char *text = clean(line->text, line->len);
-    if (d.action != RULE_IGNORE && (r->launch == LAUNCH_CONDEMNED || x->condemned)) {
+    if (d.action != RULE_IGNORE && (run_launch(r)->state == LAUNCH_CONDEMNED || x->condemned)) {
         add_candidate(x, step, of, d.rule, text);
         return;
     }
@@ -422,7 +424,7 @@ static void line_hit(struct rules *x, const struct plan_step *step, const struct
 
 void rules_line(struct run *r, const struct plan_step *step, uint32_t node, const struct watch_line *line)
 {
-    struct rules *x = r->rules;
+    struct rules *x = run_launch(r)->rules;
     if (!x || !x->active || !x->matcher || !step->kind->ranked || line->stream == WIRE_STREAM_NOTE)
         return;
     x->line_of = (struct rank_of){node, line->rank};
@@ -458,7 +460,7 @@ static struct state_happening end_happening(struct rules *x, struct rank_of of, 
 
 void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
 {
-    struct rules *x = r->rules;
+    struct rules *x = run_launch(r)->rules;
     const struct rank_of of = {node, end->rank};
     char what[160];
     if (!x || x->spec->rule_count == 0) { /* nothing to ask: the other nodes are stopped before this one has ended */
@@ -488,11 +490,11 @@ void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const
 struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint32_t node,
                                const struct wire_record *record)
 {
-    struct rules *x = r->rules;
+    struct rules *x = run_launch(r)->rules;
     struct wire_record ret = *record;
     const struct wire_worker_end *first = NULL;
     bool any = false;
-    if (x && step->kind->ranked && !x->active && r->generation > 0)
+    if (x && step->kind->ranked && !x->active && run_launch(r)->generation > 0)
         rules_resume(r); /* it ended before this controller knew the whole of the launch */
     if (x && step->kind->ranked)
         metrics_flush(x->metrics);
@@ -524,7 +526,7 @@ struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint
 
 bool rules_speak(struct run *r, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value)
 {
-    struct rules *x = r->rules;
+    struct rules *x = run_launch(r)->rules;
     if (!x || x->spec->rule_count == 0)
         return false;
     struct state_happening what = end_happening(x, (struct rank_of){node, WIRE_NO_RANK}, cause, value);
@@ -538,7 +540,7 @@ bool rules_speak(struct run *r, uint32_t node, enum outcome outcome, uint32_t ca
 static struct state_decision judge_cause(struct rules *x, char **ret_line)
 {
     const struct run *r = x->run;
-    const struct cause *cause = &r->cause;
+    const struct cause *cause = &run_launch(r)->cause;
     const struct rank_of of = {cause->node, cause->rank};
     bool unknown = !cause->step || cause->outcome == OUTCOME_UNKNOWN;
     for (size_t i = 0; !unknown && !launch_preempted(r) && i < x->candidate_count; i++) {
@@ -563,12 +565,12 @@ static struct state_decision judge_cause(struct rules *x, char **ret_line)
 
 bool rules_restart(struct run *r, struct event *ret)
 {
-    struct rules *x = r->rules;
+    struct rules *x = run_launch(r)->rules;
     struct state_decision d = {.rule = NO_RULE, .left = EVENT_UNBOUNDED};
     char *line = NULL;
     if (x)
         metrics_flush(x->metrics);
-    bool timed_out = r->cause.step && r->cause.outcome == OUTCOME_TIMED_OUT;
+    bool timed_out = run_launch(r)->cause.step && run_launch(r)->cause.outcome == OUTCOME_TIMED_OUT;
     bool final = timed_out || launch_preempted(r);
     CLEANUP(cleanup_free) char *what = launch_cause(r);
     if (x && x->has_verdict) {
@@ -578,7 +580,7 @@ bool rules_restart(struct run *r, struct event *ret)
     } else {
         d = judge_cause(x, &line);
         if (d.rule != NO_RULE) {
-            const struct rank_of of = {r->cause.node, r->cause.rank};
+            const struct rank_of of = {run_launch(r)->cause.node, run_launch(r)->cause.rank};
             set_words(x, &d, what);
             count(x, &d, of, what, line, NULL);
         }
@@ -589,7 +591,7 @@ bool rules_restart(struct run *r, struct event *ret)
     if (x)
         x->words = NULL;
     *ret = (struct event){.type = EVENT_RESTART,
-                          .generation = r->generation + 1,
+                          .generation = run_launch(r)->generation + 1,
                           .reason = reason,
                           .rule = d.rule == NO_RULE ? 0 : d.rule + 1,
                           .uncounted = d.own,
@@ -601,8 +603,8 @@ bool rules_restart(struct run *r, struct event *ret)
 
 bool rules_await_nodes(const struct run *r)
 {
-    for (size_t i = 0; r->rules && i < r->rules->spec->rule_count; i++)
-        if (r->rules->spec->rules[i].subject == RULE_NODE_LOST)
+    for (size_t i = 0; run_launch(r)->rules && i < run_launch(r)->rules->spec->rule_count; i++)
+        if (run_launch(r)->rules->spec->rules[i].subject == RULE_NODE_LOST)
             return true;
     return false;
 }
@@ -611,13 +613,14 @@ bool rules_await_nodes(const struct run *r)
 static bool starts_again(const struct rules *x)
 {
     enum stage stage = x->run->stage;
-    return x->has_verdict ? x->verdict.action == RULE_RESTART : x->run->restarts > 0 && stage < STAGE_LAUNCH;
+    return x->has_verdict ? x->verdict.action == RULE_RESTART
+                          : run_launch(x->run)->restarts > 0 && stage < STAGE_LAUNCH;
 }
 
 void rules_node_lost(struct lane *lane)
 {
     struct run *r = lane->run;
-    struct rules *x = r->rules;
+    struct rules *x = run_launch(r)->rules;
     const struct state_happening what = {.subject = RULE_NODE_LOST, .role = SPEC_NO_ROLE};
     const struct rank_of of = {lane->index, WIRE_NO_RANK};
     struct state_decision d = {.rule = NO_RULE};

@@ -14,12 +14,12 @@ struct step_bind run_bind(struct run *r, uint32_t node)
     bind.run_id = r->id;
     bind.job_id = r->journal ? journal_job(r->journal) : NULL;
     bind.owner = r->journal ? journal_owner(r->journal) : NULL;
-    bind.generation = r->generation;
-    bind.nonce = r->nonce;
-    bind.restart_count = r->restarts;
-    bind.master_address = r->master_addr ? r->master_addr : "127.0.0.1";
-    bind.master_port = r->master_port;
-    bind.role_ports = r->role_ports;
+    bind.generation = run_launch(r)->generation;
+    bind.nonce = run_launch(r)->nonce;
+    bind.restart_count = run_launch(r)->restarts;
+    bind.master_address = run_launch(r)->master_addr ? run_launch(r)->master_addr : "127.0.0.1";
+    bind.master_port = run_launch(r)->master_port;
+    bind.role_ports = run_launch(r)->role_ports;
     bind.secrets = r->plan->spec->secrets;
     bind.secret_count = r->plan->spec->secret_count;
     bind.work = r->work;
@@ -50,23 +50,23 @@ void run_forget_addrs(struct run *r)
 {
     free(r->node_addrs);
     free(r->hosts);
-    for (size_t i = 0; r->role_addrs && i < r->plan->spec->role_count; i++)
-        free((char *)(uintptr_t)r->role_addrs[i]);
-    free(r->role_addrs);
+    for (size_t i = 0; run_launch(r)->role_addrs && i < r->plan->spec->role_count; i++)
+        free((char *)(uintptr_t)run_launch(r)->role_addrs[i]);
+    free(run_launch(r)->role_addrs);
     r->node_addrs = r->hosts = NULL;
-    r->role_addrs = NULL;
+    run_launch(r)->role_addrs = NULL;
 }
 
 static const char *const *role_addrs(struct run *r)
 {
     struct arena *arena = arena_create();
-    if (!r->role_addrs)
-        r->role_addrs = xcalloc(r->plan->spec->role_count + 1, sizeof *r->role_addrs);
+    if (!run_launch(r)->role_addrs)
+        run_launch(r)->role_addrs = xcalloc(r->plan->spec->role_count + 1, sizeof *run_launch(r)->role_addrs);
     for (uint32_t i = 0; i < r->plan->spec->role_count; i++)
-        if (!r->role_addrs[i])
-            r->role_addrs[i] = xstrdup(step_role_addrs(r->plan, i, r->nodes, arena));
+        if (!run_launch(r)->role_addrs[i])
+            run_launch(r)->role_addrs[i] = xstrdup(step_role_addrs(r->plan, i, r->nodes, arena));
     arena_destroy(arena);
-    return r->role_addrs;
+    return run_launch(r)->role_addrs;
 }
 
 /* The texts that name all nodes. */
@@ -86,8 +86,8 @@ static void bind_addrs(struct run *r, struct step_bind *bind)
 /* What joins a launch that was found on the nodes goes by the id of the run that made it, as its other parts do. */
 static const char *launch_run(const struct run *r, struct arena *arena)
 {
-    const char *dash = r->adopted_launch ? strrchr(r->adopted_launch, '-') : NULL;
-    return dash ? arena_strndup(arena, r->adopted_launch, (size_t)(dash - r->adopted_launch)) : r->id;
+    const char *dash = run_launch(r)->adopted ? strrchr(run_launch(r)->adopted, '-') : NULL;
+    return dash ? arena_strndup(arena, run_launch(r)->adopted, (size_t)(dash - run_launch(r)->adopted)) : r->id;
 }
 
 void task_send(struct run *r, const struct plan_step *step, uint32_t node)
@@ -132,8 +132,8 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         run.slot = arena_strdup(arena, step->slot);
         run.key = arena_strdup(arena, step->key);
         if (step->kind->phase == PHASE_LAUNCH)
-            run.launch = r->adopted_launch ? arena_strdup(arena, r->adopted_launch)
-                                           : arena_printf(arena, "%s-%u", r->id, r->generation);
+            run.launch = run_launch(r)->adopted ? arena_strdup(arena, run_launch(r)->adopted)
+                                                : arena_printf(arena, "%s-%u", r->id, run_launch(r)->generation);
         if (step->kind->cached)
             run.flags |= WIRE_RUN_PATCHES;
         node_run(lane->node, &run);

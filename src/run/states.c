@@ -41,15 +41,15 @@ void run_set_ending(struct run *r, enum ending to)
         r->ending = to;
 }
 
-void launch_set(struct run *r, enum launch_state to)
+void launch_set(struct launch *l, enum launch_state to)
 {
     static const unsigned legal[] = {
         [LAUNCH_GOES_ON] = BIT(LAUNCH_GOES_ON) | BIT(LAUNCH_CONDEMNED) | BIT(LAUNCH_OVER),
         [LAUNCH_CONDEMNED] = BIT(LAUNCH_GOES_ON) | BIT(LAUNCH_OVER),
         [LAUNCH_OVER] = BIT(LAUNCH_OVER),
     };
-    check(legal[r->launch], to);
-    r->launch = to;
+    check(legal[l->state], to);
+    l->state = to;
 }
 
 void lane_set_presence(struct lane *lane, enum presence to)

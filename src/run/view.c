@@ -113,17 +113,17 @@ const char *run_id(const struct run *r)
 
 uint32_t run_restarts(const struct run *r)
 {
-    return r->restarts;
+    return run_launch(r)->restarts;
 }
 
 uint32_t run_counted_restarts(const struct run *r)
 {
-    return r->restarts - r->own_restarts;
+    return run_launch(r)->restarts - run_launch(r)->own_restarts;
 }
 
 uint64_t run_pause_ms(const struct run *r)
 {
-    return alarm_left_ms(r->pause);
+    return alarm_left_ms(run_launch(r)->pause);
 }
 
 const struct run_result *run_result(const struct run *r)
