@@ -127,7 +127,7 @@ struct event {
     /* RULE, RESTART */
     uint32_t rule;        /* its number in failure_rules, from 1; RESTART: 0 = none matched */
     const char *rule_id;  /* spec_rule.id */
-    const char *action;   /* of spec_actions */
+    enum spec_action action;
     const char *line;     /* that was printed, cut, or NULL */
     uint32_t left;        /* of the rule's budget; EVENT_UNBOUNDED */
     bool uncounted;       /* RESTART: not counted against max_restarts, but by the rule's own budget */

@@ -11,9 +11,9 @@ void plain_rule(struct buf *b, const struct plan *plan, const struct event *e)
     const struct spec *spec = plan ? plan->spec : NULL;
     bool known = spec && e->rule <= spec->rule_count && str_eq(spec->rules[e->rule - 1].id, e->rule_id);
     if (known)
-        buf_printf(b, "%s: %s", spec->rules[e->rule - 1].text, e->action);
+        buf_printf(b, "%s: %s", spec->rules[e->rule - 1].text, spec_actions[e->action]);
     else
-        buf_printf(b, "rule %u: %s", e->rule, e->action);
+        buf_printf(b, "rule %u: %s", e->rule, spec_actions[e->action]);
     if (e->reason)
         buf_printf(b, ", since %s", e->reason);
     if (e->left != EVENT_UNBOUNDED)

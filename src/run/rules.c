@@ -218,7 +218,7 @@ static void count(struct rules *x, const struct state_decision *d, struct rank_o
                       .generation = run_launch(x->run)->generation,
                       .rule = d->rule + 1,
                       .rule_id = rule->id,
-                      .action = spec_actions[d->action],
+                      .action = d->action,
                       .node = of.node,
                       .cause_rank = of.rank,
                       .reason = reason,

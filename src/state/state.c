@@ -498,22 +498,18 @@ static void apply_rule(struct state *s, const struct event *e)
     }
     rule->number = e->rule;
     rule->times++;
-    rule->action = keep(s, e->action);
+    rule->action = spec_actions[e->action];
     rule->reason = keep(s, e->reason);
-    enum spec_action action = RULE_FAIL;
-    for (size_t i = 0; spec_actions[i]; i++)
-        if (strcmp(spec_actions[i], e->action) == 0)
-            action = (enum spec_action)i;
-    if (action == RULE_IGNORE && !e->line)
+    if (e->action == RULE_IGNORE && !e->line)
         add_ignored(s, r, e);
-    if (action == RULE_IGNORE || (r->verdict.generation && r->verdict.generation >= e->generation))
+    if (e->action == RULE_IGNORE || (r->verdict.generation && r->verdict.generation >= e->generation))
         return;
     r->verdict = (struct state_verdict){.generation = e->generation,
                                         .rule = e->rule,
                                         .left = e->left,
                                         .node = e->node,
                                         .rank = e->cause_rank,
-                                        .action = action,
+                                        .action = e->action,
                                         .reason = rule->reason,
                                         .line = keep(s, e->line),
                                         .backoff_ms = e->backoff_ms};
@@ -632,7 +628,7 @@ void state_apply(struct state *s, const struct event *e)
         apply_run_reopened(s, e);
         break;
     case EVENT_RULE:
-        assert(e->rule && e->rule_id && e->action);
+        assert(e->rule && e->rule_id);
         apply_rule(s, e);
         break;
     case EVENT_METRICS:

@@ -215,7 +215,7 @@ static void audit_rule(struct audit *a, const struct event *e)
     const struct dice *dice = &a->w->dice;
     const struct spec_rule *rule = &a->w->job->spec.rules[e->rule - 1];
     uint32_t used = ++a->used[e->rule - 1];
-    if (strcmp(rule->id, e->rule_id) != 0 || strcmp(spec_actions[rule->action], e->action) != 0)
+    if (strcmp(rule->id, e->rule_id) != 0 || rule->action != e->action)
         dice_violated(dice, "event %llu is of no rule", (unsigned long long)e->seq);
     if (e->left != (rule->has_times ? rule->times - used : EVENT_UNBOUNDED) || (rule->has_times && used > rule->times))
         dice_violated(dice, "rule %u counts for the %u. time, and %u are left of %u", e->rule, used, e->left,

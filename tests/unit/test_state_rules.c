@@ -151,7 +151,7 @@ static void apply(struct state *s, struct event e)
     state_apply(s, &e);
 }
 
-static struct event rule(uint32_t number, const char *id, const char *action, uint32_t generation)
+static struct event rule(uint32_t number, const char *id, enum spec_action action, uint32_t generation)
 {
     return (struct event){.type = EVENT_RULE,
                           .rule = number,
@@ -169,12 +169,12 @@ static void test_budgets_and_verdicts(void **unused)
     struct state *s = state_create();
     uint32_t used[COUNT];
     apply(s, (struct event){.type = EVENT_RUN_OPENED, .variant = "v"});
-    apply(s, rule(2, "b", "ignore", 1));
+    apply(s, rule(2, "b", RULE_IGNORE, 1));
     assert_int_equal(state_run_open(s)->verdict.generation, 0);
     assert_int_equal(state_run_open(s)->ignored_count, 1);
     assert_int_equal(state_run_open(s)->ignored_generation, 1);
-    apply(s, rule(5, "e", "restart", 1));
-    apply(s, rule(1, "a", "fail", 1)); /* what came second */
+    apply(s, rule(5, "e", RULE_RESTART, 1));
+    apply(s, rule(1, "a", RULE_FAIL, 1)); /* what came second */
     const struct state_run *r = state_run_open(s);
     assert_int_equal(r->verdict.generation, 1);
     assert_int_equal(r->verdict.rule, 5);
@@ -186,7 +186,7 @@ static void test_budgets_and_verdicts(void **unused)
     assert_int_equal(r->restarts, 1);
     assert_int_equal(r->own_restarts, 1);
     assert_int_equal(r->resume_ms, 7030);
-    apply(s, rule(4, "e", "restart", 2)); /* the list was edited: it is another number now */
+    apply(s, rule(4, "e", RULE_RESTART, 2)); /* the list was edited: it is another number now */
     apply(s, (struct event){.type = EVENT_RESTART, .generation = 3});
     r = state_run_open(s);
     assert_int_equal(r->verdict.generation, 2);
