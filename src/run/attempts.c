@@ -285,7 +285,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     } else if (left) {
         elastic_leave(r, node, e);
     } else if (step->kind->phase == PHASE_LAUNCH && e->outcome == OUTCOME_FAILED) {
-        launch_will_restart(r);
+        launch_will_restart(run_launch(r));
     } else if (step->kind->phase == PHASE_PROLOG && r->lanes[node].left_out && e->outcome != OUTCOME_OK) {
         prolog_failed(r, step, node, e);
     }
@@ -306,7 +306,8 @@ static bool is_awaited(const struct run *r, const struct plan_step *step)
 static enum outcome outcome_of(struct run *r, const struct plan_step *step, enum outcome outcome)
 {
     bool failed = outcome == OUTCOME_FAILED || outcome == OUTCOME_UNKNOWN;
-    if (step->sidecar && ((outcome == OUTCOME_STOPPED && !is_awaited(r, step)) || (failed && launch_over(r))))
+    if (step->sidecar &&
+        ((outcome == OUTCOME_STOPPED && !is_awaited(r, step)) || (failed && launch_over(run_launch(r)))))
         return OUTCOME_OK;
     return outcome;
 }

@@ -483,6 +483,11 @@ void run_on_finisher(void *arg);
 bool cause_offer(struct cause *best, const struct cause *c); /* true: it is the earliest so far */
 bool cause_has_rank(const struct run *r, const struct plan_step *step, uint32_t rank, enum outcome outcome);
 void cause_tell(struct run *r); /* run_result gets it */
+const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
+                                size_t size); /* "rank 3", "server[1] (rank 3)" */
+char *launch_cause(const struct launch *l); /* the first cause in words; heap */
+void launch_failure(struct launch *l); /* the same, as the error of run_result */
+bool launch_preempted(const struct launch *l); /* the first cause is that a node was told to end, not by rhrun */
 /* attempts.c */
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
@@ -520,7 +525,7 @@ bool run_is_stranger(struct run *r, const char *attempt);
 void run_forget_known(struct run *r);
 bool machines_add(struct run *r, uint32_t node, struct error *err);
 /* parts.c: one step; then all that belong to the launch */
-const struct plan_step *phase_step(const struct run *r, enum plan_phase phase); /* the first; NULL = none */
+const struct plan_step *launch_step(const struct launch *l, enum plan_phase phase); /* the first; NULL = none */
 void step_release(struct run *r, const struct plan_step *step); /* what was held of it goes out */
 bool step_start(struct run *r, const struct plan_step *step,
                 uint32_t generation); /* on all its nodes that have not done it;
@@ -532,17 +537,18 @@ bool step_has_failed(struct run *r, const struct plan_step *step);
 bool step_is_pending(struct run *r, const struct plan_step *step); /* on some node */
 void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms);
 void step_end(struct run *r, const struct plan_step *step); /* stops it; where it has not begun it does not */
-bool parts_begun(struct run *r);
-bool parts_held_in_doubt(struct run *r); /* one that never began is of a node whose set-up does not hold */
-void parts_release(struct run *r);       /* what was held goes out */
-void parts_orphan(struct run *r);        /* what runs of it is stopped, and is none of ours any more */
-bool parts_half(struct run *r); /* some of it is done, some was not begun, and nothing runs */
-bool parts_failed(struct run *r);
-bool parts_ended(struct run *r);   /* nothing of the generation runs or will */
-void parts_adopted(struct run *r); /* of what was found on the nodes only the latest launch counts */
-void parts_reset(struct run *r);   /* for the next generation */
-void parts_advance(struct run *r); /* starts what may start; stops the sidecars once all else is over */
-void parts_stop(struct run *r); /* the generation has failed: what runs is stopped, what never started never will be */
+bool parts_begun(struct launch *l);
+bool parts_held_in_doubt(struct launch *l); /* one that never began is of a node whose set-up does not hold */
+void parts_release(struct launch *l);       /* what was held goes out */
+void parts_orphan(struct launch *l);        /* what runs of it is stopped, and is none of ours any more */
+bool parts_half(struct launch *l); /* some of it is done, some was not begun, and nothing runs */
+bool parts_failed(struct launch *l);
+bool parts_ended(struct launch *l);   /* nothing of the generation runs or will */
+void parts_adopted(struct launch *l); /* of what was found on the nodes only the latest launch counts */
+void parts_reset(struct launch *l);   /* for the next generation */
+void parts_advance(struct launch *l); /* starts what may start; stops the sidecars once all else is over */
+/* The generation has failed: what runs is stopped, what never started never will be. */
+void parts_stop(struct launch *l);
 /* ready.c */
 bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node);
 void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, const struct watch_line *line);
@@ -550,31 +556,28 @@ void ready_begin(struct run *r, const struct plan_step *step, uint32_t node);
 void ready_missed(struct run *r, const struct plan_step *launch);
 void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
 /* launch.c */
-void launch_barrier(struct run *r); /* a pass: are all nodes there? Then the launch begins, or goes on */
-void launch_without(struct run *r); /* a node is left out: what waited for it goes on */
-void launch_parted(struct run *r);  /* a pass: DUE_PARTED */
-bool launch_over(struct run *r); /* every node's part of the generation ended well; of MIN:MAX nodes, enough of them */
+void launch_barrier(struct launch *l); /* a pass: are all nodes there? Then the launch begins, or goes on */
+void launch_without(struct launch *l); /* a node is left out: what waited for it goes on */
+void launch_parted(struct launch *l);  /* a pass: DUE_PARTED */
+/* Every node's part of the generation ended well; of MIN:MAX nodes, enough of them. */
+bool launch_over(struct launch *l);
 /* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
 uint32_t launch_grace_ms(const struct run *r, uint32_t least);
 uint32_t launch_generation(const struct wire_record *record); /* 1-based; 1 where an older record does not say */
-bool launch_is_adopted(
-    const struct run *r);             /* the generation at hand was found on the nodes: this run has started none */
-bool launch_has_begun(struct run *r); /* anything of it was started, or adopted */
-bool launch_complete(struct run *r);  /* nothing of the launch and what follows it is left to do */
-void launch_pass(struct run *r);      /* how do prolog, launch or epilog stand? */
-void launch_port(struct run *r, uint64_t token, uint32_t free_port);
-void launch_will_restart(struct run *r); /* a worker has failed: asks for the next generation's port already */
-void launch_resume(struct run *r);       /* after a restart of the controller: where was it? */
-void launch_condemn(struct run *r);      /* a worker has failed, or a rule says that the generation has */
-char *launch_cause(const struct run *r); /* the first cause in words; heap */
-const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
-                                size_t size); /* "rank 3", "server[1] (rank 3)" */
-void run_on_pause(void *arg);
-bool launch_epilog(struct run *r);          /* starts the epilog where it is due; false: there is nothing to wait for */
-bool launch_preempted(const struct run *r); /* the first cause is that a node was told to end, not by rhrun */
-void launch_look(struct run *r);            /* RUN_LOOK: what is looked at before a launch, without one */
-void launch_meet_elsewhere(struct run *r);  /* a pass: DUE_PORT: the port that was looked at is taken */
-void launch_go_on(struct run *r);           /* a pass: DUE_PROLOG */
+/* The generation at hand was found on the nodes: this run has started none. */
+bool launch_is_adopted(const struct launch *l);
+bool launch_has_begun(struct launch *l); /* anything of it was started, or adopted */
+bool launch_complete(struct launch *l);  /* nothing of the launch and what follows it is left to do */
+void launch_pass(struct launch *l);      /* how do prolog, launch or epilog stand? */
+void launch_port(struct launch *l, uint64_t token, uint32_t free_port);
+void launch_will_restart(struct launch *l); /* a worker has failed: asks for the next generation's port already */
+void launch_resume(struct launch *l);       /* after a restart of the controller: where was it? */
+void launch_condemn(struct launch *l);      /* a worker has failed, or a rule says that the generation has */
+void launch_on_pause(void *arg);
+bool launch_epilog(struct launch *l); /* starts the epilog where it is due; false: there is nothing to wait for */
+void launch_look(struct launch *l);   /* RUN_LOOK: what is looked at before a launch, without one */
+void launch_meet_elsewhere(struct launch *l); /* a pass: DUE_PORT: the port that was looked at is taken */
+void launch_go_on(struct launch *l);          /* a pass: DUE_PROLOG */
 /* elastic.c */
 bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */
 /* The node is lost, or something failed there: is it left out, because enough others are left? It is tried again while

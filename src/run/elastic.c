@@ -32,7 +32,7 @@ static bool is_needed(struct run *r, uint32_t node)
 {
     const struct spec_text *backend = spec_flag_value(&r->plan->spec->distributed, "rdzv_backend");
     bool elsewhere = backend && str_starts(backend->text, "etcd");
-    return node == r->plan->master && (!elsewhere || (r->stage < STAGE_LAUNCH && !parts_begun(r)));
+    return node == r->plan->master && (!elsewhere || (r->stage < STAGE_LAUNCH && !parts_begun(run_launch(r))));
 }
 
 /* Has it what it needs, where the first node is as is said? */
@@ -44,7 +44,7 @@ static bool has_needed(struct run *r, bool first)
 /* Nodes that take part, or still can, without this one. */
 static uint32_t left_without(struct run *r, uint32_t node)
 {
-    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
+    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
     uint32_t left = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         left += n != node && launch->on[n] && !r->lanes[n].left_out && !task_has_failed(run_task(r, launch, n));
@@ -125,7 +125,8 @@ static void note_again(struct lane *lane, const char *what, uint64_t pause)
 /* Its part of a launch that is over ended well: what follows is wanted of it. */
 static bool is_over(struct run *r, uint32_t node)
 {
-    return run_task(r, phase_step(r, PHASE_LAUNCH), node)->state == TASK_DONE && launch_over(r);
+    return run_task(r, launch_step(run_launch(r), PHASE_LAUNCH), node)->state == TASK_DONE &&
+           launch_over(run_launch(r));
 }
 
 static bool leave_out(struct run *r, uint32_t node, const struct error *err, bool for_good)
@@ -156,7 +157,7 @@ static bool leave_out(struct run *r, uint32_t node, const struct error *err, boo
     if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* that goes on by itself */
         return true;
     preflight_lost(r);
-    launch_without(r);
+    launch_without(run_launch(r));
     return true;
 }
 
@@ -211,7 +212,7 @@ static void on_join(void *arg)
 
 static bool runs_launch(const struct lane *lane)
 {
-    return task_in_flight(run_task(lane->run, phase_step(lane->run, PHASE_LAUNCH), lane->index));
+    return task_in_flight(run_task(lane->run, launch_step(run_launch(lane->run), PHASE_LAUNCH), lane->index));
 }
 
 bool elastic_is_outside(const struct lane *lane)
@@ -244,7 +245,8 @@ static void start(struct lane *lane)
 {
     struct run *r = lane->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    const struct plan_step *prolog = phase_step(r, PHASE_PROLOG), *launch = phase_step(r, PHASE_LAUNCH);
+    const struct plan_step *prolog = launch_step(run_launch(r), PHASE_PROLOG),
+                           *launch = launch_step(run_launch(r), PHASE_LAUNCH);
     struct run_task *before = prolog && prolog->on[lane->index] ? run_task(r, prolog, lane->index) : NULL;
     if (!lane->joining->checked && preflight_joins(r, lane->index))
         return;
@@ -263,8 +265,8 @@ static void start(struct lane *lane)
 /* Does a launch run that one can join? */
 static bool is_open(struct run *r)
 {
-    const struct run_task *first = run_task(r, phase_step(r, PHASE_LAUNCH), r->plan->master);
-    return r->stage == STAGE_LAUNCH && run_launch(r)->state == LAUNCH_GOES_ON && !launch_over(r) &&
+    const struct run_task *first = run_task(r, launch_step(run_launch(r), PHASE_LAUNCH), r->plan->master);
+    return r->stage == STAGE_LAUNCH && run_launch(r)->state == LAUNCH_GOES_ON && !launch_over(run_launch(r)) &&
            has_needed(r, task_in_flight(first));
 }
 
@@ -273,7 +275,7 @@ void elastic_advance(struct lane *lane)
     struct run *r = lane->run;
     if (!may_join(lane) || !lane_is_ready(lane))
         return;
-    const struct run_task *t = run_task(r, phase_step(r, PHASE_LAUNCH), lane->index);
+    const struct run_task *t = run_task(r, launch_step(run_launch(r), PHASE_LAUNCH), lane->index);
     if (task_in_flight(t) || t->state == TASK_DONE) {
         run_note(r, lane->index, "its torchrun went on meanwhile: it takes part again");
         take_in(lane);
@@ -288,7 +290,7 @@ void elastic_advance(struct lane *lane)
     }
     if (lane->state != LANE_BARRIER || lane->orphan_count > 0 || homes_busy(r, lane->index))
         return;
-    bool begun = r->stage == STAGE_SETUP && parts_begun(r); /* a launch is resumed */
+    bool begun = r->stage == STAGE_SETUP && parts_begun(run_launch(r)); /* a launch is resumed */
     if (is_open(r) && !alarm_is_set(lane->joining->timer))
         start(lane);
     else if (r->stage < STAGE_PREFLIGHT && !begun)
@@ -362,7 +364,7 @@ bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, 
 void elastic_leave(struct run *r, uint32_t node, const struct event *e)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    const struct run_task *t = run_task(r, phase_step(r, PHASE_LAUNCH), node);
+    const struct run_task *t = run_task(r, launch_step(run_launch(r), PHASE_LAUNCH), node);
     struct lane *lane = &r->lanes[node];
     char what[160];
     leave(lane);
@@ -379,7 +381,7 @@ void elastic_leave(struct run *r, uint32_t node, const struct event *e)
 
 bool elastic_half(struct run *r)
 {
-    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
+    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
     uint32_t done = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         if (task_in_flight(run_task(r, launch, n)))
@@ -403,9 +405,9 @@ static void fail_unknown(struct run *r, const struct plan_step *launch)
 
 void elastic_resume(struct run *r)
 {
-    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
+    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
     uint32_t there = 0;
-    if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(r))
+    if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(run_launch(r)))
         return;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct run_task *t = run_task(r, launch, n);
@@ -421,14 +423,15 @@ void elastic_resume(struct run *r)
         if (run_task(r, launch, n)->state == TASK_LEFT)
             task_set_state(r, run_task(r, launch, n), TASK_FAILED);
     enough = enough && has_needed(r, run_task(r, launch, r->plan->master)->state != TASK_PENDING);
-    bool forgotten = r->stage == STAGE_LAUNCH && launch_is_adopted(r); /* nobody knows where the others met */
+    bool forgotten =
+        r->stage == STAGE_LAUNCH && launch_is_adopted(run_launch(r)); /* nobody knows where the others met */
     if (!enough && forgotten)
         fail_unknown(r, launch);
-    if (!enough || parts_failed(r))
+    if (!enough || parts_failed(run_launch(r)))
         return;
     if (!rules_condemned(r))
         run_launch(r)->cause = (struct cause){0};
-    bool over = launch_over(r);
+    bool over = launch_over(run_launch(r));
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, launch, n);
         struct lane *lane = &r->lanes[n];
@@ -448,7 +451,7 @@ void elastic_resume(struct run *r)
 
 void elastic_lose(struct run *r)
 {
-    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
+    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
     for (uint32_t n = 0; r->left_out_count > 0 && n < r->plan->node_count; n++)
         if (r->lanes[n].left_out && task_in_flight(run_task(r, launch, n)))
             task_finish_as(r, launch, n, OUTCOME_UNKNOWN, "the node is lost");
@@ -483,7 +486,7 @@ static bool dismiss(struct lane *lane)
 
 bool elastic_dismiss(struct run *r)
 {
-    const struct plan_step *launch = phase_step(r, PHASE_LAUNCH);
+    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
     bool gone = true;
     for (uint32_t n = 0; r->left_out_count > 0 && n < r->plan->node_count; n++)
         if (r->lanes[n].left_out)

@@ -211,7 +211,7 @@ static void on_ponged(void *arg, struct node *n, uint64_t token, uint32_t free_p
 {
     struct lane *lane = lane_of(arg, n);
     if (!preflight_ponged(lane, token, wall))
-        launch_port(lane->run, token, free_port);
+        launch_port(run_launch(lane->run), token, free_port);
 }
 
 static void on_settled(void *arg, struct node *n, uint64_t token, const char *error)

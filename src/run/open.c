@@ -435,7 +435,7 @@ void run_look_done(struct run *r)
         return;
     fill_records(r);
     if (r->options.preflight)
-        launch_look(r);
+        launch_look(run_launch(r));
     else
         run_look_end(r);
 }

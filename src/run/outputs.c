@@ -161,10 +161,10 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
 
 bool outputs_begin(struct run *r)
 {
-    if (r->ending >= ENDING_KILLED || r->options.mode != RUN_EXECUTE || !launch_has_begun(r))
+    if (r->ending >= ENDING_KILLED || r->options.mode != RUN_EXECUTE || !launch_has_begun(run_launch(r)))
         return false;
     if (r->stage != STAGE_OUTPUTS) {
-        bool success = launch_over(r);
+        bool success = launch_over(run_launch(r));
         unwatch(r);
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             for (size_t i = 0; i < r->plan->step_count; i++)

@@ -6,12 +6,18 @@
 
 /* ---- one step ---- */
 
-const struct plan_step *phase_step(const struct run *r, enum plan_phase phase)
+static const struct plan_step *step_from(const struct launch *l, size_t i, enum plan_phase phase)
 {
-    for (size_t i = 0; i < r->plan->step_count; i++)
-        if (r->plan->steps[i].kind->phase == phase)
-            return &r->plan->steps[i];
+    const struct plan *plan = l->run->plan;
+    for (; i < l->end_step; i++)
+        if (plan->steps[i].kind->phase == phase)
+            return &plan->steps[i];
     return NULL;
+}
+
+const struct plan_step *launch_step(const struct launch *l, enum plan_phase phase)
+{
+    return step_from(l, l->first_step, phase);
 }
 
 bool step_start(struct run *r, const struct plan_step *step, uint32_t generation)
@@ -85,35 +91,35 @@ bool step_is_pending(struct run *r, const struct plan_step *step)
 
 /* ---- all of the launch ---- */
 
-static const struct plan_step *part_next(const struct run *r, const struct plan_step *step)
+static const struct plan_step *part_next(const struct launch *l, const struct plan_step *step)
 {
-    for (size_t i = step ? step->id + 1 : 0; i < r->plan->step_count; i++)
-        if (r->plan->steps[i].kind->phase == PHASE_LAUNCH)
-            return &r->plan->steps[i];
-    return NULL;
+    return step_from(l, step ? step->id + 1 : l->first_step, PHASE_LAUNCH);
 }
 
-bool parts_begun(struct run *r)
+bool parts_begun(struct launch *l)
 {
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    struct run *r = l->run;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (s->on[n] && run_task(r, s, n)->state != TASK_PENDING)
                 return true;
     return false;
 }
 
-bool parts_held_in_doubt(struct run *r)
+bool parts_held_in_doubt(struct launch *l)
 {
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    struct run *r = l->run;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (s->on[n] && run_task(r, s, n)->state == TASK_HELD && r->lanes[n].doubtful)
                 return true;
     return false;
 }
 
-void parts_orphan(struct run *r)
+void parts_orphan(struct launch *l)
 {
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    struct run *r = l->run;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct run_task *t = run_task(r, s, n);
             if (s->on[n] && task_in_flight(t) && t->state != TASK_HELD && !s->watch)
@@ -130,16 +136,18 @@ void step_release(struct run *r, const struct plan_step *step)
         }
 }
 
-void parts_release(struct run *r)
+void parts_release(struct launch *l)
 {
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    struct run *r = l->run;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         step_release(r, s);
 }
 
-bool parts_half(struct run *r)
+bool parts_half(struct launch *l)
 {
+    struct run *r = l->run;
     bool done = false, pending = false;
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct run_task *t = run_task(r, s, n);
             if (s->on[n] && task_in_flight(t))
@@ -150,26 +158,29 @@ bool parts_half(struct run *r)
     return done && pending;
 }
 
-bool parts_failed(struct run *r)
+bool parts_failed(struct launch *l)
 {
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    struct run *r = l->run;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         if (step_has_failed(r, s))
             return true;
     return false;
 }
 
-bool launch_over(struct run *r)
+bool launch_over(struct launch *l)
 {
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    struct run *r = l->run;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         if (!s->sidecar && (!step_all_ended(r, s) || step_has_failed(r, s)))
             return false;
     return true;
 }
 
-bool parts_ended(struct run *r)
+bool parts_ended(struct launch *l)
 {
-    bool over = launch_over(r);
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    struct run *r = l->run;
+    bool over = launch_over(l);
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct run_task *t = run_task(r, s, n);
             bool never = over && s->sidecar && t->state == TASK_PENDING; /* and it never will be */
@@ -195,10 +206,11 @@ static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
         task_set_state(r, t, TASK_DONE);
 }
 
-void parts_adopted(struct run *r)
+void parts_adopted(struct launch *l)
 {
+    struct run *r = l->run;
     const struct wire_record *best = NULL;
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct wire_record *rec = adopted_record(r, s, n);
             if (rec && (!best || launch_generation(rec) > launch_generation(best)))
@@ -206,8 +218,8 @@ void parts_adopted(struct run *r)
         }
     if (!best)
         return;
-    run_launch(r)->adopted = best->launch[0] ? arena_strdup(r->arena, best->launch) : NULL;
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    l->adopted = best->launch[0] ? arena_strdup(r->arena, best->launch) : NULL;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct wire_record *rec = adopted_record(r, s, n);
             if (rec && !str_eq(rec->launch, best->launch) && !task_in_flight(run_task(r, s, n)))
@@ -217,9 +229,10 @@ void parts_adopted(struct run *r)
         }
 }
 
-void parts_reset(struct run *r)
+void parts_reset(struct launch *l)
 {
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    struct run *r = l->run;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (s->on[n]) {
                 task_set_state(r, run_task(r, s, n), TASK_PENDING);
@@ -237,21 +250,23 @@ static bool may_start(struct run *r, const struct plan_step *step)
     return true;
 }
 
-void parts_advance(struct run *r)
+void parts_advance(struct launch *l)
 {
-    if (run_is_stopping(r) || run_launch(r)->state == LAUNCH_CONDEMNED)
+    struct run *r = l->run;
+    if (run_is_stopping(r) || l->state == LAUNCH_CONDEMNED)
         return;
-    bool over = launch_over(r);
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s)) {
+    bool over = launch_over(l);
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s)) {
         if (over && s->sidecar)
             step_stop(r, s, launch_grace_ms(r, STOP_GRACE_MS));
         else if (!over && step_is_pending(r, s) && may_start(r, s))
-            step_start(r, s, run_launch(r)->generation ? run_launch(r)->generation : 1);
+            step_start(r, s, l->generation ? l->generation : 1);
     }
 }
 
-void parts_stop(struct run *r)
+void parts_stop(struct launch *l)
 {
-    for (const struct plan_step *s = part_next(r, NULL); s; s = part_next(r, s))
+    struct run *r = l->run;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         step_end(r, s);
 }

@@ -326,7 +326,8 @@ static void prepare(struct run *r)
     p = run_launch(r)->preflight = xcalloc(1, sizeof *p);
     p->arena = arena_create();
     p->machines = xcalloc(r->plan->node_count, sizeof *p->machines);
-    if (run_launch(r)->generation > 0 && !launch_is_adopted(r)) { /* a controller that takes the run up: as it is now */
+    if (run_launch(r)->generation > 0 &&
+        !launch_is_adopted(run_launch(r))) { /* a controller that takes the run up: as it is now */
         p->done = true;
         remember_machines(r);
     }

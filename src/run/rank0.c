@@ -185,7 +185,7 @@ static void tell(struct run *r)
     z->told = true;
     if (z->found && z->node != 0)
         run_note(r, z->node, "rank 0 was here: outputs come from this node");
-    else if (!z->found && launch_over(r))
+    else if (!z->found && launch_over(run_launch(r)))
         run_note(r, z->node, "outputs come from here: no node says that rank 0 was there");
 }
 

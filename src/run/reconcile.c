@@ -199,10 +199,10 @@ static void finished_part_lost(struct lane *lane)
         if (!step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_DONE || !cell ||
             cell->outcome == OUTCOME_OK)
             continue;
-        if ((step->kind->phase == PHASE_LAUNCH && !launch_over(r)) ||
+        if ((step->kind->phase == PHASE_LAUNCH && !launch_over(run_launch(r))) ||
             (step->kind->phase == PHASE_PROLOG && r->stage == STAGE_PROLOG))
             task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
-        else if (step->kind->phase == PHASE_PROLOG && !launch_over(r))
+        else if (step->kind->phase == PHASE_PROLOG && !launch_over(run_launch(r)))
             task_set_state(r, run_task(r, step, lane->index),
                            TASK_PENDING); /* before the next generation, should there be one */
     }

@@ -312,7 +312,7 @@ static void take_verdict(struct rules *x)
     x->words =
         xasprintf("%s (rule %u: %s)", v->reason ? v->reason : "a worker failed", v->rule, spec_actions[v->action]);
     if (v->node < r->plan->node_count)
-        set_cause(x, phase_step(r, PHASE_LAUNCH), (struct rank_of){v->node, v->rank}, v->line);
+        set_cause(x, launch_step(run_launch(r), PHASE_LAUNCH), (struct rank_of){v->node, v->rank}, v->line);
 }
 
 void rules_resume(struct run *r)
@@ -363,7 +363,7 @@ static void on_verdict_durable(void *arg)
 {
     struct run *r = arg;
     if (r->ending != ENDING_LET_GO)
-        launch_condemn(r);
+        launch_condemn(run_launch(r));
 }
 
 /* fail or restart while workers still run. */
@@ -466,7 +466,7 @@ void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const
     if (!x || x->spec->rule_count == 0) { /* nothing to ask: the other nodes are stopped before this one has ended */
         if (end->cause == WIRE_CAUSE_PREEMPTED) /* its record may never come */
             attempt_cause(r, step, node, end);
-        launch_condemn(r);
+        launch_condemn(run_launch(r));
         return;
     }
     if (!x->active || is_ignored(x, of))
@@ -476,7 +476,7 @@ void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const
     if (d.action != RULE_IGNORE) { /* which rule counts is told once all have ended: another may have been first */
         x->condemned = true;
         attempt_cause(r, step, node, end);
-        launch_condemn(r);
+        launch_condemn(run_launch(r));
         return;
     }
     run_cause_text(OUTCOME_FAILED, end->cause, end->value, what, sizeof what);
@@ -543,7 +543,7 @@ static struct state_decision judge_cause(struct rules *x, char **ret_line)
     const struct cause *cause = &run_launch(r)->cause;
     const struct rank_of of = {cause->node, cause->rank};
     bool unknown = !cause->step || cause->outcome == OUTCOME_UNKNOWN;
-    for (size_t i = 0; !unknown && !launch_preempted(r) && i < x->candidate_count; i++) {
+    for (size_t i = 0; !unknown && !launch_preempted(run_launch(r)) && i < x->candidate_count; i++) {
         const struct candidate *c = &x->candidates[i];
         if (c->of.node != of.node || c->of.rank != of.rank)
             continue;
@@ -571,8 +571,8 @@ bool rules_restart(struct run *r, struct event *ret)
     if (x)
         metrics_flush(x->metrics);
     bool timed_out = run_launch(r)->cause.step && run_launch(r)->cause.outcome == OUTCOME_TIMED_OUT;
-    bool final = timed_out || launch_preempted(r);
-    CLEANUP(cleanup_free) char *what = launch_cause(r);
+    bool final = timed_out || launch_preempted(run_launch(r));
+    CLEANUP(cleanup_free) char *what = launch_cause(run_launch(r));
     if (x && x->has_verdict) {
         d = x->verdict;
     } else if (timed_out || !x || x->spec->rule_count == 0) {
@@ -637,7 +637,7 @@ void rules_node_lost(struct lane *lane)
     if (again && d.action == RULE_RESTART)
         count(x, &d, of, reason, NULL, NULL);
     else
-        give_verdict(x, &d, phase_step(r, PHASE_LAUNCH), of, reason, NULL);
+        give_verdict(x, &d, launch_step(run_launch(r), PHASE_LAUNCH), of, reason, NULL);
     if (d.action == RULE_RESTART)
         run_note(r, lane->index, "all workers start again once the node is back");
 }

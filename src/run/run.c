@@ -102,7 +102,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     r->failed_nodes++;
     bool going = r->opening == OPENING_DONE && r->ending == ENDING_NOT && r->stage < STAGE_CLOSING;
     if (going && r->options.mode == RUN_EXECUTE &&
-        launch_complete(r)) { /* the controller died right before it could say so */
+        launch_complete(run_launch(r))) { /* the controller died right before it could say so */
         run_note(r, node, "%s", err->text);
         run_close(r, RUN_DONE, 0);
         return;
@@ -175,7 +175,7 @@ void run_check_end(struct run *r)
     if (still_connecting(r) && (r->options.mode == RUN_CANCEL || !run_is_cancelled(r)) &&
         alarm_is_set(r->stop_deadline))
         return;
-    if (launch_epilog(r) || outputs_begin(r))
+    if (launch_epilog(run_launch(r)) || outputs_begin(r))
         return;
     if (run_is_cancelled(r))
         run_close(r, RUN_CANCELLED, 128 + (r->interrupt_signal ? r->interrupt_signal : SIGTERM));

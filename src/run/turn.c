@@ -56,6 +56,12 @@ static bool take(struct run *r, enum due due)
     return is_due;
 }
 
+static void each_launch(struct run *r, void (*pass)(struct launch *l))
+{
+    for (size_t i = 0; i < r->launch_count; i++)
+        pass(&r->launches[i]);
+}
+
 /* One pass: the first that is due. False: none is. */
 static bool one_pass(struct run *r)
 {
@@ -69,15 +75,15 @@ static bool one_pass(struct run *r)
     else if (take_node(r, &node))
         lane_pass(&r->lanes[node]);
     else if (take(r, DUE_BARRIER))
-        launch_barrier(r);
+        each_launch(r, launch_barrier);
     else if (take(r, DUE_PORT))
-        launch_meet_elsewhere(r);
+        each_launch(r, launch_meet_elsewhere);
     else if (take(r, DUE_PROLOG))
-        launch_go_on(r);
+        each_launch(r, launch_go_on);
     else if (take(r, DUE_LAUNCH))
-        launch_pass(r);
+        each_launch(r, launch_pass);
     else if (take(r, DUE_PARTED))
-        launch_parted(r);
+        each_launch(r, launch_parted);
     else if (take(r, DUE_RANK0))
         rank0_pass(r);
     else if (take(r, DUE_OUTPUTS))
