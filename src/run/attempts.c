@@ -224,8 +224,9 @@ static void offer_cause(struct run *r, const struct plan_step *step, uint32_t no
         run_launch(r)->cause.tail = arena_strdup(r->arena, record->tail);
 }
 
-void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
+void attempt_cause(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
 {
+    struct run *r = l->run;
     const struct wire_record record = {.state = WIRE_STATE_ENDED,
                                        .cause = end->cause,
                                        .value = end->value,
@@ -316,7 +317,8 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
                  bool adopted)
 {
     struct run_task *t = run_task(r, step, node);
-    const struct wire_record judged = rules_judge(r, step, node, of_node), *record = &judged;
+    struct launch *l = launch_of(r, step);
+    const struct wire_record judged = l ? rules_judge(l, step, node, of_node) : *of_node, *record = &judged;
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, node);
     const enum outcome outcome = outcome_of(r, step, record_outcome(record));
     if (outcome == OUTCOME_OK &&

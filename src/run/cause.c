@@ -123,8 +123,8 @@ void launch_failure(struct launch *l)
                   name, what);
     else
         error_set(&res->error, code, "%s on node \"%s\": %s", c->step->name, name, what);
-    if (rules_words(r))
-        error_set(&res->error, code, "%s", rules_words(r));
+    if (rules_words(l))
+        error_set(&res->error, code, "%s", rules_words(l));
     if (l->restarts > 0)
         error_prefix(&res->error, "after %u restart%s", l->restarts, l->restarts == 1 ? "" : "s");
     const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);

@@ -303,6 +303,13 @@ static inline struct launch *run_launch(const struct run *r) /* the only one */
 {
     return r->launches;
 }
+static inline struct launch *launch_of(const struct run *r, const struct plan_step *step) /* NULL: it is of set-up */
+{
+    for (size_t i = 0; i < r->launch_count; i++)
+        if (step->id >= r->launches[i].first_step && step->id < r->launches[i].end_step)
+            return &r->launches[i];
+    return NULL;
+}
 /* Is it there, and has it said what it holds? */
 static inline bool lane_is_ready(const struct lane *lane)
 {
@@ -504,7 +511,7 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
 enum outcome record_outcome(const struct wire_record *record);
 const char *run_dropped_by(const struct wire_record *record); /* of event.dropped_by */
 /* A worker has failed while others of its node still run: perhaps the first cause. */
-void attempt_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
+void attempt_cause(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
 /* lane.c, reconcile.c, inputs.c */
 bool lane_first_heard(struct lane *lane); /* it is heard of, and was not before */
 void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
@@ -553,7 +560,7 @@ void parts_stop(struct launch *l);
 bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node);
 void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, const struct watch_line *line);
 void ready_begin(struct run *r, const struct plan_step *step, uint32_t node);
-void ready_missed(struct run *r, const struct plan_step *launch);
+void ready_missed(struct launch *l, const struct plan_step *launch);
 void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
 /* launch.c */
 void launch_barrier(struct launch *l); /* a pass: are all nodes there? Then the launch begins, or goes on */

@@ -34,7 +34,8 @@ static enum transport_kind kind_of(enum spec_transport t)
 
 static void on_away(void *arg)
 {
-    rules_node_lost(arg);
+    struct lane *lane = arg;
+    rules_node_lost(run_launch(lane->run), lane);
 }
 
 static void create_lane(struct run *r, uint32_t i)
@@ -81,7 +82,7 @@ static void create_lane(struct run *r, uint32_t i)
         .test_boot_id = arena_strdup(r->arena, r->options.test_boot_id ? r->options.test_boot_id : "")};
     o.liveness_ms = r->options.liveness_ms;
     o.reconnect_ms = r->options.reconnect_ms ? r->options.reconnect_ms : RECONNECT_MS;
-    if (rules_await_nodes(r)) { /* they say what becomes of it */
+    if (rules_await_nodes(run_launch(r))) { /* they say what becomes of it */
         lane->away = alarm_create(r, on_away, lane);
         o.reconnect_ms = UINT64_MAX;
     }
@@ -109,7 +110,7 @@ static void create_launches(struct run *r)
     l->role_ports = arena_array(r->arena, r->plan->spec->role_count + 1, sizeof *l->role_ports);
     l->late = alarm_create(r, elastic_on_late, r);
     l->pause = alarm_create(r, launch_on_pause, l);
-    l->rules = rules_create(r);
+    l->rules = rules_create(l);
 }
 
 static void destroy_launches(struct run *r)

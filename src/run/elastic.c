@@ -357,7 +357,7 @@ bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, 
     return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(r) &&
            run_launch(r)->state == LAUNCH_GOES_ON && !is_needed(r, node) && is_leaving(e->outcome, e->cause, e->tail) &&
            (e->outcome != OUTCOME_NOT_STARTED || task_is_sent(&r->lanes[node], run_task(r, step, node))) &&
-           !rules_speak(r, node, e->outcome, e->cause, e->cause_value) &&
+           !rules_speak(run_launch(r), node, e->outcome, e->cause, e->cause_value) &&
            left_without(r, node) >= r->plan->spec->distributed.min_nodes;
 }
 
@@ -414,7 +414,7 @@ void elastic_resume(struct run *r)
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
         there += launch->on[n] && t->state != TASK_PENDING && !task_has_failed(t);
         bool left = task_has_failed(t) && c && !is_needed(r, n) && is_leaving(c->outcome, c->cause, c->tail) &&
-                    !rules_speak(r, n, c->outcome, c->cause, c->cause_value);
+                    !rules_speak(run_launch(r), n, c->outcome, c->cause, c->cause_value);
         if (task_has_failed(t) && left != (t->state == TASK_LEFT))
             task_set_state(r, t, left ? TASK_LEFT : TASK_FAILED);
     }
@@ -429,7 +429,7 @@ void elastic_resume(struct run *r)
         fail_unknown(r, launch);
     if (!enough || parts_failed(run_launch(r)))
         return;
-    if (!rules_condemned(r))
+    if (!rules_condemned(run_launch(r)))
         run_launch(r)->cause = (struct cause){0};
     bool over = launch_over(run_launch(r));
     for (uint32_t n = 0; n < r->plan->node_count; n++) {

@@ -105,7 +105,7 @@ static void start_generation(struct launch *l)
     l->cause = (struct cause){0};
     l->adopted = NULL;
     parts_reset(l);
-    rules_begin(r);
+    rules_begin(l);
     parts_advance(l);
     outputs_watch(r);
     elastic_join(r);
@@ -279,7 +279,7 @@ void launch_will_restart(struct launch *l)
     struct run *r = l->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
     if (r->stage == STAGE_LAUNCH && l->state == LAUNCH_GOES_ON && d->present && d->master_port == 0 &&
-        (l->rules || rules_restarts_left(r) > 0))
+        (l->rules || rules_restarts_left(l) > 0))
         ask_one(r, r->plan->master, PORT_TOKEN);
 }
 
@@ -391,13 +391,13 @@ static void generation_ended(struct launch *l)
     struct run *r = l->run;
     struct event e;
     elastic_lose(r);
-    if (l->state == LAUNCH_GOES_ON && rules_condemned(r)) /* by what is not durable yet, and all have ended well */
+    if (l->state == LAUNCH_GOES_ON && rules_condemned(l)) /* by what is not durable yet, and all have ended well */
         launch_set(l, LAUNCH_CONDEMNED);
     if (l->state != LAUNCH_CONDEMNED) {
         finish_launch(l, true);
         return;
     }
-    if (!rules_restart(r, &e)) {
+    if (!rules_restart(l, &e)) {
         finish_launch(l, false);
         return;
     }
@@ -476,7 +476,7 @@ static void parts_missed(struct launch *l)
     struct run *r = l->run;
     for (size_t i = l->first_step; i < l->end_step; i++)
         if (r->plan->steps[i].kind->phase == PHASE_LAUNCH && step_all_done(r, &r->plan->steps[i]))
-            ready_missed(r, &r->plan->steps[i]);
+            ready_missed(l, &r->plan->steps[i]);
 }
 
 static void generation_pass(struct launch *l)
@@ -578,8 +578,8 @@ void launch_resume(struct launch *l)
     drop_half(l);
     bool begun = parts_begun(l);
     if (begun && !(epilog && has_begun(r, epilog)))
-        rules_resume(r);
-    bool failed = parts_failed(l) || (begun && rules_condemned(r));
+        rules_resume(l);
+    bool failed = parts_failed(l) || (begun && rules_condemned(l));
     bind_address(l);
     if (!begun) {
         if (prolog && step_has_failed(r, prolog))

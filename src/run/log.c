@@ -37,7 +37,9 @@ static void on_line(void *arg, const struct watch_line *line)
     struct run_line out = {log->step, log->node, r->lanes[log->node].name, line};
     if (log->past)
         return;
-    rules_line(r, log->step, log->node, line);
+    struct launch *launch = launch_of(r, log->step);
+    if (launch)
+        rules_line(launch, log->step, log->node, line);
     if (r->options.observer.line && !log->quiet && is_shown(log, line))
         r->options.observer.line(r->options.observer.arg, &out);
 }
@@ -45,8 +47,9 @@ static void on_line(void *arg, const struct watch_line *line)
 static void on_end(void *arg, const struct wire_worker_end *end)
 {
     struct run_log *log = arg;
-    if (!log->past)
-        rules_end(log->run, log->step, log->node, end);
+    struct launch *launch = launch_of(log->run, log->step);
+    if (launch && !log->past)
+        rules_end(launch, log->step, log->node, end);
 }
 
 static void on_ready_line(void *arg, const struct watch_line *line)

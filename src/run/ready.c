@@ -114,23 +114,24 @@ void ready_begin(struct run *r, const struct plan_step *step, uint32_t node)
 }
 
 /* A part of the launch has ended well: nobody will find it ready any more. */
-void ready_missed(struct run *r, const struct plan_step *launch)
+void ready_missed(struct launch *l, const struct plan_step *launch)
 {
-    for (size_t i = launch->id + 1; i < r->plan->step_count; i++) {
+    struct run *r = l->run;
+    for (size_t i = launch->id + 1; i < l->end_step; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         bool of_it = step->kind->phase == PHASE_LAUNCH && step->wait_count > 0 && step->waits[0].started &&
                      step->waits[0].step == launch->id;
         for (uint32_t n = 0; of_it && !launch->sidecar && n < r->plan->node_count; n++) {
-            if (!step->on[n] || !task_in_flight(run_task(r, step, n)) || run_launch(r)->cause.step)
+            if (!step->on[n] || !task_in_flight(run_task(r, step, n)) || l->cause.step)
                 continue;
             const struct cause cause = {
                 .step = step,
                 .node = n,
                 .outcome = OUTCOME_FAILED,
-                .generation = run_launch(r)->generation,
+                .generation = l->generation,
                 .tail = "",
                 .words = arena_printf(r->arena, "role \"%s\" ended before it was ready", step->role->name)};
-            cause_offer(&run_launch(r)->cause, &cause);
+            cause_offer(&l->cause, &cause);
         }
         if (of_it)
             step_stop(r, step, STOP_GRACE_MS);

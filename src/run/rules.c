@@ -18,7 +18,7 @@ struct
     char *text;
 };
 struct rules {
-    struct run *run;
+    struct launch *launch;
     const struct spec *spec;
     struct metrics *metrics; /* NULL: the spec has none */
     struct matcher *matcher; /* NULL: there are no patterns */
@@ -66,7 +66,8 @@ static void on_limit(void *arg, uint32_t pattern, const struct watch_line *line)
     (void)line;
     if (x->quiet)
         return;
-    run_note(x->run, x->line_of.node, "the pattern of %s takes too long over a line, which counts as not matching",
+    run_note(x->launch->run, x->line_of.node,
+             "the pattern of %s takes too long over a line, which counts as not matching",
              metric != NO_RULE ? x->spec->metrics[metric].name : x->spec->rules[x->rule_of[pattern]].text);
 }
 
@@ -90,15 +91,16 @@ static void add_pattern(struct rules *x, struct match_pattern *patterns, uint32_
         x->wanted[k * all + i] = role == SPEC_NO_ROLE || role == k;
 }
 
-struct rules *rules_create(struct run *r)
+struct rules *rules_create(struct launch *l)
 {
+    struct run *r = l->run;
     const struct spec *spec = r->plan->spec;
     size_t all = spec->rule_count + spec->metric_count;
     if (all == 0 || r->options.mode != RUN_EXECUTE)
         return NULL;
     struct rules *x = xcalloc(1, sizeof *x);
     struct match_pattern *patterns = xcalloc(all, sizeof *patterns);
-    x->run = r;
+    x->launch = l;
     x->spec = spec;
     x->rule_of = xcalloc(all, sizeof *x->rule_of);
     x->metric_of = xcalloc(all, sizeof *x->metric_of);
@@ -154,14 +156,14 @@ void rules_destroy(struct rules *x)
 
 static uint32_t role_of(const struct rules *x, struct rank_of of)
 {
-    const struct plan *plan = x->run->plan;
+    const struct plan *plan = x->launch->run->plan;
     return x->spec->role_count > 0 && plan->ranks && of.rank < plan->worker_count ? plan->ranks[of.rank].role
                                                                                   : SPEC_NO_ROLE;
 }
 
 static char *who(const struct rules *x, struct rank_of of)
 {
-    const struct run *r = x->run;
+    const struct run *r = x->launch->run;
     const char *node = r->lanes[of.node].name;
     if (of.rank == WIRE_NO_RANK || !x->spec->distributed.present)
         return xasprintf("node \"%s\"", node);
@@ -195,17 +197,16 @@ static char *clean(const char *text, size_t len)
 
 /* ---- counting ---- */
 
-uint32_t rules_restarts_left(const struct run *r)
+uint32_t rules_restarts_left(const struct launch *l)
 {
-    uint32_t max = spec_restarts(&r->plan->spec->distributed),
-             counted = run_launch(r)->restarts - run_launch(r)->own_restarts;
+    uint32_t max = spec_restarts(&l->run->plan->spec->distributed), counted = l->restarts - l->own_restarts;
     return counted < max ? max - counted : 0;
 }
 
 static struct state_decision decide(const struct rules *x, const struct state_happening *what)
 {
     struct state_decision d;
-    state_decide(x->spec->rules, x->spec->rule_count, x->used, rules_restarts_left(x->run), what, &d);
+    state_decide(x->spec->rules, x->spec->rule_count, x->used, rules_restarts_left(x->launch), what, &d);
     return d;
 }
 
@@ -215,7 +216,7 @@ static void count(struct rules *x, const struct state_decision *d, struct rank_o
 {
     const struct spec_rule *rule = &x->spec->rules[d->rule];
     struct event e = {.type = EVENT_RULE,
-                      .generation = run_launch(x->run)->generation,
+                      .generation = x->launch->generation,
                       .rule = d->rule + 1,
                       .rule_id = rule->id,
                       .action = d->action,
@@ -226,14 +227,14 @@ static void count(struct rules *x, const struct state_decision *d, struct rank_o
                       .left = d->left,
                       .backoff_ms = d->backoff_ms};
     x->used[d->rule]++;
-    run_append(x->run, &e, done, x->run);
+    run_append(x->launch->run, &e, done, x->launch);
 }
 
 /* ---- generations ---- */
 
 static void begin(struct rules *x)
 {
-    const struct run *r = x->run;
+    const struct run *r = x->launch->run;
     forget_generation(x);
     x->seen_workers = (size_t)r->plan->worker_count + r->plan->node_count;
     if (x->has_ends)
@@ -246,20 +247,20 @@ static void begin(struct rules *x)
     x->active = true;
 }
 
-void rules_begin(struct run *r)
+void rules_begin(struct launch *l)
 {
-    if (run_launch(r)->rules)
-        begin(run_launch(r)->rules);
+    if (l->rules)
+        begin(l->rules);
 }
 
-bool rules_condemned(const struct run *r)
+bool rules_condemned(const struct launch *l)
 {
-    return run_launch(r)->rules && (run_launch(r)->rules->condemned || run_launch(r)->rules->has_verdict);
+    return l->rules && (l->rules->condemned || l->rules->has_verdict);
 }
 
-const char *rules_words(const struct run *r)
+const char *rules_words(const struct launch *l)
 {
-    return run_launch(r)->rules ? run_launch(r)->rules->words : NULL;
+    return l->rules ? l->rules->words : NULL;
 }
 
 static void set_words(struct rules *x, const struct state_decision *d, const char *what)
@@ -276,7 +277,8 @@ static enum spec_subject subject(const struct rules *x, const struct state_decis
 /* What a rule says without that all have ended: the first cause from now on. */
 static void set_cause(struct rules *x, const struct plan_step *step, struct rank_of of, const char *line)
 {
-    struct run *r = x->run;
+    struct launch *l = x->launch;
+    struct run *r = l->run;
     const struct cause cause = {.step = step,
                                 .node = of.node,
                                 .at_ns = 0, /* nothing was before it */
@@ -285,18 +287,19 @@ static void set_cause(struct rules *x, const struct plan_step *step, struct rank
                                     subject(x, &x->verdict) == RULE_PREEMPTED ? WIRE_CAUSE_PREEMPTED : WIRE_CAUSE_NONE,
                                 .rank = of.rank,
                                 .has_rank = of.rank != WIRE_NO_RANK && x->spec->distributed.present,
-                                .generation = run_launch(r)->generation,
+                                .generation = l->generation,
                                 .tail = arena_strdup(r->arena, line ? line : "")};
-    cause_offer(&run_launch(r)->cause, &cause);
+    cause_offer(&l->cause, &cause);
 }
 
 /* The verdict that an earlier controller recorded on this generation. */
 static void take_verdict(struct rules *x)
 {
-    const struct run *r = x->run;
+    struct launch *l = x->launch;
+    const struct run *r = l->run;
     const struct state_run *run = state_run_find(r->state, r->id);
     const struct state_verdict *v = run ? &run->verdict : NULL;
-    if (!v || v->generation == 0 || v->generation != run_launch(r)->generation)
+    if (!v || v->generation == 0 || v->generation != l->generation)
         return;
     uint32_t rule = NO_RULE;
     for (uint32_t i = 0; i < x->spec->rule_count; i++)
@@ -312,25 +315,26 @@ static void take_verdict(struct rules *x)
     x->words =
         xasprintf("%s (rule %u: %s)", v->reason ? v->reason : "a worker failed", v->rule, spec_actions[v->action]);
     if (v->node < r->plan->node_count)
-        set_cause(x, launch_step(run_launch(r), PHASE_LAUNCH), (struct rank_of){v->node, v->rank}, v->line);
+        set_cause(x, launch_step(l, PHASE_LAUNCH), (struct rank_of){v->node, v->rank}, v->line);
 }
 
-void rules_resume(struct run *r)
+void rules_resume(struct launch *l)
 {
-    struct rules *x = run_launch(r)->rules;
+    struct run *r = l->run;
+    struct rules *x = l->rules;
     if (!x || x->active)
         return;
     const struct state_run *run = state_run_find(r->state, r->id);
     begin(x);
     take_verdict(x);
-    for (uint32_t i = 0; run && run->ignored_generation == run_launch(r)->generation && i < run->ignored_count; i++) {
+    for (uint32_t i = 0; run && run->ignored_generation == l->generation && i < run->ignored_count; i++) {
         x->ignored = xreallocarray(x->ignored, x->ignored_count + 1, sizeof *x->ignored);
         x->ignored[x->ignored_count++] = (struct rank_of){run->ignored[i].node, run->ignored[i].rank};
     }
-    if (run_launch(r)->cause.step && !x->has_verdict)
-        run_launch(r)->cause.at_ns = UINT64_MAX; /* the journal does not say when; the logs do */
+    if (l->cause.step && !x->has_verdict)
+        l->cause.at_ns = UINT64_MAX; /* the journal does not say when; the logs do */
     x->quiet = true;
-    for (size_t i = 0; i < r->plan->step_count; i++)
+    for (size_t i = l->first_step; i < l->end_step; i++)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct plan_step *step = &r->plan->steps[i];
             struct run_task *t = run_task(r, step, n);
@@ -342,28 +346,28 @@ void rules_resume(struct run *r)
                 log_close(log);
         }
     x->quiet = false;
-    if (run_launch(r)->cause.at_ns == UINT64_MAX)
-        run_launch(r)->cause.at_ns = 0;
+    if (l->cause.at_ns == UINT64_MAX)
+        l->cause.at_ns = 0;
 }
 
 static void on_lost_durable(void *arg)
 {
-    struct run *r = arg;
+    struct launch *l = arg;
+    struct run *r = l->run;
     struct error err = ERROR_INIT;
-    error_set(&err, ERROR_INFRA, "%s", rules_words(r));
+    error_set(&err, ERROR_INFRA, "%s", rules_words(l));
     error_hint(&err, "its workers may still run there: the next run stops them");
     if (r->ending == ENDING_LET_GO)
         return;
     run_fail(r, RUN_FAILED, &err);
-    run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP,
-                                   .node = run_launch(r)->cause.node}); /* it was waited for long enough */
+    run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = l->cause.node}); /* it was waited for long enough */
 }
 
 static void on_verdict_durable(void *arg)
 {
-    struct run *r = arg;
-    if (r->ending != ENDING_LET_GO)
-        launch_condemn(run_launch(r));
+    struct launch *l = arg;
+    if (l->run->ending != ENDING_LET_GO)
+        launch_condemn(l);
 }
 
 /* fail or restart while workers still run. */
@@ -382,7 +386,7 @@ static void give_verdict(struct rules *x, const struct state_decision *d, const 
 
 static bool *seen_by(struct rules *x, struct rank_of of)
 {
-    const struct plan *plan = x->run->plan;
+    const struct plan *plan = x->launch->run->plan;
     size_t worker = of.rank < plan->worker_count ? of.rank : (size_t)plan->worker_count + of.node;
     return x->seen && worker < x->seen_workers ? x->seen + worker * x->spec->rule_count : NULL;
 }
@@ -399,7 +403,7 @@ static void add_candidate(struct rules *x, const struct plan_step *step, struct 
 
 static void line_hit(struct rules *x, const struct plan_step *step, const struct watch_line *line)
 {
-    struct run *r = x->run;
+    struct launch *l = x->launch;
     struct rank_of of = x->line_of;
     bool *seen = seen_by(x, of);
     for (size_t i = 0; seen && i < x->spec->rule_count; i++)
@@ -409,7 +413,7 @@ static void line_hit(struct rules *x, const struct plan_step *step, const struct
     if (d.rule == NO_RULE || (d.action == RULE_IGNORE && (!d.own || x->quiet)) || x->has_verdict)
         return;
     char *text = clean(line->text, line->len);
-    if (d.action != RULE_IGNORE && (run_launch(r)->state == LAUNCH_CONDEMNED || x->condemned)) {
+    if (d.action != RULE_IGNORE && (l->state == LAUNCH_CONDEMNED || x->condemned)) {
         add_candidate(x, step, of, d.rule, text);
         return;
     }
@@ -422,9 +426,9 @@ static void line_hit(struct rules *x, const struct plan_step *step, const struct
     free(text);
 }
 
-void rules_line(struct run *r, const struct plan_step *step, uint32_t node, const struct watch_line *line)
+void rules_line(struct launch *l, const struct plan_step *step, uint32_t node, const struct watch_line *line)
 {
-    struct rules *x = run_launch(r)->rules;
+    struct rules *x = l->rules;
     if (!x || !x->active || !x->matcher || !step->kind->ranked || line->stream == WIRE_STREAM_NOTE)
         return;
     x->line_of = (struct rank_of){node, line->rank};
@@ -458,15 +462,15 @@ static struct state_happening end_happening(struct rules *x, struct rank_of of, 
                                     .seen = seen_by(x, of)};
 }
 
-void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
+void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
 {
-    struct rules *x = run_launch(r)->rules;
+    struct rules *x = l->rules;
     const struct rank_of of = {node, end->rank};
     char what[160];
     if (!x || x->spec->rule_count == 0) { /* nothing to ask: the other nodes are stopped before this one has ended */
         if (end->cause == WIRE_CAUSE_PREEMPTED) /* its record may never come */
-            attempt_cause(r, step, node, end);
-        launch_condemn(run_launch(r));
+            attempt_cause(l, step, node, end);
+        launch_condemn(l);
         return;
     }
     if (!x->active || is_ignored(x, of))
@@ -475,8 +479,8 @@ void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const
     const struct state_decision d = decide(x, &happening);
     if (d.action != RULE_IGNORE) { /* which rule counts is told once all have ended: another may have been first */
         x->condemned = true;
-        attempt_cause(r, step, node, end);
-        launch_condemn(run_launch(r));
+        attempt_cause(l, step, node, end);
+        launch_condemn(l);
         return;
     }
     run_cause_text(OUTCOME_FAILED, end->cause, end->value, what, sizeof what);
@@ -487,15 +491,15 @@ void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const
     count(x, &d, of, reason, NULL, NULL);
 }
 
-struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint32_t node,
+struct wire_record rules_judge(struct launch *l, const struct plan_step *step, uint32_t node,
                                const struct wire_record *record)
 {
-    struct rules *x = run_launch(r)->rules;
+    struct rules *x = l->rules;
     struct wire_record ret = *record;
     const struct wire_worker_end *first = NULL;
     bool any = false;
-    if (x && step->kind->ranked && !x->active && run_launch(r)->generation > 0)
-        rules_resume(r); /* it ended before this controller knew the whole of the launch */
+    if (x && step->kind->ranked && !x->active && l->generation > 0)
+        rules_resume(l); /* it ended before this controller knew the whole of the launch */
     if (x && step->kind->ranked)
         metrics_flush(x->metrics);
     if (record->verdict == WIRE_VERDICT_GOOD) { /* by these rules, or those of a controller that was here before */
@@ -524,9 +528,9 @@ struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint
     return ret;
 }
 
-bool rules_speak(struct run *r, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value)
+bool rules_speak(struct launch *l, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value)
 {
-    struct rules *x = run_launch(r)->rules;
+    struct rules *x = l->rules;
     if (!x || x->spec->rule_count == 0)
         return false;
     struct state_happening what = end_happening(x, (struct rank_of){node, WIRE_NO_RANK}, cause, value);
@@ -539,11 +543,11 @@ bool rules_speak(struct run *r, uint32_t node, enum outcome outcome, uint32_t ca
 /* The rule that the first cause falls under: a line that its worker printed, or how it ended. */
 static struct state_decision judge_cause(struct rules *x, char **ret_line)
 {
-    const struct run *r = x->run;
-    const struct cause *cause = &run_launch(r)->cause;
+    struct launch *l = x->launch;
+    const struct cause *cause = &l->cause;
     const struct rank_of of = {cause->node, cause->rank};
     bool unknown = !cause->step || cause->outcome == OUTCOME_UNKNOWN;
-    for (size_t i = 0; !unknown && !launch_preempted(run_launch(r)) && i < x->candidate_count; i++) {
+    for (size_t i = 0; !unknown && !launch_preempted(l) && i < x->candidate_count; i++) {
         const struct candidate *c = &x->candidates[i];
         if (c->of.node != of.node || c->of.rank != of.rank)
             continue;
@@ -563,24 +567,24 @@ static struct state_decision judge_cause(struct rules *x, char **ret_line)
     return decide(x, &what);
 }
 
-bool rules_restart(struct run *r, struct event *ret)
+bool rules_restart(struct launch *l, struct event *ret)
 {
-    struct rules *x = run_launch(r)->rules;
+    struct rules *x = l->rules;
     struct state_decision d = {.rule = NO_RULE, .left = EVENT_UNBOUNDED};
     char *line = NULL;
     if (x)
         metrics_flush(x->metrics);
-    bool timed_out = run_launch(r)->cause.step && run_launch(r)->cause.outcome == OUTCOME_TIMED_OUT;
-    bool final = timed_out || launch_preempted(run_launch(r));
-    CLEANUP(cleanup_free) char *what = launch_cause(run_launch(r));
+    bool timed_out = l->cause.step && l->cause.outcome == OUTCOME_TIMED_OUT;
+    bool final = timed_out || launch_preempted(l);
+    CLEANUP(cleanup_free) char *what = launch_cause(l);
     if (x && x->has_verdict) {
         d = x->verdict;
     } else if (timed_out || !x || x->spec->rule_count == 0) {
-        d.action = final || rules_restarts_left(r) == 0 ? RULE_FAIL : RULE_RESTART;
+        d.action = final || rules_restarts_left(l) == 0 ? RULE_FAIL : RULE_RESTART;
     } else {
         d = judge_cause(x, &line);
         if (d.rule != NO_RULE) {
-            const struct rank_of of = {run_launch(r)->cause.node, run_launch(r)->cause.rank};
+            const struct rank_of of = {l->cause.node, l->cause.rank};
             set_words(x, &d, what);
             count(x, &d, of, what, line, NULL);
         }
@@ -591,7 +595,7 @@ bool rules_restart(struct run *r, struct event *ret)
     if (x)
         x->words = NULL;
     *ret = (struct event){.type = EVENT_RESTART,
-                          .generation = run_launch(r)->generation + 1,
+                          .generation = l->generation + 1,
                           .reason = reason,
                           .rule = d.rule == NO_RULE ? 0 : d.rule + 1,
                           .uncounted = d.own,
@@ -601,10 +605,10 @@ bool rules_restart(struct run *r, struct event *ret)
 
 /* ---- nodes ---- */
 
-bool rules_await_nodes(const struct run *r)
+bool rules_await_nodes(const struct launch *l)
 {
-    for (size_t i = 0; run_launch(r)->rules && i < run_launch(r)->rules->spec->rule_count; i++)
-        if (run_launch(r)->rules->spec->rules[i].subject == RULE_NODE_LOST)
+    for (size_t i = 0; l->rules && i < l->rules->spec->rule_count; i++)
+        if (l->rules->spec->rules[i].subject == RULE_NODE_LOST)
             return true;
     return false;
 }
@@ -612,15 +616,14 @@ bool rules_await_nodes(const struct run *r)
 /* The launch starts again, whatever becomes of this node: what ran has ended, or is being stopped. */
 static bool starts_again(const struct rules *x)
 {
-    enum stage stage = x->run->stage;
-    return x->has_verdict ? x->verdict.action == RULE_RESTART
-                          : run_launch(x->run)->restarts > 0 && stage < STAGE_LAUNCH;
+    enum stage stage = x->launch->run->stage;
+    return x->has_verdict ? x->verdict.action == RULE_RESTART : x->launch->restarts > 0 && stage < STAGE_LAUNCH;
 }
 
-void rules_node_lost(struct lane *lane)
+void rules_node_lost(struct launch *l, struct lane *lane)
 {
-    struct run *r = lane->run;
-    struct rules *x = run_launch(r)->rules;
+    struct run *r = l->run;
+    struct rules *x = l->rules;
     const struct state_happening what = {.subject = RULE_NODE_LOST, .role = SPEC_NO_ROLE};
     const struct rank_of of = {lane->index, WIRE_NO_RANK};
     struct state_decision d = {.rule = NO_RULE};
@@ -637,7 +640,7 @@ void rules_node_lost(struct lane *lane)
     if (again && d.action == RULE_RESTART)
         count(x, &d, of, reason, NULL, NULL);
     else
-        give_verdict(x, &d, launch_step(run_launch(r), PHASE_LAUNCH), of, reason, NULL);
+        give_verdict(x, &d, launch_step(l, PHASE_LAUNCH), of, reason, NULL);
     if (d.action == RULE_RESTART)
         run_note(r, lane->index, "all workers start again once the node is back");
 }

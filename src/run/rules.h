@@ -12,30 +12,29 @@
 
 struct rules;
 /* NULL where the spec has neither rules nor metrics; all else takes NULL. */
-struct rules *rules_create(struct run *r);
+struct rules *rules_create(struct launch *l);
 void rules_destroy(struct rules *rules);
 
-void rules_begin(struct run *r);  /* a generation begins */
-void rules_resume(struct run *r); /* this controller goes on with one: its logs are read again */
-void rules_line(struct run *r, const struct plan_step *step, uint32_t node, const struct watch_line *line);
-void rules_end(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
+void rules_begin(struct launch *l);  /* a generation begins */
+void rules_resume(struct launch *l); /* this controller goes on with one: its logs are read again */
+void rules_line(struct launch *l, const struct plan_step *step, uint32_t node, const struct watch_line *line);
+void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
 /* The record of a part of the launch, its workers' ends judged: what was ignored is no failure. */
-struct wire_record rules_judge(struct run *r, const struct plan_step *step, uint32_t node,
+struct wire_record rules_judge(struct launch *l, const struct plan_step *step, uint32_t node,
                                const struct wire_record *record);
-bool rules_condemned(const struct run *r); /* the generation at hand has a verdict, or a worker of it failed */
+bool rules_condemned(const struct launch *l); /* the generation at hand has a verdict, or a worker of it failed */
 /* A generation that has failed is over: true when the launch starts again, and then *ret is the RESTART (its reason is
  * heap). What a rule did is in the journal's queue then, before it. */
-bool rules_restart(struct run *r, struct event *ret);
+bool rules_restart(struct launch *l, struct event *ret);
 /* What failed, in words, by the rule that says so; NULL: no rule does. */
-const char *rules_words(const struct run *r);
-uint32_t rules_restarts_left(const struct run *r); /* of max_restarts */
-
+const char *rules_words(const struct launch *l);
+uint32_t rules_restarts_left(const struct launch *l); /* of max_restarts */
 
 /* Does a rule say what follows from such an end of the node's part of the launch? */
-bool rules_speak(struct run *r, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value);
+bool rules_speak(struct launch *l, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value);
 /* Are nodes that stay away anything to a rule? Then they are not given up by themselves. */
-bool rules_await_nodes(const struct run *r);
-void rules_node_lost(struct lane *lane); /* it is away beyond reconnect_ms */
+bool rules_await_nodes(const struct launch *l);
+void rules_node_lost(struct launch *l, struct lane *lane); /* it is away beyond reconnect_ms */
 
 /* ---- metrics.c ---- */
 struct metrics;
