@@ -263,7 +263,7 @@ static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t 
     char what[160];
     run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
     error_set(&err, ERROR_JOB, "%s: %s", step->name, what);
-    elastic_spare(r, node, &err);
+    elastic_spare(run_launch(r), node, &err);
 }
 
 /* Where a task goes once its outcome is in the journal's queue. */
@@ -284,7 +284,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     } else if (step->kind->cached) {
         setup_failed(r, step, node, e);
     } else if (left) {
-        elastic_leave(r, node, e);
+        elastic_leave(run_launch(r), node, e);
     } else if (step->kind->phase == PHASE_LAUNCH && e->outcome == OUTCOME_FAILED) {
         launch_will_restart(run_launch(r));
     } else if (step->kind->phase == PHASE_PROLOG && r->lanes[node].left_out && e->outcome != OUTCOME_OK) {
@@ -345,7 +345,7 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
     if (adopted && step->kind->phase == PHASE_LAUNCH)
         e.generation = launch_generation(of_node);
-    const bool left = elastic_leaves(r, step, node, &e);
+    const bool left = l && elastic_leaves(l, step, node, &e);
     if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED && !left && !r->lanes[node].left_out)
         offer_cause(r, step, node, record, failed_at(r, node, record));
     append_finished(r, step, node, &e);
@@ -356,7 +356,7 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
 {
     outcome = outcome_of(r, step, outcome);
     struct event e = {.outcome = outcome, .reason = why, .tail = why};
-    const bool left = elastic_leaves(r, step, node, &e);
+    const bool left = elastic_leaves(run_launch(r), step, node, &e);
     if (outcome == OUTCOME_UNKNOWN && !run_launch(r)->cause.step && !left && !r->lanes[node].left_out) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
         offer_cause(r, step, node, &nothing, UINT64_MAX); /* any failure that was seen comes first */
@@ -438,7 +438,7 @@ void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, c
         error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
                   e->tail && e->tail[0] ? e->tail : what);
         error_hint(&err, "what has arrived is kept: the same command sends the rest");
-        if (!elastic_spare(r, node, &err))
+        if (!elastic_spare(run_launch(r), node, &err))
             run_fail(r, RUN_INFRA, &err);
         return;
     }
@@ -447,7 +447,7 @@ void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, c
     error_set(&err, e->cause == WIRE_CAUSE_PREEMPTED ? ERROR_INFRA : ERROR_JOB, "node \"%s\": step \"%s\": %s", name,
               step->name, what);
     error_hint(&err, "its output: rhrun logs %s --step %s", r->id, step->name);
-    if (!elastic_spare(r, node, &err))
+    if (!elastic_spare(run_launch(r), node, &err))
         run_fail(r, RUN_FAILED, &err);
 }
 

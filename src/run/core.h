@@ -589,25 +589,27 @@ void launch_go_on(struct launch *l);          /* a pass: DUE_PROLOG */
 bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */
 /* The node is lost, or something failed there: is it left out, because enough others are left? It is tried again while
  * the launch runs; _bar: not by this process. */
-bool elastic_spare(struct run *r, uint32_t node, const struct error *err);
-bool elastic_bar(struct run *r, uint32_t node, const struct error *err);
-bool elastic_half(struct run *r); /* what was found done is too little for a launch, and nothing of it runs */
-bool elastic_is_outside(const struct lane *lane); /* left out, and nothing of the launch runs there */
-bool elastic_is_inside(const struct lane *lane);  /* of such a run, and its part of the launch runs */
-bool elastic_back(struct lane *lane);             /* one that is left out was listed: is it still of interest? */
+bool elastic_spare(struct launch *l, uint32_t node, const struct error *err);
+bool elastic_bar(struct launch *l, uint32_t node, const struct error *err);
+bool elastic_half(struct launch *l); /* what was found done is too little for a launch, and nothing of it runs */
+/* Left out, and nothing of the launch runs there. */
+bool elastic_is_outside(const struct launch *l, const struct lane *lane);
+/* Of such a run, and its part of the launch runs. */
+bool elastic_is_inside(const struct launch *l, const struct lane *lane);
+bool elastic_back(struct lane *lane);    /* one that is left out was listed: is it still of interest? */
 void elastic_advance(struct lane *lane); /* one that may be left out came a step further: it joins when it can */
-void elastic_join(struct run *r);        /* all of them: the run came a step further */
+void elastic_join(struct launch *l);     /* all of them: the run came a step further */
 /* Its part of the launch is about to end as e says: has it left, and the others go on? Then, once it has: */
-bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e);
-void elastic_leave(struct run *r, uint32_t node, const struct event *e);
-void elastic_resume(struct run *r); /* a launch is resumed: who took no part in it, or has left it, joins it */
-void elastic_lose(struct run *r);   /* the generation is over: what those away did in it is unknown */
-bool elastic_dismiss(
-    struct run *r); /* the launch is over: stops what was on its way to it; true: nothing is any more */
-void elastic_checked(struct run *r, uint32_t node); /* nothing speaks against that it joins */
-void elastic_wait(struct run *r, uint32_t node);    /* it was not to be told: a little later */
+bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event *e);
+void elastic_leave(struct launch *l, uint32_t node, const struct event *e);
+void elastic_resume(struct launch *l); /* a launch is resumed: who took no part in it, or has left it, joins it */
+void elastic_lose(struct launch *l);   /* the generation is over: what those away did in it is unknown */
+/* The launch is over: stops what was on its way to it; true: nothing is any more. */
+bool elastic_dismiss(struct launch *l);
+void elastic_checked(struct launch *l, uint32_t node); /* nothing speaks against that it joins */
+void elastic_wait(struct launch *l, uint32_t node);    /* it was not to be told: a little later */
 void elastic_free(struct lane *lane);
-void elastic_await(struct run *r); /* a node was lost: before the launch it is not awaited for long */
+void elastic_await(struct launch *l); /* a node was lost: before the launch it is not awaited for long */
 void elastic_on_late(void *arg);
 /* preflight.c */
 bool preflight_begin(struct run *r); /* asks the nodes; false: there is nothing to ask before this launch */

@@ -108,7 +108,7 @@ static void create_launches(struct run *r)
     while (l->first_step < l->end_step && r->plan->steps[l->first_step].kind->phase == PHASE_SETUP)
         l->first_step++;
     l->role_ports = arena_array(r->arena, r->plan->spec->role_count + 1, sizeof *l->role_ports);
-    l->late = alarm_create(r, elastic_on_late, r);
+    l->late = alarm_create(r, elastic_on_late, l);
     l->pause = alarm_create(r, launch_on_pause, l);
     l->rules = rules_create(l);
 }

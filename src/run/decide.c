@@ -369,7 +369,8 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         step_gives_up(r, step, lane->index, &e);
     } else if (cell && cell->outcome == OUTCOME_FAILED) {
         t->reason = "it failed before";
-    } else if (!cell && step->shared && elastic_is_inside(lane)) { /* another of its home, left out now, did it */
+    } else if (!cell && step->shared &&
+               elastic_is_inside(run_launch(lane->run), lane)) { /* another of its home, left out now, did it */
         task_set_state(r, t, TASK_KEPT);
         lane_set_doubtful(lane, true); /* before its launch: not under its feet */
     }

@@ -13,7 +13,8 @@ enum {
     STEADY_MS = 600000 /* a torchrun that ran for so long counts for none of them */
 };
 
-struct joining {         /* of a lane that was left out */
+struct joining { /* of a lane that was left out */
+    struct launch *launch;
     struct alarm *timer; /* until it is tried again */
     uint32_t pauses, failures;
     bool away;    /* it could not be reached */
@@ -28,38 +29,42 @@ bool elastic_wanted(const struct run *r)
 }
 
 /* Is nothing to be had without it? There is the store of c10d; of etcd's it is asked for a port before the launch. */
-static bool is_needed(struct run *r, uint32_t node)
+static bool is_needed(struct launch *l, uint32_t node)
 {
+    struct run *r = l->run;
     const struct spec_text *backend = spec_flag_value(&r->plan->spec->distributed, "rdzv_backend");
     bool elsewhere = backend && str_starts(backend->text, "etcd");
-    return node == r->plan->master && (!elsewhere || (r->stage < STAGE_LAUNCH && !parts_begun(run_launch(r))));
+    return node == r->plan->master && (!elsewhere || (r->stage < STAGE_LAUNCH && !parts_begun(l)));
 }
 
 /* Has it what it needs, where the first node is as is said? */
-static bool has_needed(struct run *r, bool first)
+static bool has_needed(struct launch *l, bool first)
 {
-    return first || !is_needed(r, r->plan->master);
+    struct run *r = l->run;
+    return first || !is_needed(l, r->plan->master);
 }
 
 /* Nodes that take part, or still can, without this one. */
-static uint32_t left_without(struct run *r, uint32_t node)
+static uint32_t left_without(struct launch *l, uint32_t node)
 {
-    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
+    struct run *r = l->run;
+    const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     uint32_t left = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         left += n != node && launch->on[n] && !r->lanes[n].left_out && !task_has_failed(run_task(r, launch, n));
     return left;
 }
 
-static bool is_going(const struct run *r)
+static bool is_going(const struct launch *l)
 {
+    const struct run *r = l->run;
     return r->options.mode == RUN_EXECUTE && r->opening == OPENING_DONE && r->ending == ENDING_NOT &&
-           run_launch(r)->state != LAUNCH_OVER && r->stage <= STAGE_LAUNCH;
+           l->state != LAUNCH_OVER && r->stage <= STAGE_LAUNCH;
 }
 
 static bool may_join(const struct lane *lane)
 {
-    return lane->left_out && !lane->joining->barred && is_going(lane->run);
+    return lane->left_out && !lane->joining->barred && is_going(lane->joining->launch);
 }
 
 /* ---- left out, and tried again ---- */
@@ -72,10 +77,11 @@ static void set_outside(struct lane *lane, bool outside)
     lane->left_out = outside;
 }
 
-static void leave(struct lane *lane)
+static void leave(struct launch *l, struct lane *lane)
 {
     if (!lane->joining) {
         lane->joining = xcalloc(1, sizeof *lane->joining);
+        lane->joining->launch = l;
         lane->joining->timer = alarm_create(lane->run, on_join, lane);
     }
     set_outside(lane, true);
@@ -123,24 +129,25 @@ static void note_again(struct lane *lane, const char *what, uint64_t pause)
 }
 
 /* Its part of a launch that is over ended well: what follows is wanted of it. */
-static bool is_over(struct run *r, uint32_t node)
+static bool is_over(struct launch *l, uint32_t node)
 {
-    return run_task(r, launch_step(run_launch(r), PHASE_LAUNCH), node)->state == TASK_DONE &&
-           launch_over(run_launch(r));
+    struct run *r = l->run;
+    return run_task(r, launch_step(l, PHASE_LAUNCH), node)->state == TASK_DONE && launch_over(l);
 }
 
-static bool leave_out(struct run *r, uint32_t node, const struct error *err, bool for_good)
+static bool leave_out(struct launch *l, uint32_t node, const struct error *err, bool for_good)
 {
+    struct run *r = l->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
     struct lane *lane = &r->lanes[node];
     bool held = err->code == ERROR_HELD; /* another rhrun is at work on this job: not beside it */
-    if (!elastic_wanted(r) || !is_going(r))
+    if (!elastic_wanted(r) || !is_going(l))
         return lane->left_out;
-    uint32_t left = left_without(r, node);
+    uint32_t left = left_without(l, node);
     bool before = lane->left_out;
-    if (!before && (held || is_needed(r, node) || left < d->min_nodes || is_over(r, node)))
+    if (!before && (held || is_needed(l, node) || left < d->min_nodes || is_over(l, node)))
         return false;
-    leave(lane);
+    leave(l, lane);
     lane->joining->barred |= for_good;
     lane->joining->away |= lane->presence == PRESENCE_GONE;
     lane_set_state(lane, LANE_FAILED);
@@ -157,18 +164,18 @@ static bool leave_out(struct run *r, uint32_t node, const struct error *err, boo
     if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* that goes on by itself */
         return true;
     preflight_lost(r);
-    launch_without(run_launch(r));
+    launch_without(l);
     return true;
 }
 
-bool elastic_spare(struct run *r, uint32_t node, const struct error *err)
+bool elastic_spare(struct launch *l, uint32_t node, const struct error *err)
 {
-    return leave_out(r, node, err, false);
+    return leave_out(l, node, err, false);
 }
 
-bool elastic_bar(struct run *r, uint32_t node, const struct error *err)
+bool elastic_bar(struct launch *l, uint32_t node, const struct error *err)
 {
-    return leave_out(r, node, err, true);
+    return leave_out(l, node, err, true);
 }
 
 /* What failed there is done again. */
@@ -210,19 +217,19 @@ static void on_join(void *arg)
     }
 }
 
-static bool runs_launch(const struct lane *lane)
+static bool runs(const struct launch *l, const struct lane *lane)
 {
-    return task_in_flight(run_task(lane->run, launch_step(run_launch(lane->run), PHASE_LAUNCH), lane->index));
+    return task_in_flight(run_task(l->run, launch_step(l, PHASE_LAUNCH), lane->index));
 }
 
-bool elastic_is_outside(const struct lane *lane)
+bool elastic_is_outside(const struct launch *l, const struct lane *lane)
 {
-    return lane->left_out && !runs_launch(lane);
+    return lane->left_out && !runs(l, lane);
 }
 
-bool elastic_is_inside(const struct lane *lane)
+bool elastic_is_inside(const struct launch *l, const struct lane *lane)
 {
-    return elastic_wanted(lane->run) && runs_launch(lane);
+    return elastic_wanted(l->run) && runs(l, lane);
 }
 
 bool elastic_back(struct lane *lane)
@@ -243,10 +250,10 @@ bool elastic_back(struct lane *lane)
 
 static void start(struct lane *lane)
 {
-    struct run *r = lane->run;
+    struct launch *l = lane->joining->launch;
+    struct run *r = l->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    const struct plan_step *prolog = launch_step(run_launch(r), PHASE_PROLOG),
-                           *launch = launch_step(run_launch(r), PHASE_LAUNCH);
+    const struct plan_step *prolog = launch_step(l, PHASE_PROLOG), *launch = launch_step(l, PHASE_LAUNCH);
     struct run_task *before = prolog && prolog->on[lane->index] ? run_task(r, prolog, lane->index) : NULL;
     if (!lane->joining->checked && preflight_joins(r, lane->index))
         return;
@@ -256,18 +263,19 @@ static void start(struct lane *lane)
     if (before && before->state != TASK_DONE)
         return;
     lane->joining->checked = false; /* should it come again */
-    run_note(r, lane->index, "it joins the launch: %u of %u:%u nodes take part", left_without(r, lane->index) + 1,
+    run_note(r, lane->index, "it joins the launch: %u of %u:%u nodes take part", left_without(l, lane->index) + 1,
              d->min_nodes, d->nnodes);
     take_in(lane);
     task_join(r, launch, lane->index);
 }
 
 /* Does a launch run that one can join? */
-static bool is_open(struct run *r)
+static bool is_open(struct launch *l)
 {
-    const struct run_task *first = run_task(r, launch_step(run_launch(r), PHASE_LAUNCH), r->plan->master);
-    return r->stage == STAGE_LAUNCH && run_launch(r)->state == LAUNCH_GOES_ON && !launch_over(run_launch(r)) &&
-           has_needed(r, task_in_flight(first));
+    struct run *r = l->run;
+    const struct run_task *first = run_task(r, launch_step(l, PHASE_LAUNCH), r->plan->master);
+    return r->stage == STAGE_LAUNCH && l->state == LAUNCH_GOES_ON && !launch_over(l) &&
+           has_needed(l, task_in_flight(first));
 }
 
 void elastic_advance(struct lane *lane)
@@ -275,7 +283,8 @@ void elastic_advance(struct lane *lane)
     struct run *r = lane->run;
     if (!may_join(lane) || !lane_is_ready(lane))
         return;
-    const struct run_task *t = run_task(r, launch_step(run_launch(r), PHASE_LAUNCH), lane->index);
+    struct launch *l = lane->joining->launch;
+    const struct run_task *t = run_task(r, launch_step(l, PHASE_LAUNCH), lane->index);
     if (task_in_flight(t) || t->state == TASK_DONE) {
         run_note(r, lane->index, "its torchrun went on meanwhile: it takes part again");
         take_in(lane);
@@ -290,26 +299,29 @@ void elastic_advance(struct lane *lane)
     }
     if (lane->state != LANE_BARRIER || lane->orphan_count > 0 || homes_busy(r, lane->index))
         return;
-    bool begun = r->stage == STAGE_SETUP && parts_begun(run_launch(r)); /* a launch is resumed */
-    if (is_open(r) && !alarm_is_set(lane->joining->timer))
+    bool begun = r->stage == STAGE_SETUP && parts_begun(l); /* a launch is resumed */
+    if (is_open(l) && !alarm_is_set(lane->joining->timer))
         start(lane);
     else if (r->stage < STAGE_PREFLIGHT && !begun)
         take_in(lane);
 }
 
-void elastic_checked(struct run *r, uint32_t node)
+void elastic_checked(struct launch *l, uint32_t node)
 {
+    struct run *r = l->run;
     r->lanes[node].joining->checked = true;
 }
 
-void elastic_wait(struct run *r, uint32_t node)
+void elastic_wait(struct launch *l, uint32_t node)
 {
+    struct run *r = l->run;
     if (may_join(&r->lanes[node]))
         later(&r->lanes[node], false);
 }
 
-void elastic_join(struct run *r)
+void elastic_join(struct launch *l)
 {
+    struct run *r = l->run;
     for (uint32_t n = 0; r->left_out_count > 0 && n < r->plan->node_count; n++)
         elastic_advance(&r->lanes[n]);
 }
@@ -352,36 +364,39 @@ static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
     return false;
 }
 
-bool elastic_leaves(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event *e)
 {
-    return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(r) &&
-           run_launch(r)->state == LAUNCH_GOES_ON && !is_needed(r, node) && is_leaving(e->outcome, e->cause, e->tail) &&
+    struct run *r = l->run;
+    return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(l) && l->state == LAUNCH_GOES_ON &&
+           !is_needed(l, node) && is_leaving(e->outcome, e->cause, e->tail) &&
            (e->outcome != OUTCOME_NOT_STARTED || task_is_sent(&r->lanes[node], run_task(r, step, node))) &&
-           !rules_speak(run_launch(r), node, e->outcome, e->cause, e->cause_value) &&
-           left_without(r, node) >= r->plan->spec->distributed.min_nodes;
+           !rules_speak(l, node, e->outcome, e->cause, e->cause_value) &&
+           left_without(l, node) >= r->plan->spec->distributed.min_nodes;
 }
 
-void elastic_leave(struct run *r, uint32_t node, const struct event *e)
+void elastic_leave(struct launch *l, uint32_t node, const struct event *e)
 {
+    struct run *r = l->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
-    const struct run_task *t = run_task(r, launch_step(run_launch(r), PHASE_LAUNCH), node);
+    const struct run_task *t = run_task(r, launch_step(l, PHASE_LAUNCH), node);
     struct lane *lane = &r->lanes[node];
     char what[160];
-    leave(lane);
+    leave(l, lane);
     if (t->ended_ms - t->started_ms >= STEADY_MS)
         lane->joining->failures = lane->joining->pauses = 0;
     run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
     CLEANUP(cleanup_free)
     char *text = xasprintf("its torchrun has left the others (%s): %u of %u:%u nodes are left", what,
-                           left_without(r, node), d->min_nodes, d->nnodes);
+                           left_without(l, node), d->min_nodes, d->nnodes);
     note_again(lane, text, later(lane, true));
 }
 
 /* ---- a launch that is resumed, and that is over ---- */
 
-bool elastic_half(struct run *r)
+bool elastic_half(struct launch *l)
 {
-    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
+    struct run *r = l->run;
+    const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     uint32_t done = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         if (task_in_flight(run_task(r, launch, n)))
@@ -389,11 +404,12 @@ bool elastic_half(struct run *r)
         done += run_task(r, launch, n)->state == TASK_DONE;
     }
     bool enough = done >= r->plan->spec->distributed.min_nodes;
-    return done > 0 && !(enough && has_needed(r, run_task(r, launch, r->plan->master)->state == TASK_DONE));
+    return done > 0 && !(enough && has_needed(l, run_task(r, launch, r->plan->master)->state == TASK_DONE));
 }
 
-static void fail_unknown(struct run *r, const struct plan_step *launch)
+static void fail_unknown(struct launch *l, const struct plan_step *launch)
 {
+    struct run *r = l->run;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct run_task *t = run_task(r, launch, n);
         if (!launch->on[n] || t->state != TASK_PENDING)
@@ -403,18 +419,19 @@ static void fail_unknown(struct run *r, const struct plan_step *launch)
     }
 }
 
-void elastic_resume(struct run *r)
+void elastic_resume(struct launch *l)
 {
-    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
+    struct run *r = l->run;
+    const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     uint32_t there = 0;
-    if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(run_launch(r)))
+    if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(l))
         return;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct run_task *t = run_task(r, launch, n);
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
         there += launch->on[n] && t->state != TASK_PENDING && !task_has_failed(t);
-        bool left = task_has_failed(t) && c && !is_needed(r, n) && is_leaving(c->outcome, c->cause, c->tail) &&
-                    !rules_speak(run_launch(r), n, c->outcome, c->cause, c->cause_value);
+        bool left = task_has_failed(t) && c && !is_needed(l, n) && is_leaving(c->outcome, c->cause, c->tail) &&
+                    !rules_speak(l, n, c->outcome, c->cause, c->cause_value);
         if (task_has_failed(t) && left != (t->state == TASK_LEFT))
             task_set_state(r, t, left ? TASK_LEFT : TASK_FAILED);
     }
@@ -422,16 +439,15 @@ void elastic_resume(struct run *r)
     for (uint32_t n = 0; !enough && n < r->plan->node_count; n++)
         if (run_task(r, launch, n)->state == TASK_LEFT)
             task_set_state(r, run_task(r, launch, n), TASK_FAILED);
-    enough = enough && has_needed(r, run_task(r, launch, r->plan->master)->state != TASK_PENDING);
-    bool forgotten =
-        r->stage == STAGE_LAUNCH && launch_is_adopted(run_launch(r)); /* nobody knows where the others met */
+    enough = enough && has_needed(l, run_task(r, launch, r->plan->master)->state != TASK_PENDING);
+    bool forgotten = r->stage == STAGE_LAUNCH && launch_is_adopted(l); /* nobody knows where the others met */
     if (!enough && forgotten)
-        fail_unknown(r, launch);
-    if (!enough || parts_failed(run_launch(r)))
+        fail_unknown(l, launch);
+    if (!enough || parts_failed(l))
         return;
-    if (!rules_condemned(run_launch(r)))
-        run_launch(r)->cause = (struct cause){0};
-    bool over = launch_over(run_launch(r));
+    if (!rules_condemned(l))
+        l->cause = (struct cause){0};
+    bool over = launch_over(l);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct run_task *t = run_task(r, launch, n);
         struct lane *lane = &r->lanes[n];
@@ -439,7 +455,7 @@ void elastic_resume(struct run *r)
             (t->state != TASK_PENDING && (t->state != TASK_LEFT || over)))
             continue;
         if (!lane->left_out)
-            leave(lane);
+            leave(l, lane);
         if (t->state == TASK_LEFT)
             later(lane, true);
         if (forgotten) {
@@ -449,9 +465,10 @@ void elastic_resume(struct run *r)
     }
 }
 
-void elastic_lose(struct run *r)
+void elastic_lose(struct launch *l)
 {
-    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
+    struct run *r = l->run;
+    const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     for (uint32_t n = 0; r->left_out_count > 0 && n < r->plan->node_count; n++)
         if (r->lanes[n].left_out && task_in_flight(run_task(r, launch, n)))
             task_finish_as(r, launch, n, OUTCOME_UNKNOWN, "the node is lost");
@@ -484,9 +501,10 @@ static bool dismiss(struct lane *lane)
     return gone;
 }
 
-bool elastic_dismiss(struct run *r)
+bool elastic_dismiss(struct launch *l)
 {
-    const struct plan_step *launch = launch_step(run_launch(r), PHASE_LAUNCH);
+    struct run *r = l->run;
+    const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     bool gone = true;
     for (uint32_t n = 0; r->left_out_count > 0 && n < r->plan->node_count; n++)
         if (r->lanes[n].left_out)
@@ -500,15 +518,17 @@ bool elastic_dismiss(struct run *r)
 
 /* ---- nodes that are lost before the launch ---- */
 
-void elastic_await(struct run *r)
+void elastic_await(struct launch *l)
 {
-    if (elastic_wanted(r) && r->stage <= STAGE_PREFLIGHT && !alarm_is_set(run_launch(r)->late))
-        alarm_set(run_launch(r)->late, r->options.late_ms ? r->options.late_ms : LATE_MS);
+    struct run *r = l->run;
+    if (elastic_wanted(r) && r->stage <= STAGE_PREFLIGHT && !alarm_is_set(l->late))
+        alarm_set(l->late, r->options.late_ms ? r->options.late_ms : LATE_MS);
 }
 
 void elastic_on_late(void *arg)
 {
-    struct run *r = arg;
+    struct launch *l = arg;
+    struct run *r = l->run;
     bool away = false;
     uint32_t there = 0;
     if (r->stage > STAGE_PREFLIGHT || r->ending != ENDING_NOT)
@@ -526,5 +546,5 @@ void elastic_on_late(void *arg)
             away = true;
     }
     if (away) /* not enough are set up yet, or this very moment it is being tried */
-        alarm_set(run_launch(r)->late, LATE_AGAIN_MS);
+        alarm_set(l->late, LATE_AGAIN_MS);
 }

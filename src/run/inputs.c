@@ -36,7 +36,7 @@ static void on_ready(void *arg, struct node *n, bool again)
         run_note(r, lane->index, "the node is back");
     struct error err = ERROR_INIT;
     if (r->options.mode == RUN_EXECUTE && r->opening == OPENING_DONE && !machines_add(r, lane->index, &err) &&
-        !(lane->left_out && elastic_bar(r, lane->index, &err)))
+        !(lane->left_out && elastic_bar(run_launch(r), lane->index, &err)))
         run_fail(r, RUN_INFRA, &err);
     run_changed(r);
 }
@@ -49,7 +49,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
     transfer_stop(lane);
     fetch_lost(lane);
     preflight_lost(lane->run);
-    elastic_await(lane->run);
+    elastic_await(run_launch(lane->run));
     if (lane->away && !alarm_is_set(lane->away))
         alarm_set(lane->away, lane->run->options.reconnect_ms ? lane->run->options.reconnect_ms : RECONNECT_MS);
     run_note(lane->run, lane->index, "%s; trying to reconnect, its work goes on", err->text);
@@ -224,7 +224,7 @@ static void on_settled(void *arg, struct node *n, uint64_t token, const char *er
     if (error[0]) {
         struct error err = ERROR_INIT;
         error_set(&err, ERROR_INFRA, "node \"%s\": could not bring the set-up to its disk: %s", node_name(n), error);
-        if (!elastic_spare(r, lane->index, &err))
+        if (!elastic_spare(run_launch(r), lane->index, &err))
             run_fail(r, RUN_INFRA, &err);
         return;
     }
@@ -259,8 +259,8 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
     }
     error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
     const struct event e = {.outcome = t->marks.may_have_started ? OUTCOME_UNKNOWN : OUTCOME_NOT_STARTED, .tail = text};
-    bool spared = lane->left_out && elastic_spare(r, lane->index, &err);
-    if (!spared && !elastic_leaves(r, step, lane->index, &e))
+    bool spared = lane->left_out && elastic_spare(run_launch(r), lane->index, &err);
+    if (!spared && !elastic_leaves(run_launch(r), step, lane->index, &e))
         run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
     task_finish_as(r, step, lane->index, e.outcome, text);
 }

@@ -108,7 +108,7 @@ static void start_generation(struct launch *l)
     rules_begin(l);
     parts_advance(l);
     outputs_watch(r);
-    elastic_join(r);
+    elastic_join(l);
 }
 
 /* ---- how it stands ---- */
@@ -209,7 +209,7 @@ static void ask_port(struct launch *l)
     const struct spec *spec = r->plan->spec;
     bind_address(l);
     run_set_stage(r, STAGE_PORT);
-    elastic_join(r);
+    elastic_join(l);
     l->master_port = spec->distributed.master_port ? spec->distributed.master_port : l->next_port;
     for (size_t i = 0; i < spec->role_count; i++)
         l->role_ports[i] = spec->roles[i].master_port;
@@ -294,7 +294,7 @@ void launch_barrier(struct launch *l)
     struct run *r = l->run;
     if (r->options.mode != RUN_EXECUTE || run_is_stopping(r))
         return;
-    elastic_join(r);
+    elastic_join(l);
     for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */
         uint32_t n = (l->awaited + k) % r->plan->node_count;
         if (!r->lanes[n].left_out && (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)) {
@@ -354,7 +354,7 @@ static void finish_launch(struct launch *l, bool good)
 void launch_parted(struct launch *l)
 {
     struct run *r = l->run;
-    if (l->state == LAUNCH_OVER && r->stage <= STAGE_LAUNCH && !run_is_stopping(r) && elastic_dismiss(r) &&
+    if (l->state == LAUNCH_OVER && r->stage <= STAGE_LAUNCH && !run_is_stopping(r) && elastic_dismiss(l) &&
         !launch_epilog(l) && !outputs_begin(r))
         outputs_end(r);
 }
@@ -390,7 +390,7 @@ static void generation_ended(struct launch *l)
 {
     struct run *r = l->run;
     struct event e;
-    elastic_lose(r);
+    elastic_lose(l);
     if (l->state == LAUNCH_GOES_ON && rules_condemned(l)) /* by what is not durable yet, and all have ended well */
         launch_set(l, LAUNCH_CONDEMNED);
     if (l->state != LAUNCH_CONDEMNED) {
@@ -481,8 +481,7 @@ static void parts_missed(struct launch *l)
 
 static void generation_pass(struct launch *l)
 {
-    struct run *r = l->run;
-    elastic_join(r); /* the prolog of one that is to join it may have ended */
+    elastic_join(l); /* the prolog of one that is to join it may have ended */
     fail_generation(l, launch_step(l, PHASE_LAUNCH));
     if (l->state == LAUNCH_GOES_ON)
         parts_missed(l);
@@ -524,7 +523,7 @@ static void resume_epilog(struct launch *l, const struct plan_step *epilog, bool
     if (failed)
         job_failed(l);
     launch_set(l, LAUNCH_OVER);
-    elastic_dismiss(r);
+    elastic_dismiss(l);
     run_set_stage(r, STAGE_EPILOG);
     step_start(r, epilog, 0);
     if (step_all_ended(r, epilog))
@@ -562,7 +561,7 @@ static void reissue(struct launch *l, const char *reason)
 static void drop_half(struct launch *l)
 {
     struct run *r = l->run;
-    if (launch_is_adopted(l) && (elastic_wanted(r) ? elastic_half(r) : parts_half(l)))
+    if (launch_is_adopted(l) && (elastic_wanted(r) ? elastic_half(l) : parts_half(l)))
         reissue(l, "only some of the nodes have it from a run that this state directory does not know");
     else if (parts_held_in_doubt(l))
         reissue(l, "it had not begun on every node, and the set-up of one was changed meanwhile");
@@ -589,7 +588,7 @@ void launch_resume(struct launch *l)
         return;
     }
     run_set_stage(r, STAGE_LAUNCH);
-    elastic_resume(r);
+    elastic_resume(l);
     failed = failed || parts_failed(l);
     launch_set(l, failed ? LAUNCH_CONDEMNED : LAUNCH_GOES_ON);
     outputs_watch(r);
@@ -600,7 +599,7 @@ void launch_resume(struct launch *l)
     parts_advance(l); /* what waits for others; and a lost journal may have left some that were not adopted */
     if (failed)
         parts_stop(l);
-    elastic_join(r);
+    elastic_join(l);
     if (!parts_ended(l))
         return;
     if (epilog && has_begun(r, epilog)) /* so the launch was judged before */

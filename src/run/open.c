@@ -155,7 +155,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
         }
     }
     if (!r->fetch_only)
-        elastic_resume(r);
+        elastic_resume(run_launch(r));
 }
 
 static int open_new(struct run *r, struct error *err)

@@ -153,7 +153,7 @@ static bool spared(struct run *r, const struct run_finding *f)
     bool all = true;
     error_set(&err, f->code, "%s", f->text);
     for (uint32_t i = 0; i < f->node_count; i++)
-        all = all && elastic_bar(r, f->nodes[i], &err);
+        all = all && elastic_bar(run_launch(r), f->nodes[i], &err);
     return all;
 }
 
@@ -189,10 +189,10 @@ static void finish_joiner(struct run *r)
             error_set(&err, f->code, "%s", f->text);
     }
     if (err.code)
-        elastic_bar(r, node, &err);
+        elastic_bar(run_launch(r), node, &err);
     else
-        elastic_checked(r, node);
-    elastic_join(r); /* others may wait for their turn */
+        elastic_checked(run_launch(r), node);
+    elastic_join(run_launch(r)); /* others may wait for their turn */
 }
 
 static void finish(struct run *r)
@@ -379,7 +379,7 @@ void preflight_lost(struct run *r)
     uint32_t joiner = run_launch(r)->preflight->joiner;
     run_launch(r)->preflight->joiner = 0;
     if (joiner)
-        elastic_wait(r, joiner - 1);
+        elastic_wait(run_launch(r), joiner - 1);
 }
 
 void preflight_setup_changed(struct run *r)

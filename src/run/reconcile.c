@@ -184,7 +184,8 @@ static void check_workers(struct lane *lane)
     const struct wire_facts *f = lane->facts;
     const struct plan_facts facts = {true, f->cpus, f->gpu_count};
     struct error err = ERROR_INIT;
-    if (plan_check_node(lane->run->plan, lane->index, &facts, &err) < 0 && !elastic_bar(lane->run, lane->index, &err))
+    if (plan_check_node(lane->run->plan, lane->index, &facts, &err) < 0 &&
+        !elastic_bar(run_launch(lane->run), lane->index, &err))
         run_fail(lane->run, RUN_FAILED, &err);
 }
 
@@ -237,7 +238,7 @@ void lane_reconcile(struct lane *lane)
         }
     }
     /* before any step goes on: it may build on one that is in doubt */
-    if (elastic_is_outside(lane) || (!first && r->stage <= STAGE_PREFLIGHT))
+    if (elastic_is_outside(run_launch(r), lane) || (!first && r->stage <= STAGE_PREFLIGHT))
         lane_doubt(lane);
     else if (!first || lane->left_out)
         lane_set_doubtful(lane, true);
@@ -250,7 +251,7 @@ void lane_reconcile(struct lane *lane)
             continue;
         reconcile_task(lane, step);
     }
-    if (lane->doubtful && elastic_is_outside(lane)) /* nothing runs there any more */
+    if (lane->doubtful && elastic_is_outside(run_launch(r), lane)) /* nothing runs there any more */
         lane_doubt(lane);
     if (lane->state == LANE_SETTLING)
         lane_settle(lane);

@@ -95,7 +95,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     if (r->ending == ENDING_LET_GO)
         return;
     if (r->lanes[node].left_out) {
-        elastic_spare(r, node, err);
+        elastic_spare(run_launch(r), node, err);
         run_due(r, DUE_PARTED | DUE_END);
         return;
     }
@@ -107,7 +107,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
         run_close(r, RUN_DONE, 0);
         return;
     }
-    if (going && elastic_spare(r, node, err)) {
+    if (going && elastic_spare(run_launch(r), node, err)) {
         r->failed_nodes--;
         return;
     }
