@@ -612,16 +612,18 @@ void elastic_free(struct lane *lane);
 void elastic_await(struct launch *l); /* a node was lost: before the launch it is not awaited for long */
 void elastic_on_late(void *arg);
 /* preflight.c */
-bool preflight_begin(struct run *r); /* asks the nodes; false: there is nothing to ask before this launch */
-bool preflight_joins(struct run *r,
+bool preflight_begin(struct launch *l); /* asks the nodes; false: there is nothing to ask before this launch */
+bool preflight_joins(struct launch *l,
                      uint32_t node); /* before a node joins a launch that runs: true: it is asked first, or must wait */
-void preflight_lost(struct run *r);  /* a connection was */
-void preflight_again(struct run *r); /* all nodes are there: what was lost is asked again */
-void preflight_setup_changed(struct run *r); /* on some node; it is looked at again before the next generation */
-void preflight_probed(struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
-bool preflight_ponged(struct lane *lane, uint64_t token, uint64_t wall); /* false: it asked for none of that */
-bool preflight_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
-void preflight_free(struct run *r);
+void preflight_lost(struct launch *l);  /* a connection was */
+void preflight_again(struct launch *l); /* all nodes are there: what was lost is asked again */
+void preflight_setup_changed(struct launch *l); /* on some node; it is looked at again before the next generation */
+void preflight_probed(struct launch *l, struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
+/* False: it asked for none of that. */
+bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint64_t wall);
+/* False: it asked for none of them. */
+bool preflight_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
+void preflight_free(struct launch *l);
 /* log.c */
 struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt);
 void log_close(struct run_log *log); /* takes NULL */

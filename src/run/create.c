@@ -193,7 +193,7 @@ void run_destroy(struct run *r)
         ready_forget(r, &r->plan->steps[i / r->plan->node_count], (uint32_t)(i % r->plan->node_count));
     }
     outputs_free(r);
-    preflight_free(r);
+    preflight_free(run_launch(r));
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         transfer_stop(&r->lanes[i]);
         alarm_destroy(r->lanes[i].away);

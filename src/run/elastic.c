@@ -163,7 +163,7 @@ static bool leave_out(struct launch *l, uint32_t node, const struct error *err, 
     homes_touch(r, node);                                    /* what it was to do for others, another one does */
     if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* that goes on by itself */
         return true;
-    preflight_lost(r);
+    preflight_lost(l);
     launch_without(l);
     return true;
 }
@@ -255,7 +255,7 @@ static void start(struct lane *lane)
     const struct spec_distributed *d = &r->plan->spec->distributed;
     const struct plan_step *prolog = launch_step(l, PHASE_PROLOG), *launch = launch_step(l, PHASE_LAUNCH);
     struct run_task *before = prolog && prolog->on[lane->index] ? run_task(r, prolog, lane->index) : NULL;
-    if (!lane->joining->checked && preflight_joins(r, lane->index))
+    if (!lane->joining->checked && preflight_joins(l, lane->index))
         return;
     lane->joining->checked = true;
     if (before && before->state == TASK_PENDING)

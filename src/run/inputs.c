@@ -48,7 +48,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
     lane_set_presence(lane, PRESENCE_LOST);
     transfer_stop(lane);
     fetch_lost(lane);
-    preflight_lost(lane->run);
+    preflight_lost(run_launch(lane->run));
     elastic_await(run_launch(lane->run));
     if (lane->away && !alarm_is_set(lane->away))
         alarm_set(lane->away, lane->run->options.reconnect_ms ? lane->run->options.reconnect_ms : RECONNECT_MS);
@@ -210,7 +210,7 @@ static void on_ended(void *arg, struct node *n, const struct wire_record *rec)
 static void on_ponged(void *arg, struct node *n, uint64_t token, uint32_t free_port, uint64_t wall)
 {
     struct lane *lane = lane_of(arg, n);
-    if (!preflight_ponged(lane, token, wall))
+    if (!preflight_ponged(run_launch(lane->run), lane, token, wall))
         launch_port(run_launch(lane->run), token, free_port);
 }
 
@@ -278,7 +278,7 @@ static void on_patched(void *arg, struct node *n, const struct wire_sync_state *
 static void on_entries(void *arg, struct node *n, const struct wire_entries *e)
 {
     struct lane *lane = lane_of(arg, n);
-    if (!preflight_entries(lane, e) && !rank0_entries(lane, e))
+    if (!preflight_entries(run_launch(lane->run), lane, e) && !rank0_entries(lane, e))
         fetch_entries(lane, e);
 }
 
@@ -290,7 +290,7 @@ static void on_file_data(void *arg, struct node *n, uint64_t token, uint64_t off
 
 static void on_probed(void *arg, struct node *n, uint64_t token, uint32_t errnum, const char *who)
 {
-    preflight_probed(lane_of(arg, n), token, errnum, who);
+    preflight_probed(run_launch(arg), lane_of(arg, n), token, errnum, who);
 }
 
 static void on_drained(void *arg, struct node *n)

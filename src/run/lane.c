@@ -136,7 +136,7 @@ void lane_doubt(struct lane *lane)
         task_set_state(r, t, TASK_PENDING);
         task_look(t, false);
         lane_set_state(lane, LANE_SETUP);
-        preflight_setup_changed(r);
+        preflight_setup_changed(run_launch(r));
     }
 }
 

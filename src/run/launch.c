@@ -157,12 +157,12 @@ static void ports_known(struct launch *l)
     struct run *r = l->run;
     l->next_port = 0;
     if (r->options.mode == RUN_LOOK) {
-        if (!preflight_begin(r))
+        if (!preflight_begin(l))
             run_look_end(r);
         return;
     }
     run_set_stage(r, STAGE_AGAIN);
-    if (at_barrier(r) && !preflight_begin(r)) /* else the last one to reach it asks again */
+    if (at_barrier(r) && !preflight_begin(l)) /* else the last one to reach it asks again */
         start_prolog(l);
 }
 
@@ -307,7 +307,7 @@ void launch_barrier(struct launch *l)
         return;
     }
     if (r->stage == STAGE_PREFLIGHT) {
-        preflight_again(r);
+        preflight_again(l);
         return;
     }
     if (r->stage == STAGE_AGAIN) {

@@ -428,7 +428,7 @@ void run_look_done(struct run *r)
         if (r->lanes[n].state != LANE_FAILED && !presence_is_here(r->lanes[n].presence))
             return; /* it comes back, or fails for good */
     if (r->stage == STAGE_PREFLIGHT) {
-        preflight_again(r);
+        preflight_again(run_launch(r));
         return;
     }
     if (work_seek(r))

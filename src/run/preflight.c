@@ -18,13 +18,15 @@ enum { NAMES_MAX = 3 /* of nodes, in a message */ };
 
 /* ---- findings ---- */
 
-bool *preflight_nodes(struct run *r)
+bool *preflight_nodes(struct launch *l)
 {
-    return arena_array(run_launch(r)->preflight->arena, r->plan->node_count, sizeof(bool));
+    struct run *r = l->run;
+    return arena_array(l->preflight->arena, r->plan->node_count, sizeof(bool));
 }
 
-const char *preflight_names(struct run *r, const bool *nodes)
+const char *preflight_names(struct launch *l, const bool *nodes)
 {
+    struct run *r = l->run;
     struct buf b = {0};
     uint32_t count = 0, shown = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
@@ -36,20 +38,22 @@ const char *preflight_names(struct run *r, const bool *nodes)
             buf_printf(&b, "%s\"%s\"", !shown++ ? "" : shown == count ? " and " : ", ", r->lanes[n].name);
     if (count > most)
         buf_printf(&b, " and %u more", count - most);
-    const char *ret = arena_strdup(run_launch(r)->preflight->arena, b.data);
+    const char *ret = arena_strdup(l->preflight->arena, b.data);
     buf_free(&b);
     return ret;
 }
 
-const char *preflight_name(struct run *r, uint32_t node)
+const char *preflight_name(struct launch *l, uint32_t node)
 {
-    return arena_printf(run_launch(r)->preflight->arena, "node \"%s\"", r->lanes[node].name);
+    struct run *r = l->run;
+    return arena_printf(l->preflight->arena, "node \"%s\"", r->lanes[node].name);
 }
 
-void preflight_find(struct run *r, const char *what, enum error_code code, const bool *nodes, const char *cure,
+void preflight_find(struct launch *l, const char *what, enum error_code code, const bool *nodes, const char *cure,
                     const char *fmt, ...)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     va_list ap;
     va_start(ap, fmt);
     CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
@@ -70,16 +74,17 @@ void preflight_find(struct run *r, const char *what, enum error_code code, const
                                                            .cure = arena_strdup(p->arena, cure)};
 }
 
-bool preflight_compare(struct run *r, const struct preflight_thing *t)
+bool preflight_compare(struct launch *l, const struct preflight_thing *t)
 {
+    struct run *r = l->run;
     enum { VALUES_MAX = 4 }; /* that are told; there may be as many as nodes */
     const char *const *shown = t->shown ? t->shown : t->values;
-    bool *told = preflight_nodes(r), all = true;
+    bool *told = preflight_nodes(l), all = true;
     uint32_t first = UINT32_MAX, values = 0;
     for (uint32_t n = 0; n < r->plan->node_count && values < VALUES_MAX; n++) {
         if (!t->values[n] || told[n])
             continue;
-        bool *same = preflight_nodes(r);
+        bool *same = preflight_nodes(l);
         for (uint32_t k = n; k < r->plan->node_count; k++)
             if (t->values[k] && str_eq(t->values[k], t->values[n]))
                 same[k] = told[k] = true;
@@ -88,34 +93,37 @@ bool preflight_compare(struct run *r, const struct preflight_thing *t)
             continue;
         }
         all = false;
-        preflight_find(r, t->what, t->code, same, t->cure, "%s %s on %s and %s on %s", t->thing, shown[first],
-                       preflight_name(r, first), shown[n], preflight_names(r, same));
+        preflight_find(l, t->what, t->code, same, t->cure, "%s %s on %s and %s on %s", t->thing, shown[first],
+                       preflight_name(l, first), shown[n], preflight_names(l, same));
     }
     return all;
 }
 
 const struct run_finding *run_findings(const struct run *r, size_t *ret_count)
 {
-    *ret_count = run_launch(r)->preflight ? run_launch(r)->preflight->finding_count : 0;
-    return run_launch(r)->preflight ? run_launch(r)->preflight->findings : NULL;
+    const struct preflight *p = run_launch(r)->preflight;
+    *ret_count = p ? p->finding_count : 0;
+    return p ? p->findings : NULL;
 }
 
 /* ---- which machines were looked at ---- */
 
-static bool is_same(const struct run *r, uint32_t node)
+static bool is_same(const struct launch *l, uint32_t node)
 {
-    char *const *seen = run_launch(r)->preflight->machines[node];
+    const struct run *r = l->run;
+    char *const *seen = l->preflight->machines[node];
     const struct wire_facts *f = r->lanes[node].facts;
     return !f || (seen[0] && str_eq(seen[0], f->boot_id) && str_eq(seen[1], f->install));
 }
 
-static void remember_machines(struct run *r)
+static void remember_machines(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     p->setup_changed = false;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = r->lanes[n].facts;
-        if (!f || is_same(r, n))
+        if (!f || is_same(l, n))
             continue;
         free(p->machines[n][0]);
         free(p->machines[n][1]);
@@ -124,47 +132,50 @@ static void remember_machines(struct run *r)
     }
 }
 
-static bool has_changed(const struct run *r)
+static bool has_changed(const struct launch *l)
 {
+    const struct run *r = l->run;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (preflight_asks(r, n) && !is_same(r, n))
+        if (preflight_asks(l, n) && !is_same(l, n))
             return true;
-    return run_launch(r)->preflight->setup_changed;
+    return l->preflight->setup_changed;
 }
 
 /* ---- one after the other ---- */
 
-uint64_t preflight_token(const struct run *r, uint32_t question)
+uint64_t preflight_token(const struct launch *l, uint32_t question)
 {
-    return PREFLIGHT_TOKEN | (uint64_t)run_launch(r)->preflight->round << 24 | question;
+    return PREFLIGHT_TOKEN | (uint64_t)l->preflight->round << 24 | question;
 }
 
 /* Of this round? */
-static bool awaits(const struct run *r, uint64_t token)
+static bool awaits(const struct launch *l, uint64_t token)
 {
-    return run_launch(r)->preflight && (r->stage == STAGE_PREFLIGHT || run_launch(r)->preflight->joiner) &&
-           !run_is_stopping(r) && (token & ~QUESTION_MASK) == (preflight_token(r, 0) & ~QUESTION_MASK);
+    const struct run *r = l->run;
+    return l->preflight && (r->stage == STAGE_PREFLIGHT || l->preflight->joiner) && !run_is_stopping(r) &&
+           (token & ~QUESTION_MASK) == (preflight_token(l, 0) & ~QUESTION_MASK);
 }
 
 /* Of MIN:MAX nodes those that cannot take part are left out, if enough others can. */
-static bool spared(struct run *r, const struct run_finding *f)
+static bool spared(struct launch *l, const struct run_finding *f)
 {
     struct error err = ERROR_INIT;
     bool all = true;
     error_set(&err, f->code, "%s", f->text);
     for (uint32_t i = 0; i < f->node_count; i++)
-        all = all && elastic_bar(run_launch(r), f->nodes[i], &err);
+        all = all && elastic_bar(l, f->nodes[i], &err);
     return all;
 }
 
 /* Notes, and the first that keeps the job from running: NULL = nothing does. */
-static const struct run_finding *tell(struct run *r)
+static const struct run_finding *tell(struct launch *l)
 {
-    const struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    const struct preflight *p = l->preflight;
     const struct run_finding *first = NULL;
     for (size_t i = 0; i < p->finding_count; i++) {
         const struct run_finding *f = &p->findings[i];
-        if (f->code != ERROR_NONE && spared(r, f))
+        if (f->code != ERROR_NONE && spared(l, f))
             continue;
         if (f->code != ERROR_NONE && !first)
             first = f;
@@ -174,12 +185,13 @@ static const struct run_finding *tell(struct run *r)
     return first;
 }
 
-static void finish_joiner(struct run *r)
+static void finish_joiner(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     uint32_t node = p->joiner - 1;
     struct error err = ERROR_INIT;
-    preflight_check_versions(r);
+    preflight_check_versions(l);
     p->joiner = 0;
     for (size_t i = 0; i < p->finding_count; i++) {
         const struct run_finding *f = &p->findings[i];
@@ -189,18 +201,19 @@ static void finish_joiner(struct run *r)
             error_set(&err, f->code, "%s", f->text);
     }
     if (err.code)
-        elastic_bar(run_launch(r), node, &err);
+        elastic_bar(l, node, &err);
     else
-        elastic_checked(run_launch(r), node);
-    elastic_join(run_launch(r)); /* others may wait for their turn */
+        elastic_checked(l, node);
+    elastic_join(l); /* others may wait for their turn */
 }
 
-static void finish(struct run *r)
+static void finish(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     struct error err = ERROR_INIT;
     if (p->joiner) {
-        finish_joiner(r);
+        finish_joiner(l);
         return;
     }
     if (p->again) {
@@ -209,15 +222,15 @@ static void finish(struct run *r)
         return;
     }
     if (preflight_of_launch(r))
-        preflight_check_facts(r);
-    preflight_check_versions(r);
+        preflight_check_facts(l);
+    preflight_check_versions(l);
     p->done = true;
-    remember_machines(r);
+    remember_machines(l);
     if (r->options.mode == RUN_LOOK) {
         run_look_end(r);
         return;
     }
-    const struct run_finding *bad = tell(r);
+    const struct run_finding *bad = tell(l);
     if (!bad) {
         run_due(r, DUE_PROLOG);
         return;
@@ -227,63 +240,61 @@ static void finish(struct run *r)
     run_fail(r, bad->code == ERROR_JOB ? RUN_FAILED : RUN_INFRA, &err);
 }
 
-void preflight_answered(struct run *r)
+void preflight_answered(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct preflight *p = l->preflight;
     while (--p->left == 0) {
         p->left = 1; /* until all is asked */
-        if (p->meet != MEET_NOT && preflight_go_on(r))
+        if (p->meet != MEET_NOT && preflight_go_on(l))
             continue;
-        if (!p->again && preflight_meet(r))
+        if (!p->again && preflight_meet(l))
             continue;
-        finish(r);
+        finish(l);
         return;
     }
 }
 
-void preflight_probed(struct lane *lane, uint64_t token, uint32_t errnum, const char *who)
+void preflight_probed(struct launch *l, struct lane *lane, uint64_t token, uint32_t errnum, const char *who)
 {
-    struct run *r = lane->run;
-    if (!awaits(r, token))
+    if (!awaits(l, token))
         return;
-    preflight_take_probed(r, lane->index, errnum, who);
-    preflight_answered(r);
+    preflight_take_probed(l, lane->index, errnum, who);
+    preflight_answered(l);
 }
 
-bool preflight_ponged(struct lane *lane, uint64_t token, uint64_t wall)
+bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint64_t wall)
 {
-    struct run *r = lane->run;
     if (!(token & PREFLIGHT_TOKEN))
         return false;
-    if (!awaits(r, token))
+    if (!awaits(l, token))
         return true;
-    struct asked *a = &run_launch(r)->preflight->asked[lane->index];
+    struct asked *a = &l->preflight->asked[lane->index];
     uint64_t now = mono_ns();
     a->clock_known = true;
     a->unsure_ms = (int64_t)((now - a->pinged_ns) / 2000000) + 1; /* milliseconds are cut off on both sides */
     a->clock_ms = (int64_t)wall - (int64_t)(a->pinged_ns / 1000000) - a->unsure_ms;
-    preflight_answered(r);
+    preflight_answered(l);
     return true;
 }
 
-bool preflight_entries(struct lane *lane, const struct wire_entries *e)
+bool preflight_entries(struct launch *l, struct lane *lane, const struct wire_entries *e)
 {
-    struct run *r = lane->run;
     if (!(e->token & PREFLIGHT_TOKEN))
         return false;
-    if (!awaits(r, e->token))
+    if (!awaits(l, e->token))
         return true;
     if (!e->error[0])
-        preflight_take_entries(r, lane->index, e->token & QUESTION_MASK, e);
+        preflight_take_entries(l, lane->index, e->token & QUESTION_MASK, e);
     if (e->last || e->error[0])
-        preflight_answered(r);
+        preflight_answered(l);
     return true;
 }
 
-static void begin_round(struct run *r)
+static void begin_round(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
-    preflight_end_lookup(r);
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
+    preflight_end_lookup(l);
     arena_reset(p->arena);
     p->round++;
     p->left = 1; /* until all is asked */
@@ -294,20 +305,21 @@ static void begin_round(struct run *r)
     p->asked = arena_array(p->arena, r->plan->node_count, sizeof *p->asked);
 }
 
-static void ask(struct run *r)
+static void ask(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     run_set_stage(r, STAGE_PREFLIGHT);
-    begin_round(r);
+    begin_round(l);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        p->lost = p->lost || (preflight_asks(r, n) && !presence_is_here(r->lanes[n].presence));
-    preflight_ask_pythons(r);
+        p->lost = p->lost || (preflight_asks(l, n) && !presence_is_here(r->lanes[n].presence));
+    preflight_ask_pythons(l);
     if (preflight_of_launch(r)) {
-        preflight_ask_clocks(r);
-        preflight_plan_meetings(r);
-        preflight_meet(r);
+        preflight_ask_clocks(l);
+        preflight_plan_meetings(l);
+        preflight_meet(l);
     }
-    preflight_answered(r);
+    preflight_answered(l);
 }
 
 static bool wanted(const struct run *r)
@@ -318,18 +330,18 @@ static bool wanted(const struct run *r)
     return !(w->no_ports && w->no_clocks && w->no_disk && w->no_gpus && w->no_versions);
 }
 
-static void prepare(struct run *r)
+static void prepare(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     if (p)
         return;
-    p = run_launch(r)->preflight = xcalloc(1, sizeof *p);
+    p = l->preflight = xcalloc(1, sizeof *p);
     p->arena = arena_create();
     p->machines = xcalloc(r->plan->node_count, sizeof *p->machines);
-    if (run_launch(r)->generation > 0 &&
-        !launch_is_adopted(run_launch(r))) { /* a controller that takes the run up: as it is now */
+    if (l->generation > 0 && !launch_is_adopted(l)) { /* a controller that takes the run up: as it is now */
         p->done = true;
-        remember_machines(r);
+        remember_machines(l);
     }
 }
 
@@ -343,63 +355,66 @@ static bool find_member(const struct run *r, uint32_t *ret)
     return false;
 }
 
-bool preflight_joins(struct run *r, uint32_t node)
+bool preflight_joins(struct launch *l, uint32_t node)
 {
+    struct run *r = l->run;
     if (!wanted(r) || preflight_spec(r)->no_versions)
         return false;
-    prepare(r);
-    struct preflight *p = run_launch(r)->preflight;
+    prepare(l);
+    struct preflight *p = l->preflight;
     if (p->joiner || !find_member(r, &p->member))
         return true; /* one after the other */
-    begin_round(r);
+    begin_round(l);
     p->joiner = node + 1;
-    preflight_ask_pythons(r);
+    preflight_ask_pythons(l);
     if (--p->left == 0)
         p->joiner = 0; /* there is nothing to ask */
     return p->joiner;
 }
 
-bool preflight_begin(struct run *r)
+bool preflight_begin(struct launch *l)
 {
+    struct run *r = l->run;
     if (!wanted(r))
         return false;
-    prepare(r);
-    struct preflight *p = run_launch(r)->preflight;
-    if (p->done && !has_changed(r))
+    prepare(l);
+    struct preflight *p = l->preflight;
+    if (p->done && !has_changed(l))
         return false;
-    ask(r);
+    ask(l);
     return true;
 }
 
-void preflight_lost(struct run *r)
+void preflight_lost(struct launch *l)
 {
-    if (!run_launch(r)->preflight)
+    if (!l->preflight)
         return;
-    run_launch(r)->preflight->lost = true;
-    uint32_t joiner = run_launch(r)->preflight->joiner;
-    run_launch(r)->preflight->joiner = 0;
+    l->preflight->lost = true;
+    uint32_t joiner = l->preflight->joiner;
+    l->preflight->joiner = 0;
     if (joiner)
-        elastic_wait(run_launch(r), joiner - 1);
+        elastic_wait(l, joiner - 1);
 }
 
-void preflight_setup_changed(struct run *r)
+void preflight_setup_changed(struct launch *l)
 {
-    if (run_launch(r)->preflight)
-        run_launch(r)->preflight->setup_changed = true;
+    if (l->preflight)
+        l->preflight->setup_changed = true;
 }
 
-void preflight_again(struct run *r)
+void preflight_again(struct launch *l)
 {
-    if (run_launch(r)->preflight->lost)
-        ask(r);
+    if (l->preflight->lost)
+        ask(l);
 }
 
-void preflight_free(struct run *r)
+void preflight_free(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     if (!p)
         return;
-    preflight_end_lookup(r);
+    preflight_end_lookup(l);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         free(p->machines[n][0]);
         free(p->machines[n][1]);
@@ -408,5 +423,5 @@ void preflight_free(struct run *r)
     free(p->findings);
     arena_destroy(p->arena);
     free(p);
-    run_launch(r)->preflight = NULL;
+    l->preflight = NULL;
 }

@@ -75,10 +75,11 @@ static inline const struct spec_preflight *preflight_spec(const struct run *r)
     return &r->plan->spec->distributed.preflight;
 }
 /* Is it asked at all? Not when it is left out, or cannot be reached. */
-static inline bool preflight_asks(const struct run *r, uint32_t node)
+static inline bool preflight_asks(const struct launch *l, uint32_t node)
 {
-    if (run_launch(r)->preflight && run_launch(r)->preflight->joiner)
-        return node == run_launch(r)->preflight->joiner - 1 || node == run_launch(r)->preflight->member;
+    const struct run *r = l->run;
+    if (l->preflight && l->preflight->joiner)
+        return node == l->preflight->joiner - 1 || node == l->preflight->member;
     return !r->lanes[node].left_out && r->lanes[node].state != LANE_FAILED;
 }
 /* A job without `distributed` is looked at by doctor only, and of it only which interpreters are there. */
@@ -91,11 +92,11 @@ static inline bool preflight_several(const struct run *r) /* machines */
     return r->plan->node_count > 1 && r->plan->spec->placement != PLACEMENT_HERE;
 }
 /* "node "b"", "nodes "b", "c", "d" and 5 more"; of the round. */
-const char *preflight_names(struct run *r, const bool *nodes);
-const char *preflight_name(struct run *r, uint32_t node); /* node "b" */
-bool *preflight_nodes(struct run *r);             /* none yet, for a finding */
+const char *preflight_names(struct launch *l, const bool *nodes);
+const char *preflight_name(struct launch *l, uint32_t node); /* node "b" */
+bool *preflight_nodes(struct launch *l);             /* none yet, for a finding */
 /* code: what it ends the run with; ERROR_NONE = a note. The cure is kept as it is. */
-void preflight_find(struct run *r, const char *what, enum error_code code, const bool *nodes, const char *cure,
+void preflight_find(struct launch *l, const char *what, enum error_code code, const bool *nodes, const char *cure,
                     const char *fmt, ...) FORMAT(6, 7);
 /* A value that is to be the same on all nodes. NULL: this node has none, which is as good as any. A finding for each
  * value that is not the first node's: "THING is 1 on node "a" and 2 on nodes "b", "c"". False: all are the same. */
@@ -105,23 +106,23 @@ struct preflight_thing {
     const char *const *values; /* per node */
     const char *const *shown;  /* likewise; NULL = values */
 };
-bool preflight_compare(struct run *r, const struct preflight_thing *t);
+bool preflight_compare(struct launch *l, const struct preflight_thing *t);
 
-uint64_t preflight_token(const struct run *r, uint32_t question);
-void preflight_answered(struct run *r); /* one of those that are awaited */
+uint64_t preflight_token(const struct launch *l, uint32_t question);
+void preflight_answered(struct launch *l); /* one of those that are awaited */
 
 /* preflight_facts.c */
-void preflight_ask_clocks(struct run *r);
-void preflight_check_facts(struct run *r);
+void preflight_ask_clocks(struct launch *l);
+void preflight_check_facts(struct launch *l);
 /* preflight_versions.c */
-void preflight_ask_pythons(struct run *r);
-void preflight_take_entries(struct run *r, uint32_t node, uint64_t question, const struct wire_entries *e);
-void preflight_check_versions(struct run *r);
+void preflight_ask_pythons(struct launch *l);
+void preflight_take_entries(struct launch *l, uint32_t node, uint64_t question, const struct wire_entries *e);
+void preflight_check_versions(struct launch *l);
 /* preflight_ports.c */
-void preflight_plan_meetings(struct run *r);
-bool preflight_meet(struct run *r);    /* the next meeting is begun; false: there is none */
-bool preflight_go_on(struct run *r);   /* all that was asked of it is answered; false: it is over */
-void preflight_take_probed(struct run *r, uint32_t node, uint32_t errnum, const char *who);
-void preflight_end_lookup(struct run *r);
+void preflight_plan_meetings(struct launch *l);
+bool preflight_meet(struct launch *l);    /* the next meeting is begun; false: there is none */
+bool preflight_go_on(struct launch *l);   /* all that was asked of it is answered; false: it is over */
+void preflight_take_probed(struct launch *l, uint32_t node, uint32_t errnum, const char *who);
+void preflight_end_lookup(struct launch *l);
 
 #endif

@@ -6,14 +6,15 @@
 
 /* ---- clocks ---- */
 
-void preflight_ask_clocks(struct run *r)
+void preflight_ask_clocks(struct launch *l)
 {
+    struct run *r = l->run;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        if (preflight_spec(r)->no_clocks || !preflight_several(r) || !preflight_asks(r, n))
+        if (preflight_spec(r)->no_clocks || !preflight_several(r) || !preflight_asks(l, n))
             continue;
-        run_launch(r)->preflight->asked[n].pinged_ns = mono_ns();
-        node_ping(r->lanes[n].node, preflight_token(r, 0));
-        run_launch(r)->preflight->left++;
+        l->preflight->asked[n].pinged_ns = mono_ns();
+        node_ping(r->lanes[n].node, preflight_token(l, 0));
+        l->preflight->left++;
     }
 }
 
@@ -24,9 +25,10 @@ static int by_clock(const void *a, const void *b)
 }
 
 /* Two clocks are as far apart as is certain; those that are far from the middle one are to blame. */
-static void check_clocks(struct run *r)
+static void check_clocks(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     uint64_t given = preflight_spec(r)->clocks_ms;
     int64_t bound = given ? (int64_t)given : CLOCKS_MS;
     const struct asked **all = arena_array(p->arena, r->plan->node_count, sizeof *all);
@@ -41,24 +43,25 @@ static void check_clocks(struct run *r)
     int64_t middle = all[(count - 1) / 2]->clock_ms, apart = fast->clock_ms - slow->clock_ms;
     if (apart - slow->unsure_ms - fast->unsure_ms <= bound)
         return;
-    bool *off = preflight_nodes(r);
+    bool *off = preflight_nodes(l);
     for (uint32_t i = 0; i < count; i++)
         off[all[i] - p->asked] = llabs(all[i]->clock_ms - middle) > bound / 2;
-    preflight_find(r, "clocks", given ? ERROR_INFRA : ERROR_NONE, off, "set them: timedatectl set-ntp true",
-                   "the clock of %s is %.*f s behind that of %s", preflight_name(r, (uint32_t)(slow - p->asked)),
-                   apart < 1000 ? 3 : 1, (double)apart / 1000, preflight_name(r, (uint32_t)(fast - p->asked)));
+    preflight_find(l, "clocks", given ? ERROR_INFRA : ERROR_NONE, off, "set them: timedatectl set-ntp true",
+                   "the clock of %s is %.*f s behind that of %s", preflight_name(l, (uint32_t)(slow - p->asked)),
+                   apart < 1000 ? 3 : 1, (double)apart / 1000, preflight_name(l, (uint32_t)(fast - p->asked)));
 }
 
 /* ---- disks ---- */
 
-static void check_disks(struct run *r)
+static void check_disks(struct launch *l)
 {
+    struct run *r = l->run;
     uint64_t given = preflight_spec(r)->disk_bytes, least = UINT64_MAX;
-    bool *low = preflight_nodes(r);
+    bool *low = preflight_nodes(l);
     const char *dir = NULL, *asked = "";
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = r->lanes[n].facts;
-        if (!f || !preflight_asks(r, n) || f->disk_free_bytes >= (given ? given : DISK_BYTES))
+        if (!f || !preflight_asks(l, n) || f->disk_free_bytes >= (given ? given : DISK_BYTES))
             continue;
         low[n] = true;
         if (f->disk_free_bytes < least)
@@ -66,11 +69,10 @@ static void check_disks(struct run *r)
         least = f->disk_free_bytes < least ? f->disk_free_bytes : least;
     }
     if (given)
-        asked = arena_printf(run_launch(r)->preflight->arena, ", and preflight.disk asks for %.10g GB",
-                             (double)given / 1e9);
+        asked = arena_printf(l->preflight->arena, ", and preflight.disk asks for %.10g GB", (double)given / 1e9);
     if (dir)
-        preflight_find(r, "disk", given ? ERROR_INFRA : ERROR_NONE, low, "make room there",
-                       "only %.2f GB are free at %s on %s%s", (double)least / 1e9, dir, preflight_names(r, low), asked);
+        preflight_find(l, "disk", given ? ERROR_INFRA : ERROR_NONE, low, "make room there",
+                       "only %.2f GB are free at %s on %s%s", (double)least / 1e9, dir, preflight_names(l, low), asked);
 }
 
 /* ---- GPUs ---- */
@@ -93,16 +95,17 @@ static const char *driver_version(const char *line, struct arena *arena)
     return arena_strdup(arena, line);
 }
 
-static void compare_gpus(struct run *r)
+static void compare_gpus(struct launch *l)
 {
-    struct arena *arena = run_launch(r)->preflight->arena;
+    struct run *r = l->run;
+    struct arena *arena = l->preflight->arena;
     uint32_t nodes = r->plan->node_count;
     const char **counts = arena_array(arena, nodes, sizeof *counts);
     const char **models = arena_array(arena, nodes, sizeof *models);
     const char **drivers = arena_array(arena, nodes, sizeof *drivers);
     for (uint32_t n = 0; n < nodes; n++) {
         const struct wire_facts *f = r->lanes[n].facts;
-        if (!f || !preflight_asks(r, n))
+        if (!f || !preflight_asks(l, n))
             continue;
         if (counts_gpus(r->plan->spec, n))
             counts[n] = arena_printf(arena, "%u", f->gpu_count);
@@ -122,19 +125,20 @@ static void compare_gpus(struct run *r)
          .values = models},
         {.what = "gpus", .thing = "the GPU driver is", .cure = "install one on all nodes", .values = drivers}};
     for (size_t i = 0; i < ARRAY_LEN(things); i++)
-        preflight_compare(r, &things[i]);
+        preflight_compare(l, &things[i]);
 }
 
 /* More workers than GPUs: on purpose, or the last ones will find none. */
-static void check_gpu_workers(struct run *r)
+static void check_gpu_workers(struct launch *l)
 {
+    struct run *r = l->run;
     const struct spec *spec = r->plan->spec;
-    bool *none = preflight_nodes(r), *few = preflight_nodes(r), any_none = false;
+    bool *none = preflight_nodes(l), *few = preflight_nodes(l), any_none = false;
     uint32_t first = UINT32_MAX;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = r->lanes[n].facts;
         const struct spec_devices *devices = spec_devices(spec, n);
-        if (!f || !preflight_asks(r, n))
+        if (!f || !preflight_asks(l, n))
             continue;
         if (devices->list && f->gpu_count == 0)
             none[n] = any_none = true;
@@ -143,48 +147,50 @@ static void check_gpu_workers(struct run *r)
         first = few[n] && first == UINT32_MAX ? n : first;
     }
     if (any_none)
-        preflight_find(r, "gpus", ERROR_NONE, none, "nvidia-smi -L there lists them; without any, leave devices out",
-                       "devices names GPUs, and no NVIDIA GPU was found on %s", preflight_names(r, none));
+        preflight_find(l, "gpus", ERROR_NONE, none, "nvidia-smi -L there lists them; without any, leave devices out",
+                       "devices names GPUs, and no NVIDIA GPU was found on %s", preflight_names(l, none));
     if (first == UINT32_MAX)
         return;
     const struct spec_devices *devices = spec_devices(spec, first);
-    preflight_find(r, "gpus", ERROR_NONE, few, "nproc_per_node: gpu takes one for each GPU",
+    preflight_find(l, "gpus", ERROR_NONE, few, "nproc_per_node: gpu takes one for each GPU",
                    "%u workers are to start where they see %u GPUs: %s", r->plan->nproc[first],
-                   devices->list ? devices->count : r->lanes[first].facts->gpu_count, preflight_names(r, few));
+                   devices->list ? devices->count : r->lanes[first].facts->gpu_count, preflight_names(l, few));
 }
 
 /* What a run refuses as soon as it has heard of the node. */
-static void check_workers(struct run *r)
+static void check_workers(struct launch *l)
 {
+    struct run *r = l->run;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = r->lanes[n].facts;
         struct error err = ERROR_INIT;
-        if (!f || !preflight_asks(r, n))
+        if (!f || !preflight_asks(l, n))
             continue;
-        bool *nodes = preflight_nodes(r);
+        bool *nodes = preflight_nodes(l);
         nodes[n] = true;
         const struct plan_facts facts = {true, f->cpus, f->gpu_count};
         if (plan_check_node(r->plan, n, &facts, &err) < 0)
-            preflight_find(r, "gpus", ERROR_JOB, nodes, *err.hint ? err.hint : "nvidia-smi -L there lists its GPUs",
+            preflight_find(l, "gpus", ERROR_JOB, nodes, *err.hint ? err.hint : "nvidia-smi -L there lists its GPUs",
                            "%s", err.text);
         err = (struct error)ERROR_INIT;
         if (!machines_add(r, n, &err))
-            preflight_find(r, "machines", ERROR_INFRA, nodes, err.hint, "%s", err.text);
+            preflight_find(l, "machines", ERROR_INFRA, nodes, err.hint, "%s", err.text);
     }
 }
 
-void preflight_check_facts(struct run *r)
+void preflight_check_facts(struct launch *l)
 {
+    struct run *r = l->run;
     const struct spec_preflight *w = preflight_spec(r);
     if (r->options.mode == RUN_LOOK)
-        check_workers(r);
+        check_workers(l);
     if (!w->no_clocks)
-        check_clocks(r);
+        check_clocks(l);
     if (!w->no_disk)
-        check_disks(r);
+        check_disks(l);
     if (w->no_gpus)
         return;
     if (preflight_several(r))
-        compare_gpus(r);
-    check_gpu_workers(r);
+        compare_gpus(l);
+    check_gpu_workers(l);
 }

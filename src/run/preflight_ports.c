@@ -15,67 +15,67 @@ enum {
 /* ---- which there are ---- */
 
 /* "HOST:PORT", "[::1]:PORT", ":PORT". */
-static bool split(struct run *r, const char *endpoint, struct meeting *m)
+static bool split(struct launch *l, const char *endpoint, struct meeting *m)
 {
     const char *colon = strrchr(endpoint, ':');
     if (!colon || !parse_u32(colon + 1, &m->port) || m->port == 0 || m->port > UINT16_MAX)
         return false;
     bool brackets = *endpoint == '[' && colon > endpoint + 1 && colon[-1] == ']';
-    m->address =
-        arena_strndup(run_launch(r)->preflight->arena, endpoint + brackets, (size_t)(colon - endpoint) - 2 * brackets);
+    m->address = arena_strndup(l->preflight->arena, endpoint + brackets, (size_t)(colon - endpoint) - 2 * brackets);
     return true;
 }
 
 /* Where the job's workers meet, as far as rhrun knows it. Who holds the store of a c10d endpoint that is given is torch's
  * own matter; a server of etcd is there before. */
-static bool find_endpoint(struct run *r, struct meeting *m)
+static bool find_endpoint(struct launch *l, struct meeting *m)
 {
+    struct run *r = l->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
     const struct spec_text *endpoint = spec_flag_value(d, "rdzv_endpoint");
     const struct spec_text *backend = spec_flag_value(d, "rdzv_backend");
-    *m = (struct meeting){.master = r->plan->master,
-                          .port = run_launch(r)->master_port,
-                          .address = run_launch(r)->master_addr,
-                          .given = d->master_port != 0};
+    *m = (struct meeting){
+        .master = r->plan->master, .port = l->master_port, .address = l->master_addr, .given = d->master_port != 0};
     if (spec_flag_value(d, "standalone") || spec_flag_value(d, "master_addr"))
         return false;
     if (!endpoint)
         return true;
-    if (endpoint->has_expr || !split(r, endpoint->text, m))
+    if (endpoint->has_expr || !split(l, endpoint->text, m))
         return false;
     m->given = true;
     m->outside = backend && str_starts(backend->text, "etcd");
     if (!*m->address)
-        m->address = run_launch(r)->master_addr;
+        m->address = l->master_addr;
     else if (!m->outside)
         return false;
     return true;
 }
 
 /* Those with workers in a world: of the role with its own, or (NULL) the job's. */
-static const bool *those_in(struct run *r, const struct spec_role *role)
+static const bool *those_in(struct launch *l, const struct spec_role *role)
 {
+    struct run *r = l->run;
     const struct spec *spec = r->plan->spec;
-    bool *nodes = preflight_nodes(r), any = false;
+    bool *nodes = preflight_nodes(l), any = false;
     for (size_t i = 0; i < spec->place_count; i++) {
         const struct spec_role *its = &spec->roles[spec->places[i].role];
-        if ((role ? its != role : its->world != WORLD_JOB) || !preflight_asks(r, spec->places[i].node))
+        if ((role ? its != role : its->world != WORLD_JOB) || !preflight_asks(l, spec->places[i].node))
             continue;
         nodes[spec->places[i].node] = any = true;
     }
     for (uint32_t n = 0; n < r->plan->node_count && spec->role_count == 0; n++) {
-        nodes[n] = preflight_asks(r, n);
+        nodes[n] = preflight_asks(l, n);
         any = any || nodes[n];
     }
     return any ? nodes : NULL;
 }
 
-static void add(struct run *r, struct meeting m)
+static void add(struct launch *l, struct meeting m)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     bool alone = !preflight_several(r) && !m.given; /* it was just found free */
-    m.nodes = those_in(r, m.role);
-    if (alone || !m.nodes || m.port == 0 || (!m.outside && !preflight_asks(r, m.master)))
+    m.nodes = those_in(l, m.role);
+    if (alone || !m.nodes || m.port == 0 || (!m.outside && !preflight_asks(l, m.master)))
         return;
     m.to.port = m.port;
     if (inet_pton(AF_INET, m.address, m.to.address) == 1)
@@ -86,23 +86,24 @@ static void add(struct run *r, struct meeting m)
     p->meetings[p->meeting_count++] = m;
 }
 
-void preflight_plan_meetings(struct run *r)
+void preflight_plan_meetings(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     const struct spec *spec = r->plan->spec;
     struct meeting m;
     p->meetings = arena_array(p->arena, spec->role_count + 1, sizeof *p->meetings);
     p->meeting_count = p->met = 0;
     if (preflight_spec(r)->no_ports)
         return;
-    if (find_endpoint(r, &m))
-        add(r, m);
+    if (find_endpoint(l, &m))
+        add(l, m);
     for (size_t i = 0; i < spec->role_count && r->plan->roles; i++)
-        if (spec->roles[i].world == WORLD_OWN && run_launch(r)->role_ports[i])
-            add(r, (struct meeting){.role = &spec->roles[i],
+        if (spec->roles[i].world == WORLD_OWN && l->role_ports[i])
+            add(l, (struct meeting){.role = &spec->roles[i],
                                     .given = spec->roles[i].master_port != 0,
                                     .master = r->plan->roles[i].master,
-                                    .port = run_launch(r)->role_ports[i],
+                                    .port = l->role_ports[i],
                                     .address = r->nodes[r->plan->roles[i].master].address});
 }
 
@@ -112,15 +113,15 @@ static bool is_apart(const struct run *r, const struct meeting *m)
     return m->outside || preflight_several(r);
 }
 
-static struct meeting *at_hand(struct run *r)
+static struct meeting *at_hand(struct launch *l)
 {
-    return &run_launch(r)->preflight->meetings[run_launch(r)->preflight->met - 1];
+    return &l->preflight->meetings[l->preflight->met - 1];
 }
 
 /* ---- an address that is a name ---- */
 
 struct lookup {
-    struct run *run;
+    struct launch *launch;
     struct loop_work *work;
     char *name;
     struct node_endpoint found;
@@ -128,70 +129,70 @@ struct lookup {
 
 static void lookup_free(void *arg)
 {
-    struct lookup *l = arg;
-    free(l->name);
-    free(l);
+    struct lookup *u = arg;
+    free(u->name);
+    free(u);
 }
 
 static void look_up(void *arg)
 {
-    struct lookup *l = arg;
+    struct lookup *u = arg;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG}, *list = NULL;
-    if (getaddrinfo(l->name, NULL, &hints, &list) != 0)
+    if (getaddrinfo(u->name, NULL, &hints, &list) != 0)
         return;
     if (list->ai_family == AF_INET) {
-        l->found.len = 4;
-        memcpy(l->found.address, &((struct sockaddr_in *)(void *)list->ai_addr)->sin_addr, 4);
+        u->found.len = 4;
+        memcpy(u->found.address, &((struct sockaddr_in *)(void *)list->ai_addr)->sin_addr, 4);
     } else if (list->ai_family == AF_INET6) {
-        l->found.len = 16;
-        memcpy(l->found.address, &((struct sockaddr_in6 *)(void *)list->ai_addr)->sin6_addr, 16);
+        u->found.len = 16;
+        memcpy(u->found.address, &((struct sockaddr_in6 *)(void *)list->ai_addr)->sin6_addr, 16);
     }
     freeaddrinfo(list);
 }
 
 static void looked_up(void *arg)
 {
-    struct lookup *l = arg;
-    struct run *r = l->run;
-    struct meeting *m = at_hand(r);
-    run_launch(r)->preflight->lookup = NULL;
-    memcpy(m->to.address, l->found.address, sizeof m->to.address);
-    m->to.len = l->found.len;
-    lookup_free(l);
-    if (r->stage == STAGE_PREFLIGHT && !run_is_stopping(r))
-        preflight_answered(r);
+    struct lookup *u = arg;
+    struct launch *l = u->launch;
+    struct meeting *m = at_hand(l);
+    l->preflight->lookup = NULL;
+    memcpy(m->to.address, u->found.address, sizeof m->to.address);
+    m->to.len = u->found.len;
+    lookup_free(u);
+    if (l->run->stage == STAGE_PREFLIGHT && !run_is_stopping(l->run))
+        preflight_answered(l);
 }
 
-static void begin_lookup(struct run *r, const char *name)
+static void begin_lookup(struct launch *l, const char *name)
 {
-    struct lookup *l = xcalloc(1, sizeof *l);
-    *l = (struct lookup){.run = r, .name = xstrdup(name)};
-    l->work = loop_work(r->loop, look_up, looked_up, l);
-    run_launch(r)->preflight->lookup = l;
-    run_launch(r)->preflight->left++;
+    struct lookup *u = xcalloc(1, sizeof *u);
+    *u = (struct lookup){.launch = l, .name = xstrdup(name)};
+    u->work = loop_work(l->run->loop, look_up, looked_up, u);
+    l->preflight->lookup = u;
+    l->preflight->left++;
 }
 
-void preflight_end_lookup(struct run *r)
+void preflight_end_lookup(struct launch *l)
 {
-    if (run_launch(r)->preflight->lookup)
-        loop_work_detach(run_launch(r)->preflight->lookup->work, lookup_free);
-    run_launch(r)->preflight->lookup = NULL;
+    if (l->preflight->lookup)
+        loop_work_detach(l->preflight->lookup->work, lookup_free);
+    l->preflight->lookup = NULL;
 }
 
 /* ---- what is found ---- */
 
-static const char *where(struct run *r, const struct meeting *m)
+static const char *where(struct launch *l, const struct meeting *m)
 {
-    return m->role ? arena_printf(run_launch(r)->preflight->arena, "where the workers of role %s are to meet",
-                                  m->role->name)
+    return m->role ? arena_printf(l->preflight->arena, "where the workers of role %s are to meet", m->role->name)
                    : "where the workers are to meet";
 }
 
 /* As it is here: the nodes may know the name by another address, so it is no more than a note then. */
-static void check_reached(struct run *r, const struct meeting *m)
+static void check_reached(struct launch *l, const struct meeting *m)
 {
-    struct preflight *p = run_launch(r)->preflight;
-    bool *lost = preflight_nodes(r);
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
+    bool *lost = preflight_nodes(l);
     uint32_t errnum = 0;
     char text[INET6_ADDRSTRLEN] = "";
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -205,9 +206,9 @@ static void check_reached(struct run *r, const struct meeting *m)
         at = arena_printf(p->arena, "%s, which %s is here",
                           inet_ntop(m->to.len == 4 ? AF_INET : AF_INET6, m->to.address, text, sizeof text), m->address);
     if (m->outside) {
-        preflight_find(r, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost,
+        preflight_find(l, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost,
                        "start etcd there, or open the way to it; preflight: off launches all the same",
-                       "%s cannot reach port %u at %s, %s: %s", preflight_names(r, lost), m->port, at, where(r, m),
+                       "%s cannot reach port %u at %s, %s: %s", preflight_names(l, lost), m->port, at, where(l, m),
                        strerror((int)errnum));
         return;
     }
@@ -215,66 +216,69 @@ static void check_reached(struct run *r, const struct meeting *m)
                         "open the ports between the nodes, or say by what address they reach each other: "
                         "hosts: [{host: %s, address: ADDRESS}]; preflight: off launches all the same",
                         roster_host(r->plan->roster, m->master)->host);
-    preflight_find(r, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost, cure,
-                   "%s cannot reach port %u of %s at %s, %s: %s", preflight_names(r, lost), m->port,
-                   preflight_name(r, m->master), at, where(r, m), strerror((int)errnum));
+    preflight_find(l, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost, cure,
+                   "%s cannot reach port %u of %s at %s, %s: %s", preflight_names(l, lost), m->port,
+                   preflight_name(l, m->master), at, where(l, m), strerror((int)errnum));
 }
 
-static void check_name(struct run *r, const struct meeting *m)
+static void check_name(struct launch *l, const struct meeting *m)
 {
-    bool *nodes = preflight_nodes(r);
+    bool *nodes = preflight_nodes(l);
     nodes[m->master] = !m->outside;
-    preflight_find(r, "ports", ERROR_NONE, nodes, "an address in numbers is tried before the launch",
+    preflight_find(l, "ports", ERROR_NONE, nodes, "an address in numbers is tried before the launch",
                    "the address \"%s\"%s%s is not known here: whether the nodes reach it was not tried", m->address,
-                   m->outside ? ", " : " of ", m->outside ? where(r, m) : preflight_name(r, m->master));
+                   m->outside ? ", " : " of ", m->outside ? where(l, m) : preflight_name(l, m->master));
 }
 
-static void check_listening(struct run *r, const struct meeting *m, uint32_t errnum, const char *who)
+static void check_listening(struct launch *l, const struct meeting *m, uint32_t errnum, const char *who)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     if (!m->given && errnum == EADDRINUSE && ++p->tries < PORT_TRIES) {
         p->again = true;
         return;
     }
-    bool *nodes = preflight_nodes(r);
+    bool *nodes = preflight_nodes(l);
     nodes[m->master] = true;
     bool endpoint = !m->role && spec_flag_value(&r->plan->spec->distributed, "rdzv_endpoint");
     const char *cure = endpoint ? "end what has it, name another port, or leave rdzv_endpoint out: a free one is taken"
                        : errnum == EACCES ? "ports below 1024 are for root; master_port: 0 takes a free one"
                        : *who             ? "end it, or take a free port: master_port: 0"
                                           : "ss -ltnp there says who has it; master_port: 0 takes a free one";
-    preflight_find(r, "ports", ERROR_INFRA, nodes, cure, "port %u on %s, %s, cannot be had: %s%s%s", m->port,
-                   preflight_name(r, m->master), where(r, m), strerror((int)errnum), *who ? " by process " : "", who);
+    preflight_find(l, "ports", ERROR_INFRA, nodes, cure, "port %u on %s, %s, cannot be had: %s%s%s", m->port,
+                   preflight_name(l, m->master), where(l, m), strerror((int)errnum), *who ? " by process " : "", who);
 }
 
 /* ---- one after the other ---- */
 
-static void probe(struct run *r, uint32_t node, enum wire_probe what, const struct node_endpoint *to)
+static void probe(struct launch *l, uint32_t node, enum wire_probe what, const struct node_endpoint *to)
 {
+    struct run *r = l->run;
     uint32_t timeout_ms = preflight_spec(r)->timeout_ms;
-    node_probe(r->lanes[node].node, preflight_token(r, 0), what, to,
+    node_probe(r->lanes[node].node, preflight_token(l, 0), what, to,
                what != WIRE_PROBE_CONNECT ? 0
                : timeout_ms               ? timeout_ms
                                           : CONNECT_MS);
-    run_launch(r)->preflight->left++;
+    l->preflight->left++;
 }
 
-static void listen_there(struct run *r, const struct meeting *m)
+static void listen_there(struct launch *l, const struct meeting *m)
 {
-    run_launch(r)->preflight->meet = MEET_LISTENING;
-    probe(r, m->master, WIRE_PROBE_LISTEN, &(struct node_endpoint){.port = m->port});
+    l->preflight->meet = MEET_LISTENING;
+    probe(l, m->master, WIRE_PROBE_LISTEN, &(struct node_endpoint){.port = m->port});
 }
 
-static void end(struct run *r, const struct meeting *m)
+static void end(struct launch *l, const struct meeting *m)
 {
-    run_launch(r)->preflight->meet = MEET_ENDING;
+    l->preflight->meet = MEET_ENDING;
     if (!m->outside)
-        probe(r, m->master, WIRE_PROBE_END, &(struct node_endpoint){0});
+        probe(l, m->master, WIRE_PROBE_END, &(struct node_endpoint){0});
 }
 
-bool preflight_meet(struct run *r)
+bool preflight_meet(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     if (p->met == p->meeting_count)
         return false;
     const struct meeting *m = &p->meetings[p->met++];
@@ -285,49 +289,51 @@ bool preflight_meet(struct run *r)
     if (m->outside)
         p->meet = MEET_LISTENING; /* the server does */
     else
-        listen_there(r, m);
+        listen_there(l, m);
     if (m->by_name && is_apart(r, m))
-        begin_lookup(r, m->address);
+        begin_lookup(l, m->address);
     return true;
 }
 
-static void connect_batch(struct run *r, const struct meeting *m)
+static void connect_batch(struct launch *l, const struct meeting *m)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     p->meet = MEET_CONNECTING;
     for (uint32_t k = 0; k < BATCH && p->next < r->plan->node_count; p->next++)
         if (m->nodes[p->next]) {
-            probe(r, p->next, WIRE_PROBE_CONNECT, &m->to);
+            probe(l, p->next, WIRE_PROBE_CONNECT, &m->to);
             k++;
         }
 }
 
-bool preflight_go_on(struct run *r)
+bool preflight_go_on(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
-    const struct meeting *m = at_hand(r);
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
+    const struct meeting *m = at_hand(l);
     bool connects = m->to.len > 0 && is_apart(r, m) && !p->refused;
     switch (p->meet) {
     case MEET_LISTENING:
         if (connects)
-            connect_batch(r, m);
+            connect_batch(l, m);
         else
-            end(r, m);
+            end(l, m);
         return true;
     case MEET_CONNECTING:
         if (p->next == r->plan->node_count)
-            end(r, m);
+            end(l, m);
         else if (m->outside)
-            connect_batch(r, m);
+            connect_batch(l, m);
         else
-            listen_there(r, m); /* which empties its queue */
+            listen_there(l, m); /* which empties its queue */
         return true;
     case MEET_ENDING:
         p->meet = MEET_NOT;
         if (connects)
-            check_reached(r, m);
+            check_reached(l, m);
         else if (m->by_name && m->to.len == 0 && is_apart(r, m))
-            check_name(r, m);
+            check_name(l, m);
         return false;
     case MEET_NOT:
         break;
@@ -335,13 +341,13 @@ bool preflight_go_on(struct run *r)
     return false;
 }
 
-void preflight_take_probed(struct run *r, uint32_t node, uint32_t errnum, const char *who)
+void preflight_take_probed(struct launch *l, uint32_t node, uint32_t errnum, const char *who)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct preflight *p = l->preflight;
     if (p->meet == MEET_CONNECTING) {
         p->asked[node].errnum = errnum;
     } else if (p->meet == MEET_LISTENING && errnum) {
         p->refused = true;
-        check_listening(r, at_hand(r), errnum, who);
+        check_listening(l, at_hand(l), errnum, who);
     }
 }

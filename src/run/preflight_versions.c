@@ -42,12 +42,13 @@ static bool starts_python(const struct run *r, const struct spec_role *own, uint
 /* One node has nothing to agree with: of torch only flags that it may lack are asked for. */
 static bool needs_version(const struct run *r);
 
-static void add_python(struct run *r, const struct spec_role *role)
+static void add_python(struct launch *l, const struct spec_role *role)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     const struct spec *spec = r->plan->spec;
     struct python *python = &p->pythons[p->python_count];
-    *python = (struct python){.role = role, .on = preflight_nodes(r)};
+    *python = (struct python){.role = role, .on = preflight_nodes(l)};
     python->at = arena_array(p->arena, r->plan->node_count, sizeof *python->at);
     python->launches = uses_python(spec, role);
     bool installs = false;
@@ -92,10 +93,11 @@ static const char *brings(const struct run *r, const struct plan_step *step, uin
 }
 
 /* Doctor looks before anything is done: what set-up is to start counts first. */
-static void ask_interpreter(struct run *r, uint32_t index, uint32_t node, const struct step_bind *bind,
+static void ask_interpreter(struct launch *l, uint32_t index, uint32_t node, const struct step_bind *bind,
                             struct arena *arena)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     struct python_at *at = &p->pythons[index].at[node];
     const struct plan_step *first = step_python_first(r->plan, bind->role, node);
     const char *word;
@@ -109,52 +111,54 @@ static void ask_interpreter(struct run *r, uint32_t index, uint32_t node, const 
     at->interpreter = arena_strdup(p->arena, word);
     at->brings = brings(r, first, node, word);
     for (size_t i = 0; i < ARRAY_LEN(places) && places[i]; i++, p->left++)
-        node_glob(r->lanes[node].node, preflight_token(r, index << 8 | QUESTION_INTERPRETER), places[i]);
+        node_glob(r->lanes[node].node, preflight_token(l, index << 8 | QUESTION_INTERPRETER), places[i]);
 }
 
-static void ask_python(struct run *r, uint32_t index, uint32_t node, struct arena *arena)
+static void ask_python(struct launch *l, uint32_t index, uint32_t node, struct arena *arena)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     struct python *python = &p->pythons[index];
     struct node *there = r->lanes[node].node;
     struct step_bind bind = run_bind(r, node);
     const char *patterns[STEP_PATTERNS_MAX], *version, *pattern;
     bind.role = python->role;
-    ask_interpreter(r, index, node, &bind, arena);
+    ask_interpreter(l, index, node, &bind, arena);
     if (!preflight_of_launch(r) || !python->launches || !is_set_up(r, node) ||
         (!preflight_several(r) && !needs_version(r)))
         return;
     size_t count = step_package_patterns(r->plan, &bind, "torch", arena, patterns);
     for (uint32_t i = 0; i < count; i++, p->left++)
-        node_glob(there, preflight_token(r, index << 8 | i), patterns[i]);
+        node_glob(there, preflight_token(l, index << 8 | i), patterns[i]);
     if (!preflight_several(r))
         return;
     version = step_python_version(r->plan, &bind, arena, &pattern);
     if (version) {
         snprintf(python->at[node].version, sizeof python->at[node].version, "%s", version);
     } else if (pattern) {
-        node_glob(there, preflight_token(r, index << 8 | QUESTION_PYTHON), pattern);
+        node_glob(there, preflight_token(l, index << 8 | QUESTION_PYTHON), pattern);
         p->left++;
     }
 }
 
-void preflight_ask_pythons(struct run *r)
+void preflight_ask_pythons(struct launch *l)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct run *r = l->run;
+    struct preflight *p = l->preflight;
     const struct spec *spec = r->plan->spec;
     p->python_count = 0;
     if (preflight_spec(r)->no_versions)
         return;
     p->pythons = arena_array(p->arena, spec->role_count + 1, sizeof *p->pythons);
-    add_python(r, NULL);
+    add_python(l, NULL);
     for (size_t i = 0; i < spec->role_count; i++)
         if (spec->roles[i].own_setup)
-            add_python(r, &spec->roles[i]);
+            add_python(l, &spec->roles[i]);
     struct arena *arena = arena_create();
     for (uint32_t i = 0; i < p->python_count; i++)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
-            if (p->pythons[i].on[n] && preflight_asks(r, n))
-                ask_python(r, i, n, arena);
+            if (p->pythons[i].on[n] && preflight_asks(l, n))
+                ask_python(l, i, n, arena);
             arena_reset(arena);
         }
     arena_destroy(arena);
@@ -182,9 +186,9 @@ static void take_python(struct python_at *at, const struct wire_entry *e)
         snprintf(at->version, sizeof at->version, "%s", version);
 }
 
-void preflight_take_entries(struct run *r, uint32_t node, uint64_t question, const struct wire_entries *e)
+void preflight_take_entries(struct launch *l, uint32_t node, uint64_t question, const struct wire_entries *e)
 {
-    struct preflight *p = run_launch(r)->preflight;
+    struct preflight *p = l->preflight;
     if (question >> 8 >= p->python_count)
         return;
     struct python_at *at = &p->pythons[question >> 8].at[node];
@@ -202,21 +206,22 @@ void preflight_take_entries(struct run *r, uint32_t node, uint64_t question, con
 
 /* ---- is there one? ---- */
 
-static const char *interpreter_cure(struct run *r, const struct python *python, const char *brings)
+static const char *interpreter_cure(struct launch *l, const struct python *python, const char *brings)
 {
-    struct arena *arena = run_launch(r)->preflight->arena;
+    struct arena *arena = l->preflight->arena;
     const char *whose = python->role ? arena_printf(arena, " of role \"%s\"", python->role->name) : "";
     const char *cure =
         arena_printf(arena, "install it there, or python: {interpreter: PATH}%s names one that is there", whose);
     return brings ? arena_printf(arena, "step \"%s\" may bring it; else %s", brings, cure) : cure;
 }
 
-static void check_interpreter(struct run *r, const struct python *python)
+static void check_interpreter(struct launch *l, const struct python *python)
 {
-    bool *told = preflight_nodes(r);
+    struct run *r = l->run;
+    bool *told = preflight_nodes(l);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const char *word = python->at[n].interpreter, *brings = python->at[n].brings;
-        bool *lack = preflight_nodes(r);
+        bool *lack = preflight_nodes(l);
         for (uint32_t k = n; word && k < r->plan->node_count; k++) {
             const struct python_at *at = &python->at[k];
             if (told[k] || !at->looked || at->there || !str_eq(at->interpreter, word) || !str_eq(at->brings, brings))
@@ -224,9 +229,9 @@ static void check_interpreter(struct run *r, const struct python *python)
             lack[k] = told[k] = true;
         }
         if (lack[n])
-            preflight_find(r, "versions", brings ? ERROR_NONE : ERROR_JOB, lack, interpreter_cure(r, python, brings),
+            preflight_find(l, "versions", brings ? ERROR_NONE : ERROR_JOB, lack, interpreter_cure(l, python, brings),
                            "the Python \"%s\" is not %s %s", word, *word == '/' ? "on" : "in PATH on",
-                           preflight_names(r, lack));
+                           preflight_names(l, lack));
     }
 }
 
@@ -239,20 +244,21 @@ static size_t release_len(const char *version)
     return version[len] ? len + 1 + strspn(version + len + 1, "0123456789") : len;
 }
 
-static void check_torch(struct run *r, const struct python *python)
+static void check_torch(struct launch *l, const struct python *python)
 {
-    struct arena *arena = run_launch(r)->preflight->arena;
+    struct run *r = l->run;
+    struct arena *arena = l->preflight->arena;
     uint32_t nodes = r->plan->node_count, first = UINT32_MAX;
     const char **releases = arena_array(arena, nodes, sizeof *releases);
     const char **versions = arena_array(arena, nodes, sizeof *versions);
-    bool *missing = preflight_nodes(r), any_missing = false;
+    bool *missing = preflight_nodes(l), any_missing = false;
     for (uint32_t n = 0; n < nodes; n++) {
         const char *torch = python->at[n].torch;
         if (*torch) {
             versions[n] = torch;
             releases[n] = arena_strndup(arena, torch, release_len(torch));
             first = first == UINT32_MAX ? n : first;
-        } else if (python->on[n] && preflight_asks(r, n) && is_set_up(r, n)) {
+        } else if (python->on[n] && preflight_asks(l, n) && is_set_up(r, n)) {
             missing[n] = any_missing = true;
         }
     }
@@ -267,24 +273,25 @@ static void check_torch(struct run *r, const struct python *python)
                                     .code = ERROR_JOB,
                                     .values = releases,
                                     .shown = versions};
-    if (preflight_compare(r, &thing)) {
+    if (preflight_compare(l, &thing)) {
         thing.code = ERROR_NONE;
         thing.values = versions;
-        preflight_compare(r, &thing);
+        preflight_compare(l, &thing);
     }
     if (any_missing)
-        preflight_find(r, "versions", ERROR_NONE, missing, cure, "%s was not found on %s, and on %s it is %s", of_role,
-                       preflight_names(r, missing), preflight_name(r, first), versions[first]);
+        preflight_find(l, "versions", ERROR_NONE, missing, cure, "%s was not found on %s, and on %s it is %s", of_role,
+                       preflight_names(l, missing), preflight_name(l, first), versions[first]);
 }
 
-static void check_python(struct run *r, const struct python *python)
+static void check_python(struct launch *l, const struct python *python)
 {
-    struct arena *arena = run_launch(r)->preflight->arena;
+    struct run *r = l->run;
+    struct arena *arena = l->preflight->arena;
     const char **versions = arena_array(arena, r->plan->node_count, sizeof *versions);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         versions[n] = *python->at[n].version ? python->at[n].version : NULL;
     preflight_compare(
-        r, &(struct preflight_thing){
+        l, &(struct preflight_thing){
                .what = "versions",
                .thing = python->role ? arena_printf(arena, "Python of role %s is", python->role->name) : "Python is",
                .cure = "python: {interpreter: PATH} says which one to take",
@@ -335,10 +342,11 @@ static bool needs_version(const struct run *r)
 }
 
 /* Where no version was found, the launcher itself says so when it starts. */
-static void check_flags(struct run *r, const struct python *python)
+static void check_flags(struct launch *l, const struct python *python)
 {
-    struct arena *arena = run_launch(r)->preflight->arena;
-    bool *lack = preflight_nodes(r);
+    struct run *r = l->run;
+    struct arena *arena = l->preflight->arena;
+    bool *lack = preflight_nodes(l);
     const char *flag = NULL, *torch = NULL;
     uint32_t since = 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -353,20 +361,20 @@ static void check_flags(struct run *r, const struct python *python)
     }
     if (!flag)
         return;
-    preflight_find(r, "versions", ERROR_JOB, lack,
+    preflight_find(l, "versions", ERROR_JOB, lack,
                    arena_printf(arena, "packages: [\"torch>=%u.%u\"] installs one that has it; or leave the key out",
                                 since / 100, since % 100),
-                   "%s: torch %s does not have --%s; it came with %u.%u", preflight_names(r, lack), torch, flag,
+                   "%s: torch %s does not have --%s; it came with %u.%u", preflight_names(l, lack), torch, flag,
                    since / 100, since % 100);
 }
 
-void preflight_check_versions(struct run *r)
+void preflight_check_versions(struct launch *l)
 {
-    for (size_t i = 0; i < run_launch(r)->preflight->python_count; i++) {
-        const struct python *python = &run_launch(r)->preflight->pythons[i];
-        check_interpreter(r, python);
-        check_flags(r, python);
-        check_torch(r, python);
-        check_python(r, python);
+    for (size_t i = 0; i < l->preflight->python_count; i++) {
+        const struct python *python = &l->preflight->pythons[i];
+        check_interpreter(l, python);
+        check_flags(l, python);
+        check_torch(l, python);
+        check_python(l, python);
     }
 }
