@@ -1,11 +1,12 @@
 """Requirements, packages, inputs and scripts below what an earlier item of set-up brings: installed, and again when it changes."""
+import os
 import subprocess
 
 import pytest
 
 from harness import require
 from test_packages import BACKEND, PYPROJECT
-from wheels import offline, started, wheel
+from wheels import offline, quick_python, started, wheel
 
 
 @pytest.fixture
@@ -16,7 +17,8 @@ def repo(box):
     folder.mkdir()
     wheel(folder, "alpha", "1.0")
     wheel(folder, "beta", "1.0")
-    box.env.update(offline(folder))
+    python = quick_python(box, "python3")  # not on a host, whose PATH is its own
+    box.env.update(offline(folder), PATH=f"{os.path.dirname(python)}:{box.env['PATH']}")
     repo = box.dir / "apex"
     (repo / "pkg").mkdir(parents=True)
     (repo / "requirements.txt").write_text("-r more.txt\nalpha\n")

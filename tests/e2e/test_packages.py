@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from harness import missing, require, wait_for, workers_of
-from wheels import offline, real_python, started, wheel
+from wheels import offline, quick_python, real_python, started, wheel
 
 BACKEND = '''
 import os, zipfile
@@ -71,7 +71,7 @@ def folder(box):
 
 
 def spec_of(box, **more):
-    spec = {"name": "packages", "workdir": "src", "python": {"interpreter": real_python("venv", "ensurepip")},
+    spec = {"name": "packages", "workdir": "src", "python": {"interpreter": quick_python(box)},
             "entrypoint": {"run": "python -c 'import alpha; print(alpha.version)'"}}
     spec.update(more)
     return box.spec({k: v for k, v in spec.items() if v is not None})
@@ -90,7 +90,7 @@ def output_of(box, step):
 # ---- what an edit does ----
 
 def test_an_edit_redoes_what_it_must_and_no_more(box, wheels, folder):
-    spec = spec_of(box, requirements=["requirements.txt"], setup=[
+    spec = spec_of(box, python={"interpreter": real_python("venv", "ensurepip")}, requirements=["requirements.txt"], setup=[
         {"name": "extra", "pip": ["delta"]}, {"name": "look", "run": "echo look >> $LINES", "inputs": ["pkg/**"]}])
     first = box.run("--json", spec).ok()
     assert started(first) == ["sync", "python", "requirements.txt", "extra", "look", "launch"]
@@ -329,7 +329,7 @@ def test_no_venv_at_all(box, wheels, folder):
 def test_a_venv_of_ones_own(box, wheels, folder):
     """One that is there is used and never removed; a folder that is none is refused."""
     mine = box.dir / "mine"
-    subprocess.run([real_python("venv"), "-m", "venv", mine], check=True, timeout=90)
+    subprocess.run([quick_python(box), "-m", "venv", mine], check=True, timeout=90)
     (mine / "precious").write_text("x")
     spec = spec_of(box, requirements=["requirements.txt"], python={"venv": str(mine)},
                    entrypoint={"run": "echo $VIRTUAL_ENV; which python"})
@@ -346,7 +346,7 @@ def test_a_venv_of_ones_own(box, wheels, folder):
 def test_an_interpreter_of_a_venv(box, wheels, folder):
     """The job's venv sees what is installed there, links included, and has its own first."""
     mine = box.dir / "mine"
-    subprocess.run([real_python("venv", "ensurepip"), "-m", "venv", mine], check=True, timeout=90)
+    subprocess.run([quick_python(box), "-m", "venv", mine], check=True, timeout=90)
     pip = [mine / "bin/pip", "install", "-q", "--no-index", "--find-links", wheels]
     subprocess.run([*pip, "alpha==1.0", "beta==1.0", "--no-deps"], check=True, timeout=90)
     subprocess.run([*pip, "--no-build-isolation", "--no-deps", "-e", folder / "pkg"], check=True, timeout=90)
@@ -361,7 +361,7 @@ def test_an_interpreter_of_a_venv(box, wheels, folder):
 def test_a_build_is_isolated_from_the_interpreters_venv(box, wheels, folder):
     """The interpreter's venv has what the build requires, in another version, and a package as it lies in its folder."""
     own = box.home / "own"
-    subprocess.run([real_python("venv", "ensurepip"), "-m", "venv", own], check=True, timeout=120)
+    subprocess.run([quick_python(box), "-m", "venv", own], check=True, timeout=120)
     subprocess.run([own / "bin/pip", "install", "-q", "alpha==2.0"], check=True, timeout=120, env={**os.environ, **box.env})
     editable = box.home / "editable"
     editable.mkdir()
@@ -393,7 +393,7 @@ def test_a_host_that_manages_its_python_itself(box, wheels, folder):
 
 def test_uv_is_used_where_it_means_the_same(box, wheels, folder):
     require("uv")
-    spec = spec_of(box, requirements=["requirements.txt"])
+    spec = spec_of(box, python={"interpreter": real_python("venv", "ensurepip")}, requirements=["requirements.txt"])
     env = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "UV_FIND_LINKS": str(wheels), "UV_NO_INDEX": "1", "UV_OFFLINE": "1",
            "UV_CACHE_DIR": str(box.dir / "uv")}
     assert box.run(spec, env=env).ok().out == "1.0\n"
@@ -409,7 +409,7 @@ def test_uv_is_used_where_it_means_the_same(box, wheels, folder):
 def fake_conda(box):
     """A conda that knows one environment, a venv with a conda-meta."""
     prefix = box.dir / "envs/ml"
-    subprocess.run([real_python("venv"), "-m", "venv", prefix], check=True, timeout=90)
+    subprocess.run([quick_python(box), "-m", "venv", prefix], check=True, timeout=90)
     (prefix / "conda-meta").mkdir()
     program(prefix / "etc/conda/activate.d/hook.sh", "export HOOKED=1\n")
     return prefix, program(box.dir / "bin/conda", '#!/bin/sh\ncase "$1" in\n'

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from harness import agent_processes, wait_for, workers_of
-from wheels import offline, real_python, started, wheel
+from wheels import offline, quick_python, started, wheel
 
 LOOK = """import importlib.util, os, sys
 have = {n: getattr(__import__(n), "version") for n in ("alpha", "beta") if importlib.util.find_spec(n)}
@@ -28,7 +28,7 @@ def wheels(box):
 
 
 def spec_of(box, roles, **more):
-    spec = {"name": "roles", "workdir": "src", "python": {"interpreter": real_python("venv", "ensurepip")}, "roles": roles,
+    spec = {"name": "roles", "workdir": "src", "python": {"interpreter": quick_python(box)}, "roles": roles,
             "entrypoint": {"script": "look.py"}, **more}
     return box.spec(spec)
 

@@ -1,10 +1,12 @@
 """Python packages of the tests' own, and a pip that looks nowhere else."""
+import fcntl
 import os
 import subprocess
 import sys
 import zipfile
+import zlib
 
-from harness import missing
+from harness import ROOT, missing
 
 
 def wheel(folder, name, version, requires=()):
@@ -33,6 +35,42 @@ def real_python(*modules):
     if done.returncode != 0:
         missing("python with " + ", ".join(modules), "apt-get install python3-venv python3-pip")
     return done.stdout.strip()
+
+
+def venv_with_pip(python):
+    """A venv that ensurepip has put pip into, made once by each interpreter (build/pip-venv-...)."""
+    folder = ROOT / f"build/pip-venv-{zlib.crc32(f'{python} {sys.version}'.encode()):08x}"
+    folder.parent.mkdir(exist_ok=True)
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            subprocess.run([python, "-m", "venv", "--clear", folder], check=True, timeout=90)
+            (folder / "complete").touch()
+    return folder
+
+
+QUICK = """#!/bin/sh
+[ "$1 $2" = "-m venv" ] || exec '{python}' "$@"
+'{python}' "$@" --without-pip || exit
+for folder; do :; done
+for to in "$folder"/lib/python3*/site-packages; do
+    cp -a --reflink=auto '{ready}'/lib/python3*/site-packages/. "$to" || exit
+done
+for script in '{ready}'/bin/pip*; do
+    sed "1s|.*|#!$folder/bin/python|" "$script" >"$folder/bin/${{script##*/}}" && chmod +x "$folder/bin/${{script##*/}}" || exit
+done
+"""
+
+
+def quick_python(box, name="quick-python"):
+    """real_python() for a test that is about something else than how a venv is made: ensurepip unpacks and compiles pip for
+    seconds, so in a venv of this interpreter pip is a copy of one that is ready."""
+    python = real_python("venv", "ensurepip")
+    program = box.dir / "quick" / name
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(QUICK.format(python=python, ready=venv_with_pip(python)))
+    program.chmod(0o755)
+    return str(program)
 
 
 def started(result):
