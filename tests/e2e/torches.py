@@ -3,6 +3,7 @@ is made once (build/torch-venv) where installing torch was asked for (RHRUN_TEST
 torch on this machine."""
 import contextlib
 import fcntl
+import functools
 import os
 import pathlib
 import re
@@ -70,8 +71,14 @@ def venv_lock():
         yield
 
 
+# A third of what importing torch takes is searching all that it makes for garbage, meanwhile and once more at the end. That says
+# nothing of a launcher, so the venv's python leaves it.
+QUICK = "import atexit, gc; gc.disable(); atexit.register(gc.freeze)\n"
+
+
 def install(*packages):
-    env = {**os.environ, **pip_settings(), "DS_BUILD_OPS": "0"}
+    # NO_COMPILE=0 is pip's way to say no-compile: what is imported is compiled then, which is little of what is installed.
+    env = {**os.environ, **pip_settings(), "DS_BUILD_OPS": "0", "PIP_NO_COMPILE": "0"}
     return subprocess.run([str(VENV / "bin/python"), "-m", "pip", "-q", "install", *packages], env=env, capture_output=True,
                           text=True, timeout=INSTALL)
 
@@ -82,8 +89,18 @@ def make_venv():
             subprocess.run(["python3", "-m", "venv", "--clear", str(VENV)], check=True, timeout=120)
             done = install(TORCH, "accelerate", "python-etcd")
             assert done.returncode == 0, done.stdout + done.stderr
+            assert has_torch(VENV / "bin/python")  # which compiles what the tests import
 
 
+def use_venv():
+    """Its python, which is quick and has its modules compiled."""
+    for folder in VENV.glob("lib/python3*/site-packages"):
+        if not (folder / "rhrun-tests.pth").exists():
+            (folder / "rhrun-tests.pth").write_text(QUICK)
+    return str(VENV / "bin/python")
+
+
+@functools.cache
 def find():
     named = os.environ.get("RHRUN_TEST_TORCH_PYTHON")
     if named:
@@ -91,11 +108,11 @@ def find():
         return named
     for python in (VENV / "bin/python", "python3"):
         if has_torch(python):
-            return str(python)
+            return use_venv() if python == VENV / "bin/python" else python
     if not (REQUIRE_ALL or os.environ.get("RHRUN_TEST_HF") or wheel_is_here(pip_settings())):
         pytest.skip("it installs torch: RHRUN_TEST_HF=1 runs it, RHRUN_TEST_TORCH_PYTHON names a python that has it")
     make_venv()
-    return str(VENV / "bin/python")
+    return use_venv()
 
 
 def find_deepspeed():
