@@ -3,10 +3,12 @@ from the source where that changed. The steps here append, so that one that ran 
 
 A step writes a line to `ran.STEP` in the home folder: it is in no tree.
 """
+import contextlib
 import os
 import random
 import re
 import shutil
+import signal
 import time
 
 import pytest
@@ -334,7 +336,8 @@ def test_everything_is_killed_at_random_instants(box, rhrun, fleet, src):
         except Exception:  # the time is over
             for p in processes_of(f.dir) if source.random() < 0.5 else []:
                 if p.attempt or "rhrun-supervise" in repr(p):
-                    p.kill()
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(p.pid, signal.SIGKILL)
             r.kill9()
         out = shown(rhrun(spec))
         assert out[-len(fresh(src)):] == fresh(src), f"seed {SEED}, {i}"

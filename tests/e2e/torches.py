@@ -33,6 +33,7 @@ one = torch.ones(1)
 dist.all_reduce(one)
 say(f"rank {rank} sum {int(one)} args {sys.argv[1:]} addr {os.environ['MASTER_ADDR']} id {os.environ.get('TORCHELASTIC_RUN_ID')}")
 fail = os.path.expanduser("~/fail")
+dist.barrier()  # a failure takes nobody's line away
 if rank == "3" and os.path.exists(fail):
     if open(fail).read() == "once":
         os.remove(fail)
