@@ -144,7 +144,7 @@ void task_set_state(struct run *r, struct run_task *t, enum task_state to)
                          BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_STOPPING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_WAITING] = BIT(TASK_PENDING) | BIT(TASK_FAILED),
-        [TASK_DONE] = BIT(TASK_PENDING) | BIT(TASK_FAILED) /* a node restarted */,
+        [TASK_DONE] = BIT(TASK_PENDING) | BIT(TASK_FAILED) | BIT(TASK_LEFT) /* a node restarted */,
         [TASK_FAILED] =
             BIT(TASK_PENDING) | BIT(TASK_WAITING) | BIT(TASK_STARTING) | BIT(TASK_LEFT) /* as the journal has it */,
         [TASK_LEFT] = BIT(TASK_PENDING) | BIT(TASK_STARTING) /* it joins again */ | BIT(TASK_FAILED),
