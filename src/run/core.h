@@ -388,6 +388,8 @@ const char *lane_contradiction(const struct lane *lane, const struct plan_step *
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 const char *
 lane_launch(const struct lane *lane); /* as the node's record of the launch names it; NULL = no record is here */
+/* The node's record of a step behind the barrier that this run may take over; NULL: it has none. */
+const struct wire_record *lane_found(struct lane *lane, const struct plan_step *step);
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec);
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
@@ -474,6 +476,8 @@ void work_heard(struct run *r); /* every node was heard of: lanes that waited fo
 /* reopen.c */
 /* Of a run that only fetches: the task's state, where it is not that of an output that is here. c: its cell of this
  * run, or NULL. */
+/* Is nothing left of an unfinished run but to fetch? */
+bool reopen_only_fetches(const struct run *r, const struct state_run *open);
 bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c);
 bool reopen_passes_by(struct run *r, uint32_t node); /* nothing comes from it */
 void reopen_say(struct run *r);
@@ -551,7 +555,7 @@ void parts_orphan(struct launch *l);        /* what runs of it is stopped, and i
 bool parts_half(struct launch *l); /* some of it is done, some was not begun, and nothing runs */
 bool parts_failed(struct launch *l);
 bool parts_ended(struct launch *l);   /* nothing of the generation runs or will */
-void parts_adopted(struct launch *l); /* of what was found on the nodes only the latest launch counts */
+void parts_adopted(struct launch *l); /* takes over what was found on the nodes: of the latest launch, and its epilog */
 void parts_reset(struct launch *l);   /* for the next generation */
 void parts_advance(struct launch *l); /* starts what may start; stops the sidecars once all else is over */
 /* The generation has failed: what runs is stopped, what never started never will be. */

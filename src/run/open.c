@@ -103,7 +103,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
     run_launch(r)->generation = open->generation;
     run_launch(r)->restarts = open->restarts;
     run_launch(r)->own_restarts = open->own_restarts;
-    r->fetch_only = open->fetching;
+    r->fetch_only = open->fetching || reopen_only_fetches(r, open);
     take_bind(r, open->bind_json);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];

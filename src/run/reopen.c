@@ -1,4 +1,4 @@
-/* A run whose launch is kept, opened again to fetch what `outputs` says now. Nothing of set-up, prolog, launch and epilog is done
+/* A run whose launch is kept, opened again to fetch what `outputs` says now; or one that was killed while it fetched. Nothing of set-up, prolog, launch and epilog is done
  * or looked at, and only nodes that something comes from are asked. */
 #include "core.h"
 
@@ -53,6 +53,20 @@ const struct state_run *run_fetchable(const struct state *s, const struct plan *
         break;
     }
     return NULL;
+}
+
+bool reopen_only_fetches(const struct run *r, const struct state_run *open)
+{
+    if (r->options.mode != RUN_EXECUTE || run_fetchable(r->state, r->plan) != open)
+        return false;
+    for (size_t i = 0; i < r->plan->step_count; i++) /* a sidecar may not have been stopped yet */
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            const struct plan_step *step = &r->plan->steps[i];
+            const struct state_cell *c = step->on[n] ? state_cell_find(r->state, step->scope, step->name, n) : NULL;
+            if (c && c->outcome == OUTCOME_NONE && str_eq(c->run, r->id) && step->kind->phase != PHASE_OUTPUTS)
+                return false;
+        }
+    return true;
 }
 
 bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c)

@@ -382,6 +382,34 @@ static void test_interrupted_while_fetching(void **unused)
     sim_job_destroy(job);
 }
 
+static bool said_launched(struct sim_job *job)
+{
+    return sim_job_said(job, "finished launch@1 ok") && sim_job_said(job, "finished launch@0 ok");
+}
+
+/* Nothing but outputs is left to do: another machine in a node's place costs no set-up, and nothing of that can fail. */
+static void test_replaced_while_only_outputs_are_left(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin(2);
+    sim_job_step(job, "deps");
+    for (uint32_t n = 0; n < 2; n++)
+        sim_make(job->net, n, "/home/me/out/a", n, 10, 0100644);
+    play_trap(&play, ANY, WIRE_GET, NULL, 0, SIM_IGNORE);
+    assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+    assert_true(sim_job_turns(job, fetching));
+    assert_true(said_launched(job));
+    sim_job_kill(job, 0);
+    sim_reinstall(job->net, 1);
+    sim_make(job->net, 1, "/home/me/out/a", 1, 10, 0100644);
+    play_does(&play, 1, "setup:deps", 0, (struct sim_program){.status = 5});
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_file(job, 1, "a", 1, 10, 0644);
+    assert_int_equal(sim_started(job->net, 1, "setup:deps"), 1);
+    assert_int_equal(sim_started(job->net, 1, "launch"), 1);
+    sim_job_destroy(job);
+}
+
 static void test_cancelled_run(void **unused)
 {
     (void)unused;
@@ -473,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_changes_while_fetched),
         cmocka_unit_test(test_node_lost),
         cmocka_unit_test(test_interrupted_while_fetching),
+        cmocka_unit_test(test_replaced_while_only_outputs_are_left),
         cmocka_unit_test(test_cancelled_run),
         cmocka_unit_test(test_periodic),
         cmocka_unit_test(test_no_room_here),

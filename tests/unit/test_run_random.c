@@ -28,7 +28,8 @@ struct track { /* a set-up step on a node */
     bool started, live, ok;
     bool unsettled; /* nobody could know that it is on the disk */
     bool rebooted, excused;
-    bool ever; /* it ended well once */
+    bool ever;     /* it ended well once */
+    bool launched; /* it had ended well when the whole launch had; what becomes of it later matters no more */
 };
 struct world {
     struct sim_job *job;
@@ -37,7 +38,7 @@ struct world {
     struct track setup[SLOTS_MAX][NODES_MAX];
     char generation[32];       /* of the launch that began last: run and number */
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
-    bool launch_excused, launch_ok[NODES_MAX], launch_live[NODES_MAX];
+    bool launch_excused, epilog_failed, launch_ok[NODES_MAX], launch_live[NODES_MAX];
     bool launch_lost[NODES_MAX]; /* its node lost power, or was replaced, since it started there */
     char last[NODES_MAX][32];    /* the generation that the node's part belongs to */
     bool part[NODES_MAX],
@@ -99,7 +100,7 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
         if (t->started && t->ok && !t->excused && !w->shares)
             dice_violated(&w->dice, "%s on node %u was started again though it had ended well", run->slot, node);
         check_order(w, node, t);
-        *t = (struct track){.started = true, .live = true, .unsettled = true, .ever = t->ever};
+        *t = (struct track){.started = true, .live = true, .unsettled = true, .ever = t->ever, .launched = t->launched};
     } else if (strcmp(run->slot, "launch") == 0) {
         char generation[32]; /* by its name on the nodes: who joins one that was adopted is of it too */
         snprintf(generation, sizeof generation, "%s", run->launch);
@@ -109,7 +110,7 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
                 lost = lost || w->launch_lost[n];
             if (!w->launch_excused && !lost)
                 dice_violated(&w->dice, "the launch on node %u was started again without a reason", node);
-            w->launch_excused = false;
+            w->launch_excused = w->epilog_failed = false;
         } else if (strcmp(generation, w->last[node]) == 0 && w->launch_ok[node] && !w->launch_lost[node]) {
             dice_violated(&w->dice, "the part of node %u was started again though it had ended well", node);
         }
@@ -120,6 +121,9 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
             dice_violated(&w->dice, "the launch begins on node %u, but its tree: %s", node, fault);
         w->launch_lost[node] = false;
         w->launch_ok[node] = false;
+        for (size_t i = 0; i < SLOTS_MAX; i++)
+            for (uint32_t n = 0; n < w->nodes; n++)
+                w->setup[i][n].launched = false;
         w->launch_live[node] = true;
     }
     if (!run->kind) /* files are brought */
@@ -157,12 +161,17 @@ static void ended(void *arg, uint32_t node, const struct wire_record *r)
             w->setup[SYNC][node].excused = true;
     } else {
         w->launch_excused = w->launch_excused || !ok;
+        w->epilog_failed = w->epilog_failed || (!ok && strcmp(r->slot, "epilog") == 0);
         if (strcmp(r->slot, "launch") != 0)
             return;
         w->launch_ok[node] = ok;
         w->launch_live[node] = false;
-        if (launch_is_whole(w)) /* what speaks for another one comes later */
-            w->launch_excused = false;
+        if (launch_is_whole(w)) { /* what speaks for another one comes later */
+            w->launch_excused = w->epilog_failed;
+            for (size_t i = 0; i < SLOTS_MAX; i++)
+                for (uint32_t n = 0; n < w->nodes; n++)
+                    w->setup[i][n].launched = w->setup[i][n].ok;
+        }
     }
 }
 
@@ -370,7 +379,7 @@ static bool one_controller(struct world *w)
     sim_job_close(job);
     reach_all(w); /* who starts the next one waits for that */
     int rc = job->result.exit_status;
-    if (rc != 3) /* else a node that was away is still the lost journal's */
+    if (rc != 3 && !w->elastic) /* else a node that was away, or left out, may be the lost journal's still */
         job->take_over = false;
     dice_say(&w->dice, "exit status %d: %s", rc, job->result.error.text);
     if (rc != 0 && rc != 1 && rc != 3 && rc != 130)
@@ -449,8 +458,8 @@ static void check_done(struct world *w)
     check_files(w);
     for (size_t i = 0; i < job->spec.setup_count; i++)
         for (uint32_t n = 0; n < w->nodes; n++)
-            if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok && !(w->forgot && w->setup[i][n].live) &&
-                !(w->elastic && !w->part[n]))
+            if ((n == 0 || job->setup[i].on == ON_ALL) && !w->setup[i][n].ok && !w->setup[i][n].launched &&
+                !(w->forgot && w->setup[i][n].live) && !(w->elastic && !w->part[n]))
                 dice_violated(&w->dice, "done, but step %s has not ended well on node %u", job->setup[i].name, n);
     uint32_t missing = check_parts(w);
     w->dice.faults = 0;
