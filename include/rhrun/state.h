@@ -70,6 +70,7 @@ struct event_attempt {
     const char *scope, *step, *attempt, *key;
     const char *inputs; /* JSON object: name of input -> digest or value; gives the reason when a key changes */
     uint32_t node;
+    uint64_t seen; /* the number of the node's latest record of the step then; 0 = none was known */
 };
 
 struct event_metric {
@@ -152,6 +153,7 @@ struct state_cell {
     uint32_t after;    /* the run's latest generation when the attempt began: an epilog, or outputs, of an earlier one
                           are not those of this one */
     uint32_t failures; /* attempts of this run that failed or timed out */
+    uint64_t seen;     /* as in event_attempt: what the node has under a later number began after this was decided */
     uint64_t started_ms, finished_ms, log_bytes, dropped_bytes;
     const char *dropped_by;
     uint32_t cause, cause_rank;

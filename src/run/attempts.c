@@ -121,7 +121,9 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         t->log = NULL;
         ctx->items[i].node = nodes[i];
         memcpy(ctx->items[i].attempt, t->attempt, sizeof t->attempt);
-        attempts[i] = (struct event_attempt){step->scope, step->name, t->attempt, step->key, inputs, nodes[i]};
+        const struct wire_record *latest = lane_latest(&r->lanes[nodes[i]], step);
+        const uint64_t seen = latest ? latest->sequence : 0;
+        attempts[i] = (struct event_attempt){step->scope, step->name, t->attempt, step->key, inputs, nodes[i], seen};
         if (step->kind->cached)
             lane_set_dirty(&r->lanes[nodes[i]], true);
     }

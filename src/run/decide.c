@@ -228,6 +228,9 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
     if (((own ? own->flags : r->options.flags) & RUN_FLAGS_ANEW) || r->plan->spec->entrypoint.always ||
         (own && own->own_generation > 0))
         return false;
+    if (step->kind->phase == PHASE_LAUNCH && r->stage != STAGE_SETUP &&
+        !(run_launch(r)->adopted && str_eq(run_launch(r)->adopted, rec->launch)))
+        return false; /* who comes late: which launch counts is known by now */
     /* also where a run has adopted it and then could not go on, for another node's sake, or was cancelled */
     const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
     bool of_last =
@@ -238,15 +241,17 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
            is_of_another(lane, step, rec);
 }
 
-/* Another controller has done this step meanwhile: its record stands for ours, which never started. */
+/* Another controller has done this step since ours was decided: its record stands for ours, which never started. */
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
     const struct state_run *run = state_run_find(r->state, r->id);
+    const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     const struct wire_record *latest = lane_latest(lane, step);
     bool anew = step->kind->cached ? r->voids[step->id] : run && (run->flags & RUN_FLAGS_ANEW) != 0;
-    return !anew && is_good_for(step, latest) && lane_holds(lane, step) && run_is_stranger(r, latest->attempt) ? latest
-                                                                                                               : NULL;
+    if (anew || !is_good_for(step, latest) || (cell && latest->sequence <= cell->seen))
+        return NULL;
+    return lane_holds(lane, step) && run_is_stranger(r, latest->attempt) ? latest : NULL;
 }
 
 /* ---- installations that are looked at again ---- */

@@ -3,6 +3,7 @@
 #include "core.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- one step ---- */
 
@@ -190,11 +191,57 @@ bool parts_ended(struct launch *l)
     return true;
 }
 
-static const struct wire_record *adopted_record(struct run *r, const struct plan_step *s, uint32_t node)
+/* What the node says of its part: of the attempt that lives or that the journal has, or of one that may be taken over. */
+static const struct wire_record *part_record(struct run *r, const struct plan_step *s, uint32_t node)
 {
     const struct run_task *t = run_task(r, s, node);
-    bool found = s->on[node] && (t->state == TASK_DONE || task_in_flight(t));
-    return found ? lane_record(&r->lanes[node], t->attempt) : NULL;
+    if (!s->on[node])
+        return NULL;
+    return t->state == TASK_DONE || task_in_flight(t) ? lane_record(&r->lanes[node], t->attempt)
+                                                      : lane_found(&r->lanes[node], s);
+}
+
+static bool lives(const struct wire_record *rec)
+{
+    return rec->state == WIRE_STATE_CLAIMED;
+}
+
+/* Is it of a later launch than the other? While one lives no other begins. Of one run the numbers say it; else the clocks of
+ * the nodes do. */
+static bool is_later(const struct wire_record *rec, const struct wire_record *other)
+{
+    const char *dash = strrchr(rec->launch, '-');
+    if (lives(rec) != lives(other))
+        return lives(rec);
+    if (dash && strncmp(rec->launch, other->launch, (size_t)(dash - rec->launch) + 1) == 0)
+        return launch_generation(rec) > launch_generation(other);
+    return rec->claim_wall_ms > other->claim_wall_ms;
+}
+
+static const struct wire_record *latest_part(struct launch *l)
+{
+    const struct wire_record *best = NULL;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
+        for (uint32_t n = 0; n < l->run->plan->node_count; n++) {
+            const struct wire_record *rec = part_record(l->run, s, n);
+            if (rec && (!best || is_later(rec, best)))
+                best = rec;
+        }
+    return best;
+}
+
+/* A part is of the launch that was found, or of one before it: that counts as not begun. */
+static void adopt_part(struct run *r, const struct plan_step *s, uint32_t node, const char *launch)
+{
+    const struct wire_record *rec = part_record(r, s, node);
+    struct run_task *t = run_task(r, s, node);
+    if (rec && str_eq(rec->launch, launch) && t->state == TASK_PENDING) {
+        task_finish(r, s, node, rec, true);
+    } else if (rec && !str_eq(rec->launch, launch) && t->state != TASK_PENDING) {
+        if (task_in_flight(t))
+            lane_orphan(&r->lanes[node], t->attempt);
+        task_set_state(r, t, TASK_PENDING);
+    }
 }
 
 /* Nothing was started for what looks at lines, so no node has a record of it: a role whose end is known was ready. */
@@ -209,24 +256,23 @@ static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
 void parts_adopted(struct launch *l)
 {
     struct run *r = l->run;
-    const struct wire_record *best = NULL;
-    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
-        for (uint32_t n = 0; n < r->plan->node_count; n++) {
-            const struct wire_record *rec = adopted_record(r, s, n);
-            if (rec && (!best || launch_generation(rec) > launch_generation(best)))
-                best = rec;
-        }
+    const struct wire_record *best = latest_part(l);
     if (!best)
         return;
+    l->generation = launch_generation(best);
     l->adopted = best->launch[0] ? arena_strdup(r->arena, best->launch) : NULL;
     for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
-            const struct wire_record *rec = adopted_record(r, s, n);
-            if (rec && !str_eq(rec->launch, best->launch) && !task_in_flight(run_task(r, s, n)))
-                task_set_state(r, run_task(r, s, n), TASK_PENDING);
+            adopt_part(r, s, n, best->launch);
             if (s->watch)
                 adopt_watch(r, s, n);
         }
+    const struct plan_step *epilog = launch_over(l) ? launch_step(l, PHASE_EPILOG) : NULL;
+    for (uint32_t n = 0; epilog && n < r->plan->node_count; n++) {
+        const struct wire_record *rec = lane_found(&r->lanes[n], epilog);
+        if (rec)
+            task_finish(r, epilog, n, rec, true);
+    }
 }
 
 void parts_reset(struct launch *l)

@@ -43,31 +43,55 @@ static bool follows_launch(const struct lane *lane, const struct wire_record *ep
     return true;
 }
 
-/* A lost state directory, or an old one: what the ledger says of prolog, launch and epilog is taken over. */
+static void raise_generation(struct launch *l, uint32_t to)
+{
+    l->generation = to > l->generation ? to : l->generation;
+}
+
+/* The node's record of a step behind the barrier that this run may take over, though its power may have failed since. */
+static const struct wire_record *found(struct lane *lane, const struct plan_step *step)
+{
+    const struct wire_record *latest = lane_latest(lane, step);
+    bool wanted =
+        !step->kind->cached && step->on[lane->index] && run_task(lane->run, step, lane->index)->state == TASK_PENDING;
+    return wanted && latest && wire_record_success(latest) && str_eq(latest->key, step->key) &&
+                   lane_may_adopt(lane, step, latest) &&
+                   (step->kind->phase != PHASE_EPILOG || follows_launch(lane, latest))
+               ? latest
+               : NULL;
+}
+
+static bool is_held(const struct wire_record *rec)
+{
+    const uint32_t so = FACT_KEY | FACT_HOLDS | FACT_ADOPT | (rec->same_boot ? FACT_BOOT : 0u);
+    return belief_of(CELL_NOTHING, RECORD_GOOD, so) == BELIEF_ADOPT;
+}
+
+const struct wire_record *lane_found(struct lane *lane, const struct plan_step *step)
+{
+    const struct wire_record *rec = found(lane, step);
+    return rec && is_held(rec) ? rec : NULL;
+}
+
+/* A lost state directory, or an old one: what the ledger says of prolog, launch and epilog is taken over. Which launch that
+ * is, and so which epilog, shows once all nodes have said what they have: parts_adopted. */
 static void adopt_launch(struct lane *lane)
 {
     struct run *r = lane->run;
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
-        if (step->kind->cached || !step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_PENDING)
+        const struct wire_record *rec = found(lane, step);
+        if (!rec)
             continue;
-        const struct wire_record *latest = lane_latest(lane, step);
-        if (!latest || !wire_record_success(latest) || !str_eq(latest->key, step->key) ||
-            !lane_may_adopt(lane, step, latest))
-            continue;
-        const uint32_t so = FACT_KEY | FACT_HOLDS | FACT_ADOPT | (latest->same_boot ? FACT_BOOT : 0u);
-        if (belief_of(CELL_NOTHING, RECORD_GOOD, so) != BELIEF_ADOPT) {
+        if (!is_held(rec))
             run_note(
                 r, lane->index,
                 "an earlier %s ended well, but the node restarted since: how much of it reached the disk is unknown",
                 step->name);
-            continue;
-        }
-        if (step->kind->phase == PHASE_EPILOG && !follows_launch(lane, latest))
-            continue;
-        if (step->kind->phase == PHASE_LAUNCH && launch_generation(latest) > run_launch(r)->generation)
-            run_launch(r)->generation = launch_generation(latest);
-        task_finish(r, step, lane->index, latest, true);
+        else if (step->kind->phase == PHASE_LAUNCH && r->stage == STAGE_SETUP)
+            raise_generation(run_launch(r), launch_generation(rec));
+        else if (step->kind->phase != PHASE_EPILOG || r->stage != STAGE_SETUP)
+            task_finish(r, step, lane->index, rec, true);
     }
 }
 
@@ -86,9 +110,8 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
                             (t->state == TASK_PENDING && lane_may_adopt(lane, step, rec) ? FACT_ADOPT : 0u);
         if (belief_of(CELL_NOTHING, RECORD_LIVE, so) == BELIEF_ATTACH) {
             task_look(t, true);
-            if (step->kind->phase == PHASE_LAUNCH && launch_generation(rec) > run_launch(r)->generation)
-                run_launch(r)->generation =
-                    launch_generation(rec); /* in the journal with its end; until then it is seen again */
+            if (step->kind->phase == PHASE_LAUNCH)
+                raise_generation(run_launch(r), launch_generation(rec)); /* in the journal with its end */
             task_set_state(r, t, TASK_RUNNING);
             memcpy(t->attempt, rec->attempt, sizeof t->attempt);
             t->started_ms = rec->claim_wall_ms;

@@ -98,9 +98,13 @@ static const struct field bound_fields[] = {
 };
 
 static const struct field attempt_fields[] = {
-    OF(struct event_attempt, "scope", scope, REQUIRED),     OF(struct event_attempt, "step", step, REQUIRED),
-    OF(struct event_attempt, "node", node, REQUIRED, NODE), OF(struct event_attempt, "attempt", attempt, REQUIRED),
-    OF(struct event_attempt, "key", key, OPTIONAL),         OF(struct event_attempt, "inputs", inputs, OPTIONAL),
+    OF(struct event_attempt, "scope", scope, REQUIRED),
+    OF(struct event_attempt, "step", step, REQUIRED),
+    OF(struct event_attempt, "node", node, REQUIRED, NODE),
+    OF(struct event_attempt, "attempt", attempt, REQUIRED),
+    OF(struct event_attempt, "key", key, OPTIONAL),
+    OF(struct event_attempt, "inputs", inputs, OPTIONAL),
+    OF(struct event_attempt, "seen", seen, OPTIONAL, .none = true),
 };
 static const struct fields attempts = {attempt_fields, ARRAY_LEN(attempt_fields), sizeof(struct event_attempt)};
 

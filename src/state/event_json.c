@@ -134,7 +134,10 @@ static bool is_left_out(const struct field *f, const void *object)
 {
     if (f->kind == FIELD_STRING || f->kind == FIELD_STRINGS)
         return !array_of(f, object);
-    return f->none && *(const uint32_t *)(const void *)((const char *)object + f->offset) == UINT32_MAX;
+    const void *at = (const char *)object + f->offset;
+    if (f->kind == FIELD_U64)
+        return f->none && *(const uint64_t *)at == 0;
+    return f->none && *(const uint32_t *)at == UINT32_MAX;
 }
 
 static void write_object(struct buf *b, const struct fields *fields, const void *object)
@@ -301,7 +304,7 @@ static int complete(struct scan *s, const struct fields *fields, uint64_t seen, 
             continue;
         if (f->required)
             return error_set(s->err, ERROR_IO, "cannot read event: \"%s\" is missing", f->key);
-        if (f->none)
+        if (f->none && f->kind == FIELD_U32)
             *(uint32_t *)(void *)((char *)object + f->offset) = UINT32_MAX;
     }
     return 0;

@@ -323,6 +323,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
         .generation = e->generation,
         .after = r ? r->generation : 0,
         .failures = failures,
+        .seen = a->seen,
         .started_ms = e->time_ms,
     };
     attempt_index(s, c);
@@ -406,7 +407,7 @@ static void apply_finished(struct state *s, const struct event *e)
     struct state_cell *c = cell_find(s, e->scope, e->step, e->node);
     bool known = c && str_eq(c->attempt, e->attempt);
     if (e->adopted && !(known && str_eq(c->run, e->run))) { /* of this run from now on, whichever began it */
-        const struct event_attempt a = {e->scope, e->step, e->attempt, e->key, e->inputs, e->node};
+        const struct event_attempt a = {e->scope, e->step, e->attempt, e->key, e->inputs, e->node, 0};
         const uint64_t began = known ? c->started_ms : e->time_ms > e->duration_ms ? e->time_ms - e->duration_ms : 0;
         bool is_new = !c;
         c = cell_begin(s, e, &a);

@@ -89,6 +89,11 @@ static bool is_given_up(struct sim_job *job)
     return sim_job_said(job, "it is not tried again");
 }
 
+static bool is_attached_to_one(struct sim_job *job)
+{
+    return sim_frames(job->net, WIRE_ATTACH) >= 1;
+}
+
 static bool two_attached(struct sim_job *job)
 {
     return sim_frames(job->net, WIRE_ATTACH) >= 2;
@@ -768,6 +773,39 @@ static void test_killed_after_one_was_lost(void **unused)
     }
 }
 
+static bool first_began_again(struct sim_job *job)
+{
+    return launches(job, 0) == 2;
+}
+
+/* The nodes' ledgers are all that is left: of two of them the last launch is one that failed. That is no part of the one that
+ * lives, in no event. */
+static void test_lost_when_others_had_an_earlier_launch(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin();
+    job->spec.distributed.min_nodes = 1;
+    play_does(&play, 0, "launch", 1, PROGRAM(.status = 5, .turns = 9));
+    play_does(&play, 0, "launch", 2, ENDLESS);
+    assert_int_equal(sim_job_run(job, 0), 1);
+    for (uint32_t n = 1; n < 3; n++)
+        play_trap(&play, n, WIRE_RUN, "launch", 0, SIM_FREEZE);
+    start_until(job, first_began_again);
+    sim_job_kill(job, 0);
+    sim_job_forget(job);
+    sim_job_quiet(job);
+    job->take_over = true;
+    start_until(job, is_attached_to_one);
+    sim_end(job->net, 0, "launch", 0);
+    assert_int_equal(finish(job), 0);
+    assert_true(sim_job_said(job, "finished launch@0 ok"));
+    assert_false(sim_job_said(job, "finished launch@1 ok"));
+    assert_false(sim_job_said(job, "finished launch@2 ok"));
+    assert_int_equal(launches(job, 0), 2);
+    assert_int_equal(launches(job, 1), 1);
+    sim_job_destroy(job);
+}
+
 static uint32_t events_left;
 
 static void cut_at(struct sim_job *job, const struct event *e)
@@ -848,6 +886,7 @@ int main(void)
         cmocka_unit_test(test_a_rule_for_lost_nodes),
         cmocka_unit_test(test_killed_while_one_is_left_out),
         cmocka_unit_test(test_killed_after_one_was_lost),
+        cmocka_unit_test(test_lost_when_others_had_an_earlier_launch),
         cmocka_unit_test(test_killed_at_every_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ static void bound(struct state *s, uint32_t node, const char *install, const cha
 
 static void started(struct state *s, const char *step, uint32_t node, const char *attempt, uint32_t generation)
 {
-    struct event_attempt a = {"", step, attempt, "key", "{\"a\":\"1\"}", node};
+    struct event_attempt a = {"", step, attempt, "key", "{\"a\":\"1\"}", node, 0};
     struct event e = {.type = EVENT_STARTED,
                       .time_ms = 30,
                       .run = "r1",
@@ -257,7 +257,7 @@ static void test_adopted_generation(void **unused)
     assert_int_equal(state_cell_find(s, "", "launch", 0)->generation, 3);
     assert_int_equal(state_run_open(s)->generation, 3);
     assert_int_equal(state_run_open(s)->own_generation, 0);
-    const struct event_attempt other = {"", "launch:other", "a0", "k", NULL, 0};
+    const struct event_attempt other = {"", "launch:other", "a0", "k", NULL, 0, 0};
     const struct event part = {
         .type = EVENT_STARTED, .run = "r1", .attempts = &other, .attempt_count = 1, .generation = 3, .joins = true};
     state_apply(s, &part);
@@ -419,7 +419,7 @@ static void test_many_cells(void **unused)
             for (uint32_t k = 0; k < STEPS; k++) {
                 snprintf(step, sizeof step, "step:%u", k);
                 snprintf(attempt, sizeof attempt, "%032u", round * NODES * STEPS + n * STEPS + k);
-                struct event_attempt a = {"", step, attempt, "key", inputs, n};
+                struct event_attempt a = {"", step, attempt, "key", inputs, n, 0};
                 struct event e = {.type = EVENT_STARTED, .run = "r1", .attempts = &a, .attempt_count = 1};
                 state_apply(s, &e);
                 finished(s, step, n, attempt, OUTCOME_OK, false);

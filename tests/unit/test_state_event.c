@@ -15,8 +15,8 @@
 static const char *const voids_sample[] = {"\tsetup:a", "v\tlaunch"};
 static const char *const sets_sample[] = {"env.A=it's \"x\"\n \xc3\xa4", "a.0="};
 static const struct event_attempt attempts_sample[] = {
-    {"", "setup:a", A1, "k1", "{\"x\":\"\\u00e4\"}", 0},
-    {"0123456789abcdef", "launch", A2, NULL, NULL, 65535},
+    {"", "setup:a", A1, "k1", "{\"x\":\"\\u00e4\"}", 0, 0},
+    {"0123456789abcdef", "launch", A2, NULL, NULL, 65535, UINT64_C(1) << 40},
 };
 static const struct event_metric metrics_sample[] = {{"loss", "0.25", 0, 17},
                                                      {"loss", "nan", UINT32_MAX, UINT64_C(1) << 40}};
@@ -202,6 +202,7 @@ static void assert_same_event(const struct event *a, const struct event *b)
         assert_same_string(x->key, y->key);
         assert_same_string(x->inputs, y->inputs);
         assert_int_equal(x->node, y->node);
+        assert_int_equal(x->seen, y->seen);
     }
 }
 
