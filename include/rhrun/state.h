@@ -1,7 +1,7 @@
 /*
  * state: what was decided and what is known of a job, rebuilt by replaying its journal.
  *
- * An event is a plain struct with a JSON form (one object; the journal stores it, `--json` prints it).
+ * An event is a tagged union with a JSON form (one object; the journal stores it, `--json` prints it).
  * state_apply is pure: same events in the same order, same state; it never fails on an event that
  * state_event_from_json accepted. The journal is the authority on what was decided; what happened on a
  * node is in that node's ledger, and a cell here is only believed where both agree (see run).
@@ -23,23 +23,19 @@ enum {
 #define EVENT_NODE_NONE UINT32_MAX /* a NOTE about no node: the key is left out */
 
 enum event_type {
-    EVENT_RUN_OPENED = 1, /* run, variant, flags, spec_path, spec_hash, args...: see body fields below */
-    EVENT_NODE_BOUND,     /* node: host, install, boot_id, facts (JSON): slot -> machine; before its first STARTED */
-    EVENT_STARTED,        /* attempts[]: all attempts of one decision (a launch generation has one per node) */
-    EVENT_FINISHED,       /* attempt ended: outcome and cause, or adopted from the node's ledger */
-    EVENT_SETTLED,        /* node: its ledger and files are on disk (boot_id at that time) */
-    EVENT_RESTART,        /* generation, reason, rule, uncounted, backoff_ms: the launch starts again (counted in
-                             restarts) */
-    EVENT_REISSUE,        /* generation, reason: the launch starts again, not counted as a restart */
-    EVENT_CANCELLING,     /* reason: the run is being stopped */
-    EVENT_RUN_CLOSED,     /* status, exit_status, message */
-    EVENT_NOTE,           /* message: for people (node lost, reconnected, ...); changes no state */
-    EVENT_RULE,           /* a failure rule counted: rule, rule_id, action, generation, node, cause_rank, reason, line,
-                             left, backoff_ms; before what it causes. fail and restart are the verdict on the
-                             generation */
-    EVENT_METRICS,        /* metrics[]: the latest values, of those that changed */
-    EVENT_RUN_REOPENED,   /* run, plan_hash, spec...: its launch has ended well and is kept; what `outputs` says now is
-                             fetched */
+    EVENT_RUN_OPENED = 1,
+    EVENT_NODE_BOUND,
+    EVENT_STARTED,
+    EVENT_FINISHED,
+    EVENT_SETTLED,
+    EVENT_RESTART,
+    EVENT_REISSUE,
+    EVENT_CANCELLING,
+    EVENT_RUN_CLOSED,
+    EVENT_NOTE,
+    EVENT_RULE,
+    EVENT_METRICS,
+    EVENT_RUN_REOPENED,
     EVENT_LAST = EVENT_RUN_REOPENED,
 };
 
@@ -66,6 +62,45 @@ enum run_flag {
     RUN_FLAG_REPLACE = 16
 };
 
+#define EVENT_UNBOUNDED UINT32_MAX /* of `left`: the rule has no budget of its own; the key is left out */
+
+/* What a run was started with; all strings may be NULL. RUN_REOPENED has these again, as they can differ by then. */
+struct event_asked {
+    const char *spec_path, *spec_hash, *spec_text;
+    const char *plan_hash;
+    const char *owner_name; /* who: user@host */
+    const char *version;    /* of rhrun */
+    /* --on and --set as they were given: without them the spec is not the one that was run. sets NULL: not recorded (a
+     * journal of before). What a user types there is kept as typed, be it the value of an `env`; a journal's mode is
+     * 0600. */
+    const char *on, *const *sets;
+    uint32_t set_count; /* at most SPEC_SETS_MAX */
+};
+
+/* RUN_OPENED: a run of the job begins; one that was open is superseded. */
+struct event_opened {
+    struct event_asked asked;
+    const char *variant;
+    const char *args_json, *params_json; /* an array of strings; an object: name -> value */
+    const char *from_step;               /* of --from */
+    const char *work;                    /* name of the working directory that --fresh makes */
+    const char *job_hash;                /* plan.job_hash; NULL: a journal of before */
+    const char *const *voids;            /* "scope\tstep": cells that this run redoes whatever they hold */
+    uint32_t void_count;
+    uint32_t flags;                      /* enum run_flag */
+    uint32_t node_count;                 /* at most EVENT_NODE_MAX */
+};
+
+/* NODE_BOUND: which machine the slot is, in which installation and boot. Before the node's first STARTED. */
+struct event_bound {
+    uint32_t node;
+    const char *host;
+    const char *install, *boot_id; /* never NULL */
+    const char *work;              /* working directory of an earlier --fresh, found on the nodes by a journal that does
+                                      not know it; else NULL */
+    const char *facts_json;        /* an object */
+};
+
 struct event_attempt {
     const char *scope, *step, *attempt, *key;
     const char *inputs; /* JSON object: name of input -> digest or value; gives the reason when a key changes */
@@ -73,73 +108,123 @@ struct event_attempt {
     uint64_t seen; /* the number of the node's latest record of the step then; 0 = none was known */
 };
 
+/* STARTED: all attempts of one decision (a launch generation has one per node). */
+struct event_started {
+    uint32_t generation; /* of the launch, 1-based; 0: no launch */
+    bool joins;          /* a part of the generation that runs: a node that comes late or again, or of a launch that
+                            another run began */
+    const char *bind_json; /* of a launch: {"master_addr", "master_port", "nonce", "roles": [{"name", "first", "count",
+                              "master_port"}]}, for RUNs that are sent again, and for who reads logs: which worker is of
+                              which role */
+    const struct event_attempt *attempts;
+    uint32_t attempt_count;
+};
+
+/* FINISHED: an attempt ended, or its end was found in the node's ledger. */
+struct event_finished {
+    uint32_t node;
+    uint32_t generation; /* of a part of a launch that was adopted; else 0 */
+    const char *scope, *step, *attempt;
+    const char *key, *inputs; /* as in event_attempt */
+    enum outcome outcome;     /* never NONE */
+    bool adopted;             /* the record was found on the node under `attempt`; this journal never started it */
+    uint32_t cause;           /* enum wire_cause */
+    int32_t cause_value;
+    uint32_t cause_rank;
+    uint64_t duration_ms;
+    uint64_t log_bytes;
+    uint64_t dropped_bytes; /* of its output; then dropped_by says why: "limit", "disk", "limit and disk"; else NULL */
+    const char *dropped_by;
+    const char *tail;       /* last lines */
+};
+
+/* SETTLED: the node's ledger and files are on its disk. */
+struct event_settled {
+    uint32_t node;
+    const char *boot_id; /* at that time; NULL: as bound */
+};
+
+/* RESTART: the launch starts again, counted in state_run.restarts. */
+struct event_restart {
+    uint32_t generation; /* that begins; 0: the next */
+    uint32_t rule;       /* its number in failure_rules, from 1; 0: none matched */
+    bool uncounted;      /* not against max_restarts, but by the rule's own budget */
+    uint64_t backoff_ms; /* before it begins */
+    const char *reason;
+};
+
+/* REISSUE: the launch starts again, not counted as a restart. */
+struct event_reissue {
+    uint32_t generation; /* as in event_restart */
+    const char *reason;
+};
+
+/* CANCELLING: the run is being stopped. */
+struct event_cancelling {
+    const char *reason;
+};
+
+/* RUN_CLOSED: the run is over. */
+struct event_closed {
+    enum run_status status; /* never OPEN */
+    int32_t exit_status;
+    const char *reason;     /* why it is not DONE */
+};
+
+/* NOTE: for people (a node is lost, is back, ...); changes no state. */
+struct event_note {
+    uint32_t node; /* or EVENT_NODE_NONE */
+    const char *reason;
+};
+
+/* RULE: a failure rule counted; before what it causes. fail and restart are the verdict on the generation. */
+struct event_rule {
+    uint32_t node; /* or EVENT_NODE_NONE */
+    uint32_t generation;
+    uint32_t rule;       /* its number in failure_rules, from 1 */
+    const char *rule_id; /* spec_rule.id; never NULL */
+    enum spec_action action;
+    uint32_t left;       /* of its budget; EVENT_UNBOUNDED */
+    uint64_t backoff_ms; /* before the next generation */
+    const char *line;    /* that was printed, cut, or NULL */
+    uint32_t cause_rank;
+    const char *reason;
+};
+
 struct event_metric {
     const char *name, *value; /* value: "0.25", "nan", "-inf" */
     uint32_t rank;            /* UINT32_MAX: of a launcher */
     uint64_t count;           /* how many there were so far */
 };
-#define EVENT_UNBOUNDED UINT32_MAX /* of `left`: the rule has no budget of its own; left out in JSON */
 
+/* METRICS: the latest values, of those that changed. */
+struct event_metrics {
+    const struct event_metric *items;
+    uint32_t count; /* at most EVENT_METRICS_MAX */
+};
+
+/* Strings and arrays belong to whoever made the event. What is not said to be never NULL may be. */
 struct event {
     enum event_type type;
     uint64_t seq;     /* given by the journal */
     uint64_t time_ms; /* wall clock */
-    const char *run;  /* id of the run */
-    /* RUN_OPENED; RUN_REOPENED has what can differ: the spec, the plan, on and sets */
-    const char *variant, *spec_path, *spec_hash, *spec_text, *plan_hash, *owner_name, *version, *args_json;
-    /* work: the name of the working directory that --fresh makes; of NODE_BOUND: that of an earlier --fresh, which a
-     * journal that does not know it has found on the nodes */
-    const char *params_json, *from_step, *work;
-    const char *job_hash; /* plan.job_hash; NULL: a journal of before */
-    /* --on and --set as they were given: without them the spec is not the one that was run. sets NULL: not recorded (a
-     * journal of before). What a user types there is kept as typed, be it the value of an `env`; a journal's mode is
-     * 0600. */
-    const char *on, *const *sets;
-    uint32_t set_count; /* at most SPEC_SETS_MAX */
-    uint32_t flags, node_count;
-    const char *const *voids; /* "scope\tstep": cells that this run redoes whatever they hold */
-    uint32_t void_count;
-    /* NODE_BOUND, FINISHED, SETTLED, NOTE, RULE */
-    uint32_t node;
-    const char *host, *install, *boot_id, *facts_json;
-    /* STARTED */
-    const struct event_attempt *attempts;
-    uint32_t attempt_count;
-    bool joins; /* a part of the generation that runs: a node that comes late or again, or of a launch that another run
-                   began */
-    /* STARTED, RESTART, REISSUE, RULE, FINISHED of a part of a launch that was adopted: number of the launch
-     * generation,
-       1-based; 0 = no launch */
-    uint32_t generation;
-    const char *bind_json; /* STARTED of a launch: {"master_addr", "master_port", "nonce", "roles": [{"name", "first",
-                              "count", "master_port"}]}, for RUNs that are sent again, and for who reads logs: which
-                              worker is of which role */
-    /* FINISHED */
-    const char *scope, *step, *attempt, *key, *inputs;
-    enum outcome outcome;
-    bool adopted;             /* the record was found on the node under `attempt`; this journal never started it */
-    uint32_t cause;           /* enum wire_cause */
-    int32_t cause_value;
-    uint32_t cause_rank;
-    const char *tail;         /* last lines */
-    uint64_t duration_ms, log_bytes;
-    uint64_t dropped_bytes; /* of its output; then dropped_by says why: "limit", "disk", "limit and disk"; else NULL */
-    const char *dropped_by;
-    /* RULE, RESTART */
-    uint32_t rule;        /* its number in failure_rules, from 1; RESTART: 0 = none matched */
-    const char *rule_id;  /* spec_rule.id */
-    enum spec_action action;
-    const char *line;     /* that was printed, cut, or NULL */
-    uint32_t left;        /* of the rule's budget; EVENT_UNBOUNDED */
-    bool uncounted;       /* RESTART: not counted against max_restarts, but by the rule's own budget */
-    uint64_t backoff_ms;  /* before the next generation */
-    /* METRICS */
-    const struct event_metric *metrics;
-    uint32_t metric_count;
-    /* RESTART, REISSUE, CANCELLING, RUN_CLOSED, NOTE, RULE */
-    const char *reason;
-    enum run_status status;
-    int32_t exit_status;
+    const char *run;  /* id of the run; only a NOTE may have none */
+    union {           /* by type */
+        struct event_opened opened;
+        struct event_asked reopened; /* RUN_REOPENED: its launch has ended well and is kept; what `outputs` says now is
+                                        fetched */
+        struct event_bound bound;
+        struct event_started started;
+        struct event_finished finished;
+        struct event_settled settled;
+        struct event_restart restart;
+        struct event_reissue reissue;
+        struct event_cancelling cancelling;
+        struct event_closed closed;
+        struct event_note note;
+        struct event_rule rule;
+        struct event_metrics metrics;
+    };
 };
 
 struct state_cell {
@@ -266,7 +351,7 @@ void state_decide(const struct spec_rule *rules, size_t count, const uint32_t *u
 /* used[] of the rules from what the run has recorded of them. */
 void state_rules_used(const struct state_run *run, const struct spec_rule *rules, size_t count, uint32_t *ret);
 
-/* JSON: one object; keys as the fields above, only those that the type has; "type" is the lower-case name
+/* JSON: one object; keys as the members above (src/state/event.c lists them); "type" is the lower-case name
  * (run_opened, ...); NULL strings are left out; outcome, status and flags are written by name; what is JSON in a
  * field (inputs, params_json, ...) is a string, so that it comes back byte for byte. Reading ignores unknown keys and
  * refuses unknown types, missing keys, duplicate keys and numbers out of range (ERROR_IO); its strings are in arena.

@@ -55,11 +55,11 @@ static bool look_for_function(void *arg, const struct event *e)
     struct question *q = arg;
     struct doc *doc;
     struct diagnostics d = {0};
-    if (e->type != EVENT_RUN_OPENED || !str_eq(e->run, q->run) || !e->spec_text)
+    if (e->type != EVENT_RUN_OPENED || !str_eq(e->run, q->run) || !e->opened.asked.spec_text)
         return true;
-    q->function =
-        doc_load_text("spec", e->spec_text, strlen(e->spec_text), DOC_FORMAT_YAML, q->arena, &doc, &d, NULL) < 0 ||
-        doc_get_path(doc->root, "/entrypoint/function") != NULL;
+    q->function = doc_load_text("spec", e->opened.asked.spec_text, strlen(e->opened.asked.spec_text), DOC_FORMAT_YAML,
+                                q->arena, &doc, &d, NULL) < 0 ||
+                  doc_get_path(doc->root, "/entrypoint/function") != NULL;
     diagnostics_free(&d);
     return false;
 }

@@ -280,9 +280,9 @@ void cli_printer_destroy(struct cli_printer *p);
 void plain_dropped(struct buf *b, const char *step, const char *host, uint64_t bytes, const char *by);
 /* a line, where there was any */
 void plain_warn_dropped(struct buf *b, const struct plan *plan, const struct event *e);
-void plain_rule(struct buf *b, const struct plan *plan, const struct event *e);
+void plain_rule(struct buf *b, const struct plan *plan, const struct event_rule *rule);
 struct shown_metrics;
-void shown_metrics_take(struct shown_metrics **m, const struct event *e);
+void shown_metrics_take(struct shown_metrics **m, const struct event_metrics *values);
 void shown_metrics_put(const struct shown_metrics *m, struct buf *b); /* "loss 0.25, speed 312" */
 void shown_metrics_free(struct shown_metrics *m);
 void status_rules(const struct state_run *run, struct buf *b);

@@ -197,20 +197,20 @@ static void remember_name(struct follower *f, const char *name)
         f->names[f->name_count++] = arena_strdup(f->c->arena, name);
 }
 
-static void take_started(struct follower *f, const struct event *e)
+static void take_started(struct follower *f, const struct event_started *started)
 {
-    if (e->bind_json)
-        take_roles(f, e->bind_json);
-    if (f->group_count == 0 || f->groups[f->group_count - 1].generation != e->generation) {
+    if (started->bind_json)
+        take_roles(f, started->bind_json);
+    if (f->group_count == 0 || f->groups[f->group_count - 1].generation != started->generation) {
         f->groups = xreallocarray(f->groups, f->group_count + 1, sizeof *f->groups);
-        f->groups[f->group_count++] = (struct group){e->generation, f->reason, false};
+        f->groups[f->group_count++] = (struct group){started->generation, f->reason, false};
         f->reason = NULL;
     }
-    for (uint32_t i = 0; i < e->attempt_count; i++) {
-        const struct event_attempt *a = &e->attempts[i];
+    for (uint32_t i = 0; i < started->attempt_count; i++) {
+        const struct event_attempt *a = &started->attempts[i];
         remember_name(f, a->step);
-        if (wanted(f, a->step, a->node, e->generation > 0 && step_is_launch(a->step)))
-            add_stream(f, f->run, a->step, a->attempt, a->node, e->generation);
+        if (wanted(f, a->step, a->node, started->generation > 0 && step_is_launch(a->step)))
+            add_stream(f, f->run, a->step, a->attempt, a->node, started->generation);
     }
 }
 
@@ -222,23 +222,30 @@ static void tell(struct follower *f, const struct event *e)
         event_to_json(e, &b);
         buf_putc(&b, '\n');
         out_put(f->out, 1, b.data, b.len);
-    } else if (e->type == EVENT_NOTE && e->reason) {
+    } else if (e->type == EVENT_NOTE && e->note.reason) {
         const struct state *st = journal_state(f->j);
-        const char *host =
-            e->node < st->node_count && !str_starts(e->reason, "node \"") ? st->nodes[e->node].host : NULL;
-        say(f, "%s%s%s", host ? host : "", host ? ": " : "", e->reason);
+        const struct event_note *note = &e->note;
+        bool named = note->node < st->node_count && !str_starts(note->reason, "node \"");
+        const char *host = named ? st->nodes[note->node].host : NULL;
+        say(f, "%s%s%s", host ? host : "", host ? ": " : "", note->reason);
     } else if (e->type == EVENT_RULE) {
-        plain_rule(&b, NULL, e);
+        plain_rule(&b, NULL, &e->rule);
         say(f, "%s", b.data);
     } else if (e->type == EVENT_CANCELLING) {
-        say(f, "stopping: %s", e->reason ? e->reason : "on request");
-    } else if (e->type == EVENT_FINISHED && plain_step_failed(e->outcome) && f->group_count > 0 &&
-               e->node < journal_state(f->j)->node_count) {
-        const char *host = journal_state(f->j)->nodes[e->node].host;
+        say(f, "stopping: %s", e->cancelling.reason ? e->cancelling.reason : "on request");
+    } else if (e->type == EVENT_FINISHED && plain_step_failed(e->finished.outcome) && f->group_count > 0 &&
+               e->finished.node < journal_state(f->j)->node_count) {
+        const char *host = journal_state(f->j)->nodes[e->finished.node].host;
         if (!f->groups[f->group_count - 1].generation) /* a restart or the end of the run tells of the launch */
-            say(f, "%s: failed on %s", e->step, host ? host : "?");
+            say(f, "%s: failed on %s", e->finished.step, host ? host : "?");
     }
     buf_free(&b);
+}
+
+static void take_restart(struct follower *f, const char *what, const char *reason)
+{
+    free(f->reason);
+    f->reason = xasprintf("%s%s%s", what, reason ? ": " : "", reason ? reason : "");
 }
 
 static bool take_event(void *arg, const struct event *e)
@@ -248,12 +255,11 @@ static bool take_event(void *arg, const struct event *e)
     if (!str_eq(e->run, f->run))
         return true;
     if (e->type == EVENT_STARTED)
-        take_started(f, e);
-    if (e->type == EVENT_RESTART || e->type == EVENT_REISSUE) {
-        free(f->reason);
-        f->reason = xasprintf("%s%s%s", e->type == EVENT_RESTART ? "restarted" : "launched again",
-                              e->reason ? ": " : "", e->reason ? e->reason : "");
-    }
+        take_started(f, &e->started);
+    if (e->type == EVENT_RESTART)
+        take_restart(f, "restarted", e->restart.reason);
+    if (e->type == EVENT_REISSUE)
+        take_restart(f, "launched again", e->reissue.reason);
     if (f->what->events && e->seq > f->told)
         tell(f, e);
     return true;

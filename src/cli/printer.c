@@ -405,11 +405,11 @@ static void note_outcomes(struct cli_printer *p, const struct event *e)
     uint32_t nodes = p->plan->node_count;
     for (size_t i = 0; i < p->plan->step_count; i++) {
         const char *name = p->plan->steps[i].name;
-        if (e->type == EVENT_FINISHED && e->node < nodes && str_eq(e->step, name))
-            p->outcomes[i * nodes + e->node] = (uint8_t)e->outcome;
-        for (uint32_t k = 0; e->type == EVENT_STARTED && k < e->attempt_count; k++)
-            if (e->attempts[k].node < nodes && str_eq(e->attempts[k].step, name))
-                p->outcomes[i * nodes + e->attempts[k].node] = OUTCOME_NONE;
+        if (e->type == EVENT_FINISHED && e->finished.node < nodes && str_eq(e->finished.step, name))
+            p->outcomes[i * nodes + e->finished.node] = (uint8_t)e->finished.outcome;
+        for (uint32_t k = 0; e->type == EVENT_STARTED && k < e->started.attempt_count; k++)
+            if (e->started.attempts[k].node < nodes && str_eq(e->started.attempts[k].step, name))
+                p->outcomes[i * nodes + e->started.attempts[k].node] = OUTCOME_NONE;
     }
 }
 
@@ -424,9 +424,9 @@ static void on_event(void *arg, const struct event *e)
     snprintf(p->run_id, sizeof p->run_id, "%s", e->run ? e->run : "");
     note_outcomes(p, e);
     if (e->type == EVENT_METRICS)
-        shown_metrics_take(&p->metrics, e);
+        shown_metrics_take(&p->metrics, &e->metrics);
     if (e->type == EVENT_RUN_CLOSED)
-        p->closed = e->status;
+        p->closed = e->closed.status;
     if (e->type == EVENT_RUN_CLOSED || e->type == EVENT_RESTART || e->type == EVENT_REISSUE)
         traces_end(p->traces);
     if (e->type == EVENT_RESTART || e->type == EVENT_REISSUE)

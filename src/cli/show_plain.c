@@ -64,10 +64,10 @@ void plain_transfer(struct buf *b, const struct run_transfer *t)
                (unsigned long long)t->files_total);
 }
 
-static void plain_note(struct buf *b, const struct plan *plan, const struct event *e)
+static void plain_note(struct buf *b, const struct plan *plan, const struct event_note *note)
 {
-    bool named = e->node < roster_count(plan->roster) && !str_starts(e->reason, "node \"");
-    buf_printf(b, "%s%s%s", named ? roster_name(plan->roster, e->node) : "", named ? ": " : "", e->reason);
+    bool named = note->node < roster_count(plan->roster) && !str_starts(note->reason, "node \"");
+    buf_printf(b, "%s%s%s", named ? roster_name(plan->roster, note->node) : "", named ? ": " : "", note->reason);
 }
 
 /* Without roles there is one step: how many workers are in it is known. */
@@ -85,19 +85,20 @@ uint32_t cli_step_workers(const struct plan *plan, const struct plan_step *step)
     return plan->roles ? count : plan->worker_count;
 }
 
-static void put_launch(struct buf *b, const struct plan *plan, const struct event *e)
+static void put_launch(struct buf *b, const struct plan *plan, const struct event_started *started)
 {
-    for (size_t i = 0; i < plan->step_count && e->attempt_count > 0; i++) {
+    for (size_t i = 0; i < plan->step_count && started->attempt_count > 0; i++) {
         const struct plan_step *step = &plan->steps[i];
-        if (!str_eq(step->name, e->attempts[0].step) || !step->kind->ranked)
+        if (!str_eq(step->name, started->attempts[0].step) || !step->kind->ranked)
             continue;
         uint32_t workers = plan->roles ? cli_step_workers(plan, step) : 0;
-        for (uint32_t k = 0; !plan->roles && k < e->attempt_count; k++) /* with MIN:MAX some nodes may be left out */
-            workers += plan->nproc[e->attempts[k].node];
+        /* With MIN:MAX some nodes may be left out. */
+        for (uint32_t k = 0; !plan->roles && k < started->attempt_count; k++)
+            workers += plan->nproc[started->attempts[k].node];
         buf_printf(b, "%s: ", step->name);
         if (workers > 0) /* only torchrun counts xpu */
             buf_printf(b, "%u worker%s ", workers, plural(workers));
-        buf_printf(b, "on %u node%s", e->attempt_count, plural(e->attempt_count));
+        buf_printf(b, "on %u node%s", started->attempt_count, plural(started->attempt_count));
     }
 }
 
@@ -118,10 +119,11 @@ void plain_dropped(struct buf *b, const char *step, const char *host, uint64_t b
 
 void plain_warn_dropped(struct buf *b, const struct plan *plan, const struct event *e)
 {
-    if (e->type != EVENT_FINISHED || !e->dropped_bytes || e->node >= plan->node_count)
+    const struct event_finished *end = &e->finished;
+    if (e->type != EVENT_FINISHED || !end->dropped_bytes || end->node >= plan->node_count)
         return;
     buf_puts(b, "rhrun: warning: ");
-    plain_dropped(b, e->step, roster_name(plan->roster, e->node), e->dropped_bytes, e->dropped_by);
+    plain_dropped(b, end->step, roster_name(plan->roster, end->node), end->dropped_bytes, end->dropped_by);
     buf_putc(b, '\n');
 }
 
@@ -131,41 +133,43 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
     char took[32];
     switch (e->type) {
     case EVENT_RUN_OPENED:
-        buf_printf(b, "run %s of %s on %u node%s", e->run, plan->spec->name, e->node_count, plural(e->node_count));
+        buf_printf(b, "run %s of %s on %u node%s", e->run, plan->spec->name, e->opened.node_count,
+                   plural(e->opened.node_count));
         break;
     case EVENT_RUN_REOPENED:
         buf_printf(b, "run %s of %s, opened again for its outputs", e->run, plan->spec->name);
         break;
     case EVENT_STARTED:
-        if (e->generation == 1 && d->present && !e->joins) /* of those a note tells */
-            put_launch(b, plan, e);
+        if (e->started.generation == 1 && d->present && !e->started.joins) /* of those a note tells */
+            put_launch(b, plan, &e->started);
         break;
     case EVENT_RESTART:
         buf_puts(b, "restart");
-        if (!e->uncounted)
+        if (!e->restart.uncounted)
             buf_printf(b, " %u of %u", restarts, d->max_restarts);
-        if (e->backoff_ms) {
-            cli_duration(e->backoff_ms, took);
+        if (e->restart.backoff_ms) {
+            cli_duration(e->restart.backoff_ms, took);
             buf_printf(b, " in %s", took);
         }
-        if (e->rule)
-            buf_printf(b, " (rule %u)", e->rule);
+        if (e->restart.rule)
+            buf_printf(b, " (rule %u)", e->restart.rule);
         else
-            buf_printf(b, ": %s", e->reason ? e->reason : "a worker failed");
+            buf_printf(b, ": %s", e->restart.reason ? e->restart.reason : "a worker failed");
         break;
     case EVENT_REISSUE:
-        buf_printf(b, "launching again: %s", e->reason ? e->reason : "it had not started on every node");
+        buf_printf(b, "launching again: %s",
+                   e->reissue.reason ? e->reissue.reason : "it had not started on every node");
         break;
     case EVENT_CANCELLING:
         buf_printf(b, "stopping (%s): TERM, then KILL after a grace time; Ctrl-C again kills at once",
-                   e->reason ? e->reason : "on request");
+                   e->cancelling.reason ? e->cancelling.reason : "on request");
         break;
     case EVENT_NOTE:
-        if (e->reason)
-            plain_note(b, plan, e);
+        if (e->note.reason)
+            plain_note(b, plan, &e->note);
         break;
     case EVENT_RULE:
-        plain_rule(b, plan, e);
+        plain_rule(b, plan, &e->rule);
         break;
     case EVENT_METRICS:
     case EVENT_RUN_CLOSED:

@@ -6,18 +6,18 @@
 
 enum { METRICS_MAX = 100 };
 
-void plain_rule(struct buf *b, const struct plan *plan, const struct event *e)
+void plain_rule(struct buf *b, const struct plan *plan, const struct event_rule *rule)
 {
     const struct spec *spec = plan ? plan->spec : NULL;
-    bool known = spec && e->rule <= spec->rule_count && str_eq(spec->rules[e->rule - 1].id, e->rule_id);
+    bool known = spec && rule->rule <= spec->rule_count && str_eq(spec->rules[rule->rule - 1].id, rule->rule_id);
     if (known)
-        buf_printf(b, "%s: %s", spec->rules[e->rule - 1].text, spec_actions[e->action]);
+        buf_printf(b, "%s: %s", spec->rules[rule->rule - 1].text, spec_actions[rule->action]);
     else
-        buf_printf(b, "rule %u: %s", e->rule, spec_actions[e->action]);
-    if (e->reason)
-        buf_printf(b, ", since %s", e->reason);
-    if (e->left != EVENT_UNBOUNDED)
-        buf_printf(b, " (%u time%s left)", e->left, e->left == 1 ? "" : "s");
+        buf_printf(b, "rule %u: %s", rule->rule, spec_actions[rule->action]);
+    if (rule->reason)
+        buf_printf(b, ", since %s", rule->reason);
+    if (rule->left != EVENT_UNBOUNDED)
+        buf_printf(b, " (%u time%s left)", rule->left, rule->left == 1 ? "" : "s");
 }
 
 /* ---- the latest metrics, of each the lowest rank that has it ---- */
@@ -30,12 +30,12 @@ struct shown_metrics {
     size_t count;
 };
 
-void shown_metrics_take(struct shown_metrics **m, const struct event *e)
+void shown_metrics_take(struct shown_metrics **m, const struct event_metrics *values)
 {
     if (!*m)
         *m = xcalloc(1, sizeof **m);
-    for (uint32_t i = 0; i < e->metric_count; i++) {
-        const struct event_metric *v = &e->metrics[i];
+    for (uint32_t i = 0; i < values->count; i++) {
+        const struct event_metric *v = &values->items[i];
         struct shown_metric *s = NULL;
         for (size_t k = 0; k < (*m)->count && !s; k++)
             if (strcmp((*m)->items[k].name, v->name) == 0)

@@ -127,11 +127,11 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         if (step->kind->cached)
             lane_set_dirty(&r->lanes[nodes[i]], true);
     }
-    struct event e = {
-        .type = EVENT_STARTED, .attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation};
+    struct event e = {.type = EVENT_STARTED,
+                      .started = {.attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation}};
     if (generation)
-        e.bind_json = bind.data;
-    e.joins =
+        e.started.bind_json = bind.data;
+    e.started.joins =
         joins || (generation && run_launch(r)->adopted); /* that was found on the nodes: this run has begun none */
     run_append_own(r, &e, on_started_durable, ctx);
     buf_free(&bind);
@@ -239,58 +239,66 @@ void attempt_cause(struct launch *l, const struct plan_step *step, uint32_t node
     offer_cause(r, step, node, &record, failed_at(r, node, &record));
 }
 
-static void append_finished(struct run *r, const struct plan_step *step, uint32_t node, struct event *e)
+static void append_finished(struct run *r, const struct plan_step *step, uint32_t node,
+                            const struct event_finished *end)
 {
     struct arena *arena = arena_create();
-    struct run_task *t = run_task(r, step, node);
     struct finish_ctx *ctx = xmalloc(sizeof *ctx);
-    *ctx = (struct finish_ctx){r, step, node, e->outcome};
-    e->type = EVENT_FINISHED;
-    e->scope = step->scope;
-    e->step = step->name;
-    e->attempt = t->attempt;
-    e->key = step->key;
-    e->inputs = plan_inputs_json(step, arena);
-    e->node = node;
-    run_append_own(r, e, on_finished_durable, ctx);
+    struct event e = {.type = EVENT_FINISHED, .finished = *end};
+    *ctx = (struct finish_ctx){r, step, node, end->outcome};
+    e.finished.scope = step->scope;
+    e.finished.step = step->name;
+    e.finished.attempt = run_task(r, step, node)->attempt;
+    e.finished.key = step->key;
+    e.finished.inputs = plan_inputs_json(step, arena);
+    e.finished.node = node;
+    run_append_own(r, &e, on_finished_durable, ctx);
     arena_destroy(arena);
 }
 
-static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e);
+/* How an attempt ended. */
+struct end {
+    struct event_finished event; /* without what append_finished adds */
+    bool recorded;               /* the node has a record of it; else it is what this controller says */
+    bool left;                   /* its node goes, and the launch goes on without it */
+};
+
+static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end);
 
 /* Of a node that is to join a launch that runs: it does not, this time. */
-static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event_finished *end)
 {
     struct error err = ERROR_INIT;
     char what[160];
-    run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
+    run_cause_text(end->outcome, end->cause, end->cause_value, what, sizeof what);
     error_set(&err, ERROR_JOB, "%s: %s", step->name, what);
     elastic_spare(run_launch(r), node, &err);
 }
 
 /* Where a task goes once its outcome is in the journal's queue. */
-static void after_end(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e, bool left)
+static void after_end(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end)
 {
+    const enum outcome outcome = end->event.outcome;
     struct run_task *t = run_task(r, step, node);
     t->ended_ms = wall_ms();
-    task_set_state(r, t, e->outcome == OUTCOME_OK ? TASK_DONE : left ? TASK_LEFT : TASK_FAILED);
+    task_set_state(r, t, outcome == OUTCOME_OK ? TASK_DONE : end->left ? TASK_LEFT : TASK_FAILED);
     run_changed(r);
     if (step->kind->sync)
         transfer_stop(&r->lanes[node]);
-    if (step->kind->cached && e->outcome == OUTCOME_OK) {
+    if (step->kind->cached && outcome == OUTCOME_OK) {
         transfer_tally(r, step, node);
         order_changed(r, step);
         run_touch(r, node);
         if (step->shared)
             homes_touch(r, node);
     } else if (step->kind->cached) {
-        setup_failed(r, step, node, e);
-    } else if (left) {
-        elastic_leave(run_launch(r), node, e);
-    } else if (step->kind->phase == PHASE_LAUNCH && e->outcome == OUTCOME_FAILED) {
+        setup_failed(r, step, node, end);
+    } else if (end->left) {
+        elastic_leave(run_launch(r), node, &end->event);
+    } else if (step->kind->phase == PHASE_LAUNCH && outcome == OUTCOME_FAILED) {
         launch_will_restart(run_launch(r));
-    } else if (step->kind->phase == PHASE_PROLOG && r->lanes[node].left_out && e->outcome != OUTCOME_OK) {
-        prolog_failed(r, step, node, e);
+    } else if (step->kind->phase == PHASE_PROLOG && r->lanes[node].left_out && outcome != OUTCOME_OK) {
+        prolog_failed(r, step, node, &end->event);
     }
 }
 
@@ -332,40 +340,41 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
     if (!cell || strcmp(cell->attempt, t->attempt) != 0) /* a live one that was attached to: it never started here */
         adopted = true;
     log_end(t->log);
-    struct event e = {.outcome = outcome,
-                      .adopted = adopted,
-                      .cause = record->cause,
-                      .cause_value = record->value,
-                      .cause_rank = record->cause_rank,
-                      .tail = record->tail,
-                      .log_bytes = record->spool_bytes,
-                      .dropped_bytes = record->dropped_bytes,
-                      .dropped_by = run_dropped_by(record)};
+    struct end end = {.recorded = true,
+                      .event = {.outcome = outcome,
+                                .adopted = adopted,
+                                .cause = record->cause,
+                                .cause_value = record->value,
+                                .cause_rank = record->cause_rank,
+                                .tail = record->tail,
+                                .log_bytes = record->spool_bytes,
+                                .dropped_bytes = record->dropped_bytes,
+                                .dropped_by = run_dropped_by(record)}};
     if (record->same_boot && record->start_mono_ns && record->end_mono_ns > record->start_mono_ns)
-        e.duration_ms = (record->end_mono_ns - record->start_mono_ns) / 1000000;
+        end.event.duration_ms = (record->end_mono_ns - record->start_mono_ns) / 1000000;
     else if (record->end_wall_ms > record->claim_wall_ms)
-        e.duration_ms = record->end_wall_ms - record->claim_wall_ms;
+        end.event.duration_ms = record->end_wall_ms - record->claim_wall_ms;
     if (adopted && step->kind->phase == PHASE_LAUNCH)
-        e.generation = launch_generation(of_node);
-    const bool left = l && elastic_leaves(l, step, node, &e);
-    if (e.outcome != OUTCOME_OK && e.outcome != OUTCOME_STOPPED && !left && !r->lanes[node].left_out)
+        end.event.generation = launch_generation(of_node);
+    end.left = l && elastic_leaves(l, step, node, &end.event);
+    if (outcome != OUTCOME_OK && outcome != OUTCOME_STOPPED && !end.left && !r->lanes[node].left_out)
         offer_cause(r, step, node, record, failed_at(r, node, record));
-    append_finished(r, step, node, &e);
-    after_end(r, step, node, &e, left);
+    append_finished(r, step, node, &end.event);
+    after_end(r, step, node, &end);
 }
 
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why)
 {
     outcome = outcome_of(r, step, outcome);
-    struct event e = {.outcome = outcome, .reason = why, .tail = why};
-    const bool left = elastic_leaves(run_launch(r), step, node, &e);
-    if (outcome == OUTCOME_UNKNOWN && !run_launch(r)->cause.step && !left && !r->lanes[node].left_out) {
+    struct end end = {.event = {.outcome = outcome, .tail = why}};
+    end.left = elastic_leaves(run_launch(r), step, node, &end.event);
+    if (outcome == OUTCOME_UNKNOWN && !run_launch(r)->cause.step && !end.left && !r->lanes[node].left_out) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
         offer_cause(r, step, node, &nothing, UINT64_MAX); /* any failure that was seen comes first */
     }
     log_end(run_task(r, step, node)->log);
-    append_finished(r, step, node, &e);
-    after_end(r, step, node, &e, left);
+    append_finished(r, step, node, &end.event);
+    after_end(r, step, node, &end);
 }
 
 /* ---- a set-up step that did not end well: again, or the run fails ---- */
@@ -416,55 +425,57 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
 }
 
 /* A transfer that was cut off is begun again without a word of doubt: the node tells what has arrived. */
-static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end)
 {
     struct run_task *t = run_task(r, step, node);
-    bool cut_off = e->outcome == OUTCOME_UNKNOWN || (e->outcome == OUTCOME_STOPPED && !t->marks.stop_wanted);
+    bool cut_off =
+        end->event.outcome == OUTCOME_UNKNOWN || (end->event.outcome == OUTCOME_STOPPED && !t->marks.stop_wanted);
     t->idle_tries = t->bytes_done || t->removed ? 0 : t->idle_tries + 1;
     if (!step->kind->sync || !cut_off || t->idle_tries > IDLE_TRIES_MAX)
         return false;
-    transfer_trust(&r->lanes[node], step, !e->reason); /* with a reason: the node restarted, or is another */
+    transfer_trust(&r->lanes[node], step, end->recorded); /* else the node restarted, or is another */
     task_set_state(r, t, TASK_PENDING);
     t->reason = "it was cut off";
     run_touch(r, node);
     return true;
 }
 
-void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event_finished *end)
 {
     struct error err = ERROR_INIT;
     const char *name = r->lanes[node].name;
     char what[160];
-    run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
-    if (step->kind->sync && e->outcome == OUTCOME_FAILED) { /* no program: the node's words are all there is */
+    run_cause_text(end->outcome, end->cause, end->cause_value, what, sizeof what);
+    if (step->kind->sync && end->outcome == OUTCOME_FAILED) { /* no program: the node's words are all there is */
         error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
-                  e->tail && e->tail[0] ? e->tail : what);
+                  end->tail && end->tail[0] ? end->tail : what);
         error_hint(&err, "what has arrived is kept: the same command sends the rest");
         if (!elastic_spare(run_launch(r), node, &err))
             run_fail(r, RUN_INFRA, &err);
         return;
     }
-    if (e->cause == WIRE_CAUSE_CREATES && step->creates)
+    if (end->cause == WIRE_CAUSE_CREATES && step->creates)
         snprintf(what, sizeof what, "it ended well, but \"%.60s\" does not exist", step->creates);
-    error_set(&err, e->cause == WIRE_CAUSE_PREEMPTED ? ERROR_INFRA : ERROR_JOB, "node \"%s\": step \"%s\": %s", name,
+    error_set(&err, end->cause == WIRE_CAUSE_PREEMPTED ? ERROR_INFRA : ERROR_JOB, "node \"%s\": step \"%s\": %s", name,
               step->name, what);
     error_hint(&err, "its output: rhrun logs %s --step %s", r->id, step->name);
     if (!elastic_spare(run_launch(r), node, &err))
         run_fail(r, RUN_FAILED, &err);
 }
 
-static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e)
+static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end)
 {
+    const enum outcome outcome = end->event.outcome;
     struct run_task *t = run_task(r, step, node);
     if (run_is_stopping(r) || run_launch(r)->state == LAUNCH_OVER)
         return;
-    if (transfer_again(r, step, node, e))
+    if (transfer_again(r, step, node, end))
         return;
     transfer_trust(&r->lanes[node], step,
-                   e->outcome != OUTCOME_NOT_STARTED); /* it ended by itself, or the node restarted */
-    if (step->kind->build && e->outcome != OUTCOME_NOT_STARTED)
+                   outcome != OUTCOME_NOT_STARTED); /* it ended by itself, or the node restarted */
+    if (step->kind->build && outcome != OUTCOME_NOT_STARTED)
         patches_doubt(&r->lanes[node]);
-    if (e->outcome == OUTCOME_UNKNOWN) {
+    if (outcome == OUTCOME_UNKNOWN) {
         if (step_unknown_fails(r, step, node))
             return;
         run_note(r, node, "step \"%s\": its outcome is unknown; it is done again", step->name);
@@ -473,8 +484,8 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         run_touch(r, node);
         return;
     }
-    if (e->outcome == OUTCOME_NOT_STARTED) {
-        if (!e->reason) {
+    if (outcome == OUTCOME_NOT_STARTED) {
+        if (end->recorded) {
             task_set_state(r, t, TASK_PENDING);
             run_touch(r, node);
         }
@@ -488,5 +499,5 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         retry_later(r, step, node, pause);
         return;
     }
-    step_gives_up(r, step, node, e);
+    step_gives_up(r, step, node, &end->event);
 }

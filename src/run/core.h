@@ -525,7 +525,8 @@ bool lane_has_orphan(const struct lane *lane, const char *attempt);
 void lane_settle(struct lane *lane);
 void lane_orphan(struct lane *lane, const char *attempt); /* it is stopped before the node goes on */
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
-void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event *e); /* it failed */
+/* It failed. */
+void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event_finished *end);
 bool step_unknown_fails(struct run *r, const struct plan_step *step,
                         uint32_t node); /* on_unknown: fail; true: the run fails */
 void lane_pass(
@@ -604,8 +605,8 @@ bool elastic_back(struct lane *lane);    /* one that is left out was listed: is 
 void elastic_advance(struct lane *lane); /* one that may be left out came a step further: it joins when it can */
 void elastic_join(struct launch *l);     /* all of them: the run came a step further */
 /* Its part of the launch is about to end as e says: has it left, and the others go on? Then, once it has: */
-bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event *e);
-void elastic_leave(struct launch *l, uint32_t node, const struct event *e);
+bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event_finished *end);
+void elastic_leave(struct launch *l, uint32_t node, const struct event_finished *end);
 void elastic_resume(struct launch *l); /* a launch is resumed: who took no part in it, or has left it, joins it */
 void elastic_lose(struct launch *l);   /* the generation is over: what those away did in it is unknown */
 /* The launch is over: stops what was on its way to it; true: nothing is any more. */

@@ -367,11 +367,11 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         t->reason = changed ? arena_printf(r->arena, "%s changed", changed) : "its inputs changed";
         t->general = true;
     } else if (cell && t->tries > step->retry_times) { /* an earlier controller saw that, and could not say so */
-        const struct event e = {
+        const struct event_finished end = {
             .outcome = cell->outcome, .cause = cell->cause, .cause_value = cell->cause_value, .tail = cell->tail};
         t->tries = step->retry_times;
         task_set_state(r, t, TASK_FAILED);
-        step_gives_up(r, step, lane->index, &e);
+        step_gives_up(r, step, lane->index, &end);
     } else if (cell && cell->outcome == OUTCOME_FAILED) {
         t->reason = "it failed before";
     } else if (!cell && step->shared &&

@@ -364,17 +364,17 @@ static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
     return false;
 }
 
-bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event *e)
+bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event_finished *end)
 {
     struct run *r = l->run;
     return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(l) && l->state == LAUNCH_GOES_ON &&
-           !is_needed(l, node) && is_leaving(e->outcome, e->cause, e->tail) &&
-           (e->outcome != OUTCOME_NOT_STARTED || task_is_sent(&r->lanes[node], run_task(r, step, node))) &&
-           !rules_speak(l, node, e->outcome, e->cause, e->cause_value) &&
+           !is_needed(l, node) && is_leaving(end->outcome, end->cause, end->tail) &&
+           (end->outcome != OUTCOME_NOT_STARTED || task_is_sent(&r->lanes[node], run_task(r, step, node))) &&
+           !rules_speak(l, node, end->outcome, end->cause, end->cause_value) &&
            left_without(l, node) >= r->plan->spec->distributed.min_nodes;
 }
 
-void elastic_leave(struct launch *l, uint32_t node, const struct event *e)
+void elastic_leave(struct launch *l, uint32_t node, const struct event_finished *end)
 {
     struct run *r = l->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
@@ -384,7 +384,7 @@ void elastic_leave(struct launch *l, uint32_t node, const struct event *e)
     leave(l, lane);
     if (t->ended_ms - t->started_ms >= STEADY_MS)
         lane->joining->failures = lane->joining->pauses = 0;
-    run_cause_text(e->outcome, e->cause, e->cause_value, what, sizeof what);
+    run_cause_text(end->outcome, end->cause, end->cause_value, what, sizeof what);
     CLEANUP(cleanup_free)
     char *text = xasprintf("its torchrun has left the others (%s): %u of %u:%u nodes are left", what,
                            left_without(l, node), d->min_nodes, d->nnodes);

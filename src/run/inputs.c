@@ -230,7 +230,7 @@ static void on_settled(void *arg, struct node *n, uint64_t token, const char *er
     }
     lane_set_dirty(lane, false);
     lane_set_state(lane, LANE_BARRIER);
-    struct event e = {.type = EVENT_SETTLED, .node = lane->index, .boot_id = node_facts(n)->boot_id};
+    struct event e = {.type = EVENT_SETTLED, .settled = {.node = lane->index, .boot_id = node_facts(n)->boot_id}};
     run_append(r, &e, NULL, NULL);
     run_due(r, DUE_BARRIER);
 }
@@ -258,11 +258,12 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
         return;
     }
     error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
-    const struct event e = {.outcome = t->marks.may_have_started ? OUTCOME_UNKNOWN : OUTCOME_NOT_STARTED, .tail = text};
+    const struct event_finished end = {.outcome = t->marks.may_have_started ? OUTCOME_UNKNOWN : OUTCOME_NOT_STARTED,
+                                       .tail = text};
     bool spared = lane->left_out && elastic_spare(run_launch(r), lane->index, &err);
-    if (!spared && !elastic_leaves(run_launch(r), step, lane->index, &e))
+    if (!spared && !elastic_leaves(run_launch(r), step, lane->index, &end))
         run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
-    task_finish_as(r, step, lane->index, e.outcome, text);
+    task_finish_as(r, step, lane->index, end.outcome, text);
 }
 
 static void on_sync_state(void *arg, struct node *n, const struct wire_sync_state *s)

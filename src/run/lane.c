@@ -159,13 +159,14 @@ void lane_bind(struct lane *lane)
     const struct wire_facts *facts = lane->facts;
     struct buf json = {0};
     run_facts_json(facts, &json);
-    struct event e = {.type = EVENT_NODE_BOUND,
-                      .node = lane->index,
-                      .host = lane->name,
-                      .install = facts->install,
-                      .boot_id = facts->boot_id,
-                      .work = str_eq(lane->run->work, lane->run->plan->spec->variant) ? NULL : lane->run->work,
-                      .facts_json = json.data};
+    struct event e = {
+        .type = EVENT_NODE_BOUND,
+        .bound = {.node = lane->index,
+                  .host = lane->name,
+                  .install = facts->install,
+                  .boot_id = facts->boot_id,
+                  .work = str_eq(lane->run->work, lane->run->plan->spec->variant) ? NULL : lane->run->work,
+                  .facts_json = json.data}};
     run_append(lane->run, &e, NULL, NULL);
     buf_free(&json);
 }

@@ -389,7 +389,7 @@ void launch_on_pause(void *arg)
 static void generation_ended(struct launch *l)
 {
     struct run *r = l->run;
-    struct event e;
+    struct event e = {.type = EVENT_RESTART};
     elastic_lose(l);
     if (l->state == LAUNCH_GOES_ON && rules_condemned(l)) /* by what is not durable yet, and all have ended well */
         launch_set(l, LAUNCH_CONDEMNED);
@@ -397,17 +397,17 @@ static void generation_ended(struct launch *l)
         finish_launch(l, true);
         return;
     }
-    if (!rules_restart(l, &e)) {
+    if (!rules_restart(l, &e.restart)) {
         finish_launch(l, false);
         return;
     }
     l->restarts++;
-    l->own_restarts += e.uncounted;
+    l->own_restarts += e.restart.uncounted;
     run_set_stage(r, STAGE_RESTARTING);
     run_append(r, &e, NULL, NULL); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
-    free((char *)(uintptr_t)e.reason);
-    if (e.backoff_ms)
-        pause(l, e.backoff_ms);
+    free((char *)(uintptr_t)e.restart.reason);
+    if (e.restart.backoff_ms)
+        pause(l, e.restart.backoff_ms);
     else
         ask_port(l);
 }
@@ -551,7 +551,7 @@ static void reissue(struct launch *l, const char *reason)
     parts_orphan(l);
     parts_reset(l);
     forget_what_followed(l);
-    struct event e = {.type = EVENT_REISSUE, .generation = l->generation + 1, .reason = reason};
+    struct event e = {.type = EVENT_REISSUE, .reissue = {.generation = l->generation + 1, .reason = reason}};
     run_append(r, &e, NULL, NULL); /* durable before the STARTED that it causes */
 }
 

@@ -119,7 +119,7 @@ void metrics_flush(struct metrics *m)
             v->changed = false;
         }
     m->changed = 0;
-    struct event e = {.type = EVENT_METRICS, .metrics = items, .metric_count = count};
+    struct event e = {.type = EVENT_METRICS, .metrics = {items, count}};
     run_append(r, &e, NULL, NULL);
     arena_destroy(arena);
     uint64_t pause = (uint64_t)count * FLUSH_PER_VALUE_MS;

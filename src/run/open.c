@@ -53,26 +53,30 @@ static void append_opened(struct run *r, enum event_type type)
         buf_json_string(&params, spec->params[i].value, strlen(spec->params[i].value));
     }
     buf_putc(&params, '}');
-    struct event e = {.type = type,
-                      .job_hash = r->plan->job_hash,
-                      .variant = spec->variant,
-                      .flags = r->options.flags,
-                      .node_count = r->plan->node_count,
-                      .voids = voids,
-                      .void_count = void_count,
-                      .spec_path = spec->real_path ? spec->real_path : spec->path,
-                      .spec_hash = spec->hash,
-                      .plan_hash = r->plan->hash,
-                      .owner_name = r->options.owner_name,
-                      .version = RHRUN_VERSION,
-                      .args_json = args.data,
-                      .params_json = params.data,
-                      .on = spec->on,
-                      .sets = spec->sets ? spec->sets : no_sets,
-                      .set_count = (uint32_t)spec->set_count,
-                      .from_step = r->options.from_step,
-                      .work = r->options.flags & RUN_FLAG_FRESH ? r->work : NULL,
-                      .spec_text = spec->doc ? spec->doc->source.text : NULL};
+    const struct event_asked asked = {.spec_path = spec->real_path ? spec->real_path : spec->path,
+                                      .spec_hash = spec->hash,
+                                      .plan_hash = r->plan->hash,
+                                      .owner_name = r->options.owner_name,
+                                      .version = RHRUN_VERSION,
+                                      .on = spec->on,
+                                      .sets = spec->sets ? spec->sets : no_sets,
+                                      .set_count = (uint32_t)spec->set_count,
+                                      .spec_text = spec->doc ? spec->doc->source.text : NULL};
+    struct event e = {.type = type};
+    if (type == EVENT_RUN_REOPENED)
+        e.reopened = asked;
+    else
+        e.opened = (struct event_opened){.asked = asked,
+                                         .job_hash = r->plan->job_hash,
+                                         .variant = spec->variant,
+                                         .flags = r->options.flags,
+                                         .node_count = r->plan->node_count,
+                                         .voids = voids,
+                                         .void_count = void_count,
+                                         .args_json = args.data,
+                                         .params_json = params.data,
+                                         .from_step = r->options.from_step,
+                                         .work = r->options.flags & RUN_FLAG_FRESH ? r->work : NULL};
     run_append(r, &e, NULL, NULL);
     buf_free(&args);
     buf_free(&params);

@@ -216,16 +216,16 @@ static void count(struct rules *x, const struct state_decision *d, struct rank_o
 {
     const struct spec_rule *rule = &x->spec->rules[d->rule];
     struct event e = {.type = EVENT_RULE,
-                      .generation = x->launch->generation,
-                      .rule = d->rule + 1,
-                      .rule_id = rule->id,
-                      .action = d->action,
-                      .node = of.node,
-                      .cause_rank = of.rank,
-                      .reason = reason,
-                      .line = line,
-                      .left = d->left,
-                      .backoff_ms = d->backoff_ms};
+                      .rule = {.generation = x->launch->generation,
+                               .rule = d->rule + 1,
+                               .rule_id = rule->id,
+                               .action = d->action,
+                               .node = of.node,
+                               .cause_rank = of.rank,
+                               .reason = reason,
+                               .line = line,
+                               .left = d->left,
+                               .backoff_ms = d->backoff_ms}};
     x->used[d->rule]++;
     run_append(x->launch->run, &e, done, x->launch);
 }
@@ -567,7 +567,7 @@ static struct state_decision judge_cause(struct rules *x, char **ret_line)
     return decide(x, &what);
 }
 
-bool rules_restart(struct launch *l, struct event *ret)
+bool rules_restart(struct launch *l, struct event_restart *ret)
 {
     struct rules *x = l->rules;
     struct state_decision d = {.rule = NO_RULE, .left = EVENT_UNBOUNDED};
@@ -594,12 +594,11 @@ bool rules_restart(struct launch *l, struct event *ret)
     char *reason = x && x->words ? x->words : xstrdup(what);
     if (x)
         x->words = NULL;
-    *ret = (struct event){.type = EVENT_RESTART,
-                          .generation = l->generation + 1,
-                          .reason = reason,
-                          .rule = d.rule == NO_RULE ? 0 : d.rule + 1,
-                          .uncounted = d.own,
-                          .backoff_ms = d.backoff_ms};
+    *ret = (struct event_restart){.generation = l->generation + 1,
+                                  .reason = reason,
+                                  .rule = d.rule == NO_RULE ? 0 : d.rule + 1,
+                                  .uncounted = d.own,
+                                  .backoff_ms = d.backoff_ms};
     return true;
 }
 

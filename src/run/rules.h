@@ -25,7 +25,7 @@ struct wire_record rules_judge(struct launch *l, const struct plan_step *step, u
 bool rules_condemned(const struct launch *l); /* the generation at hand has a verdict, or a worker of it failed */
 /* A generation that has failed is over: true when the launch starts again, and then *ret is the RESTART (its reason is
  * heap). What a rule did is in the journal's queue then, before it. */
-bool rules_restart(struct launch *l, struct event *ret);
+bool rules_restart(struct launch *l, struct event_restart *ret);
 /* What failed, in words, by the rule that says so; NULL: no rule does. */
 const char *rules_words(const struct launch *l);
 uint32_t rules_restarts_left(const struct launch *l); /* of max_restarts */

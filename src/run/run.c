@@ -31,7 +31,7 @@ void run_note(struct run *r, uint32_t node, const char *fmt, ...)
     str_printable(text);
     if (!r->journal || r->opening != OPENING_DONE || r->stage >= STAGE_CLOSING || r->ending == ENDING_LET_GO)
         return;
-    struct event e = {.type = EVENT_NOTE, .node = node, .host = NULL, .reason = text};
+    struct event e = {.type = EVENT_NOTE, .note = {.node = node, .reason = text}};
     run_append(r, &e, NULL, NULL);
 }
 
@@ -263,9 +263,9 @@ void run_close(struct run *r, enum run_status status, int exit_status)
     if (status == RUN_DONE) /* only then does every slot have an attempt that is believed */
         forget_old(r);
     struct event e = {.type = EVENT_RUN_CLOSED,
-                      .status = status,
-                      .exit_status = exit_status,
-                      .reason = r->result.error.code != ERROR_NONE ? r->result.error.text : NULL};
+                      .closed = {.status = status,
+                                 .exit_status = exit_status,
+                                 .reason = r->result.error.code != ERROR_NONE ? r->result.error.text : NULL}};
     run_append(r, &e, on_closed_durable, r);
     run_set_stage(r, STAGE_CLOSING);
     run_changed(r);
@@ -278,19 +278,19 @@ void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record
         return;
     struct arena *arena = arena_create();
     struct event e = {.type = EVENT_FINISHED,
-                      .node = lane->index,
-                      .scope = arena_strdup(arena, cell->scope),
-                      .step = arena_strdup(arena, cell->step),
-                      .attempt = arena_strdup(arena, cell->attempt),
-                      .key = arena_strdup(arena, cell->key),
-                      .outcome = record_outcome(rec),
-                      .cause = rec->cause,
-                      .cause_value = rec->value,
-                      .cause_rank = rec->cause_rank,
-                      .tail = rec->tail,
-                      .log_bytes = rec->spool_bytes,
-                      .dropped_bytes = rec->dropped_bytes,
-                      .dropped_by = run_dropped_by(rec)};
+                      .finished = {.node = lane->index,
+                                   .scope = arena_strdup(arena, cell->scope),
+                                   .step = arena_strdup(arena, cell->step),
+                                   .attempt = arena_strdup(arena, cell->attempt),
+                                   .key = arena_strdup(arena, cell->key),
+                                   .outcome = record_outcome(rec),
+                                   .cause = rec->cause,
+                                   .cause_value = rec->value,
+                                   .cause_rank = rec->cause_rank,
+                                   .tail = rec->tail,
+                                   .log_bytes = rec->spool_bytes,
+                                   .dropped_bytes = rec->dropped_bytes,
+                                   .dropped_by = run_dropped_by(rec)}};
     run_append(r, &e, NULL, NULL);
     arena_destroy(arena);
 }
@@ -335,7 +335,7 @@ void run_interrupt(struct run *r, int signum)
     run_set_ending(r, ENDING_CANCELLED);
     r->interrupt_signal = signum;
     alarm_set(r->stop_deadline, STOP_REACH_MS);
-    struct event e = {.type = EVENT_CANCELLING, .reason = signum ? strsignal(signum) : "rhrun cancel"};
+    struct event e = {.type = EVENT_CANCELLING, .cancelling = {signum ? strsignal(signum) : "rhrun cancel"}};
     run_append(r, &e, on_cancelling_durable, r);
     run_changed(r);
 }

@@ -27,9 +27,9 @@ static bool read_event(void *arg, const struct event *e)
     struct known *k = arg;
     k->sequence = e->seq;
     if (e->type == EVENT_FINISHED)
-        know(k, e->attempt);
-    for (uint32_t i = 0; e->type == EVENT_STARTED && i < e->attempt_count; i++)
-        know(k, e->attempts[i].attempt);
+        know(k, e->finished.attempt);
+    for (uint32_t i = 0; e->type == EVENT_STARTED && i < e->started.attempt_count; i++)
+        know(k, e->started.attempts[i].attempt);
     return true;
 }
 

@@ -24,10 +24,11 @@
     {                                                                                                    \
         key, sizeof key - 1, FIELD_FLAGS, offsetof(struct event, member), .names = of_names, __VA_ARGS__ \
     }
-#define STRINGS(key, member, count, ...)                                    \
-    {                                                                       \
-        key, sizeof key - 1, FIELD_STRINGS, offsetof(struct event, member), \
-            .count_offset = COUNT(struct event, count), __VA_ARGS__         \
+#define LIST_KIND(member) _Generic((member), const char *const * : FIELD_STRINGS)
+#define STRINGS(key, member, count, ...)                                                             \
+    {                                                                                                \
+        key, sizeof key - 1, LIST_KIND(((struct event *)0)->member), offsetof(struct event, member), \
+            .count_offset = COUNT(struct event, count), __VA_ARGS__                                  \
     }
 #define OBJECTS(key, member, count, of_fields, ...)                                     \
     {                                                                                   \
@@ -56,45 +57,45 @@ _Static_assert(sizeof(enum event_type) == sizeof(uint32_t) && sizeof(enum outcom
 
 static const struct field opened_fields[] = {
     HEAD,
-    FIELD("variant", variant, OPTIONAL),
-    FLAGS("flags", flags, run_flag_names, OPTIONAL),
-    FIELD("node_count", node_count, OPTIONAL, .max = EVENT_NODE_MAX),
-    STRINGS("voids", voids, void_count, OPTIONAL, .max = EVENT_NODE_MAX),
-    FIELD("spec_path", spec_path, OPTIONAL),
-    FIELD("spec_hash", spec_hash, OPTIONAL),
-    FIELD("plan_hash", plan_hash, OPTIONAL),
-    FIELD("owner_name", owner_name, OPTIONAL),
-    FIELD("version", version, OPTIONAL),
-    FIELD("args_json", args_json, OPTIONAL),
-    FIELD("params_json", params_json, OPTIONAL),
-    FIELD("on", on, OPTIONAL),
-    STRINGS("sets", sets, set_count, OPTIONAL, .max = SPEC_SETS_MAX),
-    FIELD("from_step", from_step, OPTIONAL),
-    FIELD("work", work, OPTIONAL),
-    FIELD("job_hash", job_hash, OPTIONAL),
-    FIELD("spec_text", spec_text, OPTIONAL),
+    FIELD("variant", opened.variant, OPTIONAL),
+    FLAGS("flags", opened.flags, run_flag_names, OPTIONAL),
+    FIELD("node_count", opened.node_count, OPTIONAL, .max = EVENT_NODE_MAX),
+    STRINGS("voids", opened.voids, opened.void_count, OPTIONAL, .max = EVENT_NODE_MAX),
+    FIELD("spec_path", opened.asked.spec_path, OPTIONAL),
+    FIELD("spec_hash", opened.asked.spec_hash, OPTIONAL),
+    FIELD("plan_hash", opened.asked.plan_hash, OPTIONAL),
+    FIELD("owner_name", opened.asked.owner_name, OPTIONAL),
+    FIELD("version", opened.asked.version, OPTIONAL),
+    FIELD("args_json", opened.args_json, OPTIONAL),
+    FIELD("params_json", opened.params_json, OPTIONAL),
+    FIELD("on", opened.asked.on, OPTIONAL),
+    STRINGS("sets", opened.asked.sets, opened.asked.set_count, OPTIONAL, .max = SPEC_SETS_MAX),
+    FIELD("from_step", opened.from_step, OPTIONAL),
+    FIELD("work", opened.work, OPTIONAL),
+    FIELD("job_hash", opened.job_hash, OPTIONAL),
+    FIELD("spec_text", opened.asked.spec_text, OPTIONAL),
 };
 
 static const struct field reopened_fields[] = {
     HEAD,
-    FIELD("spec_path", spec_path, OPTIONAL),
-    FIELD("spec_hash", spec_hash, OPTIONAL),
-    FIELD("plan_hash", plan_hash, OPTIONAL),
-    FIELD("owner_name", owner_name, OPTIONAL),
-    FIELD("version", version, OPTIONAL),
-    FIELD("on", on, OPTIONAL),
-    STRINGS("sets", sets, set_count, OPTIONAL, .max = SPEC_SETS_MAX),
-    FIELD("spec_text", spec_text, OPTIONAL),
+    FIELD("spec_path", reopened.spec_path, OPTIONAL),
+    FIELD("spec_hash", reopened.spec_hash, OPTIONAL),
+    FIELD("plan_hash", reopened.plan_hash, OPTIONAL),
+    FIELD("owner_name", reopened.owner_name, OPTIONAL),
+    FIELD("version", reopened.version, OPTIONAL),
+    FIELD("on", reopened.on, OPTIONAL),
+    STRINGS("sets", reopened.sets, reopened.set_count, OPTIONAL, .max = SPEC_SETS_MAX),
+    FIELD("spec_text", reopened.spec_text, OPTIONAL),
 };
 
 static const struct field bound_fields[] = {
     HEAD,
-    FIELD("work", work, OPTIONAL),
-    FIELD("node", node, REQUIRED, NODE),
-    FIELD("host", host, OPTIONAL),
-    FIELD("install", install, REQUIRED),
-    FIELD("boot_id", boot_id, REQUIRED),
-    FIELD("facts_json", facts_json, OPTIONAL),
+    FIELD("work", bound.work, OPTIONAL),
+    FIELD("node", bound.node, REQUIRED, NODE),
+    FIELD("host", bound.host, OPTIONAL),
+    FIELD("install", bound.install, REQUIRED),
+    FIELD("boot_id", bound.boot_id, REQUIRED),
+    FIELD("facts_json", bound.facts_json, OPTIONAL),
 };
 
 static const struct field attempt_fields[] = {
@@ -110,64 +111,64 @@ static const struct fields attempts = {attempt_fields, ARRAY_LEN(attempt_fields)
 
 static const struct field started_fields[] = {
     HEAD,
-    FIELD("generation", generation, OPTIONAL),
-    FIELD("bind_json", bind_json, OPTIONAL),
-    FIELD("joins", joins, OPTIONAL),
-    OBJECTS("attempts", attempts, attempt_count, &attempts, REQUIRED, .max = EVENT_NODE_MAX),
+    FIELD("generation", started.generation, OPTIONAL),
+    FIELD("bind_json", started.bind_json, OPTIONAL),
+    FIELD("joins", started.joins, OPTIONAL),
+    OBJECTS("attempts", started.attempts, started.attempt_count, &attempts, REQUIRED, .max = EVENT_NODE_MAX),
 };
 
 static const struct field finished_fields[] = {
     HEAD,
-    FIELD("node", node, REQUIRED, NODE),
-    FIELD("generation", generation, OPTIONAL),
-    FIELD("scope", scope, REQUIRED),
-    FIELD("step", step, REQUIRED),
-    FIELD("attempt", attempt, REQUIRED),
-    FIELD("key", key, OPTIONAL),
-    FIELD("inputs", inputs, OPTIONAL),
-    NAME("outcome", outcome, outcome_names, REQUIRED, .min = OUTCOME_OK),
-    FIELD("adopted", adopted, OPTIONAL),
-    FIELD("cause", cause, OPTIONAL),
-    FIELD("cause_value", cause_value, OPTIONAL),
-    FIELD("cause_rank", cause_rank, OPTIONAL),
-    FIELD("duration_ms", duration_ms, OPTIONAL),
-    FIELD("log_bytes", log_bytes, OPTIONAL),
-    FIELD("dropped_bytes", dropped_bytes, OPTIONAL),
-    FIELD("dropped_by", dropped_by, OPTIONAL),
-    FIELD("tail", tail, OPTIONAL),
+    FIELD("node", finished.node, REQUIRED, NODE),
+    FIELD("generation", finished.generation, OPTIONAL),
+    FIELD("scope", finished.scope, REQUIRED),
+    FIELD("step", finished.step, REQUIRED),
+    FIELD("attempt", finished.attempt, REQUIRED),
+    FIELD("key", finished.key, OPTIONAL),
+    FIELD("inputs", finished.inputs, OPTIONAL),
+    NAME("outcome", finished.outcome, outcome_names, REQUIRED, .min = OUTCOME_OK),
+    FIELD("adopted", finished.adopted, OPTIONAL),
+    FIELD("cause", finished.cause, OPTIONAL),
+    FIELD("cause_value", finished.cause_value, OPTIONAL),
+    FIELD("cause_rank", finished.cause_rank, OPTIONAL),
+    FIELD("duration_ms", finished.duration_ms, OPTIONAL),
+    FIELD("log_bytes", finished.log_bytes, OPTIONAL),
+    FIELD("dropped_bytes", finished.dropped_bytes, OPTIONAL),
+    FIELD("dropped_by", finished.dropped_by, OPTIONAL),
+    FIELD("tail", finished.tail, OPTIONAL),
 };
 
 static const struct field settled_fields[] = {
     HEAD,
-    FIELD("node", node, REQUIRED, NODE),
-    FIELD("boot_id", boot_id, OPTIONAL),
+    FIELD("node", settled.node, REQUIRED, NODE),
+    FIELD("boot_id", settled.boot_id, OPTIONAL),
 };
 
 static const struct field restart_fields[] = {
     HEAD,
-    FIELD("generation", generation, OPTIONAL),
-    FIELD("rule", rule, OPTIONAL),
-    FIELD("uncounted", uncounted, OPTIONAL),
-    FIELD("backoff_ms", backoff_ms, OPTIONAL),
-    FIELD("reason", reason, OPTIONAL),
+    FIELD("generation", restart.generation, OPTIONAL),
+    FIELD("rule", restart.rule, OPTIONAL),
+    FIELD("uncounted", restart.uncounted, OPTIONAL),
+    FIELD("backoff_ms", restart.backoff_ms, OPTIONAL),
+    FIELD("reason", restart.reason, OPTIONAL),
 };
 
 static const struct field reissue_fields[] = {
     HEAD,
-    FIELD("generation", generation, OPTIONAL),
-    FIELD("reason", reason, OPTIONAL),
+    FIELD("generation", reissue.generation, OPTIONAL),
+    FIELD("reason", reissue.reason, OPTIONAL),
 };
 
 static const struct field cancelling_fields[] = {
     HEAD,
-    FIELD("reason", reason, OPTIONAL),
+    FIELD("reason", cancelling.reason, OPTIONAL),
 };
 
 static const struct field closed_fields[] = {
     HEAD,
-    NAME("status", status, run_status_names, REQUIRED, .min = RUN_DONE),
-    FIELD("exit_status", exit_status, OPTIONAL),
-    FIELD("reason", reason, OPTIONAL),
+    NAME("status", closed.status, run_status_names, REQUIRED, .min = RUN_DONE),
+    FIELD("exit_status", closed.exit_status, OPTIONAL),
+    FIELD("reason", closed.reason, OPTIONAL),
 };
 
 static const struct field note_fields[] = {
@@ -175,22 +176,22 @@ static const struct field note_fields[] = {
     FIELD("seq", seq, OPTIONAL),
     FIELD("time_ms", time_ms, REQUIRED),
     FIELD("run", run, OPTIONAL),
-    FIELD("node", node, OPTIONAL, NODE, .none = true),
-    FIELD("reason", reason, OPTIONAL),
+    FIELD("node", note.node, OPTIONAL, NODE, .none = true),
+    FIELD("reason", note.reason, OPTIONAL),
 };
 
 static const struct field rule_fields[] = {
     HEAD,
-    FIELD("node", node, OPTIONAL, NODE, .none = true),
-    FIELD("generation", generation, OPTIONAL),
-    FIELD("rule", rule, REQUIRED, .min = 1),
-    FIELD("rule_id", rule_id, REQUIRED),
-    NAME("action", action, spec_actions, REQUIRED),
-    FIELD("left", left, OPTIONAL, .none = true),
-    FIELD("backoff_ms", backoff_ms, OPTIONAL),
-    FIELD("line", line, OPTIONAL),
-    FIELD("cause_rank", cause_rank, OPTIONAL),
-    FIELD("reason", reason, OPTIONAL),
+    FIELD("node", rule.node, OPTIONAL, NODE, .none = true),
+    FIELD("generation", rule.generation, OPTIONAL),
+    FIELD("rule", rule.rule, REQUIRED, .min = 1),
+    FIELD("rule_id", rule.rule_id, REQUIRED),
+    NAME("action", rule.action, spec_actions, REQUIRED),
+    FIELD("left", rule.left, OPTIONAL, .none = true),
+    FIELD("backoff_ms", rule.backoff_ms, OPTIONAL),
+    FIELD("line", rule.line, OPTIONAL),
+    FIELD("cause_rank", rule.cause_rank, OPTIONAL),
+    FIELD("reason", rule.reason, OPTIONAL),
 };
 
 static const struct field metric_fields[] = {
@@ -203,7 +204,7 @@ static const struct fields values = {metric_fields, ARRAY_LEN(metric_fields), si
 
 static const struct field metrics_fields[] = {
     HEAD,
-    OBJECTS("metrics", metrics, metric_count, &values, REQUIRED, .max = EVENT_METRICS_MAX),
+    OBJECTS("metrics", metrics.items, metrics.count, &values, REQUIRED, .max = EVENT_METRICS_MAX),
 };
 
 #define EVENT(fields)                                   \

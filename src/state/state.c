@@ -299,8 +299,9 @@ static bool is_voided(const struct state *s, const char *scope, const char *step
     return false;
 }
 
-/* A cell as one attempt makes it, bound to the node's machine of now. */
-static struct state_cell *cell_begin(struct state *s, const struct event *e, const struct event_attempt *a)
+/* A cell as one attempt of that launch generation makes it, bound to the node's machine of now. */
+static struct state_cell *cell_begin(struct state *s, const struct event *e, const struct event_attempt *a,
+                                     uint32_t generation)
 {
     const struct state_node *n = node_at(s, a->node);
     struct state_cell *c = cell_find(s, a->scope, a->step, a->node);
@@ -320,7 +321,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
         .install = n->install,
         .boot_id = n->boot_id,
         .voided = voided,
-        .generation = e->generation,
+        .generation = generation,
         .after = r ? r->generation : 0,
         .failures = failures,
         .seen = a->seen,
@@ -333,6 +334,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
 static void apply_run_opened(struct state *s, const struct event *e)
 {
     struct index *x = s->index;
+    const struct event_opened *o = &e->opened;
     if (state_run_open(s)) {
         s->runs[s->run_count - 1].status = RUN_SUPERSEDED;
         s->runs[s->run_count - 1].closed_ms = e->time_ms;
@@ -343,28 +345,28 @@ static void apply_run_opened(struct state *s, const struct event *e)
     }
     s->runs[s->run_count++] = (struct state_run){
         .id = keep(s, e->run),
-        .variant = keep(s, e->variant),
-        .spec_path = keep(s, e->spec_path),
-        .spec_hash = keep(s, e->spec_hash),
-        .plan_hash = keep(s, e->plan_hash),
-        .job_hash = keep(s, e->job_hash),
-        .params_json = keep(s, e->params_json),
-        .args_json = keep(s, e->args_json),
-        .from_step = keep(s, e->from_step),
-        .work = keep(s, e->work),
-        .on = keep(s, e->on),
-        .sets = keep_all(s, e->sets, e->set_count),
-        .set_count = e->set_count,
-        .flags = e->flags,
-        .node_count = e->node_count,
+        .variant = keep(s, o->variant),
+        .spec_path = keep(s, o->asked.spec_path),
+        .spec_hash = keep(s, o->asked.spec_hash),
+        .plan_hash = keep(s, o->asked.plan_hash),
+        .job_hash = keep(s, o->job_hash),
+        .params_json = keep(s, o->params_json),
+        .args_json = keep(s, o->args_json),
+        .from_step = keep(s, o->from_step),
+        .work = keep(s, o->work),
+        .on = keep(s, o->asked.on),
+        .sets = keep_all(s, o->asked.sets, o->asked.set_count),
+        .set_count = o->asked.set_count,
+        .flags = o->flags,
+        .node_count = o->node_count,
         .opened_ms = e->time_ms,
     };
-    if (e->node_count)
-        node_at(s, e->node_count - 1);
+    if (o->node_count)
+        node_at(s, o->node_count - 1);
     for (size_t i = 0; x->voided && i < s->cell_count; i++)
         cell_void(s, &s->cells[i], false);
-    x->voids = keep_all(s, e->voids, e->void_count);
-    x->void_count = e->void_count;
+    x->voids = keep_all(s, o->voids, o->void_count);
+    x->void_count = o->void_count;
     for (size_t i = 0; x->void_count && i < s->cell_count; i++)
         if (is_voided(s, s->cells[i].scope, s->cells[i].step))
             cell_void(s, &s->cells[i], true);
@@ -372,17 +374,18 @@ static void apply_run_opened(struct state *s, const struct event *e)
 
 static void apply_node_bound(struct state *s, const struct event *e)
 {
+    const struct event_bound *b = &e->bound;
     const struct index *x = s->index;
-    struct state_node *n = node_at(s, e->node);
-    n->host = keep(s, e->host);
-    n->install = keep(s, e->install);
-    n->boot_id = keep(s, e->boot_id);
-    n->facts_json = keep(s, e->facts_json);
+    struct state_node *n = node_at(s, b->node);
+    n->host = keep(s, b->host);
+    n->install = keep(s, b->install);
+    n->boot_id = keep(s, b->boot_id);
+    n->facts_json = keep(s, b->facts_json);
     n->bound_ms = e->time_ms;
-    struct state_run *r = e->work ? run_find(s, e->run) : NULL;
+    struct state_run *r = b->work ? run_find(s, e->run) : NULL;
     if (r)
-        r->work = keep(s, e->work);
-    for (uint32_t i = x->node_first[e->node]; i; i = x->cell_next[i - 1]) {
+        r->work = keep(s, b->work);
+    for (uint32_t i = x->node_first[b->node]; i; i = x->cell_next[i - 1]) {
         struct state_cell *c = &s->cells[i - 1];
         if (!c->settled && (c->outcome == OUTCOME_OK || c->outcome == OUTCOME_NONE) && !str_eq(c->boot_id, n->boot_id))
             c->outcome = OUTCOME_UNKNOWN;
@@ -391,101 +394,116 @@ static void apply_node_bound(struct state *s, const struct event *e)
 
 static void apply_started(struct state *s, const struct event *e)
 {
-    for (uint32_t i = 0; i < e->attempt_count; i++)
-        cell_void(s, cell_begin(s, e, &e->attempts[i]), false);
+    const struct event_started *started = &e->started;
+    for (uint32_t i = 0; i < started->attempt_count; i++)
+        cell_void(s, cell_begin(s, e, &started->attempts[i], started->generation), false);
     struct state_run *r = run_find(s, e->run);
-    if (r && e->generation > r->generation)
-        r->generation = e->generation;
-    if (r && e->generation && !e->joins)
+    if (r && started->generation > r->generation)
+        r->generation = started->generation;
+    if (r && started->generation && !started->joins)
         r->own_generation = r->generation;
-    if (r && e->bind_json)
-        r->bind_json = keep(s, e->bind_json);
+    if (r && started->bind_json)
+        r->bind_json = keep(s, started->bind_json);
 }
 
 static void apply_finished(struct state *s, const struct event *e)
 {
-    struct state_cell *c = cell_find(s, e->scope, e->step, e->node);
-    bool known = c && str_eq(c->attempt, e->attempt);
-    if (e->adopted && !(known && str_eq(c->run, e->run))) { /* of this run from now on, whichever began it */
-        const struct event_attempt a = {e->scope, e->step, e->attempt, e->key, e->inputs, e->node, 0};
-        const uint64_t began = known ? c->started_ms : e->time_ms > e->duration_ms ? e->time_ms - e->duration_ms : 0;
+    const struct event_finished *f = &e->finished;
+    struct state_cell *c = cell_find(s, f->scope, f->step, f->node);
+    bool known = c && str_eq(c->attempt, f->attempt);
+    if (f->adopted && !(known && str_eq(c->run, e->run))) { /* of this run from now on, whichever began it */
+        const struct event_attempt a = {f->scope, f->step, f->attempt, f->key, f->inputs, f->node, 0};
+        const uint64_t began = known ? c->started_ms : e->time_ms > f->duration_ms ? e->time_ms - f->duration_ms : 0;
         bool is_new = !c;
-        c = cell_begin(s, e, &a);
+        c = cell_begin(s, e, &a, f->generation);
         c->started_ms = began;
         if (is_new) /* found on the node after the run said that it redoes this step */
-            cell_void(s, c, is_voided(s, e->scope, e->step));
+            cell_void(s, c, is_voided(s, f->scope, f->step));
         struct state_run *r = run_find(s, e->run);
-        if (r && e->generation > r->generation)
-            r->generation = e->generation;
+        if (r && f->generation > r->generation)
+            r->generation = f->generation;
     }
-    if (!c || !str_eq(c->attempt, e->attempt))
+    if (!c || !str_eq(c->attempt, f->attempt))
         return;
-    const struct state_node *n = node_at(s, e->node);
+    const struct state_node *n = node_at(s, f->node);
     if (str_eq(c->install, n->install))
         c->boot_id = n->boot_id; /* the record was read in this boot, whenever the attempt ran */
-    c->failures += e->outcome == OUTCOME_FAILED || e->outcome == OUTCOME_TIMED_OUT;
-    c->outcome = e->outcome;
+    c->failures += f->outcome == OUTCOME_FAILED || f->outcome == OUTCOME_TIMED_OUT;
+    c->outcome = f->outcome;
     c->settled = false;
     c->finished_ms = e->time_ms;
-    c->log_bytes = e->log_bytes;
-    c->dropped_bytes = e->dropped_bytes;
-    c->dropped_by = keep(s, e->dropped_by);
-    c->cause = e->cause;
-    c->cause_rank = e->cause_rank;
-    c->cause_value = e->cause_value;
-    c->tail = arena_strdup(s->arena, e->tail);
+    c->log_bytes = f->log_bytes;
+    c->dropped_bytes = f->dropped_bytes;
+    c->dropped_by = keep(s, f->dropped_by);
+    c->cause = f->cause;
+    c->cause_rank = f->cause_rank;
+    c->cause_value = f->cause_value;
+    c->tail = arena_strdup(s->arena, f->tail);
 }
 
 static void apply_settled(struct state *s, const struct event *e)
 {
+    const struct event_settled *settled = &e->settled;
     const struct index *x = s->index;
-    const struct state_node *n = node_at(s, e->node);
-    const char *boot_id = e->boot_id ? e->boot_id : n->boot_id;
-    for (uint32_t i = x->node_first[e->node]; i; i = x->cell_next[i - 1]) {
+    const struct state_node *n = node_at(s, settled->node);
+    const char *boot_id = settled->boot_id ? settled->boot_id : n->boot_id;
+    for (uint32_t i = x->node_first[settled->node]; i; i = x->cell_next[i - 1]) {
         struct state_cell *c = &s->cells[i - 1];
         if (c->outcome == OUTCOME_OK && str_eq(c->install, n->install) && str_eq(c->boot_id, boot_id))
             c->settled = true;
     }
 }
 
-static void apply_launch_again(struct state *s, const struct event *e)
+/* 0: the one behind the latest. */
+static void begin_generation(struct state_run *r, uint32_t generation)
+{
+    if (!generation)
+        r->generation++;
+    else if (generation > r->generation)
+        r->generation = generation;
+    r->own_generation = r->generation;
+}
+
+static void apply_restart(struct state *s, const struct event *e)
 {
     struct state_run *r = run_find(s, e->run);
     if (!r || r->status != RUN_OPEN)
         return;
-    if (e->type == EVENT_RESTART) {
-        r->restarts++;
-        r->own_restarts += e->uncounted;
-        r->resume_ms = e->backoff_ms ? e->time_ms + e->backoff_ms : 0;
-    }
-    if (!e->generation)
-        r->generation++;
-    else if (e->generation > r->generation)
-        r->generation = e->generation;
-    r->own_generation = r->generation;
+    r->restarts++;
+    r->own_restarts += e->restart.uncounted;
+    r->resume_ms = e->restart.backoff_ms ? e->time_ms + e->restart.backoff_ms : 0;
+    begin_generation(r, e->restart.generation);
 }
 
-static void add_ignored(struct state *s, struct state_run *r, const struct event *e)
+static void apply_reissue(struct state *s, const struct event *e)
 {
-    if (e->generation != r->ignored_generation)
+    struct state_run *r = run_find(s, e->run);
+    if (r && r->status == RUN_OPEN)
+        begin_generation(r, e->reissue.generation);
+}
+
+static void add_ignored(struct state *s, struct state_run *r, const struct event_rule *counted)
+{
+    if (counted->generation != r->ignored_generation)
         r->ignored_count = 0;
-    r->ignored_generation = e->generation;
+    r->ignored_generation = counted->generation;
     if ((r->ignored_count & (r->ignored_count - 1)) == 0) {
         struct state_ignored *more = arena_array(s->arena, r->ignored_count ? r->ignored_count * 2u : 1, sizeof *more);
         if (r->ignored_count)
             memcpy(more, r->ignored, r->ignored_count * sizeof *more);
         r->ignored = more;
     }
-    r->ignored[r->ignored_count++] = (struct state_ignored){e->node, e->cause_rank};
+    r->ignored[r->ignored_count++] = (struct state_ignored){counted->node, counted->cause_rank};
 }
 
 static void apply_rule(struct state *s, const struct event *e)
 {
+    const struct event_rule *counted = &e->rule;
     struct state_run *r = run_find(s, e->run);
     struct state_rule *rule = NULL;
     if (!r || r->status != RUN_OPEN)
         return;
-    const char *id = keep(s, e->rule_id);
+    const char *id = keep(s, counted->rule_id);
     for (uint32_t i = 0; i < r->rule_count; i++)
         if (r->rules[i].id == id)
             rule = &r->rules[i];
@@ -497,23 +515,23 @@ static void apply_rule(struct state *s, const struct event *e)
         rule = &more[r->rule_count++];
         *rule = (struct state_rule){.id = id};
     }
-    rule->number = e->rule;
+    rule->number = counted->rule;
     rule->times++;
-    rule->action = spec_actions[e->action];
-    rule->reason = keep(s, e->reason);
-    if (e->action == RULE_IGNORE && !e->line)
-        add_ignored(s, r, e);
-    if (e->action == RULE_IGNORE || (r->verdict.generation && r->verdict.generation >= e->generation))
+    rule->action = spec_actions[counted->action];
+    rule->reason = keep(s, counted->reason);
+    if (counted->action == RULE_IGNORE && !counted->line)
+        add_ignored(s, r, counted);
+    if (counted->action == RULE_IGNORE || (r->verdict.generation && r->verdict.generation >= counted->generation))
         return;
-    r->verdict = (struct state_verdict){.generation = e->generation,
-                                        .rule = e->rule,
-                                        .left = e->left,
-                                        .node = e->node,
-                                        .rank = e->cause_rank,
-                                        .action = e->action,
+    r->verdict = (struct state_verdict){.generation = counted->generation,
+                                        .rule = counted->rule,
+                                        .left = counted->left,
+                                        .node = counted->node,
+                                        .rank = counted->cause_rank,
+                                        .action = counted->action,
                                         .reason = rule->reason,
-                                        .line = keep(s, e->line),
-                                        .backoff_ms = e->backoff_ms};
+                                        .line = keep(s, counted->line),
+                                        .backoff_ms = counted->backoff_ms};
 }
 
 /* Events have values in one order, so that the one sought mostly stands behind the one before. */
@@ -543,20 +561,22 @@ static struct state_metric *metric_at(struct state *s, struct state_run *r, cons
 
 static void apply_metrics(struct state *s, const struct event *e)
 {
+    const struct event_metrics *values = &e->metrics;
     struct state_run *r = run_find(s, e->run);
     uint32_t from = 0;
-    for (uint32_t i = 0; r && i < e->metric_count; i++) {
-        struct state_metric *m = metric_at(s, r, keep(s, e->metrics[i].name), e->metrics[i].rank, &from);
+    for (uint32_t i = 0; r && i < values->count; i++) {
+        struct state_metric *m = metric_at(s, r, keep(s, values->items[i].name), values->items[i].rank, &from);
         if (!m)
             return;
-        snprintf(m->value, sizeof m->value, "%s", e->metrics[i].value);
-        m->count = e->metrics[i].count;
+        snprintf(m->value, sizeof m->value, "%s", values->items[i].value);
+        m->count = values->items[i].count;
         m->time_ms = e->time_ms;
     }
 }
 
 static void apply_run_reopened(struct state *s, const struct event *e)
 {
+    const struct event_asked *asked = &e->reopened;
     struct state_run *r = run_find(s, e->run);
     if (!r || (r->status != RUN_OPEN && state_run_open(s)))
         return;
@@ -566,29 +586,32 @@ static void apply_run_reopened(struct state *s, const struct event *e)
     r->closed_ms = 0;
     r->exit_status = 0;
     r->message = NULL;
-    r->spec_path = e->spec_path ? keep(s, e->spec_path) : r->spec_path;
-    r->spec_hash = e->spec_hash ? keep(s, e->spec_hash) : r->spec_hash;
-    r->plan_hash = e->plan_hash ? keep(s, e->plan_hash) : r->plan_hash;
-    r->on = keep(s, e->on);
-    r->sets = keep_all(s, e->sets, e->set_count);
-    r->set_count = e->set_count;
+    r->spec_path = asked->spec_path ? keep(s, asked->spec_path) : r->spec_path;
+    r->spec_hash = asked->spec_hash ? keep(s, asked->spec_hash) : r->spec_hash;
+    r->plan_hash = asked->plan_hash ? keep(s, asked->plan_hash) : r->plan_hash;
+    r->on = keep(s, asked->on);
+    r->sets = keep_all(s, asked->sets, asked->set_count);
+    r->set_count = asked->set_count;
 }
 
-static void apply_run_end(struct state *s, const struct event *e)
+static void apply_cancelling(struct state *s, const struct event *e)
 {
     struct state_run *r = run_find(s, e->run);
-    bool again = r && r->status == RUN_CANCELLED && e->type == EVENT_RUN_CLOSED && e->status == RUN_CANCELLED;
-    if (again)
-        r->message = keep(s, e->reason);
+    if (r && r->status == RUN_OPEN)
+        r->cancelling = true;
+}
+
+static void apply_run_closed(struct state *s, const struct event *e)
+{
+    const struct event_closed *closed = &e->closed;
+    struct state_run *r = run_find(s, e->run);
+    if (r && r->status == RUN_CANCELLED && closed->status == RUN_CANCELLED)
+        r->message = keep(s, closed->reason);
     if (!r || r->status != RUN_OPEN)
         return;
-    if (e->type == EVENT_CANCELLING) {
-        r->cancelling = true;
-        return;
-    }
-    r->status = e->status;
-    r->exit_status = e->exit_status;
-    r->message = keep(s, e->reason);
+    r->status = closed->status;
+    r->exit_status = closed->exit_status;
+    r->message = keep(s, closed->reason);
     r->closed_ms = e->time_ms;
 }
 
@@ -599,37 +622,42 @@ void state_apply(struct state *s, const struct event *e)
         s->last_seq = e->seq;
     switch (e->type) {
     case EVENT_RUN_OPENED:
-        assert(e->node_count <= EVENT_NODE_MAX);
+        assert(e->opened.node_count <= EVENT_NODE_MAX);
         apply_run_opened(s, e);
         break;
     case EVENT_NODE_BOUND:
-        assert(e->node < EVENT_NODE_MAX && e->install && e->boot_id);
+        assert(e->bound.node < EVENT_NODE_MAX && e->bound.install && e->bound.boot_id);
         apply_node_bound(s, e);
         break;
     case EVENT_STARTED:
         apply_started(s, e);
         break;
     case EVENT_FINISHED:
-        assert(e->node < EVENT_NODE_MAX && e->scope && e->step && e->attempt && e->outcome != OUTCOME_NONE);
+        assert(e->finished.node < EVENT_NODE_MAX && e->finished.scope && e->finished.step && e->finished.attempt);
+        assert(e->finished.outcome != OUTCOME_NONE);
         apply_finished(s, e);
         break;
     case EVENT_SETTLED:
-        assert(e->node < EVENT_NODE_MAX);
+        assert(e->settled.node < EVENT_NODE_MAX);
         apply_settled(s, e);
         break;
     case EVENT_RESTART:
+        apply_restart(s, e);
+        break;
     case EVENT_REISSUE:
-        apply_launch_again(s, e);
+        apply_reissue(s, e);
         break;
     case EVENT_CANCELLING:
+        apply_cancelling(s, e);
+        break;
     case EVENT_RUN_CLOSED:
-        apply_run_end(s, e);
+        apply_run_closed(s, e);
         break;
     case EVENT_RUN_REOPENED:
         apply_run_reopened(s, e);
         break;
     case EVENT_RULE:
-        assert(e->rule && e->rule_id);
+        assert(e->rule.rule && e->rule.rule_id);
         apply_rule(s, e);
         break;
     case EVENT_METRICS:

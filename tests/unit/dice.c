@@ -52,9 +52,10 @@ void dice_say(struct dice *d, const char *fmt, ...)
 
 void dice_say_event(struct dice *d, const struct event *e)
 {
-    const char *step = e->step ? e->step : e->type == EVENT_STARTED ? e->attempts[0].step : "";
-    dice_say(d, "%llu %s %s %u %s %s", (unsigned long long)e->seq, event_type_name(e->type), step, e->node,
-             e->type == EVENT_FINISHED ? outcome_name(e->outcome) : "", e->reason ? e->reason : "");
+    struct buf text = {0};
+    sim_event_text(e, &text);
+    dice_say(d, "%llu %s", (unsigned long long)e->seq, text.data);
+    buf_free(&text);
 }
 
 void dice_violated(const struct dice *d, const char *fmt, ...)

@@ -87,23 +87,64 @@ void sim_job_destroy(struct sim_job *job)
 
 /* ---- watching ---- */
 
+void sim_event_text(const struct event *e, struct buf *b)
+{
+    uint32_t generation = 0;
+    bool joins = false;
+    const char *reason = NULL;
+    buf_printf(b, "%s", event_type_name(e->type));
+    switch (e->type) {
+    case EVENT_STARTED:
+        buf_printf(b, " %s@%u", e->started.attempts[0].step, e->started.attempts[0].node);
+        generation = e->started.generation;
+        joins = e->started.joins;
+        break;
+    case EVENT_FINISHED:
+        buf_printf(b, " %s@%u %s%s", e->finished.step, e->finished.node, outcome_name(e->finished.outcome),
+                   e->finished.adopted ? " adopted" : "");
+        generation = e->finished.generation;
+        break;
+    case EVENT_RESTART:
+        generation = e->restart.generation;
+        reason = e->restart.reason;
+        break;
+    case EVENT_REISSUE:
+        generation = e->reissue.generation;
+        reason = e->reissue.reason;
+        break;
+    case EVENT_RULE:
+        generation = e->rule.generation;
+        reason = e->rule.reason;
+        break;
+    case EVENT_CANCELLING:
+        reason = e->cancelling.reason;
+        break;
+    case EVENT_RUN_CLOSED:
+        reason = e->closed.reason;
+        break;
+    case EVENT_NOTE:
+        reason = e->note.reason;
+        break;
+    case EVENT_RUN_OPENED:
+    case EVENT_RUN_REOPENED:
+    case EVENT_NODE_BOUND:
+    case EVENT_SETTLED:
+    case EVENT_METRICS:
+        break;
+    }
+    if (generation)
+        buf_printf(b, " generation %u%s", generation, joins ? " joins" : "");
+    if (reason)
+        buf_printf(b, ": %s", reason);
+}
+
 static void on_event(void *arg, const struct event *e)
 {
     struct sim_job *job = arg;
     if (sim_is_cut(job->net))
         return;
     job->durable_seq = e->seq;
-    buf_printf(&job->said, "%s", event_type_name(e->type));
-    if (e->step)
-        buf_printf(&job->said, " %s@%u", e->step, e->node);
-    if (e->type == EVENT_FINISHED)
-        buf_printf(&job->said, " %s%s", outcome_name(e->outcome), e->adopted ? " adopted" : "");
-    if (e->type == EVENT_STARTED)
-        buf_printf(&job->said, " %s@%u", e->attempts[0].step, e->attempts[0].node);
-    if (e->generation)
-        buf_printf(&job->said, " generation %u%s", e->generation, e->joins ? " joins" : "");
-    if (e->reason)
-        buf_printf(&job->said, ": %s", e->reason);
+    sim_event_text(e, &job->said);
     buf_putc(&job->said, '\n');
     if (job->on_event)
         job->on_event(job, e);

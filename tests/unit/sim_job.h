@@ -61,6 +61,7 @@ void sim_job_kill(struct sim_job *job, uint64_t random);
 /* The state directory is lost. */
 void sim_job_forget(struct sim_job *job);
 bool sim_job_is_done(struct sim_job *job); /* as the command asks before it runs anything */
+void sim_event_text(const struct event *e, struct buf *b); /* a line as in `said`, without its end */
 void sim_job_each(struct sim_job *job, bool (*fn)(void *arg, const struct event *e), void *arg); /* reads the journal */
 /* The same: how often an event of this type is in it. */
 size_t sim_job_events(struct sim_job *job, enum event_type type);

@@ -54,13 +54,13 @@ static struct journal *open_job(struct loop *loop, const char *name)
 
 static void append_note(struct journal *j, const char *text, void (*done)(void *arg), void *arg)
 {
-    struct event e = {.type = EVENT_NOTE, .node = EVENT_NODE_NONE, .reason = text};
+    struct event e = {.type = EVENT_NOTE, .note = {.node = EVENT_NODE_NONE, .reason = text}};
     journal_append(j, &e, done, arg);
 }
 
 static void append_run(struct journal *j, const char *run)
 {
-    struct event e = {.type = EVENT_RUN_OPENED, .run = run, .variant = "v", .node_count = 1};
+    struct event e = {.type = EVENT_RUN_OPENED, .run = run, .opened = {.variant = "v", .node_count = 1}};
     journal_append(j, &e, NULL, NULL);
 }
 
@@ -161,7 +161,7 @@ static void test_given_time_is_kept(void **unused)
 {
     (void)unused;
     struct journal *j = open_job(NULL, "job");
-    struct event e = {.type = EVENT_NOTE, .time_ms = 5, .seq = 99, .node = 0};
+    struct event e = {.type = EVENT_NOTE, .time_ms = 5, .seq = 99, .note = {.node = 0}};
     journal_append(j, &e, NULL, NULL);
     assert_int_equal(e.seq, 1);
     assert_int_equal(e.time_ms, 5);

@@ -61,7 +61,7 @@ static uint64_t append_next(struct appender *a, void (*done)(void *arg))
 {
     char text[TEXT];
     fill(text, journal_state(a->j)->last_seq + 1);
-    struct event e = {.type = EVENT_NOTE, .node = EVENT_NODE_NONE, .reason = text};
+    struct event e = {.type = EVENT_NOTE, .note = {.node = EVENT_NODE_NONE, .reason = text}};
     journal_append(a->j, &e, done, a);
     return e.seq;
 }
@@ -96,7 +96,7 @@ static bool check_event(void *arg, const struct event *e)
     char text[TEXT];
     fill(text, e->seq);
     assert_int_equal(e->seq, *last + 1);
-    assert_string_equal(e->reason, text);
+    assert_string_equal(e->note.reason, text);
     *last = e->seq;
     return true;
 }
@@ -289,7 +289,7 @@ static void test_commit_fails(void **unused)
     assert_int_equal(journal_open(f.loop, "job", "origin", "me@here", &a.j, &err), 0);
     journal_on_failure(a.j, count_failure, &f);
     char text[TEXT];
-    struct event e = {.type = EVENT_NOTE, .node = EVENT_NODE_NONE, .reason = text};
+    struct event e = {.type = EVENT_NOTE, .note = {.node = EVENT_NODE_NONE, .reason = text}};
     for (int i = 0; i < 3; i++) {
         fill(text, journal_state(a.j)->last_seq + 1);
         journal_append(a.j, &e, count_callback, &f);

@@ -374,7 +374,7 @@ static char *text_of(uint64_t seq)
 static uint64_t append(struct session *s, void (*done)(void *arg))
 {
     CLEANUP(cleanup_free) char *text = text_of(journal_state(s->j)->last_seq + 1);
-    struct event e = {.type = EVENT_NOTE, .node = EVENT_NODE_NONE, .reason = text};
+    struct event e = {.type = EVENT_NOTE, .note = {.node = EVENT_NODE_NONE, .reason = text}};
     journal_append(s->j, &e, done, s);
     return e.seq;
 }
@@ -401,7 +401,7 @@ static bool check_event(void *arg, const struct event *e)
     uint64_t *last = arg;
     CLEANUP(cleanup_free) char *text = text_of(e->seq);
     assert_int_equal(e->seq, *last + 1);
-    assert_string_equal(e->reason, text);
+    assert_string_equal(e->note.reason, text);
     *last = e->seq;
     return true;
 }

@@ -283,7 +283,7 @@ static void test_retry(void **unused)
 
 static void cut_at_failure(struct sim_job *job, const struct event *e)
 {
-    if (e->type == EVENT_FINISHED && e->outcome == OUTCOME_FAILED)
+    if (e->type == EVENT_FINISHED && e->finished.outcome == OUTCOME_FAILED)
         sim_cut(job->net);
 }
 
@@ -316,7 +316,7 @@ static uint32_t failures;
 /* The other node's work goes on until the last failure is known, however slow the machine is. */
 static void end_other_at_last_failure(struct sim_job *job, const struct event *e)
 {
-    if (e->type == EVENT_FINISHED && e->outcome == OUTCOME_FAILED && ++failures == 2)
+    if (e->type == EVENT_FINISHED && e->finished.outcome == OUTCOME_FAILED && ++failures == 2)
         sim_end(job->net, 0, "setup:deps", 0);
 }
 

@@ -247,16 +247,17 @@ static void on_event(struct sim_job *job, const struct event *e)
     dice_say_event(&w->dice, e);
     if (e->type == EVENT_SETTLED)
         for (size_t i = 0; i < SLOTS_MAX; i++)
-            w->setup[i][e->node].unsettled = w->setup[i][e->node].live;
-    if (e->type == EVENT_RUN_CLOSED && e->status != RUN_DONE)
+            w->setup[i][e->settled.node].unsettled = w->setup[i][e->settled.node].live;
+    if (e->type == EVENT_RUN_CLOSED && e->closed.status != RUN_DONE)
         w->launch_excused = true;
-    if (e->type == EVENT_NOTE && e->reason && strstr(e->reason, "not fetched, the node is away"))
-        w->unfetched[e->node] = true;
-    bool lost = w->elastic && e->tail && strcmp(e->tail, "the node is lost") == 0; /* and the others went on */
-    if (e->type == EVENT_FINISHED && e->outcome == OUTCOME_UNKNOWN && strcmp(e->step, "sync") != 0) {
-        if (!w->disturbed[e->node] && !lost)
+    if (e->type == EVENT_NOTE && e->note.reason && strstr(e->note.reason, "not fetched, the node is away"))
+        w->unfetched[e->note.node] = true;
+    const struct event_finished *end = &e->finished;
+    if (e->type == EVENT_FINISHED && end->outcome == OUTCOME_UNKNOWN && strcmp(end->step, "sync") != 0) {
+        bool lost = w->elastic && str_eq(end->tail, "the node is lost"); /* and the others went on */
+        if (!w->disturbed[end->node] && !lost)
             dice_violated(&w->dice, "the outcome of %s on node %u is called unknown, and nothing happened there",
-                          e->step, e->node);
+                          end->step, end->node);
         w->launch_excused = true;
     }
     if (dice_fault(&w->dice, 5)) {

@@ -178,7 +178,7 @@ static void on_event(struct sim_job *job, const struct event *e)
 {
     struct world *w = job->arg;
     dice_say_event(&w->dice, e);
-    if (e->type == EVENT_RULE && e->rule == LOST + 1) /* a machine under load may be slow to answer */
+    if (e->type == EVENT_RULE && e->rule.rule == LOST + 1) /* a machine under load may be slow to answer */
         disturb(w);
     if (dice_fault(&w->dice, 5)) {
         dice_say(&w->dice, "  killed at this event");
@@ -213,45 +213,46 @@ struct audit {
 static void audit_rule(struct audit *a, const struct event *e)
 {
     const struct dice *dice = &a->w->dice;
-    const struct spec_rule *rule = &a->w->job->spec.rules[e->rule - 1];
-    uint32_t used = ++a->used[e->rule - 1];
-    if (strcmp(rule->id, e->rule_id) != 0 || rule->action != e->action)
+    const struct spec_rule *rule = &a->w->job->spec.rules[e->rule.rule - 1];
+    uint32_t used = ++a->used[e->rule.rule - 1];
+    if (strcmp(rule->id, e->rule.rule_id) != 0 || rule->action != e->rule.action)
         dice_violated(dice, "event %llu is of no rule", (unsigned long long)e->seq);
-    if (e->left != (rule->has_times ? rule->times - used : EVENT_UNBOUNDED) || (rule->has_times && used > rule->times))
-        dice_violated(dice, "rule %u counts for the %u. time, and %u are left of %u", e->rule, used, e->left,
+    if (e->rule.left != (rule->has_times ? rule->times - used : EVENT_UNBOUNDED) ||
+        (rule->has_times && used > rule->times))
+        dice_violated(dice, "rule %u counts for the %u. time, and %u are left of %u", e->rule.rule, used, e->rule.left,
                       rule->times);
-    if (rule->action == RULE_IGNORE && !e->line) {
-        a->ignored_count = a->ignored_of == e->generation ? a->ignored_count : 0;
-        a->ignored_of = e->generation;
+    if (rule->action == RULE_IGNORE && !e->rule.line) {
+        a->ignored_count = a->ignored_of == e->rule.generation ? a->ignored_count : 0;
+        a->ignored_of = e->rule.generation;
         for (uint32_t i = 0; i < a->ignored_count; i++)
-            if (a->ignored[i].node == e->node && a->ignored[i].rank == e->cause_rank)
-                dice_violated(dice, "the end of rank %u is ignored twice", e->cause_rank);
-        a->ignored[a->ignored_count++] = (struct state_ignored){e->node, e->cause_rank};
+            if (a->ignored[i].node == e->rule.node && a->ignored[i].rank == e->rule.cause_rank)
+                dice_violated(dice, "the end of rank %u is ignored twice", e->rule.cause_rank);
+        a->ignored[a->ignored_count++] = (struct state_ignored){e->rule.node, e->rule.cause_rank};
     }
     if (rule->action == RULE_IGNORE)
         return;
-    bool second = a->verdict_of == e->generation;
-    if (second && (e->rule != LOST + 1 || a->verdict != RULE_RESTART))
-        dice_violated(dice, "generation %u has a second verdict, by rule %u", e->generation, e->rule);
+    bool second = a->verdict_of == e->rule.generation;
+    if (second && (e->rule.rule != LOST + 1 || a->verdict != RULE_RESTART))
+        dice_violated(dice, "generation %u has a second verdict, by rule %u", e->rule.generation, e->rule.rule);
     if (second)
         return;
-    a->verdict_of = e->generation;
+    a->verdict_of = e->rule.generation;
     a->verdict = rule->action;
-    a->verdict_rule = e->rule;
+    a->verdict_rule = e->rule.rule;
 }
 
 static void audit_restart(struct audit *a, const struct event *e)
 {
     const struct dice *dice = &a->w->dice;
-    bool own = e->rule && a->w->job->spec.rules[e->rule - 1].has_times;
-    bool judged = a->verdict_of > 0 && a->verdict_of == e->generation - 1;
-    if (e->generation != a->generation + 1)
-        dice_violated(dice, "restart to generation %u after %u", e->generation, a->generation);
-    if (judged ? e->rule != a->verdict_rule || a->verdict != RULE_RESTART : e->rule != 0)
-        dice_violated(dice, "restart to generation %u by rule %u", e->generation, e->rule);
-    a->counted += !e->uncounted;
-    if (e->uncounted != own || a->counted > a->w->job->spec.distributed.max_restarts)
-        dice_violated(dice, "restart to generation %u: %u counted", e->generation, a->counted);
+    bool own = e->restart.rule && a->w->job->spec.rules[e->restart.rule - 1].has_times;
+    bool judged = a->verdict_of > 0 && a->verdict_of == e->restart.generation - 1;
+    if (e->restart.generation != a->generation + 1)
+        dice_violated(dice, "restart to generation %u after %u", e->restart.generation, a->generation);
+    if (judged ? e->restart.rule != a->verdict_rule || a->verdict != RULE_RESTART : e->restart.rule != 0)
+        dice_violated(dice, "restart to generation %u by rule %u", e->restart.generation, e->restart.rule);
+    a->counted += !e->restart.uncounted;
+    if (e->restart.uncounted != own || a->counted > a->w->job->spec.distributed.max_restarts)
+        dice_violated(dice, "restart to generation %u: %u counted", e->restart.generation, a->counted);
 }
 
 static bool audit_event(void *arg, const struct event *e)
@@ -265,10 +266,10 @@ static bool audit_event(void *arg, const struct event *e)
         audit_rule(a, e);
     else if (e->type == EVENT_RESTART)
         audit_restart(a, e);
-    if (e->type == EVENT_STARTED && e->generation) {
-        if (a->verdict_of > 0 && (a->verdict == RULE_FAIL || a->verdict_of >= e->generation))
-            dice_violated(&a->w->dice, "generation %u starts after a verdict", e->generation);
-        a->generation = e->generation;
+    if (e->type == EVENT_STARTED && e->started.generation) {
+        if (a->verdict_of > 0 && (a->verdict == RULE_FAIL || a->verdict_of >= e->started.generation))
+            dice_violated(&a->w->dice, "generation %u starts after a verdict", e->started.generation);
+        a->generation = e->started.generation;
     }
     return true;
 }

@@ -164,7 +164,7 @@ static void on_event(struct sim_job *job, const struct event *e)
     dice_say_event(&w->dice, e);
     if (e->type == EVENT_STARTED)
         look_at_generation(w);
-    if (e->type == EVENT_FINISHED && e->outcome != OUTCOME_OK)
+    if (e->type == EVENT_FINISHED && e->finished.outcome != OUTCOME_OK)
         w->excused = true;
     if (dice_fault(&w->dice, 6)) {
         dice_say(&w->dice, "  killed at this event");

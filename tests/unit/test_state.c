@@ -18,10 +18,7 @@ static void opened(struct state *s, const char *run, const char *const *voids, u
     struct event e = {.type = EVENT_RUN_OPENED,
                       .time_ms = 10,
                       .run = run,
-                      .variant = "v",
-                      .node_count = 2,
-                      .voids = voids,
-                      .void_count = void_count};
+                      .opened = {.variant = "v", .node_count = 2, .voids = voids, .void_count = void_count}};
     state_apply(s, &e);
 }
 
@@ -30,11 +27,7 @@ static void bound(struct state *s, uint32_t node, const char *install, const cha
     struct event e = {.type = EVENT_NODE_BOUND,
                       .time_ms = 20,
                       .run = "r1",
-                      .node = node,
-                      .host = "h",
-                      .install = install,
-                      .boot_id = boot_id,
-                      .facts_json = "{}"};
+                      .bound = {.node = node, .host = "h", .install = install, .boot_id = boot_id, .facts_json = "{}"}};
     state_apply(s, &e);
 }
 
@@ -44,9 +37,7 @@ static void started(struct state *s, const char *step, uint32_t node, const char
     struct event e = {.type = EVENT_STARTED,
                       .time_ms = 30,
                       .run = "r1",
-                      .attempts = &a,
-                      .attempt_count = 1,
-                      .generation = generation};
+                      .started = {.attempts = &a, .attempt_count = 1, .generation = generation}};
     state_apply(s, &e);
 }
 
@@ -56,21 +47,21 @@ static void finished(struct state *s, const char *step, uint32_t node, const cha
     struct event e = {.type = EVENT_FINISHED,
                       .time_ms = 1000,
                       .run = "r1",
-                      .node = node,
-                      .scope = "",
-                      .step = step,
-                      .attempt = attempt,
-                      .key = adopted ? "key2" : NULL,
-                      .outcome = outcome,
-                      .adopted = adopted,
-                      .duration_ms = 400,
-                      .tail = "last"};
+                      .finished = {.node = node,
+                                   .scope = "",
+                                   .step = step,
+                                   .attempt = attempt,
+                                   .key = adopted ? "key2" : NULL,
+                                   .outcome = outcome,
+                                   .adopted = adopted,
+                                   .duration_ms = 400,
+                                   .tail = "last"}};
     state_apply(s, &e);
 }
 
 static void settled(struct state *s, uint32_t node, const char *boot_id)
 {
-    struct event e = {.type = EVENT_SETTLED, .time_ms = 50, .run = "r1", .node = node, .boot_id = boot_id};
+    struct event e = {.type = EVENT_SETTLED, .time_ms = 50, .run = "r1", .settled = {.node = node, .boot_id = boot_id}};
     state_apply(s, &e);
 }
 
@@ -245,29 +236,27 @@ static void test_adopted_generation(void **unused)
     struct state *s = state_create();
     opened(s, "r1", NULL, 0);
     bound(s, 0, "i0", "b0");
-    struct event e = {.type = EVENT_FINISHED,
-                      .run = "r1",
-                      .scope = "",
-                      .step = "launch",
-                      .attempt = "a1",
-                      .outcome = OUTCOME_OK,
-                      .adopted = true,
-                      .generation = 3};
+    struct event e = {
+        .type = EVENT_FINISHED,
+        .run = "r1",
+        .finished = {
+            .scope = "", .step = "launch", .attempt = "a1", .outcome = OUTCOME_OK, .adopted = true, .generation = 3}};
     state_apply(s, &e);
     assert_int_equal(state_cell_find(s, "", "launch", 0)->generation, 3);
     assert_int_equal(state_run_open(s)->generation, 3);
     assert_int_equal(state_run_open(s)->own_generation, 0);
     const struct event_attempt other = {"", "launch:other", "a0", "k", NULL, 0, 0};
-    const struct event part = {
-        .type = EVENT_STARTED, .run = "r1", .attempts = &other, .attempt_count = 1, .generation = 3, .joins = true};
+    const struct event part = {.type = EVENT_STARTED,
+                               .run = "r1",
+                               .started = {.attempts = &other, .attempt_count = 1, .generation = 3, .joins = true}};
     state_apply(s, &part);
     assert_int_equal(state_run_open(s)->own_generation, 0);
-    e.step = "epilog";
-    e.attempt = "a2";
-    e.generation = 0;
+    e.finished.step = "epilog";
+    e.finished.attempt = "a2";
+    e.finished.generation = 0;
     state_apply(s, &e);
     assert_int_equal(state_cell_find(s, "", "epilog", 0)->after, 3);
-    e = (struct event){.type = EVENT_REISSUE, .run = "r1", .generation = 4};
+    e = (struct event){.type = EVENT_REISSUE, .run = "r1", .reissue = {.generation = 4}};
     state_apply(s, &e);
     assert_int_equal(state_run_open(s)->generation, 4);
     assert_int_equal(state_run_open(s)->own_generation, 4);
@@ -286,15 +275,12 @@ static void test_adopted_from_a_run(void **unused)
     finished(s, "launch", 0, A1, OUTCOME_OK, false);
     uint64_t began = state_cell_by_attempt(s, A1)->started_ms;
     opened(s, "r2", NULL, 0);
-    struct event e = {.type = EVENT_FINISHED,
-                      .run = "r2",
-                      .scope = "",
-                      .step = "launch",
-                      .attempt = A1,
-                      .outcome = OUTCOME_OK,
-                      .time_ms = 5000,
-                      .adopted = true,
-                      .generation = 2};
+    struct event e = {
+        .type = EVENT_FINISHED,
+        .run = "r2",
+        .time_ms = 5000,
+        .finished = {
+            .scope = "", .step = "launch", .attempt = A1, .outcome = OUTCOME_OK, .adopted = true, .generation = 2}};
     state_apply(s, &e);
     const struct state_cell *c = state_cell_by_attempt(s, A1);
     assert_string_equal(c->run, "r2");
@@ -314,10 +300,9 @@ static void test_runs(void **unused)
     opened(s, "r1", NULL, 0);
     assert_string_equal(state_run_open(s)->id, "r1");
     assert_int_equal(s->node_count, 2);
-    struct event e = {.type = EVENT_RESTART, .run = "r1", .generation = 2, .time_ms = 5, .seq = 9};
+    struct event e = {.type = EVENT_RESTART, .run = "r1", .time_ms = 5, .seq = 9, .restart = {.generation = 2}};
     state_apply(s, &e);
-    e.type = EVENT_REISSUE;
-    e.generation = 0;
+    e = (struct event){.type = EVENT_REISSUE, .run = "r1", .time_ms = 5, .seq = 9};
     state_apply(s, &e);
     assert_int_equal(state_run_open(s)->restarts, 1);
     assert_int_equal(state_run_open(s)->generation, 3);
@@ -330,12 +315,10 @@ static void test_runs(void **unused)
     e = (struct event){.type = EVENT_RUN_CLOSED,
                        .run = "r2",
                        .time_ms = 6,
-                       .status = RUN_CANCELLED,
-                       .exit_status = 130,
-                       .reason = "cancelled"};
+                       .closed = {.status = RUN_CANCELLED, .exit_status = 130, .reason = "cancelled"}};
     state_apply(s, &e);
     assert_null(state_run_open(s));
-    e.status = RUN_DONE; /* a second end says nothing */
+    e.closed.status = RUN_DONE; /* a second end says nothing */
     state_apply(s, &e);
     const struct state_run *r = state_run_latest(s, "v");
     assert_string_equal(r->id, "r2");
@@ -343,8 +326,10 @@ static void test_runs(void **unused)
     assert_int_equal(r->exit_status, 130);
     assert_string_equal(r->message, "cancelled");
     assert_int_equal(r->closed_ms, 6);
-    e = (struct event){
-        .type = EVENT_RUN_CLOSED, .run = "r2", .time_ms = 9, .status = RUN_CANCELLED, .reason = "the rest, too"};
+    e = (struct event){.type = EVENT_RUN_CLOSED,
+                       .run = "r2",
+                       .time_ms = 9,
+                       .closed = {.status = RUN_CANCELLED, .reason = "the rest, too"}};
     state_apply(s, &e); /* but for one that was cancelled further */
     assert_string_equal(r->message, "the rest, too");
     assert_int_equal(r->exit_status, 130);
@@ -420,7 +405,7 @@ static void test_many_cells(void **unused)
                 snprintf(step, sizeof step, "step:%u", k);
                 snprintf(attempt, sizeof attempt, "%032u", round * NODES * STEPS + n * STEPS + k);
                 struct event_attempt a = {"", step, attempt, "key", inputs, n, 0};
-                struct event e = {.type = EVENT_STARTED, .run = "r1", .attempts = &a, .attempt_count = 1};
+                struct event e = {.type = EVENT_STARTED, .run = "r1", .started = {.attempts = &a, .attempt_count = 1}};
                 state_apply(s, &e);
                 finished(s, step, n, attempt, OUTCOME_OK, false);
             }
@@ -453,10 +438,13 @@ static void test_reopened(void **unused)
     opened(s, "r1", NULL, 0);
     started(s, "launch", 0, A1, 1);
     finished(s, "launch", 0, A1, OUTCOME_OK, false);
-    struct event closed = {
-        .type = EVENT_RUN_CLOSED, .time_ms = 2000, .run = "r1", .status = RUN_FAILED, .exit_status = 1, .reason = "x"};
+    struct event closed = {.type = EVENT_RUN_CLOSED,
+                           .time_ms = 2000,
+                           .run = "r1",
+                           .closed = {.status = RUN_FAILED, .exit_status = 1, .reason = "x"}};
     state_apply(s, &closed);
-    struct event again = {.type = EVENT_RUN_REOPENED, .time_ms = 3000, .run = "r1", .plan_hash = "p2", .on = "b"};
+    struct event again = {
+        .type = EVENT_RUN_REOPENED, .time_ms = 3000, .run = "r1", .reopened = {.plan_hash = "p2", .on = "b"}};
     state_apply(s, &again);
     const struct state_run *run = state_run_open(s);
     assert_non_null(run);
@@ -464,7 +452,7 @@ static void test_reopened(void **unused)
     assert_string_equal(run->plan_hash, "p2");
     assert_string_equal(run->on, "b");
     assert_int_equal(state_cell_find(s, "", "launch", 0)->outcome, OUTCOME_OK);
-    closed.status = RUN_DONE;
+    closed.closed.status = RUN_DONE;
     closed.time_ms = 4000;
     state_apply(s, &closed);
     assert_null(state_run_open(s));

@@ -26,183 +26,266 @@ static const struct event samples[] = {
      .seq = 1,
      .time_ms = 1700000000000,
      .run = "r",
-     .variant = "v",
-     .spec_path = "/a b/\"c\"",
-     .spec_hash = "h",
-     .spec_text = "name: x\n\ttab \\ \"q\" \x01 \xc3\xa4 \xf0\x9f\x98\x80\x7f",
-     .plan_hash = "p",
-     .job_hash = "j",
-     .owner_name = "me@here",
-     .version = "0.1.0",
-     .args_json = "[\"--x\"]",
-     .params_json = "{\"p\":1e-3}",
-     .on = "a@h,b",
-     .sets = sets_sample,
-     .set_count = 2,
-     .from_step = "launch",
-     .work = "00ff00ff00ff00ff",
-     .flags = RUN_FLAG_AGAIN | RUN_FLAG_REPLACE,
-     .node_count = 65536,
-     .voids = voids_sample,
-     .void_count = 2},
-    {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = "", .node = EVENT_NODE_NONE},
-    {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = "r", .sets = sets_sample},
+     .opened = {.asked = {.spec_path = "/a b/\"c\"",
+                          .spec_hash = "h",
+                          .spec_text = "name: x\n\ttab \\ \"q\" \x01 \xc3\xa4 \xf0\x9f\x98\x80\x7f",
+                          .plan_hash = "p",
+                          .owner_name = "me@here",
+                          .version = "0.1.0",
+                          .on = "a@h,b",
+                          .sets = sets_sample,
+                          .set_count = 2},
+                .variant = "v",
+                .job_hash = "j",
+                .args_json = "[\"--x\"]",
+                .params_json = "{\"p\":1e-3}",
+                .from_step = "launch",
+                .work = "00ff00ff00ff00ff",
+                .flags = RUN_FLAG_AGAIN | RUN_FLAG_REPLACE,
+                .node_count = 65536,
+                .voids = voids_sample,
+                .void_count = 2}},
+    {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = ""},
+    {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = "r", .opened = {.asked = {.sets = sets_sample}}},
     {.type = EVENT_NODE_BOUND,
      .seq = 2,
      .time_ms = 2,
      .run = "r",
-     .node = 3,
-     .host = "h",
-     .install = "i",
-     .boot_id = "b",
-     .work = "00ff00ff00ff00ff",
-     .facts_json = "{\"cpus\":4}"},
+     .bound = {.node = 3,
+               .host = "h",
+               .install = "i",
+               .boot_id = "b",
+               .work = "00ff00ff00ff00ff",
+               .facts_json = "{\"cpus\":4}"}},
     {.type = EVENT_STARTED,
      .seq = 3,
      .time_ms = 3,
      .run = "r",
-     .attempts = attempts_sample,
-     .attempt_count = 2,
-     .generation = 7,
-     .bind_json = "{}",
-     .joins = true},
+     .started = {.attempts = attempts_sample, .attempt_count = 2, .generation = 7, .bind_json = "{}", .joins = true}},
     {.type = EVENT_FINISHED,
      .seq = INT64_MAX,
      .time_ms = INT64_MAX,
      .run = "r",
-     .scope = "",
-     .step = "s",
-     .attempt = A1,
-     .key = "k",
-     .inputs = "{}",
-     .node = 0,
-     .outcome = OUTCOME_TIMED_OUT,
-     .adopted = true,
-     .cause = 3,
-     .cause_value = INT32_MIN,
-     .cause_rank = UINT32_MAX,
-     .tail = "Traceback\n",
-     .duration_ms = 5,
-     .log_bytes = 6,
-     .dropped_bytes = 7,
-     .dropped_by = "limit and disk"},
-    {.type = EVENT_SETTLED, .seq = 5, .time_ms = 4, .run = "r", .node = 1, .boot_id = "b"},
+     .finished = {.scope = "",
+                  .step = "s",
+                  .attempt = A1,
+                  .key = "k",
+                  .inputs = "{}",
+                  .node = 0,
+                  .outcome = OUTCOME_TIMED_OUT,
+                  .adopted = true,
+                  .cause = 3,
+                  .cause_value = INT32_MIN,
+                  .cause_rank = UINT32_MAX,
+                  .tail = "Traceback\n",
+                  .duration_ms = 5,
+                  .log_bytes = 6,
+                  .dropped_bytes = 7,
+                  .dropped_by = "limit and disk"}},
+    {.type = EVENT_SETTLED, .seq = 5, .time_ms = 4, .run = "r", .settled = {.node = 1, .boot_id = "b"}},
     {.type = EVENT_RESTART,
      .seq = 6,
      .time_ms = 4,
      .run = "r",
-     .generation = 2,
-     .reason = "why",
-     .rule = 2,
-     .uncounted = true,
-     .backoff_ms = 30000},
-    {.type = EVENT_REISSUE, .seq = 7, .time_ms = 4, .run = "r", .generation = 3, .reason = "why"},
-    {.type = EVENT_CANCELLING, .seq = 8, .time_ms = 4, .run = "r", .reason = "interrupted"},
+     .restart = {.generation = 2, .reason = "why", .rule = 2, .uncounted = true, .backoff_ms = 30000}},
+    {.type = EVENT_REISSUE, .seq = 7, .time_ms = 4, .run = "r", .reissue = {.generation = 3, .reason = "why"}},
+    {.type = EVENT_CANCELLING, .seq = 8, .time_ms = 4, .run = "r", .cancelling = {.reason = "interrupted"}},
     {.type = EVENT_RUN_CLOSED,
      .seq = 9,
      .time_ms = 4,
      .run = "r",
-     .status = RUN_CANCELLED,
-     .exit_status = -1,
-     .reason = "cancelled"},
-    {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .run = "r", .node = EVENT_NODE_NONE, .reason = "hello"},
-    {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .node = 4, .reason = "node lost"},
+     .closed = {.status = RUN_CANCELLED, .exit_status = -1, .reason = "cancelled"}},
+    {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .run = "r", .note = {.node = EVENT_NODE_NONE, .reason = "hello"}},
+    {.type = EVENT_NOTE, .seq = 10, .time_ms = 4, .note = {.node = 4, .reason = "node lost"}},
     {.type = EVENT_RULE,
      .seq = 11,
      .time_ms = 5,
      .run = "r",
-     .generation = 3,
-     .rule = 1,
-     .rule_id = "0123456789ab-2",
-     .action = RULE_RESTART,
-     .node = 2,
-     .cause_rank = 5,
-     .reason = "a line",
-     .line = "CUDA error \"x\"",
-     .left = 4,
-     .backoff_ms = 1},
+     .rule = {.generation = 3,
+              .rule = 1,
+              .rule_id = "0123456789ab-2",
+              .action = RULE_RESTART,
+              .node = 2,
+              .cause_rank = 5,
+              .reason = "a line",
+              .line = "CUDA error \"x\"",
+              .left = 4,
+              .backoff_ms = 1}},
     {.type = EVENT_RULE,
      .seq = 11,
      .time_ms = 5,
      .run = "r",
-     .rule = 100,
-     .rule_id = "x",
-     .action = RULE_IGNORE,
-     .node = EVENT_NODE_NONE,
-     .left = EVENT_UNBOUNDED},
-    {.type = EVENT_METRICS, .seq = 12, .time_ms = 6, .run = "r", .metrics = metrics_sample, .metric_count = 2},
+     .rule = {.rule = 100, .rule_id = "x", .action = RULE_IGNORE, .node = EVENT_NODE_NONE, .left = EVENT_UNBOUNDED}},
+    {.type = EVENT_METRICS, .seq = 12, .time_ms = 6, .run = "r", .metrics = {.items = metrics_sample, .count = 2}},
     {.type = EVENT_RUN_REOPENED,
      .seq = 13,
      .time_ms = 7,
      .run = "r",
-     .spec_path = "/a",
-     .spec_hash = "h",
-     .spec_text = "name: x\n",
-     .plan_hash = "p",
-     .owner_name = "me@here",
-     .version = "0.1.0",
-     .on = "a",
-     .sets = sets_sample,
-     .set_count = 2},
+     .reopened = {.spec_path = "/a",
+                  .spec_hash = "h",
+                  .spec_text = "name: x\n",
+                  .plan_hash = "p",
+                  .owner_name = "me@here",
+                  .version = "0.1.0",
+                  .on = "a",
+                  .sets = sets_sample,
+                  .set_count = 2}},
 };
 
-static void assert_same_metrics(const struct event *a, const struct event *b)
-{
-    assert_int_equal(a->metric_count, b->metric_count);
-    for (uint32_t i = 0; i < a->metric_count; i++) {
-        assert_string_equal(a->metrics[i].name, b->metrics[i].name);
-        assert_string_equal(a->metrics[i].value, b->metrics[i].value);
-        assert_int_equal(a->metrics[i].rank, b->metrics[i].rank);
-        assert_true(a->metrics[i].count == b->metrics[i].count);
-    }
-}
-
-static void assert_same_string(const char *a, const char *b)
+static void same_string(const char *a, const char *b)
 {
     if (!str_eq(a, b))
         fail_msg("\"%s\" is not \"%s\"", a ? a : "(null)", b ? b : "(null)");
 }
 
-static void assert_same_event(const struct event *a, const struct event *b)
+static void same_strings(const char *const *a, uint32_t a_count, const char *const *b, uint32_t b_count)
 {
-    const char *const *sa[] = {
-        &a->run,        &a->variant,   &a->spec_path,   &a->spec_hash, &a->spec_text,  &a->plan_hash, &a->owner_name,
-        &a->version,    &a->args_json, &a->params_json, &a->from_step, &a->host,       &a->install,   &a->boot_id,
-        &a->facts_json, &a->scope,     &a->step,        &a->attempt,   &a->key,        &a->inputs,    &a->tail,
-        &a->reason,     &a->rule_id,   &a->line,        &a->on,        &a->dropped_by, &a->job_hash,  &a->work};
-    for (size_t i = 0; i < ARRAY_LEN(sa); i++) {
-        size_t offset = (size_t)((const char *)sa[i] - (const char *)a);
-        assert_same_string(*sa[i], *(const char *const *)((const char *)b + offset));
-    }
-    assert_int_equal(a->type, b->type);
-    assert_true(a->seq == b->seq && a->time_ms == b->time_ms);
-    assert_true(a->flags == b->flags && a->node_count == b->node_count && a->generation == b->generation);
-    assert_true(a->outcome == b->outcome && a->adopted == b->adopted && a->cause == b->cause);
-    assert_true(a->cause_value == b->cause_value && a->cause_rank == b->cause_rank);
-    assert_true(a->duration_ms == b->duration_ms && a->log_bytes == b->log_bytes &&
-                a->dropped_bytes == b->dropped_bytes);
-    assert_true(a->status == b->status && a->exit_status == b->exit_status);
-    assert_int_equal(a->void_count, b->void_count);
-    for (uint32_t i = 0; i < a->void_count; i++)
-        assert_same_string(a->voids[i], b->voids[i]);
-    assert_int_equal(a->sets != NULL, b->sets != NULL);
-    assert_int_equal(a->set_count, b->set_count);
-    for (uint32_t i = 0; i < a->set_count; i++)
-        assert_same_string(a->sets[i], b->sets[i]);
-    assert_true(a->rule == b->rule && a->uncounted == b->uncounted && a->backoff_ms == b->backoff_ms);
-    if (a->type == EVENT_RULE)
-        assert_true(a->left == b->left && a->node == b->node && a->action == b->action);
-    assert_same_metrics(a, b);
+    assert_int_equal(a != NULL, b != NULL);
+    assert_int_equal(a_count, b_count);
+    for (uint32_t i = 0; i < a_count; i++)
+        same_string(a[i], b[i]);
+}
+
+static void same_asked(const struct event_asked *a, const struct event_asked *b)
+{
+    same_string(a->spec_path, b->spec_path);
+    same_string(a->spec_hash, b->spec_hash);
+    same_string(a->spec_text, b->spec_text);
+    same_string(a->plan_hash, b->plan_hash);
+    same_string(a->owner_name, b->owner_name);
+    same_string(a->version, b->version);
+    same_string(a->on, b->on);
+    same_strings(a->sets, a->set_count, b->sets, b->set_count);
+}
+
+static void same_opened(const struct event_opened *a, const struct event_opened *b)
+{
+    same_asked(&a->asked, &b->asked);
+    same_string(a->variant, b->variant);
+    same_string(a->args_json, b->args_json);
+    same_string(a->params_json, b->params_json);
+    same_string(a->from_step, b->from_step);
+    same_string(a->work, b->work);
+    same_string(a->job_hash, b->job_hash);
+    same_strings(a->voids, a->void_count, b->voids, b->void_count);
+    assert_true(a->flags == b->flags && a->node_count == b->node_count);
+}
+
+static void same_bound(const struct event_bound *a, const struct event_bound *b)
+{
+    assert_int_equal(a->node, b->node);
+    same_string(a->host, b->host);
+    same_string(a->install, b->install);
+    same_string(a->boot_id, b->boot_id);
+    same_string(a->work, b->work);
+    same_string(a->facts_json, b->facts_json);
+}
+
+static void same_started(const struct event_started *a, const struct event_started *b)
+{
+    assert_true(a->generation == b->generation && a->joins == b->joins);
+    same_string(a->bind_json, b->bind_json);
     assert_int_equal(a->attempt_count, b->attempt_count);
     for (uint32_t i = 0; i < a->attempt_count; i++) {
         const struct event_attempt *x = &a->attempts[i], *y = &b->attempts[i];
-        assert_same_string(x->scope, y->scope);
-        assert_same_string(x->step, y->step);
-        assert_same_string(x->attempt, y->attempt);
-        assert_same_string(x->key, y->key);
-        assert_same_string(x->inputs, y->inputs);
+        same_string(x->scope, y->scope);
+        same_string(x->step, y->step);
+        same_string(x->attempt, y->attempt);
+        same_string(x->key, y->key);
+        same_string(x->inputs, y->inputs);
         assert_int_equal(x->node, y->node);
         assert_int_equal(x->seen, y->seen);
+    }
+}
+
+static void same_finished(const struct event_finished *a, const struct event_finished *b)
+{
+    assert_true(a->node == b->node && a->generation == b->generation);
+    same_string(a->scope, b->scope);
+    same_string(a->step, b->step);
+    same_string(a->attempt, b->attempt);
+    same_string(a->key, b->key);
+    same_string(a->inputs, b->inputs);
+    assert_true(a->outcome == b->outcome && a->adopted == b->adopted);
+    assert_true(a->cause == b->cause && a->cause_value == b->cause_value && a->cause_rank == b->cause_rank);
+    assert_true(a->duration_ms == b->duration_ms && a->log_bytes == b->log_bytes);
+    assert_true(a->dropped_bytes == b->dropped_bytes);
+    same_string(a->dropped_by, b->dropped_by);
+    same_string(a->tail, b->tail);
+}
+
+static void same_rule(const struct event_rule *a, const struct event_rule *b)
+{
+    assert_true(a->node == b->node && a->generation == b->generation && a->rule == b->rule);
+    assert_true(a->action == b->action && a->left == b->left && a->backoff_ms == b->backoff_ms);
+    assert_int_equal(a->cause_rank, b->cause_rank);
+    same_string(a->rule_id, b->rule_id);
+    same_string(a->line, b->line);
+    same_string(a->reason, b->reason);
+}
+
+static void same_metrics(const struct event_metrics *a, const struct event_metrics *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (uint32_t i = 0; i < a->count; i++) {
+        same_string(a->items[i].name, b->items[i].name);
+        same_string(a->items[i].value, b->items[i].value);
+        assert_int_equal(a->items[i].rank, b->items[i].rank);
+        assert_true(a->items[i].count == b->items[i].count);
+    }
+}
+
+static void assert_same_event(const struct event *a, const struct event *b)
+{
+    assert_int_equal(a->type, b->type);
+    assert_true(a->seq == b->seq && a->time_ms == b->time_ms);
+    same_string(a->run, b->run);
+    switch (a->type) {
+    case EVENT_RUN_OPENED:
+        same_opened(&a->opened, &b->opened);
+        break;
+    case EVENT_RUN_REOPENED:
+        same_asked(&a->reopened, &b->reopened);
+        break;
+    case EVENT_NODE_BOUND:
+        same_bound(&a->bound, &b->bound);
+        break;
+    case EVENT_STARTED:
+        same_started(&a->started, &b->started);
+        break;
+    case EVENT_FINISHED:
+        same_finished(&a->finished, &b->finished);
+        break;
+    case EVENT_SETTLED:
+        assert_int_equal(a->settled.node, b->settled.node);
+        same_string(a->settled.boot_id, b->settled.boot_id);
+        break;
+    case EVENT_RESTART:
+        assert_true(a->restart.generation == b->restart.generation && a->restart.rule == b->restart.rule);
+        assert_true(a->restart.uncounted == b->restart.uncounted && a->restart.backoff_ms == b->restart.backoff_ms);
+        same_string(a->restart.reason, b->restart.reason);
+        break;
+    case EVENT_REISSUE:
+        assert_int_equal(a->reissue.generation, b->reissue.generation);
+        same_string(a->reissue.reason, b->reissue.reason);
+        break;
+    case EVENT_CANCELLING:
+        same_string(a->cancelling.reason, b->cancelling.reason);
+        break;
+    case EVENT_RUN_CLOSED:
+        assert_true(a->closed.status == b->closed.status && a->closed.exit_status == b->closed.exit_status);
+        same_string(a->closed.reason, b->closed.reason);
+        break;
+    case EVENT_NOTE:
+        assert_int_equal(a->note.node, b->note.node);
+        same_string(a->note.reason, b->note.reason);
+        break;
+    case EVENT_RULE:
+        same_rule(&a->rule, &b->rule);
+        break;
+    case EVENT_METRICS:
+        same_metrics(&a->metrics, &b->metrics);
+        break;
     }
 }
 
@@ -263,8 +346,9 @@ static void test_json_against_jansson(void **unused)
         assert_non_null(json);
         assert_string_equal(json_string_value(json_object_get(json, "type")), event_type_name(samples[i].type));
         assert_int_equal(json_integer_value(json_object_get(json, "seq")), samples[i].seq);
-        if (samples[i].spec_text)
-            assert_string_equal(json_string_value(json_object_get(json, "spec_text")), samples[i].spec_text);
+        if (samples[i].type == EVENT_RUN_OPENED && samples[i].opened.asked.spec_text)
+            assert_string_equal(json_string_value(json_object_get(json, "spec_text")),
+                                samples[i].opened.asked.spec_text);
         size_t flags[] = {JSON_COMPACT, JSON_INDENT(2) | JSON_SORT_KEYS, JSON_ENSURE_ASCII | JSON_ESCAPE_SLASH};
         for (size_t f = 0; f < ARRAY_LEN(flags); f++) {
             char *theirs = json_dumps(json, flags[f]);
@@ -332,15 +416,15 @@ static void test_json_invalid_utf8_is_replaced(void **unused)
     struct arena *arena = arena_create();
     struct event e = {.type = EVENT_NOTE,
                       .time_ms = 1,
-                      .node = EVENT_NODE_NONE,
-                      .reason = "a\xff"
-                                "b"},
+                      .note = {.node = EVENT_NODE_NONE,
+                               .reason = "a\xff"
+                                         "b"}},
                  back;
     struct buf text = {0};
     event_to_json(&e, &text);
     assert_int_equal(event_from_json(text.data, text.len, arena, &back, NULL), 0);
-    assert_string_equal(back.reason, "a\xEF\xBF\xBD"
-                                     "b");
+    assert_string_equal(back.note.reason, "a\xEF\xBF\xBD"
+                                          "b");
     buf_free(&text);
     arena_destroy(arena);
 }
@@ -433,8 +517,8 @@ static void test_json_ignores_what_it_does_not_know(void **unused)
     struct error err = ERROR_INIT;
     assert_int_equal(event_from_json(json, strlen(json), arena, &e, &err), 0);
     assert_int_equal(e.time_ms, 5);
-    assert_string_equal(e.reason, "x");
-    assert_int_equal(e.node, EVENT_NODE_NONE);
+    assert_string_equal(e.note.reason, "x");
+    assert_int_equal(e.note.node, EVENT_NODE_NONE);
     arena_destroy(arena);
 }
 

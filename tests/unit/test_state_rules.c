@@ -154,13 +154,13 @@ static void apply(struct state *s, struct event e)
 static struct event rule(uint32_t number, const char *id, enum spec_action action, uint32_t generation)
 {
     return (struct event){.type = EVENT_RULE,
-                          .rule = number,
-                          .rule_id = id,
-                          .action = action,
-                          .generation = generation,
-                          .node = EVENT_NODE_NONE,
-                          .reason = id,
-                          .left = EVENT_UNBOUNDED};
+                          .rule = {.rule = number,
+                                   .rule_id = id,
+                                   .action = action,
+                                   .generation = generation,
+                                   .node = EVENT_NODE_NONE,
+                                   .reason = id,
+                                   .left = EVENT_UNBOUNDED}};
 }
 
 static void test_budgets_and_verdicts(void **unused)
@@ -168,7 +168,7 @@ static void test_budgets_and_verdicts(void **unused)
     (void)unused;
     struct state *s = state_create();
     uint32_t used[COUNT];
-    apply(s, (struct event){.type = EVENT_RUN_OPENED, .variant = "v"});
+    apply(s, (struct event){.type = EVENT_RUN_OPENED, .opened = {.variant = "v"}});
     apply(s, rule(2, "b", RULE_IGNORE, 1));
     assert_int_equal(state_run_open(s)->verdict.generation, 0);
     assert_int_equal(state_run_open(s)->ignored_count, 1);
@@ -179,15 +179,15 @@ static void test_budgets_and_verdicts(void **unused)
     assert_int_equal(r->verdict.generation, 1);
     assert_int_equal(r->verdict.rule, 5);
     assert_int_equal(r->verdict.action, RULE_RESTART);
-    apply(s,
-          (struct event){
-              .type = EVENT_RESTART, .generation = 2, .rule = 5, .uncounted = true, .backoff_ms = 30, .time_ms = 7000});
+    apply(s, (struct event){.type = EVENT_RESTART,
+                            .time_ms = 7000,
+                            .restart = {.generation = 2, .rule = 5, .uncounted = true, .backoff_ms = 30}});
     r = state_run_open(s);
     assert_int_equal(r->restarts, 1);
     assert_int_equal(r->own_restarts, 1);
     assert_int_equal(r->resume_ms, 7030);
     apply(s, rule(4, "e", RULE_RESTART, 2)); /* the list was edited: it is another number now */
-    apply(s, (struct event){.type = EVENT_RESTART, .generation = 3});
+    apply(s, (struct event){.type = EVENT_RESTART, .restart = {.generation = 3}});
     r = state_run_open(s);
     assert_int_equal(r->verdict.generation, 2);
     assert_int_equal(r->restarts, 2);
@@ -208,11 +208,11 @@ static void test_metrics(void **unused)
     (void)unused;
     enum { RANKS = 300 };
     struct state *s = state_create();
-    apply(s, (struct event){.type = EVENT_RUN_OPENED, .variant = "v"});
+    apply(s, (struct event){.type = EVENT_RUN_OPENED, .opened = {.variant = "v"}});
     struct event_metric *m = calloc(2 * RANKS, sizeof *m);
     for (uint32_t i = 0; i < 2 * RANKS; i++)
         m[i] = (struct event_metric){i % 2 ? "loss" : "speed", "1.5", i / 2, 1};
-    apply(s, (struct event){.type = EVENT_METRICS, .metrics = m, .metric_count = 2 * RANKS});
+    apply(s, (struct event){.type = EVENT_METRICS, .metrics = {.items = m, .count = 2 * RANKS}});
     size_t used = arena_used(s->arena);
     for (uint32_t round = 2; round < 100; round++) {
         char text[32];
@@ -221,7 +221,7 @@ static void test_metrics(void **unused)
             m[i].value = text;
             m[i].count = round;
         }
-        apply(s, (struct event){.type = EVENT_METRICS, .metrics = m + round, .metric_count = 2 * RANKS - round});
+        apply(s, (struct event){.type = EVENT_METRICS, .metrics = {.items = m + round, .count = 2 * RANKS - round}});
     }
     const struct state_run *r = state_run_open(s);
     assert_int_equal(r->metric_count, 2 * RANKS);
