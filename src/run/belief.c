@@ -14,8 +14,9 @@ static const struct row {
     uint32_t so, not_so;     /* facts */
     enum belief then;
 } rows[] = {
-    /* recorded as a success: kept where the ledger agrees, else run again */
+    /* recorded as a success: kept where the ledger agrees; where another controller has done it since, that counts */
     {CELL(OK), RECORD(GOOD), FACT(OWN) | FACT(MACHINE) | FACT(KEY) | FACT(HOLDS), 0, BELIEF_KEEP},
+    {CELL(OK), RECORD(GOOD), FACT(SINCE) | FACT(KEY) | FACT(BOOT) | FACT(ADOPT) | FACT(HOLDS), FACT(OWN), BELIEF_ADOPT},
     {CELL(OK), ANY & ~RECORD(LIVE), 0, 0, BELIEF_RUN},
     /* under way, and the ledger has it */
     {CELL(STARTED), ANY, FACT(HERE), 0, BELIEF_RESEND},

@@ -37,7 +37,8 @@ enum belief_fact {
     FACT_CACHED = 64,  /* set-up */
     FACT_HERE = 128,   /* no node has a record of such a step: files come home by it */
     FACT_STOPPED = 256, /* it is to end, or not to begin */
-    FACT_STRANGER = 512 /* the record is of an attempt that the journal has never heard of */
+    FACT_STRANGER = 512, /* the record is of an attempt that the journal has never heard of */
+    FACT_SINCE = 1024    /* the record began after the journal's attempt was decided, or on the machine of now */
 };
 
 enum belief {

@@ -145,6 +145,24 @@ static bool is_voided(const struct run *r, const struct plan_step *step, const s
     return r->voids[step->id] && !(cell && str_eq(cell->run, r->id));
 }
 
+/* Did the record begin after the journal's attempt was decided? On another machine than that one's it did. */
+static bool is_since(const struct lane *lane, const struct state_cell *cell, const struct wire_record *rec)
+{
+    bool same = !cell->install || !lane->facts || str_eq(cell->install, lane->facts->install);
+    return !same || rec->sequence > cell->seen;
+}
+
+/* Could the ledger's record of it be believed without the journal's, or instead of it? */
+static bool adoptable(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell,
+                      const struct wire_record *latest)
+{
+    if (!is_good_for(step, latest))
+        return false;
+    if (!cell || cell->outcome == OUTCOME_NONE)
+        return true;
+    return strcmp(cell->attempt, latest->attempt) != 0 && (cell->outcome != OUTCOME_OK || is_since(lane, cell, latest));
+}
+
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret)
 {
     struct run *r = lane->run;
@@ -165,7 +183,10 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
     if (!listed || !step->kind->cached)
         return;
     const struct wire_record *latest = lane_latest(lane, step);
-    if (cell && ret->ok) {
+    if (cell && ret->ok && adoptable(lane, step, cell, latest) && lane_holds(lane, step)) {
+        ret->verified = true; /* another controller has done it since */
+        ret->key = step->key;
+    } else if (cell && ret->ok) {
         ret->why_not = lane_contradiction(lane, step, cell);
         ret->contradicted = ret->why_not != NULL;
         ret->verified = !ret->contradicted;
@@ -180,13 +201,6 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
                        : !str_eq(latest->key, step->key)   ? "the node has it as it was before its inputs changed"
                                                            : "the node restarted since, before all was on its disk";
     }
-}
-
-/* Could the ledger's record of it be believed without the journal's, or instead of it? */
-static bool adoptable(const struct plan_step *step, const struct state_cell *cell, const struct wire_record *latest)
-{
-    return is_good_for(step, latest) &&
-           (!cell || strcmp(cell->attempt, latest->attempt) != 0 || cell->outcome == OUTCOME_NONE);
 }
 
 /* Does the journal have it as a success, with the key of now? */
@@ -204,9 +218,9 @@ const char *lane_believes(const struct lane *lane, const struct plan_step *step)
     if (!step->on[lane->index] || is_voided(r, step, cell) || (cell && cell->voided) || denied(lane, step) ||
         (t->verify && !step->kind->verify) || task_in_flight(t))
         return NULL;
-    if (is_recorded(step, cell))
-        return ledger_differs(lane, step, cell) ? NULL : cell->attempt;
-    return adoptable(step, cell, latest) ? latest->attempt : NULL;
+    if (is_recorded(step, cell) && !ledger_differs(lane, step, cell))
+        return cell->attempt;
+    return adoptable(lane, step, cell, latest) ? latest->attempt : NULL;
 }
 
 /* Has another controller, with a state directory of its own, begun it since the last time that is recorded here? */
@@ -309,7 +323,8 @@ static enum belief setup_belief(const struct lane *lane, const struct plan_step 
     const bool recorded = is_recorded(step, cell), ended = cell && cell->outcome != OUTCOME_NONE;
     uint32_t so = FACT_CACHED;
     so |= latest && ended && str_eq(cell->attempt, latest->attempt) ? FACT_OWN : 0;
-    so |= recorded || (latest && str_eq(latest->key, step->key)) ? FACT_KEY : 0;
+    so |= latest && str_eq(latest->key, step->key) ? FACT_KEY : 0;
+    so |= latest && cell && is_since(lane, cell, latest) ? FACT_SINCE : 0;
     so |= latest && latest->same_boot ? FACT_BOOT : 0;
     so |= !cell || !cell->install || !facts || str_eq(cell->install, facts->install) ? FACT_MACHINE : 0;
     so |= lane_holds(lane, step) ? FACT_HOLDS : 0;
@@ -354,11 +369,11 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         return;
     }
     const enum belief belief = setup_belief(lane, step, cell, latest);
-    if (is_recorded(step, cell)) {
-        keep(lane, step, cell, belief);
-    } else if (belief == BELIEF_ADOPT) {
+    if (belief == BELIEF_ADOPT) {
         lane_set_dirty(lane, true);
         task_finish(r, step, lane->index, latest, true);
+    } else if (is_recorded(step, cell)) {
+        keep(lane, step, cell, belief);
     } else if (cell && cell->outcome == OUTCOME_UNKNOWN) {
         step_unknown_fails(r, step, lane->index);
         t->reason = step->kind->sync ? "it was cut off" : "its outcome is unknown";

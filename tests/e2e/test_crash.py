@@ -6,6 +6,7 @@ RHRUN_TEST_CRASHES: how many random instants (40).
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -14,7 +15,7 @@ import time
 
 import pytest
 
-from harness import wait_for, workers_of
+from harness import agent_processes, wait_for, workers_of
 
 CRASHES = int(os.environ.get("RHRUN_TEST_CRASHES", "40"))
 WANTED = ["one", "two", "launch"]
@@ -239,6 +240,30 @@ def test_what_another_controller_has_done_since_is_done(box, job):
     box.run("--again", spec, env=other).ok()
     box.run("--again", spec).ok()
     assert sorted(box.lines()) == ["new-0", "new-0", "new-1", "new-1"]
+
+
+@pytest.mark.parametrize("how", ["again", "wiped"])
+def test_set_up_that_another_controller_has_done_since_is_done(box, job, how):
+    """The journal has an older success of it: by the same node, or by one that was wiped since."""
+    text = "setup: [{name: one, run: 'echo one >>$HOME/lines'}]\nentrypoint: {run: 'echo %s >>$HOME/lines'}\n"
+    other = {"RHRUN_HOME": str(box.dir / "state2")}
+    spec = job(text % "launch")
+    box.run(spec).ok()
+    if how == "wiped":
+        wait_for(lambda: not agent_processes(box.dir)[1], what="the end of supervisors")
+        shutil.rmtree(box.home / ".rhrun")
+    box.run(*([] if how == "wiped" else ["--fresh"]), spec, env=other).ok()
+    did = ["one", "launch"] * 2
+    assert box.lines() == did
+    r = box.run(spec).ok()
+    assert box.lines() == did and "could not be verified" not in r.err, r
+    job(text % "edited")
+    plan = box.run("plan", spec).ok()
+    assert re.search(r"^  keep +one ", plan.out, re.M), plan
+    r = box.run(spec).ok()
+    assert box.lines() == [*did, "edited"], r
+    box.run("--from", "one", spec).ok()
+    assert box.lines() == [*did, "edited", "one", "edited"]
 
 
 def test_what_another_controller_started_is_not_forgotten(box, job):

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-enum { FACTS = 1 << 10 };
+enum { FACTS = 1 << 11 };
 
 static void is(enum belief_cell cell, enum belief_record record, uint32_t so, enum belief then)
 {
@@ -24,6 +24,12 @@ static void test_recorded(void **unused)
     is(CELL_OK, RECORD_GOOD, agrees & ~(uint32_t)FACT_OWN, BELIEF_RUN);     /* another attempt was later */
     is(CELL_OK, RECORD_GOOD, agrees & ~(uint32_t)FACT_HOLDS, BELIEF_RUN);   /* what it made is gone */
     is(CELL_OK, RECORD_GOOD, agrees & ~(uint32_t)FACT_MACHINE, BELIEF_RUN); /* another machine */
+    const uint32_t other = FACT_SINCE | FACT_KEY | FACT_BOOT | FACT_ADOPT | FACT_HOLDS;
+    is(CELL_OK, RECORD_GOOD, other, BELIEF_ADOPT);                       /* another controller has done it since */
+    is(CELL_OK, RECORD_GOOD, other | FACT_MACHINE, BELIEF_ADOPT);        /* on the same machine */
+    is(CELL_OK, RECORD_GOOD, other & ~(uint32_t)FACT_SINCE, BELIEF_RUN); /* it was there before */
+    is(CELL_OK, RECORD_GOOD, other & ~(uint32_t)FACT_KEY, BELIEF_RUN);   /* with other inputs */
+    is(CELL_OK, RECORD_GOOD, other & ~(uint32_t)FACT_BOOT, BELIEF_RUN);  /* and then the power failed */
     is(CELL_OK, RECORD_NONE, agrees & ~(uint32_t)FACT_OWN, BELIEF_RUN);
     is(CELL_OK, RECORD_BAD, agrees, BELIEF_RUN);
 }
