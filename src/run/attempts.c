@@ -79,20 +79,21 @@ static void on_started_durable(void *arg)
 }
 
 /* What binds a generation: for RUNs that are sent again, and for whoever reads logs which worker is which. */
-static void put_bind(const struct run *r, struct buf *b)
+static void put_bind(const struct launch *l, struct buf *b)
 {
-    const char *addr = run_launch(r)->master_addr ? run_launch(r)->master_addr : "";
+    const struct run *r = l->run;
+    const char *addr = l->master_addr ? l->master_addr : "";
     buf_puts(b, "{\"master_addr\":");
     buf_json_string(b, addr, strlen(addr));
-    buf_printf(b, ",\"master_port\":%u", run_launch(r)->master_port);
-    if (run_launch(r)->nonce[0])
-        buf_printf(b, ",\"nonce\":\"%s\"", run_launch(r)->nonce);
+    buf_printf(b, ",\"master_port\":%u", l->master_port);
+    if (l->nonce[0])
+        buf_printf(b, ",\"nonce\":\"%s\"", l->nonce);
     for (size_t i = 0; r->plan->roles && i < r->plan->spec->role_count; i++) {
         const struct plan_role *role = &r->plan->roles[i];
         buf_printf(b, "%s{\"name\":\"%s\",\"first\":%u,\"count\":%u", i ? "," : ",\"roles\":[", role->name,
                    role->worker, role->count);
-        if (run_launch(r)->role_ports[i])
-            buf_printf(b, ",\"master_port\":%u", run_launch(r)->role_ports[i]);
+        if (l->role_ports[i])
+            buf_printf(b, ",\"master_port\":%u", l->role_ports[i]);
         buf_puts(b, i + 1 < r->plan->spec->role_count ? "}" : "}]");
     }
     buf_putc(b, '}');
@@ -104,7 +105,9 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
     struct event_attempt *attempts = xcalloc(count, sizeof *attempts);
     struct start_ctx *ctx = xcalloc(1, sizeof *ctx + count * sizeof ctx->items[0]);
     struct buf bind = {0};
-    put_bind(r, &bind);
+    struct launch *l = launch_of(r, step);
+    if (l && generation)
+        put_bind(l, &bind);
     struct arena *arena = arena_create();
     const char *inputs = plan_inputs_json(step, arena);
     ctx->run = r;
@@ -129,10 +132,10 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
     }
     struct event e = {.type = EVENT_STARTED,
                       .started = {.attempts = attempts, .attempt_count = (uint32_t)count, .generation = generation}};
-    if (generation)
+    if (l && generation)
         e.started.bind_json = bind.data;
     e.started.joins =
-        joins || (generation && run_launch(r)->adopted); /* that was found on the nodes: this run has begun none */
+        joins || (l && generation && l->adopted); /* that was found on the nodes: this run has begun none */
     run_append_own(r, &e, on_started_durable, ctx);
     buf_free(&bind);
     free(attempts);
@@ -149,7 +152,7 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
 
 void task_join(struct run *r, const struct plan_step *step, uint32_t node)
 {
-    start_many(r, step, &node, 1, run_launch(r)->generation, true);
+    start_many(r, step, &node, 1, launch_of(r, step)->generation, true);
 }
 
 void task_start(struct run *r, const struct plan_step *step, uint32_t node)
@@ -272,7 +275,7 @@ static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t 
     char what[160];
     run_cause_text(end->outcome, end->cause, end->cause_value, what, sizeof what);
     error_set(&err, ERROR_JOB, "%s: %s", step->name, what);
-    elastic_spare(run_launch(r), node, &err);
+    elastic_spare(launch_of(r, step), node, &err);
 }
 
 /* Where a task goes once its outcome is in the journal's queue. */
@@ -280,6 +283,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
 {
     const enum outcome outcome = end->event.outcome;
     struct run_task *t = run_task(r, step, node);
+    struct launch *l = launch_of(r, step);
     t->ended_ms = wall_ms();
     task_set_state(r, t, outcome == OUTCOME_OK ? TASK_DONE : end->left ? TASK_LEFT : TASK_FAILED);
     run_changed(r);
@@ -293,10 +297,10 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
             homes_touch(r, node);
     } else if (step->kind->cached) {
         setup_failed(r, step, node, end);
-    } else if (end->left) {
-        elastic_leave(run_launch(r), node, &end->event);
-    } else if (step->kind->phase == PHASE_LAUNCH && outcome == OUTCOME_FAILED) {
-        launch_will_restart(run_launch(r));
+    } else if (l && end->left) {
+        elastic_leave(l, node, &end->event);
+    } else if (l && step->kind->phase == PHASE_LAUNCH && outcome == OUTCOME_FAILED) {
+        launch_will_restart(l);
     } else if (step->kind->phase == PHASE_PROLOG && r->lanes[node].left_out && outcome != OUTCOME_OK) {
         prolog_failed(r, step, node, &end->event);
     }
@@ -318,7 +322,7 @@ static enum outcome outcome_of(struct run *r, const struct plan_step *step, enum
 {
     bool failed = outcome == OUTCOME_FAILED || outcome == OUTCOME_UNKNOWN;
     if (step->sidecar &&
-        ((outcome == OUTCOME_STOPPED && !is_awaited(r, step)) || (failed && launch_over(run_launch(r)))))
+        ((outcome == OUTCOME_STOPPED && !is_awaited(r, step)) || (failed && launch_over(launch_of(r, step)))))
         return OUTCOME_OK;
     return outcome;
 }

@@ -440,26 +440,27 @@ void fetch_pass(struct run *r);
 void fetch_stop(struct lane *lane, const struct plan_step *step); /* without a word; NULL: all of the lane's */
 void fetch_lost(struct lane *lane);                               /* its connection is another one, or gone */
 /* outputs.c */
-void outputs_watch(struct run *r); /* the launch runs */
-bool outputs_begin(struct run *r); /* fetches what is due, once; false: there is nothing to wait for */
+void outputs_watch(struct launch *l); /* the launch runs */
+bool outputs_begin(struct launch *l); /* fetches what is due, once; false: there is nothing to wait for */
 void outputs_end(struct run *r);   /* there is nothing to wait for: the run ends */
-void outputs_pass(struct run *r);
-bool outputs_complete(const struct run *r);
+void outputs_pass(struct launch *l);
+bool outputs_complete(const struct launch *l);
 void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node);
 void outputs_abort_all(struct run *r);
 void outputs_interrupt(struct run *r, int signum);
 void outputs_free(struct run *r);
 /* rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) */
-void rank0_fetch(struct run *r);   /* such a task runs on a node that is there */
-void rank0_changed(struct run *r); /* an output has ended, or something else that it may wait for */
-void rank0_lost(struct lane *lane);
-void rank0_forget(struct run *r); /* it may be another node by now */
-bool rank0_periodic(struct run *r,
+void rank0_fetch(struct launch *l);   /* such a task runs on a node that is there */
+void rank0_changed(struct launch *l); /* an output has ended, or something else that it may wait for */
+void rank0_lost(struct launch *l, struct lane *lane);
+void rank0_forget(struct launch *l); /* it may be another node by now */
+bool rank0_periodic(struct launch *l,
                     uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
-bool rank0_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
+/* False: it asked for none of them. */
+bool rank0_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
 bool rank0_is_elsewhere(const char *tail);                           /* of a cell: nothing was to come from that node */
-void rank0_pass(struct run *r);
-void rank0_free(struct run *r);
+void rank0_pass(struct launch *l);
+void rank0_free(struct launch *l);
 /* open.c */
 int run_open(struct run *r, struct error *err);
 void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
@@ -505,7 +506,7 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
                      uint32_t generation);
 void task_join(struct run *r, const struct plan_step *step, uint32_t node); /* in the generation that runs */
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
-struct step_bind run_bind(struct run *r, uint32_t node);
+struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node); /* l: NULL of set-up */
 void run_forget_addrs(struct run *r);
 void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);

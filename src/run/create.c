@@ -116,6 +116,7 @@ static void create_launches(struct run *r)
 static void destroy_launches(struct run *r)
 {
     for (struct launch *l = r->launches; l < r->launches + r->launch_count; l++) {
+        preflight_free(l);
         alarm_destroy(l->late);
         alarm_destroy(l->pause);
         rules_destroy(l->rules);
@@ -193,7 +194,6 @@ void run_destroy(struct run *r)
         ready_forget(r, &r->plan->steps[i / r->plan->node_count], (uint32_t)(i % r->plan->node_count));
     }
     outputs_free(r);
-    preflight_free(run_launch(r));
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         transfer_stop(&r->lanes[i]);
         alarm_destroy(r->lanes[i].away);

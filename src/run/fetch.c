@@ -173,7 +173,8 @@ void fetch_stop(struct lane *lane, const struct plan_step *step)
 void fetch_lost(struct lane *lane)
 {
     fetch_stop(lane, NULL);
-    rank0_lost(lane);
+    for (size_t i = 0; i < lane->run->launch_count; i++)
+        rank0_lost(&lane->run->launches[i], lane);
 }
 
 bool fetch_lives(const struct lane *lane, const struct plan_step *step)
@@ -245,7 +246,7 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
     struct lane *lane = &r->lanes[node];
     struct arena *arena = arena_create();
     struct step_fetch what = {0};
-    struct step_bind bind = run_bind(r, node);
+    struct step_bind bind = run_bind(r, launch_of(r, step), node);
     bind.launch = lane_launch(lane);
     bind.result_dir = outputs_result_dir(r, arena, err);
     if (!bind.result_dir || step->kind->fetch(r->plan, step, &bind, arena, &what, err) < 0) {

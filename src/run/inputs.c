@@ -279,7 +279,7 @@ static void on_patched(void *arg, struct node *n, const struct wire_sync_state *
 static void on_entries(void *arg, struct node *n, const struct wire_entries *e)
 {
     struct lane *lane = lane_of(arg, n);
-    if (!preflight_entries(run_launch(lane->run), lane, e) && !rank0_entries(lane, e))
+    if (!preflight_entries(run_launch(lane->run), lane, e) && !rank0_entries(run_launch(lane->run), lane, e))
         fetch_entries(lane, e);
 }
 

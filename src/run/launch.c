@@ -107,7 +107,7 @@ static void start_generation(struct launch *l)
     parts_reset(l);
     rules_begin(l);
     parts_advance(l);
-    outputs_watch(r);
+    outputs_watch(l);
     elastic_join(l);
 }
 
@@ -117,7 +117,7 @@ bool launch_complete(struct launch *l)
 {
     struct run *r = l->run;
     const struct plan_step *epilog = launch_step(l, PHASE_EPILOG);
-    return launch_over(l) && parts_ended(l) && (!epilog || step_all_done(r, epilog)) && outputs_complete(r);
+    return launch_over(l) && parts_ended(l) && (!epilog || step_all_done(r, epilog)) && outputs_complete(l);
 }
 
 static void finish_launch(struct launch *l, bool good);
@@ -321,7 +321,7 @@ void launch_barrier(struct launch *l)
         bind_by_facts(r, &ignored);
         launch_set(l, LAUNCH_OVER);
         run_set_stage(r, STAGE_LAUNCH);
-        if (!outputs_begin(r))
+        if (!outputs_begin(l))
             outputs_end(r);
         return;
     }
@@ -355,7 +355,7 @@ void launch_parted(struct launch *l)
 {
     struct run *r = l->run;
     if (l->state == LAUNCH_OVER && r->stage <= STAGE_LAUNCH && !run_is_stopping(r) && elastic_dismiss(l) &&
-        !launch_epilog(l) && !outputs_begin(r))
+        !launch_epilog(l) && !outputs_begin(l))
         outputs_end(r);
 }
 
@@ -435,7 +435,7 @@ static void epilog_ended(struct launch *l, const struct plan_step *step)
     }
     if (!good && r->fail_status == RUN_OPEN)
         job_failed(l);
-    if (!outputs_begin(r))
+    if (!outputs_begin(l))
         outputs_end(r);
 }
 
@@ -591,7 +591,7 @@ void launch_resume(struct launch *l)
     elastic_resume(l);
     failed = failed || parts_failed(l);
     launch_set(l, failed ? LAUNCH_CONDEMNED : LAUNCH_GOES_ON);
-    outputs_watch(r);
+    outputs_watch(l);
     if (prolog) /* of a node that joins */
         step_release(r, prolog);
     if (!failed)

@@ -83,19 +83,20 @@ static void append_opened(struct run *r, enum event_type type)
     r->opening = OPENING_DONE;
 }
 
-static void take_bind(struct run *r, const char *json)
+static void take_bind(struct launch *l, const char *json)
 {
+    struct run *r = l->run;
     struct arena *arena = arena_create();
     struct doc *doc;
     struct diagnostics d = {0};
     if (json && doc_load_text("bind", json, strlen(json), DOC_FORMAT_JSON, arena, &doc, &d, NULL) == 0) {
         const char *addr = doc_get_string(doc->root, "master_addr", "");
-        run_launch(r)->master_addr = addr[0] ? arena_strdup(r->arena, addr) : NULL;
-        run_launch(r)->master_port = (uint32_t)doc_get_int(doc->root, "master_port", 0);
-        snprintf(run_launch(r)->nonce, sizeof run_launch(r)->nonce, "%s", doc_get_string(doc->root, "nonce", ""));
+        l->master_addr = addr[0] ? arena_strdup(r->arena, addr) : NULL;
+        l->master_port = (uint32_t)doc_get_int(doc->root, "master_port", 0);
+        snprintf(l->nonce, sizeof l->nonce, "%s", doc_get_string(doc->root, "nonce", ""));
         const struct doc_node *roles = doc_get(doc->root, "roles");
         for (size_t i = 0; roles && i < roles->count && i < r->plan->spec->role_count; i++)
-            run_launch(r)->role_ports[i] = (uint32_t)doc_get_int(roles->items[i], "master_port", 0);
+            l->role_ports[i] = (uint32_t)doc_get_int(roles->items[i], "master_port", 0);
     }
     diagnostics_free(&d);
     arena_destroy(arena);
@@ -104,11 +105,12 @@ static void take_bind(struct run *r, const char *json)
 /* The journal's cells of this run become the tasks' states. */
 static void resume_tasks(struct run *r, const struct state_run *open)
 {
-    run_launch(r)->generation = open->generation;
-    run_launch(r)->restarts = open->restarts;
-    run_launch(r)->own_restarts = open->own_restarts;
+    struct launch *l = run_launch(r);
+    l->generation = open->generation;
+    l->restarts = open->restarts;
+    l->own_restarts = open->own_restarts;
     r->fetch_only = open->fetching || reopen_only_fetches(r, open);
-    take_bind(r, open->bind_json);
+    take_bind(l, open->bind_json);
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -124,7 +126,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                 t->tries = c->failures < most ? c->failures : most;
             }
             bool of_last = step->kind->phase < PHASE_LAUNCH ||
-                           (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == run_launch(r)->generation;
+                           (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == l->generation;
             if (c->outcome == OUTCOME_NONE && str_eq(c->key, step->key) && (of_last || !step->kind->fetch)) {
                 task_set_state(r, t, TASK_RUNNING);
                 task_look(t, true);
@@ -149,7 +151,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
                                             .rank = c->cause_rank,
                                             .has_rank = cause_has_rank(r, step, c->cause_rank, c->outcome),
                                             .tail = arena_strdup(r->arena, c->tail)};
-                cause_offer(&run_launch(r)->cause, &cause);
+                cause_offer(&l->cause, &cause);
             } else {
                 continue;
             }
@@ -159,7 +161,7 @@ static void resume_tasks(struct run *r, const struct state_run *open)
         }
     }
     if (!r->fetch_only)
-        elastic_resume(run_launch(r));
+        elastic_resume(l);
 }
 
 static int open_new(struct run *r, struct error *err)

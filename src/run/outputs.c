@@ -11,7 +11,7 @@
 enum { ASKED_MS = 1000 }; /* until the nodes may have said where rank 0 is */
 
 struct output_watch { /* `every` of a step */
-    struct run *run;
+    struct launch *launch;
     const struct plan_step *step;
     uint64_t every_ms;
     struct alarm *timer;
@@ -34,7 +34,7 @@ static int what_of(struct run *r, const struct plan_step *step, uint32_t node, s
                    struct step_fetch *ret)
 {
     struct error err = ERROR_INIT;
-    struct step_bind bind = run_bind(r, node);
+    struct step_bind bind = run_bind(r, launch_of(r, step), node);
     bind.result_dir = "/";
     return step->kind->fetch(r->plan, step, &bind, arena, ret, &err);
 }
@@ -44,11 +44,11 @@ static int what_of(struct run *r, const struct plan_step *step, uint32_t node, s
 static void on_watch(void *arg)
 {
     struct output_watch *w = arg;
-    struct run *r = w->run;
+    struct run *r = w->launch->run;
     struct error err = ERROR_INIT;
     uint32_t from = 0;
     alarm_set(w->timer, w->every_ms);
-    if (r->stage == STAGE_LAUNCH && w->step->at_rank0 && !rank0_periodic(r, &from)) {
+    if (r->stage == STAGE_LAUNCH && w->step->at_rank0 && !rank0_periodic(w->launch, &from)) {
         alarm_set(w->timer, w->every_ms < ASKED_MS ? w->every_ms : ASKED_MS);
         return;
     }
@@ -58,13 +58,14 @@ static void on_watch(void *arg)
             return; /* said when it counts */
 }
 
-void outputs_watch(struct run *r)
+void outputs_watch(struct launch *l)
 {
-    if (run_launch(r)->watches || r->options.mode != RUN_EXECUTE)
+    struct run *r = l->run;
+    if (l->watches || r->options.mode != RUN_EXECUTE)
         return;
-    run_launch(r)->watches = xcalloc(r->plan->step_count + 1, sizeof *run_launch(r)->watches);
+    l->watches = xcalloc(r->plan->step_count + 1, sizeof *l->watches);
     struct arena *arena = arena_create();
-    for (size_t i = 0; i < r->plan->step_count; i++) {
+    for (size_t i = l->first_step; i < l->end_step; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         struct step_fetch what = {0};
         uint32_t node = 0;
@@ -73,58 +74,62 @@ void outputs_watch(struct run *r)
         if (!is_output(step) || node == r->plan->node_count || what_of(r, step, node, arena, &what) < 0 ||
             !what.every_ms)
             continue;
-        struct output_watch *w = &run_launch(r)->watches[run_launch(r)->watch_count++];
-        *w = (struct output_watch){r, step, what.every_ms, alarm_create(r, on_watch, w), NULL};
+        struct output_watch *w = &l->watches[l->watch_count++];
+        *w = (struct output_watch){l, step, what.every_ms, alarm_create(r, on_watch, w), NULL};
         alarm_set(w->timer, w->every_ms);
     }
     arena_destroy(arena);
 }
 
-static void say_trouble(struct run *r, const struct plan_step *step, uint32_t node, const struct error *err)
+static void say_trouble(struct launch *l, const struct plan_step *step, uint32_t node, const struct error *err)
 {
-    for (size_t i = 0; i < run_launch(r)->watch_count; i++) {
-        struct output_watch *w = &run_launch(r)->watches[i];
+    for (size_t i = 0; i < l->watch_count; i++) {
+        struct output_watch *w = &l->watches[i];
         if (w->step != step || str_eq(w->said, err->text))
             continue;
         free(w->said);
         w->said = xstrdup(err->text);
-        run_note(r, node, "%s", err->text);
+        run_note(l->run, node, "%s", err->text);
     }
 }
 
-static void unwatch(struct run *r)
+static void unwatch(struct launch *l)
 {
-    for (size_t i = 0; i < run_launch(r)->watch_count; i++) {
-        alarm_destroy(run_launch(r)->watches[i].timer);
-        free(run_launch(r)->watches[i].said);
+    for (size_t i = 0; i < l->watch_count; i++) {
+        alarm_destroy(l->watches[i].timer);
+        free(l->watches[i].said);
     }
-    run_launch(r)->watch_count = 0;
+    l->watch_count = 0;
 }
 
 void outputs_free(struct run *r)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         fetch_stop(&r->lanes[n], NULL);
-    unwatch(r);
-    rank0_free(r);
-    free(run_launch(r)->watches);
+    for (size_t i = 0; i < r->launch_count; i++) {
+        unwatch(&r->launches[i]);
+        rank0_free(&r->launches[i]);
+        free(r->launches[i].watches);
+    }
     guard_free(r->guard);
 }
 
 /* ---- at the end ---- */
 
-static bool in_flight(const struct run *r)
+static bool in_flight(const struct launch *l)
 {
-    for (size_t i = 0; i < r->plan->step_count; i++)
+    const struct run *r = l->run;
+    for (size_t i = l->first_step; i < l->end_step; i++)
         for (uint32_t n = 0; is_output(&r->plan->steps[i]) && n < r->plan->node_count; n++)
             if (task_in_flight(&r->tasks[i * r->plan->node_count + n]))
                 return true;
     return false;
 }
 
-bool outputs_complete(const struct run *r)
+bool outputs_complete(const struct launch *l)
 {
-    for (size_t i = 0; i < r->plan->step_count; i++)
+    const struct run *r = l->run;
+    for (size_t i = l->first_step; i < l->end_step; i++)
         for (uint32_t n = 0; is_output(&r->plan->steps[i]) && n < r->plan->node_count; n++)
             if (r->plan->steps[i].on[n] && r->tasks[i * r->plan->node_count + n].state != TASK_DONE)
                 return false;
@@ -159,26 +164,27 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
     free(nodes);
 }
 
-bool outputs_begin(struct run *r)
+bool outputs_begin(struct launch *l)
 {
-    if (r->ending >= ENDING_KILLED || r->options.mode != RUN_EXECUTE || !launch_has_begun(run_launch(r)))
+    struct run *r = l->run;
+    if (r->ending >= ENDING_KILLED || r->options.mode != RUN_EXECUTE || !launch_has_begun(l))
         return false;
     if (r->stage != STAGE_OUTPUTS) {
-        bool success = launch_over(run_launch(r));
-        unwatch(r);
+        bool success = launch_over(l);
+        unwatch(l);
         for (uint32_t n = 0; n < r->plan->node_count; n++)
-            for (size_t i = 0; i < r->plan->step_count; i++)
+            for (size_t i = l->first_step; i < l->end_step; i++)
                 if (is_output(&r->plan->steps[i]) && !task_in_flight(run_task(r, &r->plan->steps[i], n)))
                     fetch_stop(&r->lanes[n], &r->plan->steps[i]); /* a periodic one */
-        rank0_forget(r);
+        rank0_forget(l);
         run_set_stage(r, STAGE_OUTPUTS);
         if (run_is_stopping(r))
             alarm_set(r->stop_deadline, STOP_REACH_MS);
-        for (size_t i = 0; i < r->plan->step_count; i++)
+        for (size_t i = l->first_step; i < l->end_step; i++)
             if (is_output(&r->plan->steps[i]))
                 start_step(r, &r->plan->steps[i], success);
     }
-    return in_flight(r);
+    return in_flight(l);
 }
 
 static void say_totals(struct run *r)
@@ -209,10 +215,11 @@ void outputs_end(struct run *r)
         run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, run_exit_status(r));
 }
 
-void outputs_pass(struct run *r)
+void outputs_pass(struct launch *l)
 {
-    rank0_changed(r);
-    if (r->stage == STAGE_OUTPUTS && r->ending != ENDING_LET_GO && !in_flight(r))
+    struct run *r = l->run;
+    rank0_changed(l);
+    if (r->stage == STAGE_OUTPUTS && r->ending != ENDING_LET_GO && !in_flight(l))
         outputs_end(r);
 }
 
@@ -250,7 +257,7 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
     struct run_task *t = run_task(r, step, node);
     if (periodic) {
         if (how == FETCH_BROKEN)
-            say_trouble(r, step, node, err);
+            say_trouble(launch_of(r, step), step, node, err);
         return;
     }
     if (t->state != TASK_RUNNING)

@@ -120,7 +120,7 @@ static void ask_python(struct launch *l, uint32_t index, uint32_t node, struct a
     struct preflight *p = l->preflight;
     struct python *python = &p->pythons[index];
     struct node *there = r->lanes[node].node;
-    struct step_bind bind = run_bind(r, node);
+    struct step_bind bind = run_bind(r, l, node);
     const char *patterns[STEP_PATTERNS_MAX], *version, *pattern;
     bind.role = python->role;
     ask_interpreter(l, index, node, &bind, arena);

@@ -89,7 +89,7 @@ static void adopt_launch(struct lane *lane)
                 "an earlier %s ended well, but the node restarted since: how much of it reached the disk is unknown",
                 step->name);
         else if (step->kind->phase == PHASE_LAUNCH && r->stage == STAGE_SETUP)
-            raise_generation(run_launch(r), launch_generation(rec));
+            raise_generation(launch_of(r, step), launch_generation(rec));
         else if (step->kind->phase != PHASE_EPILOG || r->stage != STAGE_SETUP)
             task_finish(r, step, lane->index, rec, true);
     }
@@ -111,7 +111,7 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
         if (belief_of(CELL_NOTHING, RECORD_LIVE, so) == BELIEF_ATTACH) {
             task_look(t, true);
             if (step->kind->phase == PHASE_LAUNCH)
-                raise_generation(run_launch(r), launch_generation(rec)); /* in the journal with its end */
+                raise_generation(launch_of(r, step), launch_generation(rec)); /* in the journal with its end */
             task_set_state(r, t, TASK_RUNNING);
             memcpy(t->attempt, rec->attempt, sizeof t->attempt);
             t->started_ms = rec->claim_wall_ms;
@@ -223,10 +223,10 @@ static void finished_part_lost(struct lane *lane)
         if (!step->on[lane->index] || run_task(r, step, lane->index)->state != TASK_DONE || !cell ||
             cell->outcome == OUTCOME_OK)
             continue;
-        if ((step->kind->phase == PHASE_LAUNCH && !launch_over(run_launch(r))) ||
+        if ((step->kind->phase == PHASE_LAUNCH && !launch_over(launch_of(r, step))) ||
             (step->kind->phase == PHASE_PROLOG && r->stage == STAGE_PROLOG))
             task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
-        else if (step->kind->phase == PHASE_PROLOG && !launch_over(run_launch(r)))
+        else if (step->kind->phase == PHASE_PROLOG && !launch_over(launch_of(r, step)))
             task_set_state(r, run_task(r, step, lane->index),
                            TASK_PENDING); /* before the next generation, should there be one */
     }

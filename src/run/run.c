@@ -175,7 +175,10 @@ void run_check_end(struct run *r)
     if (still_connecting(r) && (r->options.mode == RUN_CANCEL || !run_is_cancelled(r)) &&
         alarm_is_set(r->stop_deadline))
         return;
-    if (launch_epilog(run_launch(r)) || outputs_begin(r))
+    bool more = false;
+    for (size_t i = 0; i < r->launch_count; i++)
+        more = launch_epilog(&r->launches[i]) || outputs_begin(&r->launches[i]) || more;
+    if (more)
         return;
     if (run_is_cancelled(r))
         run_close(r, RUN_CANCELLED, 128 + (r->interrupt_signal ? r->interrupt_signal : SIGTERM));

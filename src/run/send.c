@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct step_bind run_bind(struct run *r, uint32_t node)
+struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node)
 {
     struct step_bind bind = {0};
     bind.spec = r->plan->spec;
@@ -14,16 +14,18 @@ struct step_bind run_bind(struct run *r, uint32_t node)
     bind.run_id = r->id;
     bind.job_id = r->journal ? journal_job(r->journal) : NULL;
     bind.owner = r->journal ? journal_owner(r->journal) : NULL;
-    bind.generation = run_launch(r)->generation;
-    bind.nonce = run_launch(r)->nonce;
-    bind.restart_count = run_launch(r)->restarts;
-    bind.master_address = run_launch(r)->master_addr ? run_launch(r)->master_addr : "127.0.0.1";
-    bind.master_port = run_launch(r)->master_port;
-    bind.role_ports = run_launch(r)->role_ports;
     bind.secrets = r->plan->spec->secrets;
     bind.secret_count = r->plan->spec->secret_count;
     bind.work = r->work;
     bind.nodes = r->nodes;
+    if (!l)
+        return bind;
+    bind.generation = l->generation;
+    bind.nonce = l->nonce;
+    bind.restart_count = l->restarts;
+    bind.master_address = l->master_addr ? l->master_addr : "127.0.0.1";
+    bind.master_port = l->master_port;
+    bind.role_ports = l->role_ports;
     return bind;
 }
 
@@ -46,32 +48,40 @@ void run_learn_node(struct run *r, uint32_t i)
     r->nodes[i] = (struct step_node){facts, r->lanes[i].name, address};
 }
 
+static void forget_role_addrs(struct launch *l)
+{
+    for (size_t i = 0; l->role_addrs && i < l->run->plan->spec->role_count; i++)
+        free((char *)(uintptr_t)l->role_addrs[i]);
+    free(l->role_addrs);
+    l->role_addrs = NULL;
+}
+
 void run_forget_addrs(struct run *r)
 {
     free(r->node_addrs);
     free(r->hosts);
-    for (size_t i = 0; run_launch(r)->role_addrs && i < r->plan->spec->role_count; i++)
-        free((char *)(uintptr_t)run_launch(r)->role_addrs[i]);
-    free(run_launch(r)->role_addrs);
     r->node_addrs = r->hosts = NULL;
-    run_launch(r)->role_addrs = NULL;
+    for (size_t i = 0; i < r->launch_count; i++)
+        forget_role_addrs(&r->launches[i]);
 }
 
-static const char *const *role_addrs(struct run *r)
+static const char *const *role_addrs(struct launch *l)
 {
+    struct run *r = l->run;
     struct arena *arena = arena_create();
-    if (!run_launch(r)->role_addrs)
-        run_launch(r)->role_addrs = xcalloc(r->plan->spec->role_count + 1, sizeof *run_launch(r)->role_addrs);
+    if (!l->role_addrs)
+        l->role_addrs = xcalloc(r->plan->spec->role_count + 1, sizeof *l->role_addrs);
     for (uint32_t i = 0; i < r->plan->spec->role_count; i++)
-        if (!run_launch(r)->role_addrs[i])
-            run_launch(r)->role_addrs[i] = xstrdup(step_role_addrs(r->plan, i, r->nodes, arena));
+        if (!l->role_addrs[i])
+            l->role_addrs[i] = xstrdup(step_role_addrs(r->plan, i, r->nodes, arena));
     arena_destroy(arena);
-    return run_launch(r)->role_addrs;
+    return l->role_addrs;
 }
 
 /* The texts that name all nodes. */
-static void bind_addrs(struct run *r, struct step_bind *bind)
+static void bind_addrs(struct launch *l, struct step_bind *bind)
 {
+    struct run *r = l->run;
     if (!r->node_addrs) {
         struct arena *arena = arena_create();
         r->node_addrs = xstrdup(step_node_addrs(r->nodes, r->plan->node_count, arena));
@@ -80,28 +90,29 @@ static void bind_addrs(struct run *r, struct step_bind *bind)
     }
     bind->node_addrs = r->node_addrs;
     bind->hosts = r->hosts;
-    bind->role_addrs = role_addrs(r);
+    bind->role_addrs = role_addrs(l);
 }
 
 /* What joins a launch that was found on the nodes goes by the id of the run that made it, as its other parts do. */
-static const char *launch_run(const struct run *r, struct arena *arena)
+static const char *launch_run(const struct launch *l, struct arena *arena)
 {
-    const char *dash = run_launch(r)->adopted ? strrchr(run_launch(r)->adopted, '-') : NULL;
-    return dash ? arena_strndup(arena, run_launch(r)->adopted, (size_t)(dash - run_launch(r)->adopted)) : r->id;
+    const char *dash = l->adopted ? strrchr(l->adopted, '-') : NULL;
+    return dash ? arena_strndup(arena, l->adopted, (size_t)(dash - l->adopted)) : l->run->id;
 }
 
 void task_send(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
     struct lane *lane = &r->lanes[node];
+    struct launch *l = launch_of(r, step);
     if (!lane_is_ready(lane))
         return; /* reconciling sends it when the node has said what it holds */
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;
-    struct step_bind bind = run_bind(r, node);
-    if (step->kind->phase == PHASE_LAUNCH) {
-        bind_addrs(r, &bind);
-        bind.run_id = launch_run(r, arena);
+    struct step_bind bind = run_bind(r, l, node);
+    if (l && step->kind->phase == PHASE_LAUNCH) {
+        bind_addrs(l, &bind);
+        bind.run_id = launch_run(l, arena);
     }
     struct wire_run run = {0};
     bool is_run = step->kind->build;
@@ -110,8 +121,8 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         arena_destroy(arena);
         return;
     }
-    if (step->at_rank0) {
-        rank0_fetch(r);
+    if (l && step->at_rank0) {
+        rank0_fetch(l);
         arena_destroy(arena);
         return;
     }
@@ -131,9 +142,9 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         run.attempt = t->attempt;
         run.slot = arena_strdup(arena, step->slot);
         run.key = arena_strdup(arena, step->key);
-        if (step->kind->phase == PHASE_LAUNCH)
-            run.launch = run_launch(r)->adopted ? arena_strdup(arena, run_launch(r)->adopted)
-                                                : arena_printf(arena, "%s-%u", r->id, run_launch(r)->generation);
+        if (l && step->kind->phase == PHASE_LAUNCH)
+            run.launch =
+                l->adopted ? arena_strdup(arena, l->adopted) : arena_printf(arena, "%s-%u", r->id, l->generation);
         if (step->kind->cached)
             run.flags |= WIRE_RUN_PATCHES;
         node_run(lane->node, &run);

@@ -85,9 +85,9 @@ static bool one_pass(struct run *r)
     else if (take(r, DUE_PARTED))
         each_launch(r, launch_parted);
     else if (take(r, DUE_RANK0))
-        rank0_pass(r);
+        each_launch(r, rank0_pass);
     else if (take(r, DUE_OUTPUTS))
-        outputs_pass(r);
+        each_launch(r, outputs_pass);
     else if (take(r, DUE_END))
         run_check_end(r);
     else

@@ -118,7 +118,8 @@ uint32_t run_restarts(const struct run *r)
 
 uint32_t run_counted_restarts(const struct run *r)
 {
-    return run_launch(r)->restarts - run_launch(r)->own_restarts;
+    const struct launch *l = run_launch(r);
+    return l->restarts - l->own_restarts;
 }
 
 uint64_t run_pause_ms(const struct run *r)
