@@ -216,6 +216,8 @@ static void offer_cause(struct run *r, const struct plan_step *step, uint32_t no
                         uint64_t at_ns)
 {
     const enum outcome outcome = record_outcome(record);
+    const struct launch *l = launch_of(r, step);
+    struct cause *best = cause_of(r, step);
     const struct cause c = {.step = step,
                             .node = node,
                             .at_ns = at_ns,
@@ -224,9 +226,9 @@ static void offer_cause(struct run *r, const struct plan_step *step, uint32_t no
                             .value = record->value,
                             .rank = record->cause_rank,
                             .has_rank = cause_has_rank(r, step, record->cause_rank, outcome),
-                            .generation = run_launch(r)->generation};
-    if (cause_offer(&run_launch(r)->cause, &c))
-        run_launch(r)->cause.tail = arena_strdup(r->arena, record->tail);
+                            .generation = (l ? l : run_launch(r))->generation};
+    if (cause_offer(best, &c))
+        best->tail = arena_strdup(r->arena, record->tail);
 }
 
 void attempt_cause(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
@@ -371,8 +373,9 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
 {
     outcome = outcome_of(r, step, outcome);
     struct end end = {.event = {.outcome = outcome, .tail = why}};
-    end.left = elastic_leaves(run_launch(r), step, node, &end.event);
-    if (outcome == OUTCOME_UNKNOWN && !run_launch(r)->cause.step && !end.left && !r->lanes[node].left_out) {
+    struct launch *l = launch_of(r, step);
+    end.left = l && elastic_leaves(l, step, node, &end.event);
+    if (outcome == OUTCOME_UNKNOWN && !cause_of(r, step)->step && !end.left && !r->lanes[node].left_out) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
         offer_cause(r, step, node, &nothing, UINT64_MAX); /* any failure that was seen comes first */
     }
@@ -471,7 +474,7 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
 {
     const enum outcome outcome = end->event.outcome;
     struct run_task *t = run_task(r, step, node);
-    if (run_is_stopping(r) || run_launch(r)->state == LAUNCH_OVER)
+    if (run_is_stopping(r) || run_is_launched(r))
         return;
     if (transfer_again(r, step, node, end))
         return;

@@ -17,9 +17,15 @@ bool cause_has_rank(const struct run *r, const struct plan_step *step, uint32_t 
            outcome != OUTCOME_UNKNOWN;
 }
 
+struct cause *cause_of(struct run *r, const struct plan_step *step)
+{
+    struct launch *l = launch_of(r, step);
+    return l ? &l->cause : &r->cause;
+}
+
 void cause_tell(struct run *r)
 {
-    const struct cause *c = &run_launch(r)->cause;
+    const struct cause *c = run_launch(r)->cause.step ? &run_launch(r)->cause : &r->cause;
     struct run_result *res = &r->result;
     if (!c->step)
         return;

@@ -210,7 +210,7 @@ struct launch {
     uint32_t next_port;          /* asked for while a failed generation is being stopped; 0 = not known */
     uint32_t *role_ports;        /* by role, of those with a world of their own; 0 = not known */
     const char **role_addrs;     /* by role: its nodes' addresses, as RUN messages have them; heap; NULL = to be made */
-    struct cause cause;          /* what failed first, of the generation at hand or of what was to be done before it */
+    struct cause cause;          /* what failed first, of the generation at hand or of the prolog before it */
     struct rules *rules;         /* what they have counted, and the verdict: see rules.h; NULL = none */
     struct preflight *preflight; /* what was looked at before it: see preflight.c; NULL = nothing yet */
     struct rank0 *rank0;         /* see rank0.c; NULL = nothing was asked for yet */
@@ -267,6 +267,7 @@ struct run {
     struct alarm *stop_deadline;
     struct alarm *finisher;
     struct run_result result;
+    struct cause cause; /* what failed first in set-up, perhaps only once: of no account once a generation begins */
     uint32_t failed_nodes;
     struct step_node *nodes; /* as RUN messages name them */
     char *node_addrs;        /* all of them, NULL = to be made */
@@ -309,6 +310,14 @@ static inline struct launch *launch_of(const struct run *r, const struct plan_st
         if (step->id >= r->launches[i].first_step && step->id < r->launches[i].end_step)
             return &r->launches[i];
     return NULL;
+}
+/* There will be no further generation of any launch: set-up is for nothing now. */
+static inline bool run_is_launched(const struct run *r)
+{
+    for (size_t i = 0; i < r->launch_count; i++)
+        if (r->launches[i].state != LAUNCH_OVER)
+            return false;
+    return true;
 }
 /* Is it there, and has it said what it holds? */
 static inline bool lane_is_ready(const struct lane *lane)
@@ -494,7 +503,8 @@ void run_on_finisher(void *arg);
 /* cause.c */
 bool cause_offer(struct cause *best, const struct cause *c); /* true: it is the earliest so far */
 bool cause_has_rank(const struct run *r, const struct plan_step *step, uint32_t rank, enum outcome outcome);
-void cause_tell(struct run *r); /* run_result gets it */
+struct cause *cause_of(struct run *r, const struct plan_step *step); /* where such a step's failure counts */
+void cause_tell(struct run *r); /* run_result gets the launch's; where none failed that of set-up */
 const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
                                 size_t size); /* "rank 3", "server[1] (rank 3)" */
 char *launch_cause(const struct launch *l); /* the first cause in words; heap */

@@ -260,8 +260,9 @@ static void on_fault(void *arg, struct node *n, const char *attempt, const char 
     error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", node_name(n), step->name, text);
     const struct event_finished end = {.outcome = t->marks.may_have_started ? OUTCOME_UNKNOWN : OUTCOME_NOT_STARTED,
                                        .tail = text};
+    struct launch *l = launch_of(r, step);
     bool spared = lane->left_out && elastic_spare(run_launch(r), lane->index, &err);
-    if (!spared && !elastic_leaves(run_launch(r), step, lane->index, &end))
+    if (!spared && !(l && elastic_leaves(l, step, lane->index, &end)))
         run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
     task_finish_as(r, step, lane->index, end.outcome, text);
 }

@@ -94,8 +94,7 @@ static void setup_pass(struct lane *lane)
     struct run *r = lane->run;
     bool kept = false;
     if (lane->state != LANE_SETUP || r->ending != ENDING_NOT || r->stage >= STAGE_CLOSING ||
-        r->options.mode != RUN_EXECUTE || lane->orphan_count > 0 ||
-        (lane->left_out && run_launch(r)->state == LAUNCH_OVER)) {
+        r->options.mode != RUN_EXECUTE || lane->orphan_count > 0 || (lane->left_out && run_is_launched(r))) {
         run_due(r, DUE_END);
         return;
     }

@@ -102,7 +102,7 @@ static void start_generation(struct launch *l)
     launch_set(l, LAUNCH_GOES_ON);
     l->generation++;
     random_hex(l->nonce, sizeof l->nonce / 2);
-    l->cause = (struct cause){0};
+    l->cause = r->cause = (struct cause){0};
     l->adopted = NULL;
     parts_reset(l);
     rules_begin(l);
@@ -283,12 +283,6 @@ void launch_will_restart(struct launch *l)
         ask_one(r, r->plan->master, PORT_TOKEN);
 }
 
-/* A set-up step that failed counts for nothing here: it has ended well since, or its node is left out. */
-static bool failed_behind_barrier(const struct launch *l)
-{
-    return l->cause.step && l->cause.step->kind->phase != PHASE_SETUP;
-}
-
 void launch_barrier(struct launch *l)
 {
     struct run *r = l->run;
@@ -327,7 +321,7 @@ void launch_barrier(struct launch *l)
     }
     if (!bind_ranks(r))
         return;
-    if (l->generation > 0 || failed_behind_barrier(l))
+    if (l->generation > 0 || l->cause.step)
         launch_resume(l);
     else
         ask_port(l);

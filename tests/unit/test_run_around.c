@@ -210,6 +210,20 @@ static void test_killed_twice(void **unused)
             ;
 }
 
+/* What failed before, and was well the second time, is not what the job failed of. */
+static void test_a_retry_is_no_cause(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin();
+    job->setup[0].retry_times = 1;
+    play_does(&play, 1, "setup:deps", 1, PROGRAM(.status = 7));
+    play_does(&play, 1, "prolog", 0, PROGRAM(.status = 5));
+    assert_int_equal(sim_job_run(job, 0), 1);
+    assert_string_equal(job->result.error.text, "prolog on node \"n1\": exit status 5");
+    assert_string_equal(job->result.cause_step, "prolog");
+    sim_job_destroy(job);
+}
+
 /* ---- the nodes' ledgers are all that is left ---- */
 
 /* A job that is over; its state directory is lost; who comes then dies at `event`; and the next goes on. */
@@ -254,11 +268,9 @@ static void test_lost_when_half_was_done(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_at_every_event),
-        cmocka_unit_test(test_killed_at_every_turn),
-        cmocka_unit_test(test_killed_twice),
-        cmocka_unit_test(test_lost_when_it_was_done),
-        cmocka_unit_test(test_lost_when_half_was_done),
+        cmocka_unit_test(test_killed_at_every_event), cmocka_unit_test(test_killed_at_every_turn),
+        cmocka_unit_test(test_killed_twice),          cmocka_unit_test(test_a_retry_is_no_cause),
+        cmocka_unit_test(test_lost_when_it_was_done), cmocka_unit_test(test_lost_when_half_was_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
