@@ -389,8 +389,9 @@ static int read_type(struct scan s, uint32_t *ret)
 int event_from_json(const char *text, size_t len, struct arena *arena, struct event *ret, struct error *err)
 {
     struct scan s = {.at = text, .end = text + len, .start = text, .arena = arena, .err = err};
-    struct event e = {0};
+    struct event e;
     uint32_t type;
+    memset(&e, 0, sizeof e); /* = {0} need not reach behind the first member of the union */
     if (len > EVENT_JSON_MAX)
         return error_set(err, ERROR_IO, "cannot read event: larger than %d bytes", (int)EVENT_JSON_MAX);
     if (read_type(s, &type) < 0 || read_object(&s, &event_fields[type], &e) < 0)
