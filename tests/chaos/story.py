@@ -320,7 +320,7 @@ class Story:
             # What a launch had made on a node that was wiped before it was fetched nobody can bring: it has to be asked for.
             # And a worker whose failure is ignored makes nothing: what is there otherwise is of a launch before it.
             gone = "--again launches again" in result.err or "no file is there" in result.err
-            more = ["--again"] if self.was_wiped and gone else []
+            more = ["--again"] if (self.was_wiped or IGNORED_STATUS in self.job.rules) and gone else []
             if more:
                 self.oracle.forget()
             if result.rc in (0, 1):
