@@ -261,7 +261,7 @@ struct run {
     uint32_t crowded; /* nodes that were ended for want of room here */
     int interrupt_signal;
     enum run_status fail_status;
-    struct launch *launches; /* what is launched: one */
+    struct launch *launches; /* launch_count of them: one */
     size_t launch_count;
     struct append *appends; /* not durable yet */
     struct alarm *stop_deadline;
@@ -300,7 +300,8 @@ void task_may_have_started(struct run_task *t);
 void task_mark_sent(const struct lane *lane, struct run_task *t);
 bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the present connection */
 void task_set_state(struct run *r, struct run_task *t, enum task_state to);
-static inline struct launch *run_launch(const struct run *r) /* the only one */
+/* The only one. With more of them each caller of this is to say which it means, or to ask all. */
+static inline struct launch *run_launch(const struct run *r)
 {
     return r->launches;
 }
