@@ -29,7 +29,7 @@ static struct scene {
     uint32_t opened, pings, hellos;
     struct buf said;
     bool ended;
-    bool patient; /* no silence is too long: the machine may be busy */
+    uint32_t liveness_ms, reconnect_ms; /* 0: so long that a busy machine is no silent node */
 } scene;
 
 /* ---- the peer ---- */
@@ -229,9 +229,9 @@ static void start(void)
     static const struct node_callbacks callbacks = {
         .ready = ready, .lost = lost, .failed = failed, .ponged = ponged, .record = record, .fault = text};
     struct node_options o = {.host = {.name = "gpu1", .kind = TRANSPORT_SIM},
-                             .liveness_ms = scene.patient ? 10000 : 60,
-                             .hello_ms = scene.patient ? 10000 : 40,
-                             .reconnect_ms = scene.patient ? 20000 : 150,
+                             .liveness_ms = scene.liveness_ms ? scene.liveness_ms : 10000,
+                             .hello_ms = scene.answer == ANSWER_NOTHING ? 40 : 10000,
+                             .reconnect_ms = scene.reconnect_ms ? scene.reconnect_ms : 20000,
                              .backoff_ms = 1};
     o.hello = (struct wire_hello){.job = job,
                                   .job_name = owner,
@@ -419,6 +419,7 @@ static void test_frames_in_pieces(void **unused)
 static void test_ping(void **unused)
 {
     (void)unused;
+    scene.liveness_ms = 300;
     start();
     until("ready\n");
     node_ping(scene.node, 5);
@@ -432,6 +433,7 @@ static void test_ping(void **unused)
 static void test_silence_is_a_loss(void **unused)
 {
     (void)unused;
+    scene.liveness_ms = 300;
     start();
     until("ready\n");
     scene.frozen = true;
@@ -446,7 +448,6 @@ static void test_silence_is_a_loss(void **unused)
 static void test_reconnects(void **unused)
 {
     (void)unused;
-    scene.patient = true;
     start();
     until("ready\n");
     scene.refuse = 2;
@@ -464,6 +465,7 @@ static void test_reconnects(void **unused)
 static void test_gives_up_in_time(void **unused)
 {
     (void)unused;
+    scene.reconnect_ms = 150;
     start();
     until("ready\n");
     scene.refuse = UINT32_MAX;
