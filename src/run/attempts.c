@@ -361,7 +361,7 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
     else if (record->end_wall_ms > record->claim_wall_ms)
         end.event.duration_ms = record->end_wall_ms - record->claim_wall_ms;
     if (adopted && step->kind->phase == PHASE_LAUNCH)
-        end.event.generation = launch_generation(of_node);
+        end.event.generation = l->generation ? l->generation : launch_generation(of_node);
     end.left = l && elastic_leaves(l, step, node, &end.event);
     if (outcome != OUTCOME_OK && outcome != OUTCOME_STOPPED && !end.left && !r->lanes[node].left_out)
         offer_cause(r, step, node, record, failed_at(r, node, record));

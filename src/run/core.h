@@ -402,6 +402,7 @@ lane_launch(const struct lane *lane); /* as the node's record of the launch name
 const struct wire_record *lane_found(struct lane *lane, const struct plan_step *step);
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec);
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
+bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog);
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);
 void lane_verify_after(struct lane *lane,
@@ -569,7 +570,10 @@ bool parts_half(struct launch *l); /* some of it is done, some was not begun, an
 bool parts_failed(struct launch *l);
 bool parts_ended(struct launch *l);   /* nothing of the generation runs or will */
 void parts_adopted(struct launch *l); /* takes over what was found on the nodes: of the latest launch, and its epilog */
-void parts_reset(struct launch *l);   /* for the next generation */
+/* What never began here was done by another controller since: all of the launch, then that stands for it; or nothing
+ * does. */
+void parts_done_by_another(struct launch *l);
+void parts_reset(struct launch *l); /* for the next generation */
 void parts_advance(struct launch *l); /* starts what may start; stops the sidecars once all else is over */
 /* The generation has failed: what runs is stopped, what never started never will be. */
 void parts_stop(struct launch *l);

@@ -255,6 +255,21 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
            is_of_another(lane, step, rec);
 }
 
+/* Is it of what this node did last of the launch, which is what the run has as done there? */
+bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        const struct wire_record *latest =
+            step->kind->phase == PHASE_LAUNCH && step->on[lane->index] ? lane_latest(lane, step) : NULL;
+        if (latest && (latest->sequence > epilog->sequence ||
+                       strcmp(latest->attempt, run_task(r, step, lane->index)->attempt) != 0))
+            return false;
+    }
+    return true;
+}
+
 /* Another controller has done this step since ours was decided: its record stands for ours, which never started. */
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step)
 {
@@ -265,6 +280,8 @@ const struct wire_record *lane_done_by_another(struct lane *lane, const struct p
     bool anew = step->kind->cached ? r->voids[step->id] : run && (run->flags & RUN_FLAGS_ANEW) != 0;
     if (anew || !is_good_for(step, latest) || (cell && latest->sequence <= cell->seen))
         return NULL;
+    if (step->kind->phase == PHASE_EPILOG && !lane_follows_launch(lane, latest))
+        return NULL; /* of another launch than the run's */
     return lane_holds(lane, step) && run_is_stranger(r, latest->attempt) ? latest : NULL;
 }
 

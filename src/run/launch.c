@@ -568,6 +568,8 @@ void launch_resume(struct launch *l)
     const struct plan_step *prolog = launch_step(l, PHASE_PROLOG), *epilog = launch_step(l, PHASE_EPILOG);
     if (launch_is_adopted(l))
         parts_adopted(l);
+    else
+        parts_done_by_another(l);
     drop_half(l);
     bool begun = parts_begun(l);
     if (begun && !(epilog && has_begun(r, epilog)))

@@ -275,6 +275,62 @@ void parts_adopted(struct launch *l)
     }
 }
 
+/* What the node has of another's launch in this one's place; what is done is of that where a controller was killed here. */
+static const struct wire_record *part_of_another(struct run *r, const struct plan_step *s, uint32_t node)
+{
+    const struct run_task *t = run_task(r, s, node);
+    if (t->state == TASK_DONE)
+        return lane_record(&r->lanes[node], t->attempt);
+    return t->state == TASK_HELD || t->state == TASK_PENDING ? lane_done_by_another(&r->lanes[node], s) : NULL;
+}
+
+/* The launch that all parts of another controller's are of; NULL: they are not all there, or of several. */
+static const char *launch_of_another(struct launch *l)
+{
+    const char *name = NULL;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
+        for (uint32_t n = 0; n < l->run->plan->node_count; n++) {
+            if (!s->on[n] || s->sidecar || s->watch)
+                continue;
+            const struct wire_record *rec = part_of_another(l->run, s, n);
+            if (!rec || (name && !str_eq(rec->launch, name)))
+                return NULL;
+            name = rec->launch;
+        }
+    return name;
+}
+
+static void take_part_of_another(struct run *r, const struct plan_step *s, uint32_t node)
+{
+    struct run_task *t = run_task(r, s, node);
+    const struct wire_record *rec = s->sidecar || t->state == TASK_DONE ? NULL : part_of_another(r, s, node);
+    if (t->state == TASK_HELD)
+        task_set_state(r, t, rec ? TASK_RUNNING : TASK_PENDING);
+    if (rec)
+        task_finish(r, s, node, rec, true);
+}
+
+void parts_done_by_another(struct launch *l)
+{
+    struct run *r = l->run;
+    if (!launch_of_another(l))
+        return;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            if (s->watch)
+                adopt_watch(r, s, n);
+            else if (s->on[n])
+                take_part_of_another(r, s, n);
+    const struct plan_step *epilog = launch_step(l, PHASE_EPILOG);
+    for (uint32_t n = 0; epilog && n < r->plan->node_count; n++) {
+        const struct run_task *t = run_task(r, epilog, n);
+        const struct wire_record *rec =
+            epilog->on[n] && t->state == TASK_PENDING ? lane_done_by_another(&r->lanes[n], epilog) : NULL;
+        if (rec)
+            task_finish(r, epilog, n, rec, true);
+    }
+}
+
 void parts_reset(struct launch *l)
 {
     struct run *r = l->run;

@@ -29,20 +29,6 @@ void lane_orphan(struct lane *lane, const char *attempt)
     run_signal(lane->run, lane->index, attempt, WIRE_STOP, STOP_GRACE_MS);
 }
 
-/* Is it of what this node did last of the launch, and of nothing before that? */
-static bool follows_launch(const struct lane *lane, const struct wire_record *epilog)
-{
-    const struct run *r = lane->run;
-    for (size_t i = 0; i < r->plan->step_count; i++) {
-        const struct plan_step *step = &r->plan->steps[i];
-        const struct wire_record *latest =
-            step->kind->phase == PHASE_LAUNCH && step->on[lane->index] ? lane_latest(lane, step) : NULL;
-        if (latest && latest->sequence > epilog->sequence)
-            return false;
-    }
-    return true;
-}
-
 static void raise_generation(struct launch *l, uint32_t to)
 {
     l->generation = to > l->generation ? to : l->generation;
@@ -56,7 +42,7 @@ static const struct wire_record *found(struct lane *lane, const struct plan_step
         !step->kind->cached && step->on[lane->index] && run_task(lane->run, step, lane->index)->state == TASK_PENDING;
     return wanted && latest && wire_record_success(latest) && str_eq(latest->key, step->key) &&
                    lane_may_adopt(lane, step, latest) &&
-                   (step->kind->phase != PHASE_EPILOG || follows_launch(lane, latest))
+                   (step->kind->phase != PHASE_EPILOG || lane_follows_launch(lane, latest))
                ? latest
                : NULL;
 }
@@ -161,6 +147,11 @@ static enum belief belief_under_way(struct lane *lane, const struct plan_step *s
     return belief_of(CELL_STARTED, record_says(rec), so);
 }
 
+static bool is_before_barrier(const struct run *r)
+{
+    return r->stage == STAGE_SETUP && r->options.mode == RUN_EXECUTE;
+}
+
 /* The node was away: what became of the attempt meanwhile? */
 static void reconcile_task(struct lane *lane, const struct plan_step *step)
 {
@@ -176,12 +167,15 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
     case BELIEF_TAKE: /* its machine went down in order: that says why */
         task_finish(r, step, lane->index, rec, false);
         break;
-    case BELIEF_ADOPT:
-        task_finish(r, step, lane->index, rec, true);
+    case BELIEF_ADOPT: /* of a launch all or nothing: parts_done_by_another */
+        if (is_before_barrier(r) && step->kind->phase == PHASE_LAUNCH)
+            task_set_state(r, t, TASK_HELD);
+        else
+            task_finish(r, step, lane->index, rec, true);
         break;
     case BELIEF_RESEND:
         /* Behind the barrier only: the set-up under it is looked at first, and may be done again. */
-        if (r->stage == STAGE_SETUP && r->options.mode == RUN_EXECUTE && !step->watch &&
+        if (is_before_barrier(r) && !step->watch &&
             (step->kind->phase == PHASE_PROLOG || step->kind->phase == PHASE_LAUNCH))
             task_set_state(r, t, TASK_HELD);
         else

@@ -242,6 +242,28 @@ def test_what_another_controller_has_done_since_is_done(box, job):
     assert sorted(box.lines()) == ["new-0", "new-0", "new-1", "new-1"]
 
 
+@pytest.mark.parametrize("event", range(3, 8))
+def test_another_controller_does_a_launch_of_several_parts(box, job, event):
+    """The parts of one launch are of one controller's, whatever was decided or done of it before."""
+    spec = job("""
+        distributed: {nnodes: 1}
+        roles: {first: {count: 1}, second: {count: 1, after: {first: done}}}
+        entrypoint: {run: "echo $RHRUN_RUN_ID $ROLE_NAME >>$HOME/lines", epilog: "echo $RHRUN_RUN_ID epilog >>$HOME/lines"}
+        """)
+    other = {"RHRUN_HOME": str(box.dir / "state2")}
+    box.run(spec, env={"RHRUN_TEST_KILL_AFTER_EVENT": event})
+    box.run("--again", spec, env=other).ok()
+    box.run(spec).ok()
+    by_run = {}
+    for line in box.lines():
+        by_run.setdefault(line.split()[0], []).append(line.split()[1])
+    assert ["first", "second", "epilog"] in by_run.values(), by_run
+    for did in by_run.values():  # who was stopped in the middle has done the beginning
+        assert did == ["first", "second", "epilog"][:len(did)], by_run
+    assert "nothing to do" in box.run(spec).ok().err
+    assert by_run and len(by_run) <= 2
+
+
 @pytest.mark.parametrize("how", ["again", "wiped"])
 def test_set_up_that_another_controller_has_done_since_is_done(box, job, how):
     """The journal has an older success of it: by the same node, or by one that was wiped since."""
