@@ -1,4 +1,5 @@
 /* The first cause of a failure, and how it is put in words. */
+#include "decide.h"
 #include "rules.h"
 
 #include <string.h>

@@ -1,13 +1,12 @@
 /*
- * What decides in a run: its state, one struct per run, lane (node) and task (step on a node), and what its files ask
- * of each other. No file that includes this and not internal.h can name a node, a loop, a journal or a transport: what
- * is to be done to them is an effect (effects.h), what they say is taken in by inputs.c.
+ * What a run knows: its state, one struct per run, lane (node) and task (step on a node); and what the files that
+ * decide answer to the others, its hands. What they ask of each other is in decide.h, what they ask of a hand in
+ * hands.h. None of them can name a node, a loop, a journal or a transport: what is to be done to those is an effect
+ * (effects.h), what those say is taken in by inputs.c.
  */
 #ifndef RHRUN_RUN_CORE_H
 #define RHRUN_RUN_CORE_H
 
-#include "belief.h"
-#include "effects.h"
 #include "rhrun/run.h"
 #include "rhrun/step.h"
 
@@ -281,25 +280,7 @@ struct run {
     void *arg;
 };
 
-/* turn.c */
-void run_due(struct run *r, enum due due);
-void run_touch(struct run *r,
-               uint32_t node); /* its set-up, and whether it joins a launch, are looked at in the next turn */
-void run_turn(void *run);
-/* states.c: all that changes a state. What is no step in its table there ends the program. */
-void run_set_stage(struct run *r, enum stage to);
-void run_set_ending(struct run *r, enum ending to); /* a weaker one changes nothing */
-void launch_set(struct launch *l, enum launch_state to);
-void lane_set_state(struct lane *lane, enum lane_state to);
-void lane_set_presence(struct lane *lane, enum presence to);
-void lane_set_dirty(struct lane *lane, bool dirty);
-void lane_set_doubtful(struct lane *lane, bool doubtful);
-void run_has_patches(struct run *r);
-void task_look(struct run_task *t, bool looked_at); /* set-up: whether it is to be done was decided */
-void task_may_have_started(struct run_task *t);
-void task_mark_sent(const struct lane *lane, struct run_task *t);
-bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the present connection */
-void task_set_state(struct run *r, struct run_task *t, enum task_state to);
+/* ---- how it stands ---- */
 /* The only one. With more of them each caller of this is to say which it means, or to ask all. */
 static inline struct launch *run_launch(const struct run *r)
 {
@@ -333,323 +314,119 @@ static inline bool run_is_stopping(const struct run *r)
 {
     return r->ending == ENDING_FAILED || run_is_cancelled(r);
 }
-/* run.c */
+/* Does it go on while a run is being cancelled? */
+static inline bool step_outlives_stop(const struct plan_step *step)
+{
+    return step->kind->phase >= PHASE_EPILOG;
+}
+/* Is its tree asked for with each HELLO of this node? */
+static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
+{
+    return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
+}
+
+/* ---- turn.c: the order in which what has happened is looked at ---- */
+void run_due(struct run *r, enum due due);
+void run_touch(struct run *r,
+               uint32_t node); /* its set-up, and whether it joins a launch, are looked at in the next turn */
+void run_turn(void *run);
+
+/* ---- states.c: all that changes a state; what is no step in its table there ends the program ---- */
+void run_set_stage(struct run *r, enum stage to);
+void run_set_ending(struct run *r, enum ending to); /* a weaker one changes nothing */
+void lane_set_state(struct lane *lane, enum lane_state to);
+void lane_set_presence(struct lane *lane, enum presence to);
+void lane_set_dirty(struct lane *lane, bool dirty);
+void task_may_have_started(struct run_task *t);
+void task_mark_sent(const struct lane *lane, struct run_task *t);
+bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the present connection */
+void task_set_state(struct run *r, struct run_task *t, enum task_state to);
+
+/* ---- run.c ---- */
 struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t node);
 bool task_in_flight(const struct run_task *t);
-bool task_is_done(const struct run_task *t);    /* or kept */
-bool task_has_failed(const struct run_task *t); /* or has left the others */
-/* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
-void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
-void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
 void run_fail(struct run *r, enum run_status status,
               const struct error *err); /* no new starts; closes when nothing is in flight */
-void run_check_end(struct run *r);      /* a pass */
-void run_stop(struct run *r); /* a pass: of a run that has failed, all but set-up and what comes home is stopped */
 void run_changed(struct run *r);
 void run_leave_open(struct run *r,
                     const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
 void run_close(struct run *r, enum run_status status, int exit_status);
 int run_exit_status(const struct run *r); /* by fail_status and the error */
 void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
-void run_lane_listed(struct run *r, struct lane *lane);
 void run_node_failed(struct run *r, uint32_t node, const struct error *err);
 void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record *rec);
-void run_facts_json(const struct wire_facts *facts, struct buf *ret);
-/* "exit status 3", "killed by signal 9 (Killed)", "timed out", ... */
-void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
-/* "1 of 9,001 files, 98.0 MB"; all: 0 = not told. */
-void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes);
-/* asked for, or by a cancel */
-bool task_is_to_stop(const struct run *r, const struct plan_step *step, const struct run_task *t);
-/* Does it go on while a run is being cancelled? */
-static inline bool step_outlives_stop(const struct plan_step *step)
-{
-    return step->kind->phase >= PHASE_EPILOG;
-}
-char *run_dir(const struct run *r, struct error *err); /* this run's folder in the state directory, made; heap */
-void run_append_free(struct append *a); /* takes it off the list of the run */
-/* room.c: what one node may take of this machine */
-const char *room_text(uint64_t bytes, char ret[32]); /* "1.5 GB" */
-/* More is kept in memory of what it says. -1 and err: too much. */
-int room_say(struct lane *lane, uint64_t bytes, struct error *err);
-/* Is there room for `bytes` more where `path` is? A part of the disk is never filled: see room.c. -1 and err: no. */
-int room_check(const struct run *r, const char *path, uint64_t bytes, struct error *err);
-/* `bytes` of it came and are on the disk at `path`. -1 and err: there is no room for more. */
-int room_took(struct lane *lane, const char *path, uint64_t bytes, struct error *err);
-bool room_keeps(struct lane *lane, const char *path,
-                uint64_t bytes); /* likewise; ends the node that sent most. False: this one */
-/* decide.c */
+void run_on_stop_deadline(void *arg);
+void run_on_finisher(void *arg);
+
+/* ---- open.c ---- */
+void run_lane_listed(struct run *r, struct lane *lane);
+int run_open(struct run *r, struct error *err);
+void run_look_end(struct run *r); /* and was looked at */
+
+/* ---- decide.c ---- */
 void lane_keep_record(struct lane *lane, const struct wire_record *r);
-const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
-enum belief_record record_says(const struct wire_record *rec); /* NULL: there is none */
-const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
-/* The attempt of a set-up step that is kept, as far as one can tell without what it changed of trees (patches.c); or
- * NULL. */
-const char *lane_believes(const struct lane *lane, const struct plan_step *step);
-/* Is its tree asked for with each HELLO of this node? */
-static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
-{
-    return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
-}
-bool lane_holds(const struct lane *lane,
-                const struct plan_step *step); /* CHECK did not deny what it creates or brought */
-/* Why a recorded success is not believed on this node, or NULL. */
-const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
-void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 const char *
 lane_launch(const struct lane *lane); /* as the node's record of the launch names it; NULL = no record is here */
-/* The node's record of a step behind the barrier that this run may take over; NULL: it has none. */
-const struct wire_record *lane_found(struct lane *lane, const struct plan_step *step);
-bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec);
-const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
-bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog);
-/* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
-void lane_decide(struct lane *lane, const struct plan_step *step);
-void lane_verify_after(struct lane *lane,
-                       const struct plan_step *step); /* step is about to run: later installations are looked at */
-/* homes.c */
-uint32_t homes_leader(struct run *r, const struct plan_step *step,
-                      uint32_t node);           /* who does it for this node; itself, mostly */
-bool homes_busy(struct run *r, uint32_t node);  /* another one changes what they share */
-void homes_touch(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
-/* order.c */
-bool order_holds(struct run *r, const struct plan_step *step,
-                 uint32_t node); /* an earlier item is still to be done elsewhere */
-void order_changed(struct run *r,
-                   const struct plan_step *step); /* it began or ended somewhere, or is kept there, or (NULL) a node
-                                                                    is left out: soon what is held back is looked at
-                                                                    again */
-void order_pass(struct run *r);
-uint32_t homes_first(struct run *r,
-                     uint32_t node); /* of those that share its home; the next is lane.home_next, the last its own */
-/* patches.c: files of trees that set-up steps changed. Their source is expected as it was then, and they as they were
- * left */
+
+/* ---- patches.c: files of trees that set-up steps changed; they are expected as they were left ---- */
 void patches_add(struct lane *lane, const struct wire_sync_state *s);
 void patches_ended(struct lane *lane, const struct plan_step *step, const struct wire_record *rec); /* rec is kept */
-void patches_judge(struct lane *lane); /* before the two below are asked, of what shares its home too */
-const char *patches_reason(const struct lane *lane, const struct plan_step *step); /* NULL: nothing speaks against it */
 /* The files of a tree that are to be put back though they are as a step left them, in the arena. */
 struct wire_strings patches_to_put_back(const struct lane *lane, const char *tree, struct arena *arena);
 void patches_sent(struct lane *lane, const char *tree, const char *path); /* it is, or goes */
-void patches_doubt(struct lane *lane); /* a set-up step did not end well: trees are looked at before it is done again */
-void patches_reset(struct lane *lane); /* kept and done steps that do not hold are to be decided again */
-/* transfer.c, transfer_diff.c, transfer_cache.c */
-int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, const struct step_bind *bind,
-                   struct error *err);
-void transfer_state(struct lane *lane, const struct wire_sync_state *s);
-void transfer_drained(struct lane *lane);
-void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
-void transfer_trust(struct lane *lane, const struct plan_step *step,
-                    bool trust); /* the node's index holds, in its present boot */
-void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
-void transfer_caches_free(struct run *r);
-/* fetch.c */
-void fetch_entries(struct lane *lane, const struct wire_entries *e);
-void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, const char *error, const uint8_t *data,
-                uint32_t len);
-void fetch_pass(struct run *r);
-void fetch_stop(struct lane *lane, const struct plan_step *step); /* without a word; NULL: all of the lane's */
-void fetch_lost(struct lane *lane);                               /* its connection is another one, or gone */
-/* outputs.c */
-void outputs_watch(struct launch *l); /* the launch runs */
-bool outputs_begin(struct launch *l); /* fetches what is due, once; false: there is nothing to wait for */
-void outputs_end(struct run *r);   /* there is nothing to wait for: the run ends */
-void outputs_pass(struct launch *l);
-bool outputs_complete(const struct launch *l);
-void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node);
-void outputs_abort_all(struct run *r);
-void outputs_interrupt(struct run *r, int signum);
-void outputs_free(struct run *r);
-/* rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) */
-void rank0_fetch(struct launch *l);   /* such a task runs on a node that is there */
-void rank0_changed(struct launch *l); /* an output has ended, or something else that it may wait for */
-void rank0_lost(struct launch *l, struct lane *lane);
-void rank0_forget(struct launch *l); /* it may be another node by now */
-bool rank0_periodic(struct launch *l,
-                    uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
-/* False: it asked for none of them. */
-bool rank0_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
-bool rank0_is_elsewhere(const char *tail);                           /* of a cell: nothing was to come from that node */
-void rank0_pass(struct launch *l);
-void rank0_free(struct launch *l);
-/* open.c */
-int run_open(struct run *r, struct error *err);
-void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
-void run_look_end(struct run *r);  /* and was looked at */
-/* work.c: which working directory */
-const char *work_name(struct run *r, uint32_t flags, bool opening);
-bool work_known(
-    const struct run *r); /* has the journal done anything of the variant? Else it is to be seen on the nodes */
+
+/* ---- work.c: which working directory ---- */
 struct wire_strings work_trees(struct run *r, uint32_t node); /* of its CHECK, in the run's arena */
-/* All nodes have answered. True: another directory is current, and the nodes that are there are greeted anew for it. */
-void work_begin(struct run *r, uint32_t flags); /* is it to be sought? */
-bool work_seek(struct run *r);
 void work_heard(struct run *r); /* every node was heard of: lanes that waited for that go on */
-/* reopen.c */
-/* Of a run that only fetches: the task's state, where it is not that of an output that is here. c: its cell of this
- * run, or NULL. */
-/* Is nothing left of an unfinished run but to fetch? */
-bool reopen_only_fetches(const struct run *r, const struct state_run *open);
-bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c);
+
+/* ---- reopen.c: a run that only fetches ---- */
 bool reopen_passes_by(struct run *r, uint32_t node); /* nothing comes from it */
-void reopen_say(struct run *r);
-/* overrides.c */
-/* "it was started with --on a, not with --set x=1": how what the run was started with differs from what the spec was
- * loaded with; NULL: in nothing, or the journal does not say. */
-const char *overrides_difference(const struct spec *spec, const struct state_run *run, struct arena *arena);
-/* The ways to go on with an unfinished run that this is not. */
-void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err);
-/* create.c */
-void run_on_stop_deadline(void *arg);
-void run_on_finisher(void *arg);
-/* cause.c */
-bool cause_offer(struct cause *best, const struct cause *c); /* true: it is the earliest so far */
-bool cause_has_rank(const struct run *r, const struct plan_step *step, uint32_t rank, enum outcome outcome);
-struct cause *cause_of(struct run *r, const struct plan_step *step); /* where such a step's failure counts */
-void cause_tell(struct run *r); /* run_result gets the launch's; where none failed that of set-up */
-const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
-                                size_t size); /* "rank 3", "server[1] (rank 3)" */
-char *launch_cause(const struct launch *l); /* the first cause in words; heap */
-void launch_failure(struct launch *l); /* the same, as the error of run_result */
-bool launch_preempted(const struct launch *l); /* the first cause is that a node was told to end, not by rhrun */
-/* attempts.c */
-void task_start(struct run *r, const struct plan_step *step, uint32_t node);
+
+/* ---- attempts.c ---- */
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
                      uint32_t generation);
-void task_join(struct run *r, const struct plan_step *step, uint32_t node); /* in the generation that runs */
-void task_send(struct run *r, const struct plan_step *step, uint32_t node);
-struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node); /* l: NULL of set-up */
-void run_forget_addrs(struct run *r);
-void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
                  bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
-enum outcome record_outcome(const struct wire_record *record);
-const char *run_dropped_by(const struct wire_record *record); /* of event.dropped_by */
-/* A worker has failed while others of its node still run: perhaps the first cause. */
-void attempt_cause(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
-/* lane.c, reconcile.c, inputs.c */
+
+/* ---- lane.c ---- */
 bool lane_first_heard(struct lane *lane); /* it is heard of, and was not before */
 void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
-void lane_bind(struct lane *lane);    /* records which machine the slot is */
-void lane_reconcile(struct lane *lane);
+void lane_bind(struct lane *lane); /* records which machine the slot is */
+
+/* ---- reconcile.c ---- */
 bool lane_has_orphan(const struct lane *lane, const char *attempt);
-void lane_settle(struct lane *lane);
-void lane_orphan(struct lane *lane, const char *attempt); /* it is stopped before the node goes on */
-void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
-/* It failed. */
-void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event_finished *end);
-bool step_unknown_fails(struct run *r, const struct plan_step *step,
-                        uint32_t node); /* on_unknown: fail; true: the run fails */
-void lane_pass(
-    struct lane *lane); /* its next step of set-up is begun, or it joins the launch that it was left out of */
-/* machines.c: false when another node of the plan is the same machine */
-/* Has this journal never heard of the attempt? False too where it cannot be read. */
-bool run_is_stranger(struct run *r, const char *attempt);
-void run_forget_known(struct run *r);
-bool machines_add(struct run *r, uint32_t node, struct error *err);
-/* parts.c: one step; then all that belong to the launch */
-const struct plan_step *launch_step(const struct launch *l, enum plan_phase phase); /* the first; NULL = none */
-void step_release(struct run *r, const struct plan_step *step); /* what was held of it goes out */
-bool step_start(struct run *r, const struct plan_step *step,
-                uint32_t generation); /* on all its nodes that have not done it;
-                                                        on one that is lost for good it has failed. False: there is
-                                                        none */
-bool step_all_ended(struct run *r, const struct plan_step *step);
-bool step_all_done(struct run *r, const struct plan_step *step);
-bool step_has_failed(struct run *r, const struct plan_step *step);
-bool step_is_pending(struct run *r, const struct plan_step *step); /* on some node */
-void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms);
-void step_end(struct run *r, const struct plan_step *step); /* stops it; where it has not begun it does not */
-bool parts_begun(struct launch *l);
-bool parts_held_in_doubt(struct launch *l); /* one that never began is of a node whose set-up does not hold */
-void parts_release(struct launch *l);       /* what was held goes out */
-void parts_orphan(struct launch *l);        /* what runs of it is stopped, and is none of ours any more */
-bool parts_half(struct launch *l); /* some of it is done, some was not begun, and nothing runs */
-bool parts_failed(struct launch *l);
-bool parts_ended(struct launch *l);   /* nothing of the generation runs or will */
-void parts_adopted(struct launch *l); /* takes over what was found on the nodes: of the latest launch, and its epilog */
-/* What never began here was done by another controller since: all of the launch, then that stands for it; or nothing
- * does. */
-void parts_done_by_another(struct launch *l);
-void parts_reset(struct launch *l); /* for the next generation */
-void parts_advance(struct launch *l); /* starts what may start; stops the sidecars once all else is over */
-/* The generation has failed: what runs is stopped, what never started never will be. */
-void parts_stop(struct launch *l);
-/* ready.c */
+
+/* ---- ready.c ---- */
 bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node);
 void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, const struct watch_line *line);
 void ready_begin(struct run *r, const struct plan_step *step, uint32_t node);
-void ready_missed(struct launch *l, const struct plan_step *launch);
 void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
-/* launch.c */
-void launch_barrier(struct launch *l); /* a pass: are all nodes there? Then the launch begins, or goes on */
-void launch_without(struct launch *l); /* a node is left out: what waited for it goes on */
-void launch_parted(struct launch *l);  /* a pass: DUE_PARTED */
+
+/* ---- parts.c: one step of the launch; then all that belong to it ---- */
 /* Every node's part of the generation ended well; of MIN:MAX nodes, enough of them. */
 bool launch_over(struct launch *l);
-/* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
-uint32_t launch_grace_ms(const struct run *r, uint32_t least);
-uint32_t launch_generation(const struct wire_record *record); /* 1-based; 1 where an older record does not say */
+
+/* ---- launch.c ---- */
 /* The generation at hand was found on the nodes: this run has started none. */
 bool launch_is_adopted(const struct launch *l);
 bool launch_has_begun(struct launch *l); /* anything of it was started, or adopted */
-bool launch_complete(struct launch *l);  /* nothing of the launch and what follows it is left to do */
-void launch_pass(struct launch *l);      /* how do prolog, launch or epilog stand? */
 void launch_port(struct launch *l, uint64_t token, uint32_t free_port);
-void launch_will_restart(struct launch *l); /* a worker has failed: asks for the next generation's port already */
-void launch_resume(struct launch *l);       /* after a restart of the controller: where was it? */
-void launch_condemn(struct launch *l);      /* a worker has failed, or a rule says that the generation has */
 void launch_on_pause(void *arg);
-bool launch_epilog(struct launch *l); /* starts the epilog where it is due; false: there is nothing to wait for */
-void launch_look(struct launch *l);   /* RUN_LOOK: what is looked at before a launch, without one */
-void launch_meet_elsewhere(struct launch *l); /* a pass: DUE_PORT: the port that was looked at is taken */
-void launch_go_on(struct launch *l);          /* a pass: DUE_PROLOG */
-/* elastic.c */
-bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */
+
+/* ---- elastic.c: MIN:MAX nodes ---- */
 /* The node is lost, or something failed there: is it left out, because enough others are left? It is tried again while
  * the launch runs; _bar: not by this process. */
 bool elastic_spare(struct launch *l, uint32_t node, const struct error *err);
 bool elastic_bar(struct launch *l, uint32_t node, const struct error *err);
-bool elastic_half(struct launch *l); /* what was found done is too little for a launch, and nothing of it runs */
-/* Left out, and nothing of the launch runs there. */
-bool elastic_is_outside(const struct launch *l, const struct lane *lane);
-/* Of such a run, and its part of the launch runs. */
-bool elastic_is_inside(const struct launch *l, const struct lane *lane);
-bool elastic_back(struct lane *lane);    /* one that is left out was listed: is it still of interest? */
-void elastic_advance(struct lane *lane); /* one that may be left out came a step further: it joins when it can */
-void elastic_join(struct launch *l);     /* all of them: the run came a step further */
-/* Its part of the launch is about to end as e says: has it left, and the others go on? Then, once it has: */
+void elastic_join(struct launch *l); /* all of them: the run came a step further */
+/* Its part of the launch is about to end as e says: has it left, and the others go on? */
 bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event_finished *end);
-void elastic_leave(struct launch *l, uint32_t node, const struct event_finished *end);
-void elastic_resume(struct launch *l); /* a launch is resumed: who took no part in it, or has left it, joins it */
-void elastic_lose(struct launch *l);   /* the generation is over: what those away did in it is unknown */
-/* The launch is over: stops what was on its way to it; true: nothing is any more. */
-bool elastic_dismiss(struct launch *l);
 void elastic_checked(struct launch *l, uint32_t node); /* nothing speaks against that it joins */
-void elastic_wait(struct launch *l, uint32_t node);    /* it was not to be told: a little later */
+void elastic_wait(struct launch *l, uint32_t node); /* it was not to be told: a little later */
 void elastic_free(struct lane *lane);
 void elastic_await(struct launch *l); /* a node was lost: before the launch it is not awaited for long */
 void elastic_on_late(void *arg);
-/* preflight.c */
-bool preflight_begin(struct launch *l); /* asks the nodes; false: there is nothing to ask before this launch */
-bool preflight_joins(struct launch *l,
-                     uint32_t node); /* before a node joins a launch that runs: true: it is asked first, or must wait */
-void preflight_lost(struct launch *l);  /* a connection was */
-void preflight_again(struct launch *l); /* all nodes are there: what was lost is asked again */
-void preflight_setup_changed(struct launch *l); /* on some node; it is looked at again before the next generation */
-void preflight_probed(struct launch *l, struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
-/* False: it asked for none of that. */
-bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint64_t wall);
-/* False: it asked for none of them. */
-bool preflight_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
-void preflight_free(struct launch *l);
-/* log.c */
-struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt);
-void log_close(struct run_log *log); /* takes NULL */
-void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len);
-void log_end(struct run_log *log);
-void log_again(struct run_log *log); /* all of it goes by the rules once more */
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * effects: what a run wants done to the world. Files that decide (they include core.h) say it as data and know neither
- * connection nor loop nor journal; effects.c is the one place that does it: at once, in the order in which they are
- * said.
+ * effects: what a run wants done to the world. Files that decide (they include decide.h) say it as data and know
+ * neither connection nor loop nor journal; effects.c is the one place that does it: at once, in the order in which they
+ * are said.
  *
  * Alarms are the run's timers: one shot each, their functions take in that it is time and say what is due, as any
  * input.

@@ -1,11 +1,83 @@
-/* The hands of a run: what its files need that talk to nodes, wait on the loop, or read and write the journal. */
+/*
+ * The hands of a run: files that talk to nodes, wait on the loop, read and write the journal and files. What they ask
+ * of each other.
+ */
 #ifndef RHRUN_RUN_INTERNAL_H
 #define RHRUN_RUN_INTERNAL_H
 
-#include "core.h"
+#include "hands.h"
 #include "rhrun/journal.h"
 #include "rhrun/node.h"
 
 extern const struct node_callbacks lane_callbacks;
+
+/* ---- view.c ---- */
+/* "1 of 9,001 files, 98.0 MB"; all: 0 = not told. */
+void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes);
+
+/* ---- effects.c ---- */
+char *run_dir(const struct run *r, struct error *err); /* this run's folder in the state directory, made; heap */
+void run_append_free(struct append *a); /* takes it off the list of the run */
+
+/* ---- room.c: what one node may take of this machine ---- */
+const char *room_text(uint64_t bytes, char ret[32]); /* "1.5 GB" */
+/* Is there room for `bytes` more where `path` is? A part of the disk is never filled: see room.c. -1 and err: no. */
+int room_check(const struct run *r, const char *path, uint64_t bytes, struct error *err);
+/* `bytes` of it came and are on the disk at `path`. -1 and err: there is no room for more. */
+int room_took(struct lane *lane, const char *path, uint64_t bytes, struct error *err);
+bool room_keeps(struct lane *lane, const char *path,
+                uint64_t bytes); /* likewise; ends the node that sent most. False: this one */
+
+/* ---- transfer.c ---- */
+int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, const struct step_bind *bind,
+                   struct error *err);
+void transfer_state(struct lane *lane, const struct wire_sync_state *s);
+void transfer_drained(struct lane *lane);
+
+/* ---- transfer_cache.c ---- */
+void transfer_caches_free(struct run *r);
+
+/* ---- fetch.c ---- */
+void fetch_entries(struct lane *lane, const struct wire_entries *e);
+void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, const char *error, const uint8_t *data,
+                uint32_t len);
+void fetch_lost(struct lane *lane); /* its connection is another one, or gone */
+
+/* ---- outputs.c ---- */
+void outputs_free(struct run *r);
+
+/* ---- rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) ---- */
+void rank0_fetch(struct launch *l); /* such a task runs on a node that is there */
+void rank0_changed(struct launch *l); /* an output has ended, or something else that it may wait for */
+void rank0_lost(struct launch *l, struct lane *lane);
+void rank0_forget(struct launch *l); /* it may be another node by now */
+bool rank0_periodic(struct launch *l,
+                    uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
+/* False: it asked for none of them. */
+bool rank0_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
+void rank0_free(struct launch *l);
+
+/* ---- send.c ---- */
+struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node); /* l: NULL of set-up */
+void run_forget_addrs(struct run *r);
+void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
+
+/* ---- strangers.c ---- */
+void run_forget_known(struct run *r);
+
+/* ---- machines.c ---- */
+/* False: another node of the plan is the same machine. */
+bool machines_add(struct run *r, uint32_t node, struct error *err);
+
+/* ---- preflight.c ---- */
+void preflight_probed(struct launch *l, struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
+/* False: it asked for none of that. */
+bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint64_t wall);
+/* False: it asked for none of them. */
+bool preflight_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
+void preflight_free(struct launch *l);
+
+/* ---- log.c ---- */
+void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len);
 
 #endif

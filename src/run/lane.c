@@ -1,5 +1,5 @@
 /* The set-up of a node: one step after the other, then one settle, then the barrier. */
-#include "core.h"
+#include "decide.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * when its outputs are here. */
 #include "fetch.h"
 #include "guard.h"
+#include "internal.h"
 
 #include <signal.h>
 #include <stdlib.h>

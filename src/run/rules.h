@@ -36,12 +36,4 @@ bool rules_speak(struct launch *l, uint32_t node, enum outcome outcome, uint32_t
 bool rules_await_nodes(const struct launch *l);
 void rules_node_lost(struct launch *l, struct lane *lane); /* it is away beyond reconnect_ms */
 
-/* ---- metrics.c ---- */
-struct metrics;
-struct metrics *metrics_create(struct run *r);
-void metrics_destroy(struct metrics *m);
-void metrics_begin(struct metrics *m); /* counts begin anew */
-void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value);
-void metrics_flush(struct metrics *m); /* what changed goes to the journal */
-
 #endif

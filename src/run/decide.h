@@ -1,0 +1,190 @@
+/*
+ * What the files that decide ask of each other. The turn (turn.c) runs their passes; none of this is anything to a
+ * hand.
+ */
+#ifndef RHRUN_RUN_DECIDE_H
+#define RHRUN_RUN_DECIDE_H
+
+#include "belief.h"
+#include "core.h"
+#include "hands.h"
+
+/* ---- states.c: all that changes a state; what is no step in its table there ends the program ---- */
+void launch_set(struct launch *l, enum launch_state to);
+void lane_set_doubtful(struct lane *lane, bool doubtful);
+void run_has_patches(struct run *r);
+void task_look(struct run_task *t, bool looked_at); /* set-up: whether it is to be done was decided */
+bool task_is_done(const struct run_task *t); /* or kept */
+bool task_has_failed(const struct run_task *t); /* or has left the others */
+
+/* ---- run.c ---- */
+void run_check_end(struct run *r); /* a pass */
+void run_stop(struct run *r); /* a pass: of a run that has failed, all but set-up and what comes home is stopped */
+
+/* ---- cause.c ---- */
+/* "exit status 3", "killed by signal 9 (Killed)", "timed out", ... */
+void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
+bool cause_offer(struct cause *best, const struct cause *c); /* true: it is the earliest so far */
+bool cause_has_rank(const struct run *r, const struct plan_step *step, uint32_t rank, enum outcome outcome);
+struct cause *cause_of(struct run *r, const struct plan_step *step); /* where such a step's failure counts */
+void cause_tell(struct run *r); /* run_result gets the launch's; where none failed that of set-up */
+const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
+                                size_t size); /* "rank 3", "server[1] (rank 3)" */
+char *launch_cause(const struct launch *l); /* the first cause in words; heap */
+void launch_failure(struct launch *l); /* the same, as the error of run_result */
+bool launch_preempted(const struct launch *l); /* the first cause is that a node was told to end, not by rhrun */
+
+/* ---- attempts.c ---- */
+/* asked for, or by a cancel */
+bool task_is_to_stop(const struct run *r, const struct plan_step *step, const struct run_task *t);
+void task_start(struct run *r, const struct plan_step *step, uint32_t node);
+void task_join(struct run *r, const struct plan_step *step, uint32_t node); /* in the generation that runs */
+enum outcome record_outcome(const struct wire_record *record);
+const char *run_dropped_by(const struct wire_record *record); /* of event.dropped_by */
+/* A worker has failed while others of its node still run: perhaps the first cause. */
+void attempt_cause(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
+/* It failed. */
+void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, const struct event_finished *end);
+bool step_unknown_fails(struct run *r, const struct plan_step *step,
+                        uint32_t node); /* on_unknown: fail; true: the run fails */
+
+/* ---- decide.c ---- */
+const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
+enum belief_record record_says(const struct wire_record *rec); /* NULL: there is none */
+const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
+/* The attempt of a set-up step that is kept, as far as one can tell without what it changed of trees (patches.c); or
+ * NULL. */
+const char *lane_believes(const struct lane *lane, const struct plan_step *step);
+bool lane_holds(const struct lane *lane,
+                const struct plan_step *step); /* CHECK did not deny what it creates or brought */
+/* Why a recorded success is not believed on this node, or NULL. */
+const char *lane_contradiction(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell);
+void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
+bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec);
+const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
+bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog);
+/* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
+void lane_decide(struct lane *lane, const struct plan_step *step);
+void lane_verify_after(struct lane *lane,
+                       const struct plan_step *step); /* step is about to run: later installations are looked at */
+
+/* ---- reconcile.c ---- */
+/* The node's record of a step behind the barrier that this run may take over; NULL: it has none. */
+const struct wire_record *lane_found(struct lane *lane, const struct plan_step *step);
+void lane_reconcile(struct lane *lane);
+void lane_orphan(struct lane *lane, const char *attempt); /* it is stopped before the node goes on */
+
+/* ---- homes.c: nodes that share a home folder ---- */
+uint32_t homes_leader(struct run *r, const struct plan_step *step,
+                      uint32_t node); /* who does it for this node; itself, mostly */
+bool homes_busy(struct run *r, uint32_t node); /* another one changes what they share */
+void homes_touch(struct run *r, uint32_t node); /* node has done a shared step: those that share its home go on */
+uint32_t homes_first(struct run *r,
+                     uint32_t node); /* of those that share its home; the next is lane.home_next, the last its own */
+
+/* ---- order.c: items that wait for an earlier one on other nodes ---- */
+bool order_holds(struct run *r, const struct plan_step *step,
+                 uint32_t node); /* an earlier item is still to be done elsewhere */
+void order_changed(struct run *r,
+                   const struct plan_step *step); /* it began or ended somewhere, or is kept there, or (NULL) a node
+                                                                    is left out: soon what is held back is looked at
+                                                                    again */
+void order_pass(struct run *r);
+
+/* ---- patches.c: files of trees that set-up steps changed; their source is expected as it was then ---- */
+void patches_judge(struct lane *lane); /* before the two below are asked, of what shares its home too */
+const char *patches_reason(const struct lane *lane, const struct plan_step *step); /* NULL: nothing speaks against it */
+void patches_doubt(struct lane *lane); /* a set-up step did not end well: trees are looked at before it is done again */
+void patches_reset(struct lane *lane); /* kept and done steps that do not hold are to be decided again */
+
+/* ---- open.c ---- */
+void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
+
+/* ---- work.c: which working directory ---- */
+const char *work_name(struct run *r, uint32_t flags, bool opening);
+bool work_known(
+    const struct run *r); /* has the journal done anything of the variant? Else it is to be seen on the nodes */
+/* All nodes have answered. True: another directory is current, and the nodes that are there are greeted anew for it. */
+void work_begin(struct run *r, uint32_t flags); /* is it to be sought? */
+bool work_seek(struct run *r);
+
+/* ---- reopen.c: a run that only fetches ---- */
+/* Is nothing left of an unfinished run but to fetch? */
+bool reopen_only_fetches(const struct run *r, const struct state_run *open);
+/* Of a run that only fetches: the task's state, where it is not that of an output that is here. c: its cell of this
+ * run, or NULL. */
+bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c);
+void reopen_say(struct run *r);
+
+/* ---- lane.c ---- */
+void lane_settle(struct lane *lane);
+void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
+void lane_pass(
+    struct lane *lane); /* its next step of set-up is begun, or it joins the launch that it was left out of */
+
+/* ---- parts.c: one step of the launch; then all that belong to it ---- */
+const struct plan_step *launch_step(const struct launch *l, enum plan_phase phase); /* the first; NULL = none */
+void step_release(struct run *r, const struct plan_step *step); /* what was held of it goes out */
+bool step_start(struct run *r, const struct plan_step *step,
+                uint32_t generation); /* on all its nodes that have not done it;
+                                                        on one that is lost for good it has failed. False: there is
+                                                        none */
+bool step_all_ended(struct run *r, const struct plan_step *step);
+bool step_all_done(struct run *r, const struct plan_step *step);
+bool step_has_failed(struct run *r, const struct plan_step *step);
+bool step_is_pending(struct run *r, const struct plan_step *step); /* on some node */
+void step_stop(struct run *r, const struct plan_step *step, uint32_t grace_ms);
+void step_end(struct run *r, const struct plan_step *step); /* stops it; where it has not begun it does not */
+bool parts_begun(struct launch *l);
+bool parts_held_in_doubt(struct launch *l); /* one that never began is of a node whose set-up does not hold */
+void parts_release(struct launch *l); /* what was held goes out */
+void parts_orphan(struct launch *l); /* what runs of it is stopped, and is none of ours any more */
+bool parts_half(struct launch *l); /* some of it is done, some was not begun, and nothing runs */
+bool parts_failed(struct launch *l);
+bool parts_ended(struct launch *l); /* nothing of the generation runs or will */
+void parts_adopted(struct launch *l); /* takes over what was found on the nodes: of the latest launch, and its epilog */
+/* What never began here was done by another controller since: all of the launch, then that stands for it; or nothing
+ * does. */
+void parts_done_by_another(struct launch *l);
+void parts_reset(struct launch *l); /* for the next generation */
+void parts_advance(struct launch *l); /* starts what may start; stops the sidecars once all else is over */
+/* The generation has failed: what runs is stopped, what never started never will be. */
+void parts_stop(struct launch *l);
+
+/* ---- ready.c ---- */
+void ready_missed(struct launch *l, const struct plan_step *launch);
+
+/* ---- launch.c ---- */
+void launch_barrier(struct launch *l); /* a pass: are all nodes there? Then the launch begins, or goes on */
+void launch_without(struct launch *l); /* a node is left out: what waited for it goes on */
+void launch_parted(struct launch *l); /* a pass: DUE_PARTED */
+/* Between TERM and KILL: at least this, and what shutdown_timeout gives torchrun to stop its workers in. */
+uint32_t launch_grace_ms(const struct run *r, uint32_t least);
+uint32_t launch_generation(const struct wire_record *record); /* 1-based; 1 where an older record does not say */
+bool launch_complete(struct launch *l); /* nothing of the launch and what follows it is left to do */
+void launch_pass(struct launch *l); /* how do prolog, launch or epilog stand? */
+void launch_will_restart(struct launch *l); /* a worker has failed: asks for the next generation's port already */
+void launch_resume(struct launch *l); /* after a restart of the controller: where was it? */
+void launch_condemn(struct launch *l); /* a worker has failed, or a rule says that the generation has */
+bool launch_epilog(struct launch *l); /* starts the epilog where it is due; false: there is nothing to wait for */
+void launch_look(struct launch *l); /* RUN_LOOK: what is looked at before a launch, without one */
+void launch_meet_elsewhere(struct launch *l); /* a pass: DUE_PORT: the port that was looked at is taken */
+void launch_go_on(struct launch *l); /* a pass: DUE_PROLOG */
+
+/* ---- elastic.c: MIN:MAX nodes ---- */
+bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */
+bool elastic_half(struct launch *l); /* what was found done is too little for a launch, and nothing of it runs */
+/* Left out, and nothing of the launch runs there. */
+bool elastic_is_outside(const struct launch *l, const struct lane *lane);
+/* Of such a run, and its part of the launch runs. */
+bool elastic_is_inside(const struct launch *l, const struct lane *lane);
+bool elastic_back(struct lane *lane); /* one that is left out was listed: is it still of interest? */
+void elastic_advance(struct lane *lane); /* one that may be left out came a step further: it joins when it can */
+/* It has left. */
+void elastic_leave(struct launch *l, uint32_t node, const struct event_finished *end);
+void elastic_resume(struct launch *l); /* a launch is resumed: who took no part in it, or has left it, joins it */
+void elastic_lose(struct launch *l); /* the generation is over: what those away did in it is unknown */
+/* The launch is over: stops what was on its way to it; true: nothing is any more. */
+bool elastic_dismiss(struct launch *l);
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * What the files that decide ask of the hands of a run, besides effects: the seam that one has to fill who wants to
+ * step a run without nodes, loop and journal.
+ */
+#ifndef RHRUN_RUN_HANDS_H
+#define RHRUN_RUN_HANDS_H
+
+#include "core.h"
+#include "effects.h"
+
+/* ---- effects.c ---- */
+/* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
+void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
+void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
+
+/* ---- view.c ---- */
+void run_facts_json(const struct wire_facts *facts, struct buf *ret);
+
+/* ---- room.c: what one node may take of this machine ---- */
+/* More is kept in memory of what it says. -1 and err: too much. */
+int room_say(struct lane *lane, uint64_t bytes, struct error *err);
+
+/* ---- transfer.c ---- */
+void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
+void transfer_trust(struct lane *lane, const struct plan_step *step,
+                    bool trust); /* the node's index holds, in its present boot */
+void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
+
+/* ---- fetch.c ---- */
+void fetch_pass(struct run *r);
+void fetch_stop(struct lane *lane, const struct plan_step *step); /* without a word; NULL: all of the lane's */
+
+/* ---- outputs.c ---- */
+void outputs_watch(struct launch *l); /* the launch runs */
+bool outputs_begin(struct launch *l); /* fetches what is due, once; false: there is nothing to wait for */
+void outputs_end(struct run *r); /* there is nothing to wait for: the run ends */
+void outputs_pass(struct launch *l);
+bool outputs_complete(const struct launch *l);
+void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node);
+void outputs_abort_all(struct run *r);
+void outputs_interrupt(struct run *r, int signum);
+
+/* ---- rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) ---- */
+bool rank0_is_elsewhere(const char *tail); /* of a cell: nothing was to come from that node */
+void rank0_pass(struct launch *l);
+
+/* ---- overrides.c ---- */
+/* "it was started with --on a, not with --set x=1": how what the run was started with differs from what the spec was
+ * loaded with; NULL: in nothing, or the journal does not say. */
+const char *overrides_difference(const struct spec *spec, const struct state_run *run, struct arena *arena);
+/* The ways to go on with an unfinished run that this is not. */
+void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err);
+
+/* ---- send.c ---- */
+void task_send(struct run *r, const struct plan_step *step, uint32_t node);
+
+/* ---- strangers.c ---- */
+/* Has this journal never heard of the attempt? False too where it cannot be read. */
+bool run_is_stranger(struct run *r, const char *attempt);
+
+/* ---- preflight.c ---- */
+bool preflight_begin(struct launch *l); /* asks the nodes; false: there is nothing to ask before this launch */
+bool preflight_joins(struct launch *l,
+                     uint32_t node); /* before a node joins a launch that runs: true: it is asked first, or must wait */
+void preflight_lost(struct launch *l); /* a connection was */
+void preflight_again(struct launch *l); /* all nodes are there: what was lost is asked again */
+void preflight_setup_changed(struct launch *l); /* on some node; it is looked at again before the next generation */
+
+/* ---- log.c ---- */
+struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt);
+void log_close(struct run_log *log); /* takes NULL */
+void log_end(struct run_log *log);
+void log_again(struct run_log *log); /* all of it goes by the rules once more */
+
+/* ---- metrics.c ---- */
+struct metrics;
+struct metrics *metrics_create(struct run *r);
+void metrics_destroy(struct metrics *m);
+void metrics_begin(struct metrics *m); /* counts begin anew */
+void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value);
+void metrics_flush(struct metrics *m); /* what changed goes to the journal */
+
+#endif
