@@ -116,10 +116,10 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
     ctx->count = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         struct run_task *t = run_task(r, step, nodes[i]);
-        random_hex(t->attempt, WIRE_ID_LEN / 2);
+        run_chance(r, t->attempt, WIRE_ID_LEN / 2);
         task_set_state(r, t, TASK_STARTING);
         t->marks = (struct attempt_marks){0};
-        t->started_ms = wall_ms();
+        t->started_ms = run_wall_ms(r);
         t->ended_ms = 0;
         log_close(t->log);
         t->log = NULL;
@@ -287,7 +287,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     const enum outcome outcome = end->event.outcome;
     struct run_task *t = run_task(r, step, node);
     struct launch *l = launch_of(r, step);
-    t->ended_ms = wall_ms();
+    t->ended_ms = run_wall_ms(r);
     task_set_state(r, t, outcome == OUTCOME_OK ? TASK_DONE : end->left ? TASK_LEFT : TASK_FAILED);
     run_changed(r);
     if (step->kind->sync)

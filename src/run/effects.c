@@ -60,6 +60,26 @@ void run_refuse(struct lane *lane, const struct error *err)
     run_effect(lane->run, &(struct effect){.kind = EFFECT_REFUSE, .node = lane->index, .error = err});
 }
 
+/* ---- clocks and chance ---- */
+
+uint64_t run_wall_ms(const struct run *r)
+{
+    (void)r;
+    return wall_ms();
+}
+
+uint64_t run_mono_ns(const struct run *r)
+{
+    (void)r;
+    return mono_ns();
+}
+
+void run_chance(struct run *r, char *ret, size_t bytes)
+{
+    (void)r;
+    random_hex(ret, bytes);
+}
+
 /* ---- alarms ---- */
 
 struct alarm {

@@ -9,6 +9,9 @@
 #include "effects.h"
 
 /* ---- effects.c ---- */
+uint64_t run_wall_ms(const struct run *r); /* what time it is: since 1970 */
+uint64_t run_mono_ns(const struct run *r); /* on a clock that nobody sets */
+void run_chance(struct run *r, char *ret, size_t bytes); /* so many random bytes, as hex and a NUL */
 /* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
 void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */

@@ -102,7 +102,7 @@ static void start_generation(struct launch *l)
     run_set_stage(r, STAGE_LAUNCH);
     launch_set(l, LAUNCH_GOES_ON);
     l->generation++;
-    random_hex(l->nonce, sizeof l->nonce / 2);
+    run_chance(l->run, l->nonce, sizeof l->nonce / 2);
     l->cause = r->cause = (struct cause){0};
     l->adopted = NULL;
     parts_reset(l);
@@ -366,7 +366,7 @@ static void start_again(struct launch *l)
 {
     struct run *r = l->run;
     const struct state_run *run = state_run_find(r->state, r->id);
-    uint64_t now = wall_ms(), at = run ? run->resume_ms : 0;
+    uint64_t now = run_wall_ms(r), at = run ? run->resume_ms : 0;
     run_set_stage(r, STAGE_RESTARTING);
     if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was set */
         pause(l, at - now);

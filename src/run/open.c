@@ -170,7 +170,7 @@ static int open_new(struct run *r, struct error *err)
         return -1;
     r->work = work_name(r, r->options.flags, true);
     work_begin(r, r->options.flags);
-    random_hex(r->id, 8);
+    run_chance(r, r->id, 8);
     append_opened(r, EVENT_RUN_OPENED);
     return 0;
 }

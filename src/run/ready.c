@@ -92,7 +92,7 @@ static void on_late(void *arg)
     if (t->state != TASK_RUNNING)
         return;
     late.tail = (char *)(uintptr_t) "";
-    late.end_mono_ns = mono_ns() - (uint64_t)ready->run->lanes[ready->node].clock_ns;
+    late.end_mono_ns = run_mono_ns(ready->run) - (uint64_t)ready->run->lanes[ready->node].clock_ns;
     task_finish(ready->run, ready->step, ready->node, &late, false);
 }
 
@@ -106,7 +106,7 @@ void ready_begin(struct run *r, const struct plan_step *step, uint32_t node)
         of->log = log_open(r, launch, node, of->attempt);
     task_mark_sent(&r->lanes[node], t);
     if (step->timeout_ms && !ready->timer) {
-        uint64_t now = wall_ms(), passed = now > t->started_ms ? now - t->started_ms : 0;
+        uint64_t now = run_wall_ms(r), passed = now > t->started_ms ? now - t->started_ms : 0;
         ready->timer = alarm_create(r, on_late, ready);
         alarm_set(ready->timer, passed < step->timeout_ms ? step->timeout_ms - passed : 0);
     }

@@ -219,7 +219,7 @@ static bool asked_for_again(const struct run *r, const struct wire_record *rec)
 {
     const uint64_t week_ms = UINT64_C(7) * 24 * 3600 * 1000;
     uint64_t end_ms = rec->end_wall_ms > rec->claim_wall_ms ? rec->end_wall_ms : rec->claim_wall_ms;
-    return !state_knows_attempt(r->state, rec->attempt) && wall_ms() < end_ms + week_ms;
+    return !state_knows_attempt(r->state, rec->attempt) && run_wall_ms(r) < end_ms + week_ms;
 }
 
 static void forget_old(struct run *r)

@@ -19,7 +19,7 @@ const char *work_name(struct run *r, uint32_t flags, bool opening)
     unsigned counted = 0;
     const struct state_run *latest = NULL;
     if (opening && (flags & RUN_FLAG_FRESH)) {
-        random_hex(hex, 4);
+        run_chance(r, hex, 4);
         return r->work ? r->work /* the nodes were greeted with it already */
                        : arena_printf(r->arena, "%.*s%s", OF_VARIANT, variant, hex);
     }
