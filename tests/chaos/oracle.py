@@ -152,7 +152,10 @@ class Oracle:
         self.set_up_done(snapshot, first, launch)
         self.around(snapshot, launch)
         self.kept[snapshot.variant] = snapshot.everything
-        (self.journal_only.discard if launch is found[0] else self.journal_only.add)(snapshot.variant)
+        # Another controller may have launched in the middle of it: a node's latest part is of that one then.
+        later = any(rank in other and other[rank][0].number > begin.number
+                    for other in found if other is not launch for rank, (begin, _) in launch.items())
+        (self.journal_only.add if later else self.journal_only.discard)(snapshot.variant)
         for name, (_, depends) in snapshot.steps.items():
             for node in range(snapshot.nodes):
                 if any(e.number >= self.wiped_at for e in self.ended(name, snapshot.versions[name], node, None)):

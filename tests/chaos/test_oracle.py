@@ -184,6 +184,22 @@ def test_anothers_failure_is_what_came_last(world):
     world.look()
 
 
+def test_anothers_launch_in_the_middle_of_ones_own(world):
+    """A role of it was done before, the next one after: of the first the other one's came last."""
+    world.set_up()
+    world.whole("launch", 0, "l0", rank=0)
+    world.launch(tag="x", run="r2")
+    world.oracle.foreign_to = 1000
+    world.whole("launch", 1, "l1", rank=1)
+    world.epilog()
+    world.look()
+    world.oracle.forget()
+    assert world.oracle.done(world.job.snapshot(None))
+    world.oracle.journal_lost()
+    world.launch(tag="y", run="r3")
+    world.look()
+
+
 def test_ones_own_launch_is_known_to_the_nodes(world):
     world.all()
     world.oracle.journal_lost()
