@@ -118,6 +118,7 @@ void reopen_say(struct run *r);
 
 /* ---- lane.c ---- */
 void lane_settle(struct lane *lane);
+void lane_ask_anew(struct lane *lane); /* what it says from now on counts: nothing was heard of it yet */
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
 void lane_pass(
     struct lane *lane); /* its next step of set-up is begun, or it joins the launch that it was left out of */

@@ -139,12 +139,23 @@ void lane_doubt(struct lane *lane)
     }
 }
 
+static bool set_heard(struct lane *lane, bool heard)
+{
+    bool changes = lane->heard != heard;
+    lane->run->unheard += (uint32_t)lane->heard - (uint32_t)heard;
+    lane->heard = heard;
+    return changes;
+}
+
 bool lane_first_heard(struct lane *lane)
 {
-    bool first = !lane->heard;
-    lane->heard = true;
-    lane->run->unheard -= first;
-    return first;
+    return set_heard(lane, true);
+}
+
+void lane_ask_anew(struct lane *lane)
+{
+    lane_set_state(lane, LANE_CONNECTING);
+    set_heard(lane, false);
 }
 
 void lane_pass_by(struct lane *lane)

@@ -150,7 +150,7 @@ bool work_seek(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_strings trees = work_trees(r, n);
         if (r->lanes[n].state != LANE_FAILED)
-            lane_set_state(&r->lanes[n], LANE_CONNECTING);
+            lane_ask_anew(&r->lanes[n]);
         run_effect(r, &(struct effect){
                           .kind = EFFECT_GREET, .node = n, .work = arena_strdup(r->arena, name), .trees = &trees});
     }

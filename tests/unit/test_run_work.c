@@ -106,6 +106,28 @@ static void test_half_made(void **unused)
     }
 }
 
+/* Nodes that share a home are asked again for the directory that was found: nothing is decided before all have said what they
+ * have there, as before the first answers. */
+static void test_a_shared_home_is_seen_whole(void **unused)
+{
+    (void)unused;
+    struct sim_job *job = begin(2);
+    uint32_t greetings = 0;
+    sim_share_home(job->net, 1, 0);
+    assert_int_equal(sim_job_run(job, 0), 0);
+    assert_int_equal(sim_job_run(job, RUN_FLAG_FRESH), 0);
+    sim_job_forget(job);
+    sim_job_quiet(job);
+    play_trap(&play, 1, WIRE_LIST, NULL, 1, SIM_DROP_BEFORE); /* the answer for the second directory comes late */
+    assert_int_equal(sim_job_run(job, 0), 0);
+    const char *taken = strstr(job->said.data, "finished sync@0 ok adopted");
+    assert_non_null(taken);
+    for (const char *at = job->said.data; (at = strstr(at, "node_bound")) && at < taken; at++)
+        greetings++;
+    assert_int_equal(greetings, 5); /* twice, and once more of the one that was away */
+    sim_job_destroy(job);
+}
+
 static uint32_t kill_at;
 
 static void count_events(struct sim_job *job, const struct event *e)
@@ -148,8 +170,8 @@ static void test_killed_while_it_is_found(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lost), cmocka_unit_test(test_fresh_when_lost),
-                                       cmocka_unit_test(test_half_made),
-                                       cmocka_unit_test(test_killed_while_it_is_found)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lost), cmocka_unit_test(test_fresh_when_lost), cmocka_unit_test(test_half_made),
+        cmocka_unit_test(test_a_shared_home_is_seen_whole), cmocka_unit_test(test_killed_while_it_is_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
