@@ -367,6 +367,12 @@ static void test_json_against_jansson(void **unused)
 
 /* schema/events.schema.json names the keys that are written: each key of a sample is among the type's properties, each
  * required one is in each sample, and no property is one that nothing writes. */
+static void expect_described(const json_t *properties, const char *of, const char *key)
+{
+    if (!json_string_value(json_object_get(json_object_get(properties, key), "description")))
+        fail_msg("%s: \"%s\" has no description in the schema", of, key);
+}
+
 static void test_json_against_schema(void **unused)
 {
     (void)unused;
@@ -397,8 +403,15 @@ static void test_json_against_schema(void **unused)
         }
         json_object_foreach(written, key, value)
         {
-            if (!json_string_value(json_object_get(json_object_get(properties, key), "description")))
-                fail_msg("%s: \"%s\" has no description in the schema", event_type_name(t), key);
+            expect_described(properties, event_type_name(t), key);
+            json_t *items = json_object_get(json_object_get(json_object_get(properties, key), "items"), "properties"),
+                   *item;
+            const char *of_item;
+            json_array_foreach(value, n, item)
+            {
+                json_t *member;
+                json_object_foreach(item, of_item, member) expect_described(items, key, of_item);
+            }
         }
         json_object_foreach(properties, key, value)
         {
