@@ -32,6 +32,7 @@ class Oracle:
         self.folder = folder # of the witness
         self.path = folder / "witness"
         self.offset, self.events = 0, []
+        self.variant_of = {} # run -> the variant that was asked for when its first launch was seen
         self.kept = {}      # variant -> what a launch depended on that was reported as done
         self.journal_only = set()  # variants of which a node's latest launch is another controller's: the journal alone has the one that is done
         self.believed = {}  # (variant, step, node) -> what that step depended on, when a run was reported as done
@@ -65,6 +66,7 @@ class Oracle:
             if not matching:
                 self.fail(f"a step of a version that no command had: {[s.versions.get(e.step) for s in snapshots]}", e)
             if e.step == "launch":
+                self.variant_of.setdefault(e.run, snapshots[-1].variant)
                 self.launch(e, matching)
             elif e.step in matching[-1].steps:
                 self.set_up(e, matching)

@@ -200,6 +200,14 @@ def test_anothers_launch_in_the_middle_of_ones_own(world):
     world.look()
 
 
+def test_a_launch_is_of_the_variant_that_was_asked_for(world):
+    world.all()
+    world.launch(tag="x", run="r2")
+    world.oracle.forget()
+    world.oracle.look([world.job.snapshot(None), world.job.snapshot("2")])
+    assert world.oracle.variant_of == {"r1": None, "r2": "2"}
+
+
 def test_ones_own_launch_is_known_to_the_nodes(world):
     world.all()
     world.oracle.journal_lost()
