@@ -142,9 +142,10 @@ class Oracle:
             self.fail("done, and nothing was ever launched")
         for launch in found:
             wrong = self.is_wrong(launch, snapshot)
-            if not wrong:
+            anothers = self.may_be_anothers(launch)
+            if not wrong and not (anothers and self.lacks_around(snapshot, launch)):
                 break
-            if max(b.number for b, _ in launch.values()) >= self.foreign_to:
+            if not anothers:
                 self.fail(f"done, and in its launch {wrong}", *[e for pair in launch.values() for e in pair])
         else:
             self.fail("done, and no launch of what is current ever ended well")
@@ -152,7 +153,9 @@ class Oracle:
         if first < self.asked_at:
             self.fail("a launch was asked for, and none came", *[b for b, _ in launch.values()])
         self.set_up_done(snapshot, first, launch)
-        self.around(snapshot, launch)
+        lacks = self.lacks_around(snapshot, launch)
+        if lacks:
+            self.fail(lacks)
         self.kept[snapshot.variant] = snapshot.everything
         # Another controller may have launched in the middle of it: a node's latest part is of that one then.
         later = any(rank in other and other[rank][0].number > begin.number
@@ -185,16 +188,21 @@ class Oracle:
                 if not self.ended(name, version, node, first):
                     self.fail(f"step {name} {version} had not ended well on node {node} before the launch", *[b for b, _ in last.values()])
 
-    def around(self, snapshot, last):
+    def may_be_anothers(self, launch):
+        """Then its controller may have been killed before the epilog, or before it fetched anything."""
+        return max(begin.number for begin, _ in launch.values()) < self.foreign_to
+
+    def lacks_around(self, snapshot, last):
         begin = min(b.number for b, _ in last.values())
         end = max(e.number for _, e in last.values())
         for node in {b.node for b, _ in last.values()}:
             if snapshot.prolog and not self.ended("prolog", snapshot.versions["prolog"], node, begin):
-                self.fail(f"the prolog had not ended well on node {node} before the launch")
+                return f"the prolog had not ended well on node {node} before the launch"
             if snapshot.epilog:
                 behind = [e for e in self.ended("epilog", snapshot.versions["epilog"], node, None) if e.number > end]
                 if not behind:
-                    self.fail(f"done, and behind the launch no epilog ended well on node {node}")
+                    return f"done, and behind the launch no epilog ended well on node {node}"
+        return None
 
     def fail(self, what, *events):
         raise Violation("\n".join([what] + [f"  {e}" for e in events if e is not None]))

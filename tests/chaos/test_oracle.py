@@ -200,6 +200,18 @@ def test_anothers_launch_in_the_middle_of_ones_own(world):
     world.look()
 
 
+def test_anothers_launch_without_its_epilog(world):
+    """Its controller was killed before: what is done is the launch before it."""
+    world.all()
+    world.launch(tag="x", run="r2")
+    world.oracle.forget()
+    with pytest.raises(Violation, match="no epilog ended well"):
+        world.done()
+    world.oracle.foreign_to = 1000
+    assert not world.oracle.done(world.job.snapshot(None))  # the newest is not it
+    assert world.oracle.journal_only == {None}
+
+
 def test_a_launch_is_of_the_variant_that_was_asked_for(world):
     world.all()
     world.launch(tag="x", run="r2")
