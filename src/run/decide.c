@@ -121,11 +121,16 @@ bool lane_holds(const struct lane *lane, const struct plan_step *step)
     return !gone(lane, step);
 }
 
+/* Is the node the machine that the journal's attempt was on, for all that is known? */
+static bool is_machine_of(const struct lane *lane, const struct state_cell *cell)
+{
+    return !cell->install || !lane->facts || str_eq(cell->install, lane->facts->install);
+}
+
 static const char *ledger_differs(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
 {
-    const struct wire_facts *facts = lane->facts;
     const struct wire_record *latest = lane_latest(lane, step);
-    if (facts && cell->install && !str_eq(cell->install, facts->install))
+    if (!is_machine_of(lane, cell))
         return "the node is another machine now";
     if (!latest || strcmp(latest->attempt, cell->attempt) != 0)
         return "the node's ledger does not have it";
@@ -148,8 +153,7 @@ static bool is_voided(const struct run *r, const struct plan_step *step, const s
 /* Did the record begin after the journal's attempt was decided? On another machine than that one's it did. */
 static bool is_since(const struct lane *lane, const struct state_cell *cell, const struct wire_record *rec)
 {
-    bool same = !cell->install || !lane->facts || str_eq(cell->install, lane->facts->install);
-    return !same || rec->sequence > cell->seen;
+    return !is_machine_of(lane, cell) || rec->sequence > cell->seen;
 }
 
 /* Could the ledger's record of it be believed without the journal's, or instead of it? */
@@ -336,14 +340,13 @@ static bool index_holds(const struct lane *lane, const struct state_cell *cell)
 static enum belief setup_belief(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell,
                                 const struct wire_record *latest)
 {
-    const struct wire_facts *facts = lane->facts;
     const bool recorded = is_recorded(step, cell), ended = cell && cell->outcome != OUTCOME_NONE;
     uint32_t so = FACT_CACHED;
     so |= latest && ended && str_eq(cell->attempt, latest->attempt) ? FACT_OWN : 0;
     so |= latest && str_eq(latest->key, step->key) ? FACT_KEY : 0;
     so |= latest && cell && is_since(lane, cell, latest) ? FACT_SINCE : 0;
     so |= latest && latest->same_boot ? FACT_BOOT : 0;
-    so |= !cell || !cell->install || !facts || str_eq(cell->install, facts->install) ? FACT_MACHINE : 0;
+    so |= !cell || is_machine_of(lane, cell) ? FACT_MACHINE : 0;
     so |= lane_holds(lane, step) ? FACT_HOLDS : 0;
     so |= run_task(lane->run, step, lane->index)->verify ? 0 : FACT_ADOPT;
     return belief_of(recorded ? CELL_OK : ended ? CELL_BAD : CELL_NOTHING, record_says(latest), so);

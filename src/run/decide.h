@@ -62,6 +62,7 @@ const char *lane_contradiction(const struct lane *lane, const struct plan_step *
 void lane_fill_record(struct lane *lane, const struct plan_step *step, struct plan_record *ret);
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec);
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step); /* NULL: nobody has */
+/* Is that epilog's record of what the node did last of the launch, and is that what the run has as done there? */
 bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog);
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);

@@ -253,6 +253,20 @@ static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
         task_set_state(r, t, TASK_DONE);
 }
 
+/* The launch was taken over: so is its epilog, where a node has one. */
+static void adopt_epilog(struct launch *l,
+                         const struct wire_record *(*of)(struct lane *lane, const struct plan_step *step))
+{
+    struct run *r = l->run;
+    const struct plan_step *epilog = launch_step(l, PHASE_EPILOG);
+    for (uint32_t n = 0; epilog && n < r->plan->node_count; n++) {
+        bool pending = epilog->on[n] && run_task(r, epilog, n)->state == TASK_PENDING;
+        const struct wire_record *rec = pending ? of(&r->lanes[n], epilog) : NULL;
+        if (rec)
+            task_finish(r, epilog, n, rec, true);
+    }
+}
+
 void parts_adopted(struct launch *l)
 {
     struct run *r = l->run;
@@ -267,12 +281,8 @@ void parts_adopted(struct launch *l)
             if (s->watch)
                 adopt_watch(r, s, n);
         }
-    const struct plan_step *epilog = launch_over(l) ? launch_step(l, PHASE_EPILOG) : NULL;
-    for (uint32_t n = 0; epilog && n < r->plan->node_count; n++) {
-        const struct wire_record *rec = lane_found(&r->lanes[n], epilog);
-        if (rec)
-            task_finish(r, epilog, n, rec, true);
-    }
+    if (launch_over(l))
+        adopt_epilog(l, lane_found);
 }
 
 /* What the node has of another's launch in this one's place; what is done is of that where a controller was killed here. */
@@ -321,14 +331,7 @@ void parts_done_by_another(struct launch *l)
                 adopt_watch(r, s, n);
             else if (s->on[n])
                 take_part_of_another(r, s, n);
-    const struct plan_step *epilog = launch_step(l, PHASE_EPILOG);
-    for (uint32_t n = 0; epilog && n < r->plan->node_count; n++) {
-        const struct run_task *t = run_task(r, epilog, n);
-        const struct wire_record *rec =
-            epilog->on[n] && t->state == TASK_PENDING ? lane_done_by_another(&r->lanes[n], epilog) : NULL;
-        if (rec)
-            task_finish(r, epilog, n, rec, true);
-    }
+    adopt_epilog(l, lane_done_by_another);
 }
 
 void parts_reset(struct launch *l)
