@@ -469,12 +469,8 @@ static void test_judged(void **state)
     expect_started(&p, ID("1"));
     send_judge(&p, ID("1"), WIRE_VERDICT_GOOD);
     assert_non_null(strstr(expect_fault(&p), "not judged"));
-    send_run(&p, ID("2"), "other", "touch go");
-    expect_started(&p, ID("2"));
+    close(open(arena_printf(p.arena, "%s/go", p.facts.work_dir), O_WRONLY | O_CREAT, 0600));
     struct wire_record r = expect_record(&p, WIRE_EXIT);
-    if (strcmp(r.attempt, ID("1")) != 0)
-        r = expect_record(&p, WIRE_EXIT);
-    assert_string_equal(r.attempt, ID("1"));
     assert_string_equal(r.launch, PEER_LAUNCH);
     assert_int_equal(r.verdict, WIRE_VERDICT_NONE);
     assert_false(wire_record_success(&r));
@@ -483,9 +479,7 @@ static void test_judged(void **state)
     assert_non_null(strstr(expect_fault(&reader), "only reads"));
     peer_close(&reader);
     send_judge(&p, ID("1"), WIRE_VERDICT_GOOD);
-    do
-        r = expect_record(&p, WIRE_EXIT);
-    while (strcmp(r.attempt, ID("1")) != 0);
+    r = expect_record(&p, WIRE_EXIT);
     assert_true(wire_record_success(&r));
     assert_int_equal(r.cause, WIRE_CAUSE_EXIT); /* it still says how it ended */
     peer_open(&newer, WIRE_TAKE_OVER, OWNER_B);
@@ -493,9 +487,7 @@ static void test_judged(void **state)
     expect(&p, WIRE_FENCED);
     peer_free(&p);
     send_token(&newer, WIRE_LIST, 1);
-    do
-        r = expect_record(&newer, WIRE_RECORD);
-    while (strcmp(r.attempt, ID("1")) != 0);
+    r = expect_record(&newer, WIRE_RECORD);
     assert_true(wire_record_success(&r));
     peer_close(&newer);
 }
