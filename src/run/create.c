@@ -1,6 +1,5 @@
 /* A run object: its nodes as the spec names them, its parts made and freed. */
 #include "internal.h"
-#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef RHRUN_RUN_FETCH_H
 #define RHRUN_RUN_FETCH_H
 
-#include "core.h"
+#include "rhrun/core.h"
 #include "landing.h"
 
 enum { FETCHES_MAX = 32 /* nodes at a time: each has files open */ };

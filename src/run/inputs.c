@@ -1,6 +1,5 @@
 /* What a node says: each callback takes in what it was told, marks what that touches, and returns. See turn.c. */
 #include "internal.h"
-#include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>

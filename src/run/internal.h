@@ -5,9 +5,11 @@
 #ifndef RHRUN_RUN_INTERNAL_H
 #define RHRUN_RUN_INTERNAL_H
 
-#include "hands.h"
+#include "rhrun/core.h"
+#include "rhrun/effects.h"
 #include "rhrun/journal.h"
 #include "rhrun/node.h"
+#include "rhrun/run.h"
 
 extern const struct node_callbacks lane_callbacks;
 

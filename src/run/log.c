@@ -1,7 +1,6 @@
 /* The controller's copy of an attempt's spool. Bytes are written as they come; whole portions are synced on the
  * pool and only then acknowledged, so the node frees nothing that a power cut here could lose. */
 #include "internal.h"
-#include "rules.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 /* Numbers that workers print. The latest of each metric and rank is kept, and goes to the journal now and then: more
  * rarely the more there are, so that a long job with many ranks does not fill it. */
 #include "internal.h"
-#include "rules.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* run: belief, row by row of the table in docs/architecture.md, and what no row may ever say. */
-#include "../../src/run/belief.h"
+#include "../../src/core/belief.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* All that changes a state: of the run, of a node's lane, of a task. Each has a table of its legal steps; what is none of them is
  * a fault of rhrun's own and ends it here, before anything can follow from it. */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The steps of a launch generation. Most launches have one; roles may make several, which start when what they wait for
  * holds. They fail together, and have ended well together once all but the sidecars have: those are stopped then. */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

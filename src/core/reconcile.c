@@ -1,6 +1,6 @@
 /* What a node holds, once it has listed it: journal and ledger are compared after every HELLO. What lives is attached to, or
  * stopped where nobody wants it; what has ended is taken; what never began is sent again. */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

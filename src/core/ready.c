@@ -2,7 +2,7 @@
  * A role that is ready once its workers have printed something: the step is done here, by looking at their lines. It is
  * journalled as any step; after a restart of the controller the lines are read again from the log's beginning.
  */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Which working directory of the nodes is the run's: that of the variant, or the one that the last --fresh made. The journal says
  * so; one that has done nothing of the variant (it is new, or the state directory was lost) sees it on the nodes. */
-#include "decide.h"
+#include "internal.h"
 
 #include <string.h>
 

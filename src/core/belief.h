@@ -3,8 +3,8 @@
  * function over one table, which is the table "journal, ledger, then" of docs/architecture.md, row by row. It is asked
  * after each HELLO of what is under way (reconcile.c), and of a step of set-up when its turn comes (decide.c).
  */
-#ifndef RHRUN_RUN_BELIEF_H
-#define RHRUN_RUN_BELIEF_H
+#ifndef RHRUN_CORE_BELIEF_H
+#define RHRUN_CORE_BELIEF_H
 
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
  * first of them for all. The groups are found anew when a node's facts change, not for each question: there may be 10,000
  * nodes. Who is the first is known once every node was heard of. Nodes of this machine have base folders of their own, and
  * all of them the folders that are not below these (one_place). */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The set-up of a node: one step after the other, then one settle, then the barrier. */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

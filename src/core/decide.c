@@ -1,6 +1,6 @@
 /* Belief: what the journal says of a set-up step and what its node's ledger says must agree. lane_decide keeps a step,
  * adopts it, or leaves it to be run and says why. */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,61 @@
 /*
- * What the files that decide ask of the hands of a run, besides effects: the seam that one has to fill who wants to
- * step a run without nodes, loop and journal.
+ * effects: all that the core (rhrun/core.h) wants of the world, declared here and done in src/run. Whoever fills this
+ * header steps a run without nodes, loop and journal.
+ *
+ * What is to be done to a node is data, struct effect: it is done at once, in the order in which it is said. An event
+ * (run_append) is applied to the state at once, so that the next pass sees it, and its `done` comes once it is durable:
+ * what must not happen before that is begun there.
+ *
+ * Alarms are the run's timers: one shot each, their functions take in that it is time and say what is due, as any
+ * input.
  */
-#ifndef RHRUN_RUN_HANDS_H
-#define RHRUN_RUN_HANDS_H
+#ifndef RHRUN_EFFECTS_H
+#define RHRUN_EFFECTS_H
 
-#include "core.h"
-#include "effects.h"
+#include "rhrun/state.h"
+#include "rhrun/wire.h"
+
+struct alarm;
+struct lane;
+struct launch;
+struct run;
+struct run_log;
+
+enum effect_kind {
+    EFFECT_CONNECT,    /* the node is tried anew, as if it had never been here; it is coming */
+    EFFECT_GREET,      /* it is greeted again for another working directory (work, trees), as if it were new */
+    EFFECT_GIVE_UP,    /* it is awaited no longer: it is gone at its next loss, or at once where it is lost */
+    EFFECT_REFUSE,     /* it says what no agent says (error): it is gone for good */
+    EFFECT_ATTACH,     /* the attempt's output from `offset` on, and its end, are asked for */
+    EFFECT_SIGNAL,     /* the attempt gets `signal`, and KILL after grace_ms */
+    EFFECT_JUDGE_GOOD, /* its record there says that it counts as a good end; then the end comes again */
+    EFFECT_SETTLE,     /* what set-up wrote there is brought to the disk */
+    EFFECT_FORGET,     /* records of `attempts` are not needed any more */
+    EFFECT_ASK_PORT    /* a free port there; the answer has the `token` */
+};
+
+struct effect { /* strings and lists are borrowed for the call; those of GREET must live as long as the run */
+    enum effect_kind kind;
+    uint32_t node;
+    const char *attempt;
+    uint64_t offset, token;
+    enum wire_signal signal;
+    uint32_t grace_ms;
+    const struct wire_strings *attempts, *trees;
+    char *work;
+    const struct error *error;
+};
+
+void run_effect(struct run *r, const struct effect *e);
+void run_signal(struct run *r, uint32_t node, const char *attempt, enum wire_signal signal, uint32_t grace_ms);
+void run_refuse(struct lane *lane, const struct error *err);
+
+struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg);
+void alarm_destroy(struct alarm *a); /* takes NULL; also inside its own function */
+void alarm_set(struct alarm *a, uint64_t after_ms); /* again: moves it; 0 = in the next turn of the loop */
+void alarm_clear(struct alarm *a);
+bool alarm_is_set(const struct alarm *a);
+uint64_t alarm_left_ms(const struct alarm *a); /* 0: it is not set, or time */
 
 /* ---- effects.c ---- */
 uint64_t run_wall_ms(const struct run *r); /* what time it is: since 1970 */

@@ -1,5 +1,5 @@
 /* The first cause of a failure, and how it is put in words. */
-#include "decide.h"
+#include "internal.h"
 #include "rules.h"
 
 #include <string.h>

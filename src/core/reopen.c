@@ -1,6 +1,6 @@
 /* A run whose launch is kept, opened again to fetch what `outputs` says now; or one that was killed while it fetched. Nothing of set-up, prolog, launch and epilog is done
  * or looked at, and only nodes that something comes from are asked. */
-#include "decide.h"
+#include "internal.h"
 
 #include <string.h>
 

@@ -2,12 +2,12 @@
  * What the files that decide ask of each other. The turn (turn.c) runs their passes; none of this is anything to a
  * hand.
  */
-#ifndef RHRUN_RUN_DECIDE_H
-#define RHRUN_RUN_DECIDE_H
+#ifndef RHRUN_CORE_INTERNAL_H
+#define RHRUN_CORE_INTERNAL_H
 
 #include "belief.h"
-#include "core.h"
-#include "hands.h"
+#include "rhrun/core.h"
+#include "rhrun/effects.h"
 
 /* ---- states.c: all that changes a state; what is no step in its table there ends the program ---- */
 void launch_set(struct launch *l, enum launch_state to);
@@ -17,7 +17,7 @@ void task_look(struct run_task *t, bool looked_at); /* set-up: whether it is to 
 bool task_is_done(const struct run_task *t); /* or kept */
 bool task_has_failed(const struct run_task *t); /* or has left the others */
 
-/* ---- run.c ---- */
+/* ---- ending.c ---- */
 void run_check_end(struct run *r); /* a pass */
 void run_stop(struct run *r); /* a pass: of a run that has failed, all but set-up and what comes home is stopped */
 
@@ -117,7 +117,7 @@ bool reopen_only_fetches(const struct run *r, const struct state_run *open);
 bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, const struct state_cell *c);
 void reopen_say(struct run *r);
 
-/* ---- lane.c ---- */
+/* ---- setup.c ---- */
 void lane_settle(struct lane *lane);
 void lane_ask_anew(struct lane *lane); /* what it says from now on counts: nothing was heard of it yet */
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */

@@ -2,7 +2,7 @@
  * has left the others, while MIN are left. While the launch runs that node is tried again, and joins it: its torchrun is
  * started in the same generation, so that it meets the others where they met. The first node is never left out where they
  * meet there. */
-#include "decide.h"
+#include "internal.h"
 #include "rules.h"
 
 #include <stdlib.h>

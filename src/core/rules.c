@@ -1,5 +1,5 @@
 /* Failure rules while a launch runs: what is asked of state_decide and what follows from its answers. See rules.h. */
-#include "decide.h"
+#include "internal.h"
 #include "rules.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The order of set-up between nodes: an item with `on: first` or a list holds back the later items of its list on the other
  * nodes until it is done, or kept, on all of its own. A step waits for earlier ones only, so nothing waits for itself. A node
  * that is left out of a launch on MIN:MAX nodes holds up nobody. What is kept anyway waits for nothing. */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 

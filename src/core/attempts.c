@@ -1,6 +1,6 @@
 /* Attempts: STARTED is durable before the first RUN byte, FINISHED before what depends on it. A task's attempt id is
  * drawn once; a RUN may be sent again under it, the node starts it at most once. */
-#include "decide.h"
+#include "internal.h"
 #include "rules.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* A run as a whole: opened or resumed in the journal, its nodes, its end. */
-#include "decide.h"
+#include "internal.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Opening a run: new, resumed, or held back while another plan of the job is alive; and what VERIFY and LOOK find. */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

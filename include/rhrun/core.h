@@ -1,13 +1,17 @@
 /*
- * What a run knows: its state, one struct per run, lane (node) and task (step on a node); and what the files that
- * decide answer to the others, its hands. What they ask of each other is in decide.h, what they ask of a hand in
- * hands.h. None of them can name a node, a loop, a journal or a transport: what is to be done to those is an effect
- * (effects.h), what those say is taken in by inputs.c.
+ * core: what a run does next. Its state, one struct per run, lane (node), task (step on a node) and launch; and what
+ * its hands (src/run) tell it, and read of it. What it wants of them is in effects.h.
+ *
+ * No file of src/core can name a node, a loop, a journal or a transport, nor read a clock: it links without them. A
+ * hand takes in what it was told, changes what that touches, says what is due (run_due, run_touch), and returns. Nobody
+ * calls the next one: run_turn runs the passes, once in a turn of the loop, in the order of enum due, until nothing new
+ * comes out. The order is from set-up to the end of the run, so that what a pass makes so is seen by those behind it in
+ * the same turn.
  */
-#ifndef RHRUN_RUN_CORE_H
-#define RHRUN_RUN_CORE_H
+#ifndef RHRUN_CORE_H
+#define RHRUN_CORE_H
 
-#include "rhrun/run.h"
+#include "rhrun/options.h"
 #include "rhrun/step.h"
 
 enum {
@@ -342,7 +346,7 @@ void task_mark_sent(const struct lane *lane, struct run_task *t);
 bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the present connection */
 void task_set_state(struct run *r, struct run_task *t, enum task_state to);
 
-/* ---- run.c ---- */
+/* ---- ending.c ---- */
 struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t node);
 bool task_in_flight(const struct run_task *t);
 void run_fail(struct run *r, enum run_status status,
@@ -390,7 +394,7 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
                  bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
 
-/* ---- lane.c ---- */
+/* ---- setup.c ---- */
 bool lane_first_heard(struct lane *lane); /* it is heard of, and was not before */
 void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
 void lane_bind(struct lane *lane); /* records which machine the slot is */
@@ -428,5 +432,15 @@ void elastic_wait(struct launch *l, uint32_t node); /* it was not to be told: a 
 void elastic_free(struct lane *lane);
 void elastic_await(struct launch *l); /* a node was lost: before the launch it is not awaited for long */
 void elastic_on_late(void *arg);
+
+/* ---- rules.c: failure rules and metrics ---- */
+/* NULL where the spec has neither rules nor metrics; all else takes NULL. */
+struct rules *rules_create(struct launch *l);
+void rules_destroy(struct rules *rules);
+void rules_line(struct launch *l, const struct plan_step *step, uint32_t node, const struct watch_line *line);
+void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
+/* Are nodes that stay away anything to a rule? Then they are not given up by themselves. */
+bool rules_await_nodes(const struct launch *l);
+void rules_node_lost(struct launch *l, struct lane *lane); /* it is away beyond reconnect_ms */
 
 #endif

@@ -4,7 +4,7 @@
  *
  * The order is the way of a run: nodes come to the barrier, the barrier opens the launch, the launch ends in outputs, outputs in
  * the end. What fails is stopped before anything new begins. */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* What set-up steps changed of the files that were brought to a node. The node tells (PATCHED): such a file counts as there
  * while the step is kept, its source is what it was, and it is as that step left it. Else it is put back, and the step, and
  * what is chained to it, is done again: whatever it changed is put back first, for the step is to find what it found. */
-#include "decide.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The barrier and what is behind it: prolog, launch generations, restarts, epilog. A generation is committed with
  * all its attempts before any of them is sent; the first failure stops all, and when all have ended they start
  * again together, max_restarts times at most. */
-#include "decide.h"
+#include "internal.h"
 #include "rules.h"
 
 #include <stdlib.h>

@@ -5,20 +5,14 @@
  * without one the first cause is judged when all have ended. Everything is read again from the logs when a controller
  * takes a run up.
  */
-#ifndef RHRUN_RUN_RULES_H
-#define RHRUN_RUN_RULES_H
+#ifndef RHRUN_CORE_RULES_H
+#define RHRUN_CORE_RULES_H
 
-#include "core.h"
+#include "rhrun/core.h"
 
-struct rules;
-/* NULL where the spec has neither rules nor metrics; all else takes NULL. */
-struct rules *rules_create(struct launch *l);
-void rules_destroy(struct rules *rules);
 
 void rules_begin(struct launch *l);  /* a generation begins */
 void rules_resume(struct launch *l); /* this controller goes on with one: its logs are read again */
-void rules_line(struct launch *l, const struct plan_step *step, uint32_t node, const struct watch_line *line);
-void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
 /* The record of a part of the launch, its workers' ends judged: what was ignored is no failure. */
 struct wire_record rules_judge(struct launch *l, const struct plan_step *step, uint32_t node,
                                const struct wire_record *record);
@@ -32,8 +26,5 @@ uint32_t rules_restarts_left(const struct launch *l); /* of max_restarts */
 
 /* Does a rule say what follows from such an end of the node's part of the launch? */
 bool rules_speak(struct launch *l, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value);
-/* Are nodes that stay away anything to a rule? Then they are not given up by themselves. */
-bool rules_await_nodes(const struct launch *l);
-void rules_node_lost(struct launch *l, struct lane *lane); /* it is away beyond reconnect_ms */
 
 #endif
