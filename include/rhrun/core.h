@@ -101,21 +101,16 @@ struct lane {
     enum presence presence;
     const char *name;               /* what messages call it */
     const struct wire_facts *facts; /* NULL before it was here once */
-    struct node *node;
-    char *base_dir;
     struct arena *arena; /* records of the last LIST */
     struct wire_record *records;
     size_t record_count, record_cap, claimed_count;
     uint64_t said_bytes;        /* of records, entries and states that are kept here: LANE_SAID_MAX at most */
     uint32_t connections;       /* that it has greeted over */
-    uint64_t received;          /* bytes that it has put on this machine's disk */
     uint32_t fault_notes;       /* on the present connection */
     uint8_t *creates, *trees;   /* per step: enum check */
     struct lane_patch *patches; /* see patches.c; their texts lie in `arena` */
     size_t patch_count, patch_cap;
     const char **stale;             /* per step: why what it changed does not hold; NULL = none has changed anything */
-    struct fetch *fetches;          /* files are being fetched */
-    struct transfer *transfer;      /* files are being brought: of at most one step at a time */
     uint32_t home_first, home_next; /* see homes.c */
     struct lane_orphan *orphans;
     size_t orphan_count;
@@ -225,13 +220,11 @@ struct launch {
 };
 
 struct run {
-    struct loop *loop;
+    struct hands *hands; /* theirs alone: see src/run/internal.h */
     struct run_options options;
     struct plan *plan;
-    struct journal *journal;
     const struct state *state;
     struct arena *arena;
-    struct transport_pool *pool;
     struct lane *lanes;
     struct run_task *tasks; /* [step * node_count + node] */
     uint32_t *done;         /* per step: nodes on which it is done or kept */
@@ -244,13 +237,6 @@ struct run {
     uint32_t *touched; /* nodes that the next turn looks at: a ring of node_count */
     uint32_t touched_first, touched_count;
     struct alarm *turn;
-    struct step_tally *tallies;   /* per step: what was sent, to say it once */
-    struct fetch *fetch_queue; /* wait for their turn */
-    struct guard *guard;       /* see guard.h; NULL = nothing was fetched yet */
-    uint32_t fetching;
-    uint64_t fetch_token;
-    struct error outputs_error; /* the first that keeps outputs from being here */
-    struct tree_cache *cache;   /* bases and contents that several transfers need */
     uint32_t connections;       /* that nodes have greeted over, in all */
     uint32_t homes_of;          /* homes.c knows them as of so many, less one; 0 = not yet */
     uint32_t unheard;           /* nodes that were never listed nor failed */
@@ -261,25 +247,18 @@ struct run {
     bool seeking; /* which working directory is current is not known yet: work.c sees it once all nodes have answered */
     enum opening opening;
     enum ending ending;
-    uint32_t crowded; /* nodes that were ended for want of room here */
     int interrupt_signal;
     enum run_status fail_status;
     struct launch *launches; /* launch_count of them: one */
     size_t launch_count;
-    struct append *appends; /* not durable yet */
     struct alarm *stop_deadline;
     struct alarm *finisher;
     struct run_result result;
     struct cause cause; /* what failed first in set-up, perhaps only once: of no account once a generation begins */
     uint32_t failed_nodes;
-    struct step_node *nodes; /* as RUN messages name them */
-    char *node_addrs;        /* all of them, NULL = to be made */
-    char *hosts;             /* made together with node_addrs */
     uint32_t *machines;      /* see machines.c */
     size_t machines_size, machines_used;
-    struct known *known;         /* see strangers.c; NULL = nothing was asked for yet */
     struct plan_record *records; /* for run_records */
-    struct state *own_state;     /* RUN_LOOK without a journal */
     void (*finished)(void *arg);
     void *arg;
 };
@@ -329,21 +308,60 @@ static inline bool step_checks_tree(const struct plan_step *step, uint32_t node)
     return step->kind->sync && step->tree && step->tree_name && step->tree_root && step->on[node];
 }
 
+/* ---- create.c ---- */
+/* A run that has not begun. hands: whoever does what it wants has what it likes there. state: of the journal, or an
+ * empty one; it is changed by run_append alone, and outlives the run. `finished` is called once. */
+struct run *core_create(struct hands *hands, const struct run_options *options, const struct state *state,
+                        void (*finished)(void *arg), void *arg);
+void core_begin(struct run *r);   /* it was opened (run_open), and its nodes can be connected to */
+void core_destroy(struct run *r); /* no connection may speak any more */
+
+/* ---- inputs.c: what a node says. Strings, records and lists are borrowed for the call; facts live until the next
+ * READY or GONE of the node ---- */
+enum input_kind {
+    INPUT_READY,   /* it has answered the greeting: facts; again: it was here before, in this process */
+    INPUT_LOST,    /* its connection has ended, and it is tried again: error */
+    INPUT_GONE,    /* it could not be had, or is awaited no longer: error */
+    INPUT_RECORD,  /* it has this record, of LIST, or of an attempt that it was asked to run and knows already */
+    INPUT_LISTED,  /* that was all */
+    INPUT_CHECKED, /* exists: of each path and tree that was asked for with the greeting, whether it is there */
+    INPUT_PATCHED, /* state: what a set-up step left of a tree's files */
+    INPUT_STARTED, /* the attempt runs */
+    INPUT_BUSY,    /* the attempt was not begun: `live` runs in its slot */
+    INPUT_ENDED,   /* an attempt has ended so: record */
+    INPUT_SETTLED, /* what set-up wrote is on its disk; text: why it is not, or "" */
+    INPUT_FAULT,   /* something is wrong with the attempt, or its record: text */
+    INPUT_PORT     /* this port was free: the answer to EFFECT_ASK_PORT with the token */
+};
+struct input {
+    enum input_kind kind;
+    uint32_t node;
+    bool again;
+    const struct wire_facts *facts;
+    const struct error *error;
+    const struct wire_record *record;
+    const struct wire_sync_state *state;
+    const uint8_t *exists;
+    uint32_t count, port;
+    uint64_t token;
+    const char *attempt, *live, *slot, *text;
+};
+void core_take(struct run *r, const struct input *in);
+const struct plan_step *lane_in_flight(const struct lane *lane, const char *attempt); /* NULL: it is none of ours */
+
+/* ---- machines.c ---- */
+/* False: another node of the plan is the same machine. */
+bool machines_add(struct run *r, uint32_t node, struct error *err);
+
 /* ---- turn.c: the order in which what has happened is looked at ---- */
 void run_due(struct run *r, enum due due);
-void run_touch(struct run *r,
-               uint32_t node); /* its set-up, and whether it joins a launch, are looked at in the next turn */
 void run_turn(void *run);
 
 /* ---- states.c: all that changes a state; what is no step in its table there ends the program ---- */
 void run_set_stage(struct run *r, enum stage to);
 void run_set_ending(struct run *r, enum ending to); /* a weaker one changes nothing */
-void lane_set_state(struct lane *lane, enum lane_state to);
 void lane_set_presence(struct lane *lane, enum presence to);
-void lane_set_dirty(struct lane *lane, bool dirty);
-void task_may_have_started(struct run_task *t);
 void task_mark_sent(const struct lane *lane, struct run_task *t);
-bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the present connection */
 void task_set_state(struct run *r, struct run_task *t, enum task_state to);
 
 /* ---- ending.c ---- */
@@ -357,56 +375,33 @@ void run_leave_open(struct run *r,
 void run_close(struct run *r, enum run_status status, int exit_status);
 int run_exit_status(const struct run *r); /* by fail_status and the error */
 void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
-void run_node_failed(struct run *r, uint32_t node, const struct error *err);
-void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record *rec);
-void run_on_stop_deadline(void *arg);
-void run_on_finisher(void *arg);
 
 /* ---- open.c ---- */
-void run_lane_listed(struct run *r, struct lane *lane);
 int run_open(struct run *r, struct error *err);
 void run_look_end(struct run *r); /* and was looked at */
 
 /* ---- decide.c ---- */
-void lane_keep_record(struct lane *lane, const struct wire_record *r);
 const char *
 lane_launch(const struct lane *lane); /* as the node's record of the launch names it; NULL = no record is here */
 
 /* ---- patches.c: files of trees that set-up steps changed; they are expected as they were left ---- */
-void patches_add(struct lane *lane, const struct wire_sync_state *s);
-void patches_ended(struct lane *lane, const struct plan_step *step, const struct wire_record *rec); /* rec is kept */
 /* The files of a tree that are to be put back though they are as a step left them, in the arena. */
 struct wire_strings patches_to_put_back(const struct lane *lane, const char *tree, struct arena *arena);
 void patches_sent(struct lane *lane, const char *tree, const char *path); /* it is, or goes */
 
 /* ---- work.c: which working directory ---- */
 struct wire_strings work_trees(struct run *r, uint32_t node); /* of its CHECK, in the run's arena */
-void work_heard(struct run *r); /* every node was heard of: lanes that waited for that go on */
-
-/* ---- reopen.c: a run that only fetches ---- */
-bool reopen_passes_by(struct run *r, uint32_t node); /* nothing comes from it */
 
 /* ---- attempts.c ---- */
 void task_start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
                      uint32_t generation);
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
-void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
-                 bool adopted);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
-
-/* ---- setup.c ---- */
-bool lane_first_heard(struct lane *lane); /* it is heard of, and was not before */
-void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
-void lane_bind(struct lane *lane); /* records which machine the slot is */
-
-/* ---- reconcile.c ---- */
-bool lane_has_orphan(const struct lane *lane, const char *attempt);
 
 /* ---- ready.c ---- */
 bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node);
 void ready_line(struct run *r, const struct plan_step *launch, uint32_t node, const struct watch_line *line);
 void ready_begin(struct run *r, const struct plan_step *step, uint32_t node);
-void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
 
 /* ---- parts.c: one step of the launch; then all that belong to it ---- */
 /* Every node's part of the generation ended well; of MIN:MAX nodes, enough of them. */
@@ -416,31 +411,17 @@ bool launch_over(struct launch *l);
 /* The generation at hand was found on the nodes: this run has started none. */
 bool launch_is_adopted(const struct launch *l);
 bool launch_has_begun(struct launch *l); /* anything of it was started, or adopted */
-void launch_port(struct launch *l, uint64_t token, uint32_t free_port);
-void launch_on_pause(void *arg);
 
 /* ---- elastic.c: MIN:MAX nodes ---- */
-/* The node is lost, or something failed there: is it left out, because enough others are left? It is tried again while
- * the launch runs; _bar: not by this process. */
-bool elastic_spare(struct launch *l, uint32_t node, const struct error *err);
+/* Something speaks against the node: is it left out, because enough others are left? This process does not try it
+ * again. */
 bool elastic_bar(struct launch *l, uint32_t node, const struct error *err);
 void elastic_join(struct launch *l); /* all of them: the run came a step further */
-/* Its part of the launch is about to end as e says: has it left, and the others go on? */
-bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event_finished *end);
 void elastic_checked(struct launch *l, uint32_t node); /* nothing speaks against that it joins */
 void elastic_wait(struct launch *l, uint32_t node); /* it was not to be told: a little later */
-void elastic_free(struct lane *lane);
-void elastic_await(struct launch *l); /* a node was lost: before the launch it is not awaited for long */
-void elastic_on_late(void *arg);
 
 /* ---- rules.c: failure rules and metrics ---- */
-/* NULL where the spec has neither rules nor metrics; all else takes NULL. */
-struct rules *rules_create(struct launch *l);
-void rules_destroy(struct rules *rules);
 void rules_line(struct launch *l, const struct plan_step *step, uint32_t node, const struct watch_line *line);
 void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end);
-/* Are nodes that stay away anything to a rule? Then they are not given up by themselves. */
-bool rules_await_nodes(const struct launch *l);
-void rules_node_lost(struct launch *l, struct lane *lane); /* it is away beyond reconnect_ms */
 
 #endif

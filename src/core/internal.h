@@ -10,6 +10,10 @@
 #include "rhrun/effects.h"
 
 /* ---- states.c: all that changes a state; what is no step in its table there ends the program ---- */
+void lane_set_state(struct lane *lane, enum lane_state to);
+void lane_set_dirty(struct lane *lane, bool dirty);
+void task_may_have_started(struct run_task *t);
+bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the present connection */
 void launch_set(struct launch *l, enum launch_state to);
 void lane_set_doubtful(struct lane *lane, bool doubtful);
 void run_has_patches(struct run *r);
@@ -18,6 +22,10 @@ bool task_is_done(const struct run_task *t); /* or kept */
 bool task_has_failed(const struct run_task *t); /* or has left the others */
 
 /* ---- ending.c ---- */
+void run_node_failed(struct run *r, uint32_t node, const struct error *err);
+void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record *rec);
+void run_on_stop_deadline(void *arg);
+void run_on_finisher(void *arg);
 void run_check_end(struct run *r); /* a pass */
 void run_stop(struct run *r); /* a pass: of a run that has failed, all but set-up and what comes home is stopped */
 
@@ -35,6 +43,8 @@ void launch_failure(struct launch *l); /* the same, as the error of run_result *
 bool launch_preempted(const struct launch *l); /* the first cause is that a node was told to end, not by rhrun */
 
 /* ---- attempts.c ---- */
+void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
+                 bool adopted);
 /* asked for, or by a cancel */
 bool task_is_to_stop(const struct run *r, const struct plan_step *step, const struct run_task *t);
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
@@ -49,6 +59,7 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step,
                         uint32_t node); /* on_unknown: fail; true: the run fails */
 
 /* ---- decide.c ---- */
+void lane_keep_record(struct lane *lane, const struct wire_record *r);
 const struct wire_record *lane_record(const struct lane *lane, const char *attempt);
 enum belief_record record_says(const struct wire_record *rec); /* NULL: there is none */
 const struct wire_record *lane_latest(const struct lane *lane, const struct plan_step *step);
@@ -70,6 +81,7 @@ void lane_verify_after(struct lane *lane,
                        const struct plan_step *step); /* step is about to run: later installations are looked at */
 
 /* ---- reconcile.c ---- */
+bool lane_has_orphan(const struct lane *lane, const char *attempt);
 /* The node's record of a step behind the barrier that this run may take over; NULL: it has none. */
 const struct wire_record *lane_found(struct lane *lane, const struct plan_step *step);
 void lane_reconcile(struct lane *lane);
@@ -93,15 +105,19 @@ void order_changed(struct run *r,
 void order_pass(struct run *r);
 
 /* ---- patches.c: files of trees that set-up steps changed; their source is expected as it was then ---- */
+void patches_add(struct lane *lane, const struct wire_sync_state *s);
+void patches_ended(struct lane *lane, const struct plan_step *step, const struct wire_record *rec); /* rec is kept */
 void patches_judge(struct lane *lane); /* before the two below are asked, of what shares its home too */
 const char *patches_reason(const struct lane *lane, const struct plan_step *step); /* NULL: nothing speaks against it */
 void patches_doubt(struct lane *lane); /* a set-up step did not end well: trees are looked at before it is done again */
 void patches_reset(struct lane *lane); /* kept and done steps that do not hold are to be decided again */
 
 /* ---- open.c ---- */
+void run_lane_listed(struct run *r, struct lane *lane);
 void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
 
 /* ---- work.c: which working directory ---- */
+void work_heard(struct run *r); /* every node was heard of: lanes that waited for that go on */
 const char *work_name(struct run *r, uint32_t flags, bool opening);
 bool work_known(
     const struct run *r); /* has the journal done anything of the variant? Else it is to be seen on the nodes */
@@ -110,6 +126,7 @@ void work_begin(struct run *r, uint32_t flags); /* is it to be sought? */
 bool work_seek(struct run *r);
 
 /* ---- reopen.c: a run that only fetches ---- */
+bool reopen_passes_by(struct run *r, uint32_t node); /* nothing comes from it */
 /* Is nothing left of an unfinished run but to fetch? */
 bool reopen_only_fetches(const struct run *r, const struct state_run *open);
 /* Of a run that only fetches: the task's state, where it is not that of an output that is here. c: its cell of this
@@ -118,6 +135,9 @@ bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, con
 void reopen_say(struct run *r);
 
 /* ---- setup.c ---- */
+bool lane_first_heard(struct lane *lane); /* it is heard of, and was not before */
+void lane_pass_by(struct lane *lane); /* its node is not needed: it stands at the barrier */
+void lane_bind(struct lane *lane); /* records which machine the slot is */
 void lane_settle(struct lane *lane);
 void lane_ask_anew(struct lane *lane); /* what it says from now on counts: nothing was heard of it yet */
 void lane_doubt(struct lane *lane); /* does what was kept or done here still hold? What does not is done again */
@@ -154,9 +174,12 @@ void parts_advance(struct launch *l); /* starts what may start; stops the sideca
 void parts_stop(struct launch *l);
 
 /* ---- ready.c ---- */
+void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
 void ready_missed(struct launch *l, const struct plan_step *launch);
 
 /* ---- launch.c ---- */
+void launch_port(struct launch *l, uint64_t token, uint32_t free_port);
+void launch_on_pause(void *arg);
 void launch_barrier(struct launch *l); /* a pass: are all nodes there? Then the launch begins, or goes on */
 void launch_without(struct launch *l); /* a node is left out: what waited for it goes on */
 void launch_parted(struct launch *l); /* a pass: DUE_PARTED */
@@ -174,6 +197,14 @@ void launch_meet_elsewhere(struct launch *l); /* a pass: DUE_PORT: the port that
 void launch_go_on(struct launch *l); /* a pass: DUE_PROLOG */
 
 /* ---- elastic.c: MIN:MAX nodes ---- */
+/* The node is lost, or something failed there: is it left out, because enough others are left? It is tried again while
+ * the launch runs; elastic_bar (rhrun/core.h): not by this process. */
+bool elastic_spare(struct launch *l, uint32_t node, const struct error *err);
+/* Its part of the launch is about to end as e says: has it left, and the others go on? */
+bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event_finished *end);
+void elastic_free(struct lane *lane);
+void elastic_await(struct launch *l); /* a node was lost: before the launch it is not awaited for long */
+void elastic_on_late(void *arg);
 bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */
 bool elastic_half(struct launch *l); /* what was found done is too little for a launch, and nothing of it runs */
 /* Left out, and nothing of the launch runs there. */
@@ -188,5 +219,17 @@ void elastic_resume(struct launch *l); /* a launch is resumed: who took no part 
 void elastic_lose(struct launch *l); /* the generation is over: what those away did in it is unknown */
 /* The launch is over: stops what was on its way to it; true: nothing is any more. */
 bool elastic_dismiss(struct launch *l);
+
+/* ---- turn.c: the order in which what has happened is looked at ---- */
+void run_touch(struct run *r,
+               uint32_t node); /* its set-up, and whether it joins a launch, are looked at in the next turn */
+
+/* ---- rules.c: failure rules and metrics ---- */
+/* NULL where the spec has neither rules nor metrics; all else takes NULL. */
+struct rules *rules_create(struct launch *l);
+void rules_destroy(struct rules *rules);
+/* Are nodes that stay away anything to a rule? Then they are not given up by themselves. */
+bool rules_await_nodes(const struct launch *l);
+void rules_node_lost(struct launch *l, struct lane *lane); /* it is away beyond reconnect_ms */
 
 #endif

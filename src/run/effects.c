@@ -9,7 +9,7 @@
 void run_effect(struct run *r, const struct effect *e)
 {
     struct lane *lane = &r->lanes[e->node];
-    struct node *n = lane->node;
+    struct node *n = lane_hands(lane)->node;
     switch (e->kind) {
     case EFFECT_CONNECT:
         lane_set_presence(lane, PRESENCE_COMING);
@@ -91,8 +91,8 @@ struct alarm {
 struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg)
 {
     struct alarm *a = xcalloc(1, sizeof *a);
-    a->loop = r->loop;
-    a->timer = loop_timer_create(r->loop, fn, arg);
+    a->loop = r->hands->loop;
+    a->timer = loop_timer_create(r->hands->loop, fn, arg);
     return a;
 }
 
@@ -140,7 +140,7 @@ void run_append_free(struct append *a)
     if (a->prev)
         a->prev->next = a->next;
     else
-        a->run->appends = a->next;
+        a->run->hands->appends = a->next;
     if (a->next)
         a->next->prev = a->prev;
     free(a->json);
@@ -167,10 +167,10 @@ static void on_durable(void *arg)
 static void append(struct run *r, struct event *e, void (*done)(void *arg), void *arg, void *owned)
 {
     struct append *ctx = xmalloc(sizeof *ctx);
-    *ctx = (struct append){NULL, r->appends, r, NULL, done, arg, owned};
-    if (r->appends)
-        r->appends->prev = ctx;
-    r->appends = ctx;
+    *ctx = (struct append){NULL, r->hands->appends, r, NULL, done, arg, owned};
+    if (r->hands->appends)
+        r->hands->appends->prev = ctx;
+    r->hands->appends = ctx;
     e->run = r->id;
     e->time_ms = wall_ms();
     if (r->options.observer.event) {
@@ -179,7 +179,7 @@ static void append(struct run *r, struct event *e, void (*done)(void *arg), void
         event_to_json(e, &json);
         ctx->json = buf_steal(&json);
     }
-    journal_append(r->journal, e, on_durable, ctx);
+    journal_append(r->hands->journal, e, on_durable, ctx);
 }
 
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
@@ -194,5 +194,5 @@ void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), voi
 
 char *run_dir(const struct run *r, struct error *err)
 {
-    return journal_run_dir(r->journal, r->id, err);
+    return journal_run_dir(r->hands->journal, r->id, err);
 }

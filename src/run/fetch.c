@@ -109,12 +109,12 @@ static void batch_dropped(void *arg)
 static void unlink_fetch(struct fetch *f)
 {
     struct run *r = run_of(f);
-    for (struct fetch **at = &f->lane->fetches; *at; at = &(*at)->next)
+    for (struct fetch **at = &lane_hands(f->lane)->fetches; *at; at = &(*at)->next)
         if (*at == f) {
             *at = f->next;
             break;
         }
-    for (struct fetch **at = &r->fetch_queue; *at; at = &(*at)->queued)
+    for (struct fetch **at = &r->hands->fetch_queue; *at; at = &(*at)->queued)
         if (*at == f) {
             *at = f->queued;
             break;
@@ -126,7 +126,7 @@ static void drop(struct fetch *f, bool complete)
     struct run *r = run_of(f);
     unlink_fetch(f);
     if (f->phase != QUEUED)
-        r->fetching--;
+        r->hands->fetching--;
     for (size_t i = 0; i < GETS_MAX; i++)
         landing_drop(f->gets[i].file, false);
     for (size_t i = 0; i < f->whole_count; i++)
@@ -163,7 +163,7 @@ static void end(struct fetch *f, enum fetch_end how, const struct error *err)
 
 void fetch_stop(struct lane *lane, const struct plan_step *step)
 {
-    for (struct fetch *f = lane->fetches, *next; f; f = next) {
+    for (struct fetch *f = lane_hands(lane)->fetches, *next; f; f = next) {
         next = f->next;
         if (!step || f->step == step)
             drop(f, false);
@@ -179,7 +179,7 @@ void fetch_lost(struct lane *lane)
 
 bool fetch_lives(const struct lane *lane, const struct plan_step *step)
 {
-    for (const struct fetch *f = lane->fetches; f; f = f->next)
+    for (const struct fetch *f = lane_hands(lane)->fetches; f; f = f->next)
         if (f->step == step)
             return true;
     return false;
@@ -195,8 +195,8 @@ static void ask(struct fetch *f)
     f->changed = f->forbidden = 0;
     f->all_bytes = f->new_bytes = 0;
     f->trouble = (struct error)ERROR_INIT;
-    f->token = ++r->fetch_token;
-    node_glob(f->lane->node, f->token, f->what.from);
+    f->token = ++r->hands->fetch_token;
+    node_glob(lane_hands(f->lane)->node, f->token, f->what.from);
 }
 
 static int open_landing(struct fetch *f, struct error *err)
@@ -204,7 +204,7 @@ static int open_landing(struct fetch *f, struct error *err)
     struct run *r = run_of(f);
     const struct wire_facts *facts = f->lane->facts;
     char tag[65];
-    CLEANUP(cleanup_free) char *folder = xasprintf("%s/fetched", journal_path(r->journal));
+    CLEANUP(cleanup_free) char *folder = xasprintf("%s/fetched", journal_path(r->hands->journal));
     CLEANUP(cleanup_free)
     char *text = xasprintf("%s\n%s\n%s\n%s\n%s", f->step->scope, f->step->name, f->lane->name,
                            facts ? facts->install : "", f->what.to);
@@ -218,7 +218,7 @@ static int open_landing(struct fetch *f, struct error *err)
 static void begin(struct fetch *f)
 {
     struct error err = ERROR_INIT;
-    run_of(f)->fetching++;
+    run_of(f)->hands->fetching++;
     f->phase = GLOBBING;
     if (open_landing(f, &err) < 0)
         end(f, FETCH_BROKEN, &err);
@@ -228,9 +228,9 @@ static void begin(struct fetch *f)
 
 void fetch_pass(struct run *r)
 {
-    while (r->fetch_queue && r->fetching < FETCHES_MAX) {
-        struct fetch *f = r->fetch_queue;
-        r->fetch_queue = f->queued;
+    while (r->hands->fetch_queue && r->hands->fetching < FETCHES_MAX) {
+        struct fetch *f = r->hands->fetch_queue;
+        r->hands->fetch_queue = f->queued;
         f->queued = NULL;
         begin(f);
     }
@@ -259,9 +259,9 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
         return error_set(err, ERROR_SPEC, "\"%s\" has more than %d parts", what.from, WIRE_PATTERN_PARTS);
     }
     fetch_stop(lane, step);
-    if (!r->guard)
-        r->guard = guard_create(r->plan);
-    struct fetch *f = xcalloc(1, sizeof *f), **last = &r->fetch_queue;
+    if (!r->hands->guard)
+        r->hands->guard = guard_create(r->plan);
+    struct fetch *f = xcalloc(1, sizeof *f), **last = &r->hands->fetch_queue;
     f->lane = lane;
     f->step = step;
     f->periodic = periodic;
@@ -269,9 +269,9 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
     f->arena = arena;
     f->what = what;
     f->pattern = pattern;
-    f->turn = loop_timer_create(r->loop, on_turn, f);
-    f->next = lane->fetches;
-    lane->fetches = f;
+    f->turn = loop_timer_create(r->hands->loop, on_turn, f);
+    f->next = lane_hands(lane)->fetches;
+    lane_hands(lane)->fetches = f;
     while (*last)
         last = &(*last)->queued;
     *last = f;
@@ -329,7 +329,7 @@ static int is_asked_for(const struct fetch *f, const struct wire_entry *e, struc
 
 void fetch_entries(struct lane *lane, const struct wire_entries *e)
 {
-    struct fetch *f = lane->fetches;
+    struct fetch *f = lane_hands(lane)->fetches;
     struct error err = ERROR_INIT;
     while (f && (f->phase != GLOBBING || f->token != e->token))
         f = f->next;
@@ -381,7 +381,7 @@ void fetch_entries(struct lane *lane, const struct wire_entries *e)
 static int look_at(struct fetch *f, const struct wire_entry *e, struct error *err)
 {
     enum guard_what what = S_ISDIR(e->mode) ? GUARD_FOLDER : S_ISLNK(e->mode) ? GUARD_LINK : GUARD_FILE;
-    const char *why = guard_forbids(run_of(f)->guard, f->what.to, e->path, what, f->what.own);
+    const char *why = guard_forbids(run_of(f)->hands->guard, f->what.to, e->path, what, f->what.own);
     if (why) {
         if (f->forbidden++ == 0 && f->rounds == 0 && !f->periodic)
             note(f, "\"%s\" is left out, as is all else of that kind: %s", e->path, why);
@@ -469,10 +469,10 @@ static void ask_file(struct fetch *f, struct get *g, const struct wire_entry *e,
 {
     CLEANUP(cleanup_free)
     char *path = xasprintf("%s%s%s", f->prefix, f->prefix[0] && f->prefix[1] ? "/" : "", e->path);
-    *g = (struct get){++run_of(f)->fetch_token, e, file};
+    *g = (struct get){++run_of(f)->hands->fetch_token, e, file};
     f->get_count++;
     f->get_bytes += e->size;
-    node_get(f->lane->node, g->token, path, file->at, e->size, e->mtime_ns);
+    node_get(lane_hands(f->lane)->node, g->token, path, file->at, e->size, e->mtime_ns);
 }
 
 static int ask_more(struct fetch *f, struct error *err)
@@ -528,7 +528,7 @@ static void sync_whole(struct fetch *f)
     memcpy(b->files, f->whole, b->count * sizeof b->files[0]);
     f->whole_count = 0;
     f->batch = b;
-    f->work = loop_work(run_of(f)->loop, sync_work, sync_done, b);
+    f->work = loop_work(run_of(f)->hands->loop, sync_work, sync_done, b);
 }
 
 static void get_ended(struct fetch *f, struct get *g, const char *error)
@@ -552,7 +552,7 @@ static void get_ended(struct fetch *f, struct get *g, const char *error)
 void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, const char *error, const uint8_t *data,
                 uint32_t len)
 {
-    struct fetch *f = lane->fetches;
+    struct fetch *f = lane_hands(lane)->fetches;
     struct get *g = NULL;
     struct error err = ERROR_INIT;
     while (f && !(g = get_of(f, token)))
@@ -570,7 +570,7 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
     }
     task_of(f)->bytes_done += len;
     if (room_took(lane, f->what.to, len, &err) < 0) {
-        run_of(f)->crowded++; /* the others may go on into half of what is left */
+        run_of(f)->hands->crowded++; /* the others may go on into half of what is left */
         end(f, FETCH_BROKEN, &err);
         return;
     }

@@ -11,6 +11,41 @@
 #include "rhrun/node.h"
 #include "rhrun/run.h"
 
+/* What they have for one node. */
+struct lane_hands {
+    struct node *node;
+    char *base_dir;
+    struct fetch *fetches;     /* files are being fetched */
+    struct transfer *transfer; /* files are being brought: of at most one step at a time */
+    uint64_t received;         /* bytes that it has put on this machine's disk */
+};
+
+/* What they have for a run. */
+struct hands {
+    struct loop *loop;
+    struct journal *journal; /* NULL: it only looks, without history */
+    struct state *own_state; /* without a journal */
+    struct transport_pool *pool;
+    struct lane_hands *lanes;   /* one per node */
+    struct append *appends;     /* not durable yet */
+    struct step_tally *tallies; /* per step: what was sent, to say it once */
+    struct tree_cache *cache;   /* bases and contents that several transfers need */
+    struct fetch *fetch_queue;  /* wait for their turn */
+    struct guard *guard;        /* see guard.h; NULL = nothing was fetched yet */
+    uint32_t fetching;
+    uint64_t fetch_token;
+    struct error outputs_error; /* the first that keeps outputs from being here */
+    uint32_t crowded;           /* nodes that were ended for want of room here */
+    struct step_node *nodes;    /* as RUN messages name them */
+    char *node_addrs;           /* all of them, NULL = to be made */
+    char *hosts;                /* made together with node_addrs */
+    struct known *known;        /* see strangers.c; NULL = nothing was asked for yet */
+};
+static inline struct lane_hands *lane_hands(const struct lane *lane)
+{
+    return &lane->run->hands->lanes[lane->index];
+}
+
 extern const struct node_callbacks lane_callbacks;
 
 /* ---- view.c ---- */
@@ -66,10 +101,6 @@ void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and
 
 /* ---- strangers.c ---- */
 void run_forget_known(struct run *r);
-
-/* ---- machines.c ---- */
-/* False: another node of the plan is the same machine. */
-bool machines_add(struct run *r, uint32_t node, struct error *err);
 
 /* ---- preflight.c ---- */
 void preflight_probed(struct launch *l, struct lane *lane, uint64_t token, uint32_t errnum, const char *who);

@@ -95,7 +95,7 @@ struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t n
     log->ready = ready_wanted(r, step, node) ? watch_create(on_ready_line, log) : NULL;
     struct error err = ERROR_INIT;
     const struct state_cell *cell = state_cell_by_attempt(r->state, attempt);
-    CLEANUP(cleanup_free) char *dir = journal_run_dir(r->journal, cell && cell->run ? cell->run : r->id, &err);
+    CLEANUP(cleanup_free) char *dir = journal_run_dir(r->hands->journal, cell && cell->run ? cell->run : r->id, &err);
     if (!dir)
         return log;
     log->path = xasprintf("%s/%s.spool", dir, attempt);
@@ -146,7 +146,7 @@ static void sync_done(void *arg)
         return;
     }
     log->durable = log->acked;
-    node_ack(log->run->lanes[log->node].node, log->attempt, log->acked);
+    node_ack(lane_hands(&log->run->lanes[log->node])->node, log->attempt, log->acked);
 }
 
 static void acknowledge(struct run_log *log)
@@ -155,7 +155,7 @@ static void acknowledge(struct run_log *log)
         return;
     log->acked = log->size;
     log->syncing = true;
-    loop_work(log->run->loop, sync_work, sync_done, log);
+    loop_work(log->run->hands->loop, sync_work, sync_done, log);
 }
 
 /* The node keeps so much that is not acknowledged, and what it freed is at the beginning: a spool has no more, nor holes. */
@@ -196,7 +196,7 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     if (offset + len < len || offset + len <= log->size || log->failed)
         return;
     if (!is_spool(log, offset, &refused)) {
-        node_refuse(r->lanes[log->node].node, &refused);
+        node_refuse(lane_hands(&r->lanes[log->node])->node, &refused);
         return;
     }
     if (offset < log->size) {

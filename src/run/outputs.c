@@ -112,7 +112,7 @@ void outputs_free(struct run *r)
         rank0_free(&r->launches[i]);
         free(r->launches[i].watches);
     }
-    guard_free(r->guard);
+    guard_free(r->hands->guard);
 }
 
 /* ---- at the end ---- */
@@ -210,8 +210,8 @@ void outputs_end(struct run *r)
         say_totals(r);
     if (run_is_stopping(r))
         run_due(r, DUE_END);
-    else if (r->outputs_error.code != ERROR_NONE && r->fail_status == RUN_OPEN)
-        run_leave_open(r, &r->outputs_error);
+    else if (r->hands->outputs_error.code != ERROR_NONE && r->fail_status == RUN_OPEN)
+        run_leave_open(r, &r->hands->outputs_error);
     else
         run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, run_exit_status(r));
 }
@@ -298,9 +298,9 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
         task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
         return;
     }
-    if (r->outputs_error.code == ERROR_NONE) {
-        r->outputs_error = *err;
-        error_hint(&r->outputs_error, "what is here is kept: the same command fetches the rest");
+    if (r->hands->outputs_error.code == ERROR_NONE) {
+        r->hands->outputs_error = *err;
+        error_hint(&r->hands->outputs_error, "what is here is kept: the same command fetches the rest");
     } else {
         run_note(r, node, "%s", err->text);
     }

@@ -13,7 +13,7 @@ void preflight_ask_clocks(struct launch *l)
         if (preflight_spec(r)->no_clocks || !preflight_several(r) || !preflight_asks(l, n))
             continue;
         l->preflight->asked[n].pinged_ns = mono_ns();
-        node_ping(r->lanes[n].node, preflight_token(l, 0));
+        node_ping(lane_hands(&r->lanes[n])->node, preflight_token(l, 0));
         l->preflight->left++;
     }
 }

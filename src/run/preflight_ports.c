@@ -104,7 +104,7 @@ void preflight_plan_meetings(struct launch *l)
                                     .given = spec->roles[i].master_port != 0,
                                     .master = r->plan->roles[i].master,
                                     .port = l->role_ports[i],
-                                    .address = r->nodes[r->plan->roles[i].master].address});
+                                    .address = r->hands->nodes[r->plan->roles[i].master].address});
 }
 
 /* Do those that come there come over a network? */
@@ -167,7 +167,7 @@ static void begin_lookup(struct launch *l, const char *name)
 {
     struct lookup *u = xcalloc(1, sizeof *u);
     *u = (struct lookup){.launch = l, .name = xstrdup(name)};
-    u->work = loop_work(l->run->loop, look_up, looked_up, u);
+    u->work = loop_work(l->run->hands->loop, look_up, looked_up, u);
     l->preflight->lookup = u;
     l->preflight->left++;
 }
@@ -255,7 +255,7 @@ static void probe(struct launch *l, uint32_t node, enum wire_probe what, const s
 {
     struct run *r = l->run;
     uint32_t timeout_ms = preflight_spec(r)->timeout_ms;
-    node_probe(r->lanes[node].node, preflight_token(l, 0), what, to,
+    node_probe(lane_hands(&r->lanes[node])->node, preflight_token(l, 0), what, to,
                what != WIRE_PROBE_CONNECT ? 0
                : timeout_ms               ? timeout_ms
                                           : CONNECT_MS);

@@ -111,7 +111,7 @@ static void ask_interpreter(struct launch *l, uint32_t index, uint32_t node, con
     at->interpreter = arena_strdup(p->arena, word);
     at->brings = brings(r, first, node, word);
     for (size_t i = 0; i < ARRAY_LEN(places) && places[i]; i++, p->left++)
-        node_glob(r->lanes[node].node, preflight_token(l, index << 8 | QUESTION_INTERPRETER), places[i]);
+        node_glob(lane_hands(&r->lanes[node])->node, preflight_token(l, index << 8 | QUESTION_INTERPRETER), places[i]);
 }
 
 static void ask_python(struct launch *l, uint32_t index, uint32_t node, struct arena *arena)
@@ -119,7 +119,7 @@ static void ask_python(struct launch *l, uint32_t index, uint32_t node, struct a
     struct run *r = l->run;
     struct preflight *p = l->preflight;
     struct python *python = &p->pythons[index];
-    struct node *there = r->lanes[node].node;
+    struct node *there = lane_hands(&r->lanes[node])->node;
     struct step_bind bind = run_bind(r, l, node);
     const char *patterns[STEP_PATTERNS_MAX], *version, *pattern;
     bind.role = python->role;

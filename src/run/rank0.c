@@ -128,7 +128,7 @@ static void ask(struct launch *l, uint32_t node)
     struct step_bind bind = run_bind(r, l, node);
     bind.launch = lane_launch(&r->lanes[node]);
     a->token = RANK0_TOKEN | ++l->rank0->tokens;
-    node_glob(r->lanes[node].node, a->token, step_rank0_path(r->plan->spec, &bind, arena));
+    node_glob(lane_hands(&r->lanes[node])->node, a->token, step_rank0_path(r->plan->spec, &bind, arena));
     arena_destroy(arena);
 }
 
@@ -224,7 +224,7 @@ static bool look_at(struct launch *l, const struct plan_step *step, uint32_t nod
     *at = (struct look){.done = !can};
     if (can) {
         at->token = RANK0_TOKEN | ++l->rank0->tokens;
-        node_glob(r->lanes[node].node, at->token, what.from);
+        node_glob(lane_hands(&r->lanes[node])->node, at->token, what.from);
     }
     arena_destroy(arena);
     return true;

@@ -35,7 +35,7 @@ int room_check(const struct run *r, const char *path, uint64_t bytes, struct err
         return 0; /* whoever writes will tell */
     uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
     uint64_t keep = all / 20 < KEEP_MAX ? all / 20 : KEEP_MAX;
-    keep >>= r->crowded < 32 ? r->crowded : 32;
+    keep >>= r->hands->crowded < 32 ? r->hands->crowded : 32;
     if (left >= keep && left - keep >= bytes)
         return 0;
     return error_set(err, ERROR_IO,
@@ -47,16 +47,16 @@ static struct lane *largest(struct run *r)
 {
     struct lane *most = &r->lanes[0];
     for (uint32_t n = 1; n < r->plan->node_count; n++)
-        if (r->lanes[n].received > most->received)
+        if (lane_hands(&r->lanes[n])->received > lane_hands(most)->received)
             most = &r->lanes[n];
     return most;
 }
 
 int room_took(struct lane *lane, const char *path, uint64_t bytes, struct error *err)
 {
-    uint64_t before = lane->received / LOOK_BYTES;
-    lane->received += bytes;
-    return lane->received / LOOK_BYTES == before ? 0 : room_check(lane->run, path, 0, err);
+    uint64_t before = lane_hands(lane)->received / LOOK_BYTES;
+    lane_hands(lane)->received += bytes;
+    return lane_hands(lane)->received / LOOK_BYTES == before ? 0 : room_check(lane->run, path, 0, err);
 }
 
 bool room_keeps(struct lane *lane, const char *path, uint64_t bytes)
@@ -67,10 +67,10 @@ bool room_keeps(struct lane *lane, const char *path, uint64_t bytes)
     if (room_took(lane, path, bytes, &err) == 0)
         return true;
     struct lane *most = largest(r);
-    r->crowded++;
-    error_prefix(&err, "node \"%s\" has sent %s", most->name, room_text(most->received, text));
+    r->hands->crowded++;
+    error_prefix(&err, "node \"%s\" has sent %s", most->name, room_text(lane_hands(most)->received, text));
     error_hint(&err, "what is missing stays on the node: make room and run the same command again");
-    most->received = 0; /* the next one is another */
-    node_refuse(most->node, &err);
+    lane_hands(most)->received = 0; /* the next one is another */
+    node_refuse(lane_hands(most)->node, &err);
     return most != lane;
 }

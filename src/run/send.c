@@ -12,12 +12,12 @@ struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node)
     bind.spec = r->plan->spec;
     bind.node = node;
     bind.run_id = r->id;
-    bind.job_id = r->journal ? journal_job(r->journal) : NULL;
-    bind.owner = r->journal ? journal_owner(r->journal) : NULL;
+    bind.job_id = r->hands->journal ? journal_job(r->hands->journal) : NULL;
+    bind.owner = r->hands->journal ? journal_owner(r->hands->journal) : NULL;
     bind.secrets = r->plan->spec->secrets;
     bind.secret_count = r->plan->spec->secret_count;
     bind.work = r->work;
-    bind.nodes = r->nodes;
+    bind.nodes = r->hands->nodes;
     if (!l)
         return bind;
     bind.generation = l->generation;
@@ -39,13 +39,13 @@ void run_learn_node(struct run *r, uint32_t i)
         address = facts && facts->address && facts->address[0] ? facts->address
                   : r->plan->spec->placement == PLACEMENT_HERE ? "127.0.0.1"
                                                                : host->host;
-    if (!r->nodes[i].address || !str_eq(r->nodes[i].address, address)) {
+    if (!r->hands->nodes[i].address || !str_eq(r->hands->nodes[i].address, address)) {
         address = arena_strdup(r->arena, address);
         run_forget_addrs(r);
     } else {
-        address = r->nodes[i].address;
+        address = r->hands->nodes[i].address;
     }
-    r->nodes[i] = (struct step_node){facts, r->lanes[i].name, address};
+    r->hands->nodes[i] = (struct step_node){facts, r->lanes[i].name, address};
 }
 
 static void forget_role_addrs(struct launch *l)
@@ -58,9 +58,9 @@ static void forget_role_addrs(struct launch *l)
 
 void run_forget_addrs(struct run *r)
 {
-    free(r->node_addrs);
-    free(r->hosts);
-    r->node_addrs = r->hosts = NULL;
+    free(r->hands->node_addrs);
+    free(r->hands->hosts);
+    r->hands->node_addrs = r->hands->hosts = NULL;
     for (size_t i = 0; i < r->launch_count; i++)
         forget_role_addrs(&r->launches[i]);
 }
@@ -73,7 +73,7 @@ static const char *const *role_addrs(struct launch *l)
         l->role_addrs = xcalloc(r->plan->spec->role_count + 1, sizeof *l->role_addrs);
     for (uint32_t i = 0; i < r->plan->spec->role_count; i++)
         if (!l->role_addrs[i])
-            l->role_addrs[i] = xstrdup(step_role_addrs(r->plan, i, r->nodes, arena));
+            l->role_addrs[i] = xstrdup(step_role_addrs(r->plan, i, r->hands->nodes, arena));
     arena_destroy(arena);
     return l->role_addrs;
 }
@@ -82,14 +82,14 @@ static const char *const *role_addrs(struct launch *l)
 static void bind_addrs(struct launch *l, struct step_bind *bind)
 {
     struct run *r = l->run;
-    if (!r->node_addrs) {
+    if (!r->hands->node_addrs) {
         struct arena *arena = arena_create();
-        r->node_addrs = xstrdup(step_node_addrs(r->nodes, r->plan->node_count, arena));
-        r->hosts = xstrdup(step_hosts(r->plan, r->nodes, arena));
+        r->hands->node_addrs = xstrdup(step_node_addrs(r->hands->nodes, r->plan->node_count, arena));
+        r->hands->hosts = xstrdup(step_hosts(r->plan, r->hands->nodes, arena));
         arena_destroy(arena);
     }
-    bind->node_addrs = r->node_addrs;
-    bind->hosts = r->hosts;
+    bind->node_addrs = r->hands->node_addrs;
+    bind->hosts = r->hands->hosts;
     bind->role_addrs = role_addrs(l);
 }
 
@@ -147,7 +147,7 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
                 l->adopted ? arena_strdup(arena, l->adopted) : arena_printf(arena, "%s-%u", r->id, l->generation);
         if (step->kind->cached)
             run.flags |= WIRE_RUN_PATCHES;
-        node_run(lane->node, &run);
+        node_run(lane_hands(lane)->node, &run);
     }
     arena_destroy(arena);
 }

@@ -41,11 +41,12 @@ static int compare(const void *a, const void *b)
 bool run_is_stranger(struct run *r, const char *attempt)
 {
     char id[WIRE_ID_LEN + 1] = "";
-    if (!r->known)
-        r->known = xcalloc(1, sizeof *r->known);
-    struct known *k = r->known;
+    if (!r->hands->known)
+        r->hands->known = xcalloc(1, sizeof *r->hands->known);
+    struct known *k = r->hands->known;
     const size_t had = k->count;
-    if (strlen(attempt) != WIRE_ID_LEN || !r->journal || journal_each(r->journal, k->sequence, read_event, k, NULL) < 0)
+    if (strlen(attempt) != WIRE_ID_LEN || !r->hands->journal ||
+        journal_each(r->hands->journal, k->sequence, read_event, k, NULL) < 0)
         return false;
     if (k->count != had)
         qsort(k->ids, k->count, sizeof *k->ids, compare);
@@ -55,7 +56,7 @@ bool run_is_stranger(struct run *r, const char *attempt)
 
 void run_forget_known(struct run *r)
 {
-    if (r->known)
-        free(r->known->ids);
-    free(r->known);
+    if (r->hands->known)
+        free(r->hands->known->ids);
+    free(r->hands->known);
 }

@@ -116,9 +116,9 @@ static int send_piece(struct transfer *t, uint64_t *quota, struct error *err)
                                   .offset = t->at,
                                   .data = data,
                                   .len = (uint32_t)len};
-        node_file(t->lane->node, &frame);
+        node_file(lane_hands(t->lane)->node, &frame);
     } else {
-        node_file_data(t->lane->node, t->attempt, data, len);
+        node_file_data(lane_hands(t->lane)->node, t->attempt, data, len);
     }
     t->at += len;
     task->bytes_done += len;
@@ -149,7 +149,7 @@ static void give_up(struct transfer *t, const struct error *err)
 static void pump(void *arg)
 {
     struct transfer *t = arg;
-    struct node *node = t->lane->node;
+    struct node *node = lane_hands(t->lane)->node;
     uint64_t quota = TURN_BYTES;
     struct error err = ERROR_INIT;
     if (t->phase != SENDING || task_of(t)->state != TASK_RUNNING)
@@ -172,8 +172,8 @@ static void pump(void *arg)
 
 void transfer_drained(struct lane *lane)
 {
-    if (lane->transfer && lane->transfer->phase == SENDING)
-        loop_timer_start(lane->transfer->turn, 0);
+    if (lane_hands(lane)->transfer && lane_hands(lane)->transfer->phase == SENDING)
+        loop_timer_start(lane_hands(lane)->transfer->turn, 0);
 }
 
 static struct wire_sync_file *keep_file(struct transfer *t, const char *path, uint32_t mode);
@@ -204,7 +204,7 @@ static void begin_sending(struct transfer *t)
         struct wire_strings batch = {t->diff.removes.items + at, t->diff.removes.count - at};
         if (batch.count > REMOVE_BATCH)
             batch.count = REMOVE_BATCH;
-        node_remove(t->lane->node, t->attempt, &batch);
+        node_remove(lane_hands(t->lane)->node, t->attempt, &batch);
         at += batch.count;
     }
     t->phase = SENDING;
@@ -225,14 +225,14 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
         return -1;
     }
     transfer_stop(lane);
-    struct transfer *t = lane->transfer = xcalloc(1, sizeof *t);
+    struct transfer *t = lane_hands(lane)->transfer = xcalloc(1, sizeof *t);
     t->lane = lane;
     t->step = step;
     t->tree = sync.tree;
     t->name = sync.name;
     t->missing = sync.missing;
     t->arena = arena;
-    t->turn = loop_timer_create(r->loop, pump, t);
+    t->turn = loop_timer_create(r->hands->loop, pump, t);
     memcpy(t->attempt, task->attempt, sizeof t->attempt);
     task->files_done = task->files_total = task->bytes_done = task->bytes_total = task->removed = 0;
     const struct wire_facts *facts = lane->facts;
@@ -245,7 +245,7 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
                           .tree = arena_strdup(arena, sync.tree->id),
                           .flags =
                               (uint8_t)((trusted ? 0 : WIRE_SYNC_DISTRUST) | (sync.missing ? WIRE_SYNC_MISSING : 0))};
-    node_sync(lane->node, &m);
+    node_sync(lane_hands(lane)->node, &m);
     return 0;
 }
 
@@ -264,10 +264,10 @@ void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust)
 
 void transfer_stop(struct lane *lane)
 {
-    struct transfer *t = lane->transfer;
+    struct transfer *t = lane_hands(lane)->transfer;
     if (!t)
         return;
-    lane->transfer = NULL;
+    lane_hands(lane)->transfer = NULL;
     cache_close(t->content);
     loop_timer_destroy(t->turn);
     arena_destroy(t->arena);
@@ -309,7 +309,7 @@ static void keep_state(struct transfer *t, const struct wire_sync_state *s)
 
 void transfer_state(struct lane *lane, const struct wire_sync_state *s)
 {
-    struct transfer *t = lane->transfer;
+    struct transfer *t = lane_hands(lane)->transfer;
     struct error err = ERROR_INIT;
     if (!t || t->phase != ASKED || strcmp(s->attempt, t->attempt) != 0)
         return;
@@ -336,7 +336,7 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
     } else if (!t->asked_all) { /* a tree of another controller, or of a store that was removed */
         t->asked_all = true;
         t->file_count = t->part_count = 0;
-        node_sync_all(lane->node, t->attempt);
+        node_sync_all(lane_hands(lane)->node, t->attempt);
     } else {
         error_set(&err, ERROR_PROTOCOL, "node \"%s\" answers with the tree %s again, which is not known here",
                   lane->name, t->base);
@@ -374,9 +374,9 @@ void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node)
     struct run_task *task = run_task(r, step, node);
     if (!step->kind->sync || task->tallied)
         return;
-    if (!r->tallies)
-        r->tallies = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->tallies);
-    struct step_tally *tally = &r->tallies[step->id];
+    if (!r->hands->tallies)
+        r->hands->tallies = arena_array(r->arena, r->plan->step_count + 1, sizeof *r->hands->tallies);
+    struct step_tally *tally = &r->hands->tallies[step->id];
     task->tallied = true;
     tally->nodes++;
     if (task->files_done || task->removed) {

@@ -21,11 +21,11 @@ struct tree_cache {
 
 static struct tree_cache *cache_of(struct run *r)
 {
-    if (!r->cache) {
-        r->cache = xcalloc(1, sizeof *r->cache);
-        r->cache->arena = arena_create();
+    if (!r->hands->cache) {
+        r->hands->cache = xcalloc(1, sizeof *r->hands->cache);
+        r->hands->cache->arena = arena_create();
     }
-    return r->cache;
+    return r->hands->cache;
 }
 
 const struct tree *cache_tree(struct run *r, const char *id)
@@ -102,10 +102,10 @@ void cache_close(struct content *c)
 
 void transfer_caches_free(struct run *r)
 {
-    if (!r->cache)
+    if (!r->hands->cache)
         return;
     for (size_t i = 0; i < SLOTS; i++)
-        evict(r->cache, i);
-    arena_destroy(r->cache->arena);
-    free(r->cache);
+        evict(r->hands->cache, i);
+    arena_destroy(r->hands->cache->arena);
+    free(r->hands->cache);
 }

@@ -93,9 +93,11 @@ void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
 {
     const struct lane *lane = &r->lanes[node];
     ret->name = roster_name(r->plan->roster, node);
-    bool greeting = lane->node && node_state(lane->node) == NODE_GREETING;
+    bool greeting = lane_hands(lane)->node && node_state(lane_hands(lane)->node) == NODE_GREETING;
     ret->presence = lane->presence;
-    ret->phase = greeting ? TRANSPORT_AGENT : lane->node ? node_phase(lane->node) : TRANSPORT_CONFIG;
+    ret->phase = greeting                 ? TRANSPORT_AGENT
+                 : lane_hands(lane)->node ? node_phase(lane_hands(lane)->node)
+                                          : TRANSPORT_CONFIG;
     ret->facts = lane->facts;
     ret->error = lane->error.code != ERROR_NONE ? lane->error.text : NULL;
     ret->hint = lane->error.hint;
