@@ -199,8 +199,6 @@ struct launch {
     size_t first_step, end_step; /* its steps in the plan: all behind set-up; end_step is none of them */
     enum launch_state state;     /* of the generation at hand */
     uint32_t generation;         /* counted from 1; 0 = none has begun */
-    uint32_t restarts;           /* how often it has begun again after a failure, under this and earlier controllers */
-    uint32_t own_restarts;       /* of these, by rules with a budget of their own */
     const char *adopted;         /* the generation that was found on the nodes, by its name in their records; or NULL */
     char nonce[33];              /* random, of this generation; "" = of an older rhrun's */
     const char *master_addr;     /* where the workers meet, as all nodes reach it; NULL = not decided yet */
@@ -268,6 +266,11 @@ struct run {
 static inline struct launch *run_launch(const struct run *r)
 {
     return r->launches;
+}
+/* What the journal has of it, with all that was appended so far; NULL: nothing. */
+static inline const struct state_run *run_recorded(const struct run *r)
+{
+    return state_run_find(r->state, r->id);
 }
 static inline struct launch *launch_of(const struct run *r, const struct plan_step *step) /* NULL: it is of set-up */
 {

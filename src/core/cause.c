@@ -132,8 +132,9 @@ void launch_failure(struct launch *l)
         error_set(&res->error, code, "%s on node \"%s\": %s", c->step->name, name, what);
     if (rules_words(l))
         error_set(&res->error, code, "%s", rules_words(l));
-    if (l->restarts > 0)
-        error_prefix(&res->error, "after %u restart%s", l->restarts, l->restarts == 1 ? "" : "s");
+    const struct state_run *run = run_recorded(r);
+    if (run && run->restarts > 0)
+        error_prefix(&res->error, "after %u restart%s", run->restarts, run->restarts == 1 ? "" : "s");
     const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     if (launch_preempted(l))
         error_hint(&res->error, "once the machine is there again, the same command starts the launch again");

@@ -242,7 +242,7 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     if (step->kind->cached)
         return !is_voided(r, step, cell);
-    const struct state_run *own = state_run_find(r->state, r->id);
+    const struct state_run *own = run_recorded(r);
     if (((own ? own->flags : r->options.flags) & RUN_FLAGS_ANEW) || r->plan->spec->entrypoint.always ||
         (own && own->own_generation > 0))
         return false;
@@ -278,7 +278,7 @@ bool lane_follows_launch(const struct lane *lane, const struct wire_record *epil
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
-    const struct state_run *run = state_run_find(r->state, r->id);
+    const struct state_run *run = run_recorded(r);
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     const struct wire_record *latest = lane_latest(lane, step);
     bool anew = step->kind->cached ? r->voids[step->id] : run && (run->flags & RUN_FLAGS_ANEW) != 0;

@@ -365,7 +365,7 @@ static void pause(struct launch *l, uint64_t ms)
 static void start_again(struct launch *l)
 {
     struct run *r = l->run;
-    const struct state_run *run = state_run_find(r->state, r->id);
+    const struct state_run *run = run_recorded(r);
     uint64_t now = run_wall_ms(r), at = run ? run->resume_ms : 0;
     run_set_stage(r, STAGE_RESTARTING);
     if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was set */
@@ -396,8 +396,6 @@ static void generation_ended(struct launch *l)
         finish_launch(l, false);
         return;
     }
-    l->restarts++;
-    l->own_restarts += e.restart.uncounted;
     run_set_stage(r, STAGE_RESTARTING);
     run_append(r, &e, NULL, NULL); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
     free((char *)(uintptr_t)e.restart.reason);
@@ -528,7 +526,7 @@ static void resume_epilog(struct launch *l, const struct plan_step *epilog, bool
 bool launch_is_adopted(const struct launch *l)
 {
     const struct run *r = l->run;
-    const struct state_run *run = state_run_find(r->state, r->id);
+    const struct state_run *run = run_recorded(r);
     return l->generation > 0 && run && run->own_generation == 0;
 }
 
@@ -574,7 +572,7 @@ void launch_resume(struct launch *l)
     drop_half(l);
     bool begun = parts_begun(l);
     if (begun && !(epilog && has_begun(r, epilog)))
-        rules_resume(l);
+        rules_begin(l);
     bool failed = parts_failed(l) || (begun && rules_condemned(l));
     bind_address(l);
     if (!begun) {

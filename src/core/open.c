@@ -107,8 +107,6 @@ static void resume_tasks(struct run *r, const struct state_run *open)
 {
     struct launch *l = run_launch(r);
     l->generation = open->generation;
-    l->restarts = open->restarts;
-    l->own_restarts = open->own_restarts;
     r->fetch_only = open->fetching || reopen_only_fetches(r, open);
     take_bind(l, open->bind_json);
     for (size_t i = 0; i < r->plan->step_count; i++) {
@@ -182,7 +180,7 @@ static int open_again(struct run *r, const struct state_run *run, struct error *
     snprintf(r->id, sizeof r->id, "%s", run->id);
     r->work = work_name(r, 0, false);
     append_opened(r, EVENT_RUN_REOPENED);
-    resume_tasks(r, state_run_find(r->state, r->id));
+    resume_tasks(r, run_recorded(r));
     reopen_say(r);
     return 0;
 }

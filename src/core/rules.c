@@ -26,25 +26,19 @@ struct rules {
     size_t pattern_count;
     uint32_t *rule_of, *metric_of; /* by pattern: NO_RULE, or the index */
     bool *wanted;                  /* [role * patterns]; behind the roles: of no role */
-    uint32_t *used;                /* by rule: how often it counted in this run */
+    uint32_t *used;                /* by rule: how often it counted in this run; for the decision at hand */
     bool has_ends;                 /* some rule has a pattern, and a status or signal */
     /* the line at hand */
     bool *hits; /* by rule */
     bool hit;
     struct rank_of line_of;
     /* the generation at hand */
-    bool loaded;        /* `used` has what the journal has */
     bool active, quiet; /* quiet: what is read again was seen before */
     bool *seen;         /* [worker * rules]: it has printed such a line; launchers behind the workers, by node */
     size_t seen_workers;
-    struct rank_of *ignored;
-    size_t ignored_count;
     struct candidate *candidates;
     size_t candidate_count;
     bool condemned; /* a worker failed that nothing ignores */
-    struct state_decision verdict;
-    bool has_verdict;
-    char *words; /* of the verdict or decision: what failed, by which rule */
 };
 
 /* ---- made and freed ---- */
@@ -129,11 +123,9 @@ static void forget_generation(struct rules *x)
     for (size_t i = 0; i < x->candidate_count; i++)
         free(x->candidates[i].text);
     free(x->seen);
-    free(x->words);
     x->seen = NULL;
-    x->words = NULL;
-    x->ignored_count = x->candidate_count = 0;
-    x->condemned = x->has_verdict = false;
+    x->candidate_count = 0;
+    x->condemned = false;
 }
 
 void rules_destroy(struct rules *x)
@@ -148,7 +140,6 @@ void rules_destroy(struct rules *x)
     free(x->wanted);
     free(x->used);
     free(x->hits);
-    free(x->ignored);
     free(x->candidates);
     free(x);
 }
@@ -200,20 +191,23 @@ static char *clean(const char *text, size_t len)
 
 uint32_t rules_restarts_left(const struct launch *l)
 {
-    uint32_t max = spec_restarts(&l->run->plan->spec->distributed), counted = l->restarts - l->own_restarts;
+    const struct state_run *run = run_recorded(l->run);
+    uint32_t max = spec_restarts(&l->run->plan->spec->distributed);
+    uint32_t counted = run ? run->restarts - run->own_restarts : 0;
     return counted < max ? max - counted : 0;
 }
 
 static struct state_decision decide(const struct rules *x, const struct state_happening *what)
 {
     struct state_decision d;
+    state_rules_used(run_recorded(x->launch->run), x->spec->rules, x->spec->rule_count, x->used);
     state_decide(x->spec->rules, x->spec->rule_count, x->used, rules_restarts_left(x->launch), what, &d);
     return d;
 }
 
 /* The rule counts: its event, before anything that follows from it. */
 static void count(struct rules *x, const struct state_decision *d, struct rank_of of, const char *reason,
-                  const char *line, void (*done)(void *arg))
+                  const char *line, void (*done)(void *arg), void *arg)
 {
     const struct spec_rule *rule = &x->spec->rules[d->rule];
     struct event e = {.type = EVENT_RULE,
@@ -227,56 +221,66 @@ static void count(struct rules *x, const struct state_decision *d, struct rank_o
                                .line = line,
                                .left = d->left,
                                .backoff_ms = d->backoff_ms}};
-    x->used[d->rule]++;
-    run_append(x->launch->run, &e, done, x->launch);
+    run_append(x->launch->run, &e, done, arg);
 }
 
-/* ---- generations ---- */
-
-static void begin(struct rules *x)
-{
-    const struct run *r = x->launch->run;
-    forget_generation(x);
-    x->seen_workers = (size_t)r->plan->worker_count + r->plan->node_count;
-    if (x->has_ends)
-        x->seen = xcalloc(x->seen_workers * x->spec->rule_count + 1, sizeof *x->seen);
-    if (!x->loaded) /* later the journal may lag behind */
-        state_rules_used(state_run_find(r->state, r->id), x->spec->rules, x->spec->rule_count, x->used);
-    x->loaded = true;
-    if (x->metrics)
-        metrics_begin(x->metrics);
-    x->active = true;
-}
-
-void rules_begin(struct launch *l)
-{
-    if (l->rules)
-        begin(l->rules);
-}
-
-bool rules_condemned(const struct launch *l)
-{
-    return l->rules && (l->rules->condemned || l->rules->has_verdict);
-}
-
-const char *rules_words(const struct launch *l)
-{
-    return l->rules ? l->rules->words : NULL;
-}
-
-static void set_words(struct rules *x, const struct state_decision *d, const char *what)
-{
-    free(x->words);
-    x->words = xasprintf("%s (%s: %s)", what, x->spec->rules[d->rule].text, spec_actions[d->action]);
-}
+/* ---- verdicts ---- */
 
 static enum spec_subject subject(const struct rules *x, const struct state_decision *d)
 {
     return d->rule == NO_RULE ? RULE_WORKER : x->spec->rules[d->rule].subject;
 }
 
+/* That of a rule on the generation at hand, by whichever controller; NULL: there is none yet. */
+static const struct state_verdict *verdict_of(const struct launch *l)
+{
+    const struct state_run *run = run_recorded(l->run);
+    return l->rules && run && run->verdict.generation && run->verdict.generation == l->generation ? &run->verdict
+                                                                                                  : NULL;
+}
+
+/* As it was decided. The list of rules may have been edited since. */
+static struct state_decision decision_of(const struct rules *x, const struct state_verdict *v)
+{
+    const struct state_run *run = run_recorded(x->launch->run);
+    struct state_decision d = {.rule = NO_RULE,
+                               .action = v->action,
+                               .own = v->left != EVENT_UNBOUNDED,
+                               .left = v->left,
+                               .backoff_ms = v->backoff_ms};
+    for (uint32_t i = 0; i < x->spec->rule_count; i++)
+        for (uint32_t k = 0; k < run->rule_count; k++)
+            if (run->rules[k].number == v->rule && str_eq(run->rules[k].id, x->spec->rules[i].id))
+                d.rule = i;
+    return d;
+}
+
+bool rules_condemned(const struct launch *l)
+{
+    return l->rules && (l->rules->condemned || verdict_of(l));
+}
+
+static const char *words(const struct rules *x, const struct state_decision *d, const char *what)
+{
+    return arena_printf(x->launch->run->arena, "%s (%s: %s)", what, x->spec->rules[d->rule].text,
+                        spec_actions[d->action]);
+}
+
+const char *rules_words(const struct launch *l)
+{
+    const struct state_verdict *v = verdict_of(l);
+    if (!v ||
+        run_recorded(l->run)->generation > l->generation) /* it starts again: what fails meanwhile is something else */
+        return NULL;
+    const struct state_decision d = decision_of(l->rules, v);
+    const char *what = v->reason ? v->reason : "a worker failed";
+    return d.rule != NO_RULE ? words(l->rules, &d, what)
+                             : arena_printf(l->run->arena, "%s (rule %u: %s)", what, v->rule, spec_actions[v->action]);
+}
+
 /* What a rule says without that all have ended: the first cause from now on. */
-static void set_cause(struct rules *x, const struct plan_step *step, struct rank_of of, const char *line)
+static void set_cause(struct rules *x, const struct state_decision *d, const struct plan_step *step, struct rank_of of,
+                      const char *line)
 {
     struct launch *l = x->launch;
     struct run *r = l->run;
@@ -284,8 +288,7 @@ static void set_cause(struct rules *x, const struct plan_step *step, struct rank
                                 .node = of.node,
                                 .at_ns = 0, /* nothing was before it */
                                 .outcome = OUTCOME_FAILED,
-                                .cause =
-                                    subject(x, &x->verdict) == RULE_PREEMPTED ? WIRE_CAUSE_PREEMPTED : WIRE_CAUSE_NONE,
+                                .cause = subject(x, d) == RULE_PREEMPTED ? WIRE_CAUSE_PREEMPTED : WIRE_CAUSE_NONE,
                                 .rank = of.rank,
                                 .has_rank = of.rank != WIRE_NO_RANK && x->spec->distributed.present,
                                 .generation = l->generation,
@@ -293,75 +296,23 @@ static void set_cause(struct rules *x, const struct plan_step *step, struct rank
     cause_offer(&l->cause, &cause);
 }
 
-/* The verdict that an earlier controller recorded on this generation. */
-static void take_verdict(struct rules *x)
-{
-    struct launch *l = x->launch;
-    const struct run *r = l->run;
-    const struct state_run *run = state_run_find(r->state, r->id);
-    const struct state_verdict *v = run ? &run->verdict : NULL;
-    if (!v || v->generation == 0 || v->generation != l->generation)
-        return;
-    uint32_t rule = NO_RULE;
-    for (uint32_t i = 0; i < x->spec->rule_count; i++)
-        for (uint32_t k = 0; k < run->rule_count; k++)
-            if (run->rules[k].number == v->rule && str_eq(run->rules[k].id, x->spec->rules[i].id))
-                rule = i;
-    x->has_verdict = true;
-    x->verdict = (struct state_decision){.rule = rule,
-                                         .action = v->action,
-                                         .own = v->left != EVENT_UNBOUNDED,
-                                         .left = v->left,
-                                         .backoff_ms = v->backoff_ms};
-    x->words =
-        xasprintf("%s (rule %u: %s)", v->reason ? v->reason : "a worker failed", v->rule, spec_actions[v->action]);
-    if (v->node < r->plan->node_count)
-        set_cause(x, launch_step(l, PHASE_LAUNCH), (struct rank_of){v->node, v->rank}, v->line);
-}
-
-void rules_resume(struct launch *l)
-{
-    struct run *r = l->run;
-    struct rules *x = l->rules;
-    if (!x || x->active)
-        return;
-    const struct state_run *run = state_run_find(r->state, r->id);
-    begin(x);
-    take_verdict(x);
-    for (uint32_t i = 0; run && run->ignored_generation == l->generation && i < run->ignored_count; i++) {
-        x->ignored = xreallocarray(x->ignored, x->ignored_count + 1, sizeof *x->ignored);
-        x->ignored[x->ignored_count++] = (struct rank_of){run->ignored[i].node, run->ignored[i].rank};
-    }
-    if (l->cause.step && !x->has_verdict)
-        l->cause.at_ns = UINT64_MAX; /* the journal does not say when; the logs do */
-    x->quiet = true;
-    for (size_t i = l->first_step; i < l->end_step; i++)
-        for (uint32_t n = 0; n < r->plan->node_count; n++) {
-            const struct plan_step *step = &r->plan->steps[i];
-            struct run_task *t = run_task(r, step, n);
-            if (!step->kind->ranked || !step->on[n] || t->state == TASK_PENDING || !t->attempt[0])
-                continue;
-            struct run_log *log = t->log ? t->log : log_open(r, step, n, t->attempt);
-            log_again(log);
-            if (!t->log)
-                log_close(log);
-        }
-    x->quiet = false;
-    if (l->cause.at_ns == UINT64_MAX)
-        l->cause.at_ns = 0;
-}
+struct lost { /* a node, and a rule says that the run fails */
+    struct launch *launch;
+    uint32_t node;
+    const char *words;
+};
 
 static void on_lost_durable(void *arg)
 {
-    struct launch *l = arg;
-    struct run *r = l->run;
+    const struct lost *lost = arg;
+    struct run *r = lost->launch->run;
     struct error err = ERROR_INIT;
-    error_set(&err, ERROR_INFRA, "%s", rules_words(l));
+    error_set(&err, ERROR_INFRA, "%s", lost->words);
     error_hint(&err, "its workers may still run there: the next run stops them");
     if (r->ending == ENDING_LET_GO)
         return;
     run_fail(r, RUN_FAILED, &err);
-    run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = l->cause.node}); /* it was waited for long enough */
+    run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = lost->node}); /* it was waited for long enough */
 }
 
 static void on_verdict_durable(void *arg)
@@ -375,12 +326,57 @@ static void on_verdict_durable(void *arg)
 static void give_verdict(struct rules *x, const struct state_decision *d, const struct plan_step *step,
                          struct rank_of of, const char *what, const char *line)
 {
-    bool lost = subject(x, d) == RULE_NODE_LOST && d->action == RULE_FAIL;
-    x->has_verdict = true;
-    x->verdict = *d;
-    set_words(x, d, what);
-    set_cause(x, step, of, line);
-    count(x, d, of, what, line, lost ? on_lost_durable : on_verdict_durable);
+    struct launch *l = x->launch;
+    set_cause(x, d, step, of, line);
+    if (subject(x, d) != RULE_NODE_LOST || d->action != RULE_FAIL) {
+        count(x, d, of, what, line, on_verdict_durable, l);
+        return;
+    }
+    struct lost *lost = arena_alloc(l->run->arena, sizeof *lost);
+    *lost = (struct lost){l, of.node, words(x, d, what)};
+    count(x, d, of, what, line, on_lost_durable, lost);
+}
+
+/* ---- generations ---- */
+
+static void read_again(struct rules *x, const struct plan_step *step, uint32_t node)
+{
+    struct run *r = x->launch->run;
+    struct run_task *t = run_task(r, step, node);
+    if (!step->kind->ranked || !step->on[node] || t->state == TASK_PENDING || !t->attempt[0])
+        return;
+    struct run_log *log = t->log ? t->log : log_open(r, step, node, t->attempt);
+    log_again(log);
+    if (!t->log)
+        log_close(log);
+}
+
+void rules_begin(struct launch *l)
+{
+    struct run *r = l->run;
+    struct rules *x = l->rules;
+    if (!x || (x->active && parts_begun(l))) /* all of it went by them */
+        return;
+    forget_generation(x);
+    x->seen_workers = (size_t)r->plan->worker_count + r->plan->node_count;
+    if (x->has_ends)
+        x->seen = xcalloc(x->seen_workers * x->spec->rule_count + 1, sizeof *x->seen);
+    if (x->metrics)
+        metrics_begin(x->metrics);
+    const struct state_verdict *v = verdict_of(l);
+    if (v && v->node < r->plan->node_count) {
+        const struct state_decision d = decision_of(x, v);
+        set_cause(x, &d, launch_step(l, PHASE_LAUNCH), (struct rank_of){v->node, v->rank}, v->line);
+    } else if (!v && l->cause.step) {
+        l->cause.at_ns = UINT64_MAX; /* the journal does not say when; the logs do */
+    }
+    x->active = x->quiet = true;
+    for (size_t i = l->first_step; i < l->end_step; i++)
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            read_again(x, &r->plan->steps[i], n);
+    x->quiet = false;
+    if (l->cause.at_ns == UINT64_MAX)
+        l->cause.at_ns = 0;
 }
 
 /* ---- lines ---- */
@@ -411,7 +407,7 @@ static void line_hit(struct rules *x, const struct plan_step *step, const struct
         seen[i] = seen[i] || x->hits[i];
     const struct state_happening what = {.is_line = true, .role = role_of(x, of), .seen = x->hits};
     struct state_decision d = decide(x, &what);
-    if (d.rule == NO_RULE || (d.action == RULE_IGNORE && (!d.own || x->quiet)) || x->has_verdict)
+    if (d.rule == NO_RULE || (d.action == RULE_IGNORE && (!d.own || x->quiet)) || verdict_of(l))
         return;
     char *text = clean(line->text, line->len);
     if (d.action != RULE_IGNORE && (l->state == LAUNCH_CONDEMNED || x->condemned)) {
@@ -421,7 +417,7 @@ static void line_hit(struct rules *x, const struct plan_step *step, const struct
     CLEANUP(cleanup_free) char *name = who(x, of);
     CLEANUP(cleanup_free) char *reason = xasprintf("%s printed \"%s\"", name, text);
     if (d.action == RULE_IGNORE)
-        count(x, &d, of, reason, text, NULL);
+        count(x, &d, of, reason, text, NULL, NULL);
     else
         give_verdict(x, &d, step, of, reason, text);
     free(text);
@@ -445,10 +441,17 @@ void rules_line(struct launch *l, const struct plan_step *step, uint32_t node, c
 
 /* ---- ends ---- */
 
+static bool has_ignored(const struct rules *x)
+{
+    const struct state_run *run = run_recorded(x->launch->run);
+    return run && run->ignored_count > 0 && run->ignored_generation == x->launch->generation;
+}
+
 static bool is_ignored(const struct rules *x, struct rank_of of)
 {
-    for (size_t i = 0; i < x->ignored_count; i++)
-        if (x->ignored[i].node == of.node && x->ignored[i].rank == of.rank)
+    const struct state_run *run = run_recorded(x->launch->run);
+    for (size_t i = 0; has_ignored(x) && i < run->ignored_count; i++)
+        if (run->ignored[i].node == of.node && run->ignored[i].rank == of.rank)
             return true;
     return false;
 }
@@ -487,9 +490,7 @@ void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, co
     run_cause_text(OUTCOME_FAILED, end->cause, end->value, what, sizeof what);
     CLEANUP(cleanup_free) char *name = who(x, of);
     CLEANUP(cleanup_free) char *reason = xasprintf("%s: %s", name, what);
-    x->ignored = xreallocarray(x->ignored, x->ignored_count + 1, sizeof *x->ignored);
-    x->ignored[x->ignored_count++] = of;
-    count(x, &d, of, reason, NULL, NULL);
+    count(x, &d, of, reason, NULL, NULL, NULL);
 }
 
 struct wire_record rules_judge(struct launch *l, const struct plan_step *step, uint32_t node,
@@ -500,7 +501,7 @@ struct wire_record rules_judge(struct launch *l, const struct plan_step *step, u
     const struct wire_worker_end *first = NULL;
     bool any = false;
     if (x && step->kind->ranked && !x->active && l->generation > 0)
-        rules_resume(l); /* it ended before this controller knew the whole of the launch */
+        rules_begin(l); /* it ended before this controller knew the whole of the launch */
     if (x && step->kind->ranked)
         metrics_flush(x->metrics);
     if (record->verdict == WIRE_VERDICT_GOOD) { /* by these rules, or those of a controller that was here before */
@@ -508,7 +509,7 @@ struct wire_record rules_judge(struct launch *l, const struct plan_step *step, u
         ret.value = 0;
         return ret;
     }
-    if (!x || x->ignored_count == 0 || !step->kind->ranked || record->state != WIRE_STATE_ENDED || record->timed_out ||
+    if (!x || !has_ignored(x) || !step->kind->ranked || record->state != WIRE_STATE_ENDED || record->timed_out ||
         record->stop_requested)
         return ret;
     for (uint32_t i = 0; i < record->worker_count; i++) {
@@ -578,25 +579,23 @@ bool rules_restart(struct launch *l, struct event_restart *ret)
     bool timed_out = l->cause.step && l->cause.outcome == OUTCOME_TIMED_OUT;
     bool final = timed_out || launch_preempted(l);
     CLEANUP(cleanup_free) char *what = launch_cause(l);
-    if (x && x->has_verdict) {
-        d = x->verdict;
+    const struct state_verdict *v = verdict_of(l);
+    if (v) {
+        d = decision_of(x, v);
     } else if (timed_out || !x || x->spec->rule_count == 0) {
         d.action = final || rules_restarts_left(l) == 0 ? RULE_FAIL : RULE_RESTART;
     } else {
         d = judge_cause(x, &line);
         if (d.rule != NO_RULE) {
             const struct rank_of of = {l->cause.node, l->cause.rank};
-            set_words(x, &d, what);
-            count(x, &d, of, what, line, NULL);
+            count(x, &d, of, what, line, NULL, NULL);
         }
     }
     if (d.action != RULE_RESTART)
         return false;
-    char *reason = x && x->words ? x->words : xstrdup(what);
-    if (x)
-        x->words = NULL;
+    const char *reason = rules_words(l);
     *ret = (struct event_restart){.generation = l->generation + 1,
-                                  .reason = reason,
+                                  .reason = xstrdup(reason ? reason : what),
                                   .rule = d.rule == NO_RULE ? 0 : d.rule + 1,
                                   .uncounted = d.own,
                                   .backoff_ms = d.backoff_ms};
@@ -614,10 +613,17 @@ bool rules_await_nodes(const struct launch *l)
 }
 
 /* The launch starts again, whatever becomes of this node: what ran has ended, or is being stopped. */
-static bool starts_again(const struct rules *x)
+static bool starts_again(const struct launch *l)
 {
-    enum stage stage = x->launch->run->stage;
-    return x->has_verdict ? x->verdict.action == RULE_RESTART : x->launch->restarts > 0 && stage < STAGE_LAUNCH;
+    const struct state_verdict *v = verdict_of(l);
+    const struct state_run *run = run_recorded(l->run);
+    return v ? v->action == RULE_RESTART : run && run->restarts > 0 && l->run->stage < STAGE_LAUNCH;
+}
+
+static bool is_of_lost(const struct rules *x, const struct state_verdict *v)
+{
+    const struct state_decision d = decision_of(x, v);
+    return subject(x, &d) == RULE_NODE_LOST;
 }
 
 void rules_node_lost(struct launch *l, struct lane *lane)
@@ -627,10 +633,11 @@ void rules_node_lost(struct launch *l, struct lane *lane)
     const struct state_happening what = {.subject = RULE_NODE_LOST, .role = SPEC_NO_ROLE};
     const struct rank_of of = {lane->index, WIRE_NO_RANK};
     struct state_decision d = {.rule = NO_RULE};
-    bool again = x && x->active && starts_again(x);
-    if (again && x->has_verdict && subject(x, &x->verdict) == RULE_NODE_LOST)
+    const struct state_verdict *v = verdict_of(l);
+    bool again = x && x->active && starts_again(l);
+    if (again && v && is_of_lost(x, v))
         return; /* a rule waits for it already */
-    if (again || (x && x->active && r->stage == STAGE_LAUNCH && !x->has_verdict))
+    if (again || (x && x->active && r->stage == STAGE_LAUNCH && !v))
         d = decide(x, &what);
     if (d.rule == NO_RULE || lane->left_out || run_is_stopping(r)) {
         run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = lane->index});
@@ -638,7 +645,7 @@ void rules_node_lost(struct launch *l, struct lane *lane)
     }
     CLEANUP(cleanup_free) char *reason = xasprintf("node \"%s\" is lost", lane->name);
     if (again && d.action == RULE_RESTART)
-        count(x, &d, of, reason, NULL, NULL);
+        count(x, &d, of, reason, NULL, NULL, NULL);
     else
         give_verdict(x, &d, launch_step(l, PHASE_LAUNCH), of, reason, NULL);
     if (d.action == RULE_RESTART)

@@ -11,8 +11,8 @@
 #include "rhrun/core.h"
 
 
-void rules_begin(struct launch *l);  /* a generation begins */
-void rules_resume(struct launch *l); /* this controller goes on with one: its logs are read again */
+/* The rules of the generation at hand, as the journal and its logs have them: of a new one these are empty. */
+void rules_begin(struct launch *l);
 /* The record of a part of the launch, its workers' ends judged: what was ignored is no failure. */
 struct wire_record rules_judge(struct launch *l, const struct plan_step *step, uint32_t node,
                                const struct wire_record *record);

@@ -22,7 +22,7 @@ struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node)
         return bind;
     bind.generation = l->generation;
     bind.nonce = l->nonce;
-    bind.restart_count = l->restarts;
+    bind.restart_count = run_restarts(r);
     bind.master_address = l->master_addr ? l->master_addr : "127.0.0.1";
     bind.master_port = l->master_port;
     bind.role_ports = l->role_ports;

@@ -115,13 +115,14 @@ const char *run_id(const struct run *r)
 
 uint32_t run_restarts(const struct run *r)
 {
-    return run_launch(r)->restarts;
+    const struct state_run *run = run_recorded(r);
+    return run ? run->restarts : 0;
 }
 
 uint32_t run_counted_restarts(const struct run *r)
 {
-    const struct launch *l = run_launch(r);
-    return l->restarts - l->own_restarts;
+    const struct state_run *run = run_recorded(r);
+    return run ? run->restarts - run->own_restarts : 0;
 }
 
 uint64_t run_pause_ms(const struct run *r)

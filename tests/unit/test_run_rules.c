@@ -263,6 +263,7 @@ static void test_killed_once_the_rule_counted(void **unused)
 {
     (void)unused;
     struct sim_job *job = begin(restart_on_line, 1, 0);
+    job->spec.rules[0].text = "rule 1 (a line of a worker)";
     play_does(&play, 0, "launch", 0, ENDLESS);
     play_does(&play, 1, "launch", 0, PROGRAM(.endless = true, .output = "CUDA error\n"));
     job->on_event = cut_at_rule;
@@ -276,6 +277,7 @@ static void test_killed_once_the_rule_counted(void **unused)
         loop_turn(job->loop, true);
     assert_int_equal(sim_job_events(job, EVENT_RULE), 1);
     assert_int_equal(sim_job_events(job, EVENT_RESTART), 1);
+    assert_said(job, "(rule 1 (a line of a worker): restart)"); /* in the words of who gave the verdict */
     sim_end(job->net, 0, "launch", 0);
     sim_end(job->net, 1, "launch", 0);
     assert_int_equal(finish(job), 0);
