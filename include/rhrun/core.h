@@ -66,7 +66,6 @@ struct run_task {
     struct attempt_marks marks;
     bool tallied;             /* sync: counted in its step's tally */
     const char *trusted_boot; /* sync: in this boot the node's index of earlier transfers holds; NULL = in none */
-    const char *verify; /* an installation before it ran in this run: kept only after a look; the name of that step */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* of a transfer */
     uint64_t removed;
     uint32_t undone;     /* how often it was kept or done, and then did not hold: patches.c */

@@ -237,6 +237,8 @@ struct state_cell {
     uint32_t generation;
     uint32_t after;    /* the run's latest generation when the attempt began: an epilog, or outputs, of an earlier one
                           are not those of this one */
+    uint64_t seq;      /* of the event that brought the attempt here: STARTED, or FINISHED of one that was adopted */
+    bool adopted;      /* it was */
     uint32_t failures; /* attempts of this run that failed or timed out */
     uint64_t seen;     /* as in event_attempt: what the node has under a later number began after this was decided */
     uint64_t started_ms, finished_ms, log_bytes, dropped_bytes;

@@ -207,6 +207,40 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
     }
 }
 
+/* ---- installations that are looked at again ---- */
+
+/* The last installation before the step that this run has begun since the step was: it may have changed what the step
+ * made. NULL: there is none. */
+static const char *installed_since(const struct lane *lane, const struct plan_step *step)
+{
+    const struct run *r = lane->run;
+    const struct state_cell *own = state_cell_find(r->state, step->scope, step->name, lane->index);
+    for (size_t i = step->id; i-- > 0;) {
+        const struct plan_step *before = &r->plan->steps[i];
+        if (!before->kind->verify || !before->on[lane->index] || !plan_looks_again(r->plan, before, step))
+            continue;
+        const struct state_cell *c = state_cell_find(r->state, before->scope, before->name, lane->index);
+        if (c && str_eq(c->run, r->id) && !c->adopted && (!own || own->seq < c->seq))
+            return before->name;
+    }
+    return NULL;
+}
+
+void lane_verify_after(struct lane *lane, const struct plan_step *step)
+{
+    struct run *r = lane->run;
+    for (size_t i = step->id + 1; step->kind->verify && i < r->plan->step_count; i++) {
+        const struct plan_step *later = &r->plan->steps[i];
+        struct run_task *t = run_task(r, later, lane->index);
+        if (!later->on[lane->index] || !task_is_done(t) || !plan_looks_again(r->plan, step, later))
+            continue;
+        task_set_state(r, t, TASK_PENDING);
+        task_look(t, false);
+    }
+}
+
+/* ---- what is believed ---- */
+
 /* Does the journal have it as a success, with the key of now? */
 static bool is_recorded(const struct plan_step *step, const struct state_cell *cell)
 {
@@ -220,7 +254,7 @@ const char *lane_believes(const struct lane *lane, const struct plan_step *step)
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     const struct wire_record *latest = lane_latest(lane, step);
     if (!step->on[lane->index] || is_voided(r, step, cell) || (cell && cell->voided) || denied(lane, step) ||
-        (t->verify && !step->kind->verify) || task_in_flight(t))
+        (!step->kind->verify && installed_since(lane, step)) || task_in_flight(t))
         return NULL;
     if (is_recorded(step, cell) && !ledger_differs(lane, step, cell))
         return cell->attempt;
@@ -289,40 +323,6 @@ const struct wire_record *lane_done_by_another(struct lane *lane, const struct p
     return lane_holds(lane, step) && run_is_stranger(r, latest->attempt) ? latest : NULL;
 }
 
-/* ---- installations that are looked at again ---- */
-
-void lane_verify_after(struct lane *lane, const struct plan_step *step)
-{
-    struct run *r = lane->run;
-    for (size_t i = step->id + 1; step->kind->verify && i < r->plan->step_count; i++) {
-        const struct plan_step *later = &r->plan->steps[i];
-        struct run_task *t = run_task(r, later, lane->index);
-        if (!later->on[lane->index] || !plan_looks_again(r->plan, step, later))
-            continue;
-        t->verify = step->name;
-        if (task_is_done(t)) {
-            task_set_state(r, t, TASK_PENDING);
-            task_look(t, false);
-        }
-    }
-}
-
-/* A step that an earlier controller of this run has done: what was kept, or done before it, is looked at after it. */
-static void verify_after_resume(struct lane *lane, const struct plan_step *step, const struct state_cell *cell)
-{
-    struct run *r = lane->run;
-    if (!step->kind->verify || !str_eq(cell->run, r->id))
-        return;
-    for (size_t i = step->id + 1; i < r->plan->step_count; i++) {
-        const struct plan_step *later = &r->plan->steps[i];
-        struct run_task *t = run_task(r, later, lane->index);
-        const struct state_cell *c = state_cell_find(r->state, later->scope, later->name, lane->index);
-        if (later->on[lane->index] && c && t->state == TASK_PENDING && plan_looks_again(r->plan, step, later) &&
-            (!str_eq(c->run, r->id) || c->started_ms < cell->finished_ms))
-            t->verify = step->name;
-    }
-}
-
 /* ---- deciding ---- */
 
 /* Does the node's index of the files that it was brought hold? What was written in this boot, or is known to be on the disk. */
@@ -348,7 +348,7 @@ static enum belief setup_belief(const struct lane *lane, const struct plan_step 
     so |= latest && latest->same_boot ? FACT_BOOT : 0;
     so |= !cell || is_machine_of(lane, cell) ? FACT_MACHINE : 0;
     so |= lane_holds(lane, step) ? FACT_HOLDS : 0;
-    so |= run_task(lane->run, step, lane->index)->verify ? 0 : FACT_ADOPT;
+    so |= installed_since(lane, step) ? 0 : FACT_ADOPT;
     return belief_of(recorded ? CELL_OK : ended ? CELL_BAD : CELL_NOTHING, record_says(latest), so);
 }
 
@@ -362,15 +362,15 @@ static void keep(struct lane *lane, const struct plan_step *step, const struct s
         lane_set_doubtful(lane, true); /* the launch that is being resumed may have changed it: not under its feet */
         t->reason = NULL;
     }
-    if (!t->reason && t->verify)
+    const char *installed = t->reason ? NULL : installed_since(lane, step);
+    if (installed)
         t->reason =
-            arena_printf(r->arena, step->kind->verify ? "to see whether %s changed it" : "%s was made anew", t->verify);
+            arena_printf(r->arena, step->kind->verify ? "to see whether %s changed it" : "%s was made anew", installed);
     if (t->reason)
         return;
     task_set_state(r, t, TASK_KEPT);
     if (!cell->settled)
         lane_set_dirty(lane, true);
-    verify_after_resume(lane, step, cell);
 }
 
 void lane_decide(struct lane *lane, const struct plan_step *step)

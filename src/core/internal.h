@@ -77,8 +77,8 @@ const struct wire_record *lane_done_by_another(struct lane *lane, const struct p
 bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog);
 /* Decides a set-up step that is PENDING and was not looked at yet: keep, adopt, or leave it to be run. */
 void lane_decide(struct lane *lane, const struct plan_step *step);
-void lane_verify_after(struct lane *lane,
-                       const struct plan_step *step); /* step is about to run: later installations are looked at */
+/* The step is about to run: later installations that are kept are decided anew. */
+void lane_verify_after(struct lane *lane, const struct plan_step *step);
 
 /* ---- reconcile.c ---- */
 bool lane_has_orphan(const struct lane *lane, const char *attempt);

@@ -81,7 +81,6 @@ static bool next_step(struct lane *lane, bool *ret_kept)
             !order_holds(r, step, lane->index) && !later_runs(lane, step)) {
             note_reason(lane, step, t);
             lane_verify_after(lane, step);
-            t->verify = NULL;
             task_start(r, step, lane->index);
         }
         return false;

@@ -324,6 +324,8 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
         .generation = generation,
         .after = r ? r->generation : 0,
         .failures = failures,
+        .seq = e->seq,
+        .adopted = e->type == EVENT_FINISHED,
         .seen = a->seen,
         .started_ms = e->time_ms,
     };

@@ -35,6 +35,7 @@ static void started(struct state *s, const char *step, uint32_t node, const char
 {
     struct event_attempt a = {"", step, attempt, "key", "{\"a\":\"1\"}", node, 0};
     struct event e = {.type = EVENT_STARTED,
+                      .seq = s->last_seq + 1,
                       .time_ms = 30,
                       .run = "r1",
                       .started = {.attempts = &a, .attempt_count = 1, .generation = generation}};
@@ -45,6 +46,7 @@ static void finished(struct state *s, const char *step, uint32_t node, const cha
                      bool adopted)
 {
     struct event e = {.type = EVENT_FINISHED,
+                      .seq = s->last_seq + 1,
                       .time_ms = 1000,
                       .run = "r1",
                       .finished = {.node = node,
@@ -198,6 +200,12 @@ static void test_adopted(void **unused)
     finished(s, "a", 1, A2, OUTCOME_OK, true); /* the node knows a later one */
     assert_null(state_cell_by_attempt(s, A1));
     assert_non_null(state_cell_by_attempt(s, A2));
+    started(s, "b", 1, A1, 0);
+    finished(s, "b", 1, A1, OUTCOME_OK, false);
+    const struct state_cell *own = state_cell_by_attempt(s, A1);
+    assert_true(state_cell_by_attempt(s, A2)->adopted && !own->adopted);
+    assert_int_equal(state_cell_by_attempt(s, A2)->seq, 2); /* of the event that brought the attempt, not of its end */
+    assert_int_equal(own->seq, 3);
     state_destroy(s);
 }
 
