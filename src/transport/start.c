@@ -1,7 +1,7 @@
 /*
  * How the agent gets on a node: a short script is run there by sshd, reads the agent from its stdin
  * into a private folder and execs it, so the channel becomes the agent's. The script needs a POSIX
- * shell, dd, mkdir, ls, wc, chmod, rm, rmdir and uname; dd because it reads no byte too many, so what the
+ * shell, dd, mkdir, ls, chmod, rm, rmdir and uname; dd because it reads no byte too many, so what the
  * controller says to the agent can follow its upload at once. It answers by lines that carry a random tag,
  * which no login file can print: WANTED ARCH, or FAILED WHY INDEX FOLDER: TEXT, and ends; another is run then.
  *
@@ -53,20 +53,21 @@ static void append_script(struct transport *t, struct buf *s)
         "e=;s=0;end(){ case $s in 2)rm -f rhrun-agent;cd -P ..;rmdir \"${f##*/}\";;1)rmdir \"$f\";;esac;echo;echo "
         "\"" MARK "FAILED %s folder $i $d: ${e:-it cannot hold the agent}\";};trap end 0;trap \"exit 1\" 1 2 13 15;",
         start->tag);
-    buf_printf(
-        s,
-        "n=%s;for k in 1 2 3 4;do e=$(mkdir -m 700 \"$f$n\" 2>&1)&&f=$f$n&&s=1&&break;"
-        "[ -e \"$f$n\" ]||[ -L \"$f$n\" ]||exit 1;n=$(od -An -N16 -tx1 /dev/urandom|tr -dc 0-9a-f);done;"
-        "[ $s = 1 ]&&e=$(cd -P \"$f\" 2>&1)||exit 1;e=\"the folder made there is not private\";[ -L \"$f\" ]&&exit 1;"
-        "cd -P \"$f\"&&[ -O . ]||exit 1;case $(ls -ld .) in drwx------*)s=2;;*)exit 1;;esac;",
-        name);
-    /* With noclobber the file is new: nothing there is followed or reused. */
+    buf_printf(s,
+               "n=%s;for k in 1 2 3 4;do e=$(mkdir -m 700 \"$f$n\" 2>&1)&&f=$f$n&&s=1&&break;"
+               "[ -e \"$f$n\" ]||[ -L \"$f$n\" ]||exit 1;n=$(od -An -N16 -tx1 /dev/urandom|tr -dc 0-9a-f);done;"
+               "[ $s = 1 ]||exit 1;e=\"the folder made there is not private\";[ -L \"$f\" ]&&exit 1;"
+               "cd -P \"$f\" 2>/dev/null||{ e=$(cd -P \"$f\" 2>&1);exit 1;};[ -O . ]||exit 1;case $(ls -ld .) in "
+               "drwx------*)s=2;;*)exit 1;;esac;",
+               name);
+    /* With noclobber the file is new: nothing there is followed or reused. dd says "1+0 records in" of a whole block, as
+     * POSIX has it, and "0+1" of a part: no process is needed to count it again. */
     buf_printf(s,
                "set -C;e=$(dd bs=%zu count=1 iflag=fullblock 2>&1 >rhrun-agent)||exit 1;"
-               "e=\"the upload broke off\";[ \"$(wc -c <rhrun-agent)\" -eq %zu ]||exit 1;"
+               "case $e in 1+0*);;*)e=\"the upload broke off\";exit 1;;esac;"
                "e=$(chmod 700 rhrun-agent 2>&1)||exit 1;e=\"programs cannot be run there\";[ -x rhrun-agent ]||exit 1;"
                "unset OLDPWD;exec ./rhrun-agent --unlink",
-               size, size);
+               size);
 }
 
 void start_command(struct transport *t, struct buf *ret)
