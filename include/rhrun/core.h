@@ -23,8 +23,8 @@ enum {
     IDLE_TRIES_MAX = 20,     /* a transfer that is cut off so often before anything was sent has failed */
     LATE_MS = 30000,         /* MIN:MAX nodes: a launch waits so long for one that was lost before it */
     LATE_AGAIN_MS = 1000,
-    JOIN_MS =
-        5000, /* MIN:MAX nodes: a node that is left out is tried again after this, then after up to 6 times as long */
+    /* MIN:MAX nodes: a node that is left out is tried again after this, then after up to 6 times as long */
+    JOIN_MS = 5000,
     LANE_SAID_MAX = 256 << 20, /* bytes of what a node says that are kept in memory at a time */
     LANE_RECORDS_MAX = 100000,
     LANE_CLAIMED_MAX = 10100, /* live attempts: one for each step that there can be */
@@ -80,16 +80,26 @@ struct run_task {
     bool general;       /* the reason holds for every node */
 };
 
+/* What a node has said, with its last greeting, of a path that a step creates, or of a tree. */
 enum check {
-    CHECK_UNASKED,
-    CHECK_YES,
-    CHECK_NO,
-    CHECK_DOUBT /* a set-up step that did not end well may have changed it */
-};              /* of creates and trees, as of the node's last HELLO */
+    CHECK_UNASKED, /* nothing */
+    CHECK_YES,     /* it is there, as the step left it */
+    CHECK_NO,      /* it is not */
+    CHECK_DOUBT    /* it was, and a set-up step that did not end well may have changed it since */
+};
 
-enum lane_state { LANE_CONNECTING, LANE_LISTED, LANE_SETUP, LANE_SETTLING, LANE_BARRIER, LANE_FAILED };
+/* How far the set-up of a node is. */
+enum lane_state {
+    LANE_CONNECTING, /* it has not said yet what it holds */
+    LANE_LISTED,     /* it has: journal and ledger are compared, and what nobody wants there is stopped */
+    LANE_SETUP,      /* its steps are decided and done, one after the other */
+    LANE_SETTLING,   /* all are done: what they wrote is being brought to its disk */
+    LANE_BARRIER,    /* it waits for the others, or the launch runs */
+    LANE_FAILED      /* it has no part in this run any more */
+};
 
-struct lane_orphan { /* a live attempt on the node that is none of ours: stopped before the lane goes on */
+/* A live attempt on the node that is none of ours: it is stopped before the lane goes on. */
+struct lane_orphan {
     char attempt[WIRE_ID_LEN + 1];
 };
 
@@ -140,17 +150,18 @@ enum due {
     DUE_END = 1 << 10     /* something has ended: perhaps it was the last that the end of the run waits for */
 };
 
+/* Where the run is. */
 enum stage {
-    STAGE_SETUP,
-    STAGE_RESTARTING,
-    STAGE_AGAIN /* the barrier, for another generation */,
-    STAGE_PORT,
-    STAGE_PREFLIGHT,
+    STAGE_SETUP,      /* nodes are connected to and set up, until all stand at the barrier */
+    STAGE_RESTARTING, /* a generation has failed: the pause before the next one */
+    STAGE_AGAIN,      /* the barrier once more, for that one */
+    STAGE_PORT,       /* the node of rank 0 is asked for free ports */
+    STAGE_PREFLIGHT,  /* what may speak against the launch is looked at */
     STAGE_PROLOG,
-    STAGE_LAUNCH,
+    STAGE_LAUNCH,  /* a generation of workers */
     STAGE_EPILOG,
-    STAGE_OUTPUTS,
-    STAGE_CLOSING,
+    STAGE_OUTPUTS, /* files come home */
+    STAGE_CLOSING, /* RUN_CLOSED is on its way to the disk */
     STAGE_CLOSED
 };
 
@@ -369,22 +380,22 @@ void task_set_state(struct run *r, struct run_task *t, enum task_state to);
 /* ---- ending.c ---- */
 struct run_task *run_task(struct run *r, const struct plan_step *step, uint32_t node);
 bool task_in_flight(const struct run_task *t);
-void run_fail(struct run *r, enum run_status status,
-              const struct error *err); /* no new starts; closes when nothing is in flight */
-void run_changed(struct run *r);
-void run_leave_open(struct run *r,
-                    const struct error *err); /* ends rhrun, not the run: status 3, or 4 when it is held */
+/* Nothing new is started; it closes when nothing is in flight. */
+void run_fail(struct run *r, enum run_status status, const struct error *err);
+void run_changed(struct run *r); /* something that the live view shows */
+/* Ends rhrun, not the run: status 3, or 4 when it is held. */
+void run_leave_open(struct run *r, const struct error *err);
 void run_close(struct run *r, enum run_status status, int exit_status);
 int run_exit_status(const struct run *r); /* by fail_status and the error */
 void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
 
 /* ---- open.c ---- */
 int run_open(struct run *r, struct error *err);
-void run_look_end(struct run *r); /* and was looked at */
+void run_look_end(struct run *r); /* of RUN_LOOK: what is looked at before a launch was looked at */
 
 /* ---- decide.c ---- */
-const char *
-lane_launch(const struct lane *lane); /* as the node's record of the launch names it; NULL = no record is here */
+/* The launch, as the node's record of it names it; NULL: no record is here. */
+const char *lane_launch(const struct lane *lane);
 
 /* ---- patches.c: files of trees that set-up steps changed; they are expected as they were left ---- */
 /* The files of a tree that are to be put back though they are as a step left them, in the arena. */

@@ -87,17 +87,18 @@ struct run_result {
 };
 
 /* ---- how it stands ---- */
+/* A step on one node. */
 enum task_state {
-    TASK_PENDING,
-    TASK_KEPT,
-    TASK_STARTING,
-    TASK_HELD, /* of prolog or launch: decided by an earlier controller, and never begun: it waits for the barrier */
-    TASK_RUNNING,
-    TASK_STOPPING,
-    TASK_WAITING, /* retry pause */
-    TASK_DONE,
-    TASK_FAILED,
-    TASK_LEFT /* of a launch on MIN:MAX nodes: it has ended, and the others go on */
+    TASK_PENDING,  /* it is not begun: it is not its turn, or nobody has looked yet whether it is to be done */
+    TASK_KEPT,     /* an earlier run did it, and it holds */
+    TASK_STARTING, /* an attempt is decided, its STARTED is not durable yet: nothing went out */
+    TASK_HELD,     /* of prolog or launch: an earlier controller decided it, it never began, and waits for the barrier */
+    TASK_RUNNING,  /* its attempt goes out, or is on the node; for a fetch: files are under way */
+    TASK_STOPPING, /* as running, and it was asked to end */
+    TASK_WAITING,  /* it failed, and is tried again after a pause */
+    TASK_DONE,     /* this run did it, or adopted it */
+    TASK_FAILED,   /* it ended otherwise, for good; or nobody knows how */
+    TASK_LEFT      /* of a launch on MIN:MAX nodes: it has ended, and the others go on */
 };
 /* Is its node to be talked to? */
 enum presence {
