@@ -10,8 +10,6 @@
 #include "rhrun/watch.h"
 
 struct run;
-struct journal;
-struct transport_sim_script;
 
 enum run_mode {
     RUN_EXECUTE, /* bring the job to done */
@@ -51,7 +49,7 @@ struct run_options {
     enum run_mode mode;
     bool preflight; /* RUN_LOOK: what is looked at before a launch is looked at too, see run_findings */
     struct plan *plan;
-    struct journal *journal; /* NULL for RUN_LOOK without history */
+    bool recorded;           /* the session has a journal: run_create says so */
     const char *owner_name;  /* user@host */
     uint32_t flags;          /* enum run_flag, for a newly opened run */
     const char *from_step;
@@ -62,9 +60,7 @@ struct run_options {
     uint64_t join_ms;        /* until one that is left out of such a launch is tried again, at first; 0 = 5 s */
     uint32_t hello_ms, backoff_ms; /* of struct node_options; 0 = default */
     const char *test_boot_id; /* test hook */
-    bool allow_prompt;
     struct tree_store *store; /* of the files that steps bring to nodes; NULL where none does */
-    const struct transport_sim_script *sim; /* or NULL */
     struct run_observer observer;
 };
 
@@ -92,7 +88,7 @@ enum task_state {
     TASK_PENDING,  /* it is not begun: it is not its turn, or nobody has looked yet whether it is to be done */
     TASK_KEPT,     /* an earlier run did it, and it holds */
     TASK_STARTING, /* an attempt is decided, its STARTED is not durable yet: nothing went out */
-    TASK_HELD,     /* of prolog or launch: an earlier controller decided it, it never began, and waits for the barrier */
+    TASK_HELD,     /* of prolog or launch: an earlier controller decided it, it never began, and awaits the barrier */
     TASK_RUNNING,  /* its attempt goes out, or is on the node; for a fetch: files are under way */
     TASK_STOPPING, /* as running, and it was asked to end */
     TASK_WAITING,  /* it failed, and is tried again after a pause */

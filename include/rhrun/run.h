@@ -14,10 +14,21 @@
 
 #include "rhrun/options.h"
 
+struct journal;
 struct loop;
+struct session;
+struct transport_sim_script;
+
+/* What the runs of one rhrun share: the loop, the job's journal with its lock, and what connections have in common, as
+ * keys and logins. All three outlive it; journal: NULL for RUN_LOOK without history. allow_prompt: a passphrase may be
+ * asked for on the terminal. sim: or NULL; the nodes are simulated ones. */
+struct session *session_create(struct loop *loop, struct journal *journal, bool allow_prompt,
+                               const struct transport_sim_script *sim);
+void session_destroy(struct session *s); /* takes NULL; its runs are destroyed before */
 
 /* Creates everything; starts with run_start; the caller runs the loop; `finished` is called once. */
-struct run *run_create(struct loop *loop, const struct run_options *options, void (*finished)(void *arg), void *arg);
+struct run *run_create(struct session *session, const struct run_options *options, void (*finished)(void *arg),
+                       void *arg);
 int run_start(struct run *r, struct error *err);
 const struct run_result *run_result(const struct run *r);
 /* Takes NULL; not inside a callback of its own. After a detach events may still be on their way: close the journal

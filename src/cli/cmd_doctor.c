@@ -249,13 +249,15 @@ static void check_rest(struct doctor *d, const struct plan *plan, const struct r
 
 static int check_nodes(struct doctor *d, struct plan *plan, struct journal *journal)
 {
-    struct run_options o = {.mode = RUN_LOOK, .preflight = true, .plan = plan, .journal = journal};
+    struct run_options o = {.mode = RUN_LOOK, .preflight = true, .plan = plan};
     struct error err = ERROR_INIT;
     cli_run_options(d->c, &o);
     o.reconnect_ms = o.reconnect_ms ? o.reconnect_ms : BACK_MS;
-    struct run *r = run_create(d->loop, &o, on_finished, d->loop);
+    struct session *session = cli_session(d->c, d->loop, journal);
+    struct run *r = run_create(session, &o, on_finished, d->loop);
     if (run_start(r, &err) < 0) {
         run_destroy(r);
+        session_destroy(session);
         return cli_fail(d->c, &err);
     }
     loop_run(d->loop);
@@ -275,6 +277,7 @@ static int check_nodes(struct doctor *d, struct plan *plan, struct journal *jour
     else if (plan->spec->distributed.present)
         find(d, "preflight", WARNING, NULL, "ports, clocks and versions are looked at once every node can be reached");
     run_destroy(r);
+    session_destroy(session);
     return 0;
 }
 

@@ -220,9 +220,10 @@ static int cancel_alone(struct cli *c, const char *spec_path)
     signal(SIGUSR1, SIG_IGN);
     if (journal_open(loop, spec->name, spec->origin, cli_owner_name(c->arena), &journal, &err) < 0)
         return cli_fail(c, &err);
-    struct run_options o = {.mode = RUN_CANCEL, .plan = plan, .journal = journal};
+    struct run_options o = {.mode = RUN_CANCEL, .plan = plan};
     cli_run_options(c, &o);
-    struct run *r = run_create(loop, &o, on_finished, loop);
+    struct session *session = cli_session(c, loop, journal);
+    struct run *r = run_create(session, &o, on_finished, loop);
     if (run_start(r, &err) < 0) {
         rc = cli_fail(c, &err);
     } else {
@@ -231,6 +232,7 @@ static int cancel_alone(struct cli *c, const char *spec_path)
         rc = cancelled_everywhere(c, journal_state(journal), run_id(r));
     }
     run_destroy(r);
+    session_destroy(session);
     journal_close(journal);
     loop_destroy(loop);
     return rc;

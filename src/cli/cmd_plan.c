@@ -107,18 +107,17 @@ static void on_finished(void *arg)
     loop_stop(arg);
 }
 
-/* Strings of the records live in the run: the caller destroys both after use. */
-static int online(struct cli *c, struct plan *plan, struct journal *journal, struct plan_record *records,
-                  struct loop **ret_loop, struct run **ret_run)
+/* Strings of the records live in the run. */
+static int online(struct cli *c, struct plan *plan, struct plan_record *records, struct loop *loop,
+                  struct session *session, struct run **ret_run)
 {
-    struct loop *loop = *ret_loop = loop_create();
-    struct run_options o = {.mode = RUN_LOOK, .plan = plan, .journal = journal};
+    struct run_options o = {.mode = RUN_LOOK, .plan = plan};
     struct error err = ERROR_INIT;
     int rc = 0;
     cli_run_options(c, &o);
     o.flags = 0;
     o.from_step = NULL;
-    struct run *r = *ret_run = run_create(loop, &o, on_finished, loop);
+    struct run *r = *ret_run = run_create(session, &o, on_finished, loop);
     if (run_start(r, &err) < 0) {
         rc = cli_fail(c, &err);
     } else {
@@ -172,6 +171,7 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
     struct plan *plan;
     struct journal *journal = NULL;
     struct loop *loop = NULL;
+    struct session *session = NULL;
     struct run *run = NULL;
     struct error err = ERROR_INIT;
     char id[17];
@@ -189,8 +189,11 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
         offline_records(c, plan, state, records);
     if (!c->given[OPT_OFFLINE] && cli_check_limits(&err) < 0) {
         rc = cli_fail(c, &err);
-    } else if (!c->given[OPT_OFFLINE])
-        rc = online(c, plan, journal, records, &loop, &run);
+    } else if (!c->given[OPT_OFFLINE]) {
+        loop = loop_create();
+        session = cli_session(c, loop, journal);
+        rc = online(c, plan, records, loop, session, &run);
+    }
     flags_void(c, plan, records);
     launch_records(c, plan, state, records);
     plan_decide(plan, records, !c->given[OPT_OFFLINE], c->arena, decisions);
@@ -210,6 +213,7 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
             rc = 10;
     buf_free(&text);
     run_destroy(run);
+    session_destroy(session);
     loop_destroy(loop);
     journal_close(journal);
     free(records);

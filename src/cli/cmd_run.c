@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct session {
+struct controller {
     struct cli *c;
     struct loop *loop;
     struct spec *spec;
@@ -18,6 +18,7 @@ struct session {
     struct sources *sources;
     struct plan *plan;
     struct journal *journal;
+    struct session *session;
     struct run *run;
     struct cli_printer *printer;
     struct loop_signal *signals[4];
@@ -27,12 +28,12 @@ struct session {
 
 static void on_finished(void *arg)
 {
-    struct session *s = arg;
+    struct controller *s = arg;
     loop_stop(s->loop);
 }
 
 /* What a controller without a terminal says is kept in the job's folder. */
-static void redirect_to_log(struct session *s)
+static void redirect_to_log(struct controller *s)
 {
     CLEANUP(cleanup_free) char *path = xasprintf("%s/controller.log", journal_path(s->journal));
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -47,7 +48,7 @@ static void redirect_to_log(struct session *s)
 /* From the outside: Ctrl-C, kill, the terminal's end, requests of other commands. */
 static void on_signal(void *arg, int signum)
 {
-    struct session *s = arg;
+    struct controller *s = arg;
     if (!s->run)
         return;
     if (signum == SIGHUP) { /* the terminal is gone: go on without it */
@@ -70,12 +71,12 @@ static void on_signal(void *arg, int signum)
 /* The key d: let go here, and let a controller without a terminal take it up. */
 static void on_detach_key(void *arg)
 {
-    struct session *s = arg;
+    struct controller *s = arg;
     s->detach_wanted = true;
     run_detach(s->run);
 }
 
-static void watch_signals(struct session *s)
+static void watch_signals(struct controller *s)
 {
     static const int list[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < ARRAY_LEN(list); i++)
@@ -107,7 +108,7 @@ static int fail(struct cli *c, const struct error *err, int exit_status)
 }
 
 /* Where it was done is no input of the job, so other hosts alone do not make it stale; but people want to know. */
-static void say_other_hosts(const struct session *s)
+static void say_other_hosts(const struct controller *s)
 {
     const struct state *state = journal_state(s->journal);
     for (uint32_t n = 0; n < s->plan->node_count && n < state->node_count; n++) {
@@ -120,7 +121,7 @@ static void say_other_hosts(const struct session *s)
     }
 }
 
-static void say_nothing_to_do(struct session *s, const struct state_run *done, const struct run_result *res)
+static void say_nothing_to_do(struct controller *s, const struct state_run *done, const struct run_result *res)
 {
     char when[32];
     struct cli *c = s->c;
@@ -146,7 +147,7 @@ static void say_nothing_to_do(struct session *s, const struct state_run *done, c
 }
 
 /* What went wrong, with the last lines of the worker that failed first where they are not on the screen anyway. */
-static void say_result(struct session *s, int rc)
+static void say_result(struct controller *s, int rc)
 {
     const struct run_result *res = run_result(s->run);
     struct cli *c = s->c;
@@ -166,11 +167,10 @@ static void say_result(struct session *s, int rc)
     cli_print_error(c, &res->error);
 }
 
-static int execute(struct session *s, enum run_mode mode, uint32_t flags, bool *ret_started)
+static int execute(struct controller *s, enum run_mode mode, uint32_t flags, bool *ret_started)
 {
     struct cli *c = s->c;
-    struct run_options o = {
-        .mode = mode, .plan = s->plan, .journal = s->journal, .store = s->sources ? s->sources->store : NULL};
+    struct run_options o = {.mode = mode, .plan = s->plan, .store = s->sources ? s->sources->store : NULL};
     struct error err = ERROR_INIT;
     cli_run_options(c, &o);
     o.flags = flags | (o.flags & RUN_FLAG_DETACH);
@@ -178,7 +178,7 @@ static int execute(struct session *s, enum run_mode mode, uint32_t flags, bool *
         o.from_step = NULL;
     if (s->printer && mode == RUN_EXECUTE)
         o.observer = cli_printer_observer(s->printer);
-    s->run = run_create(s->loop, &o, on_finished, s);
+    s->run = run_create(s->session, &o, on_finished, s);
     if (s->printer && mode == RUN_EXECUTE)
         cli_printer_set_run(s->printer, s->run);
     *ret_started = run_start(s->run, &err) == 0;
@@ -195,7 +195,7 @@ static int execute(struct session *s, enum run_mode mode, uint32_t flags, bool *
     return run_result(s->run)->exit_status;
 }
 
-static void end_run(struct session *s)
+static void end_run(struct controller *s)
 {
     if (s->printer)
         cli_printer_set_run(s->printer, NULL);
@@ -204,7 +204,7 @@ static void end_run(struct session *s)
 }
 
 /* Verifies a job that is done; what the nodes say changes nothing but the words. */
-static int verify(struct session *s, const struct state_run *done)
+static int verify(struct controller *s, const struct state_run *done)
 {
     bool started;
     int rc = execute(s, RUN_VERIFY, 0, &started);
@@ -215,7 +215,7 @@ static int verify(struct session *s, const struct state_run *done)
 }
 
 /* Read only when something will be started: a job that is done needs none. */
-static int need_secrets(struct session *s)
+static int need_secrets(struct controller *s)
 {
     struct error err = ERROR_INIT;
     if (spec_resolve_secrets(s->spec, s->c->arena, &err) == 0)
@@ -225,7 +225,7 @@ static int need_secrets(struct session *s)
 }
 
 /* One run, with its last words. another: a further run follows when this one is done. */
-static int bring_to_end(struct session *s, uint32_t flags, bool another)
+static int bring_to_end(struct controller *s, uint32_t flags, bool another)
 {
     bool started;
     int rc = execute(s, RUN_EXECUTE, flags, &started);
@@ -238,7 +238,7 @@ static int bring_to_end(struct session *s, uint32_t flags, bool another)
 }
 
 /* What nobody has seen of an unfinished run comes first; from then on its output is shown as it comes. */
-static int show_missed(struct session *s, const char *run)
+static int show_missed(struct controller *s, const char *run)
 {
     struct cli *c = s->c;
     struct error err = ERROR_INIT;
@@ -253,7 +253,7 @@ static int show_missed(struct session *s, const char *run)
     return rc < 0 || end.interrupted ? -1 : 0;
 }
 
-static int do_job(struct session *s)
+static int do_job(struct controller *s)
 {
     struct cli *c = s->c;
     uint32_t flags = (c->given[OPT_AGAIN] ? RUN_FLAG_AGAIN : 0u) | (c->given[OPT_FRESH] ? RUN_FLAG_FRESH : 0u) |
@@ -399,7 +399,7 @@ int cli_resume_detached(const struct cli *c, const char *run, const char *spec_p
 }
 
 /* --replace with a live controller: it is asked to stop, and waited for. Of the same plan there is nothing to replace. */
-static int stop_older(struct session *s, struct error *err)
+static int stop_older(struct controller *s, struct error *err)
 {
     char id[17];
     struct journal *j;
@@ -424,7 +424,7 @@ static int stop_older(struct session *s, struct error *err)
 }
 
 /* For attach: that run goes on, or nothing is done. */
-static int check_resume(struct session *s, struct error *err)
+static int check_resume(struct controller *s, struct error *err)
 {
     const char *wanted = s->c->value[OPT_RESUME];
     const struct state_run *open = state_run_open(journal_state(s->journal));
@@ -443,7 +443,7 @@ static int check_resume(struct session *s, struct error *err)
     return -1;
 }
 
-static int open_session(struct session *s, struct error *err)
+static int open_session(struct controller *s, struct error *err)
 {
     struct cli *c = s->c;
     if (cli_check_limits(err) < 0)
@@ -457,6 +457,7 @@ static int open_session(struct session *s, struct error *err)
     watch_signals(s);
     if (journal_open(s->loop, s->spec->name, s->spec->origin, cli_owner_name(c->arena), &s->journal, err) < 0)
         return -1;
+    s->session = cli_session(c, s->loop, s->journal);
     if (c->given[OPT_RESUME] && check_resume(s, err) < 0)
         return -1;
     if (s->detached_fd >= 0)
@@ -464,9 +465,10 @@ static int open_session(struct session *s, struct error *err)
     return 0;
 }
 
-static void close_session(struct session *s)
+static void close_session(struct controller *s)
 {
     run_destroy(s->run);
+    session_destroy(s->session);
     cli_printer_destroy(s->printer);
     journal_close(s->journal);
     cli_sources_close(s->sources);
@@ -477,7 +479,7 @@ static void close_session(struct session *s)
 
 static int cmd_run(struct cli *c)
 {
-    struct session s = {.c = c, .detached_fd = -1};
+    struct controller s = {.c = c, .detached_fd = -1};
     struct error err = ERROR_INIT;
     uint32_t fd;
     int rc = cli_load_spec(c, c->words[0], &s.spec);

@@ -189,6 +189,11 @@ static uint64_t env_u64(const char *name)
     return text && parse_u64(text, &v) ? v : 0;
 }
 
+struct session *cli_session(struct cli *c, struct loop *loop, struct journal *journal)
+{
+    return session_create(loop, journal, isatty(0) && !c->given[OPT_DETACHED_FD], NULL);
+}
+
 void cli_run_options(struct cli *c, struct run_options *o)
 {
     o->owner_name = cli_owner_name(c->arena);
@@ -199,7 +204,6 @@ void cli_run_options(struct cli *c, struct run_options *o)
     o->from_step = c->value[OPT_FROM];
     o->take_over = c->given[OPT_TAKE_OVER];
     o->replace = c->given[OPT_REPLACE];
-    o->allow_prompt = isatty(0) && !c->given[OPT_DETACHED_FD];
     o->liveness_ms = (uint32_t)env_u64("RHRUN_LIVENESS_MS");
     o->reconnect_ms = env_u64("RHRUN_RECONNECT_MS");
     o->join_ms = env_u64("RHRUN_JOIN_MS");

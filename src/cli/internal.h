@@ -88,6 +88,7 @@ int cli_plan(struct cli *c, struct spec *spec, const struct roster *roster, cons
              struct plan **ret);
 /* Is the latest run of the variant done with this plan, so that nothing is to be done? */
 const struct state_run *cli_done_run(const struct state *state, const struct plan *plan);
+struct session *cli_session(struct cli *c, struct loop *loop, struct journal *journal); /* journal: or NULL */
 void cli_run_options(struct cli *c, struct run_options *o); /* from options and test hooks in the environment */
 
 /* limits.c: has this process what an event loop and one node take? To be asked before loop_create. */

@@ -29,7 +29,7 @@ void run_note(struct run *r, uint32_t node, const char *fmt, ...)
     CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
     va_end(ap);
     str_printable(text);
-    if (!r->options.journal || r->opening != OPENING_DONE || r->stage >= STAGE_CLOSING || r->ending == ENDING_LET_GO)
+    if (!r->options.recorded || r->opening != OPENING_DONE || r->stage >= STAGE_CLOSING || r->ending == ENDING_LET_GO)
         return;
     struct event e = {.type = EVENT_NOTE, .note = {.node = node, .reason = text}};
     run_append(r, &e, NULL, NULL);

@@ -20,7 +20,7 @@ static void take_ready(struct lane *lane, const struct wire_facts *facts, bool a
     lane->said_bytes = 0;
     lane->fault_notes = 0;
     lane->connections++;
-    if (r->options.journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY &&
+    if (r->options.recorded && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY &&
         r->opening == OPENING_DONE)
         lane_bind(lane);
     if (again)

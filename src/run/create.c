@@ -49,7 +49,7 @@ static void create_lane(struct run *r, uint32_t i)
                                      .proxy_jump = h->proxy_jump,
                                      .known_hosts = h->known_hosts,
                                      .ssh_config = h->ssh_config,
-                                     .kind = r->options.sim ? TRANSPORT_SIM : kind_of(h->transport),
+                                     .kind = r->hands->session->simulated ? TRANSPORT_SIM : kind_of(h->transport),
                                      .local_index = i,
                                      .sim_index = i};
     o.host.name = h->host && h->transport != SPEC_TRANSPORT_LOCAL ? h->host : h->name;
@@ -63,8 +63,9 @@ static void create_lane(struct run *r, uint32_t i)
         .job = arena_strdup(r->arena, job),
         .job_name = arena_strdup(r->arena, spec->name),
         .origin = arena_strdup(r->arena, spec->origin),
-        .owner = arena_strdup(r->arena, r->hands->journal ? journal_owner(r->hands->journal)
-                                                          : "00000000000000000000000000000000") /* only to read */,
+        .owner =
+            arena_strdup(r->arena, r->hands->session->journal ? journal_owner(r->hands->session->journal)
+                                                              : "00000000000000000000000000000000") /* only to read */,
         .owner_name = arena_strdup(r->arena, r->options.owner_name),
         .variant = arena_strdup(r->arena, r->work),
         .work_dir = arena_strdup(r->arena, h->work_dir ? h->work_dir : ""),
@@ -82,31 +83,49 @@ static void create_lane(struct run *r, uint32_t i)
         if (r->plan->steps[s].creates && r->plan->steps[s].on[i])
             o.checks.items[o.checks.count++] = arena_strdup(r->arena, r->plan->steps[s].creates);
     o.check_trees = work_trees(r, i);
-    lane_hands(lane)->node = node_create(r->hands->loop, r->hands->pool, &o, &lane_callbacks, r);
+    lane_hands(lane)->node = node_create(r->hands->session->loop, r->hands->session->pool, &o, &lane_callbacks, r);
 }
 
-struct run *run_create(struct loop *loop, const struct run_options *options, void (*finished)(void *arg), void *arg)
+struct session *session_create(struct loop *loop, struct journal *journal, bool allow_prompt,
+                               const struct transport_sim_script *sim)
+{
+    struct session *s = xcalloc(1, sizeof *s);
+    const struct transport_pool_options o = {.allow_prompt = allow_prompt};
+    *s = (struct session){loop, journal, NULL, transport_pool_create(loop, &o), sim != NULL};
+    if (sim)
+        transport_pool_set_sim(s->pool, sim);
+    if (!journal)
+        s->own_state = state_create();
+    return s;
+}
+
+void session_destroy(struct session *s)
+{
+    if (!s)
+        return;
+    transport_pool_destroy(s->pool);
+    state_destroy(s->own_state);
+    free(s);
+}
+
+struct run *run_create(struct session *session, const struct run_options *options, void (*finished)(void *arg),
+                       void *arg)
 {
     struct hands *h = xcalloc(1, sizeof *h);
-    h->loop = loop;
+    struct run_options o = *options;
+    h->session = session;
     h->lanes = xcalloc(options->plan->node_count, sizeof *h->lanes);
-    h->journal = options->journal;
-    if (!h->journal)
-        h->own_state = state_create();
-    return core_create(h, options, h->journal ? journal_state(h->journal) : h->own_state, finished, arg);
+    o.recorded = session->journal != NULL;
+    return core_create(h, &o, o.recorded ? journal_state(session->journal) : session->own_state, finished, arg);
 }
 
 int run_start(struct run *r, struct error *err)
 {
     struct hands *h = r->hands;
-    struct transport_pool_options o = {.allow_prompt = r->options.allow_prompt};
     if (run_open(r, err) < 0)
         return -1;
-    if (h->journal && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY)
-        journal_on_failure(h->journal, on_journal_failure, r);
-    h->pool = transport_pool_create(h->loop, &o);
-    if (r->options.sim)
-        transport_pool_set_sim(h->pool, r->options.sim);
+    if (r->options.recorded && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY)
+        journal_on_failure(h->session->journal, on_journal_failure, r);
     for (uint32_t i = 0; i < r->plan->node_count; i++)
         create_lane(r, i);
     h->nodes = arena_array(r->arena, r->plan->node_count, sizeof *h->nodes);
@@ -130,13 +149,11 @@ void run_destroy(struct run *r)
         free(h->lanes[i].base_dir);
     }
     transfer_caches_free(r);
-    transport_pool_destroy(h->pool);
     for (size_t i = 0; i < r->launch_count; i++)
         preflight_free(&r->launches[i]);
     run_forget_known(r);
     run_forget_addrs(r);
     core_destroy(r);
-    state_destroy(h->own_state);
     free(h->lanes);
     free(h);
 }

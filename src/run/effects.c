@@ -91,8 +91,8 @@ struct alarm {
 struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg)
 {
     struct alarm *a = xcalloc(1, sizeof *a);
-    a->loop = r->hands->loop;
-    a->timer = loop_timer_create(r->hands->loop, fn, arg);
+    a->loop = r->hands->session->loop;
+    a->timer = loop_timer_create(r->hands->session->loop, fn, arg);
     return a;
 }
 
@@ -179,7 +179,7 @@ static void append(struct run *r, struct event *e, void (*done)(void *arg), void
         event_to_json(e, &json);
         ctx->json = buf_steal(&json);
     }
-    journal_append(r->hands->journal, e, on_durable, ctx);
+    journal_append(r->hands->session->journal, e, on_durable, ctx);
 }
 
 void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
@@ -194,5 +194,5 @@ void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), voi
 
 char *run_dir(const struct run *r, struct error *err)
 {
-    return journal_run_dir(r->hands->journal, r->id, err);
+    return journal_run_dir(r->hands->session->journal, r->id, err);
 }

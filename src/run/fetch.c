@@ -204,7 +204,7 @@ static int open_landing(struct fetch *f, struct error *err)
     struct run *r = run_of(f);
     const struct wire_facts *facts = f->lane->facts;
     char tag[65];
-    CLEANUP(cleanup_free) char *folder = xasprintf("%s/fetched", journal_path(r->hands->journal));
+    CLEANUP(cleanup_free) char *folder = xasprintf("%s/fetched", journal_path(r->hands->session->journal));
     CLEANUP(cleanup_free)
     char *text = xasprintf("%s\n%s\n%s\n%s\n%s", f->step->scope, f->step->name, f->lane->name,
                            facts ? facts->install : "", f->what.to);
@@ -269,7 +269,7 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
     f->arena = arena;
     f->what = what;
     f->pattern = pattern;
-    f->turn = loop_timer_create(r->hands->loop, on_turn, f);
+    f->turn = loop_timer_create(r->hands->session->loop, on_turn, f);
     f->next = lane_hands(lane)->fetches;
     lane_hands(lane)->fetches = f;
     while (*last)
@@ -528,7 +528,7 @@ static void sync_whole(struct fetch *f)
     memcpy(b->files, f->whole, b->count * sizeof b->files[0]);
     f->whole_count = 0;
     f->batch = b;
-    f->work = loop_work(run_of(f)->hands->loop, sync_work, sync_done, b);
+    f->work = loop_work(run_of(f)->hands->session->loop, sync_work, sync_done, b);
 }
 
 static void get_ended(struct fetch *f, struct get *g, const char *error)

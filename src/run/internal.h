@@ -20,12 +20,17 @@ struct lane_hands {
     uint64_t received;         /* bytes that it has put on this machine's disk */
 };
 
+struct session {
+    struct loop *loop;
+    struct journal *journal; /* NULL: without history */
+    struct state *own_state; /* an empty one, without a journal */
+    struct transport_pool *pool;
+    bool simulated; /* its nodes are */
+};
+
 /* What they have for a run. */
 struct hands {
-    struct loop *loop;
-    struct journal *journal; /* NULL: it only looks, without history */
-    struct state *own_state; /* without a journal */
-    struct transport_pool *pool;
+    struct session *session;
     struct lane_hands *lanes;   /* one per node */
     struct append *appends;     /* not durable yet */
     struct step_tally *tallies; /* per step: what was sent, to say it once */

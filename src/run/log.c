@@ -95,7 +95,8 @@ struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t n
     log->ready = ready_wanted(r, step, node) ? watch_create(on_ready_line, log) : NULL;
     struct error err = ERROR_INIT;
     const struct state_cell *cell = state_cell_by_attempt(r->state, attempt);
-    CLEANUP(cleanup_free) char *dir = journal_run_dir(r->hands->journal, cell && cell->run ? cell->run : r->id, &err);
+    CLEANUP(cleanup_free)
+    char *dir = journal_run_dir(r->hands->session->journal, cell && cell->run ? cell->run : r->id, &err);
     if (!dir)
         return log;
     log->path = xasprintf("%s/%s.spool", dir, attempt);
@@ -155,7 +156,7 @@ static void acknowledge(struct run_log *log)
         return;
     log->acked = log->size;
     log->syncing = true;
-    loop_work(log->run->hands->loop, sync_work, sync_done, log);
+    loop_work(log->run->hands->session->loop, sync_work, sync_done, log);
 }
 
 /* The node keeps so much that is not acknowledged, and what it freed is at the beginning: a spool has no more, nor holes. */

@@ -35,7 +35,7 @@ struct metrics *metrics_create(struct run *r)
     struct metrics *m = xcalloc(1, sizeof *m);
     m->run = r;
     m->series = xcalloc(r->plan->spec->metric_count + 1, sizeof *m->series);
-    m->timer = loop_timer_create(r->hands->loop, on_timer, m);
+    m->timer = loop_timer_create(r->hands->session->loop, on_timer, m);
     return m;
 }
 
@@ -100,8 +100,8 @@ static void put_number(char *ret, size_t size, double v)
 void metrics_flush(struct metrics *m)
 {
     struct run *r = m ? m->run : NULL;
-    if (!m || m->changed == 0 || !r->hands->journal || r->opening != OPENING_DONE || r->stage >= STAGE_CLOSING ||
-        r->ending == ENDING_LET_GO)
+    if (!m || m->changed == 0 || !r->hands->session->journal || r->opening != OPENING_DONE ||
+        r->stage >= STAGE_CLOSING || r->ending == ENDING_LET_GO)
         return;
     struct arena *arena = arena_create();
     struct event_metric *items = arena_array(arena, m->changed, sizeof *items);

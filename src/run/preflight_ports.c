@@ -167,7 +167,7 @@ static void begin_lookup(struct launch *l, const char *name)
 {
     struct lookup *u = xcalloc(1, sizeof *u);
     *u = (struct lookup){.launch = l, .name = xstrdup(name)};
-    u->work = loop_work(l->run->hands->loop, look_up, looked_up, u);
+    u->work = loop_work(l->run->hands->session->loop, look_up, looked_up, u);
     l->preflight->lookup = u;
     l->preflight->left++;
 }

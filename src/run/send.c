@@ -12,8 +12,8 @@ struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node)
     bind.spec = r->plan->spec;
     bind.node = node;
     bind.run_id = r->id;
-    bind.job_id = r->hands->journal ? journal_job(r->hands->journal) : NULL;
-    bind.owner = r->hands->journal ? journal_owner(r->hands->journal) : NULL;
+    bind.job_id = r->hands->session->journal ? journal_job(r->hands->session->journal) : NULL;
+    bind.owner = r->hands->session->journal ? journal_owner(r->hands->session->journal) : NULL;
     bind.secrets = r->plan->spec->secrets;
     bind.secret_count = r->plan->spec->secret_count;
     bind.work = r->work;

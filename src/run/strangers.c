@@ -45,8 +45,8 @@ bool run_is_stranger(struct run *r, const char *attempt)
         r->hands->known = xcalloc(1, sizeof *r->hands->known);
     struct known *k = r->hands->known;
     const size_t had = k->count;
-    if (strlen(attempt) != WIRE_ID_LEN || !r->hands->journal ||
-        journal_each(r->hands->journal, k->sequence, read_event, k, NULL) < 0)
+    if (strlen(attempt) != WIRE_ID_LEN || !r->hands->session->journal ||
+        journal_each(r->hands->session->journal, k->sequence, read_event, k, NULL) < 0)
         return false;
     if (k->count != had)
         qsort(k->ids, k->count, sizeof *k->ids, compare);

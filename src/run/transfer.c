@@ -232,7 +232,7 @@ int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, c
     t->name = sync.name;
     t->missing = sync.missing;
     t->arena = arena;
-    t->turn = loop_timer_create(r->hands->loop, pump, t);
+    t->turn = loop_timer_create(r->hands->session->loop, pump, t);
     memcpy(t->attempt, task->attempt, sizeof t->attempt);
     task->files_done = task->files_total = task->bytes_done = task->bytes_total = task->removed = 0;
     const struct wire_facts *facts = lane->facts;

@@ -73,6 +73,7 @@ struct spec_step *sim_job_step(struct sim_job *job, const char *name)
 void sim_job_destroy(struct sim_job *job)
 {
     run_destroy(job->run);
+    session_destroy(job->session);
     journal_close(job->journal);
     sim_destroy(job->net);
     sim_trees_forget();
@@ -211,7 +212,6 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
     struct run_options o = {.mode = mode,
                             .preflight = job->preflight,
                             .plan = job->plan,
-                            .journal = job->journal,
                             .owner_name = "me@here",
                             .flags = flags,
                             .from_step = job->from_step,
@@ -224,9 +224,9 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
                             .late_ms = job->late_ms,
                             .join_ms = job->join_ms,
                             .store = sim_store(),
-                            .sim = &sim,
                             .observer = {on_event, on_line, NULL, NULL, job}};
-    job->run = run_create(job->loop, &o, on_finished, job);
+    job->session = session_create(job->loop, job->journal, false, &sim);
+    job->run = run_create(job->session, &o, on_finished, job);
     if (run_start(job->run, &err) == 0)
         return 0;
     job->result.error = err;
@@ -255,7 +255,9 @@ void sim_job_wait(struct sim_job *job)
 void sim_job_close(struct sim_job *job)
 {
     run_destroy(job->run);
+    session_destroy(job->session);
     journal_close(job->journal);
+    job->session = NULL;
     job->run = NULL;
     job->journal = NULL;
 }

@@ -31,6 +31,7 @@ struct sim_job {
     const char *from_step;
     struct journal *journal;
     struct plan *plan;
+    struct session *session;
     struct run *run;
     bool finished;
     struct run_result result; /* of the last one; its error is a copy, its pointers died with the run */
