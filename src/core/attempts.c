@@ -79,27 +79,6 @@ static void on_started_durable(void *arg)
     run_due(r, DUE_END);
 }
 
-/* What binds a generation: for RUNs that are sent again, and for whoever reads logs which worker is which. */
-static void put_bind(const struct launch *l, struct buf *b)
-{
-    const struct run *r = l->run;
-    const char *addr = l->master_addr ? l->master_addr : "";
-    buf_puts(b, "{\"master_addr\":");
-    buf_json_string(b, addr, strlen(addr));
-    buf_printf(b, ",\"master_port\":%u", l->master_port);
-    if (l->nonce[0])
-        buf_printf(b, ",\"nonce\":\"%s\"", l->nonce);
-    for (size_t i = 0; r->plan->roles && i < r->plan->spec->role_count; i++) {
-        const struct plan_role *role = &r->plan->roles[i];
-        buf_printf(b, "%s{\"name\":\"%s\",\"first\":%u,\"count\":%u", i ? "," : ",\"roles\":[", role->name,
-                   role->worker, role->count);
-        if (l->role_ports[i])
-            buf_printf(b, ",\"master_port\":%u", l->role_ports[i]);
-        buf_puts(b, i + 1 < r->plan->spec->role_count ? "}" : "}]");
-    }
-    buf_putc(b, '}');
-}
-
 static void start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
                        uint32_t generation, bool joins)
 {
@@ -108,7 +87,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
     struct buf bind = {0};
     struct launch *l = launch_of(r, step);
     if (l && generation)
-        put_bind(l, &bind);
+        bind_write(l, &bind);
     struct arena *arena = arena_create();
     const char *inputs = plan_inputs_json(step, arena);
     ctx->run = r;

@@ -116,6 +116,11 @@ void patches_reset(struct lane *lane); /* kept and done steps that do not hold a
 void run_lane_listed(struct run *r, struct lane *lane);
 void run_look_done(struct run *r); /* every node of LOOK or VERIFY has answered, or this one was the last */
 
+/* ---- replay.c: what the journal has of a run ---- */
+void run_replay(struct run *r); /* memory has it, too: tasks, and where the launch is */
+/* What binds a generation: for RUNs that are sent again, and for whoever reads logs which worker is which. */
+void bind_write(const struct launch *l, struct buf *b);
+
 /* ---- work.c: which working directory ---- */
 void work_heard(struct run *r); /* every node was heard of: lanes that waited for that go on */
 const char *work_name(struct run *r, uint32_t flags, bool opening);

@@ -1,4 +1,4 @@
-/* Opening a run: new, resumed, or held back while another plan of the job is alive; and what VERIFY and LOOK find. */
+/* Opening a run: new, one that was left, or held back while another plan of the job is alive; and what VERIFY and LOOK find. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -83,85 +83,6 @@ static void append_opened(struct run *r, enum event_type type)
     r->opening = OPENING_DONE;
 }
 
-static void take_bind(struct launch *l, const char *json)
-{
-    struct run *r = l->run;
-    struct arena *arena = arena_create();
-    struct doc *doc;
-    struct diagnostics d = {0};
-    if (json && doc_load_text("bind", json, strlen(json), DOC_FORMAT_JSON, arena, &doc, &d, NULL) == 0) {
-        const char *addr = doc_get_string(doc->root, "master_addr", "");
-        l->master_addr = addr[0] ? arena_strdup(r->arena, addr) : NULL;
-        l->master_port = (uint32_t)doc_get_int(doc->root, "master_port", 0);
-        snprintf(l->nonce, sizeof l->nonce, "%s", doc_get_string(doc->root, "nonce", ""));
-        const struct doc_node *roles = doc_get(doc->root, "roles");
-        for (size_t i = 0; roles && i < roles->count && i < r->plan->spec->role_count; i++)
-            l->role_ports[i] = (uint32_t)doc_get_int(roles->items[i], "master_port", 0);
-    }
-    diagnostics_free(&d);
-    arena_destroy(arena);
-}
-
-/* The journal's cells of this run become the tasks' states. */
-static void resume_tasks(struct run *r, const struct state_run *open)
-{
-    struct launch *l = run_launch(r);
-    l->generation = open->generation;
-    r->fetch_only = open->fetching || reopen_only_fetches(r, open);
-    take_bind(l, open->bind_json);
-    for (size_t i = 0; i < r->plan->step_count; i++) {
-        const struct plan_step *step = &r->plan->steps[i];
-        for (uint32_t n = 0; n < r->plan->node_count; n++) {
-            const struct state_cell *c = step->on[n] ? state_cell_find(r->state, step->scope, step->name, n) : NULL;
-            if (step->on[n] && reopen_step(r, step, n, c && str_eq(c->run, r->id) ? c : NULL))
-                continue;
-            if (!c || (!step->kind->cached && !str_eq(c->run, r->id)))
-                continue;
-            struct run_task *t = run_task(r, step, n);
-            if (step->kind->cached && str_eq(c->run, r->id)) {
-                bool failed = c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT;
-                uint32_t most = step->retry_times + failed; /* more: that was the last failure that it may have */
-                t->tries = c->failures < most ? c->failures : most;
-            }
-            bool of_last = step->kind->phase < PHASE_LAUNCH ||
-                           (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == l->generation;
-            if (c->outcome == OUTCOME_NONE && str_eq(c->key, step->key) && (of_last || !step->kind->fetch)) {
-                task_set_state(r, t, TASK_RUNNING);
-                task_look(t, true);
-                lane_set_dirty(&r->lanes[n], step->kind->cached || r->lanes[n].dirty);
-            } else if (!step->kind->cached && of_last && c->outcome == OUTCOME_OK) {
-                task_set_state(r, t, TASK_DONE);
-            } else if (step->kind->phase == PHASE_PROLOG && open->generation > 0 && c->outcome == OUTCOME_UNKNOWN) {
-                continue; /* it had ended well before the first generation; its node restarted, so it runs before the next */
-            } else if (step->kind->phase == PHASE_OUTPUTS && of_last &&
-                       c->outcome == OUTCOME_FAILED) { /* something was to be there */
-                task_set_state(r, t, TASK_FAILED);
-                r->fail_status = RUN_FAILED;
-                error_set(&r->result.error, ERROR_JOB, "%s", c->tail ? c->tail : "its result is not there");
-            } else if (!step->kind->cached && step->kind->phase != PHASE_OUTPUTS && of_last &&
-                       c->outcome != OUTCOME_NOT_STARTED && c->outcome != OUTCOME_NONE) {
-                task_set_state(r, t, TASK_FAILED);
-                const struct cause cause = {.step = step,
-                                            .node = n,
-                                            .outcome = c->outcome,
-                                            .cause = c->cause,
-                                            .value = c->cause_value,
-                                            .rank = c->cause_rank,
-                                            .has_rank = cause_has_rank(r, step, c->cause_rank, c->outcome),
-                                            .tail = arena_strdup(r->arena, c->tail)};
-                cause_offer(&l->cause, &cause);
-            } else {
-                continue;
-            }
-            memcpy(t->attempt, c->attempt, sizeof t->attempt);
-            t->started_ms = c->started_ms;
-            t->ended_ms = c->finished_ms;
-        }
-    }
-    if (!r->fetch_only)
-        elastic_resume(l);
-}
-
 static int open_new(struct run *r, struct error *err)
 {
     if (compute_voids(r, r->options.flags, r->options.from_step, err) < 0)
@@ -180,7 +101,7 @@ static int open_again(struct run *r, const struct state_run *run, struct error *
     snprintf(r->id, sizeof r->id, "%s", run->id);
     r->work = work_name(r, 0, false);
     append_opened(r, EVENT_RUN_REOPENED);
-    resume_tasks(r, run_recorded(r));
+    run_replay(r);
     reopen_say(r);
     return 0;
 }
@@ -251,7 +172,7 @@ static int open_cancel(struct run *r, const struct state_run *open, struct error
     }
     r->work = work_name(r, 0, false);
     r->opening = OPENING_DONE;
-    resume_tasks(r, open);
+    run_replay(r);
     return 0;
 }
 
@@ -298,7 +219,7 @@ int run_open(struct run *r, struct error *err)
         r->work = work_name(r, 0, false);
         work_begin(r, open->flags);
         r->opening = OPENING_DONE;
-        resume_tasks(r, open);
+        run_replay(r);
         return 0;
     }
     r->opening = OPENING_PROBES; /* another plan: first see whether its launch lives */

@@ -1,0 +1,155 @@
+/* What the journal has of a run, as memory has it: what each task is from its cell, and where the workers of the launch
+ * meet. Whoever opens a run, for the first time or after another controller, has it from here. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- where the workers meet ---- */
+
+void bind_write(const struct launch *l, struct buf *b)
+{
+    const struct run *r = l->run;
+    const char *addr = l->master_addr ? l->master_addr : "";
+    buf_puts(b, "{\"master_addr\":");
+    buf_json_string(b, addr, strlen(addr));
+    buf_printf(b, ",\"master_port\":%u", l->master_port);
+    if (l->nonce[0])
+        buf_printf(b, ",\"nonce\":\"%s\"", l->nonce);
+    for (size_t i = 0; r->plan->roles && i < r->plan->spec->role_count; i++) {
+        const struct plan_role *role = &r->plan->roles[i];
+        buf_printf(b, "%s{\"name\":\"%s\",\"first\":%u,\"count\":%u", i ? "," : ",\"roles\":[", role->name,
+                   role->worker, role->count);
+        if (l->role_ports[i])
+            buf_printf(b, ",\"master_port\":%u", l->role_ports[i]);
+        buf_puts(b, i + 1 < r->plan->spec->role_count ? "}" : "}]");
+    }
+    buf_putc(b, '}');
+}
+
+static void bind_read(struct launch *l, const char *json)
+{
+    struct run *r = l->run;
+    struct arena *arena = arena_create();
+    struct doc *doc;
+    struct diagnostics d = {0};
+    if (json && doc_load_text("bind", json, strlen(json), DOC_FORMAT_JSON, arena, &doc, &d, NULL) == 0) {
+        const char *addr = doc_get_string(doc->root, "master_addr", "");
+        l->master_addr = addr[0] ? arena_strdup(r->arena, addr) : NULL;
+        l->master_port = (uint32_t)doc_get_int(doc->root, "master_port", 0);
+        snprintf(l->nonce, sizeof l->nonce, "%s", doc_get_string(doc->root, "nonce", ""));
+        const struct doc_node *roles = doc_get(doc->root, "roles");
+        for (size_t i = 0; roles && i < roles->count && i < r->plan->spec->role_count; i++)
+            l->role_ports[i] = (uint32_t)doc_get_int(roles->items[i], "master_port", 0);
+    }
+    diagnostics_free(&d);
+    arena_destroy(arena);
+}
+
+/* ---- what a task is ---- */
+
+/* Is it of the launch's latest generation, or behind it? What is before the launch is of each. */
+static bool is_of_latest(const struct state_run *run, const struct plan_step *step, const struct state_cell *c)
+{
+    return step->kind->phase < PHASE_LAUNCH ||
+           (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == run->generation;
+}
+
+static enum task_state task_of_bad_end(const struct state_run *run, const struct plan_step *step,
+                                       const struct state_cell *c)
+{
+    const bool unknown = c->outcome == OUTCOME_UNKNOWN;
+    if (c->outcome == OUTCOME_NOT_STARTED)
+        return TASK_PENDING;
+    switch (step->kind->phase) {
+    case PHASE_SETUP: /* lane_decide says what follows, once its node is there */
+        break;
+    case PHASE_PROLOG: /* before the first generation it had ended well; its node restarted, so it runs before the next */
+        return unknown && run->generation > 0 ? TASK_PENDING : TASK_FAILED;
+    case PHASE_LAUNCH:
+    case PHASE_EPILOG:
+        return TASK_FAILED;
+    case PHASE_OUTPUTS: /* else it is fetched again */
+        return c->outcome == OUTCOME_FAILED ? TASK_FAILED : TASK_PENDING;
+    }
+    return TASK_PENDING;
+}
+
+/* What the task is by its cell alone, before its node was heard of. A success of set-up is none before the node's ledger
+ * agrees; of all else those of earlier runs, and of earlier generations, are over. */
+static enum task_state task_of_cell(const struct run *r, const struct plan_step *step, const struct state_cell *c)
+{
+    const struct state_run *run = run_recorded(r);
+    if (!c || (!step->kind->cached && !str_eq(c->run, r->id)))
+        return TASK_PENDING;
+    bool latest = is_of_latest(run, step, c);
+    if (c->outcome == OUTCOME_NONE)
+        return str_eq(c->key, step->key) && (latest || !step->kind->fetch) ? TASK_RUNNING : TASK_PENDING;
+    if (step->kind->cached || !latest)
+        return TASK_PENDING;
+    return c->outcome == OUTCOME_OK ? TASK_DONE : task_of_bad_end(run, step, c);
+}
+
+/* How often it has failed in this run; at most once more than it may: that no earlier controller could say. */
+static uint32_t tries_of_cell(const struct run *r, const struct plan_step *step, const struct state_cell *c)
+{
+    bool failed = c && (c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT);
+    uint32_t most = step->retry_times + failed;
+    if (!c || !step->kind->cached || !str_eq(c->run, r->id))
+        return 0;
+    return c->failures < most ? c->failures : most;
+}
+
+static void replay_failure(struct run *r, const struct plan_step *step, const struct state_cell *c)
+{
+    if (step->kind->phase == PHASE_OUTPUTS) { /* something was to be there */
+        r->fail_status = RUN_FAILED;
+        error_set(&r->result.error, ERROR_JOB, "%s", c->tail ? c->tail : "its result is not there");
+        return;
+    }
+    const struct cause cause = {.step = step,
+                                .node = c->node,
+                                .outcome = c->outcome,
+                                .cause = c->cause,
+                                .value = c->cause_value,
+                                .rank = c->cause_rank,
+                                .has_rank = cause_has_rank(r, step, c->cause_rank, c->outcome),
+                                .tail = arena_strdup(r->arena, c->tail)};
+    cause_offer(cause_of(r, step), &cause);
+}
+
+static void replay_task(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    const struct state_cell *c = state_cell_find(r->state, step->scope, step->name, node);
+    struct run_task *t = run_task(r, step, node);
+    if (reopen_step(r, step, node, c && str_eq(c->run, r->id) ? c : NULL))
+        return;
+    t->tries = tries_of_cell(r, step, c);
+    const enum task_state state = task_of_cell(r, step, c);
+    if (state == TASK_PENDING)
+        return;
+    task_set_state(r, t, state);
+    if (state == TASK_FAILED)
+        replay_failure(r, step, c);
+    task_look(t, state == TASK_RUNNING);
+    if (state == TASK_RUNNING && step->kind->cached)
+        lane_set_dirty(&r->lanes[node], true);
+    memcpy(t->attempt, c->attempt, sizeof t->attempt);
+    t->started_ms = c->started_ms;
+    t->ended_ms = c->finished_ms;
+}
+
+void run_replay(struct run *r)
+{
+    const struct state_run *run = run_recorded(r);
+    struct launch *l = run_launch(r);
+    l->generation = run->generation;
+    r->fetch_only = run->fetching || reopen_only_fetches(r, run);
+    bind_read(l, run->bind_json);
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            if (r->plan->steps[i].on[n])
+                replay_task(r, &r->plan->steps[i], n);
+    if (!r->fetch_only)
+        elastic_resume(l);
+}
