@@ -472,7 +472,7 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         return;
     }
     if (outcome == OUTCOME_NOT_STARTED) {
-        if (end->recorded) {
+        if (!end->event.tail) { /* nobody kept it back: its node restarted before it could begin */
             task_set_state(r, t, TASK_PENDING);
             run_touch(r, node);
         }

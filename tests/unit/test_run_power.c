@@ -5,6 +5,7 @@
 #include "sim_job.h"
 
 #include <setjmp.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,42 @@ static void test_reboot_within_setup(void **state)
         reboot_within_setup(1, dies);
         reboot_within_setup(2, dies);
     }
+}
+
+static bool is_decided(struct sim_job *job)
+{
+    return journal_state(job->journal)->cell_count > 0;
+}
+
+static bool is_back(struct sim_job *job)
+{
+    return sim_frames(job->net, WIRE_LIST) == 2 && journal_state(job->journal)->cells[0].outcome == OUTCOME_UNKNOWN;
+}
+
+/* A disk that is slow to say that the start is durable, and meanwhile the node restarts: it has not begun. */
+static void test_reboot_before_it_is_durable(void **unused)
+{
+    (void)unused;
+    struct endless e = {0};
+    struct sim_job *job = job_create(1, &e);
+    sqlite3 *db;
+    sim_job_step(job, "one");
+    assert_int_equal(sim_job_start(job, RUN_EXECUTE, 0), 0);
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/journal.db", journal_path(job->journal));
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    assert_true(sim_job_turns(job, is_decided));
+    sim_reboot(job->net, 0, 0);
+    assert_true(sim_job_turns(job, is_back));
+    assert_int_equal(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    sim_job_wait(job);
+    sim_job_close(job);
+    assert_int_equal(job->result.exit_status, 0);
+    assert_said(job, "finished one@0 not_started");
+    assert_int_equal(sim_started(job->net, 0, "setup:one"), 1);
+    sim_job_destroy(job);
 }
 
 /* `on_unknown: fail` holds for as long as nobody asks for the step by name. */
@@ -211,9 +248,9 @@ static void test_replaced_within_launch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reboot_within_setup),    cmocka_unit_test(test_unknown_that_fails),
-        cmocka_unit_test(test_reboot_within_launch),   cmocka_unit_test(test_reboot_of_a_finished_part),
-        cmocka_unit_test(test_replaced_within_launch),
+        cmocka_unit_test(test_reboot_within_setup),       cmocka_unit_test(test_reboot_before_it_is_durable),
+        cmocka_unit_test(test_unknown_that_fails),        cmocka_unit_test(test_reboot_within_launch),
+        cmocka_unit_test(test_reboot_of_a_finished_part), cmocka_unit_test(test_replaced_within_launch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
