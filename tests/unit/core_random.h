@@ -1,0 +1,74 @@
+/*
+ * A random job in a world (core_world.h), the faults that a seed has for it, and what must hold of it whatever happens:
+ *   - an attempt is started at most once, and no program while another one of its slot runs there;
+ *   - a program that ended well is never started again, unless its node lost power before what it did was settled, is
+ *     another machine, or what it created is gone;
+ *   - a launch is started again only after one of its parts did not end well, or its run was given up; a part that ended
+ *     well in it is not;
+ *   - an item of set-up starts nowhere before the earlier ones with `on: first` have ended well on the first node;
+ *   - the outcome of nothing is called unknown where nothing happened;
+ *   - a controller comes to an end, and in the end the job is done: on the nodes, too, where nothing is left running.
+ *
+ * How a program ends is a function of the seed, the node, the step and its number (of a launch: of the generation among all of the job): whoever
+ * starts it, and when, it ends so.
+ *
+ * RHRUN_RANDOM_SEEDS=N, RHRUN_RANDOM_FIRST=N: which seeds; RHRUN_RANDOM_VERBOSE: says what happens.
+ */
+#ifndef RHRUN_TEST_CORE_RANDOM_H
+#define RHRUN_TEST_CORE_RANDOM_H
+
+#include "core_world.h"
+
+enum { RANDOM_NODES_MAX = 4, RANDOM_STEPS_MAX = 8, RANDOM_CONTROLLERS_MAX = 150 };
+
+struct random_track { /* a set-up step on a node */
+    bool started, live, ok;
+    bool unsettled; /* nobody could know that it is on the disk */
+    bool rebooted, excused;
+    bool ever;     /* it ended well once */
+    bool launched; /* it had ended well when the whole launch had; what becomes of it later matters no more */
+};
+
+struct random_job {
+    uint64_t seed, rng; /* rng: of faults */
+    uint32_t faults, struck; /* that are left, that there were */
+    uint32_t controllers;
+    struct arena *arena;
+    struct spec spec;
+    struct spec_host hosts[RANDOM_NODES_MAX];
+    struct spec_step setup[RANDOM_STEPS_MAX];
+    struct plan *plan;
+    size_t launch; /* the step */
+    struct world *world;
+    uint64_t began_us, began_steps; /* the controller at hand */
+    uint64_t still_us, still;       /* since when time stands still, in steps */
+    bool elastic, forgot;
+    const char *from; /* for --from */
+    size_t redoing;   /* that step and those behind it, in the run at hand: number, from 1 */
+    bool unmade;      /* what a step had created was removed, since the launch began */
+    bool kills; /* the next thing that happens is the controller's end */
+    struct buf log;
+    char violation[300]; /* the first; "": none */
+    /* what has happened */
+    struct random_track track[RANDOM_STEPS_MAX][RANDOM_NODES_MAX];
+    char generation[WORLD_LAUNCH]; /* of the launch that began last */
+    char last[RANDOM_NODES_MAX][WORLD_LAUNCH]; /* the generation that the node's part belongs to */
+    bool disturbed[RANDOM_NODES_MAX];
+    bool launch_excused, epilog_failed, launch_ok[RANDOM_NODES_MAX], launch_live[RANDOM_NODES_MAX];
+    bool part[RANDOM_NODES_MAX]; /* in the end, as the journal has it: it ended well */
+    bool launch_lost[RANDOM_NODES_MAX]; /* its node lost power, or was replaced, since it started there */
+};
+
+/* The job of that seed, not yet begun, with at most so many of its faults. */
+struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, bool verbose);
+void random_job_destroy(struct random_job *job);
+/* One thing happens, perhaps a fault before it; controllers come and go. False: the job is done, or something is
+ * violated. */
+bool random_job_step(struct random_job *job);
+void random_job_check(struct random_job *job); /* it is done: is it? */
+struct world_program random_program(uint64_t seed, bool elastic, uint32_t node, const struct plan_step *step,
+                                    uint32_t number);
+/* The environment's number. */
+uint64_t random_number(const char *name, uint64_t otherwise);
+
+#endif

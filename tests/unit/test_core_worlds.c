@@ -1,0 +1,49 @@
+/*
+ * core under random faults, in worlds of its own: see core_random.h for what must hold. It links without nodes, loop,
+ * journal and transport, and a world takes microseconds: RHRUN_RANDOM_SEEDS=200000 is a matter of a minute or two.
+ */
+#include "core_random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { SEEDS = 3000 };
+
+static bool passes(uint64_t seed, bool verbose)
+{
+    struct random_job *job = random_job_create(seed, UINT32_MAX, verbose);
+    while (random_job_step(job))
+        ;
+    if (!job->violation[0])
+        random_job_check(job);
+    bool good = !job->violation[0];
+    if (verbose)
+        fprintf(stderr, "seed %llu: %u nodes%s\n%s", (unsigned long long)seed, job->world->node_count,
+                job->elastic ? ", MIN:MAX" : "", job->log.data ? job->log.data : "");
+    if (!good)
+        fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, job->violation);
+    random_job_destroy(job);
+    return good;
+}
+
+static void test_random_worlds(void **unused)
+{
+    (void)unused;
+    const uint64_t first = random_number("RHRUN_RANDOM_FIRST", 1), count = random_number("RHRUN_RANDOM_SEEDS", SEEDS);
+    const bool verbose = getenv("RHRUN_RANDOM_VERBOSE");
+    uint64_t bad = 0;
+    for (uint64_t seed = first; seed < first + count; seed++)
+        if (!passes(seed, verbose) && bad++ == 0 && !verbose)
+            passes(seed, true);
+    if (bad)
+        fail_msg("%llu of %llu worlds", (unsigned long long)bad, (unsigned long long)count);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_worlds)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
