@@ -233,9 +233,19 @@ bool elastic_is_inside(const struct launch *l, const struct lane *lane)
     return elastic_wanted(l->run) && runs(l, lane);
 }
 
+/* The launch was over before it had said what it holds: whether what is to end there ever began is known only now. */
+static bool is_being_stopped(const struct lane *lane)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (run_task(r, &r->plan->steps[i], lane->index)->state == TASK_STOPPING)
+            return true;
+    return false;
+}
+
 bool elastic_back(struct lane *lane)
 {
-    if (run_is_stopping(lane->run)) /* what runs there is to be stopped */
+    if (run_is_stopping(lane->run) || is_being_stopped(lane)) /* what runs there is to be stopped */
         return true;
     if (!may_join(lane))
         return false;

@@ -42,8 +42,17 @@ static void test_random_worlds(void **unused)
         fail_msg("%llu of %llu worlds", (unsigned long long)bad, (unsigned long long)count);
 }
 
+/* Each found a fault once. */
+static void test_found(void **unused)
+{
+    static const uint64_t seeds[] = {6827};
+    (void)unused;
+    for (size_t i = 0; i < ARRAY_LEN(seeds); i++)
+        assert_true(passes(seeds[i], false));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_worlds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_worlds), cmocka_unit_test(test_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
