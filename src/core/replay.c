@@ -83,8 +83,9 @@ static enum task_state task_of_cell(const struct run *r, const struct plan_step 
     if (!c || (!step->kind->cached && !str_eq(c->run, r->id)))
         return TASK_PENDING;
     bool latest = is_of_latest(run, step, c);
+    bool given_up = !latest && (step->kind->fetch || step->kind->phase == PHASE_LAUNCH); /* by a REISSUE */
     if (c->outcome == OUTCOME_NONE)
-        return str_eq(c->key, step->key) && (latest || !step->kind->fetch) ? TASK_RUNNING : TASK_PENDING;
+        return str_eq(c->key, step->key) && !given_up ? TASK_RUNNING : TASK_PENDING;
     if (step->kind->cached || !latest)
         return TASK_PENDING;
     return c->outcome == OUTCOME_OK ? TASK_DONE : task_of_bad_end(run, step, c);
@@ -139,6 +140,21 @@ static void replay_task(struct run *r, const struct plan_step *step, uint32_t no
     t->ended_ms = c->finished_ms;
 }
 
+/* Did this run decide to begin its latest generation, and has it begun nothing of it? */
+static bool is_only_decided(const struct run *r, const struct state_run *run)
+{
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            const struct plan_step *step = &r->plan->steps[i];
+            const struct state_cell *c = step->kind->phase == PHASE_LAUNCH && step->on[n]
+                                             ? state_cell_find(r->state, step->scope, step->name, n)
+                                             : NULL;
+            if (c && str_eq(c->run, r->id) && c->generation == run->generation)
+                return false;
+        }
+    return run->generation > 1 && run->own_generation == run->generation;
+}
+
 void run_replay(struct run *r)
 {
     const struct state_run *run = run_recorded(r);
@@ -150,6 +166,8 @@ void run_replay(struct run *r)
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (r->plan->steps[i].on[n])
                 replay_task(r, &r->plan->steps[i], n);
+    if (is_only_decided(r, run)) /* so it begins under that number */
+        l->generation--;
     if (!r->fetch_only)
         elastic_resume(l);
 }
