@@ -66,11 +66,12 @@ static bool at_barrier(struct run *r)
         struct lane *lane = &r->lanes[n];
         if (lane->left_out)
             continue;
-        if (lane->doubtful) {
+        const bool silent = lane->doubtful && !lane_is_ready(lane); /* it says what it holds once it is back */
+        if (lane->doubtful && !silent) {
             lane_doubt(lane);
             run_touch(r, n);
         }
-        all = all && lane->state == LANE_BARRIER && lane->orphan_count == 0;
+        all = all && !silent && lane->state == LANE_BARRIER && lane->orphan_count == 0;
     }
     return all;
 }
