@@ -358,7 +358,8 @@ static void keep(struct lane *lane, const struct plan_step *step, const struct s
     struct run *r = lane->run;
     struct run_task *t = run_task(r, step, lane->index);
     t->reason = belief == BELIEF_KEEP ? NULL : lane_contradiction(lane, step, cell);
-    if (t->reason && run_launch(r)->generation > 0 && r->stage == STAGE_SETUP && !ledger_differs(lane, step, cell)) {
+    const bool resumed = run_launch(r)->generation > 0 && r->stage == STAGE_SETUP;
+    if (t->reason && resumed && !elastic_is_outside(run_launch(r), lane) && !ledger_differs(lane, step, cell)) {
         lane_set_doubtful(lane, true); /* the launch that is being resumed may have changed it: not under its feet */
         t->reason = NULL;
     }
