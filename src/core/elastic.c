@@ -296,7 +296,7 @@ void elastic_advance(struct lane *lane)
         return;
     struct launch *l = lane->joining->launch;
     const struct run_task *t = run_task(r, launch_step(l, PHASE_LAUNCH), lane->index);
-    if (task_in_flight(t) || t->state == TASK_DONE) {
+    if (lane->state != LANE_FAILED && (task_in_flight(t) || t->state == TASK_DONE)) {
         run_note(r, lane->index, "its torchrun went on meanwhile: it takes part again");
         take_in(lane);
         return;
