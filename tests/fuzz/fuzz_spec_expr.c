@@ -25,8 +25,10 @@ static void two_steps(const char *text, struct arena *arena)
     const char *whole, *early, *late;
     if (expand(text, EXPR_PLAIN, &at_run, false, arena, &whole) != EXPR_OK || strstr(whole, "${{"))
         return;
-    if (expand(text, EXPR_PLAIN, &at_plan, true, arena, &early) != EXPR_OK ||
-        expand(early, EXPR_PLAIN, &at_run, false, arena, &late) != EXPR_OK || strcmp(whole, late) != 0)
+    /* What stands behind a late && or || fails when planning, though this rank does not come to it: another may. */
+    if (expand(text, EXPR_PLAIN, &at_plan, true, arena, &early) == EXPR_FAILED)
+        return;
+    if (expand(early, EXPR_PLAIN, &at_run, false, arena, &late) != EXPR_OK || strcmp(whole, late) != 0)
         abort();
 }
 
