@@ -8,6 +8,9 @@
  *
  * What it does next is decided in src/core (rhrun/core.h); this module is the hands of it: it talks to nodes, waits on
  * the loop, reads and writes the journal and files.
+ *
+ * Test hook: RHRUN_TEST_TRACE=FILE appends to that file (0600) what goes between the two while a run is executed or
+ * cancelled, for tests/unit/test_core_replay.c; src/run/trace.h describes it.
  */
 #ifndef RHRUN_RUN_H
 #define RHRUN_RUN_H
@@ -30,6 +33,9 @@ void session_destroy(struct session *s); /* takes NULL; its runs are destroyed b
 struct run *run_create(struct session *session, const struct run_options *options, void (*finished)(void *arg),
                        void *arg);
 int run_start(struct run *r, struct error *err);
+/* run_interrupt and run_detach (options.h), of one that runs here: a trace (a test hook: src/run/trace.h) has them. */
+void run_ask_stop(struct run *r, int signum);
+void run_ask_detach(struct run *r);
 const struct run_result *run_result(const struct run *r);
 /* Takes NULL; not inside a callback of its own. After a detach events may still be on their way: close the journal
  * before the loop turns again. */

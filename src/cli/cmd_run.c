@@ -60,12 +60,12 @@ static void on_signal(void *arg, int signum)
     if (signum != SIGUSR1) {
         if (s->printer)
             cli_printer_stopping(s->printer);
-        run_interrupt(s->run, signum);
+        run_ask_stop(s->run, signum);
         return;
     }
     for (char *what; (what = journal_take_request(s->journal)) != NULL; free(what))
         if (strcmp(what, "cancel") == 0)
-            run_interrupt(s->run, SIGTERM);
+            run_ask_stop(s->run, SIGTERM);
 }
 
 /* The key d: let go here, and let a controller without a terminal take it up. */
@@ -73,7 +73,7 @@ static void on_detach_key(void *arg)
 {
     struct controller *s = arg;
     s->detach_wanted = true;
-    run_detach(s->run);
+    run_ask_detach(s->run);
 }
 
 static void watch_signals(struct controller *s)

@@ -1,5 +1,5 @@
 /* The hands of a run: its nodes as the spec names them. */
-#include "internal.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 static void on_journal_failure(void *arg, const struct error *err)
 {
     struct run *r = arg;
+    trace_untraced(r, "the journal cannot be written");
     r->result.error = *err;
     r->result.exit_status = 3;
     r->result.status = RUN_OPEN;
@@ -116,12 +117,14 @@ struct run *run_create(struct session *session, const struct run_options *option
     h->session = session;
     h->lanes = xcalloc(options->plan->node_count, sizeof *h->lanes);
     o.recorded = session->journal != NULL;
+    h->trace_fd = trace_open(h, &o);
     return core_create(h, &o, o.recorded ? journal_state(session->journal) : session->own_state, finished, arg);
 }
 
 int run_start(struct run *r, struct error *err)
 {
     struct hands *h = r->hands;
+    trace(r, "< open");
     if (run_open(r, err) < 0)
         return -1;
     if (r->options.recorded && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY)
@@ -131,8 +134,21 @@ int run_start(struct run *r, struct error *err)
     h->nodes = arena_array(r->arena, r->plan->node_count, sizeof *h->nodes);
     for (uint32_t i = 0; i < r->plan->node_count; i++)
         run_learn_node(r, i);
+    trace(r, "< begin");
     core_begin(r);
     return 0;
+}
+
+void run_ask_stop(struct run *r, int signum)
+{
+    trace(r, "< interrupt %d", signum);
+    run_interrupt(r, signum);
+}
+
+void run_ask_detach(struct run *r)
+{
+    trace(r, "< detach");
+    run_detach(r);
 }
 
 void run_destroy(struct run *r)
@@ -140,6 +156,7 @@ void run_destroy(struct run *r)
     if (!r)
         return;
     struct hands *h = r->hands;
+    trace_close(r);
     while (h->appends)
         run_append_free(h->appends);
     outputs_free(r);

@@ -1,6 +1,7 @@
 /* What a run wants done to the world is done here: to nodes, to the journal, and with time. See effects.h. */
-#include "internal.h"
+#include "trace.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ void run_effect(struct run *r, const struct effect *e)
 {
     struct lane *lane = &r->lanes[e->node];
     struct node *n = lane_hands(lane)->node;
+    trace_effect(r, e);
     switch (e->kind) {
     case EFFECT_CONNECT:
         lane_set_presence(lane, PRESENCE_COMING);
@@ -64,35 +66,49 @@ void run_refuse(struct lane *lane, const struct error *err)
 
 uint64_t run_wall_ms(const struct run *r)
 {
-    (void)r;
-    return wall_ms();
+    uint64_t now = wall_ms();
+    trace(r, "> wall %" PRIu64, now);
+    return now;
 }
 
 uint64_t run_mono_ns(const struct run *r)
 {
-    (void)r;
-    return mono_ns();
+    uint64_t now = mono_ns();
+    trace(r, "> mono %" PRIu64, now);
+    return now;
 }
 
 void run_chance(struct run *r, char *ret, size_t bytes)
 {
-    (void)r;
     random_hex(ret, bytes);
+    trace(r, "> chance %s", ret);
 }
 
 /* ---- alarms ---- */
 
 struct alarm {
+    struct run *run;
     struct loop *loop;
     struct loop_timer *timer;
-    uint64_t at_ms; /* loop time */
+    void (*fn)(void *arg);
+    void *arg;
+    uint64_t at_ms;  /* loop time */
+    uint32_t number; /* in a trace */
 };
+
+static void on_time(void *arg)
+{
+    const struct alarm *a = arg;
+    trace(a->run, "< alarm %" PRIu32, a->number);
+    a->fn(a->arg); /* which may destroy it */
+}
 
 struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg)
 {
     struct alarm *a = xcalloc(1, sizeof *a);
-    a->loop = r->hands->session->loop;
-    a->timer = loop_timer_create(r->hands->session->loop, fn, arg);
+    *a = (struct alarm){.run = r, .loop = r->hands->session->loop, .fn = fn, .arg = arg, .number = r->hands->alarms++};
+    a->timer = loop_timer_create(a->loop, on_time, a);
+    trace(r, "> alarm_new %" PRIu32, a->number);
     return a;
 }
 
@@ -105,12 +121,14 @@ void alarm_destroy(struct alarm *a)
 
 void alarm_set(struct alarm *a, uint64_t after_ms)
 {
+    trace(a->run, "> alarm_set %" PRIu32 " %" PRIu64, a->number, after_ms);
     a->at_ms = loop_now_ms(a->loop) + after_ms;
     loop_timer_start(a->timer, after_ms);
 }
 
 void alarm_clear(struct alarm *a)
 {
+    trace(a->run, "> alarm_clear %" PRIu32, a->number);
     loop_timer_stop(a->timer);
 }
 
@@ -133,6 +151,7 @@ struct append {
     char *json; /* for the observer, NULL when there is none */
     void (*done)(void *arg);
     void *arg, *owned;
+    uint64_t seq;
 };
 
 void run_append_free(struct append *a)
@@ -159,23 +178,26 @@ static void on_durable(void *arg)
             r->options.observer.event(r->options.observer.arg, &e);
         arena_destroy(arena);
     }
-    if (ctx->done)
+    if (ctx->done) {
+        trace(r, "< durable %" PRIu64, ctx->seq);
         ctx->done(ctx->arg);
+    }
     run_append_free(ctx);
 }
 
 static void append(struct run *r, struct event *e, void (*done)(void *arg), void *arg, void *owned)
 {
     struct append *ctx = xmalloc(sizeof *ctx);
-    *ctx = (struct append){NULL, r->hands->appends, r, NULL, done, arg, owned};
+    *ctx = (struct append){NULL, r->hands->appends, r, NULL, done, arg, owned, 0};
     if (r->hands->appends)
         r->hands->appends->prev = ctx;
     r->hands->appends = ctx;
     e->run = r->id;
     e->time_ms = wall_ms();
+    e->seq = ctx->seq = r->state->last_seq + 1;
+    trace_event(r, e);
     if (r->options.observer.event) {
         struct buf json = {0};
-        e->seq = r->state->last_seq + 1;
         event_to_json(e, &json);
         ctx->json = buf_steal(&json);
     }

@@ -1,5 +1,5 @@
 /* What a node says: each callback does what is the hands' own part of it, and tells the core the rest. */
-#include "internal.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@ static struct lane *lane_of(void *arg, struct node *n)
 static void tell(struct run *r, struct node *n, struct input in)
 {
     in.node = node_index(n);
+    trace_input(r, &in);
     core_take(r, &in);
 }
 
@@ -35,7 +36,7 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
 {
     struct lane *lane = lane_of(arg, n);
     stop_moving(lane);
-    preflight_lost(run_launch(lane->run));
+    preflight_forget(run_launch(lane->run));
     tell(arg, n, (struct input){.kind = INPUT_LOST, .error = err});
 }
 

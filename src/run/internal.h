@@ -45,6 +45,8 @@ struct hands {
     char *node_addrs;           /* all of them, NULL = to be made */
     char *hosts;                /* made together with node_addrs */
     struct known *known;        /* see strangers.c; NULL = nothing was asked for yet */
+    int trace_fd;               /* see trace.h; -1 = nothing is traced */
+    uint32_t alarms;            /* that were created */
 };
 static inline struct lane_hands *lane_hands(const struct lane *lane)
 {
@@ -113,6 +115,7 @@ void preflight_probed(struct launch *l, struct lane *lane, uint64_t token, uint3
 bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint64_t wall);
 /* False: it asked for none of them. */
 bool preflight_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
+void preflight_forget(struct launch *l); /* a connection was lost */
 void preflight_free(struct launch *l);
 
 /* ---- log.c ---- */

@@ -1,9 +1,10 @@
 /* The controller's copy of an attempt's spool. Bytes are written as they come; whole portions are synced on the
  * pool and only then acknowledged, so the node frees nothing that a power cut here could lose. */
-#include "internal.h"
+#include "trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,6 +38,8 @@ static void on_line(void *arg, const struct watch_line *line)
     if (log->past)
         return;
     struct launch *launch = launch_of(r, log->step);
+    if (launch && launch->rules)
+        trace_line(log, "line", line);
     if (launch)
         rules_line(launch, log->step, log->node, line);
     if (r->options.observer.line && !log->quiet && is_shown(log, line))
@@ -47,13 +50,16 @@ static void on_end(void *arg, const struct wire_worker_end *end)
 {
     struct run_log *log = arg;
     struct launch *launch = launch_of(log->run, log->step);
-    if (launch && !log->past)
-        rules_end(launch, log->step, log->node, end);
+    if (!launch || log->past)
+        return;
+    trace_end(log, end);
+    rules_end(launch, log->step, log->node, end);
 }
 
 static void on_ready_line(void *arg, const struct watch_line *line)
 {
     struct run_log *log = arg;
+    trace_line(log, "ready", line);
     ready_line(log->run, log->step, log->node, line);
 }
 
@@ -82,7 +88,7 @@ static void tell_place(struct run_log *log)
         o->place(o->arg, log->step, log->attempt, watch_open_from(log->watch), log->size - log->base);
 }
 
-struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt)
+static struct run_log *open_log(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt)
 {
     struct run_log *log = xcalloc(1, sizeof *log);
     log->run = r;
@@ -107,6 +113,14 @@ struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t n
         log->size = log->durable = (uint64_t)st.st_size;
         catch_up(log);
     }
+    return log;
+}
+
+struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt)
+{
+    trace(r, "> log_open %" PRIu32 " %" PRIu32 " %s", step->id, node, attempt);
+    struct run_log *log = open_log(r, step, node, attempt);
+    trace(r, "= %" PRIu64, log->size);
     return log;
 }
 
@@ -142,6 +156,7 @@ static void sync_done(void *arg)
     }
     if (log->sync_errno) { /* not durable here: the node keeps it */
         struct error err = ERROR_INIT;
+        trace_untraced(log->run, "a log cannot be written");
         error_errno(&err, ERROR_IO, log->sync_errno, "could not bring the log \"%s\" to the disk", log->path);
         run_fail(log->run, RUN_INFRA, &err);
         return;
@@ -208,8 +223,8 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     if (log->fd < 0 && log->path)
         log->fd = open(log->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (offset > log->size) { /* the node freed what we no longer have (a lost state directory) */
-        run_note(r, log->node, "%s: %llu bytes of earlier output are gone", log->step->name,
-                 (unsigned long long)(offset - log->size));
+        tell_note(r, log->node, "%s: %llu bytes of earlier output are gone", log->step->name,
+                  (unsigned long long)(offset - log->size));
         log->gaps++;
         log->base += offset - log->size;
         log->size = log->durable = offset;
@@ -219,10 +234,12 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
         error_errno(&err, ERROR_IO, errno ? errno : EIO, "could not write the log \"%s\"", log->path ? log->path : "?");
         error_hint(&err, "what is missing stays on the node: make room and run the same command again");
         log->failed = true;
+        trace_untraced(r, "a log cannot be written");
         run_fail(r, RUN_INFRA, &err);
         return;
     }
     log->size += len;
+    trace(r, "< log %s %" PRIu64, log->attempt, log->size);
     if (!room_keeps(&r->lanes[log->node], log->path, len))
         return;
     watch_feed(log->watch, data, len);
@@ -236,6 +253,7 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
 void log_again(struct run_log *log)
 {
     uint8_t chunk[65536];
+    trace(log->run, "> log_again %s", log->attempt);
     struct watch *again = watch_create(on_line, log);
     watch_on_end(again, on_end);
     log->quiet = true;
@@ -249,14 +267,17 @@ void log_again(struct run_log *log)
     log->quiet = false;
     watch_destroy(log->watch);
     log->watch = again;
+    trace(log->run, "=");
 }
 
 void log_end(struct run_log *log)
 {
     if (!log)
         return;
+    trace(log->run, "> log_end %s", log->attempt);
     watch_end(log->watch);
     if (log->ready)
         watch_end(log->ready);
+    trace(log->run, "=");
     tell_place(log);
 }

@@ -3,7 +3,7 @@
  * when its outputs are here. */
 #include "fetch.h"
 #include "guard.h"
-#include "internal.h"
+#include "trace.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -76,6 +76,7 @@ void outputs_watch(struct launch *l)
             !what.every_ms)
             continue;
         struct output_watch *w = &l->watches[l->watch_count++];
+        trace_untraced(r, "files that are brought or fetched");
         *w = (struct output_watch){l, step, what.every_ms, alarm_create(r, on_watch, w), NULL};
         alarm_set(w->timer, w->every_ms);
     }
@@ -159,13 +160,15 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
         }
         nodes[count++] = n;
     }
-    if (count > 0)
+    if (count > 0) {
+        trace_untraced(r, "files that are brought or fetched");
         task_start_many(r, step, nodes, count, 0);
+    }
     arena_destroy(arena);
     free(nodes);
 }
 
-bool outputs_begin(struct launch *l)
+static bool begin(struct launch *l)
 {
     struct run *r = l->run;
     if (r->ending >= ENDING_KILLED || r->options.mode != RUN_EXECUTE || !launch_has_begun(l))
@@ -178,7 +181,7 @@ bool outputs_begin(struct launch *l)
                 if (is_output(&r->plan->steps[i]) && !task_in_flight(run_task(r, &r->plan->steps[i], n)))
                     fetch_stop(&r->lanes[n], &r->plan->steps[i]); /* a periodic one */
         rank0_forget(l);
-        run_set_stage(r, STAGE_OUTPUTS);
+        tell_stage(r, STAGE_OUTPUTS);
         if (run_is_stopping(r))
             alarm_set(r->stop_deadline, STOP_REACH_MS);
         for (size_t i = l->first_step; i < l->end_step; i++)
@@ -186,6 +189,12 @@ bool outputs_begin(struct launch *l)
                 start_step(r, &r->plan->steps[i], success);
     }
     return in_flight(l);
+}
+
+bool outputs_begin(struct launch *l)
+{
+    trace(l->run, "> outputs_begin");
+    return trace_answer(l->run, begin(l));
 }
 
 static void say_totals(struct run *r)
@@ -204,24 +213,33 @@ static void say_totals(struct run *r)
     }
 }
 
-void outputs_end(struct run *r)
+static void end(struct run *r)
 {
     if (r->stage == STAGE_OUTPUTS)
         say_totals(r);
     if (run_is_stopping(r))
-        run_due(r, DUE_END);
+        tell_due(r, DUE_END);
     else if (r->hands->outputs_error.code != ERROR_NONE && r->fail_status == RUN_OPEN)
         run_leave_open(r, &r->hands->outputs_error);
     else
-        run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, run_exit_status(r));
+        tell_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, run_exit_status(r));
+}
+
+void outputs_end(struct run *r)
+{
+    trace(r, "> outputs_end");
+    end(r);
+    trace(r, "=");
 }
 
 void outputs_pass(struct launch *l)
 {
     struct run *r = l->run;
+    trace(r, "> outputs_pass");
     rank0_changed(l);
     if (r->stage == STAGE_OUTPUTS && r->ending != ENDING_LET_GO && !in_flight(l))
-        outputs_end(r);
+        end(r);
+    trace(r, "=");
 }
 
 /* Has no other node of the step anything? What was found empty is recorded with these words as its tail. */
@@ -330,6 +348,7 @@ void outputs_abort_all(struct run *r)
 void outputs_interrupt(struct run *r, int signum)
 {
     struct error err = ERROR_INIT;
+    trace_untraced(r, "interrupted while outputs come");
     if (r->ending == ENDING_FAILED || r->fail_status != RUN_OPEN) {
         outputs_abort_all(r);
         return;

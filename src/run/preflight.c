@@ -8,6 +8,7 @@
  * count for nothing.
  */
 #include "preflight.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +164,7 @@ static bool spared(struct launch *l, const struct run_finding *f)
     bool all = true;
     error_set(&err, f->code, "%s", f->text);
     for (uint32_t i = 0; i < f->node_count; i++)
-        all = all && elastic_bar(l, f->nodes[i], &err);
+        all = all && tell_bar(l, f->nodes[i], &err);
     return all;
 }
 
@@ -180,7 +181,7 @@ static const struct run_finding *tell(struct launch *l)
         if (f->code != ERROR_NONE && !first)
             first = f;
         else
-            run_note(r, EVENT_NODE_NONE, "%s; %s", f->text, f->cure);
+            tell_note(r, EVENT_NODE_NONE, "%s; %s", f->text, f->cure);
     }
     return first;
 }
@@ -196,15 +197,15 @@ static void finish_joiner(struct launch *l)
     for (size_t i = 0; i < p->finding_count; i++) {
         const struct run_finding *f = &p->findings[i];
         if (f->code == ERROR_NONE)
-            run_note(r, EVENT_NODE_NONE, "%s; %s", f->text, f->cure);
+            tell_note(r, EVENT_NODE_NONE, "%s; %s", f->text, f->cure);
         else if (!err.code)
             error_set(&err, f->code, "%s", f->text);
     }
     if (err.code)
-        elastic_bar(l, node, &err);
+        tell_bar(l, node, &err);
     else
-        elastic_checked(l, node);
-    elastic_join(l); /* others may wait for their turn */
+        tell_checked(l, node);
+    tell_join(l); /* others may wait for their turn */
 }
 
 static void finish(struct launch *l)
@@ -218,7 +219,7 @@ static void finish(struct launch *l)
     }
     if (p->again) {
         p->again = false;
-        run_due(r, DUE_PORT);
+        tell_due(r, DUE_PORT);
         return;
     }
     if (preflight_of_launch(r))
@@ -232,12 +233,12 @@ static void finish(struct launch *l)
     }
     const struct run_finding *bad = tell(l);
     if (!bad) {
-        run_due(r, DUE_PROLOG);
+        tell_due(r, DUE_PROLOG);
         return;
     }
     error_set(&err, bad->code, "%s", bad->text);
     error_hint(&err, "%s", bad->cure);
-    run_fail(r, bad->code == ERROR_JOB ? RUN_FAILED : RUN_INFRA, &err);
+    tell_fail(r, bad->code == ERROR_JOB ? RUN_FAILED : RUN_INFRA, &err);
 }
 
 void preflight_answered(struct launch *l)
@@ -309,7 +310,7 @@ static void ask(struct launch *l)
 {
     struct run *r = l->run;
     struct preflight *p = l->preflight;
-    run_set_stage(r, STAGE_PREFLIGHT);
+    tell_stage(r, STAGE_PREFLIGHT);
     begin_round(l);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         p->lost = p->lost || (preflight_asks(l, n) && !presence_is_here(r->lanes[n].presence));
@@ -355,7 +356,7 @@ static bool find_member(const struct run *r, uint32_t *ret)
     return false;
 }
 
-bool preflight_joins(struct launch *l, uint32_t node)
+static bool joins(struct launch *l, uint32_t node)
 {
     struct run *r = l->run;
     if (!wanted(r) || preflight_spec(r)->no_versions)
@@ -372,7 +373,13 @@ bool preflight_joins(struct launch *l, uint32_t node)
     return p->joiner;
 }
 
-bool preflight_begin(struct launch *l)
+bool preflight_joins(struct launch *l, uint32_t node)
+{
+    trace(l->run, "> preflight_joins %u", node);
+    return trace_answer(l->run, joins(l, node));
+}
+
+static bool begin(struct launch *l)
 {
     struct run *r = l->run;
     if (!wanted(r))
@@ -385,7 +392,13 @@ bool preflight_begin(struct launch *l)
     return true;
 }
 
-void preflight_lost(struct launch *l)
+bool preflight_begin(struct launch *l)
+{
+    trace(l->run, "> preflight_begin");
+    return trace_answer(l->run, begin(l));
+}
+
+void preflight_forget(struct launch *l)
 {
     if (!l->preflight)
         return;
@@ -393,7 +406,14 @@ void preflight_lost(struct launch *l)
     uint32_t joiner = l->preflight->joiner;
     l->preflight->joiner = 0;
     if (joiner)
-        elastic_wait(l, joiner - 1);
+        tell_wait(l, joiner - 1);
+}
+
+void preflight_lost(struct launch *l)
+{
+    trace(l->run, "> preflight_lost");
+    preflight_forget(l);
+    trace(l->run, "=");
 }
 
 void preflight_setup_changed(struct launch *l)
@@ -404,8 +424,10 @@ void preflight_setup_changed(struct launch *l)
 
 void preflight_again(struct launch *l)
 {
+    trace(l->run, "> preflight_again");
     if (l->preflight->lost)
         ask(l);
+    trace(l->run, "=");
 }
 
 void preflight_free(struct launch *l)

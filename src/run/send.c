@@ -1,8 +1,9 @@
 /* What goes out for an attempt whose STARTED is durable: a RUN with all that binds it, or the beginning of a transfer, of a
  * fetch, of a look at lines. */
 #include "fetch.h"
-#include "internal.h"
+#include "trace.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,7 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
     struct run_task *t = run_task(r, step, node);
     struct lane *lane = &r->lanes[node];
     struct launch *l = launch_of(r, step);
+    trace(r, "> send %" PRIu32 " %" PRIu32 " %s", step->id, node, t->attempt);
     if (!lane_is_ready(lane))
         return; /* reconciling sends it when the node has said what it holds */
     struct arena *arena = arena_create();
@@ -122,14 +124,18 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         return;
     }
     if (l && step->at_rank0) {
+        trace_untraced(r, "files that are brought or fetched");
         rank0_fetch(l);
         arena_destroy(arena);
         return;
     }
+    if (step->kind->sync || step->kind->fetch)
+        trace_untraced(r, "files that are brought or fetched");
     int rc = step->kind->sync    ? transfer_start(r, step, node, &bind, &err)
              : step->kind->fetch ? fetch_start(r, step, node, false, &err)
                                  : step_build(r->plan, step, &bind, arena, &run, &err);
     if (rc < 0) {
+        trace_untraced(r, "a RUN that cannot be made");
         task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
         error_prefix(&err, "step \"%s\"", step->name);
         run_fail(r, RUN_FAILED, &err);

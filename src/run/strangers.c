@@ -1,6 +1,6 @@
 /* Attempts that this journal has never heard of: another controller's, with a state directory of its own. The journal is
  * read for it, from where it was read last: only where a node's latest attempt of a step is not the one recorded here. */
-#include "internal.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static int compare(const void *a, const void *b)
     return memcmp(a, b, WIRE_ID_LEN + 1);
 }
 
-bool run_is_stranger(struct run *r, const char *attempt)
+static bool is_stranger(struct run *r, const char *attempt)
 {
     char id[WIRE_ID_LEN + 1] = "";
     if (!r->hands->known)
@@ -52,6 +52,13 @@ bool run_is_stranger(struct run *r, const char *attempt)
         qsort(k->ids, k->count, sizeof *k->ids, compare);
     memcpy(id, attempt, sizeof id);
     return !k->count || !bsearch(id, k->ids, k->count, sizeof *k->ids, compare);
+}
+
+bool run_is_stranger(struct run *r, const char *attempt)
+{
+    bool answer = is_stranger(r, attempt);
+    trace(r, "> stranger %s %d", attempt, answer);
+    return answer;
 }
 
 void run_forget_known(struct run *r)

@@ -1,0 +1,55 @@
+/*
+ * A run's trace, for tests: RHRUN_TEST_TRACE=FILE (a test hook; the file is made with mode 0600, and appended to)
+ * writes all that goes between the core and its hands while a run is executed or cancelled, a line each, in order. With
+ * it a core alone takes the same way again (tests/unit/test_core_replay.c): what went wrong in the field becomes a
+ * test.
+ *
+ * A line is words between blanks; a text is a JSON string, bytes are hex. The first lines, from `trace` to the last
+ * `event`, rebuild plan and state: the spec's text with what it was loaded with, the run's options, each step's key,
+ * the journal so far. Then
+ *
+ *   < NAME ...   the hands tell the core something: core_take ("< take"), an alarm ("< alarm NUMBER", counted from 0
+ *                as they were created), an event of it is durable ("< durable SEQ"), lines and ends of workers, where
+ *                rules or a role's readiness look at them, and what else a hand says by a function of the core
+ *   > NAME ...   the core asks something of its hands: an effect, an event, an alarm, the time; with the answer, if
+ *                that is no more than a word
+ *   = ANSWER     ends a question (">") during which the hands may have told the core something
+ *   untraced X   something happened that a trace does not have: nobody can play it beyond this line. Such are files
+ *                that are brought or fetched, a RUN that could not be made, a log or journal that could not be written
+ *   end STATUS EXIT "error"   what became of the run; missing where it was killed
+ *
+ * Not in it, and not needed: what is only shown (METRICS are there as events), bytes of logs, what RUN messages say, so
+ * no secret. A worker's lines are as the node masked them. A run that is refused as its options differ from those of an
+ * unfinished one ends with other words when it is played.
+ */
+#ifndef RHRUN_RUN_TRACE_H
+#define RHRUN_RUN_TRACE_H
+
+#include "internal.h"
+
+int trace_open(const struct hands *h, const struct run_options *options); /* the descriptor, or -1: nothing is traced */
+void trace_close(const struct run *r);
+
+/* A line; nothing where nothing is traced. */
+void trace(const struct run *r, const char *fmt, ...) FORMAT(2, 3);
+void trace_text(const struct run *r, const char *what, const char *text); /* the line ends with a text */
+void trace_untraced(const struct run *r, const char *what);
+bool trace_answer(const struct run *r, bool answer); /* "= 1", and the same */
+void trace_input(const struct run *r, const struct input *in);
+void trace_effect(const struct run *r, const struct effect *e);
+void trace_event(const struct run *r, const struct event *e);
+void trace_line(const struct run_log *log, const char *what, const struct watch_line *line);
+void trace_end(const struct run_log *log, const struct wire_worker_end *end);
+
+/* What hands tell the core beside struct input: a line each, and the function of that name. */
+void tell_due(struct run *r, enum due due);
+void tell_stage(struct run *r, enum stage to);
+void tell_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
+void tell_fail(struct run *r, enum run_status status, const struct error *err);
+void tell_close(struct run *r, enum run_status status, int exit_status);
+bool tell_bar(struct launch *l, uint32_t node, const struct error *err); /* elastic_... */
+void tell_checked(struct launch *l, uint32_t node);
+void tell_join(struct launch *l);
+void tell_wait(struct launch *l, uint32_t node);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * Plays a trace (src/run/trace.h) on a core alone: builds plan and state from its first lines, tells the core what its
+ * hands told it then, in that order, and compares what the core asks for with what it asked for then, line by line.
+ * Clocks, chance and answers come from the trace.
+ *
+ * A file has a part for each run that was traced into it. One without `end` was killed: what the core wanted behind its
+ * last line is not compared.
+ */
+#ifndef RHRUN_TEST_CORE_REPLAY_H
+#define RHRUN_TEST_CORE_REPLAY_H
+
+#include "rhrun/core.h"
+#include "rhrun/effects.h"
+
+#include <string.h>
+
+struct replay_append { /* an event that is not durable yet */
+    uint64_t seq;
+    void (*done)(void *arg);
+    void *arg, *owned;
+};
+struct replay_log {
+    struct run_log log;
+    struct replay_log *next;
+};
+struct hands { /* of the part at hand */
+    struct replay *replay;
+    struct run *run;
+    struct state *state;
+    struct alarm **alarms; /* by number; NULL: destroyed */
+    size_t alarm_count, alarm_cap;
+    struct replay_append *appends;
+    size_t append_count, append_cap, append_done;
+    struct replay_log *logs;
+};
+struct replay {
+    const char *name;
+    const char **lines;
+    size_t count, at;    /* at: the next one, from 0 */
+    size_t parts, ended; /* that were begun; that came to `end` */
+    struct arena *arena; /* as long as the replay */
+    struct buf fault;    /* what was wanted and what came; empty: all was the same */
+    bool cut;            /* the part is over, and had no `end` */
+    struct hands *hands; /* NULL: between parts */
+};
+
+/* Plays the text. False: ret has what differs. */
+bool replay_text(const char *name, const char *text, struct replay *ret);
+void replay_free(struct replay *p);
+
+/* ---- core_replay.c ---- */
+bool replay_stands(const struct replay *p); /* nothing is played any more: it differs, or the part is cut */
+const char *replay_peek(struct replay *p);  /* the next line of the part; NULL: there is none, or nothing is played */
+void replay_differs(struct replay *p, const char *came); /* from the next line */
+/* The core asks this: is it the next line? The answer that stands behind it, or "". NULL: nothing is played any more. */
+const char *replay_ask(struct replay *p, const char *fmt, ...) FORMAT(2, 3);
+/* What the hands told the core while they were asked; the answer, or NULL. */
+const char *replay_told(struct replay *p);
+struct event *replay_event(struct replay *p, const char *line); /* "> event {...}" */
+void replay_quote(struct buf *b, const char *text); /* a blank and the text, as in a trace */
+/* ---- core_replay_hands.c ---- */
+void replay_own_event(struct replay *p, const struct event *e); /* one that the hands appended */
+/* "fire"; "set", "clear": by the hands */
+void replay_alarm(struct replay *p, const char *verb, uint64_t number);
+void replay_durable(struct replay *p, uint64_t seq);
+void replay_hands_free(struct hands *h);
+
+#endif

@@ -1,0 +1,483 @@
+/* The hands of a core that plays a trace: each asks whether that is what the core wanted then, and answers as then. */
+#include "core_replay.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static struct replay *replay_of(const struct run *r)
+{
+    return r->hands->replay;
+}
+
+/* ---- nodes ---- */
+
+void run_effect(struct run *r, const struct effect *e)
+{
+    static const char *const names[] = {"connect", "greet",      "give_up", "refuse", "attach",
+                                        "signal",  "judge_good", "settle",  "forget", "ask_port"};
+    struct buf b = {0};
+    struct lane *lane = &r->lanes[e->node];
+    buf_printf(&b, "> effect %" PRIu32 " %s", e->node, names[e->kind]);
+    if (e->kind == EFFECT_GREET)
+        replay_quote(&b, e->work);
+    if (e->kind == EFFECT_REFUSE)
+        replay_quote(&b, e->error->text);
+    if (e->attempt)
+        replay_quote(&b, e->attempt);
+    if (e->kind == EFFECT_ATTACH)
+        buf_printf(&b, " %" PRIu64, e->offset);
+    if (e->kind == EFFECT_SIGNAL)
+        buf_printf(&b, " %d %" PRIu32, (int)e->signal, e->grace_ms);
+    if (e->kind == EFFECT_ASK_PORT)
+        buf_printf(&b, " %" PRIu64, e->token);
+    for (uint32_t i = 0; e->kind == EFFECT_FORGET && i < e->attempts->count; i++)
+        replay_quote(&b, e->attempts->items[i]);
+    const char *more = replay_ask(replay_of(r), "%s", b.data);
+    if (more && *more) {
+        replay_of(r)->at--;
+        replay_differs(replay_of(r), b.data);
+    }
+    buf_free(&b);
+    if (e->kind == EFFECT_CONNECT || (e->kind == EFFECT_GREET && presence_is_here(lane->presence)))
+        lane_set_presence(lane, PRESENCE_COMING);
+    if (e->kind == EFFECT_CONNECT || e->kind == EFFECT_GREET)
+        lane->facts = NULL;
+}
+
+void run_signal(struct run *r, uint32_t node, const char *attempt, enum wire_signal signal, uint32_t grace_ms)
+{
+    run_effect(r, &(struct effect){
+                      .kind = EFFECT_SIGNAL, .node = node, .attempt = attempt, .signal = signal, .grace_ms = grace_ms});
+}
+
+void run_refuse(struct lane *lane, const struct error *err)
+{
+    run_effect(lane->run, &(struct effect){.kind = EFFECT_REFUSE, .node = lane->index, .error = err});
+}
+
+/* As src/run/send.c, of what runs a program. */
+void task_send(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    struct run_task *t = run_task(r, step, node);
+    replay_ask(replay_of(r), "> send %" PRIu32 " %" PRIu32 " %s", step->id, node, t->attempt);
+    if (!lane_is_ready(&r->lanes[node]))
+        return;
+    if (step->watch) {
+        ready_begin(r, step, node);
+        return;
+    }
+    if (t->state == TASK_RUNNING) {
+        if (!t->log && !step->kind->fetch)
+            t->log = log_open(r, step, node, t->attempt);
+        task_mark_sent(&r->lanes[node], t);
+    }
+}
+
+/* ---- clocks and chance ---- */
+
+static uint64_t time_of(const struct run *r, const char *clock)
+{
+    const char *answer = replay_ask(replay_of(r), "> %s", clock);
+    return answer ? strtoull(answer, NULL, 10) : 0;
+}
+
+uint64_t run_wall_ms(const struct run *r)
+{
+    return time_of(r, "wall");
+}
+
+uint64_t run_mono_ns(const struct run *r)
+{
+    return time_of(r, "mono");
+}
+
+void run_chance(struct run *r, char *ret, size_t digits)
+{
+    const char *answer = replay_ask(replay_of(r), "> chance");
+    memset(ret, '0', 2 * digits);
+    ret[2 * digits] = 0;
+    if (answer && strlen(answer) == 2 * digits)
+        memcpy(ret, answer, 2 * digits);
+}
+
+/* ---- alarms ---- */
+
+struct alarm {
+    struct hands *hands;
+    void (*fn)(void *arg);
+    void *arg;
+    size_t number;
+    bool set;
+};
+
+struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg)
+{
+    struct hands *h = r->hands;
+    struct alarm *a = xmalloc(sizeof *a);
+    *a = (struct alarm){h, fn, arg, h->alarm_count, false};
+    replay_ask(h->replay, "> alarm_new %zu", a->number);
+    if (h->alarm_count == h->alarm_cap) {
+        h->alarm_cap = h->alarm_cap ? 2 * h->alarm_cap : 16;
+        h->alarms = xreallocarray(h->alarms, h->alarm_cap, sizeof(struct alarm *));
+    }
+    return h->alarms[h->alarm_count++] = a;
+}
+
+void alarm_destroy(struct alarm *a)
+{
+    if (a)
+        a->hands->alarms[a->number] = NULL;
+    free(a);
+}
+
+void alarm_set(struct alarm *a, uint64_t after_ms)
+{
+    replay_ask(a->hands->replay, "> alarm_set %zu %" PRIu64, a->number, after_ms);
+    a->set = true;
+}
+
+void alarm_clear(struct alarm *a)
+{
+    replay_ask(a->hands->replay, "> alarm_clear %zu", a->number);
+    a->set = false;
+}
+
+bool alarm_is_set(const struct alarm *a)
+{
+    return a->set;
+}
+
+uint64_t alarm_left_ms(const struct alarm *a)
+{
+    (void)a; /* for who only looks at a run */
+    return 0;
+}
+
+void replay_alarm(struct replay *p, const char *verb, uint64_t number)
+{
+    struct hands *h = p->hands;
+    struct alarm *a = number < h->alarm_count ? h->alarms[number] : NULL;
+    bool fires = strcmp(verb, "fire") == 0;
+    if (!a || (fires && !a->set)) {
+        p->at--;
+        replay_differs(p, "no such alarm is set");
+        return;
+    }
+    a->set = strcmp(verb, "set") == 0;
+    if (fires)
+        a->fn(a->arg);
+}
+
+/* ---- events ---- */
+
+/* What is of rhrun's version, of what the hands say, or how keys are made. */
+static void take_over(struct event *e, const struct event *then)
+{
+    e->time_ms = then->time_ms;
+    if (e->type != then->type)
+        return;
+    if (e->type == EVENT_RUN_OPENED || e->type == EVENT_RUN_REOPENED) {
+        struct event_asked *asked = e->type == EVENT_RUN_OPENED ? &e->opened.asked : &e->reopened;
+        const struct event_asked *was = e->type == EVENT_RUN_OPENED ? &then->opened.asked : &then->reopened;
+        asked->version = was->version;
+        asked->spec_hash = was->spec_hash;
+    }
+    if (e->type == EVENT_NODE_BOUND)
+        e->bound.facts_json = then->bound.facts_json;
+    if (e->type == EVENT_FINISHED)
+        e->finished.inputs = then->finished.inputs;
+    for (uint32_t i = 0; e->type == EVENT_STARTED && i < e->started.attempt_count && i < then->started.attempt_count;
+         i++)
+        ((struct event_attempt *)(uintptr_t)e->started.attempts)[i].inputs = then->started.attempts[i].inputs;
+}
+
+static void push(struct hands *h, uint64_t seq, void (*done)(void *arg), void *arg, void *owned)
+{
+    if (h->append_count == h->append_cap) {
+        h->append_cap = h->append_cap ? 2 * h->append_cap : 16;
+        h->appends = xreallocarray(h->appends, h->append_cap, sizeof *h->appends);
+    }
+    h->appends[h->append_count++] = (struct replay_append){seq, done, arg, owned};
+}
+
+static void append(struct run *r, struct event *e, void (*done)(void *arg), void *arg, void *owned)
+{
+    struct hands *h = r->hands;
+    struct buf text = {0};
+    const char *line = replay_peek(h->replay);
+    while (line && str_starts(line, "> event ") && strstr(line, "\"type\":\"metrics\"") && e->type != EVENT_METRICS) {
+        h->replay->at++;
+        replay_own_event(h->replay, replay_event(h->replay, line));
+        line = replay_peek(h->replay);
+    }
+    e->run = r->id;
+    e->seq = r->state->last_seq + 1;
+    if (line && str_starts(line, "> event "))
+        take_over(e, replay_event(h->replay, line));
+    event_to_json(e, &text);
+    replay_ask(h->replay, "> event %s", text.data);
+    buf_free(&text);
+    state_apply(h->state, e);
+    push(h, e->seq, done, arg, owned);
+}
+
+void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
+{
+    append(r, e, done, arg, NULL);
+}
+
+void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
+{
+    append(r, e, done, arg, arg);
+}
+
+void replay_own_event(struct replay *p, const struct event *e)
+{
+    if (!replay_stands(p))
+        state_apply(p->hands->state, e);
+}
+
+void replay_durable(struct replay *p, uint64_t seq)
+{
+    struct hands *h = p->hands;
+    while (h->append_done < h->append_count) {
+        const struct replay_append a = h->appends[h->append_done++];
+        bool is_it = a.done && a.seq == seq;
+        if (is_it)
+            a.done(a.arg);
+        free(a.owned);
+        if (is_it)
+            return;
+        if (a.done)
+            break;
+    }
+    p->at--;
+    replay_differs(p, "nothing waits for that event");
+}
+
+/* ---- logs ---- */
+
+struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt)
+{
+    struct replay_log *log = xcalloc(1, sizeof *log);
+    log->log = (struct run_log){.run = r, .step = step, .node = node, .fd = -1};
+    snprintf(log->log.attempt, sizeof log->log.attempt, "%s", attempt);
+    log->next = r->hands->logs;
+    r->hands->logs = log;
+    replay_ask(replay_of(r), "> log_open %" PRIu32 " %" PRIu32 " %s", step->id, node, attempt);
+    const char *size = replay_told(replay_of(r));
+    log->log.size = size ? strtoull(size, NULL, 10) : 0;
+    return &log->log;
+}
+
+void log_close(struct run_log *log)
+{
+    if (!log)
+        return;
+    struct replay_log **at = &log->run->hands->logs, *found;
+    while (&(*at)->log != log)
+        at = &(*at)->next;
+    found = *at;
+    *at = found->next;
+    free(found);
+}
+
+void log_end(struct run_log *log)
+{
+    if (!log)
+        return;
+    replay_ask(replay_of(log->run), "> log_end %s", log->attempt);
+    replay_told(replay_of(log->run));
+}
+
+void log_again(struct run_log *log)
+{
+    replay_ask(replay_of(log->run), "> log_again %s", log->attempt);
+    replay_told(replay_of(log->run));
+}
+
+/* ---- what may tell the core something before it answers ---- */
+
+static bool told(const struct run *r)
+{
+    const char *answer = replay_told(replay_of(r));
+    return answer && strcmp(answer, "1") == 0;
+}
+
+bool preflight_begin(struct launch *l)
+{
+    replay_ask(replay_of(l->run), "> preflight_begin");
+    return told(l->run);
+}
+
+bool preflight_joins(struct launch *l, uint32_t node)
+{
+    replay_ask(replay_of(l->run), "> preflight_joins %" PRIu32, node);
+    return told(l->run);
+}
+
+void preflight_again(struct launch *l)
+{
+    replay_ask(replay_of(l->run), "> preflight_again");
+    told(l->run);
+}
+
+void preflight_lost(struct launch *l)
+{
+    replay_ask(replay_of(l->run), "> preflight_lost");
+    told(l->run);
+}
+
+bool outputs_begin(struct launch *l)
+{
+    replay_ask(replay_of(l->run), "> outputs_begin");
+    return told(l->run);
+}
+
+void outputs_end(struct run *r)
+{
+    replay_ask(replay_of(r), "> outputs_end");
+    told(r);
+}
+
+void outputs_pass(struct launch *l)
+{
+    replay_ask(replay_of(l->run), "> outputs_pass");
+    told(l->run);
+}
+
+bool run_is_stranger(struct run *r, const char *attempt)
+{
+    const char *answer = replay_ask(replay_of(r), "> stranger %s", attempt);
+    return answer && strcmp(answer, "1") == 0;
+}
+
+/* ---- what a trace does not have, or needs none of ---- */
+
+bool outputs_complete(const struct launch *l)
+{
+    (void)l; /* there are none: files are untraced */
+    return true;
+}
+
+const char *overrides_difference(const struct spec *spec, const struct state_run *run, struct arena *arena)
+{
+    (void)spec, (void)run, (void)arena;
+    return NULL;
+}
+
+void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err)
+{
+    (void)spec, (void)run, (void)arena, (void)err;
+}
+
+void run_facts_json(const struct wire_facts *facts, struct buf *ret)
+{
+    (void)facts;
+    buf_puts(ret, "{}"); /* take_over has what was told then */
+}
+
+int room_say(struct lane *lane, uint64_t size, struct error *err)
+{
+    lane->said_bytes += size;
+    return lane->said_bytes <= LANE_SAID_MAX ? 0 : error_set(err, ERROR_PROTOCOL, "it says too much");
+}
+
+bool rank0_is_elsewhere(const char *tail)
+{
+    (void)tail;
+    return false;
+}
+
+void transfer_stop(struct lane *lane)
+{
+    (void)lane;
+}
+
+void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust)
+{
+    (void)lane, (void)step, (void)trust;
+}
+
+void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    (void)r, (void)step, (void)node;
+}
+
+void fetch_pass(struct run *r)
+{
+    (void)r;
+}
+
+void fetch_stop(struct lane *lane, const struct plan_step *step)
+{
+    (void)lane, (void)step;
+}
+
+void outputs_watch(struct launch *l)
+{
+    (void)l;
+}
+
+void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    (void)r, (void)step, (void)node;
+}
+
+void outputs_abort_all(struct run *r)
+{
+    (void)r;
+}
+
+void outputs_interrupt(struct run *r, int signum)
+{
+    (void)r, (void)signum;
+}
+
+void rank0_pass(struct launch *l)
+{
+    (void)l;
+}
+
+void preflight_setup_changed(struct launch *l)
+{
+    (void)l;
+}
+
+void metrics_destroy(struct metrics *m)
+{
+    (void)m;
+}
+
+void metrics_begin(struct metrics *m)
+{
+    (void)m;
+}
+
+void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value)
+{
+    (void)m, (void)metric, (void)rank, (void)value;
+}
+
+void metrics_flush(struct metrics *m)
+{
+    (void)m;
+}
+
+struct metrics *metrics_create(struct run *r)
+{
+    (void)r;
+    return NULL;
+}
+
+void replay_hands_free(struct hands *h)
+{
+    if (h->run)
+        core_destroy(h->run);
+    for (; h->append_done < h->append_count; h->append_done++)
+        free(h->appends[h->append_done].owned);
+    state_destroy(h->state);
+    free(h->appends);
+    free(h->alarms);
+    free(h);
+}
