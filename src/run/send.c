@@ -101,12 +101,11 @@ static const char *launch_run(const struct launch *l, struct arena *arena)
     return dash ? arena_strndup(arena, l->adopted, (size_t)(dash - l->adopted)) : l->run->id;
 }
 
-void task_send(struct run *r, const struct plan_step *step, uint32_t node)
+static void send_task(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
     struct lane *lane = &r->lanes[node];
     struct launch *l = launch_of(r, step);
-    trace(r, "> send %" PRIu32 " %" PRIu32 " %s", step->id, node, t->attempt);
     if (!lane_is_ready(lane))
         return; /* reconciling sends it when the node has said what it holds */
     struct arena *arena = arena_create();
@@ -156,4 +155,11 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         node_run(lane_hands(lane)->node, &run);
     }
     arena_destroy(arena);
+}
+
+void task_send(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    trace(r, "> send %" PRIu32 " %" PRIu32 " %s", step->id, node, run_task(r, step, node)->attempt);
+    send_task(r, step, node);
+    trace(r, "=");
 }

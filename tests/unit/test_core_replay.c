@@ -42,9 +42,24 @@ static void test_crash_in_setup(void **unused)
     plays("crash-in-setup.trace", 2, 1);
 }
 
+/* torchrun on MIN:MAX nodes: one is lost while they run and is given up, the other goes on to a good end. */
+static void test_lost_node(void **unused)
+{
+    (void)unused;
+    plays("lost-node.trace", 1, 1);
+}
+
+/* Ctrl-C while a node is away; then `rhrun cancel`, which reaches it. */
+static void test_cancel_away(void **unused)
+{
+    (void)unused;
+    plays("cancel-away.trace", 2, 2);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crash_in_setup)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_crash_in_setup), cmocka_unit_test(test_lost_node),
+                                       cmocka_unit_test(test_cancel_away)};
     size_t parts, ended;
     bool good = true;
     for (int i = 1; i < argc; i++) {
