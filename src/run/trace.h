@@ -19,8 +19,9 @@
  *   end STATUS EXIT "error"   what became of the run; missing where it was killed
  *
  * Not in it, and not needed: what is only shown (METRICS are there as events), bytes of logs, what RUN messages say, so
- * no secret. A worker's lines are as the node masked them. A run that is refused as its options differ from those of an
- * unfinished one ends with other words when it is played.
+ * no secret. A worker's lines are as the node masked them. Not in it, and needed where the spec has them: what `env`
+ * takes from the caller, and files and folders that it names; such a spec cannot be loaded by a player. A run that is
+ * refused as its options differ from those of an unfinished one ends with other words when it is played.
  */
 #ifndef RHRUN_RUN_TRACE_H
 #define RHRUN_RUN_TRACE_H
