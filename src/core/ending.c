@@ -70,6 +70,17 @@ static bool launch_begun(struct run *r)
     return false;
 }
 
+static bool anything_in_flight(struct run *r)
+{
+    for (size_t i = 0; i < r->plan->step_count * r->plan->node_count; i++)
+        if (task_in_flight(&r->tasks[i]) && r->lanes[i % r->plan->node_count].presence != PRESENCE_GONE)
+            return true;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (r->lanes[n].orphan_count > 0)
+            return true;
+    return false;
+}
+
 /* A node is out of reach while the launch lives, or after a part of it has ended well: nothing is stopped and the run stays open, so that the same
  * command takes it up again. A lost network must not cost the work. */
 static void leave_open(struct run *r, uint32_t node, const struct error *err)
@@ -101,8 +112,8 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     }
     r->failed_nodes++;
     bool going = r->opening == OPENING_DONE && r->ending == ENDING_NOT && r->stage < STAGE_CLOSING;
-    if (going && r->options.mode == RUN_EXECUTE &&
-        launch_complete(run_launch(r))) { /* the controller died right before it could say so */
+    if (going && r->options.mode == RUN_EXECUTE && launch_complete(run_launch(r)) &&
+        !anything_in_flight(r)) { /* the controller died right before it could say so */
         run_note(r, node, "%s", err->text);
         run_close(r, RUN_DONE, 0);
         return;
@@ -135,17 +146,6 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     run_note(r, node, "%s", err->text);
     run_fail(r, RUN_INFRA, err);
     run_due(r, DUE_END);
-}
-
-static bool anything_in_flight(struct run *r)
-{
-    for (size_t i = 0; i < r->plan->step_count * r->plan->node_count; i++)
-        if (task_in_flight(&r->tasks[i]) && r->lanes[i % r->plan->node_count].presence != PRESENCE_GONE)
-            return true;
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (r->lanes[n].orphan_count > 0)
-            return true;
-    return false;
 }
 
 static bool still_connecting(const struct run *r)

@@ -218,14 +218,19 @@ static bool is_later(const struct wire_record *rec, const struct wire_record *ot
     return rec->claim_wall_ms > other->claim_wall_ms;
 }
 
+/* Of the latest launch that a node has a part of, however that ended: parts of an earlier one that ended well are of a
+ * generation that failed, where a later one began. */
 static const struct wire_record *latest_part(struct launch *l)
 {
+    struct run *r = l->run;
     const struct wire_record *best = NULL;
     for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
-        for (uint32_t n = 0; n < l->run->plan->node_count; n++) {
-            const struct wire_record *rec = part_record(l->run, s, n);
-            if (rec && (!best || is_later(rec, best)))
-                best = rec;
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            const struct wire_record *last = s->on[n] ? lane_latest(&r->lanes[n], s) : NULL;
+            const struct wire_record *of[] = {part_record(r, s, n), last && str_eq(last->key, s->key) ? last : NULL};
+            for (size_t i = 0; i < ARRAY_LEN(of); i++)
+                if (of[i] && (!best || is_later(of[i], best)))
+                    best = of[i];
         }
     return best;
 }
