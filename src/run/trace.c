@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 static bool is_traced(const struct run *r)
@@ -156,13 +157,24 @@ static bool write_event(void *arg, const struct event *e)
     return true;
 }
 
+/* Lines of two processes would make no sense in one file. */
+static int open_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    close(fd);
+    CLEANUP(cleanup_free) char *own = xasprintf("%s.%d", path, (int)getpid());
+    return open(own, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
 int trace_open(const struct hands *h, const struct run_options *o)
 {
     const char *path = getenv("RHRUN_TEST_TRACE");
     struct buf b = {0};
     if (!path || !h->session->journal || (o->mode != RUN_EXECUTE && o->mode != RUN_CANCEL))
         return -1;
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd = open_file(path);
     if (fd < 0)
         return -1;
     buf_puts(&b, "trace 1 " RHRUN_VERSION);

@@ -4,6 +4,8 @@
  * it a core alone takes the same way again (tests/unit/test_core_replay.c): what went wrong in the field becomes a
  * test.
  *
+ * While another process traces into FILE, this one traces into FILE.PID.
+ *
  * A line is words between blanks; a text is a JSON string, bytes are hex. The first lines, from `trace` to the last
  * `event`, rebuild plan and state: the spec's text with what it was loaded with, the run's options, each step's key,
  * the journal so far. Then
@@ -20,8 +22,8 @@
  *
  * Not in it, and not needed: what is only shown (METRICS are there as events), bytes of logs, what RUN messages say, so
  * no secret. A worker's lines are as the node masked them. Not in it, and needed where the spec has them: what `env`
- * takes from the caller, and files and folders that it names; such a spec cannot be loaded by a player. A run that is
- * refused as its options differ from those of an unfinished one ends with other words when it is played.
+ * takes from the caller, and files and folders that it names; such a spec cannot be loaded by a player. Where the
+ * options of an unfinished run are told (it is refused, or replaced), a player comes to other words.
  */
 #ifndef RHRUN_RUN_TRACE_H
 #define RHRUN_RUN_TRACE_H

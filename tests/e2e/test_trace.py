@@ -42,3 +42,16 @@ def test_what_a_trace_does_not_have_is_named(box):
     box.run(path, env={"RHRUN_TEST_TRACE": trace}).ok()
     rc, said = play(trace)
     assert rc == 1 and "wanted: untraced \"files that are brought or fetched\"" in said
+
+
+def test_two_controllers_trace_into_files_of_their_own(box):
+    trace = box.dir / "trace"
+    path = box.spec({"entrypoint": {"run": "while [ ! -e $HOME/go ]; do sleep 0.02; done"}})
+    env = {"RHRUN_TEST_TRACE": trace}
+    first = box.start(path, env=env)
+    harness.wait_for(lambda: trace.exists() and " started " in trace.read_text(), what="the launch")
+    box.run(path, "--take-over", env={**env, "RHRUN_HOME": box.dir / "elsewhere"}, timeout=20, prefix=("timeout", "-s", "INT", "5"))
+    (box.home / "go").touch()
+    first.wait()
+    traces = sorted(box.dir.glob("trace*"))
+    assert len(traces) == 2 and [play(t)[0] for t in traces] == [0, 0]

@@ -308,7 +308,8 @@ const char *replay_told(struct replay *p)
             p->at++;
             replay_alarm(p, words[1] + strlen("alarm_"), number(words[2]));
         } else {
-            replay_differs(p, "nothing: the hands have nothing more to tell");
+            replay_differs(p, str_starts(line, "untraced ") ? "nothing: a trace does not have that"
+                                                            : "nothing: the hands have nothing more to tell");
         }
     }
     if (!line)
