@@ -44,8 +44,8 @@ static void FORMAT(2, 3) violate(struct random_job *job, const char *fmt, ...)
 
 /* ---- programs ---- */
 
-struct world_program random_program(uint64_t seed, bool elastic, uint32_t node, const struct plan_step *step,
-                                    uint32_t number)
+static struct world_program random_program(uint64_t seed, bool elastic, uint32_t node, const struct plan_step *step,
+                                           uint32_t number)
 {
     const bool launch = step->kind->phase == PHASE_LAUNCH;
     uint64_t rng = world_mix(world_mix(seed, node * 1000 + step->id), number);
@@ -74,13 +74,20 @@ static uint32_t launch_number(const struct world *w, const char *launch)
     return number;
 }
 
+uint32_t random_start_number(const struct random_job *job, const struct world *w, const struct plan_step *step,
+                             const char *launch, uint32_t number)
+{
+    return step->kind->phase == PHASE_LAUNCH && !job->elastic ? launch_number(w, launch) : number;
+}
+
 static void program(void *arg, const struct world_node *n, const struct world_record *r, struct world_program *ret)
 {
     const struct random_job *job = arg;
-    const bool launch = r->step->kind->phase == PHASE_LAUNCH;
     *ret = random_program(job->seed, job->elastic, n->index, r->step,
-                          launch && !job->elastic ? launch_number(job->world, r->launch) : r->number);
+                          random_start_number(job, job->world, r->step, r->launch, r->number));
 }
+
+const struct world_watch random_quiet = {.program = program, .violated = violated};
 
 /* ---- what the nodes see ---- */
 
@@ -239,11 +246,13 @@ static void excuse(struct random_job *job, uint32_t node, bool all)
 static void unmake(struct random_job *job, uint32_t node)
 {
     for (size_t i = 0; i < job->plan->step_count; i++)
-        if (job->world->nodes[node].made[i]) {
+        if (job->world->nodes[node].made[i] && !job->track[i][node].unsettled) {
             for (size_t k = i; k < RANDOM_STEPS_MAX; k++) /* what is behind it chains to it */
                 job->track[k][node].excused = true;
             job->unmade = true;
             world_unmake(job->world, node, i);
+            if (job->seen)
+                world_cut(job->world, node, false);
             return;
         }
 }
@@ -295,11 +304,13 @@ static void between(struct random_job *job)
 
 /* ---- controllers ---- */
 
-static bool is_done(const struct random_job *job)
+static bool is_done(struct random_job *job)
 {
     struct state *s = world_replay(job->world);
     const struct state_run *latest = state_run_latest(s, NULL);
     bool done = latest && latest->status == RUN_DONE;
+    if (latest && latest->status != RUN_OPEN && !done) /* though nobody was told that this is durable */
+        job->launch_excused = true;
     state_destroy(s);
     return done;
 }
@@ -504,13 +515,14 @@ static void make_spec(struct random_job *job, uint64_t *rng)
     job->spec.entrypoint.epilog.text = world_random(rng) % 3 == 0 ? "after" : NULL;
 }
 
-struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, bool verbose)
+struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigned flags)
 {
     static const struct world_watch watch = {program, started, ended, durable, frame, refuse, violated};
     struct random_job *job = xcalloc(1, sizeof *job);
     struct error err = ERROR_INIT;
     uint64_t rng = world_mix(seed, 2);
     job->seed = seed;
+    job->seen = flags & RANDOM_SEEN;
     job->rng = world_mix(seed, 3);
     job->faults = (uint32_t)(world_random(&rng) % 25);
     job->faults = job->faults < faults_max ? job->faults : faults_max;
@@ -528,7 +540,7 @@ struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, bool ve
     job->world->options.reconnect_ms = job->elastic ? 10000 : 60000;
     job->world->options.join_ms = 100 + world_random(&rng) % 5000;
     job->world->options.late_ms = 1000 + world_random(&rng) % 10000;
-    if (verbose)
+    if (flags & RANDOM_VERBOSE)
         job->world->log = &job->log;
     return job;
 }

@@ -42,7 +42,7 @@ struct random_job {
     struct world *world;
     uint64_t began_us, began_steps; /* the controller at hand */
     uint64_t still_us, still;       /* since when time stands still, in steps */
-    bool elastic, forgot;
+    bool elastic, forgot, seen;
     const char *from; /* for --from */
     size_t redoing;   /* that step and those behind it, in the run at hand: number, from 1 */
     bool unmade;      /* what a step had created was removed, since the launch began */
@@ -59,15 +59,22 @@ struct random_job {
     bool launch_lost[RANDOM_NODES_MAX]; /* its node lost power, or was replaced, since it started there */
 };
 
+enum random_flag {
+    RANDOM_VERBOSE = 1,
+    RANDOM_SEEN = 2 /* what is removed on a node is seen soon: its connection is lost, too */
+};
 /* The job of that seed, not yet begun, with at most so many of its faults. */
-struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, bool verbose);
+struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigned flags);
 void random_job_destroy(struct random_job *job);
 /* One thing happens, perhaps a fault before it; controllers come and go. False: the job is done, or something is
  * violated. */
 bool random_job_step(struct random_job *job);
 void random_job_check(struct random_job *job); /* it is done: is it? */
-struct world_program random_program(uint64_t seed, bool elastic, uint32_t node, const struct plan_step *step,
-                                    uint32_t number);
+/* Another world of the job, as it is, without faults: what its arg is. Nothing is checked in it. */
+extern const struct world_watch random_quiet;
+/* Of a program that was started: the number that decides how it ends. */
+uint32_t random_start_number(const struct random_job *job, const struct world *w, const struct plan_step *step,
+                             const char *launch, uint32_t number);
 /* The environment's number. */
 uint64_t random_number(const char *name, uint64_t otherwise);
 

@@ -49,6 +49,7 @@ struct world_node {
     bool away;        /* it cannot be reached */
     /* the controller's side of it */
     enum world_link link;
+    uint32_t changes, heard_changes; /* what happened to it by itself, and how much of that was heard of */
     uint32_t connection; /* 0: none was made yet; a number is of one connection alone */
     bool was_ready, gave_up, cut; /* cut: nothing passes, and the controller has not noticed yet */
     uint64_t lost_us, pause_ms, out_us, in_us; /* out, in: when the last of what was sent arrives */
@@ -129,6 +130,8 @@ void world_reboot(struct world *w, uint32_t node, uint64_t vanish); /* records t
 void world_reinstall(struct world *w, uint32_t node);
 void world_lose(struct world *w, uint32_t node); /* its supervisors die without an outcome */
 void world_unmake(struct world *w, uint32_t node, size_t step); /* what it created is removed */
+/* It has restarted, was replaced or lost something, and the controller has not heard of it yet. */
+bool world_has_changed(const struct world *w, uint32_t node);
 size_t world_live(const struct world *w);
 uint32_t world_generation(const char *launch); /* "RUN-3": 3 */
 
@@ -163,7 +166,7 @@ struct world_answer {
     struct world_record *records; /* heap */
     size_t record_count;
     uint8_t *exists; /* heap; of LISTED */
-    uint32_t exists_count, boot; /* boot: of then */
+    uint32_t exists_count, boot, changes; /* of then */
     uint64_t token;
     const struct plan_step *step;
     const char *text;

@@ -151,6 +151,7 @@ static void on_listed(struct world *w, struct world_node *n, const struct world_
         const struct wire_record r = world_wire(&then, &a->records[i], boot);
         tell(w, n->index, (struct input){.kind = INPUT_RECORD, .record = &r});
     }
+    n->heard_changes = a->changes;
     tell(w, n->index, (struct input){.kind = INPUT_LISTED});
 }
 

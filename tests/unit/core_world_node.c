@@ -98,6 +98,7 @@ static struct world_answer *answer(struct world *w, struct world_node *n, enum w
     h->connection = n->connection;
     h->says.kind = kind;
     h->says.boot = n->boot;
+    h->says.changes = n->changes;
     return &h->says;
 }
 
@@ -417,6 +418,7 @@ void world_reboot(struct world *w, uint32_t node, uint64_t vanish)
     struct world_node *n = &w->nodes[node];
     world_say(w, "  node %u reboots", node);
     world_cut(w, node, false);
+    n->changes++;
     n->boot++;
     for (size_t at = 0, i = 0; at < n->record_count; i++) {
         struct world_record *r = &n->records[at];
@@ -435,6 +437,7 @@ void world_reinstall(struct world *w, uint32_t node)
     world_say(w, "  node %u is another machine", node);
     world_lose(w, node);
     world_cut(w, node, false);
+    n->changes++;
     n->boot++;
     n->install = n->boot;
     n->record_count = 0;
@@ -454,6 +457,13 @@ void world_unmake(struct world *w, uint32_t node, size_t step)
 {
     world_say(w, "  what %s made on node %u is removed", w->plan->steps[step].name, node);
     w->nodes[node].made[step] = false;
+    w->nodes[node].changes++;
+}
+
+bool world_has_changed(const struct world *w, uint32_t node)
+{
+    const struct world_node *n = &w->nodes[node];
+    return n->changes != n->heard_changes;
 }
 
 size_t world_live(const struct world *w)
