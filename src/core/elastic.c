@@ -400,6 +400,8 @@ void elastic_leave(struct launch *l, uint32_t node, const struct event_finished 
     char *text = xasprintf("its torchrun has left the others (%s): %u of %u:%u nodes are left", what,
                            left_without(l, node), d->min_nodes, d->nnodes);
     note_again(lane, text, later(lane, true));
+    if (r->stage < STAGE_PROLOG) /* a launch that an earlier controller began: the barrier waits for it no longer */
+        run_due(r, DUE_BARRIER);
 }
 
 /* ---- a launch that is resumed, and that is over ---- */
