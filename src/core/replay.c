@@ -85,7 +85,7 @@ static enum task_state task_of_cell(const struct run *r, const struct plan_step 
     bool latest = is_of_latest(run, step, c);
     bool given_up = !latest && (step->kind->fetch || step->kind->phase == PHASE_LAUNCH); /* by a REISSUE */
     if (c->outcome == OUTCOME_NONE)
-        return str_eq(c->key, step->key) && !given_up ? TASK_RUNNING : TASK_PENDING;
+        return str_eq(c->key, step->key) && str_eq(c->run, r->id) && !given_up ? TASK_RUNNING : TASK_PENDING;
     if (step->kind->cached || !latest)
         return TASK_PENDING;
     return c->outcome == OUTCOME_OK ? TASK_DONE : task_of_bad_end(run, step, c);

@@ -254,8 +254,21 @@ static void test_reopened(void **unused)
         fail_msg("%llu differences", (unsigned long long)differences);
 }
 
+/* Each found a fault once. */
+static void test_found(void **unused)
+{
+    static const struct {
+        uint64_t seed, step;
+    } found[] = {{670, 155}};
+    (void)unused;
+    differences = 0;
+    for (size_t i = 0; i < ARRAY_LEN(found); i++)
+        check_seed(found[i].seed, found[i].step, false);
+    assert_int_equal(differences, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reopened)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reopened), cmocka_unit_test(test_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
