@@ -233,6 +233,8 @@ struct state_cell {
     const char *run, *attempt, *key, *inputs, *install, *boot_id;
     enum outcome outcome;
     bool settled;     /* on the node's disk: survives a power loss */
+    bool was_ok;      /* it ended well, and is unknown since its node restarted, or was replaced, before that was
+                         settled */
     bool voided;      /* by a flag of the open run: not to be believed */
     uint32_t generation;
     uint32_t after;    /* the run's latest generation when the attempt began: an epilog, or outputs, of an earlier one

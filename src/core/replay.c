@@ -88,7 +88,9 @@ static enum task_state task_of_cell(const struct run *r, const struct plan_step 
         return str_eq(c->key, step->key) && str_eq(c->run, r->id) && !given_up ? TASK_RUNNING : TASK_PENDING;
     if (step->kind->cached || !latest)
         return TASK_PENDING;
-    return c->outcome == OUTCOME_OK ? TASK_DONE : task_of_bad_end(run, step, c);
+    if (c->outcome == OUTCOME_OK || c->was_ok) /* what is unknown by now counts once its node is there: reconcile.c */
+        return TASK_DONE;
+    return task_of_bad_end(run, step, c);
 }
 
 /* How often it has failed in this run; at most once more than it may: that no earlier controller could say. */

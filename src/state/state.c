@@ -389,8 +389,11 @@ static void apply_node_bound(struct state *s, const struct event *e)
         r->work = keep(s, b->work);
     for (uint32_t i = x->node_first[b->node]; i; i = x->cell_next[i - 1]) {
         struct state_cell *c = &s->cells[i - 1];
-        if (!c->settled && (c->outcome == OUTCOME_OK || c->outcome == OUTCOME_NONE) && !str_eq(c->boot_id, n->boot_id))
+        if (!c->settled && (c->outcome == OUTCOME_OK || c->outcome == OUTCOME_NONE) &&
+            !str_eq(c->boot_id, n->boot_id)) {
+            c->was_ok = c->outcome == OUTCOME_OK;
             c->outcome = OUTCOME_UNKNOWN;
+        }
     }
 }
 
@@ -432,7 +435,7 @@ static void apply_finished(struct state *s, const struct event *e)
         c->boot_id = n->boot_id; /* the record was read in this boot, whenever the attempt ran */
     c->failures += f->outcome == OUTCOME_FAILED || f->outcome == OUTCOME_TIMED_OUT;
     c->outcome = f->outcome;
-    c->settled = false;
+    c->settled = c->was_ok = false;
     c->finished_ms = e->time_ms;
     c->log_bytes = f->log_bytes;
     c->dropped_bytes = f->dropped_bytes;
