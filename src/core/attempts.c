@@ -471,6 +471,12 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         run_touch(r, node);
         return;
     }
+    if (outcome == OUTCOME_STOPPED && !t->marks.stop_wanted) { /* by an earlier controller, which was cancelled */
+        task_set_state(r, t, TASK_PENDING);
+        t->reason = "it was stopped";
+        run_touch(r, node);
+        return;
+    }
     if (outcome == OUTCOME_NOT_STARTED) {
         if (!end->event.tail) { /* nobody kept it back: its node restarted before it could begin */
             task_set_state(r, t, TASK_PENDING);
