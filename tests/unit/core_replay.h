@@ -52,7 +52,7 @@ void replay_free(struct replay *p);
 bool replay_stands(const struct replay *p); /* nothing is played any more: it differs, or the part is cut */
 const char *replay_peek(struct replay *p);  /* the next line of the part; NULL: there is none, or nothing is played */
 void replay_differs(struct replay *p, const char *came); /* from the next line */
-/* The core asks this: is it the next line? The answer that stands behind it, or "". NULL: nothing is played any more. */
+/* The core asks this: is it the next line? The answer that stands behind it, or "". NULL: nothing is played. */
 const char *replay_ask(struct replay *p, const char *fmt, ...) FORMAT(2, 3);
 /* What the hands told the core while they were asked; the answer, or NULL. */
 const char *replay_told(struct replay *p);
