@@ -167,7 +167,7 @@ static void on_end(struct world *w, struct world_node *n, uint64_t sequence)
 
 static void note_start(struct world *w, struct world_node *n, const struct world_record *r)
 {
-    for (size_t i = 0; i < w->start_count; i++)
+    for (size_t i = 0; w->watch->violated && i < w->start_count; i++)
         if (strcmp(w->starts[i].attempt, r->attempt) == 0)
             world_violated(w, "attempt %.6s of %s was started twice on node %u", r->attempt, r->step->slot, n->index);
     if (w->start_count == w->start_cap) {
