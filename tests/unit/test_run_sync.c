@@ -205,7 +205,7 @@ static const enum wire_type transfer_frames[] = {WIRE_SYNC, WIRE_FILE, WIRE_FILE
 static void cut_at(enum wire_type type, enum sim_fault fault, bool update)
 {
     struct sim_job *job = begin(2);
-    job->liveness_ms = job->hello_ms = 200;
+    job->liveness_ms = job->hello_ms = 600;
     if (update) {
         bring(job, three);
         assert_int_equal(sim_job_run(job, 0), 0);
