@@ -194,7 +194,6 @@ uint32_t launch_generation(const struct wire_record *record); /* 1-based; 1 wher
 bool launch_complete(struct launch *l); /* nothing of the launch and what follows it is left to do */
 void launch_pass(struct launch *l); /* how do prolog, launch or epilog stand? */
 void launch_will_restart(struct launch *l); /* a worker has failed: asks for the next generation's port already */
-void launch_resume(struct launch *l); /* after a restart of the controller: where was it? */
 void launch_condemn(struct launch *l); /* a worker has failed, or a rule says that the generation has */
 bool launch_epilog(struct launch *l); /* starts the epilog where it is due; false: there is nothing to wait for */
 void launch_look(struct launch *l); /* RUN_LOOK: what is looked at before a launch, without one */

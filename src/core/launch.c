@@ -92,28 +92,40 @@ static void forget_what_followed(struct launch *l)
         }
 }
 
-static void start_generation(struct launch *l)
+/* ---- how it stands ---- */
+
+static bool has_begun(struct run *r, const struct plan_step *step)
 {
-    struct run *r = l->run;
-    l->next_port = 0;
-    run_set_stage(r, STAGE_AGAIN);
-    forget_what_followed(l);
-    if (!at_barrier(r))
-        return;
-    run_set_stage(r, STAGE_LAUNCH);
-    launch_set(l, LAUNCH_GOES_ON);
-    l->generation++;
-    run_chance(l->run, l->nonce, sizeof l->nonce / 2);
-    l->cause = r->cause = (struct cause){0};
-    l->adopted = NULL;
-    parts_reset(l);
-    rules_begin(l);
-    parts_advance(l);
-    outputs_watch(l);
-    elastic_join(l);
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        if (step->on[n] && run_task(r, step, n)->state != TASK_PENDING)
+            return true;
+    return false;
 }
 
-/* ---- how it stands ---- */
+bool launch_has_begun(struct launch *l)
+{
+    return parts_begun(l);
+}
+
+/* Where the launch is, as its tasks say. Nobody stores it. */
+enum phase {
+    AT_START,         /* nothing of the generation has begun */
+    AT_FAILED_PROLOG, /* nor will it */
+    AT_WORK,          /* parts of it run, or are to */
+    AT_END,           /* all have ended: whether it starts again is to be decided */
+    AT_EPILOG         /* that was decided: what follows has begun */
+};
+
+static enum phase phase_of(struct launch *l)
+{
+    struct run *r = l->run;
+    const struct plan_step *prolog = launch_step(l, PHASE_PROLOG), *epilog = launch_step(l, PHASE_EPILOG);
+    if (!parts_begun(l))
+        return prolog && step_has_failed(r, prolog) ? AT_FAILED_PROLOG : AT_START;
+    if (!parts_ended(l))
+        return AT_WORK;
+    return epilog && has_begun(r, epilog) ? AT_EPILOG : AT_END;
+}
 
 bool launch_complete(struct launch *l)
 {
@@ -123,7 +135,65 @@ bool launch_complete(struct launch *l)
 }
 
 static void finish_launch(struct launch *l, bool good);
-static void fail_generation(struct launch *l, const struct plan_step *step);
+
+/* Its prolog, or the generation: what runs is stopped, what has not begun never will. */
+static void condemn(struct launch *l, const struct plan_step *step)
+{
+    launch_set(l, LAUNCH_CONDEMNED);
+    if (step->kind->phase == PHASE_LAUNCH)
+        parts_stop(l);
+    else
+        step_end(l->run, step);
+}
+
+/* By the tasks' states, not by the end at hand: ends that became durable together are all there before the first of them
+ * is looked at, and a failure among them must not be found only after the others were taken for all. */
+static void fail_generation(struct launch *l, const struct plan_step *step)
+{
+    bool launch = step->kind->phase == PHASE_LAUNCH;
+    if (l->state == LAUNCH_GOES_ON && (launch ? parts_failed(l) : step_has_failed(l->run, step)))
+        condemn(l, step);
+}
+
+/* The generation at hand, be it one that begins now or one that another controller began. */
+static void generation_goes_on(struct launch *l)
+{
+    struct run *r = l->run;
+    const struct plan_step *prolog = launch_step(l, PHASE_PROLOG);
+    if (phase_of(l) != AT_EPILOG)
+        rules_begin(l);
+    bind_address(l);
+    run_set_stage(r, STAGE_LAUNCH);
+    launch_set(l, LAUNCH_GOES_ON);
+    bool failed = parts_failed(l); /* too few were there: that others are back does not undo it */
+    elastic_resume(l);
+    if (prolog) /* of a node that joins */
+        step_release(r, prolog);
+    if (failed || rules_condemned(l))
+        condemn(l, launch_step(l, PHASE_LAUNCH));
+    fail_generation(l, launch_step(l, PHASE_LAUNCH));
+    if (l->state == LAUNCH_GOES_ON)
+        parts_release(l);
+    parts_advance(l);
+    outputs_watch(l);
+    elastic_join(l);
+}
+
+static void start_generation(struct launch *l)
+{
+    struct run *r = l->run;
+    l->next_port = 0;
+    run_set_stage(r, STAGE_AGAIN);
+    forget_what_followed(l);
+    if (!at_barrier(r))
+        return;
+    l->generation++;
+    run_chance(l->run, l->nonce, sizeof l->nonce / 2);
+    l->cause = r->cause = (struct cause){0};
+    l->adopted = NULL;
+    parts_reset(l);
+    generation_goes_on(l);
+}
 
 static void prolog_advance(struct launch *l)
 {
@@ -285,50 +355,6 @@ void launch_will_restart(struct launch *l)
         ask_one(r, r->plan->master, PORT_TOKEN);
 }
 
-void launch_barrier(struct launch *l)
-{
-    struct run *r = l->run;
-    if (r->options.mode != RUN_EXECUTE || run_is_stopping(r))
-        return;
-    elastic_join(l);
-    for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */
-        uint32_t n = (l->awaited + k) % r->plan->node_count;
-        if (!r->lanes[n].left_out && (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)) {
-            l->awaited = n;
-            return;
-        }
-    }
-    if (r->stage == STAGE_PORT) {
-        ask_missing(l); /* the question was lost with its connection */
-        return;
-    }
-    if (r->stage == STAGE_PREFLIGHT) {
-        preflight_again(l);
-        return;
-    }
-    if (r->stage == STAGE_AGAIN) {
-        ask_port(l);
-        return;
-    }
-    if (r->stage != STAGE_SETUP)
-        return;
-    if (r->fetch_only) {
-        struct error ignored = ERROR_INIT; /* of nodes that are not asked it is not known */
-        bind_by_facts(r, &ignored);
-        launch_set(l, LAUNCH_OVER);
-        run_set_stage(r, STAGE_LAUNCH);
-        if (!outputs_begin(l))
-            outputs_end(r);
-        return;
-    }
-    if (!bind_ranks(r))
-        return;
-    if (l->generation > 0 || l->cause.step)
-        launch_resume(l);
-    else
-        ask_port(l);
-}
-
 /* ---- ends ---- */
 
 static void job_failed(struct launch *l)
@@ -347,14 +373,6 @@ static void finish_launch(struct launch *l, bool good)
     run_due(r, DUE_PARTED);
 }
 
-void launch_parted(struct launch *l)
-{
-    struct run *r = l->run;
-    if (l->state == LAUNCH_OVER && r->stage <= STAGE_LAUNCH && !run_is_stopping(r) && elastic_dismiss(l) &&
-        !launch_epilog(l) && !outputs_begin(l))
-        outputs_end(r);
-}
-
 static void pause(struct launch *l, uint64_t ms)
 {
     struct run *r = l->run;
@@ -367,7 +385,7 @@ static void start_again(struct launch *l)
 {
     struct run *r = l->run;
     const struct state_run *run = run_recorded(r);
-    uint64_t now = run_wall_ms(r), at = run ? run->resume_ms : 0;
+    uint64_t at = run ? run->resume_ms : 0, now = at ? run_wall_ms(r) : 0;
     run_set_stage(r, STAGE_RESTARTING);
     if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was set */
         pause(l, at - now);
@@ -419,33 +437,26 @@ bool launch_epilog(struct launch *l)
     return !step_all_ended(r, step); /* another controller may have started it */
 }
 
-static void epilog_ended(struct launch *l, const struct plan_step *step)
+static void epilog_ended(struct launch *l)
 {
     struct run *r = l->run;
-    bool good = step_all_done(r, step);
+    const struct plan_step *epilog = launch_step(l, PHASE_EPILOG);
     if (run_is_cancelled(r)) {
         run_due(r, DUE_END);
         return;
     }
-    if (!good && r->fail_status == RUN_OPEN)
+    if (epilog && !step_all_done(r, epilog) && r->fail_status == RUN_OPEN)
         job_failed(l);
     if (!outputs_begin(l))
         outputs_end(r);
 }
 
-/* By the tasks' states, not by the end at hand: ends that became durable together are all there before the first of them
- * is looked at, and a failure among them must not be found only after the others were taken for all. */
-static void fail_generation(struct launch *l, const struct plan_step *step)
+void launch_parted(struct launch *l)
 {
     struct run *r = l->run;
-    bool launch = step->kind->phase == PHASE_LAUNCH;
-    if (l->state != LAUNCH_GOES_ON || !(launch ? parts_failed(l) : step_has_failed(r, step)))
-        return;
-    launch_set(l, LAUNCH_CONDEMNED);
-    if (launch)
-        parts_stop(l);
-    else
-        step_end(r, step);
+    if (l->state == LAUNCH_OVER && r->stage <= STAGE_LAUNCH && !run_is_stopping(r) && elastic_dismiss(l) &&
+        !launch_epilog(l))
+        epilog_ended(l);
 }
 
 void launch_condemn(struct launch *l)
@@ -454,8 +465,7 @@ void launch_condemn(struct launch *l)
     if (r->stage != STAGE_LAUNCH || l->state != LAUNCH_GOES_ON || run_is_stopping(r))
         return;
     launch_will_restart(l);
-    launch_set(l, LAUNCH_CONDEMNED);
-    parts_stop(l);
+    condemn(l, launch_step(l, PHASE_LAUNCH));
 }
 
 void launch_without(struct launch *l)
@@ -480,48 +490,31 @@ static void generation_pass(struct launch *l)
     if (l->state == LAUNCH_GOES_ON)
         parts_missed(l);
     parts_advance(l);
-    if (parts_ended(l))
+    switch (phase_of(l)) {
+    case AT_START:
+    case AT_FAILED_PROLOG:
+    case AT_WORK:
+        break;
+    case AT_END:
         generation_ended(l);
+        break;
+    case AT_EPILOG:
+        finish_launch(l, l->state == LAUNCH_GOES_ON);
+        break;
+    }
 }
 
 void launch_pass(struct launch *l)
 {
     struct run *r = l->run;
-    const struct plan_step *epilog = launch_step(l, PHASE_EPILOG);
-    if (r->stage == STAGE_EPILOG && step_all_ended(r, epilog))
-        epilog_ended(l, epilog);
+    if (r->stage == STAGE_EPILOG && step_all_ended(r, launch_step(l, PHASE_EPILOG)))
+        epilog_ended(l);
     if (run_is_stopping(r) || l->state == LAUNCH_OVER)
         return; /* run_check_end sees to it, or launch_parted */
     if (r->stage == STAGE_PROLOG)
         prolog_advance(l);
     else if (r->stage == STAGE_LAUNCH)
         generation_pass(l);
-}
-
-static bool has_begun(struct run *r, const struct plan_step *step)
-{
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (step->on[n] && run_task(r, step, n)->state != TASK_PENDING)
-            return true;
-    return false;
-}
-
-bool launch_has_begun(struct launch *l)
-{
-    return parts_begun(l);
-}
-
-static void resume_epilog(struct launch *l, const struct plan_step *epilog, bool failed)
-{
-    struct run *r = l->run;
-    if (failed)
-        job_failed(l);
-    launch_set(l, LAUNCH_OVER);
-    elastic_dismiss(l);
-    run_set_stage(r, STAGE_EPILOG);
-    step_start(r, epilog, 0);
-    if (step_all_ended(r, epilog))
-        epilog_ended(l, epilog);
 }
 
 bool launch_is_adopted(const struct launch *l)
@@ -561,45 +554,66 @@ static void drop_half(struct launch *l)
         reissue(l, "it had not begun on every node, and the set-up of one was changed meanwhile");
 }
 
-/* The controller was restarted behind the barrier: the tasks' states (from the journal) tell where it was. */
-void launch_resume(struct launch *l)
+/* All nodes are there. What was found of the launch, here or on them, goes on; what was not begins. */
+static void take_up(struct launch *l)
 {
-    struct run *r = l->run;
-    const struct plan_step *prolog = launch_step(l, PHASE_PROLOG), *epilog = launch_step(l, PHASE_EPILOG);
     if (launch_is_adopted(l))
         parts_adopted(l);
-    else
+    else if (l->generation > 0 || l->cause.step) /* it has begun something */
         parts_done_by_another(l);
     drop_half(l);
-    bool begun = parts_begun(l);
-    if (begun && !(epilog && has_begun(r, epilog)))
-        rules_begin(l);
-    bool failed = parts_failed(l) || (begun && rules_condemned(l));
-    bind_address(l);
-    if (!begun) {
-        if (prolog && step_has_failed(r, prolog))
-            start_prolog(l);
-        else
-            start_again(l);
+    switch (phase_of(l)) {
+    case AT_START:
+        start_again(l);
+        break;
+    case AT_FAILED_PROLOG:
+        start_prolog(l);
+        break;
+    case AT_WORK:
+    case AT_END:
+    case AT_EPILOG:
+        generation_goes_on(l);
+        run_due(l->run, DUE_LAUNCH); /* all of it may have ended */
+        break;
+    }
+}
+
+void launch_barrier(struct launch *l)
+{
+    struct run *r = l->run;
+    if (r->options.mode != RUN_EXECUTE || run_is_stopping(r))
+        return;
+    elastic_join(l);
+    for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */
+        uint32_t n = (l->awaited + k) % r->plan->node_count;
+        if (!r->lanes[n].left_out && (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)) {
+            l->awaited = n;
+            return;
+        }
+    }
+    if (r->stage == STAGE_PORT) {
+        ask_missing(l); /* the question was lost with its connection */
         return;
     }
-    run_set_stage(r, STAGE_LAUNCH);
-    elastic_resume(l);
-    failed = failed || parts_failed(l);
-    launch_set(l, failed ? LAUNCH_CONDEMNED : LAUNCH_GOES_ON);
-    outputs_watch(l);
-    if (prolog) /* of a node that joins */
-        step_release(r, prolog);
-    if (!failed)
-        parts_release(l);
-    parts_advance(l); /* what waits for others; and a lost journal may have left some that were not adopted */
-    if (failed)
-        parts_stop(l);
-    elastic_join(l);
-    if (!parts_ended(l))
+    if (r->stage == STAGE_PREFLIGHT) {
+        preflight_again(l);
         return;
-    if (epilog && has_begun(r, epilog)) /* so the launch was judged before */
-        resume_epilog(l, epilog, failed);
-    else
-        generation_ended(l);
+    }
+    if (r->stage == STAGE_AGAIN) {
+        ask_port(l);
+        return;
+    }
+    if (r->stage != STAGE_SETUP)
+        return;
+    if (r->fetch_only) {
+        struct error ignored = ERROR_INIT; /* of nodes that are not asked it is not known */
+        bind_by_facts(r, &ignored);
+        launch_set(l, LAUNCH_OVER);
+        run_set_stage(r, STAGE_LAUNCH);
+        if (!outputs_begin(l))
+            outputs_end(r);
+        return;
+    }
+    if (bind_ranks(r))
+        take_up(l);
 }
