@@ -375,13 +375,19 @@ static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
     return false;
 }
 
+/* By such an end the node leaves the others, unless too few of them are left. */
+static bool may_leave(struct launch *l, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value,
+                      const char *tail)
+{
+    return !is_needed(l, node) && is_leaving(outcome, cause, tail) && !rules_speak(l, node, outcome, cause, value);
+}
+
 bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event_finished *end)
 {
     struct run *r = l->run;
     return step->kind->phase == PHASE_LAUNCH && elastic_wanted(r) && is_going(l) && l->state == LAUNCH_GOES_ON &&
-           !is_needed(l, node) && is_leaving(end->outcome, end->cause, end->tail) &&
            (end->outcome != OUTCOME_NOT_STARTED || task_is_sent(&r->lanes[node], run_task(r, step, node))) &&
-           !rules_speak(l, node, end->outcome, end->cause, end->cause_value) &&
+           may_leave(l, node, end->outcome, end->cause, end->cause_value, end->tail) &&
            left_without(l, node) >= r->plan->spec->distributed.min_nodes;
 }
 
@@ -404,7 +410,7 @@ void elastic_leave(struct launch *l, uint32_t node, const struct event_finished 
         run_due(r, DUE_BARRIER);
 }
 
-/* ---- a launch that is resumed, and that is over ---- */
+/* ---- who takes part ---- */
 
 bool elastic_half(struct launch *l)
 {
@@ -432,19 +438,16 @@ static void fail_unknown(struct launch *l, const struct plan_step *launch)
     }
 }
 
-void elastic_resume(struct launch *l)
+/* By how their parts ended some have left and some have failed; where too few are there, all of them have failed. */
+static bool judge_ends(struct launch *l, const struct plan_step *launch)
 {
     struct run *r = l->run;
-    const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     uint32_t there = 0;
-    if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(l))
-        return;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct run_task *t = run_task(r, launch, n);
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
         there += launch->on[n] && t->state != TASK_PENDING && !task_has_failed(t);
-        bool left = task_has_failed(t) && c && !is_needed(l, n) && is_leaving(c->outcome, c->cause, c->tail) &&
-                    !rules_speak(l, n, c->outcome, c->cause, c->cause_value);
+        bool left = c && task_has_failed(t) && may_leave(l, n, c->outcome, c->cause, c->cause_value, c->tail);
         if (task_has_failed(t) && left != (t->state == TASK_LEFT))
             task_set_state(r, t, left ? TASK_LEFT : TASK_FAILED);
     }
@@ -452,8 +455,31 @@ void elastic_resume(struct launch *l)
     for (uint32_t n = 0; !enough && n < r->plan->node_count; n++)
         if (run_task(r, launch, n)->state == TASK_LEFT)
             task_set_state(r, run_task(r, launch, n), TASK_FAILED);
-    enough = enough && has_needed(l, run_task(r, launch, r->plan->master)->state != TASK_PENDING);
-    bool forgotten = r->stage == STAGE_LAUNCH && launch_is_adopted(l); /* nobody knows where the others met */
+    return enough;
+}
+
+/* It takes no part, for now: nor does one of a launch that was found on the nodes, where nobody knows how to join it. */
+static void stay_out(struct launch *l, uint32_t node, bool left, bool forgotten)
+{
+    struct lane *lane = &l->run->lanes[node];
+    if (!lane->left_out)
+        leave(l, lane);
+    if (left)
+        later(lane, true);
+    if (!forgotten)
+        return;
+    lane->joining->barred = true;
+    run_note(l->run, node, "it takes no part: the launch began without it");
+}
+
+void elastic_members(struct launch *l)
+{
+    struct run *r = l->run;
+    const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
+    if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(l))
+        return; /* all of them are to take part */
+    bool enough = judge_ends(l, launch) && has_needed(l, run_task(r, launch, r->plan->master)->state != TASK_PENDING);
+    bool forgotten = r->stage == STAGE_LAUNCH && launch_is_adopted(l);
     if (!enough && forgotten)
         fail_unknown(l, launch);
     if (!enough || parts_failed(l))
@@ -462,19 +488,10 @@ void elastic_resume(struct launch *l)
         l->cause = (struct cause){0};
     bool over = launch_over(l);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const struct run_task *t = run_task(r, launch, n);
-        struct lane *lane = &r->lanes[n];
-        if (!launch->on[n] || (lane->left_out && !forgotten) ||
-            (t->state != TASK_PENDING && (t->state != TASK_LEFT || over)))
-            continue;
-        if (!lane->left_out)
-            leave(l, lane);
-        if (t->state == TASK_LEFT)
-            later(lane, true);
-        if (forgotten) {
-            lane->joining->barred = true;
-            run_note(r, n, "it takes no part: the launch began without it");
-        }
+        const enum task_state state = run_task(r, launch, n)->state;
+        if (launch->on[n] && (!r->lanes[n].left_out || forgotten) &&
+            (state == TASK_PENDING || (state == TASK_LEFT && !over)))
+            stay_out(l, n, state == TASK_LEFT, forgotten);
     }
 }
 

@@ -219,7 +219,7 @@ bool elastic_back(struct lane *lane); /* one that is left out was listed: is it 
 void elastic_advance(struct lane *lane); /* one that may be left out came a step further: it joins when it can */
 /* It has left. */
 void elastic_leave(struct launch *l, uint32_t node, const struct event_finished *end);
-void elastic_resume(struct launch *l); /* a launch is resumed: who took no part in it, or has left it, joins it */
+void elastic_members(struct launch *l); /* who takes part in the generation, as tasks and cells say */
 void elastic_lose(struct launch *l); /* the generation is over: what those away did in it is unknown */
 /* The launch is over: stops what was on its way to it; true: nothing is any more. */
 bool elastic_dismiss(struct launch *l);

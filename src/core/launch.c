@@ -166,7 +166,7 @@ static void generation_goes_on(struct launch *l)
     run_set_stage(r, STAGE_LAUNCH);
     launch_set(l, LAUNCH_GOES_ON);
     bool failed = parts_failed(l); /* too few were there: that others are back does not undo it */
-    elastic_resume(l);
+    elastic_members(l);
     if (prolog) /* of a node that joins */
         step_release(r, prolog);
     if (failed || rules_condemned(l))

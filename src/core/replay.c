@@ -171,5 +171,5 @@ void run_replay(struct run *r)
     if (is_only_decided(r, run)) /* so it begins under that number */
         l->generation--;
     if (!r->fetch_only)
-        elastic_resume(l);
+        elastic_members(l);
 }
