@@ -499,9 +499,23 @@ void elastic_lose(struct launch *l)
 {
     struct run *r = l->run;
     const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
-    for (uint32_t n = 0; r->left_out_count > 0 && n < r->plan->node_count; n++)
-        if (r->lanes[n].left_out && task_in_flight(run_task(r, launch, n)))
-            task_finish_as(r, launch, n, OUTCOME_UNKNOWN, "the node is lost");
+    struct cause lost = {.outcome = OUTCOME_UNKNOWN, .at_ns = UINT64_MAX};
+    uint32_t done = 0;
+    for (uint32_t n = 0; n < r->plan->node_count && elastic_wanted(r); n++) {
+        const struct run_task *t = run_task(r, launch, n);
+        done += t->state == TASK_DONE;
+        if (!r->lanes[n].left_out || !task_in_flight(t))
+            continue;
+        lost.step = launch;
+        lost.node = n;
+        if (lane_is_ready(&r->lanes[n])) /* it is there, and runs */
+            lane_orphan(&r->lanes[n], t->attempt);
+        task_finish_as(r, launch, n, OUTCOME_UNKNOWN, "the node is lost");
+    }
+    if (!lost.step || done >= r->plan->spec->distributed.min_nodes || l->state != LAUNCH_GOES_ON)
+        return;
+    cause_offer(&l->cause, &lost); /* it was needed: its set-up failed, say, while its part of a found launch ran */
+    launch_set(l, LAUNCH_CONDEMNED);
 }
 
 static bool dismiss(struct lane *lane)
