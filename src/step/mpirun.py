@@ -278,10 +278,12 @@ def main():
     count, address, port, worker, n = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
     words, program = sys.argv[6:6 + n], sys.argv[6 + n:]
     rank, token = int(os.environ["RHRUN_NODE_RANK"]), os.environ.pop("RHRUN_MPI_TOKEN")
-    made = folder()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until what is made here is removed whatever comes
     for number in SIGNALS:
         signal.signal(number, lambda *_: sys.exit(143))
+    made = folder()
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         here, program = shlex.quote(os.getcwd()), " ".join(map(shlex.quote, program))
         write(made + "/worker", "%s\ncd %s || exit\nset -- %s\n%s" % (own_tmpdir(made), here, program, worker))
         os.environ["RHRUN_MPI_WORKER"] = made + "/worker"
@@ -289,6 +291,7 @@ def main():
             return follow(rank, address, port, token)
         return lead(made, count, address, port, words + ["/bin/sh", "-c", '. "$RHRUN_MPI_WORKER"'], token)
     finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         remove(made)
 
 

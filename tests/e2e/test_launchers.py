@@ -7,7 +7,10 @@ import shlex
 import shutil
 import socket
 import struct
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
@@ -237,6 +240,21 @@ def test_without_open_mpi(box, nodes):
     result = box.run(nodes({"command": ["true"]}, activate=f"case $HOME in */3) export PATH={tools} ;; esac")).expect(1)
     assert re.search(r"default@node3: rhrun: Open MPI is to be on PATH on every node", result.err), result
     assert not left(box)
+
+
+def test_ended_at_any_instant_it_leaves_nothing(tmp_path):
+    program = (ROOT / "src/step/mpirun.py").read_text()
+    env = {**os.environ, "TMPDIR": str(tmp_path), "RHRUN_NODE_RANK": "1", "RHRUN_MPI_TOKEN": "t"}
+    for i in range(60):
+        p = subprocess.Popen([sys.executable, "-c", program, "2", "127.0.0.1", "1", "true", "0"], env=env, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + i / 300
+        while p.poll() is None and time.monotonic() < end and not os.listdir(tmp_path):
+            pass
+        p.terminate()
+        if i % 2:
+            p.terminate()
+        p.wait(30)
+        assert not os.listdir(tmp_path), i
 
 
 @pytest.fixture
