@@ -167,10 +167,12 @@ def own_tmpdir(made):
     return "unset TMPDIR" if given is None else "export TMPDIR=%s" % shlex.quote(given)
 
 
-def remove(made):  # a daemon that ends just now still writes there
+def remove(made):  # a daemon that ends just now still writes there, and one that begins just now makes it anew
+    gone = 0
     for _ in range(100):
         shutil.rmtree(made, ignore_errors=True)
-        if not os.path.lexists(made):
+        gone = 0 if os.path.lexists(made) else gone + 1
+        if gone == 5:
             break
         time.sleep(0.05)
 
