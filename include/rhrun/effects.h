@@ -47,6 +47,8 @@ struct effect { /* strings and lists are borrowed for the call; those of GREET m
 };
 
 void run_effect(struct run *r, const struct effect *e);
+/* "0 attach \"9f...\" 120", as traces have it (src/run/trace.h). Of the core itself. */
+void effect_text(const struct effect *e, struct buf *ret);
 void run_signal(struct run *r, uint32_t node, const char *attempt, enum wire_signal signal, uint32_t grace_ms);
 void run_refuse(struct lane *lane, const struct error *err);
 

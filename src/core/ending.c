@@ -81,8 +81,8 @@ static bool anything_in_flight(struct run *r)
     return false;
 }
 
-/* A node is out of reach while the launch lives, or after a part of it has ended well: nothing is stopped and the run stays open, so that the same
- * command takes it up again. A lost network must not cost the work. */
+/* A node is out of reach while the launch lives, or after a part of it has ended well: nothing is stopped, and the run
+ * stays open, so that the same command takes it up again. A lost network must not cost the work. */
 static void leave_open(struct run *r, uint32_t node, const struct error *err)
 {
     struct error copy = *err;

@@ -271,26 +271,11 @@ void trace_input(const struct run *r, const struct input *in)
 
 void trace_effect(const struct run *r, const struct effect *e)
 {
-    static const char *const names[] = {"connect", "greet",      "give_up", "refuse", "attach",
-                                        "signal",  "judge_good", "settle",  "forget", "ask_port"};
     struct buf b = {0};
     if (!is_traced(r))
         return;
-    buf_printf(&b, "> effect %" PRIu32 " %s", e->node, names[e->kind]);
-    if (e->kind == EFFECT_GREET)
-        put_text(&b, e->work);
-    if (e->kind == EFFECT_REFUSE)
-        put_text(&b, e->error->text);
-    if (e->attempt)
-        put_text(&b, e->attempt);
-    if (e->kind == EFFECT_ATTACH)
-        buf_printf(&b, " %" PRIu64, e->offset);
-    if (e->kind == EFFECT_SIGNAL)
-        buf_printf(&b, " %d %" PRIu32, (int)e->signal, e->grace_ms);
-    if (e->kind == EFFECT_ASK_PORT)
-        buf_printf(&b, " %" PRIu64, e->token);
-    for (uint32_t i = 0; e->kind == EFFECT_FORGET && i < e->attempts->count; i++)
-        put_text(&b, e->attempts->items[i]);
+    buf_puts(&b, "> effect ");
+    effect_text(e, &b);
     write_line(r->hands->trace_fd, &b);
 }
 

@@ -9,8 +9,8 @@
  *   - the outcome of nothing is called unknown where nothing happened;
  *   - a controller comes to an end, and in the end the job is done: on the nodes, too, where nothing is left running.
  *
- * How a program ends is a function of the seed, the node, the step and its number (of a launch: of the generation among all of the job): whoever
- * starts it, and when, it ends so.
+ * How a program ends is a function of the seed, the node, the step and its number (of a launch: of the generation among
+ * all of the job): whoever starts it, and when, it ends so.
  *
  * RHRUN_RANDOM_SEEDS=N, RHRUN_RANDOM_FIRST=N: which seeds; RHRUN_RANDOM_VERBOSE: says what happens.
  */

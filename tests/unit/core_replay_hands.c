@@ -13,25 +13,10 @@ static struct replay *replay_of(const struct run *r)
 
 void run_effect(struct run *r, const struct effect *e)
 {
-    static const char *const names[] = {"connect", "greet",      "give_up", "refuse", "attach",
-                                        "signal",  "judge_good", "settle",  "forget", "ask_port"};
     struct buf b = {0};
     struct lane *lane = &r->lanes[e->node];
-    buf_printf(&b, "> effect %" PRIu32 " %s", e->node, names[e->kind]);
-    if (e->kind == EFFECT_GREET)
-        replay_quote(&b, e->work);
-    if (e->kind == EFFECT_REFUSE)
-        replay_quote(&b, e->error->text);
-    if (e->attempt)
-        replay_quote(&b, e->attempt);
-    if (e->kind == EFFECT_ATTACH)
-        buf_printf(&b, " %" PRIu64, e->offset);
-    if (e->kind == EFFECT_SIGNAL)
-        buf_printf(&b, " %d %" PRIu32, (int)e->signal, e->grace_ms);
-    if (e->kind == EFFECT_ASK_PORT)
-        buf_printf(&b, " %" PRIu64, e->token);
-    for (uint32_t i = 0; e->kind == EFFECT_FORGET && i < e->attempts->count; i++)
-        replay_quote(&b, e->attempts->items[i]);
+    buf_puts(&b, "> effect ");
+    effect_text(e, &b);
     const char *more = replay_ask(replay_of(r), "%s", b.data);
     if (more && *more) {
         replay_of(r)->at--;
@@ -389,11 +374,6 @@ const char *overrides_difference(const struct spec *spec, const struct state_run
     return NULL;
 }
 
-void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err)
-{
-    (void)spec, (void)run, (void)arena, (void)err;
-}
-
 void run_facts_json(const struct wire_facts *facts, struct buf *ret)
 {
     (void)facts;
@@ -404,87 +384,6 @@ int room_say(struct lane *lane, uint64_t size, struct error *err)
 {
     lane->said_bytes += size;
     return lane->said_bytes <= LANE_SAID_MAX ? 0 : error_set(err, ERROR_PROTOCOL, "it says too much");
-}
-
-bool rank0_is_elsewhere(const char *tail)
-{
-    (void)tail;
-    return false;
-}
-
-void transfer_stop(struct lane *lane)
-{
-    (void)lane;
-}
-
-void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust)
-{
-    (void)lane, (void)step, (void)trust;
-}
-
-void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node)
-{
-    (void)r, (void)step, (void)node;
-}
-
-void fetch_pass(struct run *r)
-{
-    (void)r;
-}
-
-void fetch_stop(struct lane *lane, const struct plan_step *step)
-{
-    (void)lane, (void)step;
-}
-
-void outputs_watch(struct launch *l)
-{
-    (void)l;
-}
-
-void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node)
-{
-    (void)r, (void)step, (void)node;
-}
-
-void outputs_abort_all(struct run *r)
-{
-    (void)r;
-}
-
-void outputs_interrupt(struct run *r, int signum)
-{
-    (void)r, (void)signum;
-}
-
-void rank0_pass(struct launch *l)
-{
-    (void)l;
-}
-
-void preflight_setup_changed(struct launch *l)
-{
-    (void)l;
-}
-
-void metrics_destroy(struct metrics *m)
-{
-    (void)m;
-}
-
-void metrics_begin(struct metrics *m)
-{
-    (void)m;
-}
-
-void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value)
-{
-    (void)m, (void)metric, (void)rank, (void)value;
-}
-
-void metrics_flush(struct metrics *m)
-{
-    (void)m;
 }
 
 struct metrics *metrics_create(struct run *r)

@@ -445,45 +445,10 @@ const char *overrides_difference(const struct spec *spec, const struct state_run
     return NULL;
 }
 
-void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err)
-{
-    (void)spec, (void)run, (void)arena, (void)err;
-}
-
 void run_facts_json(const struct wire_facts *facts, struct buf *ret)
 {
     (void)facts;
     buf_puts(ret, "{}");
-}
-
-void transfer_stop(struct lane *lane)
-{
-    (void)lane;
-}
-
-void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust)
-{
-    (void)lane, (void)step, (void)trust;
-}
-
-void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node)
-{
-    (void)r, (void)step, (void)node;
-}
-
-void fetch_pass(struct run *r)
-{
-    (void)r;
-}
-
-void fetch_stop(struct lane *lane, const struct plan_step *step)
-{
-    (void)lane, (void)step;
-}
-
-void outputs_watch(struct launch *l)
-{
-    (void)l;
 }
 
 bool outputs_begin(struct launch *l)
@@ -514,33 +479,7 @@ bool outputs_complete(const struct launch *l)
     return true;
 }
 
-void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node)
-{
-    (void)r, (void)step, (void)node;
-}
-
-void outputs_abort_all(struct run *r)
-{
-    (void)r;
-}
-
 /* They come at once: so it is closing already, as soon as it may. */
-void outputs_interrupt(struct run *r, int signum)
-{
-    (void)r, (void)signum;
-}
-
-bool rank0_is_elsewhere(const char *tail)
-{
-    (void)tail;
-    return false;
-}
-
-void rank0_pass(struct launch *l)
-{
-    (void)l;
-}
-
 bool preflight_begin(struct launch *l)
 {
     (void)l;
@@ -563,33 +502,8 @@ void preflight_again(struct launch *l)
     (void)l;
 }
 
-void preflight_setup_changed(struct launch *l)
-{
-    (void)l;
-}
-
 struct metrics *metrics_create(struct run *r)
 {
     (void)r;
     return NULL;
-}
-
-void metrics_destroy(struct metrics *m)
-{
-    (void)m;
-}
-
-void metrics_begin(struct metrics *m)
-{
-    (void)m;
-}
-
-void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value)
-{
-    (void)m, (void)metric, (void)rank, (void)value;
-}
-
-void metrics_flush(struct metrics *m)
-{
-    (void)m;
 }

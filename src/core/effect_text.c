@@ -1,0 +1,35 @@
+/* An effect as a line of a trace has it. */
+#include "internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void put_text(struct buf *b, const char *text)
+{
+    buf_putc(b, ' ');
+    if (text)
+        buf_json_string(b, text, strlen(text));
+    else
+        buf_puts(b, "null");
+}
+
+void effect_text(const struct effect *e, struct buf *ret)
+{
+    static const char *const names[] = {"connect", "greet",      "give_up", "refuse", "attach",
+                                        "signal",  "judge_good", "settle",  "forget", "ask_port"};
+    buf_printf(ret, "%" PRIu32 " %s", e->node, names[e->kind]);
+    if (e->kind == EFFECT_GREET)
+        put_text(ret, e->work);
+    if (e->kind == EFFECT_REFUSE)
+        put_text(ret, e->error->text);
+    if (e->attempt)
+        put_text(ret, e->attempt);
+    if (e->kind == EFFECT_ATTACH)
+        buf_printf(ret, " %" PRIu64, e->offset);
+    if (e->kind == EFFECT_SIGNAL)
+        buf_printf(ret, " %d %" PRIu32, (int)e->signal, e->grace_ms);
+    if (e->kind == EFFECT_ASK_PORT)
+        buf_printf(ret, " %" PRIu64, e->token);
+    for (uint32_t i = 0; e->kind == EFFECT_FORGET && i < e->attempts->count; i++)
+        put_text(ret, e->attempts->items[i]);
+}
