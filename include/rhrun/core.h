@@ -267,6 +267,8 @@ struct run {
     uint32_t *machines;      /* see machines.c */
     size_t machines_size, machines_used;
     struct plan_record *records; /* for run_records */
+    struct awaited *awaited;     /* what waits for the journal: durable.c; a queue */
+    size_t awaited_first, awaited_end, awaited_cap;
     void (*finished)(void *arg);
     void *arg;
 };
@@ -329,8 +331,8 @@ struct run *core_create(struct hands *hands, const struct run_options *options, 
 void core_begin(struct run *r);   /* it was opened (run_open), and its nodes can be connected to */
 void core_destroy(struct run *r); /* no connection may speak any more */
 
-/* ---- inputs.c: what a node says. Strings, records and lists are borrowed for the call; facts live until the next
- * READY or GONE of the node ---- */
+/* ---- inputs.c: what a node says, and the journal. Strings, records and lists are borrowed for the call; facts live
+ * until the next READY or GONE of the node ---- */
 enum input_kind {
     INPUT_READY,   /* it has answered the greeting: facts; again: it was here before, in this process */
     INPUT_LOST,    /* its connection has ended, and it is tried again: error */
@@ -344,7 +346,8 @@ enum input_kind {
     INPUT_ENDED,   /* an attempt has ended so: record */
     INPUT_SETTLED, /* what set-up wrote is on its disk; text: why it is not, or "" */
     INPUT_FAULT,   /* something is wrong with the attempt, or its record: text */
-    INPUT_PORT     /* this port was free: the answer to EFFECT_ASK_PORT with the token */
+    INPUT_PORT,    /* this port was free: the answer to EFFECT_ASK_PORT with the token */
+    INPUT_DURABLE  /* of no node: the journal is on the disk up to the event with the number `seq` */
 };
 struct input {
     enum input_kind kind;
@@ -356,7 +359,7 @@ struct input {
     const struct wire_sync_state *state;
     const uint8_t *exists;
     uint32_t count, port;
-    uint64_t token;
+    uint64_t token, seq;
     const char *attempt, *live, *slot, *text;
 };
 void core_take(struct run *r, const struct input *in);

@@ -3,8 +3,8 @@
  * header steps a run without nodes, loop and journal.
  *
  * What is to be done to a node is data, struct effect: it is done at once, in the order in which it is said. An event
- * (run_append) is applied to the state at once, so that the next pass sees it, and its `done` comes once it is durable:
- * what must not happen before that is begun there.
+ * (run_append) is applied to the state at once, so that the next pass sees it; what must not happen before it is
+ * durable waits in the core for INPUT_DURABLE.
  *
  * Alarms are the run's timers: one shot each, their functions take in that it is time and say what is due, as any
  * input.
@@ -63,9 +63,9 @@ uint64_t alarm_left_ms(const struct alarm *a); /* 0: it is not set, or time */
 uint64_t run_wall_ms(const struct run *r); /* what time it is: since 1970 */
 uint64_t run_mono_ns(const struct run *r); /* on a clock that nobody sets */
 void run_chance(struct run *r, char *ret, size_t bytes); /* so many random bytes, as hex and a NUL */
-/* Appends with run id filled in; the observer hears of it once it is durable, then done runs. */
-void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg);
-void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg); /* arg is freed after done */
+/* Appends the event, and fills in its run, time and number. INPUT_DURABLE comes once it is durable; the observer hears
+ * of it just before. */
+void run_append(struct run *r, struct event *e);
 
 /* ---- view.c ---- */
 void run_facts_json(const struct wire_facts *facts, struct buf *ret);

@@ -31,23 +31,11 @@ const char *run_dropped_by(const struct wire_record *record)
 
 /* ---- starting ---- */
 
-struct start_ctx {
-    struct run *run;
-    const struct plan_step *step;
-    uint32_t count;
-    struct start_one {
-        uint32_t node;
-        char attempt[WIRE_ID_LEN + 1];
-    } items[];
-};
-
 /* The node came back in another boot, or as another machine, while the journal was at it. */
-static bool booted_since(const struct run *r, uint32_t node, const char *attempt)
+static bool booted_since(const struct run *r, uint32_t node, const struct state_cell *cell)
 {
-    const struct state_cell *cell = state_cell_by_attempt(r->state, attempt);
     const struct wire_facts *facts = r->lanes[node].facts;
-    return cell && facts && cell->boot_id &&
-           (!str_eq(cell->boot_id, facts->boot_id) || !str_eq(cell->install, facts->install));
+    return facts && cell->boot_id && (!str_eq(cell->boot_id, facts->boot_id) || !str_eq(cell->install, facts->install));
 }
 
 bool task_is_to_stop(const struct run *r, const struct plan_step *step, const struct run_task *t)
@@ -55,44 +43,37 @@ bool task_is_to_stop(const struct run *r, const struct plan_step *step, const st
     return t->marks.stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step));
 }
 
-static void on_started_durable(void *arg)
+void task_release(struct run *r, const struct plan_step *step, uint32_t node, uint64_t seq)
 {
-    struct start_ctx *ctx = arg;
-    struct run *r = ctx->run;
-    for (uint32_t i = 0; i < ctx->count; i++) {
-        struct run_task *t = run_task(r, ctx->step, ctx->items[i].node);
-        if (t->state != TASK_STARTING || strcmp(t->attempt, ctx->items[i].attempt) != 0 || r->ending == ENDING_LET_GO)
-            continue;
-        if (task_is_to_stop(r, ctx->step, t)) { /* its RUN never left: certain that it did not start */
-            task_finish_as(r, ctx->step, ctx->items[i].node, OUTCOME_NOT_STARTED, "stopped before it began");
-            continue;
-        }
-        if (!ctx->step->kind->fetch && booted_since(r, ctx->items[i].node, t->attempt)) { /* set-up may be lost there */
-            bool setup = ctx->step->kind->cached;
-            task_finish_as(r, ctx->step, ctx->items[i].node, setup ? OUTCOME_NOT_STARTED : OUTCOME_UNKNOWN,
-                           setup ? NULL : "the node restarted or was replaced meanwhile");
-            continue;
-        }
-        task_set_state(r, t, TASK_RUNNING);
-        task_send(r, ctx->step, ctx->items[i].node);
+    struct run_task *t = run_task(r, step, node);
+    const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
+    if (t->state != TASK_STARTING || !cell || cell->seq != seq) /* it ended before it began, and may begin again */
+        return;
+    if (task_is_to_stop(r, step, t)) { /* its RUN never left: certain that it did not start */
+        task_finish_as(r, step, node, OUTCOME_NOT_STARTED, "stopped before it began");
+        return;
     }
-    run_due(r, DUE_END);
+    if (!step->kind->fetch && booted_since(r, node, cell)) { /* set-up may be lost there */
+        bool setup = step->kind->cached;
+        task_finish_as(r, step, node, setup ? OUTCOME_NOT_STARTED : OUTCOME_UNKNOWN,
+                       setup ? NULL : "the node restarted or was replaced meanwhile");
+        return;
+    }
+    task_set_state(r, t, TASK_RUNNING);
+    task_send(r, step, node);
 }
 
 static void start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,
                        uint32_t generation, bool joins)
 {
     struct event_attempt *attempts = xcalloc(count, sizeof *attempts);
-    struct start_ctx *ctx = xcalloc(1, sizeof *ctx + count * sizeof ctx->items[0]);
+    uint32_t *started = xcalloc(count, sizeof *started);
     struct buf bind = {0};
     struct launch *l = launch_of(r, step);
     if (l && generation)
         bind_write(l, &bind);
     struct arena *arena = arena_create();
     const char *inputs = plan_inputs_json(step, arena);
-    ctx->run = r;
-    ctx->step = step;
-    ctx->count = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
         struct run_task *t = run_task(r, step, nodes[i]);
         run_chance(r, t->attempt, WIRE_ID_LEN / 2);
@@ -102,8 +83,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         t->ended_ms = 0;
         log_close(t->log);
         t->log = NULL;
-        ctx->items[i].node = nodes[i];
-        memcpy(ctx->items[i].attempt, t->attempt, sizeof t->attempt);
+        started[i] = nodes[i];
         const struct wire_record *latest = lane_latest(&r->lanes[nodes[i]], step);
         const uint64_t seen = latest ? latest->sequence : 0;
         attempts[i] = (struct event_attempt){step->scope, step->name, t->attempt, step->key, inputs, nodes[i], seen};
@@ -116,7 +96,8 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         e.started.bind_json = bind.data;
     e.started.joins =
         joins || (l && generation && l->adopted); /* that was found on the nodes: this run has begun none */
-    run_append_own(r, &e, on_started_durable, ctx);
+    run_append_then(
+        r, &e, (struct awaited){.follow = FOLLOW_SEND, .step = step, .nodes = started, .node_count = (uint32_t)count});
     buf_free(&bind);
     free(attempts);
     arena_destroy(arena);
@@ -168,21 +149,6 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 
 /* ---- ending ---- */
 
-struct finish_ctx {
-    struct run *run;
-    const struct plan_step *step;
-    uint32_t node;
-    enum outcome outcome;
-};
-
-static void on_finished_durable(void *arg)
-{
-    struct finish_ctx *ctx = arg;
-    struct run *r = ctx->run;
-    if (r->ending != ENDING_LET_GO)
-        run_due(r, (ctx->step->kind->cached ? 0 : DUE_LAUNCH | DUE_OUTPUTS) | DUE_PARTED | DUE_END);
-}
-
 /* When it failed, on this machine's clock. */
 static uint64_t failed_at(const struct run *r, uint32_t node, const struct wire_record *record)
 {
@@ -228,16 +194,15 @@ static void append_finished(struct run *r, const struct plan_step *step, uint32_
                             const struct event_finished *end)
 {
     struct arena *arena = arena_create();
-    struct finish_ctx *ctx = xmalloc(sizeof *ctx);
+    const uint32_t due = (step->kind->cached ? 0 : DUE_LAUNCH | DUE_OUTPUTS) | DUE_PARTED | DUE_END;
     struct event e = {.type = EVENT_FINISHED, .finished = *end};
-    *ctx = (struct finish_ctx){r, step, node, end->outcome};
     e.finished.scope = step->scope;
     e.finished.step = step->name;
     e.finished.attempt = run_task(r, step, node)->attempt;
     e.finished.key = step->key;
     e.finished.inputs = plan_inputs_json(step, arena);
     e.finished.node = node;
-    run_append_own(r, &e, on_finished_durable, ctx);
+    run_append_then(r, &e, (struct awaited){.follow = FOLLOW_DUE, .due = due});
     arena_destroy(arena);
 }
 

@@ -114,6 +114,7 @@ void core_destroy(struct run *r)
     free(r->lanes);
     free(r->touched);
     free(r->machines);
+    durable_free(r);
     arena_destroy(r->arena);
     free(r);
 }

@@ -32,7 +32,7 @@ void run_note(struct run *r, uint32_t node, const char *fmt, ...)
     if (!r->options.recorded || r->opening != OPENING_DONE || r->stage >= STAGE_CLOSING || r->ending == ENDING_LET_GO)
         return;
     struct event e = {.type = EVENT_NOTE, .note = {.node = node, .reason = text}};
-    run_append(r, &e, NULL, NULL);
+    run_append(r, &e);
 }
 
 /* ---- failing ---- */
@@ -205,9 +205,8 @@ void run_on_finisher(void *arg)
     r->finished(r->arg);
 }
 
-static void on_closed_durable(void *arg)
+void run_closed(struct run *r)
 {
-    struct run *r = arg;
     run_set_stage(r, STAGE_CLOSED);
     alarm_set(r->finisher, 0);
 }
@@ -269,7 +268,7 @@ void run_close(struct run *r, enum run_status status, int exit_status)
                       .closed = {.status = status,
                                  .exit_status = exit_status,
                                  .reason = r->result.error.code != ERROR_NONE ? r->result.error.text : NULL}};
-    run_append(r, &e, on_closed_durable, r);
+    run_append_then(r, &e, (struct awaited){.follow = FOLLOW_CLOSE});
     run_set_stage(r, STAGE_CLOSING);
     run_changed(r);
 }
@@ -294,15 +293,14 @@ void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record
                                    .log_bytes = rec->spool_bytes,
                                    .dropped_bytes = rec->dropped_bytes,
                                    .dropped_by = run_dropped_by(rec)}};
-    run_append(r, &e, NULL, NULL);
+    run_append(r, &e);
     arena_destroy(arena);
 }
 
 /* ---- interrupt, detach ---- */
 
-static void on_cancelling_durable(void *arg)
+void run_stop_all(struct run *r)
 {
-    struct run *r = arg;
     for (size_t i = 0; i < r->plan->step_count; i++)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             struct run_task *t = run_task(r, &r->plan->steps[i], n);
@@ -331,7 +329,7 @@ void run_interrupt(struct run *r, int signum)
     }
     if (run_is_cancelled(r)) {
         run_set_ending(r, ENDING_KILLED);
-        on_cancelling_durable(r);
+        run_stop_all(r);
         run_on_stop_deadline(r);
         return;
     }
@@ -339,7 +337,7 @@ void run_interrupt(struct run *r, int signum)
     r->interrupt_signal = signum;
     alarm_set(r->stop_deadline, STOP_REACH_MS);
     struct event e = {.type = EVENT_CANCELLING, .cancelling = {signum ? strsignal(signum) : "rhrun cancel"}};
-    run_append(r, &e, on_cancelling_durable, r);
+    run_append_then(r, &e, (struct awaited){.follow = FOLLOW_STOP});
     run_changed(r);
 }
 

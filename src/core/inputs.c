@@ -191,7 +191,7 @@ static void take_settled(struct lane *lane, const char *error)
     lane_set_dirty(lane, false);
     lane_set_state(lane, LANE_BARRIER);
     struct event e = {.type = EVENT_SETTLED, .settled = {.node = lane->index, .boot_id = lane->facts->boot_id}};
-    run_append(r, &e, NULL, NULL);
+    run_append(r, &e);
     run_due(r, DUE_BARRIER);
 }
 
@@ -273,6 +273,9 @@ void core_take(struct run *r, const struct input *in)
         break;
     case INPUT_PORT:
         launch_port(run_launch(r), in->token, in->port);
+        break;
+    case INPUT_DURABLE:
+        durable_take(r, in->seq);
         break;
     }
 }

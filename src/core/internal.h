@@ -27,6 +27,8 @@ void run_orphan_ended(struct run *r, struct lane *lane, const struct wire_record
 void run_on_stop_deadline(void *arg);
 void run_on_finisher(void *arg);
 void run_check_end(struct run *r); /* a pass */
+void run_stop_all(struct run *r);  /* the user asked for it: set-up, too */
+void run_closed(struct run *r);
 void run_stop(struct run *r); /* a pass: of a run that has failed, all but set-up and what comes home is stopped */
 
 /* ---- cause.c ---- */
@@ -42,7 +44,33 @@ char *launch_cause(const struct launch *l); /* the first cause in words; heap */
 void launch_failure(struct launch *l); /* the same, as the error of run_result */
 bool launch_preempted(const struct launch *l); /* the first cause is that a node was told to end, not by rhrun */
 
+/* ---- durable.c: what waits until an event is durable ---- */
+enum follow {
+    FOLLOW_SEND,    /* of STARTED: RUN goes to the nodes where the step was started */
+    FOLLOW_DUE,     /* of FINISHED: what depends on the end is looked at */
+    FOLLOW_STOP,    /* of CANCELLING: all that runs is stopped */
+    FOLLOW_CLOSE,   /* of RUN_CLOSED: the run is over */
+    FOLLOW_CONDEMN, /* of RULE: the generation has failed */
+    FOLLOW_FAIL     /* of RULE: the node has been away too long, and the run fails by it */
+};
+struct awaited {
+    enum follow follow;
+    uint64_t seq;                 /* of the event; run_append_then fills it in */
+    const struct plan_step *step; /* SEND */
+    uint32_t *nodes;              /* SEND: heap, freed by durable.c */
+    uint32_t node_count;          /* SEND */
+    uint32_t due;                 /* DUE: enum due */
+    struct launch *launch;        /* CONDEMN, FAIL */
+    uint32_t node;                /* FAIL */
+    const char *words;            /* FAIL: what the run fails with; in the run's arena */
+};
+void run_append_then(struct run *r, struct event *e, struct awaited then);
+void durable_take(struct run *r, uint64_t seq); /* the journal is durable up to there */
+void durable_free(struct run *r);
+
 /* ---- attempts.c ---- */
+/* STARTED, with this number, is durable: RUN goes out, if nothing speaks against it by now. */
+void task_release(struct run *r, const struct plan_step *step, uint32_t node, uint64_t seq);
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
                  bool adopted);
 /* asked for, or by a cancel */
@@ -235,5 +263,6 @@ void rules_destroy(struct rules *rules);
 /* Are nodes that stay away anything to a rule? Then they are not given up by themselves. */
 bool rules_await_nodes(const struct launch *l);
 void rules_node_lost(struct launch *l, struct lane *lane); /* it is away beyond reconnect_ms */
+void rules_lost_for_good(struct launch *l, uint32_t node, const char *words); /* the run fails, as a rule says */
 
 #endif

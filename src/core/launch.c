@@ -416,7 +416,7 @@ static void generation_ended(struct launch *l)
         return;
     }
     run_set_stage(r, STAGE_RESTARTING);
-    run_append(r, &e, NULL, NULL); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
+    run_append(r, &e); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
     free((char *)(uintptr_t)e.restart.reason);
     if (e.restart.backoff_ms)
         pause(l, e.restart.backoff_ms);
@@ -539,7 +539,7 @@ static void reissue(struct launch *l, const char *reason)
     parts_reset(l);
     forget_what_followed(l);
     struct event e = {.type = EVENT_REISSUE, .reissue = {.generation = l->generation + 1, .reason = reason}};
-    run_append(r, &e, NULL, NULL); /* durable before the STARTED that it causes */
+    run_append(r, &e); /* durable before the STARTED that it causes */
 }
 
 /* What was found done on some nodes only, by a run that started none of it (the journal was lost, or the run before had to

@@ -77,7 +77,7 @@ static void append_opened(struct run *r, enum event_type type)
                                          .params_json = params.data,
                                          .from_step = r->options.from_step,
                                          .work = r->options.flags & RUN_FLAG_FRESH ? r->work : NULL};
-    run_append(r, &e, NULL, NULL);
+    run_append(r, &e);
     buf_free(&args);
     buf_free(&params);
     r->opening = OPENING_DONE;

@@ -207,7 +207,7 @@ static struct state_decision decide(const struct rules *x, const struct state_ha
 
 /* The rule counts: its event, before anything that follows from it. */
 static void count(struct rules *x, const struct state_decision *d, struct rank_of of, const char *reason,
-                  const char *line, void (*done)(void *arg), void *arg)
+                  const char *line, const struct awaited *then)
 {
     const struct spec_rule *rule = &x->spec->rules[d->rule];
     struct event e = {.type = EVENT_RULE,
@@ -221,7 +221,10 @@ static void count(struct rules *x, const struct state_decision *d, struct rank_o
                                .line = line,
                                .left = d->left,
                                .backoff_ms = d->backoff_ms}};
-    run_append(x->launch->run, &e, done, arg);
+    if (then)
+        run_append_then(x->launch->run, &e, *then);
+    else
+        run_append(x->launch->run, &e);
 }
 
 /* ---- verdicts ---- */
@@ -296,30 +299,13 @@ static void set_cause(struct rules *x, const struct state_decision *d, const str
     cause_offer(&l->cause, &cause);
 }
 
-struct lost { /* a node, and a rule says that the run fails */
-    struct launch *launch;
-    uint32_t node;
-    const char *words;
-};
-
-static void on_lost_durable(void *arg)
+void rules_lost_for_good(struct launch *l, uint32_t node, const char *words)
 {
-    const struct lost *lost = arg;
-    struct run *r = lost->launch->run;
     struct error err = ERROR_INIT;
-    error_set(&err, ERROR_INFRA, "%s", lost->words);
+    error_set(&err, ERROR_INFRA, "%s", words);
     error_hint(&err, "its workers may still run there: the next run stops them");
-    if (r->ending == ENDING_LET_GO)
-        return;
-    run_fail(r, RUN_FAILED, &err);
-    run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = lost->node}); /* it was waited for long enough */
-}
-
-static void on_verdict_durable(void *arg)
-{
-    struct launch *l = arg;
-    if (l->run->ending != ENDING_LET_GO)
-        launch_condemn(l);
+    run_fail(l->run, RUN_FAILED, &err);
+    run_effect(l->run, &(struct effect){.kind = EFFECT_GIVE_UP, .node = node}); /* it was waited for long enough */
 }
 
 /* fail or restart while workers still run. */
@@ -329,12 +315,11 @@ static void give_verdict(struct rules *x, const struct state_decision *d, const 
     struct launch *l = x->launch;
     set_cause(x, d, step, of, line);
     if (subject(x, d) != RULE_NODE_LOST || d->action != RULE_FAIL) {
-        count(x, d, of, what, line, on_verdict_durable, l);
+        count(x, d, of, what, line, &(struct awaited){.follow = FOLLOW_CONDEMN, .launch = l});
         return;
     }
-    struct lost *lost = arena_alloc(l->run->arena, sizeof *lost);
-    *lost = (struct lost){l, of.node, words(x, d, what)};
-    count(x, d, of, what, line, on_lost_durable, lost);
+    count(x, d, of, what, line,
+          &(struct awaited){.follow = FOLLOW_FAIL, .launch = l, .node = of.node, .words = words(x, d, what)});
 }
 
 /* ---- generations ---- */
@@ -417,7 +402,7 @@ static void line_hit(struct rules *x, const struct plan_step *step, const struct
     CLEANUP(cleanup_free) char *name = who(x, of);
     CLEANUP(cleanup_free) char *reason = xasprintf("%s printed \"%s\"", name, text);
     if (d.action == RULE_IGNORE)
-        count(x, &d, of, reason, text, NULL, NULL);
+        count(x, &d, of, reason, text, NULL);
     else
         give_verdict(x, &d, step, of, reason, text);
     free(text);
@@ -490,7 +475,7 @@ void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, co
     run_cause_text(OUTCOME_FAILED, end->cause, end->value, what, sizeof what);
     CLEANUP(cleanup_free) char *name = who(x, of);
     CLEANUP(cleanup_free) char *reason = xasprintf("%s: %s", name, what);
-    count(x, &d, of, reason, NULL, NULL, NULL);
+    count(x, &d, of, reason, NULL, NULL);
 }
 
 struct wire_record rules_judge(struct launch *l, const struct plan_step *step, uint32_t node,
@@ -588,7 +573,7 @@ bool rules_restart(struct launch *l, struct event_restart *ret)
         d = judge_cause(x, &line);
         if (d.rule != NO_RULE) {
             const struct rank_of of = {l->cause.node, l->cause.rank};
-            count(x, &d, of, what, line, NULL, NULL);
+            count(x, &d, of, what, line, NULL);
         }
     }
     if (d.action != RULE_RESTART)
@@ -645,7 +630,7 @@ void rules_node_lost(struct launch *l, struct lane *lane)
     }
     CLEANUP(cleanup_free) char *reason = xasprintf("node \"%s\" is lost", lane->name);
     if (again && d.action == RULE_RESTART)
-        count(x, &d, of, reason, NULL, NULL, NULL);
+        count(x, &d, of, reason, NULL, NULL);
     else
         give_verdict(x, &d, launch_step(l, PHASE_LAUNCH), of, reason, NULL);
     if (d.action == RULE_RESTART)

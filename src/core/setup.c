@@ -176,6 +176,6 @@ void lane_bind(struct lane *lane)
                   .boot_id = facts->boot_id,
                   .work = str_eq(lane->run->work, lane->run->plan->spec->variant) ? NULL : lane->run->work,
                   .facts_json = json.data}};
-    run_append(lane->run, &e, NULL, NULL);
+    run_append(lane->run, &e);
     buf_free(&json);
 }

@@ -150,8 +150,6 @@ struct append {
     struct append *prev, *next;
     struct run *run;
     char *json; /* for the observer, NULL when there is none */
-    void (*done)(void *arg);
-    void *arg, *owned;
     uint64_t seq;
 };
 
@@ -164,7 +162,6 @@ void run_append_free(struct append *a)
     if (a->next)
         a->next->prev = a->prev;
     free(a->json);
-    free(a->owned);
     free(a);
 }
 
@@ -179,17 +176,16 @@ static void on_durable(void *arg)
             r->options.observer.event(r->options.observer.arg, &e);
         arena_destroy(arena);
     }
-    if (ctx->done) {
-        trace(r, "< durable %" PRIu64, ctx->seq);
-        ctx->done(ctx->arg);
-    }
+    const struct input in = {.kind = INPUT_DURABLE, .seq = ctx->seq};
     run_append_free(ctx);
+    trace_input(r, &in);
+    core_take(r, &in);
 }
 
-static void append(struct run *r, struct event *e, void (*done)(void *arg), void *arg, void *owned)
+void run_append(struct run *r, struct event *e)
 {
     struct append *ctx = xmalloc(sizeof *ctx);
-    *ctx = (struct append){NULL, r->hands->appends, r, NULL, done, arg, owned, 0};
+    *ctx = (struct append){NULL, r->hands->appends, r, NULL, 0};
     if (r->hands->appends)
         r->hands->appends->prev = ctx;
     r->hands->appends = ctx;
@@ -203,16 +199,6 @@ static void append(struct run *r, struct event *e, void (*done)(void *arg), void
         ctx->json = buf_steal(&json);
     }
     journal_append(r->hands->session->journal, e, on_durable, ctx);
-}
-
-void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
-{
-    append(r, e, done, arg, NULL);
-}
-
-void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
-{
-    append(r, e, done, arg, arg);
 }
 
 char *run_dir(const struct run *r, struct error *err)

@@ -119,7 +119,7 @@ void metrics_flush(struct metrics *m)
         }
     m->changed = 0;
     struct event e = {.type = EVENT_METRICS, .metrics = {items, count}};
-    run_append(r, &e, NULL, NULL);
+    run_append(r, &e);
     arena_destroy(arena);
     uint64_t pause = (uint64_t)count * FLUSH_PER_VALUE_MS;
     loop_timer_start(m->timer, pause > FLUSH_MIN_MS ? pause : FLUSH_MIN_MS); /* and then again if something changed */

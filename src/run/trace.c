@@ -251,6 +251,9 @@ static void put_input(struct buf *b, const struct input *in)
         put_text(b, in->attempt);
         put_text(b, in->text);
         return;
+    case INPUT_DURABLE:
+        buf_printf(b, " durable %" PRIu64, in->seq);
+        return;
     case INPUT_PORT:
         buf_printf(b, " port %" PRIu64 " %" PRIu32, in->token, in->port);
         return;

@@ -11,7 +11,7 @@
  * the journal so far. Then
  *
  *   < NAME ...   the hands tell the core something: core_take ("< take"), an alarm ("< alarm NUMBER", counted from 0
- *                as they were created), an event of it is durable ("< durable SEQ"), lines and ends of workers, where
+ *                as they were created), lines and ends of workers, where
  *                rules or a role's readiness look at them, and what else a hand says by a function of the core
  *   > NAME ...   the core asks something of its hands: an effect, an event, an alarm, the time; with the answer, if
  *                that is no more than a word

@@ -197,6 +197,9 @@ static void tell_input(struct replay *p, const char *const *w)
         in.kind = INPUT_PORT;
         in.token = number(w[2]);
         in.port = number32(w[3]);
+    } else if (str_eq(kind, "durable")) {
+        in.kind = INPUT_DURABLE;
+        in.seq = number(w[2]);
     } else {
         good = false;
     }
@@ -256,8 +259,6 @@ static void tell(struct replay *p, const char *line)
         tell_input(p, w);
     else if (str_eq(what, "alarm"))
         replay_alarm(p, "fire", number(w[0]));
-    else if (str_eq(what, "durable"))
-        replay_durable(p, number(w[0]));
     else if (str_eq(what, "due"))
         run_due(r, (enum due)number(w[0]));
     else if (str_eq(what, "log"))

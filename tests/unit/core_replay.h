@@ -14,11 +14,6 @@
 
 #include <string.h>
 
-struct replay_append { /* an event that is not durable yet */
-    uint64_t seq;
-    void (*done)(void *arg);
-    void *arg, *owned;
-};
 struct replay_log {
     struct run_log log;
     struct replay_log *next;
@@ -29,8 +24,6 @@ struct hands { /* of the part at hand */
     struct state *state;
     struct alarm **alarms; /* by number; NULL: destroyed */
     size_t alarm_count, alarm_cap;
-    struct replay_append *appends;
-    size_t append_count, append_cap, append_done;
     struct replay_log *logs;
 };
 struct replay {
@@ -62,7 +55,6 @@ void replay_quote(struct buf *b, const char *text); /* a blank and the text, as 
 void replay_own_event(struct replay *p, const struct event *e); /* one that the hands appended */
 /* "fire"; "set", "clear": by the hands */
 void replay_alarm(struct replay *p, const char *verb, uint64_t number);
-void replay_durable(struct replay *p, uint64_t seq);
 void replay_hands_free(struct hands *h);
 
 #endif

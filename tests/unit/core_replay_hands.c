@@ -183,15 +183,6 @@ static void take_over(struct event *e, const struct event *then)
         ((struct event_attempt *)(uintptr_t)e->started.attempts)[i].inputs = then->started.attempts[i].inputs;
 }
 
-static void push(struct hands *h, uint64_t seq, void (*done)(void *arg), void *arg, void *owned)
-{
-    if (h->append_count == h->append_cap) {
-        h->append_cap = h->append_cap ? 2 * h->append_cap : 16;
-        h->appends = xreallocarray(h->appends, h->append_cap, sizeof *h->appends);
-    }
-    h->appends[h->append_count++] = (struct replay_append){seq, done, arg, owned};
-}
-
 /* As events are written today: one of then lacks what was added since. */
 static bool is_event(const struct event *then, const struct buf *came)
 {
@@ -203,7 +194,7 @@ static bool is_event(const struct event *then, const struct buf *came)
     return same;
 }
 
-static void append(struct run *r, struct event *e, void (*done)(void *arg), void *arg, void *owned)
+void run_append(struct run *r, struct event *e)
 {
     struct hands *h = r->hands;
     struct buf text = {0};
@@ -226,41 +217,12 @@ static void append(struct run *r, struct event *e, void (*done)(void *arg), void
         replay_differs(h->replay, text.data);
     buf_free(&text);
     state_apply(h->state, e);
-    push(h, e->seq, done, arg, owned);
-}
-
-void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
-{
-    append(r, e, done, arg, NULL);
-}
-
-void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
-{
-    append(r, e, done, arg, arg);
 }
 
 void replay_own_event(struct replay *p, const struct event *e)
 {
     if (!replay_stands(p))
         state_apply(p->hands->state, e);
-}
-
-void replay_durable(struct replay *p, uint64_t seq)
-{
-    struct hands *h = p->hands;
-    while (h->append_done < h->append_count) {
-        const struct replay_append a = h->appends[h->append_done++];
-        bool is_it = a.done && a.seq == seq;
-        if (is_it)
-            a.done(a.arg);
-        free(a.owned);
-        if (is_it)
-            return;
-        if (a.done)
-            break;
-    }
-    p->at--;
-    replay_differs(p, "nothing waits for that event");
 }
 
 /* ---- logs ---- */
@@ -396,10 +358,7 @@ void replay_hands_free(struct hands *h)
 {
     if (h->run)
         core_destroy(h->run);
-    for (; h->append_done < h->append_count; h->append_done++)
-        free(h->appends[h->append_done].owned);
     state_destroy(h->state);
-    free(h->appends);
     free(h->alarms);
     free(h);
 }

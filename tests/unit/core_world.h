@@ -181,17 +181,12 @@ struct happening {
     struct world_request ask;
     struct world_answer says;
 };
-struct world_append {
-    void (*done)(void *arg);
-    void *arg, *owned;
-};
 struct hands {
     struct world *world;
     struct run *run;
     struct state *state;
     struct alarm *alarms; /* all that were ever made */
-    struct world_append *appends; /* this controller's, in order */
-    size_t append_count, append_cap, done_count, durable; /* durable: events of the journal */
+    size_t durable; /* events of the journal */
     bool committing, finished;
 };
 struct happening *world_happens(struct world *w, enum happening_kind kind, uint64_t after_us);

@@ -318,7 +318,7 @@ static void commit_later(struct hands *h)
     world_happens(h->world, HAPPENS_COMMIT, world_delay_us(h->world, COMMIT_US))->start = h->world->journal_count;
 }
 
-static void append(struct run *r, struct event *e, void (*done)(void *arg), void *arg, void *owned)
+void run_append(struct run *r, struct event *e)
 {
     struct hands *h = r->hands;
     struct world *w = h->world;
@@ -330,24 +330,9 @@ static void append(struct run *r, struct event *e, void (*done)(void *arg), void
         w->journal = xreallocarray(w->journal, w->journal_cap, sizeof *w->journal);
     }
     w->journal[w->journal_count++] = keep(w->journal_arena, e);
-    if (h->append_count == h->append_cap) {
-        h->append_cap = h->append_cap ? 2 * h->append_cap : 64;
-        h->appends = xreallocarray(h->appends, h->append_cap, sizeof *h->appends);
-    }
-    h->appends[h->append_count++] = (struct world_append){done, arg, owned};
     say_event(w, e);
     state_apply(h->state, e);
     commit_later(h);
-}
-
-void run_append(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
-{
-    append(r, e, done, arg, NULL);
-}
-
-void run_append_own(struct run *r, struct event *e, void (*done)(void *arg), void *arg)
-{
-    append(r, e, done, arg, arg);
 }
 
 /* All that was appended before it began is durable, and heard of in order. */
@@ -357,13 +342,10 @@ void world_commit(struct world *w, size_t up_to)
     h->committing = false;
     while (h->durable < up_to) {
         const struct event e = w->journal[h->durable];
-        struct world_append a = h->appends[h->done_count++];
         h->durable++;
         if (w->watch->durable)
             w->watch->durable(w->arg, &e);
-        if (a.done)
-            a.done(a.arg);
-        free(a.owned);
+        core_take(h->run, &(struct input){.kind = INPUT_DURABLE, .seq = e.seq});
     }
     if (h->durable < w->journal_count)
         commit_later(h);
@@ -373,8 +355,6 @@ void world_hands_free(struct hands *h)
 {
     if (!h)
         return;
-    for (size_t i = h->done_count; i < h->append_count; i++)
-        free(h->appends[i].owned);
     if (h->run)
         core_destroy(h->run);
     while (h->alarms) {
@@ -383,7 +363,6 @@ void world_hands_free(struct hands *h)
         h->alarms = next;
     }
     state_destroy(h->state);
-    free(h->appends);
     free(h);
 }
 
