@@ -1,5 +1,5 @@
-/* Attempts: STARTED is durable before the first RUN byte, FINISHED before what depends on it. A task's attempt id is
- * drawn once; a RUN may be sent again under it, the node starts it at most once. */
+/* Attempts: STARTED is durable before the first byte of RUN, FINISHED before what depends on the end. A task's attempt
+ * id is drawn once; RUN may be sent again with that id, and the node starts the attempt at most once. */
 #include "internal.h"
 #include "rules.h"
 
@@ -31,7 +31,7 @@ const char *run_dropped_by(const struct wire_record *record)
 
 /* ---- starting ---- */
 
-/* The node came back in another boot, or as another machine, while the journal was at it. */
+/* The node restarted, or became another machine, while the journal was making STARTED durable. */
 static bool booted_since(const struct run *r, uint32_t node, const struct state_cell *cell)
 {
     const struct wire_facts *facts = r->lanes[node].facts;
@@ -47,13 +47,14 @@ void task_release(struct run *r, const struct plan_step *step, uint32_t node, ui
 {
     struct run_task *t = run_task(r, step, node);
     const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
-    if (t->state != TASK_STARTING || !cell || cell->seq != seq) /* it ended before it began, and may begin again */
+    /* the task ended before it began, and may have been started anew */
+    if (t->state != TASK_STARTING || !cell || cell->seq != seq)
         return;
-    if (task_is_to_stop(r, step, t)) { /* its RUN never left: certain that it did not start */
+    if (task_is_to_stop(r, step, t)) { /* its RUN was never sent: the attempt certainly did not start */
         task_finish_as(r, step, node, OUTCOME_NOT_STARTED, "stopped before it began");
         return;
     }
-    if (!step->kind->fetch && booted_since(r, node, cell)) { /* set-up may be lost there */
+    if (!step->kind->fetch && booted_since(r, node, cell)) { /* the node may have lost its set-up */
         bool setup = step->kind->cached;
         task_finish_as(r, step, node, setup ? OUTCOME_NOT_STARTED : OUTCOME_UNKNOWN,
                        setup ? NULL : "the node restarted or was replaced meanwhile");
@@ -95,7 +96,7 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
     if (l && generation)
         e.started.bind_json = bind.data;
     e.started.joins =
-        joins || (l && generation && l->adopted); /* that was found on the nodes: this run has begun none */
+        joins || (l && generation && l->adopted); /* the launch was found on the nodes: this run has begun none */
     run_append_then(
         r, &e, (struct awaited){.follow = FOLLOW_SEND, .step = step, .nodes = started, .node_count = (uint32_t)count});
     buf_free(&bind);
@@ -127,7 +128,7 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 {
     struct run_task *t = run_task(r, step, node);
     t->marks.stop_wanted = true;
-    if (step->kind->fetch) { /* it goes on while a run is stopped, but not when it is killed */
+    if (step->kind->fetch) { /* a fetch goes on while the run is stopped, but not when the run is killed */
         if (signal == WIRE_KILL)
             outputs_abort(r, step, node);
         return;
@@ -138,7 +139,7 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
         task_finish_as(r, step, node, OUTCOME_NOT_STARTED, "stopped before it began");
         return;
     }
-    if (step->watch) { /* nothing runs for it */
+    if (step->watch) { /* no process runs for this step */
         task_finish_as(r, step, node, OUTCOME_STOPPED, "stopped");
         return;
     }
@@ -149,12 +150,12 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 
 /* ---- ending ---- */
 
-/* When it failed, on this machine's clock. */
+/* When the attempt failed, on this machine's monotonic clock. */
 static uint64_t failed_at(const struct run *r, uint32_t node, const struct wire_record *record)
 {
     uint64_t there = record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns;
     if (record->cause == WIRE_CAUSE_PREEMPTED && !record->same_boot)
-        return 0; /* the clock is another now; whatever failed elsewhere did so for lack of it */
+        return 0; /* the node's clock has begun anew since; whatever failed elsewhere failed for lack of this node */
     return (uint64_t)((int64_t)there + r->lanes[node].clock_ns);
 }
 
@@ -208,14 +209,14 @@ static void append_finished(struct run *r, const struct plan_step *step, uint32_
 
 /* How an attempt ended. */
 struct end {
-    struct event_finished event; /* without what append_finished adds */
-    bool recorded;               /* the node has a record of it; else it is what this controller says */
-    bool left;                   /* its node goes, and the launch goes on without it */
+    struct event_finished event; /* without the fields that append_finished fills in */
+    bool recorded;               /* the node has a record of this end; else only the controller says so */
+    bool left;                   /* the node leaves, and the launch goes on without it */
 };
 
 static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end);
 
-/* Of a node that is to join a launch that runs: it does not, this time. */
+/* The prolog failed on a node that is to join a running launch: the node does not join this time. */
 static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event_finished *end)
 {
     struct error err = ERROR_INIT;
@@ -225,7 +226,7 @@ static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t 
     elastic_spare(launch_of(r, step), node, &err);
 }
 
-/* Where a task goes once its outcome is in the journal's queue. */
+/* Sets the task's state, and what follows from it, once the outcome is in the journal's queue. */
 static void after_end(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end)
 {
     const enum outcome outcome = end->event.outcome;
@@ -253,7 +254,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     }
 }
 
-/* Does a step wait for this one's good end? */
+/* Does another step wait for the good end of this one? */
 static bool is_awaited(const struct run *r, const struct plan_step *step)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -263,8 +264,9 @@ static bool is_awaited(const struct run *r, const struct plan_step *step)
     return false;
 }
 
-/* A sidecar is stopped when all others have ended well, or when the generation fails anyway; and once they have, it is to
- * end, however it does. But whether one is ready is not known by a question that was stopped. */
+/* A sidecar is stopped when all others have ended well, or when the generation fails anyway: that is no failure of its
+ * own. Once the others have ended well a sidecar may end in any way. But a step whose good end others wait for (is the
+ * sidecar ready?) has given no answer when it was stopped. */
 static enum outcome outcome_of(struct run *r, const struct plan_step *step, enum outcome outcome)
 {
     bool failed = outcome == OUTCOME_FAILED || outcome == OUTCOME_UNKNOWN;
@@ -283,12 +285,13 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, node);
     const enum outcome outcome = outcome_of(r, step, record_outcome(record));
     if (outcome == OUTCOME_OK &&
-        !wire_record_success(of_node)) { /* its record is to say so too: it comes again, judged */
+        !wire_record_success(of_node)) { /* the node's record must say so too: the end comes again, with that verdict */
         run_effect(r, &(struct effect){.kind = EFFECT_JUDGE_GOOD, .node = node, .attempt = of_node->attempt});
         return;
     }
     memcpy(t->attempt, record->attempt, WIRE_ID_LEN + 1);
-    if (!cell || strcmp(cell->attempt, t->attempt) != 0) /* a live one that was attached to: it never started here */
+    /* a live attempt that this run attached to: the journal has no STARTED of it */
+    if (!cell || strcmp(cell->attempt, t->attempt) != 0)
         adopted = true;
     log_end(t->log);
     struct end end = {.recorded = true,
@@ -322,14 +325,14 @@ void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, 
     end.left = l && elastic_leaves(l, step, node, &end.event);
     if (outcome == OUTCOME_UNKNOWN && !cause_of(r, step)->step && !end.left && !r->lanes[node].left_out) {
         const struct wire_record nothing = {.state = WIRE_STATE_LOST, .tail = (char *)(uintptr_t) ""};
-        offer_cause(r, step, node, &nothing, UINT64_MAX); /* any failure that was seen comes first */
+        offer_cause(r, step, node, &nothing, UINT64_MAX); /* any failure that was seen counts as earlier */
     }
     log_end(run_task(r, step, node)->log);
     append_finished(r, step, node, &end.event);
     after_end(r, step, node, &end);
 }
 
-/* ---- a set-up step that did not end well: again, or the run fails ---- */
+/* ---- a set-up step did not end well: it is done again, or the run fails ---- */
 
 struct retry_ctx {
     struct run *run;
@@ -376,7 +379,8 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
     return true;
 }
 
-/* A transfer that was cut off is begun again without a word of doubt: the node tells what has arrived. */
+/* A transfer that was cut off is started again, and nothing is said of an unknown outcome: the node tells which files
+ * have arrived. */
 static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end)
 {
     struct run_task *t = run_task(r, step, node);
@@ -385,7 +389,7 @@ static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t
     t->idle_tries = t->bytes_done || t->removed ? 0 : t->idle_tries + 1;
     if (!step->kind->sync || !cut_off || t->idle_tries > IDLE_TRIES_MAX)
         return false;
-    transfer_trust(&r->lanes[node], step, end->recorded); /* else the node restarted, or is another */
+    transfer_trust(&r->lanes[node], step, end->recorded); /* no record: the node restarted, or is another machine */
     task_set_state(r, t, TASK_PENDING);
     t->reason = "it was cut off";
     run_touch(r, node);
@@ -398,7 +402,7 @@ void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, c
     const char *name = r->lanes[node].name;
     char what[160];
     run_cause_text(end->outcome, end->cause, end->cause_value, what, sizeof what);
-    if (step->kind->sync && end->outcome == OUTCOME_FAILED) { /* no program: the node's words are all there is */
+    if (step->kind->sync && end->outcome == OUTCOME_FAILED) { /* a transfer runs no program: the node's words say all */
         error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
                   end->tail && end->tail[0] ? end->tail : what);
         error_hint(&err, "what has arrived is kept: the same command sends the rest");
@@ -424,7 +428,7 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
     if (transfer_again(r, step, node, end))
         return;
     transfer_trust(&r->lanes[node], step,
-                   outcome != OUTCOME_NOT_STARTED); /* it ended by itself, or the node restarted */
+                   outcome != OUTCOME_NOT_STARTED); /* the attempt ended by itself; NOT_STARTED: the node restarted */
     if (step->kind->build && outcome != OUTCOME_NOT_STARTED)
         patches_doubt(&r->lanes[node]);
     if (outcome == OUTCOME_UNKNOWN) {
@@ -436,14 +440,15 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         run_touch(r, node);
         return;
     }
-    if (outcome == OUTCOME_STOPPED && !t->marks.stop_wanted) { /* by an earlier controller, which was cancelled */
+    /* an earlier controller stopped it, when the user cancelled */
+    if (outcome == OUTCOME_STOPPED && !t->marks.stop_wanted) {
         task_set_state(r, t, TASK_PENDING);
         t->reason = "it was stopped";
         run_touch(r, node);
         return;
     }
     if (outcome == OUTCOME_NOT_STARTED) {
-        if (!end->event.tail) { /* nobody kept it back: its node restarted before it could begin */
+        if (!end->event.tail) { /* nobody stopped it: its node restarted before it could begin */
             task_set_state(r, t, TASK_PENDING);
             run_touch(r, node);
         }

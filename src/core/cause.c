@@ -1,4 +1,4 @@
-/* The first cause of a failure, and how it is put in words. */
+/* The first cause of a failure, and the words for it. */
 #include "internal.h"
 #include "rules.h"
 
@@ -7,7 +7,8 @@
 bool cause_offer(struct cause *best, const struct cause *c)
 {
     if (best->step && c->at_ns > best->at_ns)
-        return false; /* of the same instant is the same failure: its record knows more than its END */
+        /* the same instant is the same failure: a record, which comes later, knows more than the END in the output */
+        return false;
     *best = *c;
     return true;
 }
@@ -67,7 +68,8 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
         snprintf(ret, size, "failed");
 }
 
-/* A role that was not ready in time has said why in its own output: what looks for it prints nothing. */
+/* The step whose output tells of the cause. A role that was not ready in time has said why in its own output: the step
+ * that asks whether the role is ready prints nothing. */
 static const char *cause_output(const struct launch *l)
 {
     const struct run *r = l->run;
@@ -89,7 +91,7 @@ const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
     return ret;
 }
 
-/* What failed, and what its error file says: the agent has noted that at the end of the tail. */
+/* What failed, and what the worker's error file says: the agent has put that at the end of the tail. */
 static void cause_words(const struct launch *l, char *ret, size_t size)
 {
     static const char note[] = "rhrun: " WIRE_ERROR_NOTE;

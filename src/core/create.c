@@ -1,4 +1,4 @@
-/* A run as its core has it: made of a plan and a state, begun, and freed. */
+/* The object of a run: created from a plan and a state, begun, and freed. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static void on_away(void *arg)
     rules_node_lost(run_launch(lane->run), lane);
 }
 
-/* One launch of all that is behind set-up. */
+/* One launch, of all steps behind set-up. */
 static void create_launches(struct run *r)
 {
     r->launch_count = 1;
@@ -44,7 +44,7 @@ static void create_lane(struct run *r, uint32_t i)
     lane->arena = arena_create();
     lane->creates = arena_array(r->arena, r->plan->step_count + 1, 1);
     lane->trees = arena_array(r->arena, r->plan->step_count + 1, 1);
-    if (rules_await_nodes(run_launch(r))) /* they say what becomes of one that is away */
+    if (rules_await_nodes(run_launch(r))) /* a rule decides about a node that stays away */
         lane->away = alarm_create(r, on_away, lane);
 }
 
@@ -82,7 +82,7 @@ void core_begin(struct run *r)
             lane_pass_by(&r->lanes[i]);
         else
             run_effect(r, &(struct effect){.kind = EFFECT_CONNECT, .node = i});
-    if (r->fetch_only) /* nothing may be left to wait for */
+    if (r->fetch_only) /* there may be no node to wait for */
         run_due(r, DUE_BARRIER);
     if (r->options.mode == RUN_CANCEL)
         run_interrupt(r, 0);

@@ -1,5 +1,5 @@
-/* Belief: what the journal says of a set-up step and what its node's ledger says must agree. lane_decide keeps a step,
- * adopts it, or leaves it to be run and says why. */
+/* Belief: the journal and a node's ledger must agree about a set-up step. lane_decide keeps the step, adopts it, or
+ * leaves it to be run and says why. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ const char *lane_launch(const struct lane *lane)
         if (step->kind->phase != PHASE_LAUNCH || !step->on[lane->index] || step->watch)
             continue;
         const struct wire_record *rec = lane_record(lane, run_task(r, step, lane->index)->attempt);
-        if (rec && rec->launch && *rec->launch && !strchr(rec->launch, '/')) /* a part of a path */
+        if (rec && rec->launch && *rec->launch && !strchr(rec->launch, '/')) /* the name becomes part of a path */
             return rec->launch;
     }
     return NULL;
@@ -90,7 +90,8 @@ const struct wire_record *lane_latest(const struct lane *lane, const struct plan
     return best;
 }
 
-/* Does it say that the step ended well, with the key of now, in a boot of which nothing is lost? */
+/* Does the record say that the step ended well, with the present key, in the node's present boot, so that nothing of
+ * the result is lost? */
 static bool is_good_for(const struct plan_step *step, const struct wire_record *rec)
 {
     return rec && wire_record_success(rec) && rec->same_boot && str_eq(rec->key, step->key);
@@ -98,7 +99,8 @@ static bool is_good_for(const struct plan_step *step, const struct wire_record *
 
 /* ---- belief ---- */
 
-/* What the node was asked with its HELLO and denied: the step's result is there no more, though its record is. */
+/* What the node denied when it was asked with its HELLO: the step's result is gone, though its record is there. NULL:
+ * nothing. */
 static const char *denied(const struct lane *lane, const struct plan_step *step)
 {
     if (lane->creates[step->id] == CHECK_NO)
@@ -121,7 +123,7 @@ bool lane_holds(const struct lane *lane, const struct plan_step *step)
     return !gone(lane, step);
 }
 
-/* Is the node the machine that the journal's attempt was on, for all that is known? */
+/* Is the node, as far as is known, the machine that the journal's attempt was on? */
 static bool is_machine_of(const struct lane *lane, const struct state_cell *cell)
 {
     return !cell->install || !lane->facts || str_eq(cell->install, lane->facts->install);
@@ -150,13 +152,14 @@ static bool is_voided(const struct run *r, const struct plan_step *step, const s
     return r->voids[step->id] && !(cell && str_eq(cell->run, r->id));
 }
 
-/* Did the record begin after the journal's attempt was decided? On another machine than that one's it did. */
+/* Did the recorded attempt begin after the journal's attempt was decided? On another machine than that attempt's it
+ * did. */
 static bool is_since(const struct lane *lane, const struct state_cell *cell, const struct wire_record *rec)
 {
     return !is_machine_of(lane, cell) || rec->sequence > cell->seen;
 }
 
-/* Could the ledger's record of it be believed without the journal's, or instead of it? */
+/* Could the ledger's record be believed where the journal has no end of the step, or instead of the end that it has? */
 static bool adoptable(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell,
                       const struct wire_record *latest)
 {
@@ -171,7 +174,7 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
 {
     struct run *r = lane->run;
     bool listed = lane->state != LANE_CONNECTING && lane->state != LANE_FAILED;
-    if (listed && step->shared) /* what the first of them has done is done for all */
+    if (listed && step->shared) /* what the first node of the home has done is done for all of them */
         lane = &r->lanes[homes_leader(r, step, lane->index)];
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     *ret = (struct plan_record){0};
@@ -188,7 +191,7 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
         return;
     const struct wire_record *latest = lane_latest(lane, step);
     if (cell && ret->ok && adoptable(lane, step, cell, latest) && lane_holds(lane, step)) {
-        ret->verified = true; /* another controller has done it since */
+        ret->verified = true; /* another controller has done the step since */
         ret->key = step->key;
     } else if (cell && ret->ok) {
         ret->why_not = lane_contradiction(lane, step, cell);
@@ -197,7 +200,7 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
     } else if (!cell && is_good_for(step, latest)) {
         ret->present = ret->ok = ret->verified = true;
         ret->key = step->key;
-    } else if (!cell && latest) { /* it ran, for a journal that is lost */
+    } else if (!cell && latest) { /* the step ran for a journal that is lost */
         ret->present = ret->ok = ret->contradicted = true;
         ret->key = step->key;
         ret->why_not = latest->state == WIRE_STATE_CLAIMED ? "it runs on the node, for another state directory"
@@ -209,8 +212,8 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
 
 /* ---- installations that are looked at again ---- */
 
-/* The last installation before the step that this run has begun since the step was: it may have changed what the step
- * made. NULL: there is none. */
+/* Of the installations in front of the step, the last that this run has begun after the step itself was begun: it may
+ * have changed what the step made. NULL: there is none. */
 static const char *installed_since(const struct lane *lane, const struct plan_step *step)
 {
     const struct run *r = lane->run;
@@ -241,7 +244,7 @@ void lane_verify_after(struct lane *lane, const struct plan_step *step)
 
 /* ---- what is believed ---- */
 
-/* Does the journal have it as a success, with the key of now? */
+/* Does the journal have the step as a success, with the present key? */
 static bool is_recorded(const struct plan_step *step, const struct state_cell *cell)
 {
     return cell && cell->outcome == OUTCOME_OK && str_eq(cell->key, step->key);
@@ -261,15 +264,15 @@ const char *lane_believes(const struct lane *lane, const struct plan_step *step)
     return adoptable(lane, step, cell, latest) ? latest->attempt : NULL;
 }
 
-/* Has another controller, with a state directory of its own, begun it since the last time that is recorded here? */
+/* Has another controller, with a state directory of its own, begun the step since the last attempt recorded here? */
 static bool is_of_another(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec)
 {
     return rec == lane_latest(lane, step) && str_eq(rec->key, step->key) && run_is_stranger(lane->run, rec->attempt);
 }
 
-/* May this record of the ledger's stand for the step? Set-up: unless a flag voids it. Of a launch only where this journal
- * does not know of one (a lost state directory), or not of the latest; nothing asks for a new one; and the run has not
- * begun one of its own. */
+/* May this record of the ledger stand for the step? For set-up: unless a flag voids the step. For all else: only where
+ * this journal knows no attempt of the step (the state directory was lost), or not the latest; and where nothing asks
+ * for a new launch, and this run has not begun a launch of its own. */
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec)
 {
     const struct run *r = lane->run;
@@ -282,18 +285,21 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
         return false;
     if (step->kind->phase == PHASE_LAUNCH && r->stage != STAGE_SETUP &&
         !(run_launch(r)->adopted && str_eq(run_launch(r)->adopted, rec->launch)))
-        return false; /* who comes late: which launch counts is known by now */
-    /* also where a run has adopted it and then could not go on, for another node's sake, or was cancelled */
+        return false; /* the node comes late: which launch counts is known by now */
+    /* also where an earlier run adopted the record, and then could not go on because of another node, or was
+     * cancelled */
     const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
     bool of_last =
-        cell && run && (cell->generation == 0 || cell->generation == run->generation); /* else it was restarted */
+        /* else the launch was restarted since */
+        cell && run && (cell->generation == 0 || cell->generation == run->generation);
     return !cell ||
            (of_last && (run->status == RUN_INFRA || run->status == RUN_CANCELLED) && cell->outcome == OUTCOME_OK &&
             str_eq(cell->key, step->key)) ||
            is_of_another(lane, step, rec);
 }
 
-/* Is it of what this node did last of the launch, which is what the run has as done there? */
+/* Was the epilog claimed after this node's last part of the launch, and is that part the one that the run has as
+ * done? */
 bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog)
 {
     struct run *r = lane->run;
@@ -308,7 +314,8 @@ bool lane_follows_launch(const struct lane *lane, const struct wire_record *epil
     return true;
 }
 
-/* Another controller has done this step since ours was decided: its record stands for ours, which never started. */
+/* Another controller has done this step since our attempt was decided: its record stands for ours, which never
+ * started. */
 const struct wire_record *lane_done_by_another(struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
@@ -319,13 +326,14 @@ const struct wire_record *lane_done_by_another(struct lane *lane, const struct p
     if (anew || !is_good_for(step, latest) || (cell && latest->sequence <= cell->seen))
         return NULL;
     if (step->kind->phase == PHASE_EPILOG && !lane_follows_launch(lane, latest))
-        return NULL; /* of another launch than the run's */
+        return NULL; /* it follows another launch than the run's */
     return lane_holds(lane, step) && run_is_stranger(r, latest->attempt) ? latest : NULL;
 }
 
 /* ---- deciding ---- */
 
-/* Does the node's index of the files that it was brought hold? What was written in this boot, or is known to be on the disk. */
+/* Can the node's index of the files that it was brought be believed? It can where it was written in the present boot,
+ * or is known to be on the disk. */
 static bool index_holds(const struct lane *lane, const struct state_cell *cell)
 {
     const struct wire_facts *facts = lane->facts;
@@ -352,7 +360,8 @@ static enum belief setup_belief(const struct lane *lane, const struct plan_step 
     return belief_of(recorded ? CELL_OK : ended ? CELL_BAD : CELL_NOTHING, record_says(latest), so);
 }
 
-/* A recorded success with this key: kept where it is believed and nothing is to be looked at again. */
+/* The journal has a success with this key: the step is kept where that is believed and nothing must be looked at
+ * again. */
 static void keep(struct lane *lane, const struct plan_step *step, const struct state_cell *cell, enum belief belief)
 {
     struct run *r = lane->run;
@@ -360,7 +369,8 @@ static void keep(struct lane *lane, const struct plan_step *step, const struct s
     t->reason = belief == BELIEF_KEEP ? NULL : lane_contradiction(lane, step, cell);
     const bool resumed = run_launch(r)->generation > 0 && r->stage == STAGE_SETUP;
     if (t->reason && resumed && !elastic_is_outside(run_launch(r), lane) && !ledger_differs(lane, step, cell)) {
-        lane_set_doubtful(lane, true); /* the launch that is being resumed may have changed it: not under its feet */
+        /* the launch that is being resumed may have changed it: set-up is not redone under running workers */
+        lane_set_doubtful(lane, true);
         t->reason = NULL;
     }
     const char *installed = t->reason ? NULL : installed_since(lane, step);
@@ -402,7 +412,8 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         const char *changed = plan_changed_inputs(step, cell->inputs, r->arena);
         t->reason = changed ? arena_printf(r->arena, "%s changed", changed) : "its inputs changed";
         t->general = true;
-    } else if (cell && t->tries > step->retry_times) { /* an earlier controller saw that, and could not say so */
+    } else if (cell && t->tries > step->retry_times) {
+        /* an earlier controller saw the last failure, and did not live to fail the run */
         const struct event_finished end = {
             .outcome = cell->outcome, .cause = cell->cause, .cause_value = cell->cause_value, .tail = cell->tail};
         t->tries = step->retry_times;
@@ -410,9 +421,9 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         step_gives_up(r, step, lane->index, &end);
     } else if (cell && cell->outcome == OUTCOME_FAILED) {
         t->reason = "it failed before";
-    } else if (!cell && step->shared &&
-               elastic_is_inside(run_launch(lane->run), lane)) { /* another of its home, left out now, did it */
+    } else if (!cell && step->shared && elastic_is_inside(run_launch(lane->run), lane)) {
+        /* another node of its home did it, which is left out now */
         task_set_state(r, t, TASK_KEPT);
-        lane_set_doubtful(lane, true); /* before its launch: not under its feet */
+        lane_set_doubtful(lane, true); /* looked at before the node's next launch, not under its running workers */
     }
 }

@@ -1,12 +1,12 @@
-/* What waits for the journal. An event is applied to the state at once; what must not happen before the event is durable
- * stands here, in the journal's order, until INPUT_DURABLE says so. */
+/* What waits for the journal. An event is applied to the state at once. What must not happen before the event is
+ * durable waits here, in the journal's order, until INPUT_DURABLE says that the event is on the disk. */
 #include "internal.h"
 
 #include <stdlib.h>
 
 static void push(struct run *r, struct awaited a)
 {
-    if (r->awaited_end == r->awaited_cap && r->awaited_first > 0) { /* those in front are over */
+    if (r->awaited_end == r->awaited_cap && r->awaited_first > 0) { /* the entries in front are done */
         for (size_t i = r->awaited_first; i < r->awaited_end; i++)
             r->awaited[i - r->awaited_first] = r->awaited[i];
         r->awaited_end -= r->awaited_first;

@@ -1,4 +1,4 @@
-/* An effect as a line of a trace has it. */
+/* Writes an effect as a line of a trace has it. */
 #include "internal.h"
 
 #include <inttypes.h>

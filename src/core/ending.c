@@ -1,4 +1,4 @@
-/* A run as a whole: opened or resumed in the journal, its nodes, its end. */
+/* A run as a whole: how it fails, is stopped, closed or let go, and what it means for the run that a node fails. */
 #include "internal.h"
 
 #include <signal.h>
@@ -58,7 +58,7 @@ void run_stop(struct run *r)
     }
 }
 
-/* Is there something of prolog, launch or epilog that closing the run would throw away? */
+/* Has anything of prolog, launch or epilog begun that closing the run would throw away? */
 static bool launch_begun(struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -81,8 +81,8 @@ static bool anything_in_flight(struct run *r)
     return false;
 }
 
-/* A node is out of reach while the launch lives, or after a part of it has ended well: nothing is stopped, and the run
- * stays open, so that the same command takes it up again. A lost network must not cost the work. */
+/* A node is out of reach while the launch lives, or after a part of it has ended well. Nothing is stopped, and the run
+ * stays open, so that the same command takes it up again: a lost network must not cost the work. */
 static void leave_open(struct run *r, uint32_t node, const struct error *err)
 {
     struct error copy = *err;
@@ -113,7 +113,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     r->failed_nodes++;
     bool going = r->opening == OPENING_DONE && r->ending == ENDING_NOT && r->stage < STAGE_CLOSING;
     if (going && r->options.mode == RUN_EXECUTE && launch_complete(run_launch(r)) &&
-        !anything_in_flight(r)) { /* the controller died right before it could say so */
+        !anything_in_flight(r)) { /* all is done: an earlier controller died right before it could say so */
         run_note(r, node, "%s", err->text);
         run_close(r, RUN_DONE, 0);
         return;
@@ -130,7 +130,7 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
         run_look_done(r);
         return;
     }
-    for (size_t i = 0; i < r->plan->step_count; i++) { /* what runs there cannot be known; the next contact tells */
+    for (size_t i = 0; i < r->plan->step_count; i++) { /* nobody can know what runs there; the next contact will tell */
         struct run_task *t = run_task(r, &r->plan->steps[i], node);
         if (task_in_flight(t))
             task_set_state(r, t, TASK_FAILED);
@@ -211,9 +211,10 @@ void run_closed(struct run *r)
     alarm_set(r->finisher, 0);
 }
 
-/* Attempts that a later one of the same slot has replaced, and what earlier runs left: nobody asks for them again. But what
- * this journal does not know is another controller's, which may not have seen its end: without its record that controller
- * would take it for one that never started, and start it again. It is kept for a week. */
+/* Forgotten are attempts that a later one of the same slot has replaced, and those that earlier runs left: nobody asks
+ * for them again. But an attempt that this journal does not know is another controller's, which may not have seen its
+ * end. Without the record that controller would take the attempt for one that never started, and start it again. So
+ * such a record is kept for a week. */
 static bool asked_for_again(const struct run *r, const struct wire_record *rec)
 {
     const uint64_t week_ms = UINT64_C(7) * 24 * 3600 * 1000;
@@ -344,7 +345,7 @@ void run_interrupt(struct run *r, int signum)
 void run_detach(struct run *r)
 {
     if (r->stage >= STAGE_CLOSING)
-        return; /* it ends by itself */
+        return; /* the run is ending by itself */
     run_set_ending(r, ENDING_LET_GO);
     r->result.status = RUN_OPEN;
     r->result.exit_status = 0;

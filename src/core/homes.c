@@ -1,7 +1,7 @@
-/* Nodes that share a home directory share what is below rhrun's folder there: a step that acts only there is done by the
- * first of them for all. The groups are found anew when a node's facts change, not for each question: there may be 10,000
- * nodes. Who is the first is known once every node was heard of. Nodes of this machine have base folders of their own, and
- * all of them the folders that are not below these (one_place). */
+/* Nodes that share a home directory share what is below rhrun's folder there. The first of them does a step that acts
+ * only there for all of them. There may be 10,000 nodes, so the groups are found anew when a node's facts change, not
+ * for each question. Which node is the first is known once every node was heard of. Nodes of this machine have base
+ * folders of their own; they share all folders that are not below these (one_place). */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -22,14 +22,15 @@ static size_t hash_of(const char *s)
     return h;
 }
 
-/* Chains the lanes of each home in their order: home_first is the head, home_next the one behind. */
+/* Chains the lanes of each home in their order: home_first is the first lane, home_next the next one, or the lane
+ * itself for the last. */
 static void renew(struct run *r)
 {
     size_t size = 64;
     while (size < 2 * (size_t)r->plan->node_count)
         size *= 2;
     struct place {
-        uint32_t first, last; /* lane + 1 */
+        uint32_t first, last; /* lane index + 1; 0 = none */
     } *table = xcalloc(size, sizeof *table);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct wire_facts *f = r->lanes[n].facts;
@@ -52,7 +53,8 @@ static void renew(struct run *r)
     r->homes_of = r->connections + 1;
 }
 
-/* The nodes that have in common what the step acts on: the first, and the one behind `n`, n itself being the last. */
+/* The nodes that share what the step acts on: group_first is the first of them, group_next the one behind `n`, or `n`
+ * itself for the last. */
 static uint32_t group_first(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     return step->one_place ? 0 : r->lanes[node].home_first;
@@ -79,8 +81,9 @@ static bool is_done(const struct run *r, const struct plan_step *step, uint32_t 
     return c && c->outcome == OUTCOME_OK && !c->voided && str_eq(c->key, step->key);
 }
 
-/* Of MIN:MAX nodes the first may be left out, now or when another one did it. The best of a group: one that takes part
- * and has done it, then the first that takes part, then the first that is being set up to join. */
+/* On MIN:MAX nodes the first node may be left out, now or when another one did the step. So the best node of a group is
+ * one that takes part and has done the step, then the first that takes part, then the first that is being set up to
+ * join. */
 static uint32_t best(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     uint32_t part = UINT32_MAX, joins = UINT32_MAX;

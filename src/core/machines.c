@@ -1,5 +1,6 @@
-/* Two nodes of a plan must not be one machine: they would share a ledger and a working directory, and the second HELLO
- * would fence the first. A table from install id to lane, since each of 10,000 nodes is looked up once. */
+/* Two nodes of a plan must not be one machine: they would share a ledger and a working directory, and the second
+ * HELLO would fence the first. A table leads from an install id to its lane, because each of 10,000 nodes is looked
+ * up once. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -19,8 +20,8 @@ static const char *install_of(const struct run *r, uint32_t node)
     return f && f->install ? f->install : "";
 }
 
-/* The lane that has this install id now, or the free place. What a node was before it came back as another machine stays
- * in the table and equals nothing any more. */
+/* The place of the lane that has this install id now, or the free place for the id. Where a node came back as another
+ * machine, the entry for its old id stays in the table and matches nothing any more. */
 static uint32_t *place_of(struct run *r, const char *install)
 {
     size_t i = hash_of(install) & (r->machines_size - 1);

@@ -1,11 +1,12 @@
-/* Opening a run: new, one that was left, or held back while another plan of the job is alive; and what VERIFY and LOOK find. */
+/* Opening a run: a new one, one that was left unfinished, or none yet while another plan of the job may be alive. And
+ * what VERIFY and LOOK find. */
 #include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Which steps do the flags void? --fresh all, --from STEP it and what is behind it (plan_is_from), --again the launch alone
- * (prolog, launch and epilog belong to a run anyway, so nothing needs saying for them). */
+/* Which steps do the flags void? --fresh: all. --from STEP: that step and what is behind it (plan_is_from). --again:
+ * none, it asks for a new launch only. (Set-up alone is voided: prolog, launch and epilog belong to one run anyway.) */
 static int compute_voids(struct run *r, uint32_t flags, const char *from, struct error *err)
 {
     bool found = false;
@@ -106,13 +107,13 @@ static int open_again(struct run *r, const struct state_run *run, struct error *
     return 0;
 }
 
-/* Is that host of a journal the plan's node of that number? */
+/* Is this host of a journal the plan's node with that number? */
 static bool is_node(const struct plan *plan, uint32_t node, const char *host)
 {
     if (node >= plan->node_count)
         return false;
     bool here = plan->spec->placement == PLACEMENT_HERE;
-    if (here && str_starts(host, "local")) /* "local" alone is "local-0" among several */
+    if (here && str_starts(host, "local")) /* a single node here is called "local", the first of several "local-0" */
         return true;
     return str_eq(roster_name(plan->roster, node), host);
 }
@@ -127,7 +128,7 @@ static bool is_some_node(const struct plan *plan, uint32_t node, const char *hos
     return false;
 }
 
-/* A node on which the unfinished run may still have work, and for which is_here does not hold. NULL: there is none. */
+/* A host on which the unfinished run may still have work, and for which is_here does not hold. NULL: there is none. */
 static const char *node_missing(const struct state *s, const struct plan *plan, const struct state_run *open,
                                 bool (*is_here)(const struct plan *plan, uint32_t node, const char *host))
 {
@@ -140,7 +141,7 @@ static const char *node_missing(const struct state *s, const struct plan *plan, 
     return NULL;
 }
 
-/* One that the spec does not name any more: it cannot be asked, so the work there would be forgotten. */
+/* Such a host that the spec does not name any more: it cannot be asked, so the work there would be forgotten. */
 static const char *node_left_behind(const struct run *r, const struct state_run *open)
 {
     return node_missing(r->state, r->plan, open, is_some_node);
@@ -153,8 +154,8 @@ const struct state_run *run_unfinished(const struct state *s, const struct plan 
     return same && !node_missing(s, plan, open, is_node) ? open : NULL;
 }
 
-/* What is left of the unfinished run is stopped: by its attempts, and by what else the nodes still have of the job. Or of
- * the latest that was closed while a node was away. */
+/* Stops what is left of the unfinished run: its attempts, and what else the nodes still run of the job. Where no run is
+ * unfinished: what is left of the latest run that was closed while a node was away. */
 static int open_cancel(struct run *r, const struct state_run *open, struct error *err)
 {
     for (size_t i = r->state->run_count; !open && i-- > 0;)
@@ -176,7 +177,7 @@ static int open_cancel(struct run *r, const struct state_run *open, struct error
     return 0;
 }
 
-/* ERROR_HELD: the unfinished run, which is not to be touched, may be at work where this one would not look. */
+/* ERROR_HELD: the unfinished run must not be touched, and may be at work on nodes that this run would not ask. */
 static int refuse_left(const struct run *r, const struct state_run *open, const char *left, struct error *err)
 {
     const char *difference = overrides_difference(r->plan->spec, open, r->arena);
@@ -222,12 +223,13 @@ int run_open(struct run *r, struct error *err)
         run_replay(r);
         return 0;
     }
-    r->opening = OPENING_PROBES; /* another plan: first see whether its launch lives */
+    r->opening = OPENING_PROBES; /* another plan: the nodes are asked first whether its launch lives */
     r->work = work_name(r, r->options.flags, true);
     return compute_voids(r, r->options.flags, r->options.from_step, err);
 }
 
-/* What makes the unfinished run's launch another one than the spec's: "run changed"; NULL when it was not begun. */
+/* How the unfinished run's launch differs from the spec's: "run changed". NULL: it was not begun, or nobody knows
+ * how. */
 static const char *launch_difference(const struct run *r)
 {
     for (size_t i = 0; i < r->state->cell_count; i++)
@@ -266,7 +268,8 @@ static const char *run_difference(const struct run *r, const struct state_run *o
                      : "its params or arguments are others";
 }
 
-/* All nodes were asked: is a launch of the unfinished run alive whose plan is not the spec's any more? */
+/* All nodes have answered. A live launch of the unfinished run, whose plan is not the spec's any more, holds this run
+ * back; else this run takes that one's place. */
 static void probe_done(struct run *r)
 {
     const struct state_run *open = state_run_open(r->state);
@@ -344,14 +347,14 @@ void run_look_end(struct run *r)
     alarm_set(r->finisher, 0);
 }
 
-/* VERIFY and LOOK end when every node has answered or failed; or, with preflight, when that is over. */
+/* VERIFY and LOOK end when every node has answered or failed; with preflight, when that is over. */
 void run_look_done(struct run *r)
 {
     if (!all_answered(r) || r->stage == STAGE_CLOSED)
         return;
     for (uint32_t n = 0; n < r->plan->node_count && r->stage != STAGE_SETUP; n++)
         if (r->lanes[n].state != LANE_FAILED && !presence_is_here(r->lanes[n].presence))
-            return; /* it comes back, or fails for good */
+            return; /* the node comes back, or fails for good */
     if (r->stage == STAGE_PREFLIGHT) {
         preflight_again(run_launch(r));
         return;

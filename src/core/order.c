@@ -1,15 +1,17 @@
-/* The order of set-up between nodes: an item with `on: first` or a list holds back the later items of its list on the other
- * nodes until it is done, or kept, on all of its own. A step waits for earlier ones only, so nothing waits for itself. A node
- * that is left out of a launch on MIN:MAX nodes holds up nobody. What is kept anyway waits for nothing. */
+/* The order of set-up between nodes. An item with `on: first` or a list of nodes holds back the later items of its list
+ * on the other nodes, until the item is done or kept on all of its own nodes. A step waits for earlier steps only, so
+ * no two steps wait for each other. A node that is left out of a launch on MIN:MAX nodes holds up nobody. A step that
+ * is kept anyway waits for nothing. */
 #include "internal.h"
 
 #include <stdlib.h>
 
-struct holder {                /* per step */
-    uint32_t *nodes;           /* where it runs; NULL: it holds back nothing, or was not looked at yet */
-    uint32_t at;               /* in nodes: where it was missing when it was last asked */
-    bool began, told;          /* somewhere; who waits has said so */
-    uint32_t held_by, held_on; /* that holds this one back (its id + 1; 0 = none did), on which node */
+struct holder {       /* one per step */
+    uint32_t *nodes;  /* all that the step is on; NULL: nobody has asked for them yet */
+    uint32_t at;      /* index in nodes: where missing_on last found the step undone */
+    bool began, told; /* the step began on some node; a note has told who waits for it */
+    /* the step that holds this one back (its id + 1; 0 = none did), and the node on which it did */
+    uint32_t held_by, held_on;
 };
 
 void order_pass(struct run *r)
@@ -36,7 +38,7 @@ static void find_nodes(struct run *r, const struct plan_step *step, struct holde
             h->nodes[count++] = n;
 }
 
-/* A node, other than this one, on which the step is neither done nor kept; -1: there is none. */
+/* A node other than this one, not left out, on which the step is neither done nor kept. -1: there is none. */
 static int64_t missing_on(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct holder *h = holder_of(r, step);
@@ -87,8 +89,9 @@ const struct plan_step *run_step_held(struct run *r, const struct plan_step *ste
     return before;
 }
 
-/* While a step is under way on its nodes nobody is let go by one more of them: only its begin, which who waits may say, and its
- * end on the last one are of interest. So a step costs its nodes, not their square. */
+/* While a step is under way, one more node that has done it releases nobody. Only two changes matter: its begin,
+ * because those who wait may now say for what, and its end on the last node. So a step costs the number of its nodes,
+ * not the square of that number. */
 static bool is_of_interest(struct run *r, const struct plan_step *step)
 {
     struct holder *h = holder_of(r, step);

@@ -1,6 +1,7 @@
-/* What set-up steps changed of the files that were brought to a node. The node tells (PATCHED): such a file counts as there
- * while the step is kept, its source is what it was, and it is as that step left it. Else it is put back, and the step, and
- * what is chained to it, is done again: whatever it changed is put back first, for the step is to find what it found. */
+/* Files that were brought to a node and that set-up steps changed there. The node tells which files (PATCHED). Such a
+ * file counts as there while the step that changed it is kept, its source is what it was, and it is as that step left
+ * it. Else the file is put back, and the step is done again, with what is chained to it. Whatever the step changed is
+ * put back first, so that the step finds what it found the first time. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -10,28 +11,28 @@
 
 struct lane_patch {
     const char *tree, *attempt, *path;
-    uint8_t oid[WIRE_OID_SIZE]; /* of the source that the step found, and its mode */
-    uint32_t mode;              /* 0: it is not as the step left it, or put back */
-    const char *why;            /* that is so, where we did it; or NULL */
-    bool back;                  /* is to be put back */
-    size_t owner;               /* index of struct owner, or NOBODY: no step that is kept */
-    const struct plan_step *by; /* what brings the tree, or NULL */
+    uint8_t oid[WIRE_OID_SIZE]; /* of the source that the step found */
+    uint32_t mode;              /* of that source; 0: the file is not as the step left it, or was put back */
+    const char *why;            /* why mode is 0, where this controller made it so; else NULL */
+    bool back;                  /* the file is to be put back */
+    size_t owner;               /* index of the struct owner that changed it; NOBODY: no kept step did */
+    const struct plan_step *by; /* the step that brings the tree, or NULL */
 };
 
-/* A step that is kept on a lane of the home, by what its attempt says. */
+/* A step that is kept on a lane of the home, with what its attempt's record says. */
 struct owner {
     struct lane *lane;
     const struct plan_step *step;
     const char *attempt;
     uint64_t sequence;
-    uint32_t left; /* files that it changed and that nobody has told of yet */
+    uint32_t left; /* changed files that the node has not told of yet */
 };
 struct judge {
     struct run *run;
-    uint32_t first; /* lane of the home */
+    uint32_t first; /* first lane of the home */
     struct owner *owners;
     size_t owner_count;
-    struct lane_patch **patches; /* of all lanes, by tree and path */
+    struct lane_patch **patches; /* of all lanes of the home, sorted by tree and path */
     size_t patch_count;
     bool changed;
 };
@@ -67,7 +68,7 @@ void patches_add(struct lane *lane, const struct wire_sync_state *s)
     }
 }
 
-/* What the step's attempts before had changed is this one's now, or was put back. */
+/* Forgets what earlier attempts of the step changed: this attempt has changed it again, or it was put back before. */
 static void drop_older(struct lane *lane, const struct plan_step *step, const char *attempt)
 {
     size_t kept = 0;
@@ -104,7 +105,8 @@ static struct lane *next_lane(const struct judge *j, struct lane *lane)
     return next == lane ? NULL : next;
 }
 
-/* Who brings the tree to the lane's node: trees in the working directory have its name in theirs. */
+/* The step that brings the tree to the lane's node, or NULL. A tree in the working directory has that directory's name
+ * in its own. */
 static const struct plan_step *bringer(const struct lane *lane, const char *tree)
 {
     const struct run *r = lane->run;
@@ -153,7 +155,7 @@ static void gather(struct judge *j)
         for (size_t i = 0; i < lane->patch_count; i++) {
             struct lane_patch *p = &lane->patches[i], *before = i ? p - 1 : NULL;
             p->back = false;
-            p->owner = before ? before->owner : NOBODY; /* they come by tree and attempt */
+            p->owner = before ? before->owner : NOBODY; /* patches come sorted by tree and attempt */
             p->by = before && strcmp(before->tree, p->tree) == 0 ? before->by : bringer(lane, p->tree);
             if (!before || strcmp(before->attempt, p->attempt) != 0) {
                 p->owner = NOBODY;
@@ -190,7 +192,7 @@ static bool source_changed(const struct lane_patch *p)
 static const char other_source[] = ", which it changes, is another file now",
                   put_back[] = ", which it changed, is put back";
 
-/* All that is said of one file. */
+/* Judges all patches of one file. */
 static void judge_file(struct judge *j, struct lane_patch **patches, size_t count)
 {
     bool back = false;
@@ -223,7 +225,7 @@ static void judge_files(struct judge *j)
     }
 }
 
-/* What follows from a step that changes files is done after it. */
+/* A step whose key chains to a step that changes files must run after that step. */
 static void judge_chains(struct judge *j)
 {
     const struct plan *plan = j->run->plan;
@@ -347,7 +349,7 @@ void patches_reset(struct lane *lane)
             (lane->trees[i] != CHECK_DOUBT && !patches_reason(lane, step)))
             continue;
         if (run_launch(r)->generation > 0 &&
-            r->stage == STAGE_SETUP) { /* not under the feet of a launch that is resumed */
+            r->stage == STAGE_SETUP) { /* a launch is being resumed: nothing is changed under running workers */
             lane_set_doubtful(lane, true);
             continue;
         }

@@ -1,6 +1,7 @@
 /*
- * A role that is ready once its workers have printed something: the step is done here, by looking at their lines. It is
- * journalled as any step; after a restart of the controller the lines are read again from the log's beginning.
+ * A role that is ready once its workers have printed a given line. The controller does the step itself, by looking at
+ * their lines. The step is journalled as any other; after a restart of the controller the lines are read again from the
+ * log's beginning.
  */
 #include "internal.h"
 
@@ -11,7 +12,8 @@ struct ready {
     struct run *run;
     const struct plan_step *step;
     uint32_t node;
-    uint32_t first, count, left; /* the role's workers there, by number; those that have not printed it */
+    /* the role's workers there: the first one's number, how many, and how many have not printed the line */
+    uint32_t first, count, left;
     bool *seen;
     struct regex *pattern;
     struct alarm *timer;
@@ -33,7 +35,7 @@ void ready_forget(struct run *r, const struct plan_step *step, uint32_t node)
 static struct ready *ready_of(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
-    struct regex_fault fault; /* none: the spec's check has compiled it */
+    struct regex_fault fault; /* stays unused: the spec's check has compiled the pattern */
     if (t->ready)
         return t->ready;
     struct ready *ready = xcalloc(1, sizeof *ready);
@@ -96,7 +98,7 @@ static void on_late(void *arg)
     task_finish(ready->run, ready->step, ready->node, &late, false);
 }
 
-/* The step has begun, or an earlier controller had begun it. What was printed meanwhile counts. */
+/* The step has begun, or an earlier controller had begun it. Lines that were printed before this call count. */
 void ready_begin(struct run *r, const struct plan_step *step, uint32_t node)
 {
     const struct plan_step *launch = &r->plan->steps[step->watch->step];
@@ -113,7 +115,7 @@ void ready_begin(struct run *r, const struct plan_step *step, uint32_t node)
     check(ready);
 }
 
-/* A part of the launch has ended well: nobody will find it ready any more. */
+/* A part of the launch has ended well: nobody will find its role ready any more. */
 void ready_missed(struct launch *l, const struct plan_step *launch)
 {
     struct run *r = l->run;

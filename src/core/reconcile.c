@@ -1,5 +1,6 @@
-/* What a node holds, once it has listed it: journal and ledger are compared after every HELLO. What lives is attached to, or
- * stopped where nobody wants it; what has ended is taken; what never began is sent again. */
+/* What a node holds, once it has listed its records: journal and ledger are compared after every HELLO. An attempt that
+ * lives is attached to, or stopped where nobody wants it. The end of one that has ended is taken in. RUN is sent again
+ * for one that never began. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ void lane_orphan(struct lane *lane, const char *attempt)
         lane->orphans = xreallocarray(lane->orphans, lane->orphan_count + 1, sizeof *lane->orphans);
         memcpy(lane->orphans[lane->orphan_count++].attempt, attempt, WIRE_ID_LEN + 1);
     }
-    attach(lane, attempt, UINT64_MAX); /* only its end is of interest */
+    attach(lane, attempt, UINT64_MAX); /* its output is not wanted, only its end */
     run_signal(lane->run, lane->index, attempt, WIRE_STOP, STOP_GRACE_MS);
 }
 
@@ -34,7 +35,8 @@ static void raise_generation(struct launch *l, uint32_t to)
     l->generation = to > l->generation ? to : l->generation;
 }
 
-/* The node's record of a step behind the barrier that this run may take over, though its power may have failed since. */
+/* The node's record of a step behind the barrier that this run may take over, if is_held agrees: the node may have lost
+ * power since. */
 static const struct wire_record *found(struct lane *lane, const struct plan_step *step)
 {
     const struct wire_record *latest = lane_latest(lane, step);
@@ -59,8 +61,8 @@ const struct wire_record *lane_found(struct lane *lane, const struct plan_step *
     return rec && is_held(rec) ? rec : NULL;
 }
 
-/* A lost state directory, or an old one: what the ledger says of prolog, launch and epilog is taken over. Which launch that
- * is, and so which epilog, shows once all nodes have said what they have: parts_adopted. */
+/* The state directory was lost, or is an old copy: what the ledger says of prolog, launch and epilog is taken over.
+ * Which launch that is, and so which epilog, shows once all nodes have listed their records: see parts_adopted. */
 static void adopt_launch(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -81,7 +83,8 @@ static void adopt_launch(struct lane *lane)
     }
 }
 
-/* The task whose attempt this is, or that would adopt it: same slot, same key, nothing of its own under way. */
+/* The step whose task has this attempt, or would adopt it: same slot, same key, no attempt of its own in flight. NULL:
+ * there is none. */
 static const struct plan_step *owner_of(struct lane *lane, const struct wire_record *rec)
 {
     struct run *r = lane->run;
@@ -97,7 +100,8 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
         if (belief_of(CELL_NOTHING, RECORD_LIVE, so) == BELIEF_ATTACH) {
             task_look(t, true);
             if (step->kind->phase == PHASE_LAUNCH)
-                raise_generation(launch_of(r, step), launch_generation(rec)); /* in the journal with its end */
+                /* the journal gets it with the attempt's end */
+                raise_generation(launch_of(r, step), launch_generation(rec));
             task_set_state(r, t, TASK_RUNNING);
             memcpy(t->attempt, rec->attempt, sizeof t->attempt);
             t->started_ms = rec->claim_wall_ms;
@@ -123,7 +127,8 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
                    launch_grace_ms(r, CANCEL_GRACE_MS));
 }
 
-/* What follows for an attempt that is under way as far as the journal knows; *ret_record stands for it where one does. */
+/* What follows for an attempt that is under way as far as the journal knows. *ret_record: the record that stands for
+ * the attempt, or NULL. */
 static enum belief belief_under_way(struct lane *lane, const struct plan_step *step,
                                     const struct wire_record **ret_record)
 {
@@ -152,7 +157,7 @@ static bool is_before_barrier(const struct run *r)
     return r->stage == STAGE_SETUP && r->options.mode == RUN_EXECUTE;
 }
 
-/* The node was away: what became of the attempt meanwhile? */
+/* The node was away: what became of the task's attempt meanwhile? */
 static void reconcile_task(struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
@@ -164,17 +169,18 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
     case BELIEF_ATTACH:
         attach_task(lane, step);
         break;
-    case BELIEF_TAKE: /* its machine went down in order: that says why */
+    case BELIEF_TAKE: /* its machine went down in order: the record says why it ended */
         task_finish(r, step, lane->index, rec, false);
         break;
-    case BELIEF_ADOPT: /* of a launch all or nothing: parts_done_by_another */
+    case BELIEF_ADOPT: /* of a launch all parts are adopted, or none: parts_done_by_another */
         if (is_before_barrier(r) && step->kind->phase == PHASE_LAUNCH)
             task_set_state(r, t, TASK_HELD);
         else
             task_finish(r, step, lane->index, rec, true);
         break;
     case BELIEF_RESEND:
-        /* Behind the barrier only: the set-up under it is looked at first, and may be done again. */
+        /* RUN goes out behind the barrier only: the set-up under the launch is looked at first, and may have to be done
+         * again. */
         if (is_before_barrier(r) && !step->watch &&
             (step->kind->phase == PHASE_PROLOG || step->kind->phase == PHASE_LAUNCH))
             task_set_state(r, t, TASK_HELD);
@@ -184,18 +190,18 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
     case BELIEF_NEVER:
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");
         break;
-    case BELIEF_UNKNOWN: /* it may have ended, or died with the power: not all of it may be on the disk */
+    case BELIEF_UNKNOWN: /* it may have ended, or died in a power cut: perhaps not all of its result is on the disk */
         task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN,
                        rec ? "the node restarted meanwhile" : "the node restarted or was replaced meanwhile");
         break;
     case BELIEF_RUN:
     case BELIEF_KEEP:
-    case BELIEF_ORPHAN: /* of what is under way nothing says so */
+    case BELIEF_ORPHAN: /* the table says none of these of an attempt that is under way */
         abort();
     }
 }
 
-/* A node that cannot have the workers asked for (no GPU) ends the run before its set-up, not behind it. */
+/* A node that cannot have the workers asked for (it has no GPU, say) ends the run before its set-up, not behind it. */
 static void check_workers(struct lane *lane)
 {
     const struct wire_facts *f = lane->facts;
@@ -206,8 +212,8 @@ static void check_workers(struct lane *lane)
         run_fail(lane->run, RUN_FAILED, &err);
 }
 
-/* One node's part of a prolog or launch had ended well, the others' go on, and its power was lost: binding the node has
- * just made the journal say that nothing is known of it any more. */
+/* This node's part of a prolog or launch had ended well while others went on; then the node lost its power. lane_bind
+ * has just made the journal say that the outcome of the part is unknown. */
 static void finished_part_lost(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -222,11 +228,11 @@ static void finished_part_lost(struct lane *lane)
             task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
         else if (step->kind->phase == PHASE_PROLOG && !launch_over(launch_of(r, step)))
             task_set_state(r, run_task(r, step, lane->index),
-                           TASK_PENDING); /* before the next generation, should there be one */
+                           TASK_PENDING); /* it runs again before the next generation, should there be one */
     }
 }
 
-/* Those that ended while the node was away: nobody will say so any more. */
+/* Forgets the orphans that ended while the node was away: nobody will report their ends any more. */
 static void drop_ended_orphans(struct lane *lane)
 {
     for (size_t i = lane->orphan_count; i-- > 0;) {
@@ -254,7 +260,7 @@ void lane_reconcile(struct lane *lane)
             lane_orphan(lane, rec->attempt);
         }
     }
-    /* before any step goes on: it may build on one that is in doubt */
+    /* before any step goes on: that step may build on one that is in doubt */
     if (elastic_is_outside(run_launch(r), lane) || (!first && r->stage <= STAGE_PREFLIGHT))
         lane_doubt(lane);
     else if (!first || lane->left_out)
@@ -268,7 +274,7 @@ void lane_reconcile(struct lane *lane)
             continue;
         reconcile_task(lane, step);
     }
-    if (lane->doubtful && elastic_is_outside(run_launch(r), lane)) /* nothing runs there any more */
+    if (lane->doubtful && elastic_is_outside(run_launch(r), lane)) /* nothing of the launch runs there any more */
         lane_doubt(lane);
     if (lane->state == LANE_SETTLING)
         lane_settle(lane);
@@ -279,6 +285,6 @@ void lane_reconcile(struct lane *lane)
     if (lane->state == LANE_LISTED)
         lane_set_state(lane, LANE_SETUP);
     run_touch(r, lane->index);
-    if (lane->state == LANE_BARRIER) /* a question to node 0 may have been lost with its connection */
+    if (lane->state == LANE_BARRIER) /* the question for a port may have been lost with node 0's connection */
         run_due(r, DUE_BARRIER);
 }

@@ -1,11 +1,12 @@
-/* A run whose launch is kept, opened again to fetch what `outputs` says now; or one that was killed while it fetched. Nothing of set-up, prolog, launch and epilog is done
- * or looked at, and only nodes that something comes from are asked. */
+/* A run that only fetches: one whose launch is kept, opened again to fetch what `outputs` says now, or one that was
+ * killed while it fetched. Nothing of set-up, prolog, launch and epilog is done or looked at, and only nodes that
+ * something comes from are asked. */
 #include "internal.h"
 
 #include <string.h>
 
-/* Did what is not set-up nor outputs end well in this run, under the plan's keys? Where the journal has no hash of the job, that
- * the launch chains to set-up says that it is the same, too. */
+/* Did prolog, launch and epilog end well in this run, under the plan's keys? Where the journal has no hash of the job,
+ * this shows that set-up is the same, too, because the launch's key chains to it. */
 static bool ended_well(const struct state *s, const struct plan *plan, const struct state_run *run)
 {
     bool launched = false;
@@ -45,7 +46,7 @@ const struct state_run *run_fetchable(const struct state *s, const struct plan *
         return run->job_hash || ended_well(s, plan, run) ? run : NULL;
     case RUN_OPEN:
         return (run->fetching && run->job_hash) || ended_well(s, plan, run) ? run : NULL;
-    case RUN_FAILED: /* an output was not there */
+    case RUN_FAILED: /* perhaps because an output was not there */
         return ended_well(s, plan, run) ? run : NULL;
     case RUN_CANCELLED:
     case RUN_INFRA:
@@ -59,7 +60,8 @@ bool reopen_only_fetches(const struct run *r, const struct state_run *open)
 {
     if (r->options.mode != RUN_EXECUTE || run_fetchable(r->state, r->plan) != open)
         return false;
-    for (size_t i = 0; i < r->plan->step_count; i++) /* a sidecar may not have been stopped yet */
+    /* nothing else may be in flight: a sidecar may not have been stopped yet */
+    for (size_t i = 0; i < r->plan->step_count; i++)
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct plan_step *step = &r->plan->steps[i];
             const struct state_cell *c = step->on[n] ? state_cell_find(r->state, step->scope, step->name, n) : NULL;
@@ -77,7 +79,7 @@ bool reopen_step(struct run *r, const struct plan_step *step, uint32_t node, con
     if (step->kind->phase == PHASE_OUTPUTS)
         return !c || !str_eq(c->key, step->key) || c->outcome == OUTCOME_FAILED ||
                (c->outcome == OUTCOME_OK && c->tail && *c->tail &&
-                !rank0_is_elsewhere(c->tail)); /* it is fetched (again) */
+                !rank0_is_elsewhere(c->tail)); /* true: it stays pending, and is fetched (again) */
     task_set_state(r, t, step->kind->phase == PHASE_SETUP ? TASK_KEPT : TASK_DONE);
     task_look(t, true);
     if (c && !step->kind->cached) {

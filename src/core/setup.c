@@ -10,7 +10,8 @@ void lane_settle(struct lane *lane)
     run_effect(lane->run, &(struct effect){.kind = EFFECT_SETTLE, .node = lane->index});
 }
 
-/* Why a step runs again: once where it is so for every node, else with the node's name. */
+/* Notes why a step runs again: once for the whole run where the reason holds for every node, else with the node's
+ * name. */
 static void note_reason(struct lane *lane, const struct plan_step *step, const struct run_task *t)
 {
     struct run *r = lane->run;
@@ -20,7 +21,8 @@ static void note_reason(struct lane *lane, const struct plan_step *step, const s
     r->noted[step->id] = r->noted[step->id] || t->general;
 }
 
-/* A step that the first node of a shared home does for all: true when this lane is to wait for it. */
+/* The first node of a shared home does a shared step for all nodes of that home. True: this lane must wait, for that
+ * node or until all nodes were heard of and it is known which node that is. */
 static bool awaits_leader(struct lane *lane, const struct plan_step *step, struct run_task *t)
 {
     struct run *r = lane->run;
@@ -36,11 +38,12 @@ static bool awaits_leader(struct lane *lane, const struct plan_step *step, struc
     task_set_state(r, t, TASK_KEPT);
     task_look(t, true);
     transfer_tally(r, step, lane->index);
-    order_changed(r, step); /* it may be the last one that others wait for, and nothing will end here */
+    order_changed(r, step); /* this node may be the last that others wait for, and no attempt will end here */
     return false;
 }
 
-/* A step behind this one still runs, attached to: what it changes of a tree is told at its end, and would be put back now. */
+/* True: a later set-up step still runs, which this controller has attached to. The node tells only at that step's end
+ * which files of a tree it changed; a step that began now would put those files back. */
 static bool later_runs(const struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
@@ -51,7 +54,7 @@ static bool later_runs(const struct lane *lane, const struct plan_step *step)
     return false;
 }
 
-/* The first step that is missing is looked at, and begun where it must be. True: none is. */
+/* Looks at the first step that is missing, and starts the step where it must run. True: no step is missing. */
 static bool next_step(struct lane *lane, bool *ret_kept)
 {
     struct run *r = lane->run;
@@ -77,7 +80,7 @@ static bool next_step(struct lane *lane, bool *ret_kept)
         }
         if (task_is_done(t))
             continue;
-        if (t->state == TASK_PENDING && presence_is_here(lane->presence) && /* else it goes on when it is back */
+        if (t->state == TASK_PENDING && presence_is_here(lane->presence) && /* else once the node is back */
             !order_holds(r, step, lane->index) && !later_runs(lane, step)) {
             note_reason(lane, step, t);
             lane_verify_after(lane, step);

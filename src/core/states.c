@@ -1,5 +1,5 @@
-/* All that changes a state: of the run, of a node's lane, of a task. Each has a table of its legal steps; what is none of them is
- * a fault of rhrun's own and ends it here, before anything can follow from it. */
+/* All that changes a state: of the run, its launch, a node's lane, a task. Each machine has a table of its legal steps.
+ * Any other step is a fault of rhrun itself and ends the program here, before anything can follow from the fault. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ void run_set_stage(struct run *r, enum stage to)
 {
     static const unsigned ends = BIT(STAGE_EPILOG) | BIT(STAGE_OUTPUTS) | BIT(STAGE_CLOSING) | BIT(STAGE_CLOSED);
     static const unsigned legal[] = {
-        /* PREFLIGHT: of RUN_LOOK, where nobody can be asked for a port */
+        /* PREFLIGHT: RUN_LOOK goes there at once where no node can be asked for a port */
         [STAGE_SETUP] = BIT(STAGE_RESTARTING) | BIT(STAGE_PORT) | BIT(STAGE_PREFLIGHT) | BIT(STAGE_PROLOG) |
                         BIT(STAGE_LAUNCH) | ends,
         [STAGE_RESTARTING] = BIT(STAGE_PORT) | ends,
@@ -58,10 +58,10 @@ void lane_set_presence(struct lane *lane, enum presence to)
         [PRESENCE_ABSENT] = BIT(PRESENCE_COMING),
         [PRESENCE_COMING] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE),
         [PRESENCE_HERE] = BIT(PRESENCE_LISTED) | BIT(PRESENCE_LOST) | BIT(PRESENCE_GONE) |
-                          BIT(PRESENCE_COMING) /* greeted anew: work.c */,
+                          BIT(PRESENCE_COMING) /* greeted anew: see work.c */,
         [PRESENCE_LISTED] = BIT(PRESENCE_LOST) | BIT(PRESENCE_GONE) | BIT(PRESENCE_COMING),
         [PRESENCE_LOST] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE),
-        [PRESENCE_GONE] = BIT(PRESENCE_COMING), /* of MIN:MAX nodes: elastic.c */
+        [PRESENCE_GONE] = BIT(PRESENCE_COMING), /* a node of MIN:MAX nodes is tried again: elastic.c */
     };
     check(legal[lane->presence], to);
     lane->presence = to;
@@ -70,12 +70,12 @@ void lane_set_presence(struct lane *lane, enum presence to)
 void lane_set_state(struct lane *lane, enum lane_state to)
 {
     static const unsigned legal[] = {
-        [LANE_CONNECTING] = BIT(LANE_LISTED) | BIT(LANE_BARRIER) /* nothing is wanted of it */,
-        [LANE_LISTED] = BIT(LANE_SETUP) | BIT(LANE_CONNECTING) /* greeted anew: work.c */,
+        [LANE_CONNECTING] = BIT(LANE_LISTED) | BIT(LANE_BARRIER) /* the run needs nothing from the node */,
+        [LANE_LISTED] = BIT(LANE_SETUP) | BIT(LANE_CONNECTING) /* greeted anew: see work.c */,
         [LANE_SETUP] = BIT(LANE_SETUP) | BIT(LANE_SETTLING) | BIT(LANE_BARRIER),
         [LANE_SETTLING] = BIT(LANE_SETTLING) | BIT(LANE_SETUP) | BIT(LANE_BARRIER),
         [LANE_BARRIER] = BIT(LANE_SETUP),
-        [LANE_FAILED] = BIT(LANE_CONNECTING) | BIT(LANE_SETUP), /* of MIN:MAX nodes, tried again */
+        [LANE_FAILED] = BIT(LANE_CONNECTING) | BIT(LANE_SETUP), /* a node of MIN:MAX nodes is tried again */
     };
     check(legal[lane->state] | BIT(LANE_FAILED), to);
     lane->state = to;
@@ -134,20 +134,20 @@ bool task_is_done(const struct run_task *t)
 void task_set_state(struct run *r, struct run_task *t, enum task_state to)
 {
     static const unsigned legal[] = {
-        /* RUNNING and DONE: found so, in the journal or on the node */
+        /* RUNNING and DONE: the task was found so, in the journal or on the node */
         [TASK_PENDING] = BIT(TASK_PENDING) | BIT(TASK_STARTING) | BIT(TASK_KEPT) | BIT(TASK_RUNNING) | BIT(TASK_DONE) |
                          BIT(TASK_FAILED),
         [TASK_KEPT] = BIT(TASK_PENDING),
         [TASK_STARTING] = BIT(TASK_RUNNING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_HELD] = BIT(TASK_RUNNING) | BIT(TASK_PENDING) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
-        [TASK_RUNNING] = BIT(TASK_PENDING) /* of an earlier launch: an orphan */ | BIT(TASK_HELD) | BIT(TASK_STOPPING) |
-                         BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
+        [TASK_RUNNING] = BIT(TASK_PENDING) /* its attempt is of an earlier launch: an orphan */ | BIT(TASK_HELD) |
+                         BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_STOPPING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_WAITING] = BIT(TASK_PENDING) | BIT(TASK_FAILED),
-        [TASK_DONE] = BIT(TASK_PENDING) | BIT(TASK_FAILED) | BIT(TASK_LEFT) /* a node restarted */,
-        [TASK_FAILED] =
-            BIT(TASK_PENDING) | BIT(TASK_WAITING) | BIT(TASK_STARTING) | BIT(TASK_LEFT) /* as the journal has it */,
-        [TASK_LEFT] = BIT(TASK_PENDING) | BIT(TASK_STARTING) /* it joins again */ | BIT(TASK_FAILED),
+        [TASK_DONE] = BIT(TASK_PENDING) | BIT(TASK_FAILED) | BIT(TASK_LEFT) /* the node has restarted */,
+        [TASK_FAILED] = BIT(TASK_PENDING) | BIT(TASK_WAITING) | BIT(TASK_STARTING) |
+                        BIT(TASK_LEFT) /* by how it ended, as the journal says */,
+        [TASK_LEFT] = BIT(TASK_PENDING) | BIT(TASK_STARTING) /* the node joins again */ | BIT(TASK_FAILED),
     };
     const size_t step = (size_t)(t - r->tasks) / r->plan->node_count;
     check(legal[t->state], to);

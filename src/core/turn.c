@@ -1,14 +1,14 @@
-/* The turn: what follows from what has happened, in one place. A callback takes in what it was told, says what is due
- * (run_due, run_touch) and returns. Once in a turn of the loop the passes below run, in their order, until nothing new comes
- * out. A pass may make an earlier one due; none calls another.
+/* The turn: all that follows from what has happened is decided here, in one place. A callback takes in what it was
+ * told, says what is due (run_due, run_touch) and returns. Once in a turn of the event loop run_turn runs the passes
+ * below, in their order, until none is due. A pass may make an earlier pass due; no pass calls another.
  *
- * The order is the way of a run: nodes come to the barrier, the barrier opens the launch, the launch ends in outputs, outputs in
- * the end. What fails is stopped before anything new begins. */
+ * The order is the course of a run: nodes come to the barrier, the barrier opens the launch, the launch ends in
+ * outputs, and outputs end the run. What has failed is stopped before anything new begins. */
 #include "internal.h"
 
 #include <stdlib.h>
 
-enum { PASSES_MAX = 100000 /* then others that wait for the loop have their turn, too */ };
+enum { PASSES_MAX = 100000 /* in one turn; then the loop serves others before the rest run */ };
 
 static void wake(struct run *r)
 {
@@ -22,7 +22,7 @@ void run_due(struct run *r, enum due due)
     wake(r);
 }
 
-/* Was it in the turn? */
+/* Returns whether the lane was in the turn before. */
 static bool set_in_turn(struct lane *lane, bool in_turn)
 {
     bool was = lane->in_turn;
@@ -62,7 +62,7 @@ static void each_launch(struct run *r, void (*pass)(struct launch *l))
         pass(&r->launches[i]);
 }
 
-/* One pass: the first that is due. False: none is. */
+/* Runs the first pass that is due. False: none is due. */
 static bool one_pass(struct run *r)
 {
     uint32_t node;

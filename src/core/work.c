@@ -1,17 +1,18 @@
-/* Which working directory of the nodes is the run's: that of the variant, or the one that the last --fresh made. The journal says
- * so; one that has done nothing of the variant (it is new, or the state directory was lost) sees it on the nodes. */
+/* Which working directory on the nodes is the run's: the variant's, or the one that the last --fresh made. The journal
+ * says so. A journal that has done nothing of the variant (it is new, or the state directory was lost) learns it from
+ * the nodes. */
 #include "internal.h"
 
 #include <string.h>
 
 enum {
     OF_VARIANT =
-        8, /* digits of the variant with which the name that --fresh makes begins: so it is known whose it is */
-    PLACES_MAX = 64, /* names that are compared */
+        8, /* the name that --fresh makes begins with so many digits of the variant, so that its owner is known */
+    PLACES_MAX = 64, /* at most so many names are compared */
 };
 
-/* After --fresh it is one that no other run ever had, be it of this state directory or of one that was lost. Runs of before this
- * was recorded counted how often it was. */
+/* After --fresh the name is one that no other run ever had, be it of this state directory or of a lost one. Older runs,
+ * whose events have no name, made it from the number of --fresh runs so far. */
 const char *work_name(struct run *r, uint32_t flags, bool opening)
 {
     const char *variant = r->plan->spec->variant;
@@ -20,7 +21,7 @@ const char *work_name(struct run *r, uint32_t flags, bool opening)
     const struct state_run *latest = NULL;
     if (opening && (flags & RUN_FLAG_FRESH)) {
         run_chance(r, hex, 4);
-        return r->work ? r->work /* the nodes were greeted with it already */
+        return r->work ? r->work /* the nodes were greeted with this name already */
                        : arena_printf(r->arena, "%.*s%s", OF_VARIANT, variant, hex);
     }
     for (size_t i = 0; i < r->state->run_count; i++) {
@@ -52,13 +53,14 @@ bool work_known(const struct run *r)
     return false;
 }
 
-/* Could it be a working directory of the variant's? A node may say anything, and all others would be greeted with it. */
+/* Could the name be that of a working directory of the variant? A node may say anything, and all others would be
+ * greeted with the name. */
 static bool is_name(const struct run *r, const char *name)
 {
     return str_is_hex(name, 16) && strncmp(name, r->plan->spec->variant, OF_VARIANT) == 0;
 }
 
-/* The node's last claim in that directory; work NULL: in any of the variant. */
+/* The node's last claim in the directory `work`; NULL: in any directory of the variant. */
 static const struct wire_record *last_claim(const struct lane *lane, const char *work)
 {
     const struct wire_record *best = NULL;
@@ -71,7 +73,7 @@ static const struct wire_record *last_claim(const struct lane *lane, const char 
     return best;
 }
 
-/* Does a node have claims in it, and later ones in another? */
+/* Does a node have claims in this directory, and later ones in another? */
 static bool was_left(const struct run *r, const char *work)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -90,9 +92,9 @@ static bool is_among(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-/* That of the latest claims, which no node has left for another one: whoever made a directory may have been killed before all
- * nodes had claimed something there. Where nodes still differ, one that --fresh made, then the one claimed last. NULL: there are
- * no claims. */
+/* The directory of the nodes' latest claims that no node has left for another one: whoever made a directory may have
+ * been killed before all nodes had claimed something in it. Where nodes still differ: one that --fresh made, then the
+ * one claimed last. NULL: there are no claims. */
 static const char *current(const struct run *r)
 {
     const char *seen[PLACES_MAX], *variant = r->plan->spec->variant;
