@@ -24,7 +24,7 @@ struct run_log;
 enum effect_kind {
     EFFECT_CONNECT,    /* the node is tried anew, as if it had never been here; it is coming */
     EFFECT_GREET,      /* it is greeted again for another working directory (work, trees), as if it were new */
-    EFFECT_GIVE_UP,    /* it is awaited no longer: it is gone at its next loss, or at once where it is lost */
+    EFFECT_GIVE_UP,    /* it is awaited no longer: it is gone at its next loss; where it is lost, soon */
     EFFECT_REFUSE,     /* it says what no agent says (error): it is gone for good */
     EFFECT_ATTACH,     /* the attempt's output from `offset` on, and its end, are asked for */
     EFFECT_SIGNAL,     /* the attempt gets `signal`, and KILL after grace_ms */

@@ -71,10 +71,11 @@ void node_connect(struct node *n); /* of one that failed: it is tried anew, as i
 /* Connects again with a HELLO and a CHECK that name another working directory, as if it had never been ready; also
  * inside a callback. Strings must outlive the node. */
 void node_greet_anew(struct node *n, char *variant, const struct wire_strings *check_trees);
-/* It says what no agent says, or more than there is room for: the connection ends, and the node has failed for good.
- * Also inside a callback, which then returns at once. */
+/* It says what no agent says, or more than there is room for: the connection ends at once, and `failed` comes in the
+ * next turn of the loop. Also inside a callback, which then returns. */
 void node_refuse(struct node *n, const struct error *err);
-void node_give_up(struct node *n); /* no further reconnects; fails at once when it waits */
+/* No further reconnects. A node that waits for the next one fails, in the next turn of the loop. */
+void node_give_up(struct node *n);
 enum node_state node_state(const struct node *n);
 enum transport_phase node_phase(const struct node *n); /* for the live view while CONNECTING */
 uint32_t node_index(const struct node *n);

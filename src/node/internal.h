@@ -18,6 +18,7 @@ struct node {
     uint64_t written, taken; /* bytes of this connection: given to the transport; seen to have left it */
     uint64_t heard_ms, lost_since_ms, backoff_ms;
     struct loop_timer *retry, *deadline, *pinger;
+    struct error failure; /* what it fails with in the next turn of the loop: gave_up, and WAITING */
     struct arena *frame_arena; /* strings of the frame at hand */
     struct arena *facts_arena;
     struct wire_facts facts;

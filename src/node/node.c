@@ -78,12 +78,23 @@ void node_connection_lost(struct node *n, const struct error *err)
         n->callbacks.lost(n->arg, n, &copy);
 }
 
+/* Its owner hears of it in the next turn of the loop, not within the call. */
+static void fail_soon(struct node *n)
+{
+    drop_connection(n);
+    n->gave_up = true;
+    if (n->state != NODE_WAITING)
+        set_state(n, NODE_WAITING);
+    loop_timer_start(n->retry, 0);
+}
+
 void node_refuse(struct node *n, const struct error *err)
 {
-    struct error copy = *err;
-    copy.code = ERROR_PROTOCOL;
-    if (n->state == NODE_READY || n->state == NODE_GREETING)
-        node_connection_lost(n, &copy);
+    if (n->state != NODE_READY && n->state != NODE_GREETING)
+        return;
+    n->failure = *err;
+    n->failure.code = ERROR_PROTOCOL;
+    fail_soon(n);
 }
 
 void node_greeted(struct node *n)
@@ -201,7 +212,11 @@ void node_greet_anew(struct node *n, char *variant, const struct wire_strings *c
 
 static void on_retry(void *arg)
 {
-    node_connect(arg);
+    struct node *n = arg;
+    if (n->gave_up)
+        fail(n, &n->failure);
+    else
+        node_connect(n);
 }
 
 static void on_deadline(void *arg)
@@ -282,12 +297,11 @@ void node_destroy(struct node *n)
 
 void node_give_up(struct node *n)
 {
-    n->gave_up = true;
-    if (n->state == NODE_WAITING) {
-        struct error err = ERROR_INIT;
-        error_set(&err, ERROR_INFRA, "node \"%s\": lost, and not tried again", node_name(n));
-        fail(n, &err);
+    if (n->state == NODE_WAITING && !n->gave_up) {
+        error_set(&n->failure, ERROR_INFRA, "node \"%s\": lost, and not tried again", node_name(n));
+        fail_soon(n);
     }
+    n->gave_up = true;
 }
 
 enum node_state node_state(const struct node *n)

@@ -49,7 +49,6 @@ void run_effect(struct run *r, const struct effect *e)
         node_ping(n, e->token);
         break;
     }
-    trace(r, "="); /* one that is given up may be gone at once */
 }
 
 void run_signal(struct run *r, uint32_t node, const char *attempt, enum wire_signal signal, uint32_t grace_ms)

@@ -15,7 +15,7 @@
  *                rules or a role's readiness look at them, and what else a hand says by a function of the core
  *   > NAME ...   the core asks something of its hands: an effect, an event, an alarm, the time; with the answer, if
  *                that is no more than a word
- *   = ANSWER     ends an effect or question (">") during which the hands may have told the core something
+ *   = ANSWER     ends a question (">") during which the hands may have told the core something
  *   untraced X   something happened that a trace does not have: nobody can play it beyond this line. Such are files
  *                that are brought or fetched, a RUN that could not be made, a log or journal that could not be written
  *   end STATUS EXIT "error"   what became of the run; missing where it was killed

@@ -27,7 +27,6 @@ void run_effect(struct run *r, const struct effect *e)
         lane_set_presence(lane, PRESENCE_COMING);
     if (e->kind == EFFECT_CONNECT || e->kind == EFFECT_GREET)
         lane->facts = NULL;
-    replay_told(replay_of(r));
 }
 
 void run_signal(struct run *r, uint32_t node, const char *attempt, enum wire_signal signal, uint32_t grace_ms)
