@@ -11,7 +11,8 @@ static void on_journal_failure(void *arg, const struct error *err)
     r->result.error = *err;
     r->result.exit_status = 3;
     r->result.status = RUN_OPEN;
-    run_set_ending(r, ENDING_LET_GO); /* what runs goes on; nothing new is started, and the next rhrun takes it up */
+    /* what runs on the nodes goes on; nothing new is started, and the next rhrun takes the run up */
+    run_set_ending(r, ENDING_LET_GO);
     alarm_set(r->finisher, 0);
 }
 
@@ -64,9 +65,9 @@ static void create_lane(struct run *r, uint32_t i)
         .job = arena_strdup(r->arena, job),
         .job_name = arena_strdup(r->arena, spec->name),
         .origin = arena_strdup(r->arena, spec->origin),
-        .owner =
-            arena_strdup(r->arena, r->hands->session->journal ? journal_owner(r->hands->session->journal)
-                                                              : "00000000000000000000000000000000") /* only to read */,
+        /* who only reads owns nothing */
+        .owner = arena_strdup(r->arena, r->hands->session->journal ? journal_owner(r->hands->session->journal)
+                                                                   : "00000000000000000000000000000000"),
         .owner_name = arena_strdup(r->arena, r->options.owner_name),
         .variant = arena_strdup(r->arena, r->work),
         .work_dir = arena_strdup(r->arena, h->work_dir ? h->work_dir : ""),
@@ -74,7 +75,7 @@ static void create_lane(struct run *r, uint32_t i)
         .test_boot_id = arena_strdup(r->arena, r->options.test_boot_id ? r->options.test_boot_id : "")};
     o.liveness_ms = r->options.liveness_ms;
     o.reconnect_ms = r->options.reconnect_ms ? r->options.reconnect_ms : RECONNECT_MS;
-    if (lane->away) /* rules say what becomes of it */
+    if (lane->away) /* failure rules say what becomes of a node that stays away */
         o.reconnect_ms = UINT64_MAX;
     o.hello_ms = r->options.hello_ms;
     o.backoff_ms = r->options.backoff_ms;

@@ -1,4 +1,4 @@
-/* What a run wants done to the world is done here: to nodes, to the journal, and with time. See effects.h. */
+/* What the core wants of the world is done here: to nodes, to the journal, and with time. See effects.h. */
 #include "trace.h"
 
 #include <inttypes.h>
@@ -93,14 +93,14 @@ struct alarm {
     void (*fn)(void *arg);
     void *arg;
     uint64_t at_ms;  /* loop time */
-    uint32_t number; /* in a trace */
+    uint32_t number; /* its number in a trace */
 };
 
 static void on_time(void *arg)
 {
     const struct alarm *a = arg;
     trace(a->run, "< alarm %" PRIu32, a->number);
-    a->fn(a->arg); /* which may destroy it */
+    a->fn(a->arg); /* fn may destroy the alarm */
 }
 
 struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg)
@@ -143,12 +143,12 @@ uint64_t alarm_left_ms(const struct alarm *a)
     return alarm_is_set(a) && a->at_ms > now ? a->at_ms - now : 0;
 }
 
-/* ---- events: nothing follows from one before it is durable ---- */
+/* ---- events ---- */
 
 struct append {
     struct append *prev, *next;
     struct run *run;
-    char *json; /* for the observer, NULL when there is none */
+    char *json; /* for the observer; NULL where there is none */
     uint64_t seq;
 };
 

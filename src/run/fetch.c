@@ -1,6 +1,7 @@
-/* What one step brings home from one node: GLOB, a look at what is here already, then GETs, a few at a time, each file
- * synced on the pool and renamed. Data are written in the loop as logs are: into the page cache, in portions of a frame.
- * Nothing of it outlives its connection but the parts of files. */
+/* What one step brings home from one node: GLOB asks what is there, the answer is compared with what is here already,
+ * and GETs ask for the rest, a few files at a time. Each file is synced on the pool and then renamed. Data are written
+ * in the loop as logs are: into the page cache, one frame at a time. Of a fetch only the parts of files outlive its
+ * connection. */
 #include "fetch.h"
 #include "internal.h"
 #include "guard.h"
@@ -11,10 +12,10 @@
 
 enum {
     GETS_MAX = 16,       /* in flight at a time */
-    GET_BYTES = 4 << 20, /* of them together, unless it is one */
+    GET_BYTES = 4 << 20, /* of all GETs in flight, unless there is but one */
     LOOKS_MAX = 256,     /* files looked at in one turn */
     ENTRIES_MAX = 1000000,
-    ROUNDS_MAX = 3, /* a file that changes while it comes is asked for again */
+    ROUNDS_MAX = 3, /* a file that changes while it is fetched is asked for again, in so many rounds */
     SYNC_BATCH = 64,
     NOTES_MAX = 10,
 };
@@ -26,18 +27,18 @@ struct get {
     const struct wire_entry *entry;
     struct landing_file *file;
 };
-struct batch {               /* of files that are whole, on the pool */
-    struct fetch *fetch;     /* NULL: dropped meanwhile */
-    struct landing *landing; /* then closed here */
+struct batch {               /* files that are whole, being synced on the pool */
+    struct fetch *fetch;     /* NULL: the fetch was dropped meanwhile */
+    struct landing *landing; /* of a fetch that was dropped: the batch closes it */
     struct landing_file *files[SYNC_BATCH];
     size_t count;
     int errnum;
-    size_t at; /* which failed */
+    size_t at; /* index of the file whose sync failed */
 };
 
 struct fetch {
-    struct fetch *next;   /* of the lane */
-    struct fetch *queued; /* of the run, while it waits for its turn */
+    struct fetch *next;   /* in the lane's list */
+    struct fetch *queued; /* in the run's queue, while it waits for its turn */
     struct lane *lane;
     const struct plan_step *step;
     bool periodic;
@@ -46,14 +47,14 @@ struct fetch {
     struct step_fetch what;
     struct wire_pattern pattern; /* what.from: the node may name nothing else */
     struct landing *landing;
-    uint64_t token; /* of GLOB */
+    uint64_t token; /* of the GLOB */
     char *prefix;
     struct wire_entry *entries;
     size_t count, cap;
-    size_t looked, next_entry; /* LOOKING: how far; GETTING: entries[0..count) are those to get */
+    size_t looked, next_entry; /* LOOKING: entries looked at so far; GETTING: entries[0..count) are to be fetched */
     size_t matched;
-    uint64_t said_bytes;           /* of the entries, in the lane's */
-    uint64_t all_bytes, new_bytes; /* of what is there; of what is not here yet */
+    uint64_t said_bytes;           /* that the entries count for in the lane's said_bytes */
+    uint64_t all_bytes, new_bytes; /* of all files there; of those that are not here yet */
     struct get gets[GETS_MAX];
     size_t get_count;
     uint64_t get_bytes;
@@ -63,7 +64,7 @@ struct fetch {
     struct loop_work *work;
     struct loop_timer *turn;
     unsigned rounds, changed, notes, forbidden;
-    struct error trouble; /* the node could not read a file */
+    struct error trouble; /* why the node could not read some file */
 };
 
 static void work_on(struct fetch *f);
@@ -131,7 +132,7 @@ static void drop(struct fetch *f, bool complete)
         landing_drop(f->gets[i].file, false);
     for (size_t i = 0; i < f->whole_count; i++)
         landing_drop(f->whole[i], false);
-    if (f->work) { /* the pool still has its files open */
+    if (f->work) { /* the pool still has the batch's files open */
         f->batch->landing = f->landing;
         f->landing = NULL;
         loop_work_detach(f->work, batch_dropped);
@@ -145,7 +146,7 @@ static void drop(struct fetch *f, bool complete)
     run_due(r, DUE_FETCHES);
 }
 
-/* The end, good or not: said once, for the fetch is gone when the owner hears of it. */
+/* The end, good or not. outputs_fetched is called once, after the fetch was freed. */
 static void end(struct fetch *f, enum fetch_end how, const struct error *err)
 {
     struct run *r = run_of(f);
@@ -283,7 +284,8 @@ int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool
 
 /* ---- what is there ---- */
 
-/* What a function returned lies in rhrun's own folder, and `rhrun result` believes it: each rank's comes from its own node. */
+/* What a function returned lies in rhrun's own folder, and `rhrun result` believes it: the file of each rank must come
+ * from that rank's node. */
 static bool rank_of(const struct fetch *f, const struct wire_entry *e, uint32_t *ret)
 {
     const struct plan *plan = run_of(f)->plan;
@@ -303,7 +305,8 @@ static bool is_of_node(const struct fetch *f, uint32_t rank)
     return !placed || plan->ranks[rank].node == f->lane->index;
 }
 
-/* The results of nodes that share rhrun's folder lie together: each names all of them, and brings those of its own ranks. */
+/* The results of nodes that share rhrun's folder lie together: each node names all of them, and brings only those of
+ * its own ranks. */
 static bool may_share(const struct fetch *f, uint32_t rank)
 {
     struct run *r = run_of(f);
@@ -312,7 +315,7 @@ static bool may_share(const struct fetch *f, uint32_t rank)
     return !mine || !other || (str_eq(mine->home_id, other->home_id) && str_eq(mine->base_dir, other->base_dir));
 }
 
-/* 1; 0: it is passed over; -1 and err: the node may not name it. */
+/* 1: it is fetched. 0: it is passed over. -1 and err: the node must not name it. */
 static int is_asked_for(const struct fetch *f, const struct wire_entry *e, struct error *err)
 {
     uint32_t rank = 0;
@@ -373,11 +376,12 @@ void fetch_entries(struct lane *lane, const struct wire_entries *e)
         return;
     f->phase = LOOKING;
     f->matched = f->count;
-    f->count = 0; /* those to get move to the front */
+    f->count = 0; /* the entries to get move to the front */
     work_on(f);
 }
 
-/* Folders and links are made at once, files that are here are passed over. 0, -1, or 1: it is to be fetched. */
+/* Makes a folder or link at once, and passes over a file that is here already. 0, -1, or 1: the file is to be
+ * fetched. */
 static int look_at(struct fetch *f, const struct wire_entry *e, struct error *err)
 {
     enum guard_what what = S_ISDIR(e->mode) ? GUARD_FOLDER : S_ISLNK(e->mode) ? GUARD_LINK : GUARD_FILE;
@@ -397,7 +401,7 @@ static int look_at(struct fetch *f, const struct wire_entry *e, struct error *er
     return rc < 0 ? -1 : 0;
 }
 
-/* Before the first byte comes: may it all come, by the spec, and is there room for it? */
+/* Before the first byte comes: does the spec allow so many bytes, and is there room for them? */
 static bool has_room(const struct fetch *f, struct error *err)
 {
     char all[32], max[32];
@@ -418,7 +422,7 @@ static void add_bytes(uint64_t *sum, uint64_t bytes)
     *sum = bytes < UINT64_MAX - *sum ? *sum + bytes : UINT64_MAX;
 }
 
-/* False: it has ended. */
+/* False: the fetch has ended. */
 static bool look(struct fetch *f)
 {
     struct run_task *t = task_of(f);
@@ -570,7 +574,7 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
     }
     task_of(f)->bytes_done += len;
     if (room_took(lane, f->what.to, len, &err) < 0) {
-        run_of(f)->hands->crowded++; /* the others may go on into half of what is left */
+        run_of(f)->hands->crowded++; /* so that the other fetches may go on into half of what is left */
         end(f, FETCH_BROKEN, &err);
         return;
     }
@@ -582,7 +586,7 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
     }
 }
 
-/* Everything was asked for and is here. */
+/* All files were asked for, and all answers are here. */
 static void round_ended(struct fetch *f)
 {
     struct error err = ERROR_INIT;

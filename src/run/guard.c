@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct kept {
-    char *path; /* absolute, links resolved as far as it exists */
+    char *path; /* absolute; links are resolved as far as the path exists */
     const char *why;
     bool state;
 };
@@ -23,7 +23,7 @@ static const char of_spec[] = "rhrun reads its spec from there", of_state[] = "r
                   of_login[] = "the spec names it for logging in", of_secret[] = "the spec names it for a secret",
                   of_lock[] = "it is a lock file of the spec";
 
-/* Takes path over. */
+/* Takes ownership of path. */
 static void add(struct guard *g, char *path, const char *why)
 {
     for (size_t i = 0; i < g->count; i++)
@@ -38,7 +38,8 @@ static void add(struct guard *g, char *path, const char *why)
     g->items[g->count++] = (struct kept){path_clean(path), why, why == of_state};
 }
 
-/* The folder's links resolved, and the name in it; of a path whose folder does not exist, the path. */
+/* The path with the links of its folder resolved, but not the last name; where the folder does not exist, the path
+ * itself. */
 static char *named(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -47,7 +48,7 @@ static char *named(const char *path)
     return real ? xasprintf("%s/%s", real, slash + 1) : xstrdup(path);
 }
 
-/* As it is named, and as what it is a link to. */
+/* Keeps the path as it is named, and the file that it is a link to. */
 static void keep(struct guard *g, const char *path, const char *why)
 {
     if (!path || *path != '/')
@@ -65,7 +66,7 @@ static void keep_below(struct guard *g, const char *dir, const char *name, const
         keep(g, path, why);
 }
 
-/* Each of its files may be a link to one that lies elsewhere. */
+/* Each file in the folder may be a link to one that lies elsewhere. */
 static void keep_clusters(struct guard *g, const struct spec *spec)
 {
     CLEANUP(cleanup_free) char *folder = xasprintf("%s/clusters", spec->dir);
@@ -153,7 +154,7 @@ void guard_free(struct guard *g)
     free(g);
 }
 
-/* ".git" as git reads it on file systems that drop what stands at the end of a name, or have short names. */
+/* ".git" as git reads it on file systems that drop dots and spaces at the end of a name, or have short names. */
 static bool is_git(const char *name, size_t len)
 {
     while (len > 0 && (name[len - 1] == '.' || name[len - 1] == ' '))
@@ -180,8 +181,7 @@ const char *guard_forbids(const struct guard *g, const char *to, const char *pat
         if ((own && k->state) || strncasecmp(k->path, full, least) != 0)
             continue;
         bool below = full_len == len || (full_len > len && full[len] == '/');
-        bool above =
-            len > full_len && k->path[full_len] == '/'; /* a folder there is none but one that is there already */
+        bool above = len > full_len && k->path[full_len] == '/'; /* as a folder, it is there already */
         if (below || (above && what != GUARD_FOLDER))
             return k->why;
     }

@@ -1,4 +1,4 @@
-/* Files that come home: safe paths, parts, the memory of what was put there. See landing.h. */
+/* Files that come home: safe paths, parts of files, the memory of what was put there. See landing.h. */
 #include "landing.h"
 
 #include <dirent.h>
@@ -51,7 +51,7 @@ bool landing_link_inside(const char *path, const char *target)
     for (const char *p = target; *p; p += strspn(p, "/")) {
         size_t len = strcspn(p, "/");
         bool up = len == 2 && p[0] == '.' && p[1] == '.';
-        if (up && (named || depth-- == 0)) /* behind a name it may lead anywhere: the name may be a link */
+        if (up && (named || depth-- == 0)) /* ".." behind a name may lead anywhere: the name may be a link */
             return false;
         named = named || (!up && !(len == 1 && p[0] == '.'));
         p += len;
@@ -65,7 +65,8 @@ static int stands_in_the_way(struct landing *p, const char *path, struct error *
                      path);
 }
 
-/* The folder of `path`, part by part; never through a link. ret_name: the last part. -1: it is not there, or err. */
+/* The folder of `path`, opened name by name, never through a link. ret_name: the last name. -1: it is not there, or
+ * err. */
 static int dir_of(struct landing *p, const char *path, bool make, const char **ret_name, struct error *err)
 {
     const char *slash = strrchr(path, '/');
@@ -172,7 +173,7 @@ static int open_parts(struct landing *p, struct error *err)
     return 0;
 }
 
-/* Parts of files that have changed since, and so will never be whole. */
+/* Removes parts of files that have changed since: they will never be whole. */
 static void remove_parts(struct landing *p)
 {
     int fd = openat(p->root_fd, p->parts_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -193,7 +194,7 @@ void landing_close(struct landing *p, bool complete)
     if (p->root_fd >= 0) {
         if (complete)
             remove_parts(p);
-        unlinkat(p->root_fd, p->parts_name, AT_REMOVEDIR); /* when nothing is left in it */
+        unlinkat(p->root_fd, p->parts_name, AT_REMOVEDIR); /* fails, as it should, while parts are left in it */
     }
     cleanup_close(&p->parts_fd);
     cleanup_close(&p->dir_fd);

@@ -1,6 +1,6 @@
-/* What a step has brought home from a node, a line each: size, mtime, inode, mtime here, length of the path, the path. It only
- * grows while files come, and is written anew, without what was replaced, when it is opened. It is a memory, no record: what
- * it has lost is fetched again. */
+/* What a step has brought home from a node, one line per file: size, mtime, inode, mtime here, length of the path, the
+ * path. While files come, lines are only appended; when the memory is opened, it is written anew without lines that
+ * later ones have replaced. What the memory has lost is fetched again, so it need not be durable. */
 #include "landing.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static bool number(char **at, uint64_t *ret)
     return good;
 }
 
-static void read_lines(struct memory *m, struct buf *text) /* a last one that was cut off is left out */
+static void read_lines(struct memory *m, struct buf *text) /* leaves out a last line that was cut off */
 {
     size_t cap = 0;
     for (char *at = text->data, *end = text->data + text->len; at < end;) {
@@ -107,7 +107,8 @@ void memory_add(struct memory *m, const struct known *k)
 {
     struct buf line = {0};
     put_line(&line, k);
-    if (m->fd >= 0 && write_all(m->fd, line.data, line.len) < 0) { /* no half lines in its middle */
+    /* so that no half line stands in the middle of the file */
+    if (m->fd >= 0 && write_all(m->fd, line.data, line.len) < 0) {
         close(m->fd);
         m->fd = -1;
     }

@@ -1,5 +1,5 @@
-/* The controller's copy of an attempt's spool. Bytes are written as they come; whole portions are synced on the
- * pool and only then acknowledged, so the node frees nothing that a power cut here could lose. */
+/* The controller's copy of an attempt's spool. Bytes are written as they come. Whole portions are synced on the pool
+ * and acknowledged only then, so that the node frees nothing that a power cut here could lose. */
 #include "trace.h"
 
 #include <errno.h>
@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 enum {
-    GAPS_MAX = 16,          /* one for each lost state directory, or a controller that resumed after one */
-    SLACK_BYTES = 64 << 20, /* notes, and what was on its way */
+    /* each state directory that is lost may leave one, and each controller that resumes after that */
+    GAPS_MAX = 16,
+    SLACK_BYTES = 64 << 20, /* for notes, and for what was on its way */
 };
 
-/* local_ranks_filter: what it leaves out is in the log all the same. */
+/* What local_ranks_filter leaves out is in the log all the same. */
 static bool is_shown(const struct run_log *log, const struct watch_line *line)
 {
     const struct plan *plan = log->run->plan;
@@ -63,7 +64,8 @@ static void on_ready_line(void *arg, const struct watch_line *line)
     ready_line(log->run, log->step, log->node, line);
 }
 
-/* After a restart of the controller: the file's lines were given out before; what they begin, the next bytes end. */
+/* After a restart of the controller: the lines in the file were given out before, but the last of them may be continued
+ * by the bytes that come next. */
 static void catch_up(struct run_log *log)
 {
     uint8_t chunk[65536];
@@ -80,7 +82,7 @@ static void catch_up(struct run_log *log)
     log->past = false;
 }
 
-/* Says how far the observer has been given all lines. */
+/* Tells the observer up to where it was given all lines. */
 static void tell_place(struct run_log *log)
 {
     const struct run_observer *o = &log->run->options.observer;
@@ -128,7 +130,7 @@ void log_close(struct run_log *log)
 {
     if (!log)
         return;
-    if (log->syncing) { /* the pool still uses it: the sync's end frees it */
+    if (log->syncing) { /* the pool still uses the log: sync_done frees it */
         log->run = NULL;
         return;
     }
@@ -154,7 +156,7 @@ static void sync_done(void *arg)
         log_close(log);
         return;
     }
-    if (log->sync_errno) { /* not durable here: the node keeps it */
+    if (log->sync_errno) { /* the output is not durable here, so it is not acknowledged and the node keeps it */
         struct error err = ERROR_INIT;
         trace_untraced(log->run, "a log cannot be written");
         error_errno(&err, ERROR_IO, log->sync_errno, "could not bring the log \"%s\" to the disk", log->path);
@@ -174,14 +176,16 @@ static void acknowledge(struct run_log *log)
     loop_work(log->run->hands->session->loop, sync_work, sync_done, log);
 }
 
-/* The node keeps so much that is not acknowledged, and what it freed is at the beginning: a spool has no more, nor holes. */
+/* Can a spool have sent this? The node keeps a limited amount that is not acknowledged, and what it has freed lies at
+ * the beginning: so a spool has no more bytes than that, and no holes further on. */
 static bool is_spool(const struct run_log *log, uint64_t offset, struct error *err)
 {
     const struct run *r = log->run;
     if (offset > log->size && log->gaps >= GAPS_MAX)
         return !error_set(err, ERROR_PROTOCOL, "node \"%s\": %s: it leaves out output again and again",
                           r->lanes[log->node].name, log->step->name);
-    uint64_t limit = r->plan->spec->log_limit_bytes; /* or the usual one: an attempt of before the spec named less */
+    /* or the usual limit: the attempt may have begun before the spec named a lower one */
+    uint64_t limit = r->plan->spec->log_limit_bytes;
     limit = limit > SPEC_LOG_LIMIT ? limit : SPEC_LOG_LIMIT;
     if (offset <= log->size && log->size - log->durable > limit + SLACK_BYTES)
         return !error_set(err, ERROR_PROTOCOL, "node \"%s\": %s: it sends more output than it can have kept",
@@ -189,7 +193,7 @@ static bool is_spool(const struct run_log *log, uint64_t offset, struct error *e
     return true;
 }
 
-/* A disk that becomes full takes a part first, without a reason: that comes with the rest. */
+/* A disk that becomes full takes a part of the data first, without an error: the error comes with the rest. */
 static bool write_at(int fd, const uint8_t *data, size_t len, off_t at)
 {
     while (len > 0) {
@@ -222,7 +226,7 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     }
     if (log->fd < 0 && log->path)
         log->fd = open(log->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (offset > log->size) { /* the node freed what we no longer have (a lost state directory) */
+    if (offset > log->size) { /* the node has freed output that is not here any more (the state directory was lost) */
         tell_note(r, log->node, "%s: %llu bytes of earlier output are gone", log->step->name,
                   (unsigned long long)(offset - log->size));
         log->gaps++;
@@ -249,7 +253,7 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     acknowledge(log);
 }
 
-/* The new watch knows what the lines at the end began with, which skipping did not. */
+/* All lines so far go to the rules by a new watch, which then takes the old one's place. */
 void log_again(struct run_log *log)
 {
     uint8_t chunk[65536];

@@ -1,5 +1,5 @@
-/* Numbers that workers print. The latest of each metric and rank is kept, and goes to the journal now and then: more
- * rarely the more there are, so that a long job with many ranks does not fill it. */
+/* Numbers that workers print. The latest value of each metric and rank is kept, and goes to the journal now and then:
+ * more rarely the more values there are, so that a long job with many ranks does not fill the journal. */
 #include "internal.h"
 
 #include <math.h>
@@ -13,14 +13,14 @@ struct value {
     uint64_t count;
     bool changed;
 };
-struct series { /* of one metric: by rank, that of launchers first */
+struct series { /* one metric's values by rank + 1; the first is that of launchers */
     struct value *values;
     size_t cap;
 };
 struct metrics {
     struct run *run;
     struct series *series;
-    size_t total; /* values there is room for, of all */
+    size_t total; /* values that all series have room for */
     size_t changed;
     struct loop_timer *timer;
 };
@@ -78,7 +78,8 @@ void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value
     v->count++;
     m->changed += !v->changed;
     v->changed = true;
-    if (!loop_timer_active(m->timer)) /* all series' values count: most of them will have changed by then */
+    /* the wait does not depend on how many have changed by now: most will have by then */
+    if (!loop_timer_active(m->timer))
         loop_timer_start(m->timer, FLUSH_MIN_MS);
 }
 
@@ -122,5 +123,6 @@ void metrics_flush(struct metrics *m)
     run_append(r, &e);
     arena_destroy(arena);
     uint64_t pause = (uint64_t)count * FLUSH_PER_VALUE_MS;
-    loop_timer_start(m->timer, pause > FLUSH_MIN_MS ? pause : FLUSH_MIN_MS); /* and then again if something changed */
+    /* after that it is flushed again, if something has changed */
+    loop_timer_start(m->timer, pause > FLUSH_MIN_MS ? pause : FLUSH_MIN_MS);
 }

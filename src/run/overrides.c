@@ -1,12 +1,12 @@
-/* What a run was started with: the options that make its spec the same again, as words, and how they differ from those
- * that the spec was loaded with now. */
+/* What a run was started with: the options that make its spec the same again, as words, and how they differ from the
+ * options that the spec was loaded with now. */
 #include "internal.h"
 
 #include <string.h>
 
-enum { SURPLUS_MAX = 150, COMMAND_MAX = 160 }; /* characters, of a message and of a hint */
+enum { SURPLUS_MAX = 150, COMMAND_MAX = 160 }; /* characters: of the options in a message, of a command in a hint */
 
-/* NULL: there is none, or the journal is damaged. */
+/* NULL: the journal has none, or is damaged. */
 static const struct doc_node *read_json(const char *name, const char *json, enum doc_type type, struct arena *arena)
 {
     struct doc *doc;
@@ -79,7 +79,7 @@ char *run_command_line(const char *command, const char *spec_path, const struct 
 
 /* ---- what differs ---- */
 
-/* The params that were given, each as NAME=VALUE; with all, those that have their default too. */
+/* The params as NAME=VALUE: those that were given; with `all` also those that have their default. */
 static const char **params_of(const struct spec *spec, bool all, struct arena *arena, size_t *ret_count)
 {
     const char **texts = arena_array(arena, spec->param_count, sizeof *texts);
@@ -107,7 +107,7 @@ static bool same_args(const struct spec_overrides *a, const struct spec_override
     return same;
 }
 
-/* What a has and b has not. */
+/* The options that a has and b has not. */
 static const char *surplus(const struct spec_overrides *a, const struct spec_overrides *b, struct arena *arena)
 {
     struct buf text = {0};
@@ -155,7 +155,7 @@ void overrides_hint(const struct spec *spec, const struct state_run *run, struct
     const char **given = params_of(spec, false, arena, &given_count);
     const char **wanted = arena_array(arena, o.param_count, sizeof *wanted);
     size_t count = 0;
-    for (size_t i = 0; i < o.param_count; i++) /* what is the default anyway need not be typed */
+    for (size_t i = 0; i < o.param_count; i++) /* a value that is the default anyway need not be typed */
         if (!has(all, all_count, o.params[i]) || has(given, given_count, o.params[i]))
             wanted[count++] = o.params[i];
     o.params = wanted;

@@ -1,11 +1,12 @@
-/* What one node may take of this machine: memory for what it says, and the disk. A node that takes too much is ended, the
- * others go on. Of the disk a part is left to everything else on this machine: 5 %, at most 2 GB. The node that has sent most
- * is the one to go, not the one that happened to send the last byte; those that stay may go on into half of what was left. */
+/* What one node may take of this machine: memory for what it says, and disk. A node that takes too much is ended; the
+ * others go on. 5 % of the disk, at most 2 GB, are left to everything else on this machine. Where the disk is full, the
+ * node that has sent most is ended, not the one that happened to send the last byte; the nodes that stay may go on into
+ * half of what was left. */
 #include "internal.h"
 
 #include <sys/statvfs.h>
 
-enum { LOOK_BYTES = 1 << 20 }; /* so much of a node comes between two looks at the disk */
+enum { LOOK_BYTES = 1 << 20 }; /* the disk is looked at each time that a node has sent so much */
 #define KEEP_MAX UINT64_C(2000000000)
 
 const char *room_text(uint64_t bytes, char ret[32])
@@ -32,7 +33,7 @@ int room_check(const struct run *r, const char *path, uint64_t bytes, struct err
     struct statvfs fs;
     char free_text[32], all_text[32], keep_text[32];
     if (statvfs(path, &fs) < 0 || fs.f_blocks == 0)
-        return 0; /* whoever writes will tell */
+        return 0; /* whoever writes there will get the error */
     uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
     uint64_t keep = all / 20 < KEEP_MAX ? all / 20 : KEEP_MAX;
     keep >>= r->hands->crowded < 32 ? r->hands->crowded : 32;
@@ -70,7 +71,7 @@ bool room_keeps(struct lane *lane, const char *path, uint64_t bytes)
     r->hands->crowded++;
     error_prefix(&err, "node \"%s\" has sent %s", most->name, room_text(lane_hands(most)->received, text));
     error_hint(&err, "what is missing stays on the node: make room and run the same command again");
-    lane_hands(most)->received = 0; /* the next one is another */
+    lane_hands(most)->received = 0; /* so that next time another node has sent most */
     node_refuse(lane_hands(most)->node, &err);
     return most != lane;
 }

@@ -1,5 +1,5 @@
-/* What goes out for an attempt whose STARTED is durable: a RUN with all that binds it, or the beginning of a transfer, of a
- * fetch, of a look at lines. */
+/* What goes out for an attempt whose STARTED is durable: a RUN with all that binds it, or the start of a transfer, a
+ * fetch or a look at lines. */
 #include "fetch.h"
 #include "trace.h"
 
@@ -30,7 +30,7 @@ struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node)
     return bind;
 }
 
-/* What RUN messages say of a node, kept up to date: making it anew for each of N messages would be N * N. */
+/* Keeps up to date what RUN messages say of a node: to make that anew for each of N messages would cost N * N. */
 void run_learn_node(struct run *r, uint32_t i)
 {
     const struct wire_facts *facts = r->lanes[i].facts;
@@ -94,7 +94,8 @@ static void bind_addrs(struct launch *l, struct step_bind *bind)
     bind->role_addrs = role_addrs(l);
 }
 
-/* What joins a launch that was found on the nodes goes by the id of the run that made it, as its other parts do. */
+/* Whose launch it is: a node that joins a launch that was found on the nodes uses the id of the run that made that
+ * launch, as the other parts do. */
 static const char *launch_run(const struct launch *l, struct arena *arena)
 {
     const char *dash = l->adopted ? strrchr(l->adopted, '-') : NULL;
@@ -107,7 +108,7 @@ static void send_task(struct run *r, const struct plan_step *step, uint32_t node
     struct lane *lane = &r->lanes[node];
     struct launch *l = launch_of(r, step);
     if (!lane_is_ready(lane))
-        return; /* reconciling sends it when the node has said what it holds */
+        return; /* reconcile.c sends it once the node has said what it holds */
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;
     struct step_bind bind = run_bind(r, l, node);

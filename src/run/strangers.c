@@ -1,5 +1,6 @@
-/* Attempts that this journal has never heard of: another controller's, with a state directory of its own. The journal is
- * read for it, from where it was read last: only where a node's latest attempt of a step is not the one recorded here. */
+/* Attempts that this journal has never heard of: another controller's, with a state directory of its own. The journal
+ * is read on from where it was read last, and only when somebody asks: where a node's latest attempt of a step is not
+ * the one recorded here. */
 #include "trace.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* A step that brings files to a node: SYNC asks what is there, the answer is compared with the tree that is to be, what is
- * missing is sent in as many turns of the loop as it needs, EXIT ends it as it does any attempt. Several nodes take turns:
- * each sends TURN_BYTES at most before the loop goes round. Nothing of a transfer outlives its connection: the attempt is
- * lost then, and the next one is told by the node what has arrived.
+/* A step that brings files to a node. SYNC asks what is there; the answer is compared with the wanted tree; what is
+ * missing is sent in as many turns of the loop as that needs; EXIT ends the transfer as it ends any attempt. Several
+ * nodes take turns: each is sent TURN_BYTES at most before the loop goes round. Nothing of a transfer outlives its
+ * connection: the attempt is lost with it, and the node tells the next transfer what has arrived.
  *
- * Contents are read inside the loop: small files come from the store's pack, parts of big ones (TURN_BYTES at a time) from
- * files that were written shortly before, so both are in memory as a rule. */
+ * Contents are read inside the loop: small files come from the store's pack, pieces of big ones (WIRE_FILE_MAX at a
+ * time) from files that were written shortly before, so as a rule both are in memory. */
 #include "transfer.h"
 
 #include <inttypes.h>
@@ -24,22 +24,22 @@ struct transfer {
     struct lane *lane;
     const struct plan_step *step;
     char attempt[WIRE_ID_LEN + 1];
-    const char *name; /* of the tree there */
+    const char *name; /* of the tree on the node */
     enum transfer_phase phase;
     const struct tree *tree;
     bool missing, asked_all;
     struct arena *arena;
     char base[TREE_ID_LEN + 1];
-    struct wire_sync_file *files; /* of SYNC_STATE so far */
+    struct wire_sync_file *files; /* the lists of SYNC_STATE so far */
     size_t file_count, file_cap;
     struct part *parts;
     size_t part_count, part_cap;
-    uint64_t said_bytes; /* of them, in the lane's */
+    uint64_t said_bytes; /* that files and parts count for in the lane's said_bytes */
     struct transfer_diff diff;
-    size_t next;             /* of diff.send */
-    struct content *content; /* of the file under way */
-    uint64_t at;             /* how much of it is on its way */
-    uint8_t *piece;          /* of a big file */
+    size_t next;             /* index in diff.send */
+    struct content *content; /* of the file that is being sent */
+    uint64_t at;             /* how much of it was sent */
+    uint8_t *piece;          /* buffer for a piece of a big file */
     struct loop_timer *turn;
 };
 
@@ -50,7 +50,7 @@ static struct run_task *task_of(const struct transfer *t)
 
 /* ---- sending ---- */
 
-/* How much of the file is on the node already. A part serves one file: it is used up by it. */
+/* How much of the file the node has already. A part serves one file only, which uses it up. */
 static uint64_t take_part(struct transfer *t, const struct tree_file *f)
 {
     for (size_t i = 0; i < t->part_count; i++)
@@ -89,7 +89,7 @@ static int read_piece(struct transfer *t, const struct tree_file *f, const uint8
     return 0;
 }
 
-/* The next frame: the beginning of a file, or more of it. 0 or -1. */
+/* Sends the next frame: the beginning of a file, or more of it. 0 or -1. */
 static int send_piece(struct transfer *t, uint64_t *quota, struct error *err)
 {
     struct run *r = t->lane->run;
@@ -178,7 +178,8 @@ void transfer_drained(struct lane *lane)
 
 static struct wire_sync_file *keep_file(struct transfer *t, const char *path, uint32_t mode);
 
-/* What a step changed and what is to be put back counts as not there; whoever changed what goes has to do it again. */
+/* A file that a step changed and that is to be put back counts as missing. Of each file that is sent or removed, the
+ * step that had changed it has to be done again (patches_sent). */
 static void compare(struct transfer *t, const struct tree *base)
 {
     const struct wire_strings back = patches_to_put_back(t->lane, t->name, t->arena);
@@ -333,7 +334,7 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
         return;
     if (!t->base[0] || cache_tree(lane->run, t->base)) {
         begin_sending(t);
-    } else if (!t->asked_all) { /* a tree of another controller, or of a store that was removed */
+    } else if (!t->asked_all) { /* the tree is another controller's, or of a store that was removed */
         t->asked_all = true;
         t->file_count = t->part_count = 0;
         node_sync_all(lane_hands(lane)->node, t->attempt);
@@ -344,10 +345,10 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
     }
 }
 
-/* ---- what is said of it ---- */
+/* ---- what the user is told of it ---- */
 
 struct step_tally {
-    uint32_t nodes, sent_nodes;     /* that have it; that were sent something */
+    uint32_t nodes, sent_nodes;     /* nodes that have the tree; of these, nodes that were sent something */
     uint64_t files, bytes, removed; /* the most that went to one node */
     uint32_t node;
 };

@@ -1,5 +1,5 @@
-/* What has to travel: three lists sorted by path (the tree that was there, what the node says differs from it, the tree that
- * is to be) are walked together. */
+/* What has to travel: three lists, sorted by path, are walked together: the tree that was there, what the node says
+ * differs from that tree, and the tree that is wanted. */
 #include "transfer.h"
 
 #include <stdlib.h>
