@@ -129,7 +129,7 @@ struct lane {
     bool heard;              /* it was listed, or it failed */
     bool left_out;           /* the launch goes on without it, for now: see elastic.c */
     struct joining *joining; /* of one that was left out; else NULL */
-    int64_t clock_ns;        /* controller's monotonic clock minus the node's */
+    int64_t clock_ns;        /* controller's monotonic clock minus the node's, at most: see failed_at */
     struct alarm *away; /* until it counts as lost, where a rule asks for that; else NULL */
     struct error error;
 };

@@ -150,13 +150,21 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 
 /* ---- ending ---- */
 
-/* When the attempt failed, on this machine's monotonic clock. */
-static uint64_t failed_at(const struct run *r, uint32_t node, const struct wire_record *record)
+/*
+ * When the attempt failed, on this machine's monotonic clock. An answer to HELLO that was long under way makes the
+ * difference of the clocks too large, never too small. A failure that seems to lie ahead of us shows it. So whatever
+ * fails on another node because it was told to end comes behind the failure for which it was told so.
+ */
+static uint64_t failed_at(struct run *r, uint32_t node, const struct wire_record *record)
 {
+    struct lane *lane = &r->lanes[node];
     uint64_t there = record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns;
     if (record->cause == WIRE_CAUSE_PREEMPTED && !record->same_boot)
         return 0; /* the node's clock has begun anew since; whatever failed elsewhere failed for lack of this node */
-    return (uint64_t)((int64_t)there + r->lanes[node].clock_ns);
+    int64_t most_ns = (int64_t)(run_mono_ns(r) - there);
+    if (record->same_boot && lane->clock_ns > most_ns)
+        lane->clock_ns = most_ns;
+    return (uint64_t)((int64_t)there + lane->clock_ns);
 }
 
 static void offer_cause(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,

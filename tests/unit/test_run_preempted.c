@@ -18,6 +18,7 @@
 #define WORDS "preempted: told to end by signal 15 (Terminated), not by rhrun"
 
 static struct sim_play play;
+static uint64_t under_way_ns; /* how long n0's answer to HELLO seems to have taken */
 
 static void add_rule(struct sim_job *job, struct spec_rule rule)
 {
@@ -28,10 +29,18 @@ static void add_rule(struct sim_job *job, struct spec_rule rule)
     job->spec.rules[n] = rule;
 }
 
+static void late_answer(void *arg, uint32_t node, struct wire_facts *facts)
+{
+    (void)arg;
+    if (node == 0)
+        facts->mono_ns -= under_way_ns;
+}
+
 /* Two nodes of two workers each, which run until they are ended; the second generation ends well by itself. */
 static struct sim_job *begin(uint32_t max_restarts)
 {
-    const struct sim_script script = play_script(&play);
+    struct sim_script script = play_script(&play);
+    script.facts = late_answer;
     struct sim_job *job = sim_job_create(2, &script);
     job->spec.distributed.nproc.count = 2;
     job->spec.distributed.max_restarts = max_restarts;
@@ -150,9 +159,8 @@ static void test_fail(void **unused)
 }
 
 /* A worker had failed before: that is what the rules are asked about. */
-static void test_after_a_failure(void **unused)
+static void check_after_a_failure(void)
 {
-    (void)unused;
     struct sim_job *job = begin(0);
     static uint32_t seven[] = {7};
     add_rule(job, PREEMPTED(.action = RULE_FAIL));
@@ -168,6 +176,21 @@ static void test_after_a_failure(void **unused)
     assert_int_equal(launches(job), 2);
     assert_said(job, "exit status 7 (rule 2: restart)");
     sim_job_destroy(job);
+}
+
+static void test_after_a_failure(void **unused)
+{
+    (void)unused;
+    check_after_a_failure();
+}
+
+/* By its clock, as this machine takes it, the worker failed ten seconds from now. */
+static void test_after_a_failure_of_a_slow_node(void **unused)
+{
+    (void)unused;
+    under_way_ns = UINT64_C(10000000000);
+    check_after_a_failure();
+    under_way_ns = 0;
 }
 
 static void test_in_set_up(void **unused)
@@ -405,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_a_spent_budget),
         cmocka_unit_test(test_fail),
         cmocka_unit_test(test_after_a_failure),
+        cmocka_unit_test(test_after_a_failure_of_a_slow_node),
         cmocka_unit_test(test_in_set_up),
         cmocka_unit_test(test_told_and_gone),
         cmocka_unit_test(test_told_and_forgotten),
