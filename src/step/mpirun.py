@@ -31,6 +31,7 @@ LINE_MAX = 4 << 20
 PROOF_MAX = 128  # bytes of one that has not shown yet that it knows the token
 UNKNOWN_MAX = 256  # of those at a time
 SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
+STARTING = threading.Lock()  # a daemon of Open MPI is being started
 
 
 def fail(text):
@@ -167,12 +168,46 @@ def own_tmpdir(made):
     return "unset TMPDIR" if given is None else "export TMPDIR=%s" % shlex.quote(given)
 
 
-def remove(made):  # a daemon that ends just now still writes there, and one that begins just now makes it anew
-    gone = 0
+def daemons(made):
+    """Open MPI's processes of this node, by their TMPDIR (a worker has the job's): only they write to our folder."""
+    entry, found = ("TMPDIR=" + made).encode(), []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/environ" % pid, "rb") as f:
+                if entry in f.read().split(b"\0"):
+                    found.append(int(pid))
+        except OSError:  # it has ended, or is another user's
+            pass
+    return found
+
+
+def end_daemons(made):
+    """Without mpirun they end by themselves. One that has just begun does not know yet that mpirun is gone.
+
+    Where a worker has failed, what is left of a node after 3 s is killed, this program too."""
+    STARTING.acquire()  # for good: no more of them are started
+    began, told = time.monotonic(), set()
+    while time.monotonic() < began + 2.5:
+        after, left = time.monotonic() - began, daemons(made)
+        if not left:
+            break
+        for pid in left:
+            try:
+                if after > 2:
+                    os.kill(pid, signal.SIGKILL)
+                elif after > 0.5 and pid not in told:
+                    told.add(pid)
+                    os.kill(pid, signal.SIGTERM)
+            except OSError:
+                pass
+        time.sleep(0.02)
+
+
+def remove(made):
+    end_daemons(made)  # one that lives makes the folder anew
     for _ in range(100):
         shutil.rmtree(made, ignore_errors=True)
-        gone = 0 if os.path.lexists(made) else gone + 1
-        if gone == 5:
+        if not os.path.lexists(made):
             break
         time.sleep(0.05)
 
@@ -223,8 +258,7 @@ def start_mpirun(made, words, places, token):
         os.environ[prefix + "plm"] = name
         os.environ["%splm_%s_agent" % (prefix, name)] = agent
         os.environ["%splm_%s_no_tree_spawn" % (prefix, name)] = "1"
-    for number in SIGNALS:  # mpirun gets it too, and ends
-        signal.signal(number, lambda *_: None)
+    be_deaf()  # mpirun hears it too, and ends
     try:
         return subprocess.Popen(words)
     except FileNotFoundError:
@@ -250,7 +284,9 @@ def serve(channel, done):
         channel.hear()
         done.set()
     elif command:
-        status = subprocess.Popen([login_shell(), "-c", command], stdin=subprocess.DEVNULL).wait()
+        with STARTING:
+            daemon = subprocess.Popen([login_shell(), "-c", command], stdin=subprocess.DEVNULL)
+        status = daemon.wait()
         if status == 127:
             print("rhrun: Open MPI is to be on PATH on every node", file=sys.stderr)
         channel.say(status if status >= 0 else 128 - status)
@@ -276,13 +312,23 @@ def follow(rank, address, port, token):
 
 # ---- all ----
 
+def be_deaf():
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: None)
+
+
+def told_to_end(*_):
+    be_deaf()  # once is enough: what follows is not to be broken off
+    sys.exit(143)
+
+
 def main():
     count, address, port, worker, n = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
     words, program = sys.argv[6:6 + n], sys.argv[6 + n:]
     rank, token = int(os.environ["RHRUN_NODE_RANK"]), os.environ.pop("RHRUN_MPI_TOKEN")
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until what is made here is removed whatever comes
     for number in SIGNALS:
-        signal.signal(number, lambda *_: sys.exit(143))
+        signal.signal(number, told_to_end)
     made = folder()
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -293,8 +339,10 @@ def main():
             return follow(rank, address, port, token)
         return lead(made, count, address, port, words + ["/bin/sh", "-c", '. "$RHRUN_MPI_WORKER"'], token)
     finally:
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        remove(made)
+        try:
+            be_deaf()  # a blocked signal would still be heard: by another thread
+        finally:
+            remove(made)
 
 
 def agent():

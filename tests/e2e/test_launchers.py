@@ -242,6 +242,19 @@ def test_without_open_mpi(box, nodes):
     assert not left(box)
 
 
+def test_a_daemon_that_is_slow_to_begin_leaves_nothing(box, nodes):
+    """mpirun has ended, since node3's daemon fails, before node2's has made its folder; and that one does not hear TERM."""
+    for node, text in (2, "trap '' TERM\n>$BEGAN\nsleep 1.5\nmkdir -p $TMPDIR/late\nsleep 600"), (3, "while [ ! -e $BEGAN ]; do sleep 0.05; done; exit 1"):
+        folder = box.dir / f"tools/{node}"
+        folder.mkdir(parents=True)
+        (folder / "orted").write_text(f"#!/bin/sh\n{text}\n")
+        (folder / "orted").chmod(0o755)
+    result = box.run(nodes({"command": ["true"]}, env={"BEGAN": str(box.dir / "began")},
+                           activate=f"case $HOME in */[23]) export PATH={box.dir}/tools/${{HOME##*/}}:$PATH ;; esac")).expect(1)
+    assert (box.dir / "began").exists(), result
+    assert not left(box)
+
+
 def test_ended_at_any_instant_it_leaves_nothing(tmp_path):
     program = (ROOT / "src/step/mpirun.py").read_text()
     env = {**os.environ, "TMPDIR": str(tmp_path), "RHRUN_NODE_RANK": "1", "RHRUN_MPI_TOKEN": "t"}
