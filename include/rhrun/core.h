@@ -65,6 +65,7 @@ struct run_task {
     bool decided; /* set-up: reconciled with the node's ledger in this process */
     struct attempt_marks marks;
     bool tallied;             /* sync: counted in its step's tally */
+    bool coming;              /* of outputs: a fetch is under way, at the end or a periodic one */
     const char *trusted_boot; /* sync: in this boot the node's index of earlier transfers holds; NULL = in none */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* of a transfer */
     uint64_t removed;
@@ -138,16 +139,15 @@ struct lane {
  * it. */
 enum due {
     DUE_STOP = 1 << 0,    /* the run has failed: what may not go on is stopped */
-    DUE_FETCHES = 1 << 1, /* a fetch has ended: the next one may begin */
-    DUE_ORDER = 1 << 2,   /* what was held back by an item on other nodes may go on */
-    DUE_BARRIER = 1 << 3, /* a node has reached the barrier, or is not awaited there any more */
-    DUE_PORT = 1 << 4,    /* the launch needs another port: preflight found that one taken */
-    DUE_PROLOG = 1 << 5,  /* nothing keeps the launch back: the prolog, or the generation */
-    DUE_LAUNCH = 1 << 6,  /* a part of prolog, launch or epilog has ended, durably, or is not awaited any more */
-    DUE_PARTED = 1 << 7,  /* the launch is over, or something that was on its way to it has ended */
-    DUE_RANK0 = 1 << 8,   /* a node has said whether rank 0 was there, or an output of its node is here */
-    DUE_OUTPUTS = 1 << 9, /* an output is here, or is not to be had */
-    DUE_END = 1 << 10     /* something has ended: perhaps it was the last that the end of the run waits for */
+    DUE_ORDER = 1 << 1,   /* what was held back by an item on other nodes may go on */
+    DUE_BARRIER = 1 << 2, /* a node has reached the barrier, or is not awaited there any more */
+    DUE_PORT = 1 << 3,    /* the launch needs another port: preflight found that one taken */
+    DUE_PROLOG = 1 << 4,  /* nothing keeps the launch back: the prolog, or the generation */
+    DUE_LAUNCH = 1 << 5,  /* a part of prolog, launch or epilog has ended, durably, or is not awaited any more */
+    DUE_PARTED = 1 << 6,  /* the launch is over, or something that was on its way to it has ended */
+    DUE_RANK0 = 1 << 7,   /* a node has said whether rank 0 was there, or an output of its node is here */
+    DUE_OUTPUTS = 1 << 8, /* an output is here, or is not to be had */
+    DUE_END = 1 << 9     /* something has ended: perhaps it was the last that the end of the run waits for */
 };
 
 /* Where the run is. */
@@ -222,6 +222,7 @@ struct launch {
     struct rank0 *rank0;         /* see rank0.c; NULL = nothing was asked for yet */
     struct output_watch *watches; /* what comes home while it runs: see outputs.c; NULL = it has not run yet */
     size_t watch_count;
+    struct error outputs_error; /* the first that keeps outputs from being here */
     uint32_t awaited;    /* a node that the barrier waited for when it was last looked at */
     struct alarm *pause; /* before a restart */
     struct alarm *late;  /* of MIN:MAX nodes, until it no longer waits for one that was lost: see elastic.c */
@@ -347,19 +348,32 @@ enum input_kind {
     INPUT_SETTLED, /* what set-up wrote is on its disk; text: why it is not, or "" */
     INPUT_FAULT,   /* something is wrong with the attempt, or its record: text */
     INPUT_PORT,    /* this port was free: the answer to EFFECT_ASK_PORT with the token */
+    INPUT_FETCHED, /* a fetch of step (EFFECT_FETCH) has ended: how, error, files and bytes that came; periodic */
+    INPUT_RANK0,   /* the file of rank 0 is there, last changed at_ns; 0: it is not. The answer to EFFECT_ASK_RANK0 */
+    INPUT_LOOKED,  /* step would bring so many files; sum is of what tells them from others. To EFFECT_LOOK */
     INPUT_DURABLE  /* of no node: the journal is on the disk up to the event with the number `seq` */
+};
+/* How a fetch ends. */
+enum fetch_end {
+    FETCH_DONE,      /* all files are here */
+    FETCH_EMPTY,     /* there was no file */
+    FETCH_NOTHING,   /* there was no file, and one had to be there */
+    FETCH_BROKEN,    /* error says why; what is here is kept */
+    FETCH_IMPOSSIBLE /* it has not begun: it cannot be said what is to be fetched, or where to; error says why */
 };
 struct input {
     enum input_kind kind;
     uint32_t node;
-    bool again;
+    bool again, periodic;
+    enum fetch_end how;
+    const struct plan_step *step;
     const struct wire_facts *facts;
     const struct error *error;
     const struct wire_record *record;
     const struct wire_sync_state *state;
     const uint8_t *exists;
     uint32_t count, port;
-    uint64_t token, seq;
+    uint64_t token, seq, files, bytes, sum, at_ns;
     const char *attempt, *live, *slot, *text;
 };
 void core_take(struct run *r, const struct input *in);
@@ -413,6 +427,10 @@ void task_start_many(struct run *r, const struct plan_step *step, const uint32_t
                      uint32_t generation);
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms);
 void task_finish_as(struct run *r, const struct plan_step *step, uint32_t node, enum outcome outcome, const char *why);
+
+/* ---- outputs.c ---- */
+/* "1 of 9,001 files, 98.0 MB"; all: 0 = not told. */
+void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes);
 
 /* ---- ready.c ---- */
 bool ready_wanted(const struct run *r, const struct plan_step *launch, uint32_t node);

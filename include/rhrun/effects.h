@@ -18,6 +18,7 @@
 struct alarm;
 struct lane;
 struct launch;
+struct plan_step;
 struct run;
 struct run_log;
 
@@ -31,12 +32,19 @@ enum effect_kind {
     EFFECT_JUDGE_GOOD, /* its record there says that it counts as a good end; then the end comes again */
     EFFECT_SETTLE,     /* what set-up wrote there is brought to the disk */
     EFFECT_FORGET,     /* records of `attempts` are not needed any more */
-    EFFECT_ASK_PORT    /* a free port there; the answer has the `token` */
+    EFFECT_ASK_PORT,   /* a free port there; the answer has the `token` */
+    EFFECT_FETCH,      /* what `step` brings home from there is fetched, in place of an older fetch of the step; its end
+                          is INPUT_FETCHED, later. A fetch ends with its connection, without a word */
+    EFFECT_FETCH_STOP, /* the fetch of `step` is dropped, without a word; what is here is kept */
+    EFFECT_ASK_RANK0,  /* is the file there that the launcher leaves where rank 0 is? INPUT_RANK0 has the `token` */
+    EFFECT_LOOK        /* what would `step` bring from there? INPUT_LOOKED has the `token` */
 };
 
 struct effect { /* strings and lists are borrowed for the call; those of GREET must live as long as the run */
     enum effect_kind kind;
     uint32_t node;
+    bool periodic; /* of FETCH: while the launch runs */
+    const struct plan_step *step;
     const char *attempt;
     uint64_t offset, token;
     enum wire_signal signal;
@@ -79,24 +87,6 @@ void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its
 void transfer_trust(struct lane *lane, const struct plan_step *step,
                     bool trust); /* the node's index holds, in its present boot */
 void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
-
-/* ---- fetch.c ---- */
-void fetch_pass(struct run *r);
-void fetch_stop(struct lane *lane, const struct plan_step *step); /* without a word; NULL: all of the lane's */
-
-/* ---- outputs.c ---- */
-void outputs_watch(struct launch *l); /* the launch runs */
-bool outputs_begin(struct launch *l); /* fetches what is due, once; false: there is nothing to wait for */
-void outputs_end(struct run *r); /* there is nothing to wait for: the run ends */
-void outputs_pass(struct launch *l);
-bool outputs_complete(const struct launch *l);
-void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node);
-void outputs_abort_all(struct run *r);
-void outputs_interrupt(struct run *r, int signum);
-
-/* ---- rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) ---- */
-bool rank0_is_elsewhere(const char *tail); /* of a cell: nothing was to come from that node */
-void rank0_pass(struct launch *l);
 
 /* ---- overrides.c ---- */
 /* "it was started with --on a, not with --set x=1": how what the run was started with differs from what the spec was

@@ -43,6 +43,14 @@ bool task_is_to_stop(const struct run *r, const struct plan_step *step, const st
     return t->marks.stop_wanted || (run_is_cancelled(r) && !step_outlives_stop(step));
 }
 
+void task_go_out(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    if (step->kind->fetch)
+        outputs_send(r, step, node);
+    else
+        task_send(r, step, node);
+}
+
 void task_release(struct run *r, const struct plan_step *step, uint32_t node, uint64_t seq)
 {
     struct run_task *t = run_task(r, step, node);
@@ -61,7 +69,7 @@ void task_release(struct run *r, const struct plan_step *step, uint32_t node, ui
         return;
     }
     task_set_state(r, t, TASK_RUNNING);
-    task_send(r, step, node);
+    task_go_out(r, step, node);
 }
 
 static void start_many(struct run *r, const struct plan_step *step, const uint32_t *nodes, size_t count,

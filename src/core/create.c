@@ -32,6 +32,7 @@ static void destroy_launches(struct run *r)
         alarm_destroy(l->late);
         alarm_destroy(l->pause);
         rules_destroy(l->rules);
+        outputs_free(l);
     }
 }
 

@@ -8,6 +8,7 @@
 static void take_ready(struct lane *lane, const struct wire_facts *facts, bool again)
 {
     struct run *r = lane->run;
+    outputs_lost(lane);
     lane->facts = facts;
     lane_set_presence(lane, PRESENCE_HERE);
     if (lane->away)
@@ -35,6 +36,7 @@ static void take_ready(struct lane *lane, const struct wire_facts *facts, bool a
 static void take_lost(struct lane *lane, const struct error *err)
 {
     struct run *r = lane->run;
+    outputs_lost(lane);
     lane->error = *err;
     lane_set_presence(lane, PRESENCE_LOST);
     elastic_await(run_launch(r));
@@ -59,6 +61,7 @@ static void heard(struct lane *lane)
 
 static void take_gone(struct lane *lane, const struct error *err)
 {
+    outputs_lost(lane);
     lane->error = *err;
     lane_set_presence(lane, PRESENCE_GONE);
     lane_set_state(lane, LANE_FAILED);
@@ -276,6 +279,15 @@ void core_take(struct run *r, const struct input *in)
         break;
     case INPUT_DURABLE:
         durable_take(r, in->seq);
+        break;
+    case INPUT_FETCHED:
+        outputs_take(lane, in);
+        break;
+    case INPUT_RANK0:
+        rank0_told(run_launch(r), in->node, in->token, in->at_ns);
+        break;
+    case INPUT_LOOKED:
+        rank0_looked(launch_of(r, in->step), in->step, in->node, in);
         break;
     }
 }

@@ -23,6 +23,7 @@ void lane_set_doubtful(struct lane *lane, bool doubtful);
 void launch_set(struct launch *l, enum launch_state to);
 void run_has_patches(struct run *r);                  /* a set-up step has changed files of a tree, or may have */
 void task_look(struct run_task *t, bool looked_at);   /* set-up: was it decided whether the step is to be done? */
+void task_set_coming(struct run_task *t, bool coming); /* outputs: is a fetch under way? */
 void task_may_have_started(struct run_task *t);       /* the node has said something of the attempt */
 bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the lane's present connection */
 bool task_is_done(const struct run_task *t);          /* done or kept */
@@ -160,6 +161,8 @@ void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 void task_join(struct run *r, const struct plan_step *step, uint32_t node);
 /* STARTED, with this number, is durable: RUN goes out, if nothing speaks against that by now. */
 void task_release(struct run *r, const struct plan_step *step, uint32_t node, uint64_t seq);
+/* What is under way is asked for: its RUN goes out, or its files are fetched. Nothing, where the node is away. */
+void task_go_out(struct run *r, const struct plan_step *step, uint32_t node);
 /* The attempt has ended as the node's record says. adopted: it is an attempt that the journal has not started. */
 void task_finish(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *record,
                  bool adopted);
@@ -257,6 +260,35 @@ void rules_destroy(struct rules *rules);
 bool rules_await_nodes(const struct launch *l);
 void rules_node_lost(struct launch *l, struct lane *lane); /* the node has been away for more than reconnect_ms */
 void rules_lost_for_good(struct launch *l, uint32_t node, const char *words); /* the run fails, as a rule says */
+
+/* ---- outputs.c: what comes home ---- */
+void outputs_watch(struct launch *l); /* the launch runs: outputs with `every` are fetched now and then */
+bool outputs_begin(struct launch *l); /* fetches what is due, once. False: there is nothing to wait for */
+void outputs_end(struct launch *l);   /* there is nothing to wait for: the run ends */
+void outputs_pass(struct launch *l);  /* a pass */
+bool outputs_complete(const struct launch *l);
+void outputs_send(struct run *r, const struct plan_step *step, uint32_t node); /* its STARTED is durable */
+void outputs_ask(struct run *r, const struct plan_step *step, uint32_t node, bool periodic);
+void outputs_stop(struct run *r, const struct plan_step *step, uint32_t node); /* the fetch alone: the task stays */
+void outputs_take(struct lane *lane, const struct input *in); /* a fetch has ended */
+void outputs_lost(struct lane *lane); /* the node's connection is another one, or gone, and its fetches with it */
+void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node); /* fetch and task */
+void outputs_abort_all(struct run *r);
+void outputs_interrupt(struct run *r, int signum);
+void outputs_free(struct launch *l);
+
+/* ---- rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) ---- */
+bool rank0_is_elsewhere(const char *tail); /* of a cell: nothing was to come from that node */
+void rank0_pass(struct launch *l);         /* a pass */
+void rank0_fetch(struct launch *l);   /* such a task runs, on a node that is there */
+void rank0_changed(struct launch *l); /* an output has ended, or something else that it may wait for */
+void rank0_forget(struct launch *l);  /* rank 0 may be on another node by now */
+void rank0_lost(struct launch *l, struct lane *lane);
+/* Which node, while the launch runs. False: it is not known yet, and is asked; ask again soon. */
+bool rank0_periodic(struct launch *l, uint32_t *ret_node);
+void rank0_told(struct launch *l, uint32_t node, uint64_t token, uint64_t at_ns);
+void rank0_looked(struct launch *l, const struct plan_step *step, uint32_t node, const struct input *in);
+void rank0_free(struct launch *l);
 
 /* ---- ending.c ---- */
 void run_stop(struct run *r);      /* a pass, DUE_STOP: a run has failed: stops all but set-up and what comes home */

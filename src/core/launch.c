@@ -85,7 +85,7 @@ static void forget_what_followed(struct launch *l)
             const struct plan_step *step = &r->plan->steps[i];
             struct run_task *t = run_task(r, step, n);
             if (task_in_flight(t) && step->kind->fetch)
-                fetch_stop(&r->lanes[n], step);
+                outputs_stop(r, step, n);
             else if (task_in_flight(t))
                 lane_orphan(&r->lanes[n], t->attempt);
             task_set_state(r, t, TASK_PENDING);
@@ -448,7 +448,7 @@ static void epilog_ended(struct launch *l)
     if (epilog && !step_all_done(r, epilog) && r->fail_status == RUN_OPEN)
         job_failed(l);
     if (!outputs_begin(l))
-        outputs_end(r);
+        outputs_end(l);
 }
 
 void launch_parted(struct launch *l)
@@ -611,7 +611,7 @@ void launch_barrier(struct launch *l)
         launch_set(l, LAUNCH_OVER);
         run_set_stage(r, STAGE_LAUNCH);
         if (!outputs_begin(l))
-            outputs_end(r);
+            outputs_end(l);
         return;
     }
     if (bind_ranks(r))

@@ -185,7 +185,7 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
             (step->kind->phase == PHASE_PROLOG || step->kind->phase == PHASE_LAUNCH))
             task_set_state(r, t, TASK_HELD);
         else
-            task_send(r, step, lane->index);
+            task_go_out(r, step, lane->index);
         break;
     case BELIEF_NEVER:
         task_finish_as(r, step, lane->index, OUTCOME_NOT_STARTED, "stopped before it began");

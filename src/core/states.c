@@ -111,6 +111,11 @@ bool task_is_sent(const struct lane *lane, const struct run_task *t)
     return t->marks.sent_over && t->marks.sent_over == lane->connections;
 }
 
+void task_set_coming(struct run_task *t, bool coming)
+{
+    t->coming = coming;
+}
+
 void lane_set_dirty(struct lane *lane, bool dirty)
 {
     lane->dirty = dirty;

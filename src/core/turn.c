@@ -68,8 +68,6 @@ static bool one_pass(struct run *r)
     uint32_t node;
     if (take(r, DUE_STOP))
         run_stop(r);
-    else if (take(r, DUE_FETCHES))
-        fetch_pass(r);
     else if (take(r, DUE_ORDER))
         order_pass(r);
     else if (take_node(r, &node))

@@ -160,9 +160,10 @@ void run_destroy(struct run *r)
     trace_close(r);
     while (h->appends)
         run_append_free(h->appends);
-    outputs_free(r);
+    fetches_free(r);
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         transfer_stop(&r->lanes[i]);
+        rank0_drop(&r->lanes[i]);
         node_destroy(h->lanes[i].node);
         free(h->lanes[i].base_dir);
     }

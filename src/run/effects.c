@@ -48,6 +48,18 @@ void run_effect(struct run *r, const struct effect *e)
     case EFFECT_ASK_PORT:
         node_ping(n, e->token);
         break;
+    case EFFECT_FETCH:
+        fetch_start(lane, e->step, e->periodic);
+        break;
+    case EFFECT_FETCH_STOP:
+        fetch_stop(lane, e->step);
+        break;
+    case EFFECT_ASK_RANK0:
+        rank0_ask(lane, e->token);
+        break;
+    case EFFECT_LOOK:
+        rank0_look(lane, e->step, e->token);
+        break;
     }
 }
 

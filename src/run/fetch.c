@@ -2,15 +2,16 @@
  * and GETs ask for the rest, a few files at a time. Each file is synced on the pool and then renamed. Data are written
  * in the loop as logs are: into the page cache, one frame at a time. Of a fetch only the parts of files outlive its
  * connection. */
-#include "fetch.h"
-#include "internal.h"
 #include "guard.h"
+#include "landing.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 enum {
+    FETCHES_MAX = 32,    /* nodes at a time: each has files open */
     GETS_MAX = 16,       /* in flight at a time */
     GET_BYTES = 4 << 20, /* of all GETs in flight, unless there is but one */
     LOOKS_MAX = 256,     /* files looked at in one turn */
@@ -65,6 +66,7 @@ struct fetch {
     struct loop_timer *turn;
     unsigned rounds, changed, notes, forbidden;
     struct error trouble; /* why the node could not read some file */
+    struct error wrong;   /* why it cannot be said what is to be fetched, or where to */
 };
 
 static void work_on(struct fetch *f);
@@ -87,7 +89,7 @@ FORMAT(2, 3) static void note(struct fetch *f, const char *fmt, ...)
     va_start(ap, fmt);
     CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
     va_end(ap);
-    run_note(run_of(f), f->lane->index, "%s: %s", f->step->name, text);
+    tell_note(run_of(f), f->lane->index, "%s: %s", f->step->name, text);
 }
 
 /* ---- ending ---- */
@@ -143,23 +145,26 @@ static void drop(struct fetch *f, bool complete)
     arena_destroy(f->arena);
     free(f->entries);
     free(f);
-    run_due(r, DUE_FETCHES);
+    if (r->hands->fetch_queue)
+        loop_timer_start(r->hands->fetch_turn, 0);
 }
 
-/* The end, good or not. outputs_fetched is called once, after the fetch was freed. */
+/* The end, good or not. The core hears of it once, after the fetch was freed. */
 static void end(struct fetch *f, enum fetch_end how, const struct error *err)
 {
     struct run *r = run_of(f);
-    const struct plan_step *step = f->step;
-    uint32_t node = f->lane->index;
-    bool periodic = f->periodic;
-    struct error copy = ERROR_INIT;
-    if (err) {
-        copy = *err;
-        error_prefix(&copy, "node \"%s\": step \"%s\"", f->lane->name, step->name);
-    }
+    const struct error copy = err ? *err : (struct error)ERROR_INIT;
+    const struct input in = {.kind = INPUT_FETCHED,
+                             .node = f->lane->index,
+                             .step = f->step,
+                             .how = how,
+                             .periodic = f->periodic,
+                             .files = task_of(f)->files_done,
+                             .bytes = task_of(f)->bytes_done,
+                             .error = &copy};
     drop(f, how == FETCH_DONE);
-    outputs_fetched(r, step, node, how, &copy, periodic);
+    trace_input(r, &in);
+    core_take(r, &in);
 }
 
 void fetch_stop(struct lane *lane, const struct plan_step *step)
@@ -171,19 +176,12 @@ void fetch_stop(struct lane *lane, const struct plan_step *step)
     }
 }
 
-void fetch_lost(struct lane *lane)
+void fetches_free(struct run *r)
 {
-    fetch_stop(lane, NULL);
-    for (size_t i = 0; i < lane->run->launch_count; i++)
-        rank0_lost(&lane->run->launches[i], lane);
-}
-
-bool fetch_lives(const struct lane *lane, const struct plan_step *step)
-{
-    for (const struct fetch *f = lane_hands(lane)->fetches; f; f = f->next)
-        if (f->step == step)
-            return true;
-    return false;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        fetch_stop(&r->lanes[n], NULL);
+    loop_timer_destroy(r->hands->fetch_turn);
+    guard_free(r->hands->guard);
 }
 
 /* ---- beginning ---- */
@@ -221,14 +219,19 @@ static void begin(struct fetch *f)
     struct error err = ERROR_INIT;
     run_of(f)->hands->fetching++;
     f->phase = GLOBBING;
-    if (open_landing(f, &err) < 0)
+    if (f->wrong.code != ERROR_NONE) {
+        err = f->wrong;
+        end(f, FETCH_IMPOSSIBLE, &err);
+    } else if (open_landing(f, &err) < 0)
         end(f, FETCH_BROKEN, &err);
     else
         ask(f);
 }
 
-void fetch_pass(struct run *r)
+/* One after the other has its turn. */
+static void on_queue(void *arg)
 {
+    struct run *r = arg;
     while (r->hands->fetch_queue && r->hands->fetching < FETCHES_MAX) {
         struct fetch *f = r->hands->fetch_queue;
         r->hands->fetch_queue = f->queued;
@@ -242,44 +245,46 @@ static void on_turn(void *arg)
     work_on(arg);
 }
 
-int fetch_start(struct run *r, const struct plan_step *step, uint32_t node, bool periodic, struct error *err)
+/* 0 and what the step brings from the node, or -1. */
+static int what_of(struct fetch *f, struct error *err)
 {
-    struct lane *lane = &r->lanes[node];
-    struct arena *arena = arena_create();
-    struct step_fetch what = {0};
-    struct step_bind bind = run_bind(r, launch_of(r, step), node);
-    bind.launch = lane_launch(lane);
-    bind.result_dir = outputs_result_dir(r, arena, err);
-    if (!bind.result_dir || step->kind->fetch(r->plan, step, &bind, arena, &what, err) < 0) {
-        arena_destroy(arena);
+    struct run *r = run_of(f);
+    struct step_bind bind = run_bind(r, launch_of(r, f->step), f->lane->index);
+    CLEANUP(cleanup_free) char *dir = run_dir(r, err);
+    if (!dir)
         return -1;
-    }
-    struct wire_pattern pattern;
-    if (!wire_pattern_of(&pattern, what.from, arena)) {
-        arena_destroy(arena);
-        return error_set(err, ERROR_SPEC, "\"%s\" has more than %d parts", what.from, WIRE_PATTERN_PARTS);
-    }
+    bind.launch = lane_launch(f->lane);
+    bind.result_dir = arena_printf(f->arena, "%s/result", dir);
+    if (f->step->kind->fetch(r->plan, f->step, &bind, f->arena, &f->what, err) < 0)
+        return -1;
+    if (!wire_pattern_of(&f->pattern, f->what.from, f->arena))
+        return error_set(err, ERROR_SPEC, "\"%s\" has more than %d parts", f->what.from, WIRE_PATTERN_PARTS);
+    return 0;
+}
+
+void fetch_start(struct lane *lane, const struct plan_step *step, bool periodic)
+{
+    struct run *r = lane->run;
+    struct hands *h = r->hands;
     fetch_stop(lane, step);
-    if (!r->hands->guard)
-        r->hands->guard = guard_create(r->plan);
-    struct fetch *f = xcalloc(1, sizeof *f), **last = &r->hands->fetch_queue;
+    if (!h->guard)
+        h->guard = guard_create(r->plan);
+    if (!h->fetch_turn)
+        h->fetch_turn = loop_timer_create(h->session->loop, on_queue, r);
+    struct fetch *f = xcalloc(1, sizeof *f), **last = &h->fetch_queue;
     f->lane = lane;
     f->step = step;
     f->periodic = periodic;
     f->phase = QUEUED;
-    f->arena = arena;
-    f->what = what;
-    f->pattern = pattern;
-    f->turn = loop_timer_create(r->hands->session->loop, on_turn, f);
+    f->arena = arena_create();
+    f->turn = loop_timer_create(h->session->loop, on_turn, f);
     f->next = lane_hands(lane)->fetches;
     lane_hands(lane)->fetches = f;
+    what_of(f, &f->wrong);
     while (*last)
         last = &(*last)->queued;
     *last = f;
-    struct run_task *t = task_of(f);
-    t->files_done = t->files_total = t->bytes_done = t->bytes_total = 0;
-    run_due(r, DUE_FETCHES);
-    return 0;
+    loop_timer_start(h->fetch_turn, 0);
 }
 
 /* ---- what is there ---- */

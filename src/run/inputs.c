@@ -21,7 +21,8 @@ static void tell(struct run *r, struct node *n, struct input in)
 static void stop_moving(struct lane *lane)
 {
     transfer_stop(lane);
-    fetch_lost(lane);
+    fetch_stop(lane, NULL);
+    rank0_drop(lane);
 }
 
 static void on_ready(void *arg, struct node *n, bool again)
@@ -118,7 +119,7 @@ static void on_sync_state(void *arg, struct node *n, const struct wire_sync_stat
 static void on_entries(void *arg, struct node *n, const struct wire_entries *e)
 {
     struct lane *lane = lane_of(arg, n);
-    if (!preflight_entries(run_launch(lane->run), lane, e) && !rank0_entries(run_launch(lane->run), lane, e))
+    if (!preflight_entries(run_launch(lane->run), lane, e) && !rank0_entries(lane, e))
         fetch_entries(lane, e);
 }
 

@@ -16,6 +16,7 @@ struct lane_hands {
     struct node *node;
     char *base_dir;
     struct fetch *fetches;     /* files are being fetched */
+    struct look *looks;        /* what it was asked for rank 0: see rank0.c */
     struct transfer *transfer; /* files are being brought: of at most one step at a time */
     uint64_t received;         /* bytes that it has put on this machine's disk */
 };
@@ -36,10 +37,10 @@ struct hands {
     struct step_tally *tallies; /* per step: what was sent, to say it once */
     struct tree_cache *cache;   /* bases and contents that several transfers need */
     struct fetch *fetch_queue;  /* wait for their turn */
+    struct loop_timer *fetch_turn;
     struct guard *guard;        /* see guard.h; NULL = nothing was fetched yet */
     uint32_t fetching;
     uint64_t fetch_token;
-    struct error outputs_error; /* the first that keeps outputs from being here */
     uint32_t crowded;           /* nodes that were ended for want of room here */
     struct step_node *nodes;    /* as RUN messages name them */
     char *node_addrs;           /* all of them, NULL = to be made */
@@ -54,10 +55,6 @@ static inline struct lane_hands *lane_hands(const struct lane *lane)
 }
 
 extern const struct node_callbacks lane_callbacks;
-
-/* ---- view.c ---- */
-/* "1 of 9,001 files, 98.0 MB"; all: 0 = not told. */
-void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes);
 
 /* ---- effects.c ---- */
 char *run_dir(const struct run *r, struct error *err); /* this run's folder in the state directory, made; heap */
@@ -85,21 +82,15 @@ void transfer_caches_free(struct run *r);
 void fetch_entries(struct lane *lane, const struct wire_entries *e);
 void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, const char *error, const uint8_t *data,
                 uint32_t len);
-void fetch_lost(struct lane *lane); /* its connection is another one, or gone */
+void fetch_start(struct lane *lane, const struct plan_step *step, bool periodic); /* of EFFECT_FETCH */
+void fetch_stop(struct lane *lane, const struct plan_step *step); /* NULL: all of the lane's */
+void fetches_free(struct run *r);
 
-/* ---- outputs.c ---- */
-void outputs_free(struct run *r);
-
-/* ---- rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) ---- */
-void rank0_fetch(struct launch *l); /* such a task runs on a node that is there */
-void rank0_changed(struct launch *l); /* an output has ended, or something else that it may wait for */
-void rank0_lost(struct launch *l, struct lane *lane);
-void rank0_forget(struct launch *l); /* it may be another node by now */
-bool rank0_periodic(struct launch *l,
-                    uint32_t *ret_node); /* while the launch runs; false: not known yet, ask again soon */
-/* False: it asked for none of them. */
-bool rank0_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
-void rank0_free(struct launch *l);
+/* ---- rank0.c: what nodes are asked for outputs that come from where rank 0 is ---- */
+void rank0_ask(struct lane *lane, uint64_t token); /* of EFFECT_ASK_RANK0 */
+void rank0_look(struct lane *lane, const struct plan_step *step, uint64_t token); /* of EFFECT_LOOK */
+void rank0_drop(struct lane *lane); /* its connection is another one, or gone: nothing comes any more */
+bool rank0_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
 
 /* ---- send.c ---- */
 struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node); /* l: NULL of set-up */

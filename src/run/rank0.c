@@ -1,309 +1,92 @@
-/* Outputs of `first` where torch itself numbers the nodes: they come from the node of rank 0. Each node is asked for the file
- * that its launcher left there (step/rank0.py); then the one fetches, and the others are looked at for files that stay where
- * they are. Such a step is a task on every node, so that a later controller sees the same; what is kept in memory is only what
- * the nodes have answered. All that follows is done in one pass of the turn, which finds what is to do in the tasks' states. */
-#include "fetch.h"
-#include "internal.h"
+/* What nodes are asked for outputs that come from where rank 0 is (src/core/rank0.c): whether the file is there that the
+ * launcher leaves there (step/rank0.py), and what an output would bring from a node. What a node says is added up until
+ * its last entry is here. */
+#include "trace.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define RANK0_TOKEN (UINT64_C(1) << 62) /* of GLOB; below it what is asked for counts up */
+#define RANK0_TOKEN (UINT64_C(1) << 62) /* of GLOB; below it is that of the question */
 
-enum { LOOK_FILES_MAX = 1000000, NAMES_MAX = 3 };
+enum { LOOK_FILES_MAX = 1000000 };
 
-static const char elsewhere[] = "rank 0 was on another node";
-
-struct look {       /* at what an output would bring from a node */
-    uint64_t token; /* 0 = it was not asked on the present connection */
-    bool done;
-    uint64_t files, sum; /* sum: of what tells these files from others, in any order */
-};
-struct answer { /* of a node: is the file of rank 0 there? */
+struct look {
+    struct look *next;
+    struct lane *lane;
+    const struct plan_step *step; /* the step that is looked at; NULL: the question is whether rank 0 was there */
     uint64_t token;
-    bool done;
-    uint64_t mtime_ns; /* 0 = it is not */
-};
-struct rank0 {
-    uint64_t tokens;
-    bool known, found; /* found: a node said so, else it is the first that can be asked */
-    bool told;
-    uint32_t node;
-    struct answer *answers; /* per node */
-    struct look *looks;     /* [step * node_count + node] */
-    bool *said;             /* per step: what lies elsewhere was told */
+    uint64_t files, sum; /* sum: of what tells these files from others, in any order */
+    uint64_t mtime_ns;
+    struct loop_timer *soon; /* where no node can be asked; else NULL */
 };
 
-static struct rank0 *rank0_of(struct launch *l)
+static struct look *add(struct lane *lane, const struct plan_step *step, uint64_t token)
 {
-    struct run *r = l->run;
-    if (!l->rank0) {
-        l->rank0 = xcalloc(1, sizeof *l->rank0);
-        l->rank0->answers = xcalloc(r->plan->node_count, sizeof *l->rank0->answers);
-        l->rank0->looks = xcalloc(r->plan->step_count * r->plan->node_count, sizeof *l->rank0->looks);
-        l->rank0->said = xcalloc(r->plan->step_count, sizeof *l->rank0->said);
-    }
-    return l->rank0;
+    struct look *at = xcalloc(1, sizeof *at);
+    *at = (struct look){.next = lane_hands(lane)->looks, .lane = lane, .step = step, .token = token};
+    lane_hands(lane)->looks = at;
+    return at;
 }
 
-void rank0_free(struct launch *l)
+void rank0_ask(struct lane *lane, uint64_t token)
 {
-    if (!l->rank0)
-        return;
-    free(l->rank0->answers);
-    free(l->rank0->looks);
-    free(l->rank0->said);
-    free(l->rank0);
-    l->rank0 = NULL;
-}
-
-void rank0_changed(struct launch *l)
-{
-    struct run *r = l->run;
-    if (l->rank0)
-        run_due(r, DUE_RANK0);
-}
-
-void rank0_fetch(struct launch *l)
-{
-    rank0_of(l);
-    rank0_changed(l);
-}
-
-void rank0_lost(struct launch *l, struct lane *lane)
-{
-    struct run *r = l->run;
-    for (size_t i = 0; l->rank0 && i < r->plan->step_count; i++)
-        l->rank0->looks[i * r->plan->node_count + lane->index] = (struct look){0};
-    if (l->rank0)
-        l->rank0->answers[lane->index].token = 0;
-    rank0_changed(l);
-}
-
-void rank0_forget(struct launch *l)
-{
-    struct run *r = l->run;
-    if (!l->rank0)
-        return;
-    l->rank0->known = l->rank0->found = false;
-    memset(l->rank0->answers, 0, r->plan->node_count * sizeof *l->rank0->answers);
-    rank0_changed(l);
-}
-
-bool rank0_is_elsewhere(const char *tail)
-{
-    return str_eq(tail, elsewhere);
-}
-
-/* ---- which node? ---- */
-
-/* Does what it says count, and is it waited for? Not where nothing is waited for any more. */
-static bool takes_part(const struct run *r, uint32_t node)
-{
-    const struct lane *lane = &r->lanes[node];
-    return lane->presence != PRESENCE_GONE && !lane->left_out && (!run_is_stopping(r) || lane_is_ready(lane));
-}
-
-/* By what is here already: an output that came from the node, or did not. -1: nothing tells. */
-static int told_by_journal(struct run *r, uint32_t node)
-{
-    for (size_t i = 0; i < r->plan->step_count; i++) {
-        const struct plan_step *step = &r->plan->steps[i];
-        if (!step->at_rank0 || run_task(r, step, node)->state != TASK_DONE)
-            continue;
-        const struct state_cell *c = state_cell_find(r->state, step->scope, step->name, node);
-        if (c && c->outcome == OUTCOME_OK)
-            return !rank0_is_elsewhere(c->tail);
-    }
-    return -1;
-}
-
-static void ask(struct launch *l, uint32_t node)
-{
-    struct run *r = l->run;
-    struct answer *a = &l->rank0->answers[node];
     struct arena *arena = arena_create();
-    struct step_bind bind = run_bind(r, l, node);
-    bind.launch = lane_launch(&r->lanes[node]);
-    a->token = RANK0_TOKEN | ++l->rank0->tokens;
-    node_glob(lane_hands(&r->lanes[node])->node, a->token, step_rank0_path(r->plan->spec, &bind, arena));
+    struct step_bind bind = run_bind(lane->run, run_launch(lane->run), lane->index);
+    bind.launch = lane_launch(lane);
+    add(lane, NULL, token);
+    node_glob(lane_hands(lane)->node, RANK0_TOKEN | token, step_rank0_path(lane->run->plan->spec, &bind, arena));
     arena_destroy(arena);
 }
 
-static void know(struct launch *l, uint32_t node, bool found)
+static void free_look(struct look *at)
 {
-    l->rank0->known = true;
-    l->rank0->found = found;
-    l->rank0->node = node;
+    for (struct look **p = &lane_hands(at->lane)->looks; *p; p = &(*p)->next)
+        if (*p == at) {
+            *p = at->next;
+            break;
+        }
+    loop_timer_destroy(at->soon);
+    free(at);
 }
 
-/* All nodes of a rendezvous set or remove their files, so with a fixed number of nodes the first one says it. Of MIN:MAX
- * nodes one that has left may have kept its own: the newest counts. */
-static void find_out(struct launch *l)
+/* It has ended. */
+static void answer(void *arg)
 {
-    struct run *r = l->run;
-    struct rank0 *z = l->rank0;
-    bool all = true, fixed = r->plan->spec->distributed.min_nodes == r->plan->spec->distributed.nnodes;
-    uint32_t newest = UINT32_MAX, first = UINT32_MAX;
-    for (uint32_t n = 0; n < r->plan->node_count && !z->known; n++) {
-        struct answer *a = &z->answers[n];
-        int told = told_by_journal(r, n);
-        if (told > 0)
-            know(l, n, true);
-        if (told >= 0 || !takes_part(r, n))
-            continue;
-        first = first == UINT32_MAX ? n : first;
-        if (!a->done && !a->token && lane_is_ready(&r->lanes[n]))
-            ask(l, n);
-        all = all && a->done;
-        if (a->done && a->mtime_ns && (newest == UINT32_MAX || a->mtime_ns > z->answers[newest].mtime_ns))
-            newest = n;
-    }
-    if (!z->known && newest != UINT32_MAX && (all || fixed))
-        know(l, newest, true);
-    else if (!z->known && all && first != UINT32_MAX)
-        know(l, first, false);
+    struct look *at = arg;
+    struct run *r = at->lane->run;
+    const struct input in = {.kind = at->step ? INPUT_LOOKED : INPUT_RANK0,
+                             .node = at->lane->index,
+                             .step = at->step,
+                             .token = at->token,
+                             .files = at->files,
+                             .sum = at->sum,
+                             .at_ns = at->mtime_ns};
+    free_look(at);
+    trace_input(r, &in);
+    core_take(r, &in);
 }
 
-bool rank0_periodic(struct launch *l, uint32_t *ret_node)
+void rank0_look(struct lane *lane, const struct plan_step *step, uint64_t token)
 {
-    struct rank0 *z = rank0_of(l);
-    if (!z->known) {
-        rank0_changed(l);
-        return false;
-    }
-    *ret_node = z->node;
-    rank0_forget(l);
-    return true;
-}
-
-/* ---- what follows ---- */
-
-static void tell(struct launch *l)
-{
-    struct run *r = l->run;
-    struct rank0 *z = l->rank0;
-    if (z->told || r->stage != STAGE_OUTPUTS)
-        return;
-    z->told = true;
-    if (z->found && z->node != 0)
-        run_note(r, z->node, "rank 0 was here: outputs come from this node");
-    else if (!z->found && launch_over(l))
-        run_note(r, z->node, "outputs come from here: no node says that rank 0 was there");
-}
-
-static void fetch(struct launch *l, const struct plan_step *step)
-{
-    struct run *r = l->run;
-    struct error err = ERROR_INIT;
-    uint32_t node = l->rank0->node;
-    if (fetch_lives(&r->lanes[node], step) || fetch_start(r, step, node, false, &err) == 0)
-        return;
-    task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
-    error_prefix(&err, "step \"%s\"", step->name);
-    run_fail(r, RUN_FAILED, &err);
-}
-
-/* False: there is nothing to look at. */
-static bool look_at(struct launch *l, const struct plan_step *step, uint32_t node)
-{
-    struct run *r = l->run;
-    struct look *at = &l->rank0->looks[(size_t)step->id * r->plan->node_count + node];
-    struct error ignored = ERROR_INIT; /* said by the node that fetches */
-    if (at->token || at->done)
-        return true;
-    if (!takes_part(r, node) || !lane_is_ready(&r->lanes[node]))
-        return false;
-    struct arena *arena = arena_create();
+    struct run *r = lane->run;
+    struct error ignored = ERROR_INIT; /* the node that fetches says it */
     struct step_fetch what = {0};
-    struct step_bind bind = run_bind(r, l, node);
+    struct arena *arena = arena_create();
+    struct step_bind bind = run_bind(r, launch_of(r, step), lane->index);
     bind.result_dir = "/";
-    bool can = step->kind->fetch(r->plan, step, &bind, arena, &what, &ignored) == 0;
-    *at = (struct look){.done = !can};
-    if (can) {
-        at->token = RANK0_TOKEN | ++l->rank0->tokens;
-        node_glob(lane_hands(&r->lanes[node])->node, at->token, what.from);
-    }
+    struct look *at = add(lane, step, token);
+    if (step->kind->fetch(r->plan, step, &bind, arena, &what, &ignored) == 0)
+        node_glob(lane_hands(lane)->node, RANK0_TOKEN | token, what.from);
+    else
+        loop_timer_start(at->soon = loop_timer_create(r->hands->session->loop, answer, at), 0);
     arena_destroy(arena);
-    return true;
 }
 
-/* Where nodes share a folder, the same files are no others. */
-static bool has_others(struct launch *l, const struct plan_step *step, uint32_t node)
+void rank0_drop(struct lane *lane)
 {
-    struct run *r = l->run;
-    const struct look *looks = &l->rank0->looks[(size_t)step->id * r->plan->node_count];
-    const struct look *at = &looks[node], *here = &looks[l->rank0->node];
-    return node != l->rank0->node && at->done && at->files > 0 && here->done &&
-           (at->files != here->files || at->sum != here->sum);
-}
-
-static void say_others(struct launch *l, const struct plan_step *step)
-{
-    struct run *r = l->run;
-    const struct spec_output *o = step->item;
-    const struct look *here = &l->rank0->looks[(size_t)step->id * r->plan->node_count + l->rank0->node];
-    struct buf names = {0};
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (has_others(l, step, n) && count++ < NAMES_MAX)
-            buf_printf(&names, "%s\"%s\" (%" PRIu64 ")", count > 1 ? ", " : "", r->lanes[n].name,
-                       l->rank0->looks[(size_t)step->id * r->plan->node_count + n].files);
-    if (count > NAMES_MAX)
-        buf_printf(&names, " and %u more", count - NAMES_MAX);
-    if (count > 0)
-        run_note(
-            r, EVENT_NODE_NONE,
-            "%s: files of \"%s\" are %son %s, and were not fetched: `nodes: all` fetches them, into a folder for each",
-            step->name, o->from.text, here->files > 0 ? "also " : "", names.data);
-    buf_free(&names);
-}
-
-/* A step ends on the other nodes once it has on its own: what lies there is told before the journal has it as done. */
-static void advance(struct launch *l, const struct plan_step *step)
-{
-    struct run *r = l->run;
-    struct rank0 *z = l->rank0;
-    struct run_task *own = run_task(r, step, z->node);
-    bool waits = false, any = false;
-    for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        struct run_task *t = run_task(r, step, n);
-        any = any || t->state == TASK_RUNNING;
-        if ((t->state == TASK_RUNNING || n == z->node) && look_at(l, step, n))
-            waits = waits || !z->looks[(size_t)step->id * r->plan->node_count + n].done;
-    }
-    if (!any)
-        return;
-    if (own->state == TASK_RUNNING && lane_is_ready(&r->lanes[z->node]))
-        fetch(l, step);
-    if (waits || task_in_flight(own))
-        return;
-    if (!z->said[step->id])
-        say_others(l, step);
-    z->said[step->id] = true;
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (n != z->node && run_task(r, step, n)->state == TASK_RUNNING)
-            task_finish_as(r, step, n, OUTCOME_OK, elsewhere);
-}
-
-void rank0_pass(struct launch *l)
-{
-    struct run *r = l->run;
-    bool wanted = r->stage == STAGE_LAUNCH;
-    for (size_t i = l->first_step * r->plan->node_count; i < l->end_step * r->plan->node_count && !wanted; i++)
-        wanted = r->plan->steps[i / r->plan->node_count].at_rank0 && task_in_flight(&r->tasks[i]);
-    if (!l->rank0 || !wanted || r->ending == ENDING_LET_GO || r->stage >= STAGE_CLOSING)
-        return;
-    if (!l->rank0->known)
-        find_out(l);
-    if (!l->rank0->known || r->stage != STAGE_OUTPUTS)
-        return;
-    tell(l);
-    for (size_t i = 0; i < r->plan->step_count; i++)
-        if (r->plan->steps[i].at_rank0)
-            advance(l, &r->plan->steps[i]);
+    while (lane_hands(lane)->looks)
+        free_look(lane_hands(lane)->looks);
 }
 
 /* ---- answers ---- */
@@ -323,34 +106,26 @@ static uint64_t file_sum(const struct wire_entry *e)
     return mix(mix(mix(h, e->size), e->mtime_ns), e->inode);
 }
 
-static void take_look(struct look *at, const struct wire_entries *e)
+static void take_entry(struct look *at, const struct wire_entry *e)
 {
-    for (uint32_t i = 0; i < e->entry_count; i++) {
-        if (S_ISDIR(e->entries[i].mode))
-            continue;
-        at->files++;
-        at->sum += file_sum(&e->entries[i]);
-    }
-    at->done = e->last || e->error[0] || at->files > LOOK_FILES_MAX;
+    if (!at->step && S_ISREG(e->mode))
+        at->mtime_ns = e->mtime_ns ? e->mtime_ns : 1;
+    if (!at->step || S_ISDIR(e->mode))
+        return;
+    at->files++;
+    at->sum += file_sum(e);
 }
 
-bool rank0_entries(struct launch *l, struct lane *lane, const struct wire_entries *e)
+bool rank0_entries(struct lane *lane, const struct wire_entries *e)
 {
-    struct run *r = l->run;
+    struct look *at = lane_hands(lane)->looks;
     if (!(e->token & RANK0_TOKEN))
         return false;
-    for (size_t i = 0; l->rank0 && i < r->plan->step_count; i++) {
-        struct look *at = &l->rank0->looks[i * r->plan->node_count + lane->index];
-        if (at->token == e->token && !at->done)
-            take_look(at, e);
-    }
-    struct answer *a = l->rank0 ? &l->rank0->answers[lane->index] : NULL;
-    if (a && a->token == e->token && !a->done) {
-        for (uint32_t i = 0; i < e->entry_count; i++)
-            if (S_ISREG(e->entries[i].mode))
-                a->mtime_ns = e->entries[i].mtime_ns ? e->entries[i].mtime_ns : 1;
-        a->done = e->last || e->error[0];
-    }
-    rank0_changed(l);
+    while (at && (RANK0_TOKEN | at->token) != e->token)
+        at = at->next;
+    for (uint32_t i = 0; at && i < e->entry_count; i++)
+        take_entry(at, &e->entries[i]);
+    if (at && (e->last || e->error[0] || at->files > LOOK_FILES_MAX))
+        answer(at);
     return true;
 }

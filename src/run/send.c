@@ -1,6 +1,5 @@
-/* What goes out for an attempt whose STARTED is durable: a RUN with all that binds it, or the start of a transfer, a
- * fetch or a look at lines. */
-#include "fetch.h"
+/* What goes out for an attempt whose STARTED is durable: a RUN with all that binds it, or the start of a transfer or a
+ * look at lines. */
 #include "trace.h"
 
 #include <inttypes.h>
@@ -123,24 +122,17 @@ static void send_task(struct run *r, const struct plan_step *step, uint32_t node
         arena_destroy(arena);
         return;
     }
-    if (l && step->at_rank0) {
-        trace_untraced(r, "files that are brought or fetched");
-        rank0_fetch(l);
-        arena_destroy(arena);
-        return;
-    }
-    if (step->kind->sync || step->kind->fetch)
-        trace_untraced(r, "files that are brought or fetched");
-    int rc = step->kind->sync    ? transfer_start(r, step, node, &bind, &err)
-             : step->kind->fetch ? fetch_start(r, step, node, false, &err)
-                                 : step_build(r->plan, step, &bind, arena, &run, &err);
+    if (step->kind->sync)
+        trace_untraced(r, "files that are brought");
+    int rc = step->kind->sync ? transfer_start(r, step, node, &bind, &err)
+                              : step_build(r->plan, step, &bind, arena, &run, &err);
     if (rc < 0) {
         trace_untraced(r, "a RUN that cannot be made");
         task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
         error_prefix(&err, "step \"%s\"", step->name);
         run_fail(r, RUN_FAILED, &err);
     } else if (t->state == TASK_RUNNING) {
-        if (!t->log && !step->kind->fetch)
+        if (!t->log)
             t->log = log_open(r, step, node, t->attempt);
         task_mark_sent(lane, t);
     }

@@ -257,6 +257,18 @@ static void put_input(struct buf *b, const struct input *in)
     case INPUT_PORT:
         buf_printf(b, " port %" PRIu64 " %" PRIu32, in->token, in->port);
         return;
+    case INPUT_FETCHED:
+        buf_printf(b, " fetched %" PRIu32 " %d %d %" PRIu64 " %" PRIu64, in->step->id, (int)in->how, in->periodic,
+                   in->files, in->bytes);
+        put_error(b, in->error);
+        return;
+    case INPUT_RANK0:
+        buf_printf(b, " rank0 %" PRIu64 " %" PRIu64, in->token, in->at_ns);
+        return;
+    case INPUT_LOOKED:
+        buf_printf(b, " looked %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64, in->step->id, in->token, in->files,
+                   in->sum);
+        return;
     }
     put_hex(b, frame.data, frame.len);
     buf_free(&frame);
@@ -350,12 +362,6 @@ void tell_fail(struct run *r, enum run_status status, const struct error *err)
 {
     trace_error(r, "fail", status, err);
     run_fail(r, status, err);
-}
-
-void tell_close(struct run *r, enum run_status status, int exit_status)
-{
-    trace(r, "< close %d %d", (int)status, exit_status);
-    run_close(r, status, exit_status);
 }
 
 bool tell_bar(struct launch *l, uint32_t node, const struct error *err)

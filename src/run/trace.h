@@ -17,13 +17,14 @@
  *                that is no more than a word
  *   = ANSWER     ends a question (">") during which the hands may have told the core something
  *   untraced X   something happened that a trace does not have: nobody can play it beyond this line. Such are files
- *                that are brought or fetched, a RUN that could not be made, a log or journal that could not be written
+ *                that are brought, a RUN that could not be made, a log or journal that could not be written
  *   end STATUS EXIT "error"   what became of the run; missing where it was killed
  *
- * Not in it, and not needed: what is only shown (METRICS are there as events), bytes of logs, what RUN messages say, so
- * no secret. A worker's lines are as the node masked them. Not in it, and needed where the spec has them: what `env`
- * takes from the caller, and files and folders that it names; such a spec cannot be loaded by a player. Where the
- * options of an unfinished run are told (it is refused, or replaced), a player comes to other words.
+ * Not in it, and not needed: what is only shown (METRICS are there as events), bytes of logs and of files that are
+ * fetched, what RUN messages say, so no secret. A worker's lines are as the node masked them. Not in it, and needed
+ * where the spec has them: what `env` takes from the caller, and files and folders that it names; such a spec cannot be
+ * loaded by a player. Where the options of an unfinished run are told (it is refused, or replaced), or how much of a
+ * fetch had come that was stopped, a player comes to other words.
  */
 #ifndef RHRUN_RUN_TRACE_H
 #define RHRUN_RUN_TRACE_H
@@ -49,7 +50,6 @@ void tell_due(struct run *r, enum due due);
 void tell_stage(struct run *r, enum stage to);
 void tell_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
 void tell_fail(struct run *r, enum run_status status, const struct error *err);
-void tell_close(struct run *r, enum run_status status, int exit_status);
 bool tell_bar(struct launch *l, uint32_t node, const struct error *err); /* elastic_... */
 void tell_checked(struct launch *l, uint32_t node);
 void tell_join(struct launch *l);

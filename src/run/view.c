@@ -54,41 +54,6 @@ void run_step_transfer(const struct run *r, const struct plan_step *step, struct
     }
 }
 
-static void put_count(struct buf *b, uint64_t n)
-{
-    char digits[32];
-    int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            buf_putc(b, ',');
-        buf_putc(b, digits[i]);
-    }
-}
-
-static void put_bytes(struct buf *b, uint64_t bytes)
-{
-    static const char *const units[] = {"kB", "MB", "GB", "TB"};
-    double n = (double)bytes / 1000;
-    size_t u = 0;
-    for (; n >= 999.95 && u + 1 < ARRAY_LEN(units); u++)
-        n /= 1000;
-    if (bytes < 1000)
-        buf_printf(b, "%" PRIu64 " bytes", bytes);
-    else
-        buf_printf(b, "%.1f %s", n, units[u]);
-}
-
-void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes)
-{
-    put_count(b, files);
-    if (all > files) {
-        buf_puts(b, " of ");
-        put_count(b, all);
-    }
-    buf_printf(b, " file%s, ", (all > files ? all : files) == 1 ? "" : "s");
-    put_bytes(b, bytes);
-}
-
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
 {
     const struct lane *lane = &r->lanes[node];

@@ -22,47 +22,6 @@ void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node)
     (void)r, (void)step, (void)node;
 }
 
-void fetch_pass(struct run *r)
-{
-    (void)r;
-}
-
-void fetch_stop(struct lane *lane, const struct plan_step *step)
-{
-    (void)lane, (void)step;
-}
-
-void outputs_watch(struct launch *l)
-{
-    (void)l;
-}
-
-void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node)
-{
-    (void)r, (void)step, (void)node;
-}
-
-void outputs_abort_all(struct run *r)
-{
-    (void)r;
-}
-
-void outputs_interrupt(struct run *r, int signum)
-{
-    (void)r, (void)signum;
-}
-
-bool rank0_is_elsewhere(const char *tail)
-{
-    (void)tail;
-    return false;
-}
-
-void rank0_pass(struct launch *l)
-{
-    (void)l;
-}
-
 void preflight_setup_changed(struct launch *l)
 {
     (void)l;

@@ -150,6 +150,13 @@ static struct wire_in frame_of(struct replay *p, const char *hex)
     return (struct wire_in){.p = payload, .end = payload ? payload + payload_len : NULL, .arena = p->arena};
 }
 
+static const struct plan_step *step_of(struct replay *p, const char *word, bool *good)
+{
+    const struct plan *plan = p->hands->run->plan;
+    *good = *good && number(word) < plan->step_count && plan->steps[number(word)].kind->fetch;
+    return *good ? &plan->steps[number(word)] : NULL;
+}
+
 /* w: behind "take". */
 static void tell_input(struct replay *p, const char *const *w)
 {
@@ -200,6 +207,24 @@ static void tell_input(struct replay *p, const char *const *w)
     } else if (str_eq(kind, "durable")) {
         in.kind = INPUT_DURABLE;
         in.seq = number(w[2]);
+    } else if (str_eq(kind, "fetched")) {
+        in.kind = INPUT_FETCHED;
+        in.step = step_of(p, w[2], &good);
+        in.how = (enum fetch_end)number(w[3]);
+        in.periodic = number(w[4]);
+        in.files = number(w[5]);
+        in.bytes = number(w[6]);
+        in.error = error_of(p, w + 7);
+    } else if (str_eq(kind, "rank0")) {
+        in.kind = INPUT_RANK0;
+        in.token = number(w[2]);
+        in.at_ns = number(w[3]);
+    } else if (str_eq(kind, "looked")) {
+        in.kind = INPUT_LOOKED;
+        in.step = step_of(p, w[2], &good);
+        in.token = number(w[3]);
+        in.files = number(w[4]);
+        in.sum = number(w[5]);
     } else {
         good = false;
     }
@@ -281,8 +306,6 @@ static void tell(struct replay *p, const char *line)
         run_note(r, number32(w[0]), "%s", w[1]);
     else if (str_eq(what, "fail"))
         run_fail(r, (enum run_status)number(w[0]), error_of(p, w + 1));
-    else if (str_eq(what, "close"))
-        run_close(r, (enum run_status)number(w[0]), (int)number(w[1]));
     else if (str_eq(what, "bar"))
         elastic_bar(run_launch(r), number32(w[0]), error_of(p, w + 1));
     else if (str_eq(what, "node_checked"))

@@ -51,7 +51,7 @@ static void send_task(struct run *r, const struct plan_step *step, uint32_t node
         return;
     }
     if (t->state == TASK_RUNNING) {
-        if (!t->log && !step->kind->fetch)
+        if (!t->log)
             t->log = log_open(r, step, node, t->attempt);
         task_mark_sent(&r->lanes[node], t);
     }
@@ -297,24 +297,6 @@ void preflight_lost(struct launch *l)
     told(l->run);
 }
 
-bool outputs_begin(struct launch *l)
-{
-    replay_ask(replay_of(l->run), "> outputs_begin");
-    return told(l->run);
-}
-
-void outputs_end(struct run *r)
-{
-    replay_ask(replay_of(r), "> outputs_end");
-    told(r);
-}
-
-void outputs_pass(struct launch *l)
-{
-    replay_ask(replay_of(l->run), "> outputs_pass");
-    told(l->run);
-}
-
 bool run_is_stranger(struct run *r, const char *attempt)
 {
     const char *answer = replay_ask(replay_of(r), "> stranger %s", attempt);
@@ -322,12 +304,6 @@ bool run_is_stranger(struct run *r, const char *attempt)
 }
 
 /* ---- what a trace does not have, or needs none of ---- */
-
-bool outputs_complete(const struct launch *l)
-{
-    (void)l; /* there are none: files are untraced */
-    return true;
-}
 
 const char *overrides_difference(const struct spec *spec, const struct state_run *run, struct arena *arena)
 {

@@ -62,6 +62,12 @@ void run_effect(struct run *r, const struct effect *e)
     case EFFECT_ASK_PORT:
         request(w, e->node, (struct world_request){.kind = ASK_PORT, .token = e->token}, NULL);
         break;
+    case EFFECT_FETCH:
+    case EFFECT_FETCH_STOP:
+    case EFFECT_ASK_RANK0:
+    case EFFECT_LOOK:
+        world_violated(w, "there are no files here: %s", e->step ? e->step->name : "rank 0");
+        break;
     }
 }
 
@@ -428,34 +434,6 @@ void run_facts_json(const struct wire_facts *facts, struct buf *ret)
 {
     (void)facts;
     buf_puts(ret, "{}");
-}
-
-bool outputs_begin(struct launch *l)
-{
-    struct run *r = l->run;
-    if (r->ending < ENDING_KILLED && r->options.mode == RUN_EXECUTE && launch_has_begun(l) && r->stage != STAGE_OUTPUTS)
-        run_set_stage(r, STAGE_OUTPUTS);
-    return false;
-}
-
-void outputs_end(struct run *r)
-{
-    if (run_is_stopping(r))
-        run_due(r, DUE_END);
-    else
-        run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, run_exit_status(r));
-}
-
-void outputs_pass(struct launch *l)
-{
-    if (l->run->stage == STAGE_OUTPUTS && l->run->ending != ENDING_LET_GO)
-        outputs_end(l->run);
-}
-
-bool outputs_complete(const struct launch *l)
-{
-    (void)l;
-    return true;
 }
 
 /* They come at once: so it is closing already, as soon as it may. */

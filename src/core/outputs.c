@@ -1,10 +1,9 @@
-/* What comes home: periodically while the launch runs, and all of it once the launch and the epilog are over. STARTED and
- * FINISHED are journalled as of any step, so that a controller that dies in between fetches again, and a job is done only
+/* What comes home, and when: periodically while the launch runs, and all of it once the launch and the epilog are over. STARTED
+ * and FINISHED are journalled as of any step, so that a controller that dies in between fetches again, and a job is done only
  * when its outputs are here. */
-#include "fetch.h"
-#include "guard.h"
-#include "trace.h"
+#include "internal.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,20 +23,53 @@ static bool is_output(const struct plan_step *step)
     return step->kind->phase == PHASE_OUTPUTS;
 }
 
-const char *outputs_result_dir(struct run *r, struct arena *arena, struct error *err)
-{
-    CLEANUP(cleanup_free) char *dir = run_dir(r, err);
-    return dir ? arena_printf(arena, "%s/result", dir) : NULL;
-}
-
-/* 0 and what the step fetches from this node, or -1. */
-static int what_of(struct run *r, const struct plan_step *step, uint32_t node, struct arena *arena,
+/* When the step fetches, and how often. -1: it cannot be told; where the files lie is known to the hands alone. */
+static int when_of(struct run *r, const struct plan_step *step, uint32_t node, struct arena *arena,
                    struct step_fetch *ret)
 {
-    struct error err = ERROR_INIT;
-    struct step_bind bind = run_bind(r, launch_of(r, step), node);
-    bind.result_dir = "/";
+    struct error err = ERROR_INIT; /* it is said when the fetch begins */
+    const struct step_bind bind = {
+        .spec = r->plan->spec, .node = node, .run_id = r->id, .work = r->work, .result_dir = "/"};
     return step->kind->fetch(r->plan, step, &bind, arena, ret, &err);
+}
+
+/* ---- one step, one node ---- */
+
+void outputs_ask(struct run *r, const struct plan_step *step, uint32_t node, bool periodic)
+{
+    struct run_task *t = run_task(r, step, node);
+    t->files_done = t->files_total = t->bytes_done = t->bytes_total = 0;
+    task_set_coming(t, true);
+    run_effect(r, &(struct effect){.kind = EFFECT_FETCH, .node = node, .step = step, .periodic = periodic});
+}
+
+void outputs_stop(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    struct run_task *t = run_task(r, step, node);
+    if (!t->coming)
+        return;
+    task_set_coming(t, false);
+    run_effect(r, &(struct effect){.kind = EFFECT_FETCH_STOP, .node = node, .step = step});
+}
+
+void outputs_send(struct run *r, const struct plan_step *step, uint32_t node)
+{
+    if (!lane_is_ready(&r->lanes[node]))
+        return; /* reconciling does it when the node has said what it holds */
+    if (step->at_rank0)
+        rank0_fetch(launch_of(r, step));
+    else
+        outputs_ask(r, step, node, false);
+}
+
+void outputs_lost(struct lane *lane)
+{
+    struct run *r = lane->run;
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        if (is_output(&r->plan->steps[i]))
+            task_set_coming(run_task(r, &r->plan->steps[i], lane->index), false);
+    for (size_t i = 0; i < r->launch_count; i++)
+        rank0_lost(&r->launches[i], lane);
 }
 
 /* ---- while the launch runs ---- */
@@ -46,7 +78,6 @@ static void on_watch(void *arg)
 {
     struct output_watch *w = arg;
     struct run *r = w->launch->run;
-    struct error err = ERROR_INIT;
     uint32_t from = 0;
     alarm_set(w->timer, w->every_ms);
     if (r->stage == STAGE_LAUNCH && w->step->at_rank0 && !rank0_periodic(w->launch, &from)) {
@@ -55,8 +86,8 @@ static void on_watch(void *arg)
     }
     for (uint32_t n = 0; n < r->plan->node_count && r->stage == STAGE_LAUNCH && !run_is_stopping(r); n++)
         if (w->step->on[n] && (!w->step->at_rank0 || n == from) && lane_is_ready(&r->lanes[n]) &&
-            !fetch_lives(&r->lanes[n], w->step) && fetch_start(r, w->step, n, true, &err) < 0)
-            return; /* said when it counts */
+            !run_task(r, w->step, n)->coming)
+            outputs_ask(r, w->step, n, true);
 }
 
 void outputs_watch(struct launch *l)
@@ -72,11 +103,10 @@ void outputs_watch(struct launch *l)
         uint32_t node = 0;
         while (is_output(step) && node < r->plan->node_count && !step->on[node])
             node++;
-        if (!is_output(step) || node == r->plan->node_count || what_of(r, step, node, arena, &what) < 0 ||
+        if (!is_output(step) || node == r->plan->node_count || when_of(r, step, node, arena, &what) < 0 ||
             !what.every_ms)
             continue;
         struct output_watch *w = &l->watches[l->watch_count++];
-        trace_untraced(r, "files that are brought or fetched");
         *w = (struct output_watch){l, step, what.every_ms, alarm_create(r, on_watch, w), NULL};
         alarm_set(w->timer, w->every_ms);
     }
@@ -104,16 +134,11 @@ static void unwatch(struct launch *l)
     l->watch_count = 0;
 }
 
-void outputs_free(struct run *r)
+void outputs_free(struct launch *l)
 {
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        fetch_stop(&r->lanes[n], NULL);
-    for (size_t i = 0; i < r->launch_count; i++) {
-        unwatch(&r->launches[i]);
-        rank0_free(&r->launches[i]);
-        free(r->launches[i].watches);
-    }
-    guard_free(r->hands->guard);
+    unwatch(l);
+    rank0_free(l);
+    free(l->watches);
 }
 
 /* ---- at the end ---- */
@@ -149,7 +174,7 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
         struct lane *lane = &r->lanes[n];
         if (!step->on[n] || run_task(r, step, n)->state != TASK_PENDING)
             continue;
-        what_of(r, step, n, arena, &what); /* what is wrong with it is said when it starts */
+        when_of(r, step, n, arena, &what);
         if (what.when == WHEN_SUCCESS && !success)
             continue;
         if (lane->presence == PRESENCE_GONE || lane->left_out ||
@@ -160,15 +185,13 @@ static void start_step(struct run *r, const struct plan_step *step, bool success
         }
         nodes[count++] = n;
     }
-    if (count > 0) {
-        trace_untraced(r, "files that are brought or fetched");
+    if (count > 0)
         task_start_many(r, step, nodes, count, 0);
-    }
     arena_destroy(arena);
     free(nodes);
 }
 
-static bool begin(struct launch *l)
+bool outputs_begin(struct launch *l)
 {
     struct run *r = l->run;
     if (r->ending >= ENDING_KILLED || r->options.mode != RUN_EXECUTE || !launch_has_begun(l))
@@ -179,9 +202,9 @@ static bool begin(struct launch *l)
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             for (size_t i = l->first_step; i < l->end_step; i++)
                 if (is_output(&r->plan->steps[i]) && !task_in_flight(run_task(r, &r->plan->steps[i], n)))
-                    fetch_stop(&r->lanes[n], &r->plan->steps[i]); /* a periodic one */
+                    outputs_stop(r, &r->plan->steps[i], n); /* a periodic one */
         rank0_forget(l);
-        tell_stage(r, STAGE_OUTPUTS);
+        run_set_stage(r, STAGE_OUTPUTS);
         if (run_is_stopping(r))
             alarm_set(r->stop_deadline, STOP_REACH_MS);
         for (size_t i = l->first_step; i < l->end_step; i++)
@@ -191,56 +214,46 @@ static bool begin(struct launch *l)
     return in_flight(l);
 }
 
-bool outputs_begin(struct launch *l)
-{
-    trace(l->run, "> outputs_begin");
-    return trace_answer(l->run, begin(l));
-}
-
 static void say_totals(struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count; i++) {
-        struct run_transfer t;
+        const struct plan_step *step = &r->plan->steps[i];
+        uint64_t files = 0, bytes = 0;
         struct buf text = {0};
-        if (!is_output(&r->plan->steps[i]))
+        for (uint32_t n = 0; is_output(step) && n < r->plan->node_count; n++) {
+            files += run_task(r, step, n)->files_done;
+            bytes += run_task(r, step, n)->bytes_done;
+        }
+        if (files == 0)
             continue;
-        run_step_transfer(r, &r->plan->steps[i], &t);
-        if (t.files_done == 0)
-            continue;
-        run_put_files(&text, t.files_done, 0, t.bytes_done);
-        run_note(r, EVENT_NODE_NONE, "%s: %s fetched", r->plan->steps[i].name, text.data);
+        run_put_files(&text, files, 0, bytes);
+        run_note(r, EVENT_NODE_NONE, "%s: %s fetched", step->name, text.data);
         buf_free(&text);
     }
 }
 
-static void end(struct run *r)
+void outputs_end(struct launch *l)
 {
+    struct run *r = l->run;
     if (r->stage == STAGE_OUTPUTS)
         say_totals(r);
     if (run_is_stopping(r))
-        tell_due(r, DUE_END);
-    else if (r->hands->outputs_error.code != ERROR_NONE && r->fail_status == RUN_OPEN)
-        run_leave_open(r, &r->hands->outputs_error);
+        run_due(r, DUE_END);
+    else if (l->outputs_error.code != ERROR_NONE && r->fail_status == RUN_OPEN)
+        run_leave_open(r, &l->outputs_error);
     else
-        tell_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, run_exit_status(r));
-}
-
-void outputs_end(struct run *r)
-{
-    trace(r, "> outputs_end");
-    end(r);
-    trace(r, "=");
+        run_close(r, r->fail_status == RUN_OPEN ? RUN_DONE : r->fail_status, run_exit_status(r));
 }
 
 void outputs_pass(struct launch *l)
 {
     struct run *r = l->run;
-    trace(r, "> outputs_pass");
     rank0_changed(l);
     if (r->stage == STAGE_OUTPUTS && r->ending != ENDING_LET_GO && !in_flight(l))
-        end(r);
-    trace(r, "=");
+        outputs_end(l);
 }
+
+/* ---- what a fetch has come to ---- */
 
 /* Has no other node of the step anything? What was found empty is recorded with these words as its tail. */
 static bool others_are_empty(struct run *r, const struct plan_step *step, uint32_t node)
@@ -270,62 +283,88 @@ static bool is_replaced(const struct run *r, uint32_t node)
     return false;
 }
 
-void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node, enum fetch_end how,
-                     const struct error *err, bool periodic)
+static void nothing_there(struct run *r, const struct plan_step *step, uint32_t node, const struct error *err)
 {
-    struct run_task *t = run_task(r, step, node);
-    if (periodic) {
-        if (how == FETCH_BROKEN)
-            say_trouble(launch_of(r, step), step, node, err);
-        return;
-    }
-    if (t->state != TASK_RUNNING)
-        return;
-    switch (how) {
-    case FETCH_DONE:
-        task_finish_as(r, step, node, OUTCOME_OK, NULL);
-        return;
-    case FETCH_EMPTY:
-        run_note(r, node, "%s", err->text);
+    if (!step->kind->result && !step->at_rank0 && !others_are_empty(r, step, node)) {
         task_finish_as(r, step, node, OUTCOME_OK, err->text);
         return;
-    case FETCH_NOTHING:
-        if (!step->kind->result && !step->at_rank0 && !others_are_empty(r, step, node)) {
-            task_finish_as(r, step, node, OUTCOME_OK, err->text);
-            return;
-        }
-        if (r->fail_status == RUN_OPEN && !run_is_stopping(r)) {
-            r->fail_status = RUN_FAILED;
-            r->result.error = *err;
-            if (is_replaced(r, node))
-                error_hint(&r->result.error,
-                           "the node is another machine than the launch ended on, or lost what it had: --again "
-                           "launches again; `required: false` where it may be missing");
-            else if (!step->kind->result)
-                error_hint(&r->result.error,
-                           "the launch is kept: once `outputs` is right, the same command only fetches; "
-                           "`required: false` where it may be missing");
-        }
-        task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
-        return;
-    case FETCH_BROKEN:
-        break;
     }
+    if (r->fail_status == RUN_OPEN && !run_is_stopping(r)) {
+        r->fail_status = RUN_FAILED;
+        r->result.error = *err;
+        if (is_replaced(r, node))
+            error_hint(&r->result.error,
+                       "the node is another machine than the launch ended on, or lost what it had: --again "
+                       "launches again; `required: false` where it may be missing");
+        else if (!step->kind->result)
+            error_hint(&r->result.error, "the launch is kept: once `outputs` is right, the same command only fetches; "
+                                         "`required: false` where it may be missing");
+    }
+    task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
+}
+
+static void broken_off(struct run *r, const struct plan_step *step, uint32_t node, const struct error *err)
+{
+    struct launch *l = launch_of(r, step);
+    struct run_task *t = run_task(r, step, node);
     if (run_is_stopping(r) || r->fail_status != RUN_OPEN) { /* the run ends badly anyway */
         run_note(r, node, "%s", err->text);
         task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
         return;
     }
-    if (r->hands->outputs_error.code == ERROR_NONE) {
-        r->hands->outputs_error = *err;
-        error_hint(&r->hands->outputs_error, "what is here is kept: the same command fetches the rest");
+    if (l->outputs_error.code == ERROR_NONE) {
+        l->outputs_error = *err;
+        error_hint(&l->outputs_error, "what is here is kept: the same command fetches the rest");
     } else {
         run_note(r, node, "%s", err->text);
     }
-    task_set_state(r, t,
-                   TASK_FAILED); /* started and not finished, for the journal: the next controller does it again */
-    t->ended_ms = wall_ms();
+    /* Started and not finished, for the journal: the next controller does it again. */
+    task_set_state(r, t, TASK_FAILED);
+    t->ended_ms = run_wall_ms(r);
     run_due(r, DUE_OUTPUTS);
+}
+
+static void never_begun(struct run *r, const struct plan_step *step, uint32_t node, const struct error *why)
+{
+    struct error err = *why;
+    task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
+    error_prefix(&err, "step \"%s\"", step->name);
+    run_fail(r, RUN_FAILED, &err);
+}
+
+void outputs_take(struct lane *lane, const struct input *in)
+{
+    struct run *r = lane->run;
+    const struct plan_step *step = in->step;
+    struct run_task *t = run_task(r, step, lane->index);
+    struct error err = *in->error;
+    task_set_coming(t, false);
+    t->files_done = in->files;
+    t->bytes_done = in->bytes;
+    if (in->how != FETCH_DONE && in->how != FETCH_IMPOSSIBLE)
+        error_prefix(&err, "node \"%s\": step \"%s\"", lane->name, step->name);
+    if (in->periodic && in->how == FETCH_BROKEN)
+        say_trouble(launch_of(r, step), step, lane->index, &err);
+    if (in->periodic || t->state != TASK_RUNNING)
+        return;
+    switch (in->how) {
+    case FETCH_DONE:
+        task_finish_as(r, step, lane->index, OUTCOME_OK, NULL);
+        break;
+    case FETCH_EMPTY:
+        run_note(r, lane->index, "%s", err.text);
+        task_finish_as(r, step, lane->index, OUTCOME_OK, err.text);
+        break;
+    case FETCH_NOTHING:
+        nothing_there(r, step, lane->index, &err);
+        break;
+    case FETCH_BROKEN:
+        broken_off(r, step, lane->index, &err);
+        break;
+    case FETCH_IMPOSSIBLE:
+        never_begun(r, step, lane->index, &err);
+        break;
+    }
 }
 
 /* ---- given up ---- */
@@ -333,7 +372,7 @@ void outputs_fetched(struct run *r, const struct plan_step *step, uint32_t node,
 void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
-    fetch_stop(&r->lanes[node], step);
+    outputs_stop(r, step, node);
     if (t->state == TASK_RUNNING || t->state == TASK_STOPPING)
         task_finish_as(r, step, node, OUTCOME_STOPPED, "stopped before all of it was here");
 }
@@ -348,15 +387,52 @@ void outputs_abort_all(struct run *r)
 void outputs_interrupt(struct run *r, int signum)
 {
     struct error err = ERROR_INIT;
-    trace_untraced(r, "interrupted while outputs come");
     if (r->ending == ENDING_FAILED || r->fail_status != RUN_OPEN) {
         outputs_abort_all(r);
         return;
     }
-    for (uint32_t n = 0; n < r->plan->node_count; n++)
-        fetch_stop(&r->lanes[n], NULL);
+    for (size_t i = 0; i < r->plan->step_count; i++)
+        for (uint32_t n = 0; is_output(&r->plan->steps[i]) && n < r->plan->node_count; n++)
+            outputs_stop(r, &r->plan->steps[i], n);
     error_set(&err, ERROR_INTERRUPTED, "interrupted before all outputs were here");
     error_hint(&err, "the job itself is over: the same command fetches the rest, rhrun cancel %s gives it up", r->id);
     run_leave_open(r, &err);
     r->result.exit_status = 128 + (signum ? signum : SIGTERM);
+}
+
+/* ---- words ---- */
+
+static void put_count(struct buf *b, uint64_t n)
+{
+    char digits[32];
+    int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            buf_putc(b, ',');
+        buf_putc(b, digits[i]);
+    }
+}
+
+static void put_bytes(struct buf *b, uint64_t bytes)
+{
+    static const char *const units[] = {"kB", "MB", "GB", "TB"};
+    double n = (double)bytes / 1000;
+    size_t u = 0;
+    for (; n >= 999.95 && u + 1 < ARRAY_LEN(units); u++)
+        n /= 1000;
+    if (bytes < 1000)
+        buf_printf(b, "%" PRIu64 " bytes", bytes);
+    else
+        buf_printf(b, "%.1f %s", n, units[u]);
+}
+
+void run_put_files(struct buf *b, uint64_t files, uint64_t all, uint64_t bytes)
+{
+    put_count(b, files);
+    if (all > files) {
+        buf_puts(b, " of ");
+        put_count(b, all);
+    }
+    buf_printf(b, " file%s, ", (all > files ? all : files) == 1 ? "" : "s");
+    put_bytes(b, bytes);
 }
