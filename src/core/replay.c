@@ -55,17 +55,14 @@ static bool is_of_latest(const struct state_run *run, const struct plan_step *st
            (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == run->generation;
 }
 
-static enum task_state task_of_bad_end(const struct state_run *run, const struct plan_step *step,
-                                       const struct state_cell *c)
+static enum task_state task_of_bad_end(const struct plan_step *step, const struct state_cell *c)
 {
-    const bool unknown = c->outcome == OUTCOME_UNKNOWN;
     if (c->outcome == OUTCOME_NOT_STARTED)
         return TASK_PENDING;
     switch (step->kind->phase) {
     case PHASE_SETUP: /* lane_decide says what follows, once its node is there */
         break;
-    case PHASE_PROLOG: /* before the first generation it had ended well; its node restarted, so it runs before the next */
-        return unknown && run->generation > 0 ? TASK_PENDING : TASK_FAILED;
+    case PHASE_PROLOG:
     case PHASE_LAUNCH:
     case PHASE_EPILOG:
         return TASK_FAILED;
@@ -90,7 +87,7 @@ static enum task_state task_of_cell(const struct run *r, const struct plan_step 
         return TASK_PENDING;
     if (c->outcome == OUTCOME_OK || c->was_ok) /* what is unknown by now counts once its node is there: reconcile.c */
         return TASK_DONE;
-    return task_of_bad_end(run, step, c);
+    return task_of_bad_end(step, c);
 }
 
 /* How often it has failed in this run; at most once more than it may: that no earlier controller could say. */
