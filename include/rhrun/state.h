@@ -113,6 +113,7 @@ struct event_started {
     uint32_t generation; /* of the launch, 1-based; 0: no launch */
     bool joins;          /* a part of the generation that runs: a node that comes late or again, or of a launch that
                             another run began */
+    bool adopted;        /* they were found alive on their nodes: this journal never started them */
     const char *bind_json; /* of a launch: {"master_addr", "master_port", "nonce", "roles": [{"name", "first", "count",
                               "master_port"}]}, for RUNs that are sent again, and for who reads logs: which worker is of
                               which role */

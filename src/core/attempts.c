@@ -125,6 +125,31 @@ void task_join(struct run *r, const struct plan_step *step, uint32_t node)
     start_many(r, step, &node, 1, launch_of(r, step)->generation, true);
 }
 
+/* Its generation is in the journal, too: not below those that are there. */
+void task_take_over(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *rec)
+{
+    struct run_task *t = run_task(r, step, node);
+    struct launch *l = launch_of(r, step);
+    struct arena *arena = arena_create();
+    const struct event_attempt attempt = {
+        step->scope, step->name, rec->attempt, step->key, plan_inputs_json(step, arena), node, rec->sequence};
+    struct event e = {.type = EVENT_STARTED, .started = {.attempts = &attempt, .attempt_count = 1, .adopted = true}};
+    if (step->kind->phase == PHASE_LAUNCH) {
+        if (launch_generation(rec) > l->generation)
+            l->generation = launch_generation(rec);
+        e.started.generation = l->generation;
+        e.started.joins = true;
+    }
+    task_look(t, true);
+    task_set_state(r, t, TASK_RUNNING);
+    memcpy(t->attempt, rec->attempt, sizeof t->attempt);
+    t->started_ms = rec->claim_wall_ms;
+    if (step->kind->cached)
+        lane_set_dirty(&r->lanes[node], true);
+    run_append(r, &e);
+    arena_destroy(arena);
+}
+
 void task_start(struct run *r, const struct plan_step *step, uint32_t node)
 {
     task_start_many(r, step, &node, 1, 0);
@@ -306,8 +331,8 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         return;
     }
     memcpy(t->attempt, record->attempt, WIRE_ID_LEN + 1);
-    /* a live attempt that this run attached to: the journal has no STARTED of it */
-    if (!cell || strcmp(cell->attempt, t->attempt) != 0)
+    /* an attempt that was found alive: no run of this journal has begun it */
+    if (!cell || strcmp(cell->attempt, t->attempt) != 0 || cell->adopted)
         adopted = true;
     log_end(t->log);
     struct end end = {.recorded = true,

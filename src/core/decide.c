@@ -367,8 +367,8 @@ static void keep(struct lane *lane, const struct plan_step *step, const struct s
     struct run *r = lane->run;
     struct run_task *t = run_task(r, step, lane->index);
     t->reason = belief == BELIEF_KEEP ? NULL : lane_contradiction(lane, step, cell);
-    const bool resumed = run_launch(r)->generation > 0 && r->stage == STAGE_SETUP;
-    if (t->reason && resumed && !elastic_is_outside(run_launch(r), lane) && !ledger_differs(lane, step, cell)) {
+    if (t->reason && lane_resumes(lane) && !elastic_is_outside(run_launch(r), lane) &&
+        !ledger_differs(lane, step, cell)) {
         /* the launch that is being resumed may have changed it: set-up is not redone under running workers */
         lane_set_doubtful(lane, true);
         t->reason = NULL;

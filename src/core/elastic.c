@@ -233,22 +233,22 @@ bool elastic_is_inside(const struct launch *l, const struct lane *lane)
     return elastic_wanted(l->run) && runs(l, lane);
 }
 
-/* The launch was over before it had said what it holds: whether what is to end there ever began is known only now. */
-static bool is_being_stopped(const struct lane *lane)
+/* Is something under way there? What became of it is known only now, also where the launch is over, or it never joins. */
+static bool is_busy(const struct lane *lane)
 {
     struct run *r = lane->run;
     for (size_t i = 0; i < r->plan->step_count; i++)
-        if (run_task(r, &r->plan->steps[i], lane->index)->state == TASK_STOPPING)
+        if (task_in_flight(run_task(r, &r->plan->steps[i], lane->index)))
             return true;
     return false;
 }
 
 bool elastic_back(struct lane *lane)
 {
-    if (run_is_stopping(lane->run) || is_being_stopped(lane)) /* what runs there is to be stopped */
+    if (run_is_stopping(lane->run)) /* what runs there is to be stopped */
         return true;
     if (!may_join(lane))
-        return false;
+        return is_busy(lane);
     if (lane->joining->away)
         run_note(lane->run, lane->index, "the node is back");
     lane->joining->away = lane->joining->checked = false;
@@ -438,6 +438,12 @@ static void fail_unknown(struct launch *l, const struct plan_step *launch)
     }
 }
 
+/* Of a launch that was found on the nodes: it shows at the barrier who has a part, once all have said what they hold. */
+static bool may_have_part(const struct launch *l, const struct run_task *t)
+{
+    return t->state != TASK_PENDING || (launch_is_adopted(l) && l->run->stage == STAGE_SETUP);
+}
+
 /* By how their parts ended some have left and some have failed; where too few are there, all of them have failed. */
 static bool judge_ends(struct launch *l, const struct plan_step *launch)
 {
@@ -446,7 +452,7 @@ static bool judge_ends(struct launch *l, const struct plan_step *launch)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct run_task *t = run_task(r, launch, n);
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
-        there += launch->on[n] && t->state != TASK_PENDING && !task_has_failed(t);
+        there += launch->on[n] && may_have_part(l, t) && !task_has_failed(t);
         bool left = c && task_has_failed(t) && may_leave(l, n, c->outcome, c->cause, c->cause_value, c->tail);
         if (task_has_failed(t) && left != (t->state == TASK_LEFT))
             task_set_state(r, t, left ? TASK_LEFT : TASK_FAILED);
@@ -478,7 +484,7 @@ void elastic_members(struct launch *l)
     const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(l))
         return; /* all of them are to take part */
-    bool enough = judge_ends(l, launch) && has_needed(l, run_task(r, launch, r->plan->master)->state != TASK_PENDING);
+    bool enough = judge_ends(l, launch) && has_needed(l, may_have_part(l, run_task(r, launch, r->plan->master)));
     bool forgotten = r->stage == STAGE_LAUNCH && launch_is_adopted(l);
     if (!enough && forgotten)
         fail_unknown(l, launch);
@@ -488,10 +494,10 @@ void elastic_members(struct launch *l)
         l->cause = (struct cause){0};
     bool over = launch_over(l);
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
-        const enum task_state state = run_task(r, launch, n)->state;
+        const struct run_task *t = run_task(r, launch, n);
         if (launch->on[n] && (!r->lanes[n].left_out || forgotten) &&
-            (state == TASK_PENDING || (state == TASK_LEFT && !over)))
-            stay_out(l, n, state == TASK_LEFT, forgotten);
+            (!may_have_part(l, t) || (t->state == TASK_LEFT && !over)))
+            stay_out(l, n, t->state == TASK_LEFT, forgotten);
     }
 }
 

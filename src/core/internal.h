@@ -98,6 +98,8 @@ void lane_doubt(struct lane *lane);
 void lane_reconcile(struct lane *lane);
 /* The node's record of a step behind the barrier that this run may take over; NULL: it has none. */
 const struct wire_record *lane_found(struct lane *lane, const struct plan_step *step);
+/* Before the barrier: has a launch begun that this run goes on with, for all that journal and node say? */
+bool lane_resumes(struct lane *lane);
 void lane_orphan(struct lane *lane, const char *attempt); /* stops the attempt before the lane goes on */
 bool lane_has_orphan(const struct lane *lane, const char *attempt);
 
@@ -159,6 +161,8 @@ void order_changed(struct run *r, const struct plan_step *step);
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 /* Starts the step on a node that joins the generation that runs. */
 void task_join(struct run *r, const struct plan_step *step, uint32_t node);
+/* An attempt that lives on the node, and that this journal has not begun, is this run's from now on: STARTED. */
+void task_take_over(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *rec);
 /* STARTED, with this number, is durable: RUN goes out, if nothing speaks against that by now. */
 void task_release(struct run *r, const struct plan_step *step, uint32_t node, uint64_t seq);
 /* What is under way is asked for: its RUN goes out, or its files are fetched. Nothing, where the node is away. */
@@ -221,8 +225,8 @@ bool parts_failed(struct launch *l);  /* some part has failed, on some node */
 bool parts_ended(struct launch *l);   /* nothing of the generation runs, or will */
 bool parts_half(struct launch *l);    /* some of it is done, some was not begun, and nothing runs */
 bool parts_held_in_doubt(struct launch *l); /* a part is held, and the set-up of its node may not hold */
-/* Takes over what was found on the nodes: the parts of the latest launch, and its epilog. */
-void parts_adopted(struct launch *l);
+/* Takes over what was found on the nodes: the parts of the latest launch, and its epilog. False: there are none. */
+bool parts_adopted(struct launch *l);
 /* Another controller has done what never began here: if it did all of the launch, its attempts stand for ours. */
 void parts_done_by_another(struct launch *l);
 

@@ -557,9 +557,8 @@ static void drop_half(struct launch *l)
 /* All nodes are there. What was found of the launch, here or on them, goes on; what was not begins. */
 static void take_up(struct launch *l)
 {
-    if (launch_is_adopted(l))
-        parts_adopted(l);
-    else if (l->generation > 0 || l->cause.step) /* it has begun something */
+    const bool own = run_recorded(l->run)->own_generation > 0;
+    if ((own || !parts_adopted(l)) && (own || l->cause.step)) /* it has begun something */
         parts_done_by_another(l);
     drop_half(l);
     switch (phase_of(l)) {

@@ -272,13 +272,25 @@ static void adopt_epilog(struct launch *l,
     }
 }
 
-void parts_adopted(struct launch *l)
+/* Is anything there that this run has taken over, or may? */
+static bool parts_found(struct launch *l)
 {
     struct run *r = l->run;
-    const struct wire_record *best = latest_part(l);
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++)
+            if (s->on[n] && (run_task(r, s, n)->state != TASK_PENDING || lane_found(&r->lanes[n], s)))
+                return true;
+    return false;
+}
+
+bool parts_adopted(struct launch *l)
+{
+    struct run *r = l->run;
+    const uint32_t recorded = run_recorded(r)->generation;
+    const struct wire_record *best = parts_found(l) ? latest_part(l) : NULL;
     if (!best)
-        return;
-    l->generation = launch_generation(best);
+        return false;
+    l->generation = launch_generation(best) > recorded ? launch_generation(best) : recorded;
     l->adopted = best->launch[0] ? arena_strdup(r->arena, best->launch) : NULL;
     for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -288,6 +300,11 @@ void parts_adopted(struct launch *l)
         }
     if (launch_over(l))
         adopt_epilog(l, lane_found);
+    if (parts_begun(l))
+        return true;
+    l->generation = recorded; /* what was found is of an earlier launch than the latest, which failed */
+    l->adopted = NULL;
+    return false;
 }
 
 /* What the node has of another's launch in this one's place; what is done is of that where a controller was killed here. */

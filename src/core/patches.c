@@ -348,8 +348,7 @@ void patches_reset(struct lane *lane)
         if (step->kind->phase != PHASE_SETUP || !step->on[lane->index] || !t->decided || !leads || !task_is_done(t) ||
             (lane->trees[i] != CHECK_DOUBT && !patches_reason(lane, step)))
             continue;
-        if (run_launch(r)->generation > 0 &&
-            r->stage == STAGE_SETUP) { /* a launch is being resumed: nothing is changed under running workers */
+        if (lane_resumes(lane)) { /* a launch is being resumed: nothing is changed under running workers */
             lane_set_doubtful(lane, true);
             continue;
         }

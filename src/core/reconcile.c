@@ -30,11 +30,6 @@ void lane_orphan(struct lane *lane, const char *attempt)
     run_signal(lane->run, lane->index, attempt, WIRE_STOP, STOP_GRACE_MS);
 }
 
-static void raise_generation(struct launch *l, uint32_t to)
-{
-    l->generation = to > l->generation ? to : l->generation;
-}
-
 /* The node's record of a step behind the barrier that this run may take over, if is_held agrees: the node may have lost
  * power since. */
 static const struct wire_record *found(struct lane *lane, const struct plan_step *step)
@@ -61,6 +56,15 @@ const struct wire_record *lane_found(struct lane *lane, const struct plan_step *
     return rec && is_held(rec) ? rec : NULL;
 }
 
+bool lane_resumes(struct lane *lane)
+{
+    struct run *r = lane->run;
+    bool begun = run_launch(r)->generation > 0;
+    for (size_t i = 0; i < r->plan->step_count && !begun; i++)
+        begun = r->plan->steps[i].kind->phase == PHASE_LAUNCH && lane_found(lane, &r->plan->steps[i]);
+    return begun && r->stage == STAGE_SETUP;
+}
+
 /* The state directory was lost, or is an old copy: what the ledger says of prolog, launch and epilog is taken over.
  * Which launch that is, and so which epilog, shows once all nodes have listed their records: see parts_adopted. */
 static void adopt_launch(struct lane *lane)
@@ -76,9 +80,7 @@ static void adopt_launch(struct lane *lane)
                 r, lane->index,
                 "an earlier %s ended well, but the node restarted since: how much of it reached the disk is unknown",
                 step->name);
-        else if (step->kind->phase == PHASE_LAUNCH && r->stage == STAGE_SETUP)
-            raise_generation(launch_of(r, step), launch_generation(rec));
-        else if (step->kind->phase != PHASE_EPILOG || r->stage != STAGE_SETUP)
+        else if (step->kind->phase == PHASE_PROLOG || r->stage != STAGE_SETUP)
             task_finish(r, step, lane->index, rec, true);
     }
 }
@@ -98,14 +100,7 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
         const uint32_t so = (str_eq(step->key, rec->key) ? FACT_KEY : 0u) |
                             (t->state == TASK_PENDING && lane_may_adopt(lane, step, rec) ? FACT_ADOPT : 0u);
         if (belief_of(CELL_NOTHING, RECORD_LIVE, so) == BELIEF_ATTACH) {
-            task_look(t, true);
-            if (step->kind->phase == PHASE_LAUNCH)
-                /* the journal gets it with the attempt's end */
-                raise_generation(launch_of(r, step), launch_generation(rec));
-            task_set_state(r, t, TASK_RUNNING);
-            memcpy(t->attempt, rec->attempt, sizeof t->attempt);
-            t->started_ms = rec->claim_wall_ms;
-            lane_set_dirty(lane, lane->dirty || step->kind->cached);
+            task_take_over(r, step, lane->index, rec);
             return step;
         }
         return NULL;
@@ -137,8 +132,8 @@ static enum belief belief_under_way(struct lane *lane, const struct plan_step *s
     const struct wire_record *rec = *ret_record = lane_record(lane, t->attempt);
     const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
     const struct wire_facts *facts = lane->facts;
-    bool same = cell && cell->outcome == OUTCOME_NONE && str_eq(cell->boot_id, facts->boot_id) &&
-                str_eq(cell->install, facts->install);
+    bool same = cell && cell->outcome == OUTCOME_NONE && !cell->adopted /* else the ledger had it */ &&
+                str_eq(cell->boot_id, facts->boot_id) && str_eq(cell->install, facts->install);
     bool stopped = task_is_to_stop(r, step, t);
     uint32_t so = rec ? FACT_OWN : 0;
     so |= (rec ? rec->same_boot : same) ? FACT_BOOT : 0;

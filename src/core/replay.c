@@ -48,11 +48,13 @@ static void bind_read(struct launch *l, const char *json)
 
 /* ---- what a task is ---- */
 
-/* Is it of the launch's latest generation, or behind it? What is before the launch is of each. */
+/* Is it of the launch's latest generation, or behind it? What is before the launch is of each; and what is behind one
+ * that was adopted can be of no other, though the launch came into the journal after it. */
 static bool is_of_latest(const struct state_run *run, const struct plan_step *step, const struct state_cell *c)
 {
-    return step->kind->phase < PHASE_LAUNCH ||
-           (step->kind->phase == PHASE_LAUNCH ? c->generation : c->after) == run->generation;
+    if (step->kind->phase == PHASE_LAUNCH)
+        return c->generation == run->generation;
+    return step->kind->phase < PHASE_LAUNCH || c->after == run->generation || run->own_generation == 0;
 }
 
 static enum task_state task_of_bad_end(const struct plan_step *step, const struct state_cell *c)

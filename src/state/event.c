@@ -114,6 +114,7 @@ static const struct field started_fields[] = {
     FIELD("generation", started.generation, OPTIONAL),
     FIELD("bind_json", started.bind_json, OPTIONAL),
     FIELD("joins", started.joins, OPTIONAL),
+    FIELD("adopted", started.adopted, OPTIONAL, .none = true),
     OBJECTS("attempts", started.attempts, started.attempt_count, &attempts, REQUIRED, .max = EVENT_NODE_MAX),
 };
 

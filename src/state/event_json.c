@@ -137,6 +137,8 @@ static bool is_left_out(const struct field *f, const void *object)
     const void *at = (const char *)object + f->offset;
     if (f->kind == FIELD_U64)
         return f->none && *(const uint64_t *)at == 0;
+    if (f->kind == FIELD_BOOL)
+        return f->none && !*(const bool *)at;
     return f->none && *(const uint32_t *)at == UINT32_MAX;
 }
 

@@ -22,7 +22,7 @@ struct field {
     enum field_kind kind;
     size_t offset;              /* in struct event, or in the struct of an item */
     bool required;              /* reading fails without it; what is not required and not there is 0 or NULL */
-    bool none;                  /* FIELD_U32's UINT32_MAX, FIELD_U64's 0: stands for "none", and is left out */
+    bool none;                  /* FIELD_U32's UINT32_MAX, FIELD_U64's 0, false: stands for "none", and is left out */
     uint32_t min;               /* of FIELD_U32; of FIELD_NAME, as an index of names */
     uint32_t max;               /* of FIELD_U32, 0: any; of FIELD_STRINGS and FIELD_OBJECTS: how many */
     const char *const *names;   /* of FIELD_NAME and FIELD_FLAGS; NULL behind the last, an empty one is no name */

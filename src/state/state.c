@@ -325,7 +325,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
         .after = r ? r->generation : 0,
         .failures = failures,
         .seq = e->seq,
-        .adopted = e->type == EVENT_FINISHED,
+        .adopted = e->type == EVENT_FINISHED || e->started.adopted,
         .seen = a->seen,
         .started_ms = e->time_ms,
     };
@@ -416,9 +416,10 @@ static void apply_finished(struct state *s, const struct event *e)
     const struct event_finished *f = &e->finished;
     struct state_cell *c = cell_find(s, f->scope, f->step, f->node);
     bool known = c && str_eq(c->attempt, f->attempt);
+    uint64_t began = e->time_ms > f->duration_ms ? e->time_ms - f->duration_ms : 0;
     if (f->adopted && !(known && str_eq(c->run, e->run))) { /* of this run from now on, whichever began it */
         const struct event_attempt a = {f->scope, f->step, f->attempt, f->key, f->inputs, f->node, 0};
-        const uint64_t began = known ? c->started_ms : e->time_ms > f->duration_ms ? e->time_ms - f->duration_ms : 0;
+        began = known ? c->started_ms : began;
         bool is_new = !c;
         c = cell_begin(s, e, &a, f->generation);
         c->started_ms = began;
@@ -427,6 +428,8 @@ static void apply_finished(struct state *s, const struct event *e)
         struct state_run *r = run_find(s, e->run);
         if (r && f->generation > r->generation)
             r->generation = f->generation;
+    } else if (f->adopted) { /* it was found alive */
+        c->started_ms = began;
     }
     if (!c || !str_eq(c->attempt, f->attempt))
         return;

@@ -298,9 +298,10 @@ static void say_event(struct world *w, const struct event *e)
     const char *name = event_type_name(e->type);
     unsigned long long seq = (unsigned long long)e->seq;
     if (e->type == EVENT_STARTED)
-        world_say(w, "%llu %s %s@%u%s %.6s generation %u%s", seq, name, e->started.attempts[0].step,
+        world_say(w, "%llu %s %s@%u%s %.6s generation %u%s%s", seq, name, e->started.attempts[0].step,
                   e->started.attempts[0].node, e->started.attempt_count > 1 ? ",..." : "",
-                  e->started.attempts[0].attempt, e->started.generation, e->started.joins ? " joins" : "");
+                  e->started.attempts[0].attempt, e->started.generation, e->started.joins ? " joins" : "",
+                  e->started.adopted ? " adopted" : "");
     else if (e->type == EVENT_FINISHED)
         world_say(w, "%llu %s %s@%u %.6s %s%s %s", seq, name, e->finished.step, e->finished.node, e->finished.attempt,
                   outcome_name(e->finished.outcome), e->finished.adopted ? " adopted" : "",

@@ -259,6 +259,18 @@ static void test_adopted_generation(void **unused)
                                .started = {.attempts = &other, .attempt_count = 1, .generation = 3, .joins = true}};
     state_apply(s, &part);
     assert_int_equal(state_run_open(s)->own_generation, 0);
+    const struct event_attempt live = {"", "launch", "a3", "k", NULL, 1, 5};
+    const struct event found = {
+        .type = EVENT_STARTED,
+        .run = "r1",
+        .time_ms = 900,
+        .started = {.attempts = &live, .attempt_count = 1, .generation = 3, .joins = true, .adopted = true}};
+    state_apply(s, &found);
+    assert_true(state_cell_by_attempt(s, "a3")->adopted);
+    assert_int_equal(state_run_open(s)->own_generation, 0);
+    finished(s, "launch", 1, "a3", OUTCOME_OK, true);
+    assert_int_equal(state_cell_by_attempt(s, "a3")->generation, 3);
+    assert_int_equal(state_cell_by_attempt(s, "a3")->started_ms, 600); /* as its node says, not when it was found */
     e.finished.step = "epilog";
     e.finished.attempt = "a2";
     e.finished.generation = 0;

@@ -62,6 +62,11 @@ static const struct event samples[] = {
      .time_ms = 3,
      .run = "r",
      .started = {.attempts = attempts_sample, .attempt_count = 2, .generation = 7, .bind_json = "{}", .joins = true}},
+    {.type = EVENT_STARTED,
+     .seq = 3,
+     .time_ms = 3,
+     .run = "r",
+     .started = {.attempts = attempts_sample, .attempt_count = 1, .generation = 2, .joins = true, .adopted = true}},
     {.type = EVENT_FINISHED,
      .seq = INT64_MAX,
      .time_ms = INT64_MAX,
@@ -183,7 +188,7 @@ static void same_bound(const struct event_bound *a, const struct event_bound *b)
 
 static void same_started(const struct event_started *a, const struct event_started *b)
 {
-    assert_true(a->generation == b->generation && a->joins == b->joins);
+    assert_true(a->generation == b->generation && a->joins == b->joins && a->adopted == b->adopted);
     same_string(a->bind_json, b->bind_json);
     assert_int_equal(a->attempt_count, b->attempt_count);
     for (uint32_t i = 0; i < a->attempt_count; i++) {
