@@ -1,13 +1,13 @@
 /*
- * effects: all that the core (rhrun/core.h) wants of the world, declared here and done in src/run. Whoever fills this
- * header steps a run without nodes, loop and journal.
+ * effects: all that the core (rhrun/core.h) wants of the world, declared here and done in src/run. Whoever implements
+ * this header can step a run without nodes, loop and journal.
  *
- * What is to be done to a node is data, struct effect: it is done at once, in the order in which it is said. An event
- * (run_append) is applied to the state at once, so that the next pass sees it; what must not happen before it is
- * durable waits in the core for INPUT_DURABLE.
+ * What is to be done to a node is data, struct effect; it is done at once, in the order in which the core names it. An
+ * event (run_append) is applied to the state at once, so that the next pass sees it; what must not happen before the
+ * event is durable waits in the core for INPUT_DURABLE.
  *
- * Alarms are the run's timers: one shot each, their functions take in that it is time and say what is due, as any
- * input.
+ * Alarms are the run's timers, one shot each. An alarm's function takes in that it is time and says what is due, as any
+ * input does.
  */
 #ifndef RHRUN_EFFECTS_H
 #define RHRUN_EFFECTS_H
@@ -23,27 +23,28 @@ struct run;
 struct run_log;
 
 enum effect_kind {
-    EFFECT_CONNECT,    /* the node is tried anew, as if it had never been here; it is coming */
-    EFFECT_GREET,      /* it is greeted again for another working directory (work, trees), as if it were new */
-    EFFECT_GIVE_UP,    /* it is awaited no longer: it is gone at its next loss; where it is lost, soon */
-    EFFECT_REFUSE,     /* it says what no agent says (error): it is gone for good */
-    EFFECT_ATTACH,     /* the attempt's output from `offset` on, and its end, are asked for */
-    EFFECT_SIGNAL,     /* the attempt gets `signal`, and KILL after grace_ms */
-    EFFECT_JUDGE_GOOD, /* its record there says that it counts as a good end; then the end comes again */
-    EFFECT_SETTLE,     /* what set-up wrote there is brought to the disk */
-    EFFECT_FORGET,     /* records of `attempts` are not needed any more */
-    EFFECT_ASK_PORT,   /* a free port there; the answer has the `token` */
-    EFFECT_FETCH,      /* what `step` brings home from there is fetched, in place of an older fetch of the step; its end
-                          is INPUT_FETCHED, later. A fetch ends with its connection, without a word */
-    EFFECT_FETCH_STOP, /* the fetch of `step` is dropped, without a word; what is here is kept */
-    EFFECT_ASK_RANK0,  /* is the file there that the launcher leaves where rank 0 is? INPUT_RANK0 has the `token` */
-    EFFECT_LOOK        /* what would `step` bring from there? INPUT_LOOKED has the `token` */
+    EFFECT_CONNECT,    /* connects to the node as if it had never been here; it is COMING */
+    EFFECT_GREET,      /* greets the node again for another working directory (work, trees), as if it were new */
+    EFFECT_GIVE_UP,    /* the node is awaited no longer: it is GONE after its next loss; where it is lost, soon */
+    EFFECT_REFUSE,     /* the node says what no agent says (error): it is GONE for good */
+    EFFECT_ATTACH,     /* asks for the attempt's output from `offset` on, and for its end */
+    EFFECT_SIGNAL,     /* sends the attempt `signal`, and KILL after grace_ms */
+    EFFECT_JUDGE_GOOD, /* makes the attempt's record say that its end counts as a good one; then the end comes again */
+    EFFECT_SETTLE,     /* brings what set-up wrote to the node's disk */
+    EFFECT_FORGET,     /* the records of `attempts` are not needed any more */
+    EFFECT_ASK_PORT,   /* asks for a free port; the answer (INPUT_PORT) has the `token` */
+    /* fetches what `step` brings home from the node, in place of an older fetch of the step. The end is told by
+     * INPUT_FETCHED, later. A fetch ends with its connection, and then nobody is told */
+    EFFECT_FETCH,
+    EFFECT_FETCH_STOP, /* drops the fetch of `step`, and tells nobody; what is here is kept */
+    EFFECT_ASK_RANK0,  /* asks for the file that the launcher leaves where rank 0 is; INPUT_RANK0 has the `token` */
+    EFFECT_LOOK        /* asks what `step` would bring from the node; INPUT_LOOKED has the `token` */
 };
 
 struct effect { /* strings and lists are borrowed for the call; those of GREET must live as long as the run */
     enum effect_kind kind;
     uint32_t node;
-    bool periodic; /* of FETCH: while the launch runs */
+    bool periodic; /* FETCH: while the launch runs */
     const struct plan_step *step;
     const char *attempt;
     uint64_t offset, token;
@@ -55,73 +56,77 @@ struct effect { /* strings and lists are borrowed for the call; those of GREET m
 };
 
 void run_effect(struct run *r, const struct effect *e);
-/* "0 attach \"9f...\" 120", as traces have it (src/run/trace.h). Of the core itself. */
+/* "0 attach \"9f...\" 120": the effect as traces have it (src/run/trace.h). The core has this function itself. */
 void effect_text(const struct effect *e, struct buf *ret);
 void run_signal(struct run *r, uint32_t node, const char *attempt, enum wire_signal signal, uint32_t grace_ms);
 void run_refuse(struct lane *lane, const struct error *err);
 
 struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg);
-void alarm_destroy(struct alarm *a); /* takes NULL; also inside its own function */
-void alarm_set(struct alarm *a, uint64_t after_ms); /* again: moves it; 0 = in the next turn of the loop */
+void alarm_destroy(struct alarm *a); /* takes NULL; also inside the alarm's own function */
+/* An alarm that is set is moved. after_ms: 0 = in the next turn of the loop. */
+void alarm_set(struct alarm *a, uint64_t after_ms);
 void alarm_clear(struct alarm *a);
 bool alarm_is_set(const struct alarm *a);
-uint64_t alarm_left_ms(const struct alarm *a); /* 0: it is not set, or time */
+uint64_t alarm_left_ms(const struct alarm *a); /* 0: it is not set, or its time has come */
 
 /* ---- effects.c ---- */
-uint64_t run_wall_ms(const struct run *r); /* what time it is: since 1970 */
-uint64_t run_mono_ns(const struct run *r); /* on a clock that nobody sets */
+uint64_t run_wall_ms(const struct run *r);               /* the wall clock: since 1970 */
+uint64_t run_mono_ns(const struct run *r);               /* on a clock that nobody sets */
 void run_chance(struct run *r, char *ret, size_t bytes); /* so many random bytes, as hex and a NUL */
-/* Appends the event, and fills in its run, time and number. INPUT_DURABLE comes once it is durable; the observer hears
- * of it just before. */
+/* Appends the event, and fills in its run, time and number. INPUT_DURABLE comes once the event is durable; the observer
+ * hears of the event just before. */
 void run_append(struct run *r, struct event *e);
 
 /* ---- view.c ---- */
 void run_facts_json(const struct wire_facts *facts, struct buf *ret);
 
 /* ---- room.c: what one node may take of this machine ---- */
-/* More is kept in memory of what it says. -1 and err: too much. */
+/* So many bytes more of what the node says are kept in memory. -1 and err: that is too much. */
 int room_say(struct lane *lane, uint64_t bytes, struct error *err);
 
 /* ---- transfer.c ---- */
-void transfer_stop(struct lane *lane); /* nothing more is sent: it ended, or its connection did */
-void transfer_trust(struct lane *lane, const struct plan_step *step,
-                    bool trust); /* the node's index holds, in its present boot */
-void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node); /* kept or done there */
+void transfer_stop(struct lane *lane); /* nothing more is sent: the transfer has ended, or its connection has */
+/* trust: the node's index of its files can be believed, in its present boot. */
+void transfer_trust(struct lane *lane, const struct plan_step *step, bool trust);
+/* The step is kept or done on the node. Once it is on all its nodes, the user is told what was sent. */
+void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node);
 
 /* ---- overrides.c ---- */
-/* "it was started with --on a, not with --set x=1": how what the run was started with differs from what the spec was
- * loaded with; NULL: in nothing, or the journal does not say. */
+/* "it was started with --on a, not with --set x=1": how the options that the run was started with differ from those
+ * that the spec was loaded with now. NULL: they do not, or the journal does not have them. */
 const char *overrides_difference(const struct spec *spec, const struct state_run *run, struct arena *arena);
-/* The ways to go on with an unfinished run that this is not. */
+/* Gives err a hint: the ways to go on with an unfinished run that this one is not. */
 void overrides_hint(const struct spec *spec, const struct state_run *run, struct arena *arena, struct error *err);
 
 /* ---- send.c ---- */
+/* Sends the task's attempt to the node. Where the node is not ready, reconcile.c has it sent later. */
 void task_send(struct run *r, const struct plan_step *step, uint32_t node);
 
 /* ---- strangers.c ---- */
-/* Has this journal never heard of the attempt? False too where it cannot be read. */
+/* Has this journal never heard of the attempt? False also where the journal cannot be read. */
 bool run_is_stranger(struct run *r, const char *attempt);
 
 /* ---- preflight.c ---- */
 bool preflight_begin(struct launch *l); /* asks the nodes; false: there is nothing to ask before this launch */
-bool preflight_joins(struct launch *l,
-                     uint32_t node); /* before a node joins a launch that runs: true: it is asked first, or must wait */
-void preflight_lost(struct launch *l); /* a connection was */
-void preflight_again(struct launch *l); /* all nodes are there: what was lost is asked again */
-void preflight_setup_changed(struct launch *l); /* on some node; it is looked at again before the next generation */
+/* The node is to join a launch that runs. True: it is asked first, or must wait for another one that is being asked. */
+bool preflight_joins(struct launch *l, uint32_t node);
+void preflight_lost(struct launch *l);          /* a node is not awaited any more: its answers will not come */
+void preflight_again(struct launch *l);         /* all nodes are there: questions that were lost are asked again */
+void preflight_setup_changed(struct launch *l); /* on some node: preflight is done again before the next generation */
 
 /* ---- log.c ---- */
+/* The controller's copy of the attempt's output; lines that it has already are not given out again. */
 struct run_log *log_open(struct run *r, const struct plan_step *step, uint32_t node, const char *attempt);
 void log_close(struct run_log *log); /* takes NULL */
-void log_end(struct run_log *log);
-void log_again(struct run_log *log); /* all of it goes by the rules once more */
+void log_end(struct run_log *log);   /* the attempt has ended: a last line without an end is given out, too */
+void log_again(struct run_log *log); /* gives all lines to the rules once more */
 
 /* ---- metrics.c ---- */
 struct metrics;
 struct metrics *metrics_create(struct run *r);
 void metrics_destroy(struct metrics *m);
-void metrics_begin(struct metrics *m); /* counts begin anew */
+void metrics_begin(struct metrics *m); /* a generation begins: all values are forgotten */
 void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value);
-void metrics_flush(struct metrics *m); /* what changed goes to the journal */
+void metrics_flush(struct metrics *m); /* values that have changed go to the journal */
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * options: how a run is asked for, and what it says of itself: the words that its decisions (src/core), its hands
- * (src/run) and those who only look at it (src/cli) share.
+ * options: how a run is asked for, and what it says of itself. These words are shared by the core (src/core), its hands
+ * (src/run) and those who only look at a run (src/cli).
  */
 #ifndef RHRUN_OPTIONS_H
 #define RHRUN_OPTIONS_H
@@ -12,17 +12,17 @@
 struct run;
 
 enum run_mode {
-    RUN_EXECUTE, /* bring the job to done */
-    RUN_VERIFY,  /* the job is done: compare set-up with the nodes' ledgers, start nothing */
-    RUN_CANCEL,  /* stop what an unfinished run left on the nodes, close it as cancelled */
-    RUN_LOOK,    /* read-only HELLO: collect records and facts for `plan` and `doctor` */
+    RUN_EXECUTE, /* brings the job to done */
+    RUN_VERIFY,  /* the job is done: compares set-up with the nodes' ledgers, starts nothing */
+    RUN_CANCEL,  /* stops what an unfinished run left on the nodes, and closes that run as cancelled */
+    RUN_LOOK,    /* read-only HELLO: collects records and facts for `plan` and `doctor` */
 };
 
-/* What speaks against a launch: found by what is looked at before it. */
+/* What preflight has found that speaks against a launch. */
 struct run_finding {
-    const char *what;      /* "ports", "clocks", "disk", "gpus", "versions": the key of `preflight`; "machines" */
-    enum error_code code;  /* what it ends the run with; ERROR_NONE: it is only noted */
-    const uint32_t *nodes; /* that it is about: without them it would not be. Ascending */
+    const char *what;      /* a key of `preflight` ("ports", "clocks", "disk", "gpus", "versions"), or "machines" */
+    enum error_code code;  /* with which the run ends; ERROR_NONE: the finding is only noted */
+    const uint32_t *nodes; /* those that the finding is about: without them it would not be one. Ascending */
     uint32_t node_count;
     const char *text, *cure; /* text names the nodes */
 };
@@ -36,40 +36,40 @@ struct run_line {
 };
 
 struct run_observer {
-    void (*event)(void *arg, const struct event *e);       /* durable */
+    void (*event)(void *arg, const struct event *e); /* e is durable */
     void (*line)(void *arg, const struct run_line *line);
-    void (*changed)(void *arg);                            /* something the live view shows has changed */
-    /* All lines of the attempt's log file up to byte `to` were given out, but those without an end yet: the earliest of
-     * them begins in the record at `from` (`to`: there is none). */
+    void (*changed)(void *arg); /* something that the live view shows has changed */
+    /* All lines of the attempt's log file up to byte `to` were given out, but for lines that have no end yet. The
+     * earliest of these begins in the record at `from`; from == to: there is none. */
     void (*place)(void *arg, const struct plan_step *step, const char *attempt, uint64_t from, uint64_t to);
     void *arg;
 };
 
 struct run_options {
     enum run_mode mode;
-    bool preflight; /* RUN_LOOK: what is looked at before a launch is looked at too, see run_findings */
+    bool preflight; /* RUN_LOOK: preflight is done, too; see run_findings */
     struct plan *plan;
-    bool recorded;           /* the session has a journal: run_create says so */
-    const char *owner_name;  /* user@host */
-    uint32_t flags;          /* enum run_flag, for a newly opened run */
+    bool recorded;          /* the session has a journal; run_create sets this */
+    const char *owner_name; /* user@host */
+    uint32_t flags;         /* enum run_flag, for a newly opened run */
     const char *from_step;
     bool take_over, replace;
-    uint32_t liveness_ms;    /* 0 = default */
-    uint64_t reconnect_ms;   /* 0 = default */
-    uint64_t late_ms;        /* how long a launch on MIN:MAX nodes waits for one that was lost before it; 0 = 30 s */
-    uint64_t join_ms;        /* until one that is left out of such a launch is tried again, at first; 0 = 5 s */
+    uint32_t liveness_ms;  /* 0 = default */
+    uint64_t reconnect_ms; /* 0 = default */
+    uint64_t late_ms;      /* MIN:MAX nodes: how long a launch waits for a node that was lost before it; 0 = 30 s */
+    uint64_t join_ms;      /* MIN:MAX nodes: the first pause before a node that is left out is tried again; 0 = 5 s */
     uint32_t hello_ms, backoff_ms; /* of struct node_options; 0 = default */
-    const char *test_boot_id; /* test hook */
-    struct tree_store *store; /* of the files that steps bring to nodes; NULL where none does */
+    const char *test_boot_id;      /* test hook */
+    struct tree_store *store;      /* has the files that steps bring to nodes; NULL where no step brings any */
     struct run_observer observer;
 };
 
 struct run_result {
-    enum run_status status;  /* RUN_OPEN: interrupted without being closed (detach) */
+    enum run_status status; /* RUN_OPEN: rhrun ended without closing the run */
     int exit_status;
     bool nothing_to_do;
     char run_id[17];
-    struct error error;      /* when exit_status is not 0: what to say */
+    struct error error; /* where exit_status is not 0: what to tell the user */
     /* the first cause of a failed job */
     bool has_cause;
     const char *cause_step;
@@ -82,51 +82,53 @@ struct run_result {
     const char *unverified_reason;
 };
 
-/* ---- how it stands ---- */
+/* ---- how a run stands ---- */
 /* A step on one node. */
 enum task_state {
-    TASK_PENDING,  /* it is not begun: it is not its turn, or nobody has looked yet whether it is to be done */
-    TASK_KEPT,     /* an earlier run did it, and it holds */
-    TASK_STARTING, /* an attempt is decided, its STARTED is not durable yet: nothing went out */
-    TASK_HELD,     /* of prolog or launch: an earlier controller decided it, it never began, and awaits the barrier */
-    TASK_RUNNING,  /* its attempt goes out, or is on the node; for a fetch: files are under way */
-    TASK_STOPPING, /* as running, and it was asked to end */
-    TASK_WAITING,  /* it failed, and is tried again after a pause */
-    TASK_DONE,     /* this run did it, or adopted it */
-    TASK_FAILED,   /* it ended otherwise, for good; or nobody knows how */
-    TASK_LEFT      /* of a launch on MIN:MAX nodes: it has ended, and the others go on */
+    /* the step has not begun: its turn has not come, or nobody has looked yet whether it is to be done */
+    TASK_PENDING,
+    TASK_KEPT,     /* an earlier run did it, and that still holds */
+    TASK_STARTING, /* an attempt was drawn, its STARTED is not durable yet: nothing was sent */
+    /* prolog or launch: an earlier controller started the attempt, which never began; it awaits the barrier */
+    TASK_HELD,
+    TASK_RUNNING,  /* the attempt is being sent, or is on the node; of a fetch: files are under way */
+    TASK_STOPPING, /* the same, and the attempt was asked to end */
+    TASK_WAITING,  /* the attempt failed, and the step is tried again after a pause */
+    TASK_DONE,     /* this run did it, or adopted another's attempt */
+    TASK_FAILED,   /* it ended otherwise, for good; or nobody knows how it ended */
+    TASK_LEFT      /* launch on MIN:MAX nodes: the node's part has ended, and the others go on */
 };
-/* Is its node to be talked to? */
+/* Can the node be talked to? */
 enum presence {
-    PRESENCE_ABSENT, /* nobody has asked for it */
-    PRESENCE_COMING, /* it is connected to, or greeted, and was not here before */
-    PRESENCE_LOST,   /* it was here, its connection has ended, and it is tried again */
-    PRESENCE_GONE,   /* it could not be had, or is awaited no longer */
+    PRESENCE_ABSENT, /* nobody has asked for the node */
+    PRESENCE_COMING, /* it is being connected to, or greeted, and was not here before */
+    PRESENCE_LOST,   /* it was here; its connection has ended, and it is tried again */
+    PRESENCE_GONE,   /* it has failed (not reached, refused, or given up) */
     PRESENCE_HERE,   /* it has answered the greeting: requests go out */
-    PRESENCE_LISTED  /* and has said what it holds */
+    PRESENCE_LISTED  /* the same, and it has said what it holds */
 };
 static inline bool presence_is_here(enum presence p)
 {
     return p >= PRESENCE_HERE;
 }
 
-/* The item of set-up with `on` that holds the step back, and a node on which it is still to be done; NULL: none
+/* The set-up item with `on` that holds the step back, and a node on which that item is still to be done. NULL: no item
  * does. */
 const struct plan_step *run_step_held(struct run *r, const struct plan_step *step, const char **ret_node);
 
-/* ---- what is asked of it ---- */
-/* Stops in order (TERM, grace, KILL), closes the run as cancelled. Again: KILL at once. signum gives the exit
- * status. */
+/* ---- what is asked of a run ---- */
+/* Stops the run in order (TERM, grace, KILL) and closes it as cancelled. The second call kills at once. signum gives
+ * the exit status. */
 void run_interrupt(struct run *r, int signum);
-/* Lets go: journal synced, nothing stopped; finished is called with status RUN_OPEN. */
+/* Lets go of the run: nothing is stopped; `finished` is called with status RUN_OPEN. */
 void run_detach(struct run *r);
 
-/* The latest run of the plan's variant, where its launch and what is around it have ended well as the plan means them,
- * and what is missing of the plan is only to be fetched: a run with this plan opens it again (RUN_REOPENED) and
- * launches nothing. Or NULL. Not where a flag asks for a new launch. */
+/* The latest run of the plan's variant, if its launch and what is around it ended well as the plan means them, and what
+ * the plan lacks is only to be fetched: a run with this plan opens that run again (RUN_REOPENED) and launches nothing.
+ * Else NULL. Flags that ask for a new launch are the caller's to look at. */
 const struct state_run *run_fetchable(const struct state *s, const struct plan *plan);
-/* The unfinished run that RUN_EXECUTE takes up with this plan. NULL: there is none, or it is another one, as its plan
- * is another, or as it may be at work on other nodes. */
+/* The unfinished run that RUN_EXECUTE takes up with this plan. NULL: there is none, or that run is another one, because
+ * its plan is another, or because it may be at work on other nodes. */
 const struct state_run *run_unfinished(const struct state *s, const struct plan *plan);
 
 #endif

@@ -1,16 +1,16 @@
 /*
- * run: does a plan. It opens (or resumes) a run in the journal, connects to the nodes, compares what
- * the journal and each node's ledger hold, runs what is missing, and closes the run.
+ * run: does a plan. It opens or resumes a run in the journal, connects to the nodes, compares what the journal and each
+ * node's ledger hold, runs what is missing, and closes the run.
  *
- * Each node has a lane: its set-up steps one after the other, then one settle, then the barrier. When every
- * lane is there: prolog, launch generations, epilog. What happens is said to an observer as journal events (once
- * they are durable) and lines of output. Nothing here prints.
+ * Each node has a lane: its set-up steps one after the other, then one settle, then the barrier. When every lane stands
+ * at the barrier, prolog, launch generations and epilog follow. An observer is told what happens, as journal events
+ * (once they are durable) and lines of output. Nothing here prints.
  *
- * What it does next is decided in src/core (rhrun/core.h); this module is the hands of it: it talks to nodes, waits on
- * the loop, reads and writes the journal and files.
+ * What a run does next is decided in src/core (rhrun/core.h). This module is its hands: it talks to nodes, waits on the
+ * loop, reads and writes the journal and files.
  *
  * Test hook: RHRUN_TEST_TRACE=FILE appends to that file (0600) what goes between the two while a run is executed or
- * cancelled, for tests/unit/test_core_replay.c; src/run/trace.h describes it.
+ * cancelled, for tests/unit/test_core_replay.c; src/run/trace.h describes the lines.
  */
 #ifndef RHRUN_RUN_H
 #define RHRUN_RUN_H
@@ -22,29 +22,30 @@ struct loop;
 struct session;
 struct transport_sim_script;
 
-/* What the runs of one rhrun share: the loop, the job's journal with its lock, and what connections have in common, as
- * keys and logins. All three outlive it; journal: NULL for RUN_LOOK without history. allow_prompt: a passphrase may be
- * asked for on the terminal. sim: or NULL; the nodes are simulated ones. */
+/* What the runs of one rhrun share: the loop, the job's journal with its lock, and what connections have in common,
+ * such as keys and logins. loop, journal and sim must outlive the session. journal: NULL for RUN_LOOK without history.
+ * allow_prompt: a passphrase may be asked for on the terminal. sim: the script of simulated nodes, or NULL. */
 struct session *session_create(struct loop *loop, struct journal *journal, bool allow_prompt,
                                const struct transport_sim_script *sim);
-void session_destroy(struct session *s); /* takes NULL; its runs are destroyed before */
+void session_destroy(struct session *s); /* takes NULL; destroy the session's runs before */
 
-/* Creates everything; starts with run_start; the caller runs the loop; `finished` is called once. */
+/* Creates a run; run_start begins it, and the caller runs the loop. `finished` is called once. */
 struct run *run_create(struct session *session, const struct run_options *options, void (*finished)(void *arg),
                        void *arg);
 int run_start(struct run *r, struct error *err);
-/* run_interrupt and run_detach (options.h), of one that runs here: a trace (a test hook: src/run/trace.h) has them. */
+/* run_interrupt and run_detach (options.h), for a run that runs here: a trace (src/run/trace.h) gets the call, too. */
 void run_ask_stop(struct run *r, int signum);
 void run_ask_detach(struct run *r);
 const struct run_result *run_result(const struct run *r);
-/* Takes NULL; not inside a callback of its own. After a detach events may still be on their way: close the journal
+/* Takes NULL; not inside a callback of the run. After a detach events may still be on their way: close the journal
  * before the loop turns again. */
 void run_destroy(struct run *r);
 
 /* ---- what a run was started with ---- */
-/* Its --on, --set, params and arguments: with them its spec is the same again. Of the state, or in the arena. */
+/* The run's --on, --set, params and arguments: with them its spec means the same again. Strings are the state's, or in
+ * the arena. */
 struct spec_overrides run_overrides(const struct state_run *run, struct arena *arena);
-/* "--on WHERE --set ... -p ...", each word quoted for the shell, behind what the buffer has. Without the arguments. */
+/* Appends "--on WHERE --set ... -p ...", each word quoted for the shell, without the arguments. */
 void run_put_options(struct buf *b, const struct spec_overrides *o);
 /* "rhrun [COMMAND] SPEC --on WHERE ... -- ARG...", each word quoted for the shell; in the arena. */
 char *run_command_line(const char *command, const char *spec_path, const struct spec_overrides *o, struct arena *arena);
@@ -55,28 +56,28 @@ struct run_counts {
     uint64_t started_ms, ended_ms; /* wall clock of the first start and last end; 0 = none */
 };
 void run_step_counts(const struct run *r, const struct plan_step *step, struct run_counts *ret);
-/* Of a step that brings or fetches files: over all its nodes, in this process. */
+/* Of a step that brings or fetches files: sums over all its nodes, in this process. */
 struct run_transfer {
-    uint32_t nodes;                        /* that it is under way on */
+    uint32_t nodes;                                            /* on which files are under way */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* totals as far as they are known */
 };
 void run_step_transfer(const struct run *r, const struct plan_step *step, struct run_transfer *ret);
 struct run_node_view {
     const char *name;
     enum presence presence;
-    unsigned phase; /* enum transport_phase: how far it has come */
+    unsigned phase; /* enum transport_phase: how far the connection has come */
     const struct wire_facts *facts;
-    const char *error; /* last loss, or NULL */
-    const char *hint;  /* of it, "" = none */
+    const char *error; /* why the node was lost last, or NULL */
+    const char *hint;  /* for that error; "" = none */
 };
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret);
-/* Records as plan_decide wants them: after `finished` in RUN_LOOK and RUN_VERIFY. */
+/* The records as plan_decide wants them; after `finished`, in RUN_LOOK and RUN_VERIFY. */
 const struct plan_record *run_records(const struct run *r);
-/* Of the last preflight; they live until the next one, or the run's end. */
+/* What the last preflight has found; it lives until the next one, or the run's end. */
 const struct run_finding *run_findings(const struct run *r, size_t *ret_count);
 const char *run_id(const struct run *r);
 uint32_t run_restarts(const struct run *r);
-uint32_t run_counted_restarts(const struct run *r); /* of these, those that count against max_restarts */
-uint64_t run_pause_ms(const struct run *r);         /* until the launch starts again; 0 = it does not wait */
+uint32_t run_counted_restarts(const struct run *r); /* those that count against max_restarts */
+uint64_t run_pause_ms(const struct run *r);         /* until the launch starts again; 0 = there is no pause */
 
 #endif

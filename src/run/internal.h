@@ -1,6 +1,6 @@
 /*
- * The hands of a run: files that talk to nodes, wait on the loop, read and write the journal and files. What they ask
- * of each other.
+ * The hands of a run: the files that talk to nodes, wait on the loop, read and write the journal and files. Here is
+ * what they ask of each other; what the core asks of them is in rhrun/effects.h.
  */
 #ifndef RHRUN_RUN_INTERNAL_H
 #define RHRUN_RUN_INTERNAL_H
@@ -11,43 +11,43 @@
 #include "rhrun/node.h"
 #include "rhrun/run.h"
 
-/* What they have for one node. */
+/* What the hands have for one node. */
 struct lane_hands {
     struct node *node;
     char *base_dir;
-    struct fetch *fetches;     /* files are being fetched */
-    struct look *looks;        /* what it was asked for rank 0: see rank0.c */
-    struct transfer *transfer; /* files are being brought: of at most one step at a time */
-    uint64_t received;         /* bytes that it has put on this machine's disk */
+    struct fetch *fetches;     /* files that are being fetched from it */
+    struct look *looks;        /* what the node was asked because of rank 0: see rank0.c */
+    struct transfer *transfer; /* files that are being brought to it, of at most one step at a time */
+    uint64_t received;         /* bytes from the node that lie on this machine's disk */
 };
 
 struct session {
     struct loop *loop;
     struct journal *journal; /* NULL: without history */
-    struct state *own_state; /* an empty one, without a journal */
+    struct state *own_state; /* an empty one, where there is no journal */
     struct transport_pool *pool;
-    bool simulated; /* its nodes are */
+    bool simulated; /* its nodes are simulated */
 };
 
-/* What they have for a run. */
+/* What the hands have for a run. */
 struct hands {
     struct session *session;
     struct lane_hands *lanes;   /* one per node */
-    struct append *appends;     /* not durable yet */
-    struct step_tally *tallies; /* per step: what was sent, to say it once */
-    struct tree_cache *cache;   /* bases and contents that several transfers need */
-    struct fetch *fetch_queue;  /* wait for their turn */
+    struct append *appends;     /* events that are not durable yet */
+    struct step_tally *tallies; /* per step: what was sent, to tell the user once */
+    struct tree_cache *cache;   /* base trees and contents that several transfers need */
+    struct fetch *fetch_queue;  /* fetches that wait for their turn */
     struct loop_timer *fetch_turn;
-    struct guard *guard;        /* see guard.h; NULL = nothing was fetched yet */
+    struct guard *guard; /* see guard.h; NULL = nothing was fetched yet */
     uint32_t fetching;
     uint64_t fetch_token;
-    uint32_t crowded;           /* nodes that were ended for want of room here */
-    struct step_node *nodes;    /* as RUN messages name them */
-    char *node_addrs;           /* all of them, NULL = to be made */
-    char *hosts;                /* made together with node_addrs */
-    struct known *known;        /* see strangers.c; NULL = nothing was asked for yet */
-    int trace_fd;               /* see trace.h; -1 = nothing is traced */
-    uint32_t alarms;            /* that were created */
+    uint32_t crowded;        /* how often a node or a fetch was ended for want of room here */
+    struct step_node *nodes; /* per node, as RUN messages name it */
+    char *node_addrs;        /* addresses of all nodes; NULL = to be made */
+    char *hosts;             /* made together with node_addrs */
+    struct known *known;     /* see strangers.c; NULL = nobody has asked yet */
+    int trace_fd;            /* see trace.h; -1 = nothing is traced */
+    uint32_t alarms;         /* number of alarms that were created */
 };
 static inline struct lane_hands *lane_hands(const struct lane *lane)
 {
@@ -57,17 +57,19 @@ static inline struct lane_hands *lane_hands(const struct lane *lane)
 extern const struct node_callbacks lane_callbacks;
 
 /* ---- effects.c ---- */
-char *run_dir(const struct run *r, struct error *err); /* this run's folder in the state directory, made; heap */
-void run_append_free(struct append *a); /* takes it off the list of the run */
+/* The run's folder in the state directory, which exists then; heap. NULL and err: it cannot be made. */
+char *run_dir(const struct run *r, struct error *err);
+void run_append_free(struct append *a); /* takes it off the run's list */
 
 /* ---- room.c: what one node may take of this machine ---- */
 const char *room_text(uint64_t bytes, char ret[32]); /* "1.5 GB" */
-/* Is there room for `bytes` more where `path` is? A part of the disk is never filled: see room.c. -1 and err: no. */
+/* Is there room for `bytes` more on the disk of `path`? A part of the disk is never filled: see room.c. -1 and err:
+ * no. */
 int room_check(const struct run *r, const char *path, uint64_t bytes, struct error *err);
-/* `bytes` of it came and are on the disk at `path`. -1 and err: there is no room for more. */
+/* `bytes` from the node were written to the disk of `path`. -1 and err: there is no room for more. */
 int room_took(struct lane *lane, const char *path, uint64_t bytes, struct error *err);
-bool room_keeps(struct lane *lane, const char *path,
-                uint64_t bytes); /* likewise; ends the node that sent most. False: this one */
+/* The same, but where there is no room the node that has sent most is ended. False: it was this one. */
+bool room_keeps(struct lane *lane, const char *path, uint64_t bytes);
 
 /* ---- transfer.c ---- */
 int transfer_start(struct run *r, const struct plan_step *step, uint32_t node, const struct step_bind *bind,
@@ -82,31 +84,32 @@ void transfer_caches_free(struct run *r);
 void fetch_entries(struct lane *lane, const struct wire_entries *e);
 void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, const char *error, const uint8_t *data,
                 uint32_t len);
-void fetch_start(struct lane *lane, const struct plan_step *step, bool periodic); /* of EFFECT_FETCH */
-void fetch_stop(struct lane *lane, const struct plan_step *step); /* NULL: all of the lane's */
+void fetch_start(struct lane *lane, const struct plan_step *step, bool periodic); /* EFFECT_FETCH */
+void fetch_stop(struct lane *lane, const struct plan_step *step);                 /* step: NULL = all of the lane's */
 void fetches_free(struct run *r);
 
-/* ---- rank0.c: what nodes are asked for outputs that come from where rank 0 is ---- */
-void rank0_ask(struct lane *lane, uint64_t token); /* of EFFECT_ASK_RANK0 */
-void rank0_look(struct lane *lane, const struct plan_step *step, uint64_t token); /* of EFFECT_LOOK */
-void rank0_drop(struct lane *lane); /* its connection is another one, or gone: nothing comes any more */
-bool rank0_entries(struct lane *lane, const struct wire_entries *e); /* false: it asked for none of them */
+/* ---- rank0.c: what nodes are asked about outputs that come from the node of rank 0 ---- */
+void rank0_ask(struct lane *lane, uint64_t token);                                /* EFFECT_ASK_RANK0 */
+void rank0_look(struct lane *lane, const struct plan_step *step, uint64_t token); /* EFFECT_LOOK */
+void rank0_drop(struct lane *lane); /* the connection has ended, or is a new one: no answer comes any more */
+/* The node has answered a GLOB. False: rank0.c did not ask that. */
+bool rank0_entries(struct lane *lane, const struct wire_entries *e);
 
 /* ---- send.c ---- */
-struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node); /* l: NULL of set-up */
+struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node); /* l: NULL for a step of set-up */
 void run_forget_addrs(struct run *r);
-void run_learn_node(struct run *r, uint32_t node); /* it is ready: its facts and address may be new */
+void run_learn_node(struct run *r, uint32_t node); /* the node is ready: its facts and address may be new */
 
 /* ---- strangers.c ---- */
 void run_forget_known(struct run *r);
 
 /* ---- preflight.c ---- */
 void preflight_probed(struct launch *l, struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
-/* False: it asked for none of that. */
+/* The node has answered a PING. False: preflight did not ask that. */
 bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint64_t wall);
-/* False: it asked for none of them. */
+/* The node has answered a GLOB. False: preflight did not ask that. */
 bool preflight_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
-void preflight_forget(struct launch *l); /* a connection was lost */
+void preflight_forget(struct launch *l); /* a connection was lost, and questions with it */
 void preflight_free(struct launch *l);
 
 /* ---- log.c ---- */
