@@ -5,7 +5,8 @@
  * bytes are passed on as they are, the reader scans for WIRE_MAGIC.
  *
  * Kinds: `local` runs the embedded agent on this machine over a socketpair; `ssh` uses libssh2;
- * `openssh` a child `ssh` whose stdin and stdout carry the same bytes; `sim` a peer inside this
+ * `openssh` a child `ssh` whose stdin and stdout carry the same bytes; `command` any program that ends in a shell
+ * which reads its stdin, such as `docker exec -i NAME sh`; `sim` a peer inside this
  * process, scripted by a test. AUTO takes ssh and turns to openssh by itself where libssh2 cannot:
  * certificates, FIDO keys, servers without a common algorithm, GSSAPI.
  *
@@ -26,6 +27,7 @@ enum transport_kind {
     TRANSPORT_AUTO = 0,
     TRANSPORT_SSH,
     TRANSPORT_OPENSSH,
+    TRANSPORT_COMMAND,
     TRANSPORT_LOCAL,
     TRANSPORT_SIM,
 };
@@ -55,6 +57,7 @@ struct transport_host {
     const char *proxy_jump;    /* as ssh -J; "none" = connect directly whatever the configuration says */
     const char *known_hosts;   /* the one known_hosts file; "~/" is expanded */
     const char *ssh_config;    /* as ssh -F; "none" = no configuration at all */
+    const char *const *exec;   /* command: the program and its arguments, ended by NULL; found by PATH */
     enum transport_kind kind;
     uint32_t local_index;      /* local: which of this machine's nodes; only for the digest */
     uint32_t sim_index;        /* sim: handed to the script */
@@ -111,11 +114,11 @@ void transport_resume(struct transport *t);         /* data may come from the ne
 void transport_close(struct transport *t);
 enum transport_phase transport_phase(const struct transport *t);
 /* The verified host key as SHA-256 in hex, "local:I" or "sim:I"; "" before it is known (openssh: the name it was
- * verified under, "openssh:HOST:PORT"). */
+ * verified under, "openssh:HOST:PORT"; command: "command:" and a digest of its words). */
 const char *transport_host_digest(const struct transport *t);
 /* Which kind AUTO has become; TRANSPORT_AUTO while undecided. */
 enum transport_kind transport_kind(const struct transport *t);
-const char *transport_kind_name(enum transport_kind kind);              /* "auto", "ssh", "openssh", "local", "sim" */
+const char *transport_kind_name(enum transport_kind kind);              /* "auto", "ssh", "command", ... */
 bool transport_kind_parse(const char *name, enum transport_kind *ret);
 
 /* ---- sim: the peer is a script in this process ---- */

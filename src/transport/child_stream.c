@@ -21,7 +21,7 @@ struct child_stream {
     struct loop_child *child;
     struct loop_timer *linger;
     struct buf errors;
-    bool eof, exited, kill_on_close;
+    bool eof, exited;
     int status, signal;
     void (*ended)(struct transport *t, int status, int signal, const char *error_text);
 };
@@ -153,6 +153,12 @@ void child_stream_flush(struct child_stream *c)
 {
     if (!transport_stopped(c->t))
         update_watch(c);
+}
+
+void child_stream_kill(struct child_stream *c, int signum)
+{
+    if (c->child && !c->exited)
+        kill(-loop_child_pid(c->child), signum); /* it has a session of its own, so a group */
 }
 
 void child_stream_destroy(struct child_stream *c)

@@ -27,11 +27,13 @@ struct transport_ops {
     void (*answered)(struct transport *t); /* the agent has said more than its magic. May be NULL */
     bool (*again)(struct transport *t); /* the node's start script wants another attempt: begin it; false: cannot */
 };
-extern const struct transport_ops transport_ssh_ops, transport_openssh_ops, transport_local_ops, transport_sim_ops;
+extern const struct transport_ops transport_ssh_ops, transport_openssh_ops, transport_command_ops, transport_local_ops,
+    transport_sim_ops;
 
 /* ---- start.c: the script that receives and starts the agent, and its answers ---- */
 enum start_event {
     START_NONE,   /* nothing known yet */
+    START_SHELL,  /* there is a shell, and it reads no further: what follows the script may be sent */
     START_OPENED, /* the agent speaks */
     START_AGAIN,  /* the script has ended: run another, for the next folder or another machine type */
     START_FAILED, /* err says why */
@@ -43,11 +45,16 @@ struct start {
     struct buf seen;        /* what the node has sent before the magic */
     size_t scanned;         /* of it, looked at: up to the start of the last unfinished line */
     struct buf tried;       /* for people: "/tmp: no space left, ..." */
+    struct buf script;      /* goes in front of the upload; empty where the script is an argument */
+    size_t script_at;       /* of it, sent */
+    bool waits;             /* for START_SHELL */
     const uint8_t *data;    /* still to be uploaded */
     size_t left;
 };
 /* The shell script for the remote command, wrapped so that any login shell can run it. */
 void start_command(struct transport *t, struct buf *ret);
+/* The same for a shell that reads commands from its stdin: into start.script. */
+void start_on_stdin(struct transport *t);
 enum start_event start_feed(struct transport *t, const uint8_t *data, size_t len, struct error *err);
 
 /* ---- the common half ---- */
@@ -67,6 +74,7 @@ struct transport {
     size_t out_at;
     size_t early; /* before OPEN: bytes behind out_at that this start was sent; kept, another may need them */
     bool told;    /* `opened` was called */
+    bool spoke;   /* the agent did, or what runs instead of it was started */
     bool paused, high;
     bool failing; /* error is set, `closed` comes in the next turn */
     bool gone;    /* transport_close was called inside one of its callbacks */
@@ -92,6 +100,21 @@ size_t transport_outgoing(struct transport *t, const uint8_t **ret);
 void transport_sent(struct transport *t, size_t len);
 const char *transport_target(const struct transport *t); /* `host "gpu1"` for messages: the name as the user wrote it */
 
+void transport_last_line(const char *text, char *out, size_t size); /* that says something, printable */
+
+/* ---- command.c: what two kinds share whose stream is a program of this machine ---- */
+struct command_case {
+    const char *const *(*arguments)(struct transport *t); /* its command line, in t's arena; begins the start script */
+    void (*ended)(struct transport *t, int status, int signal, const char *said); /* said: its stderr, the last 4 KiB */
+    uint32_t phases; /* so many deadlines until the agent or the shell answers */
+    bool may_ask;    /* it asks a person at the terminal */
+};
+/* gate, port: so many at a time, as of logins to a host:port. */
+void command_begin(struct transport *t, const struct command_case *is, const char *gate, uint32_t port);
+void command_flush(struct transport *t);
+void command_close(struct transport *t);
+bool command_again(struct transport *t);
+
 /* ---- child_stream.c: a child process whose stdin and stdout are the stream ---- */
 struct child_stream;
 /* argv and env as in loop_child_options; file may be NULL. NULL after transport_fail. */
@@ -99,6 +122,7 @@ struct child_stream *child_stream_start(struct transport *t, const char *file, c
                                         const char *const *env, void (*ended)(struct transport *t, int status,
                                                                       int signal, const char *error_text));
 void child_stream_flush(struct child_stream *c);
+void child_stream_kill(struct child_stream *c, int signum); /* it and what it has started, where that runs */
 void child_stream_destroy(struct child_stream *c); /* closes the stream; the child sees the end of its stdin */
 
 /* ---- pool.c ---- */

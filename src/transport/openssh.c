@@ -1,6 +1,5 @@
 /*
- * openssh: a child `ssh` whose stdin and stdout carry the upload and then the agent's stream. It does
- * what libssh2 cannot: certificates, hardware keys, GSSAPI, -etm and RSA host keys on old libssh2, and a
+ * openssh: the program `ssh`, as a command (command.c). It does what libssh2 cannot: certificates, hardware keys, GSSAPI, -etm and RSA host keys on old libssh2, and a
  * ControlMaster of the user's. It reads the user's configuration itself; only what the spec says is
  * passed on, as arguments, never through a shell.
  */
@@ -10,12 +9,6 @@
 #include <string.h>
 
 enum { LOGIN_PHASES = 3 /* its connect, key exchange and login are one phase to us: so many deadlines */ };
-
-struct openssh {
-    struct transport *t;
-    struct child_stream *stream;
-    struct gate_ticket ticket;
-};
 
 static void option(struct transport *t, const char **argv, size_t *n, const char *text)
 {
@@ -170,75 +163,21 @@ static void ended(struct transport *t, int status, int sig, const char *said)
     buf_free(&details);
 }
 
-static void spawn(struct openssh *o)
-{
-    struct transport *t = o->t;
-    uint32_t timeout_ms = t->host.timeout_ms ? t->host.timeout_ms : DEFAULT_TIMEOUT_MS;
-    transport_set_phase(t, TRANSPORT_CONNECT);
-    if (t->pool->allow_prompt)
-        loop_timer_stop(t->deadline); /* a person may be typing */
-    else
-        loop_timer_start(t->deadline, (uint64_t)timeout_ms * LOGIN_PHASES);
-    const char *const *argv = arguments(t);
-    o->stream = child_stream_start(t, NULL, argv, NULL, ended);
-    /* Else `opened` comes with the agent's first bytes: only then is it known that ssh has logged in. */
-    if (o->stream && t->host.command)
-        transport_started(t);
-}
-
-static void granted(void *arg)
-{
-    struct openssh *o = arg;
-    transport_enter(o->t);
-    if (!transport_stopped(o->t))
-        spawn(o);
-    transport_leave(o->t);
-}
-
 static void openssh_open(struct transport *t)
 {
-    struct openssh *o = xcalloc(1, sizeof(*o));
-    o->t = t;
-    t->impl = o;
+    static const struct command_case ssh = {
+        .arguments = arguments, .ended = ended, .phases = LOGIN_PHASES, .may_ask = true};
+    const char *to = t->host.address ? t->host.address : t->host.name;
     /* The key itself stays within ssh: this is the name under which ssh has verified it. */
-    snprintf(t->digest, sizeof(t->digest), "openssh:%.300s:%u", t->host.address ? t->host.address : t->host.name,
-             t->host.port);
-    transport_set_phase(t, TRANSPORT_QUEUED);
-    if (gate_enter(t->pool, &o->ticket, t->host.address ? t->host.address : t->host.name, t->host.port, granted, o))
-        spawn(o);
-}
-
-static void openssh_flush(struct transport *t)
-{
-    struct openssh *o = t->impl;
-    if (t->phase == TRANSPORT_OPEN)
-        gate_leave(&o->ticket);
-    if (o->stream)
-        child_stream_flush(o->stream);
-}
-
-static void openssh_close(struct transport *t)
-{
-    struct openssh *o = t->impl;
-    if (!o)
-        return;
-    t->impl = NULL;
-    child_stream_destroy(o->stream);
-    gate_leave(&o->ticket);
-    free(o);
-}
-
-static bool openssh_again(struct transport *t)
-{
-    transport_switch(t, t->ops); /* a new ssh, in the next turn */
-    return true;
+    snprintf(t->digest, sizeof(t->digest), "openssh:%.300s:%u", to, t->host.port);
+    command_begin(t, &ssh, to, t->host.port);
 }
 
 const struct transport_ops transport_openssh_ops = {
     .kind = TRANSPORT_OPENSSH,
     .name = "openssh",
     .open = openssh_open,
-    .flush = openssh_flush,
-    .close = openssh_close,
-    .again = openssh_again,
+    .flush = command_flush,
+    .close = command_close,
+    .again = command_again,
 };

@@ -70,7 +70,7 @@ static void append_script(struct transport *t, struct buf *s)
                size);
 }
 
-void start_command(struct transport *t, struct buf *ret)
+static void wrapped(struct transport *t, bool tells, struct buf *ret)
 {
     struct buf script = {0};
     t->start.data = NULL;
@@ -83,6 +83,8 @@ void start_command(struct transport *t, struct buf *ret)
         if (!t->start.arch[0] || !pool_agent(t->pool, t->start.arch))
             snprintf(t->start.arch, sizeof(t->start.arch), "%s", pool_agent(t->pool, "x86_64") ? "x86_64" : "aarch64");
         random_hex(t->start.tag, 8);
+        if (tells)
+            buf_printf(&script, "echo;echo " MARK "SHELL %s;", t->start.tag);
         append_script(t, &script);
         const struct agent_binary *agent = pool_agent(t->pool, t->start.arch);
         if (agent) {
@@ -93,6 +95,21 @@ void start_command(struct transport *t, struct buf *ret)
     buf_puts(ret, "exec /bin/sh -c ");
     buf_shell_quote(ret, script.data);
     buf_free(&script);
+}
+
+void start_command(struct transport *t, struct buf *ret)
+{
+    wrapped(t, false, ret);
+}
+
+void start_on_stdin(struct transport *t)
+{
+    struct start *s = &t->start;
+    buf_clear(&s->script);
+    s->script_at = 0;
+    s->waits = !t->host.command;
+    wrapped(t, true, &s->script);
+    buf_putc(&s->script, '\n');
 }
 
 static enum start_event wanted(struct transport *t, const char *arch, struct error *err)
@@ -162,7 +179,18 @@ enum start_event start_feed(struct transport *t, const uint8_t *data, size_t len
         if (size == sizeof(magic) - 3 && memcmp(line, magic + 1, size) == 0)
             return START_OPENED;
         char mark[64];
-        int n = snprintf(mark, sizeof(mark), MARK "WANTED %s ", s->tag);
+        int n = snprintf(mark, sizeof(mark), MARK "SHELL %s", s->tag);
+        if (s->waits && size == (size_t)n + 1 && memcmp(line, mark, (size_t)n) == 0 && line[n] == '\r') {
+            error_set(err, ERROR_INFRA, "host \"%s\": agent: its shell is at a terminal, which would change the bytes",
+                      transport_target(t));
+            error_hint(err, "leave out what asks for one, such as -t or --tty");
+            return START_FAILED;
+        }
+        if (s->waits && size == (size_t)n && memcmp(line, mark, (size_t)n) == 0) {
+            s->waits = false;
+            return START_SHELL;
+        }
+        n = snprintf(mark, sizeof(mark), MARK "WANTED %s ", s->tag);
         if (size > (size_t)n && memcmp(line, mark, (size_t)n) == 0) {
             char *arch = xstrndup(line + n, size - (size_t)n);
             enum start_event event = wanted(t, arch, err);

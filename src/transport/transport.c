@@ -9,10 +9,7 @@
 #include <string.h>
 
 static const struct transport_ops *const kinds[] = {
-    &transport_ssh_ops,
-    &transport_openssh_ops,
-    &transport_local_ops,
-    &transport_sim_ops,
+    &transport_ssh_ops, &transport_openssh_ops, &transport_command_ops, &transport_local_ops, &transport_sim_ops,
 };
 
 static const char *const phase_names[] = {
@@ -66,6 +63,17 @@ const char *transport_target(const struct transport *t)
 static void later(void *arg);
 static void deadline_passed(void *arg);
 
+static const char *const *copy_words(struct arena *arena, const char *const *words)
+{
+    size_t count = 0;
+    while (words && words[count])
+        count++;
+    const char **copy = words ? arena_array(arena, count + 1, sizeof(*copy)) : NULL;
+    for (size_t i = 0; i < count; i++)
+        copy[i] = arena_strdup(arena, words[i]);
+    return copy;
+}
+
 struct transport *transport_open(struct transport_pool *pool, const struct transport_host *host,
                                  const struct transport_callbacks *callbacks, void *arg)
 {
@@ -83,6 +91,7 @@ struct transport *transport_open(struct transport_pool *pool, const struct trans
     t->host.known_hosts = arena_strdup(t->arena, host->known_hosts);
     t->host.ssh_config = arena_strdup(t->arena, host->ssh_config);
     t->host.command = arena_strdup(t->arena, host->command);
+    t->host.exec = copy_words(t->arena, host->exec);
     snprintf(t->start.arch, sizeof(t->start.arch), "x86_64");
     t->later = loop_timer_create(pool->loop, later, t);
     t->deadline = loop_timer_create(pool->loop, deadline_passed, t);
@@ -100,6 +109,7 @@ static void release(struct transport *t)
     buf_free(&t->out);
     buf_free(&t->start.seen);
     buf_free(&t->start.tried);
+    buf_free(&t->start.script);
     arena_destroy(t->arena);
     free(t);
 }
@@ -273,6 +283,12 @@ void transport_write(struct transport *t, const void *data, size_t len)
 
 size_t transport_outgoing(struct transport *t, const uint8_t **ret)
 {
+    if (t->start.script_at < t->start.script.len) {
+        *ret = (const uint8_t *)t->start.script.data + t->start.script_at;
+        return t->start.script.len - t->start.script_at;
+    }
+    if (t->start.waits)
+        return 0;
     if (t->start.left) {
         *ret = t->start.data;
         return t->start.left;
@@ -299,7 +315,9 @@ static void sent_for_good(struct transport *t, size_t len)
 
 void transport_sent(struct transport *t, size_t len)
 {
-    if (t->start.left) {
+    if (t->start.script_at < t->start.script.len) {
+        t->start.script_at += len;
+    } else if (t->start.left) {
         t->start.data += len;
         t->start.left -= len;
     } else if (t->phase != TRANSPORT_OPEN) {
@@ -337,6 +355,7 @@ static void tell_opened(struct transport *t)
 static void agent_speaks(struct transport *t)
 {
     transport_set_phase(t, TRANSPORT_OPEN);
+    t->spoke = true;
     tell_opened(t);
     if (transport_stopped(t))
         return;
@@ -357,8 +376,10 @@ static void agent_speaks(struct transport *t)
 void transport_started(struct transport *t)
 {
     t->early = 0;
-    if (t->host.command)
+    if (t->host.command) {
         transport_set_phase(t, TRANSPORT_OPEN);
+        t->spoke = true;
+    }
     tell_opened(t);
     if (!transport_stopped(t))
         t->ops->flush(t);
@@ -366,7 +387,7 @@ void transport_started(struct transport *t)
 
 void transport_received(struct transport *t, const uint8_t *data, size_t len)
 {
-    if (!len || transport_stopped(t))
+    if (transport_stopped(t))
         return;
     if (t->phase == TRANSPORT_OPEN) {
         if (t->ops->answered)
@@ -377,6 +398,12 @@ void transport_received(struct transport *t, const uint8_t *data, size_t len)
     struct error err = ERROR_INIT;
     switch (start_feed(t, data, len, &err)) {
     case START_NONE:
+        break;
+    case START_SHELL:
+        transport_set_phase(t, TRANSPORT_AGENT);
+        transport_started(t);
+        if (!transport_stopped(t))
+            transport_received(t, (const uint8_t *)"", 0); /* more may have come with it */
         break;
     case START_OPENED:
         agent_speaks(t);
@@ -393,7 +420,7 @@ void transport_received(struct transport *t, const uint8_t *data, size_t len)
 }
 
 /* The last line of a text that says something, without control characters. */
-static void last_line(const char *text, char *out, size_t size)
+void transport_last_line(const char *text, char *out, size_t size)
 {
     size_t end = strlen(text);
     while (end && (unsigned char)text[end - 1] <= ' ')
@@ -408,9 +435,9 @@ static void last_line(const char *text, char *out, size_t size)
 void transport_ended(struct transport *t, const char *text)
 {
     char line[400];
-    last_line(text, line, sizeof(line));
+    transport_last_line(text, line, sizeof(line));
     if (!line[0] && t->phase == TRANSPORT_AGENT && t->start.seen.len)
-        last_line(t->start.seen.data, line, sizeof(line));
+        transport_last_line(t->start.seen.data, line, sizeof(line));
     if (t->phase == TRANSPORT_OPEN)
         transport_failf(t, ERROR_INFRA, "", "connection lost: %s", line[0] ? line : "the agent has ended");
     else

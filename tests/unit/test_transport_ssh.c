@@ -429,6 +429,12 @@ static void test_greeting(void **state)
 {
     (void)state;
     struct transport_host host = host_of(MAIN);
+    char port[16], known[300];
+    snprintf(port, sizeof port, "%u", host.port);
+    snprintf(known, sizeof known, "UserKnownHostsFile=%s", host.known_hosts);
+    const char *const by_hand[] = {"ssh", "-F",  host.ssh_config, "-p", port, "-i", host.identity_file,
+                                   "-o",  known, host.name,       "sh", NULL};
+    host.exec = by_hand;
     for (host.kind = TRANSPORT_SSH; host.kind <= TRANSPORT_LOCAL; host.kind++)
         expect_greeting(&host);
     host.kind = TRANSPORT_AUTO;
