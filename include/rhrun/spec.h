@@ -62,6 +62,7 @@ enum spec_transport {
     SPEC_TRANSPORT_AUTO,
     SPEC_TRANSPORT_SSH,
     SPEC_TRANSPORT_OPENSSH,
+    SPEC_TRANSPORT_COMMAND, /* exec */
     SPEC_TRANSPORT_LOCAL,
     SPEC_TRANSPORT_SIM
 };
@@ -78,7 +79,9 @@ struct spec_node { /* what is wished of a node, whichever host it is on */
 };
 struct spec_host { /* a machine that a node is on, and how to reach it */
     const char *name; /* as written; what messages call it; "local" or "local-1" on this machine */
-    const char *host, *user;
+    const char *host, *user; /* host: of exec the name */
+    const char *const *exec; /* COMMAND: a program of this machine and its words, ended by NULL; it leads to a shell */
+    const char *exec_text;   /* the same as a shell takes it; tells one machine from another */
     uint32_t port;                                                     /* 0 = ssh's configuration decides */
     const char *identity_file, *proxy_jump, *known_hosts, *ssh_config; /* NULL = not given; paths made absolute */
     const char *address;  /* what other nodes call it; NULL = derived at run time */

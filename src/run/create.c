@@ -25,6 +25,8 @@ static enum transport_kind kind_of(enum spec_transport t)
         return TRANSPORT_SSH;
     case SPEC_TRANSPORT_OPENSSH:
         return TRANSPORT_OPENSSH;
+    case SPEC_TRANSPORT_COMMAND:
+        return TRANSPORT_COMMAND;
     case SPEC_TRANSPORT_LOCAL:
         return TRANSPORT_LOCAL;
     case SPEC_TRANSPORT_SIM:
@@ -51,6 +53,7 @@ static void create_lane(struct run *r, uint32_t i)
                                      .proxy_jump = h->proxy_jump,
                                      .known_hosts = h->known_hosts,
                                      .ssh_config = h->ssh_config,
+                                     .exec = h->exec,
                                      .kind = r->hands->session->simulated ? TRANSPORT_SIM : kind_of(h->transport),
                                      .local_index = i,
                                      .sim_index = i};

@@ -120,6 +120,7 @@ static void check(struct load *l, const struct doc_node *node, const char *defin
     struct doc_node *defs = doc_get(doc->root, "$defs");
     doc_remove(doc_get(doc->root, "else"), "properties");
     doc_remove(doc_get(defs, "cluster_object"), "oneOf");
+    doc_remove(doc_get(defs, "host"), "anyOf");
     doc_remove(doc_get(defs, "secret"), "not");
     doc_remove(doc_get(defs, "source"), "not");
     doc_remove(doc_get(defs, "source"), "dependentRequired");

@@ -152,6 +152,8 @@ static const struct host_list *find_read(const struct clusters *c, size_t role)
 
 static const char *machine_of(struct load *l, const struct spec_host *h)
 {
+    if (h->exec)
+        return arena_printf(l->arena, "exec\n%s", h->exec_text);
     return arena_printf(l->arena, "%s\n%s\n%u", h->host, h->user ? h->user : "", h->port);
 }
 

@@ -176,30 +176,87 @@ static void add_text(struct cluster *c, const char *text, struct place place)
     }
 }
 
-static void add_object(struct cluster *c, const struct doc_node *item)
+/* A host that is reached over SSH. */
+static bool read_ssh(struct cluster *c, const struct doc_node *item, struct spec_host *h)
 {
     struct load *l = c->l;
-    struct host_entry e = {.host = c->defaults, .wish.place = place_of(item)};
-    struct spec_host *h = &e.host;
     struct spec_text text = text_of(doc_get(item, "host"));
     const char *host = text.text ? expand_now(l, &text) : NULL;
-    if (!host) {
-        c->list->failed = true;
-        return;
-    }
+    if (!doc_get(item, "host"))
+        diagnostic_expected(fault(l, place_of(item), "the host has neither host nor exec"),
+                            "host: NAME, or exec: [PROGRAM, WORD, ...]");
+    if (!host)
+        return false;
+    *h = c->defaults;
     if (!parse_host(l, host, h) || strcmp(h->host, "local") == 0) {
         diagnostic_expected(fault(l, text.place, "\"%s\" is not a host", host), "a name or an address");
-        c->list->failed = true;
-        return;
+        return false;
     }
     read_common(c, item, h);
-    h->address = fitting(c, item, "address", is_word, "an address");
-    e.wish.has_nproc = nproc_of(doc_get(item, "nproc_per_node"), &e.wish.nproc);
-    e.wish.devices = devices_of(l, doc_get(item, "devices"));
     const char *user = doc_get_text(item, "user", NULL), *port = doc_get_text(item, "port", NULL);
     const char *written = arena_printf(l->arena, "%s%s%s%s%s", user ? user : "", user ? "@" : "", host, port ? ":" : "",
                                        port ? port : "");
     h->name = doc_get_text(item, "name", written);
+    return true;
+}
+
+/* A host to which a program of this machine leads. */
+static bool read_exec(struct cluster *c, const struct doc_node *item, struct spec_host *h)
+{
+    static const char *const of_ssh[] = {"host",       "user",        "port",       "identity_file",
+                                         "proxy_jump", "known_hosts", "ssh_config", "transport"};
+    struct load *l = c->l;
+    struct doc_member *exec = doc_get_member(item, "exec", 4);
+    struct spec_texts words = texts_now(l, exec->value, false);
+    struct buf text = {0};
+    for (size_t i = 0; i < ARRAY_LEN(of_ssh); i++) {
+        struct doc_member *m = doc_get_member(item, of_ssh[i], strlen(of_ssh[i]));
+        if (!m)
+            continue;
+        diagnostic_hint(
+            fault(l, m->key_place, "%s beside exec: the program alone says how the host is reached", of_ssh[i]),
+            "leave it out, or make it part of exec");
+        note(l, exec->key_place, "exec is here");
+        return false;
+    }
+    if (!doc_get(item, "name")) {
+        diagnostic_hint(fault(l, exec->key_place, "a host with exec needs a name"), "name: what messages call it");
+        return false;
+    }
+    if (!is_array(exec->value) || words.count == 0 || words.count < exec->value->count)
+        return false; /* the schema says it, or the expression did */
+    if (!words.items[0].text[0]) {
+        diagnostic_expected(fault(l, words.items[0].place, "exec begins with an empty word"), "a program");
+        return false;
+    }
+    const char **argv = arena_array(l->arena, words.count + 1, sizeof *argv);
+    for (size_t i = 0; i < words.count; i++) {
+        argv[i] = words.items[i].text;
+        if (i > 0)
+            buf_putc(&text, ' ');
+        if (i == 0 && strchr(argv[0], '/'))
+            argv[0] = path_here(l, c->dir, argv[0]);
+        buf_shell_quote(&text, argv[i]);
+    }
+    *h = (struct spec_host){.name = doc_get_text(item, "name", ""),
+                            .exec = argv,
+                            .exec_text = arena_strdup(l->arena, text.data),
+                            .transport = SPEC_TRANSPORT_COMMAND};
+    h->host = h->name;
+    buf_free(&text);
+    return true;
+}
+
+static void add_object(struct cluster *c, const struct doc_node *item)
+{
+    struct host_entry e = {.wish.place = place_of(item)};
+    if (!(doc_get(item, "exec") ? read_exec : read_ssh)(c, item, &e.host)) {
+        c->list->failed = true;
+        return;
+    }
+    e.host.address = fitting(c, item, "address", is_word, "an address");
+    e.wish.has_nproc = nproc_of(doc_get(item, "nproc_per_node"), &e.wish.nproc);
+    e.wish.devices = devices_of(c->l, doc_get(item, "devices"));
     add_host(c, &e);
 }
 
@@ -248,7 +305,9 @@ static int compare_hosts(const void *left, const void *right)
 {
     const struct host_entry *const *pa = left, *const *pb = right;
     const struct spec_host *a = &(*pa)->host, *b = &(*pb)->host;
-    int d = strcmp(a->host, b->host);
+    if (a->exec && b->exec)
+        return strcmp(a->exec_text, b->exec_text);
+    int d = a->exec || b->exec ? (a->exec != NULL) - (b->exec != NULL) : strcmp(a->host, b->host);
     if (d == 0)
         d = strcmp(a->user ? a->user : "", b->user ? b->user : "");
     if (d == 0)

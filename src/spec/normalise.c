@@ -84,10 +84,17 @@ static struct doc_node *params_node(struct arena *a, const struct spec *spec)
 
 static struct doc_node *host_node(struct arena *a, const struct spec_host *h, const struct spec_node *wish)
 {
-    static const char *const transports[] = {"auto", "ssh", "openssh", "local", "sim"};
+    static const char *const transports[] = {"auto", "ssh", "openssh", NULL, "local", "sim"};
     struct doc_node *one = doc_new_object(a);
     put_text(a, one, "name", name_is_valid(h->name) ? h->name : NULL); /* else it is derived from what follows */
-    put_text(a, one, "host", h->host);
+    if (h->exec) {
+        struct doc_node *words = doc_new_array(a);
+        for (const char *const *word = h->exec; *word; word++)
+            doc_append(a, words, doc_new_string(a, *word));
+        doc_set(a, one, "exec", words);
+    } else {
+        put_text(a, one, "host", h->host);
+    }
     put_text(a, one, "user", h->user);
     if (h->port > 0)
         doc_set(a, one, "port", doc_new_int(a, h->port));

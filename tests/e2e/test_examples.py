@@ -30,7 +30,7 @@ def no_python(box):
     return {"PATH": str(folder)}
 
 
-@pytest.mark.parametrize("name", [*IN_SHELL, "gather", "function"])
+@pytest.mark.parametrize("name", [*IN_SHELL, "any-shell", "gather", "function"])
 def test_examples_run(rhrun, examples, name):
     spec = examples / f"{name}.yaml"
     rhrun(spec).ok()
