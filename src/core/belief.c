@@ -10,20 +10,21 @@
 #define FACT(x) ((uint32_t)FACT_##x)
 
 static const struct row {
-    uint32_t cells, records; /* one of them */
-    uint32_t so, not_so;     /* facts */
+    uint32_t cells, records; /* bits: the row fits any of these */
+    uint32_t so, not_so;     /* facts that must hold, and facts that must not */
     enum belief then;
 } rows[] = {
-    /* recorded as a success: kept where the ledger agrees; where another controller has done it since, that counts */
+    /* recorded as a success: kept where the ledger agrees; where another controller has done the step since, that
+     * counts */
     {CELL(OK), RECORD(GOOD), FACT(OWN) | FACT(MACHINE) | FACT(KEY) | FACT(HOLDS), 0, BELIEF_KEEP},
     {CELL(OK), RECORD(GOOD), FACT(SINCE) | FACT(KEY) | FACT(BOOT) | FACT(ADOPT) | FACT(HOLDS), FACT(OWN), BELIEF_ADOPT},
     {CELL(OK), ANY & ~RECORD(LIVE), 0, 0, BELIEF_RUN},
-    /* under way, and the ledger has it */
+    /* under way, and the ledger has the attempt */
     {CELL(STARTED), ANY, FACT(HERE), 0, BELIEF_RESEND},
     {CELL(STARTED), ANY & ~RECORD(NONE), FACT(OWN) | FACT(BOOT), 0, BELIEF_ATTACH},
     {CELL(STARTED), RECORD(PREEMPTED), FACT(OWN), FACT(CACHED), BELIEF_TAKE},
     {CELL(STARTED), ANY & ~RECORD(NONE), FACT(OWN), 0, BELIEF_UNKNOWN},
-    /* under way, and the ledger does not have it: a power cut took the claim, or there never was one */
+    /* under way, and the ledger does not have the attempt: a power cut took the claim, or there never was one */
     {CELL(STARTED), ANY, 0, FACT(BOOT), BELIEF_UNKNOWN},
     {CELL(STARTED), ANY, FACT(STOPPED), 0, BELIEF_NEVER},
     {CELL(STARTED), RECORD(GOOD), FACT(STRANGER) | FACT(KEY) | FACT(ADOPT) | FACT(HOLDS), 0, BELIEF_ADOPT},

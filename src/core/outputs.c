@@ -1,6 +1,6 @@
-/* What comes home, and when: periodically while the launch runs, and all of it once the launch and the epilog are over. STARTED
- * and FINISHED are journalled as of any step, so that a controller that dies in between fetches again, and a job is done only
- * when its outputs are here. */
+/* What comes home, and when: periodically while the launch runs, and all of it once launch and epilog are over. STARTED
+ * and FINISHED are journalled as for any step: after a controller that died in between the next one fetches again, and
+ * a job is done only when its outputs are here. */
 #include "internal.h"
 
 #include <inttypes.h>
@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKED_MS = 1000 }; /* until the nodes may have said where rank 0 is */
+enum { ASKED_MS = 1000 }; /* pause until the nodes may have said where rank 0 is */
 
-struct output_watch { /* `every` of a step */
+struct output_watch { /* one for each step with `every` */
     struct launch *launch;
     const struct plan_step *step;
     uint64_t every_ms;
     struct alarm *timer;
-    char *said; /* the last trouble: not said over and over */
+    char *said; /* the last trouble that was noted: the same is not noted twice in a row */
 };
 
 static bool is_output(const struct plan_step *step)
@@ -23,11 +23,11 @@ static bool is_output(const struct plan_step *step)
     return step->kind->phase == PHASE_OUTPUTS;
 }
 
-/* When the step fetches, and how often. -1: it cannot be told; where the files lie is known to the hands alone. */
+/* When the step fetches, and how often. 0, or -1: that cannot be told. Only the hands know where the files lie. */
 static int when_of(struct run *r, const struct plan_step *step, uint32_t node, struct arena *arena,
                    struct step_fetch *ret)
 {
-    struct error err = ERROR_INIT; /* it is said when the fetch begins */
+    struct error err = ERROR_INIT; /* told when the fetch begins */
     const struct step_bind bind = {
         .spec = r->plan->spec, .node = node, .run_id = r->id, .work = r->work, .result_dir = "/"};
     return step->kind->fetch(r->plan, step, &bind, arena, ret, &err);
@@ -55,7 +55,7 @@ void outputs_stop(struct run *r, const struct plan_step *step, uint32_t node)
 void outputs_send(struct run *r, const struct plan_step *step, uint32_t node)
 {
     if (!lane_is_ready(&r->lanes[node]))
-        return; /* reconciling does it when the node has said what it holds */
+        return; /* reconcile.c sends it once the node has said what it holds */
     if (step->at_rank0)
         rank0_fetch(launch_of(r, step));
     else
@@ -163,7 +163,8 @@ bool outputs_complete(const struct launch *l)
     return true;
 }
 
-/* Those of a step that are due: what is fetched only after a success is not, after anything else. */
+/* Starts the step on the nodes where it is due. What is to be fetched only after a success is not due after anything
+ * else. */
 static void start_step(struct run *r, const struct plan_step *step, bool success)
 {
     uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
@@ -202,7 +203,7 @@ bool outputs_begin(struct launch *l)
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             for (size_t i = l->first_step; i < l->end_step; i++)
                 if (is_output(&r->plan->steps[i]) && !task_in_flight(run_task(r, &r->plan->steps[i], n)))
-                    outputs_stop(r, &r->plan->steps[i], n); /* a periodic one */
+                    outputs_stop(r, &r->plan->steps[i], n); /* a periodic fetch */
         rank0_forget(l);
         run_set_stage(r, STAGE_OUTPUTS);
         if (run_is_stopping(r))
@@ -253,9 +254,10 @@ void outputs_pass(struct launch *l)
         outputs_end(l);
 }
 
-/* ---- what a fetch has come to ---- */
+/* ---- how a fetch has ended ---- */
 
-/* Has no other node of the step anything? What was found empty is recorded with these words as its tail. */
+/* Have all other nodes of the step nothing? A fetch that found nothing is recorded as done, with its message as the
+ * tail. */
 static bool others_are_empty(struct run *r, const struct plan_step *step, uint32_t node)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
@@ -268,7 +270,7 @@ static bool others_are_empty(struct run *r, const struct plan_step *step, uint32
     return true;
 }
 
-/* Is another machine there now than the one on which the launch ended, or one that lost all that it had? */
+/* Is the node another machine now than the one on which the launch ended, or has it lost all that it had? */
 static bool is_replaced(const struct run *r, uint32_t node)
 {
     const struct wire_facts *facts = r->lanes[node].facts;
@@ -307,7 +309,7 @@ static void broken_off(struct run *r, const struct plan_step *step, uint32_t nod
 {
     struct launch *l = launch_of(r, step);
     struct run_task *t = run_task(r, step, node);
-    if (run_is_stopping(r) || r->fail_status != RUN_OPEN) { /* the run ends badly anyway */
+    if (run_is_stopping(r) || r->fail_status != RUN_OPEN) { /* the run has failed anyway */
         run_note(r, node, "%s", err->text);
         task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
         return;
@@ -318,7 +320,7 @@ static void broken_off(struct run *r, const struct plan_step *step, uint32_t nod
     } else {
         run_note(r, node, "%s", err->text);
     }
-    /* Started and not finished, for the journal: the next controller does it again. */
+    /* The journal has the task as started and not finished: the next controller does it again. */
     task_set_state(r, t, TASK_FAILED);
     t->ended_ms = run_wall_ms(r);
     run_due(r, DUE_OUTPUTS);

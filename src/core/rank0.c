@@ -1,7 +1,8 @@
-/* Outputs of `first` where torch itself numbers the nodes: they come from the node of rank 0. Each node is asked for the file
- * that its launcher left there (step/rank0.py); then the one fetches, and the others are looked at for files that stay where
- * they are. Such a step is a task on every node, so that a later controller sees the same; what is kept in memory is only what
- * the nodes have answered. All that follows is done in one pass of the turn, which finds what is to do in the tasks' states. */
+/* Outputs with `nodes: first` where torch itself numbers the nodes: they come from the node of rank 0. Each node is
+ * asked for the file that its launcher left there (step/rank0.py). Then that one node fetches, and the others are asked
+ * which files they have: those files stay where they are. Such a step is a task on every node, so that a later
+ * controller sees the same; memory has only what the nodes have answered. All that follows is done in one pass of the
+ * turn, which finds what is to be done in the tasks' states. */
 #include "internal.h"
 
 #include <inttypes.h>
@@ -12,24 +13,24 @@ enum { NAMES_MAX = 3 };
 
 static const char elsewhere[] = "rank 0 was on another node";
 
-struct look {       /* at what an output would bring from a node */
-    uint64_t token; /* 0 = it was not asked on the present connection */
+struct look {       /* what an output would bring from a node */
+    uint64_t token; /* 0 = the node was not asked on its present connection */
     bool done;
-    uint64_t files, sum; /* sum: of what tells these files from others, in any order */
+    uint64_t files, sum; /* sum: made of what tells these files from others, in any order */
 };
-struct answer { /* of a node: is the file of rank 0 there? */
+struct answer { /* of a node: does it have the file of rank 0? */
     uint64_t token;
     bool done;
-    uint64_t mtime_ns; /* 0 = it is not */
+    uint64_t mtime_ns; /* when that file was last changed; 0 = it has none */
 };
 struct rank0 {
     uint64_t tokens;
-    bool known, found; /* found: a node said so, else it is the first that can be asked */
+    bool known, found; /* found: a node has the file; else `node` is the first one that can be asked */
     bool told;
     uint32_t node;
     struct answer *answers; /* per node */
     struct look *looks;     /* [step * node_count + node] */
-    bool *said;             /* per step: what lies elsewhere was told */
+    bool *said;             /* per step: the user was told what lies on other nodes */
 };
 
 static struct rank0 *rank0_of(struct launch *l)
@@ -95,14 +96,15 @@ bool rank0_is_elsewhere(const char *tail)
 
 /* ---- which node? ---- */
 
-/* Does what it says count, and is it waited for? Not where nothing is waited for any more. */
+/* Does the node's answer count, and is it awaited? A node that is away is not awaited while the run is being
+ * stopped. */
 static bool takes_part(const struct run *r, uint32_t node)
 {
     const struct lane *lane = &r->lanes[node];
     return lane->presence != PRESENCE_GONE && !lane->left_out && (!run_is_stopping(r) || lane_is_ready(lane));
 }
 
-/* By what is here already: an output that came from the node, or did not. -1: nothing tells. */
+/* What the outputs that are here tell: 1: one came from this node; 0: one did not; -1: nothing. */
 static int told_by_journal(struct run *r, uint32_t node)
 {
     for (size_t i = 0; i < r->plan->step_count; i++) {
@@ -130,8 +132,8 @@ static void know(struct launch *l, uint32_t node, bool found)
     l->rank0->node = node;
 }
 
-/* All nodes of a rendezvous set or remove their files, so with a fixed number of nodes the first one says it. Of MIN:MAX
- * nodes one that has left may have kept its own: the newest counts. */
+/* In each rendezvous all nodes make or remove their files. So with a fixed number of nodes the first file that is found
+ * decides. Of MIN:MAX nodes one that has left may have kept its file: the newest counts. */
 static void find_out(struct launch *l)
 {
     struct run *r = l->run;
@@ -185,7 +187,7 @@ static void tell(struct launch *l)
         run_note(r, z->node, "outputs come from here: no node says that rank 0 was there");
 }
 
-/* False: there is nothing to look at. */
+/* False: the node cannot be looked at. */
 static bool look_at(struct launch *l, const struct plan_step *step, uint32_t node)
 {
     struct run *r = l->run;
@@ -199,7 +201,7 @@ static bool look_at(struct launch *l, const struct plan_step *step, uint32_t nod
     return true;
 }
 
-/* Where nodes share a folder, the same files are no others. */
+/* Has the node files that rank 0's node does not have? Where nodes share a folder, they have the same files. */
 static bool has_others(struct launch *l, const struct plan_step *step, uint32_t node)
 {
     struct run *r = l->run;
@@ -230,7 +232,8 @@ static void say_others(struct launch *l, const struct plan_step *step)
     buf_free(&names);
 }
 
-/* A step ends on the other nodes once it has on its own: what lies there is told before the journal has it as done. */
+/* A step ends on the other nodes once it has ended on rank 0's node: the user is told what lies on the others before
+ * the journal has the step as done there. */
 static void advance(struct launch *l, const struct plan_step *step)
 {
     struct run *r = l->run;
@@ -275,7 +278,7 @@ void rank0_pass(struct launch *l)
             advance(l, &r->plan->steps[i]);
 }
 
-/* ---- answers: those that nobody waits for any more are passed over ---- */
+/* ---- answers; one that nobody awaits any more is ignored ---- */
 
 void rank0_told(struct launch *l, uint32_t node, uint64_t token, uint64_t at_ns)
 {

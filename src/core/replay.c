@@ -1,5 +1,5 @@
-/* What the journal has of a run, as memory has it: what each task is from its cell, and where the workers of the launch
- * meet. Whoever opens a run, for the first time or after another controller, has it from here. */
+/* Gives memory what the journal has of a run: to each task its state, by its cell, and to the launch where its workers
+ * meet. Whoever opens a run, for the first time or after another controller, begins with this. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -48,8 +48,9 @@ static void bind_read(struct launch *l, const char *json)
 
 /* ---- what a task is ---- */
 
-/* Is it of the launch's latest generation, or behind it? What is before the launch is of each; and what is behind one
- * that was adopted can be of no other, though the launch came into the journal after it. */
+/* Does the cell belong to the launch's latest generation, or to what follows that one? What comes before the launch
+ * belongs to every generation. What follows an adopted generation can belong to no other, though the journal got the
+ * launch after it. */
 static bool is_of_latest(const struct state_run *run, const struct plan_step *step, const struct state_cell *c)
 {
     if (step->kind->phase == PHASE_LAUNCH)
@@ -62,37 +63,39 @@ static enum task_state task_of_bad_end(const struct plan_step *step, const struc
     if (c->outcome == OUTCOME_NOT_STARTED)
         return TASK_PENDING;
     switch (step->kind->phase) {
-    case PHASE_SETUP: /* lane_decide says what follows, once its node is there */
+    case PHASE_SETUP: /* lane_decide decides, once the node is there */
         break;
     case PHASE_PROLOG:
     case PHASE_LAUNCH:
     case PHASE_EPILOG:
         return TASK_FAILED;
-    case PHASE_OUTPUTS: /* else it is fetched again */
+    case PHASE_OUTPUTS: /* anything but a failure: it is fetched again */
         return c->outcome == OUTCOME_FAILED ? TASK_FAILED : TASK_PENDING;
     }
     return TASK_PENDING;
 }
 
-/* What the task is by its cell alone, before its node was heard of. A success of set-up is none before the node's ledger
- * agrees; of all else those of earlier runs, and of earlier generations, are over. */
+/* The task's state by its cell alone, before its node was heard of. A success of set-up counts only once the node's
+ * ledger agrees. Of all other steps, what earlier runs and earlier generations did is over. */
 static enum task_state task_of_cell(const struct run *r, const struct plan_step *step, const struct state_cell *c)
 {
     const struct state_run *run = run_recorded(r);
     if (!c || (!step->kind->cached && !str_eq(c->run, r->id)))
         return TASK_PENDING;
     bool latest = is_of_latest(run, step, c);
-    bool given_up = !latest && (step->kind->fetch || step->kind->phase == PHASE_LAUNCH); /* by a REISSUE */
+    bool given_up = !latest && (step->kind->fetch || step->kind->phase == PHASE_LAUNCH); /* a REISSUE gave it up */
     if (c->outcome == OUTCOME_NONE)
         return str_eq(c->key, step->key) && str_eq(c->run, r->id) && !given_up ? TASK_RUNNING : TASK_PENDING;
     if (step->kind->cached || !latest)
         return TASK_PENDING;
-    if (c->outcome == OUTCOME_OK || c->was_ok) /* what is unknown by now counts once its node is there: reconcile.c */
+    /* where its outcome is unknown by now, reconcile.c looks at that once the node is there */
+    if (c->outcome == OUTCOME_OK || c->was_ok)
         return TASK_DONE;
     return task_of_bad_end(step, c);
 }
 
-/* How often it has failed in this run; at most once more than it may: that no earlier controller could say. */
+/* How often the step has failed in this run; at most once more than it may: then no earlier controller failed the run
+ * for it. */
 static uint32_t tries_of_cell(const struct run *r, const struct plan_step *step, const struct state_cell *c)
 {
     bool failed = c && (c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT);
@@ -104,7 +107,7 @@ static uint32_t tries_of_cell(const struct run *r, const struct plan_step *step,
 
 static void replay_failure(struct run *r, const struct plan_step *step, const struct state_cell *c)
 {
-    if (step->kind->phase == PHASE_OUTPUTS) { /* something was to be there */
+    if (step->kind->phase == PHASE_OUTPUTS) { /* an output that had to be there was not */
         r->fail_status = RUN_FAILED;
         error_set(&r->result.error, ERROR_JOB, "%s", c->tail ? c->tail : "its result is not there");
         return;
@@ -141,7 +144,7 @@ static void replay_task(struct run *r, const struct plan_step *step, uint32_t no
     t->ended_ms = c->finished_ms;
 }
 
-/* Did this run decide to begin its latest generation, and has it begun nothing of it? */
+/* Did this run decide to begin its latest generation, and has nothing of that one begun? */
 static bool is_only_decided(const struct run *r, const struct state_run *run)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -167,7 +170,7 @@ void run_replay(struct run *r)
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (r->plan->steps[i].on[n])
                 replay_task(r, &r->plan->steps[i], n);
-    if (is_only_decided(r, run)) /* so it begins under that number */
+    if (is_only_decided(r, run)) /* so that it begins under that number */
         l->generation--;
     if (!r->fetch_only)
         elastic_members(l);

@@ -1,4 +1,4 @@
-/* Failure rules while a launch runs: what is asked of state_decide and what follows from its answers. See rules.h. */
+/* Failure rules while a launch runs: what state_decide is asked, and what follows from its answers. See rules.h. */
 #include "internal.h"
 #include "rules.h"
 
@@ -8,11 +8,11 @@
 enum { LINE_MAX = 400, CANDIDATES_MAX = 1000 };
 #define NO_RULE UINT32_MAX
 
-struct rank_of { /* a worker by node and number: launchers have no number */
+struct rank_of { /* a worker, by node and rank; a launcher has no rank */
     uint32_t node, rank;
 };
-struct
-    candidate { /* a line that a rule matches, printed once the generation had failed: it counts if its worker was first */
+/* A line that fits a rule, printed when the generation had failed already: it counts if its worker failed first. */
+struct candidate {
     struct rank_of of;
     const struct plan_step *step;
     uint32_t rule;
@@ -24,21 +24,23 @@ struct rules {
     struct metrics *metrics; /* NULL: the spec has none */
     struct matcher *matcher; /* NULL: there are no patterns */
     size_t pattern_count;
-    uint32_t *rule_of, *metric_of; /* by pattern: NO_RULE, or the index */
-    bool *wanted;                  /* [role * patterns]; behind the roles: of no role */
-    uint32_t *used;                /* by rule: how often it counted in this run; for the decision at hand */
-    bool has_ends;                 /* some rule has a pattern, and a status or signal */
-    /* the line at hand */
+    uint32_t *rule_of, *metric_of; /* by pattern: the index of its rule or metric, or NO_RULE */
+    /* [role * patterns]: does the pattern look at the role's lines? The last row: of workers without a role */
+    bool *wanted;
+    uint32_t *used; /* by rule: how often it counted in this run; filled in for each decision */
+    bool has_ends;  /* some rule has a pattern together with a status or signal */
+    /* the present line */
     bool *hits; /* by rule */
     bool hit;
     struct rank_of line_of;
-    /* the generation at hand */
-    bool active, quiet; /* quiet: what is read again was seen before */
-    bool *seen;         /* [worker * rules]: it has printed such a line; launchers behind the workers, by node */
+    /* the present generation */
+    bool active, quiet; /* quiet: lines are read again that were seen before */
+    /* [worker * rules]: the worker printed such a line; launchers come behind the workers, by node */
+    bool *seen;
     size_t seen_workers;
     struct candidate *candidates;
     size_t candidate_count;
-    bool condemned; /* a worker failed that nothing ignores */
+    bool condemned; /* a worker failed, and no rule ignores that */
 };
 
 /* ---- made and freed ---- */
@@ -178,7 +180,7 @@ static char *clean(const char *text, size_t len)
         else if (text[i] == '\t')
             buf_putc(&b, ' ');
     }
-    if (b.len == LINE_MAX) { /* not within a character */
+    if (b.len == LINE_MAX) { /* do not cut within a character */
         while (b.len > 0 && ((unsigned char)b.data[b.len - 1] & 0xc0) == 0x80)
             b.len--;
         b.len -= b.len > 0;
@@ -205,7 +207,7 @@ static struct state_decision decide(const struct rules *x, const struct state_ha
     return d;
 }
 
-/* The rule counts: its event, before anything that follows from it. */
+/* The rule counts: appends its event, before anything that follows from it. */
 static void count(struct rules *x, const struct state_decision *d, struct rank_of of, const char *reason,
                   const char *line, const struct awaited *then)
 {
@@ -234,7 +236,7 @@ static enum spec_subject subject(const struct rules *x, const struct state_decis
     return d->rule == NO_RULE ? RULE_WORKER : x->spec->rules[d->rule].subject;
 }
 
-/* That of a rule on the generation at hand, by whichever controller; NULL: there is none yet. */
+/* A rule's verdict on the present generation, whichever controller gave it; NULL: there is none yet. */
 static const struct state_verdict *verdict_of(const struct launch *l)
 {
     const struct state_run *run = run_recorded(l->run);
@@ -242,7 +244,7 @@ static const struct state_verdict *verdict_of(const struct launch *l)
                                                                                                   : NULL;
 }
 
-/* As it was decided. The list of rules may have been edited since. */
+/* The decision as it was made: the spec's rules may have been edited since. */
 static struct state_decision decision_of(const struct rules *x, const struct state_verdict *v)
 {
     const struct state_run *run = run_recorded(x->launch->run);
@@ -272,8 +274,8 @@ static const char *words(const struct rules *x, const struct state_decision *d, 
 const char *rules_words(const struct launch *l)
 {
     const struct state_verdict *v = verdict_of(l);
-    if (!v ||
-        run_recorded(l->run)->generation > l->generation) /* it starts again: what fails meanwhile is something else */
+    /* the launch starts again: what fails meanwhile is something else */
+    if (!v || run_recorded(l->run)->generation > l->generation)
         return NULL;
     const struct state_decision d = decision_of(l->rules, v);
     const char *what = v->reason ? v->reason : "a worker failed";
@@ -281,7 +283,7 @@ const char *rules_words(const struct launch *l)
                              : arena_printf(l->run->arena, "%s (rule %u: %s)", what, v->rule, spec_actions[v->action]);
 }
 
-/* What a rule says without that all have ended: the first cause from now on. */
+/* A rule has said what follows before all workers have ended: that is the first cause from now on. */
 static void set_cause(struct rules *x, const struct state_decision *d, const struct plan_step *step, struct rank_of of,
                       const char *line)
 {
@@ -289,7 +291,7 @@ static void set_cause(struct rules *x, const struct state_decision *d, const str
     struct run *r = l->run;
     const struct cause cause = {.step = step,
                                 .node = of.node,
-                                .at_ns = 0, /* nothing was before it */
+                                .at_ns = 0, /* before all others */
                                 .outcome = OUTCOME_FAILED,
                                 .cause = subject(x, d) == RULE_PREEMPTED ? WIRE_CAUSE_PREEMPTED : WIRE_CAUSE_NONE,
                                 .rank = of.rank,
@@ -305,10 +307,10 @@ void rules_lost_for_good(struct launch *l, uint32_t node, const char *words)
     error_set(&err, ERROR_INFRA, "%s", words);
     error_hint(&err, "its workers may still run there: the next run stops them");
     run_fail(l->run, RUN_FAILED, &err);
-    run_effect(l->run, &(struct effect){.kind = EFFECT_GIVE_UP, .node = node}); /* it was waited for long enough */
+    run_effect(l->run, &(struct effect){.kind = EFFECT_GIVE_UP, .node = node}); /* the node was awaited long enough */
 }
 
-/* fail or restart while workers still run. */
+/* A rule says fail or restart while workers still run. */
 static void give_verdict(struct rules *x, const struct state_decision *d, const struct plan_step *step,
                          struct rank_of of, const char *what, const char *line)
 {
@@ -340,7 +342,7 @@ void rules_begin(struct launch *l)
 {
     struct run *r = l->run;
     struct rules *x = l->rules;
-    if (!x || (x->active && parts_begun(l))) /* all of it went by them */
+    if (!x || (x->active && parts_begun(l))) /* the rules have seen all of this generation */
         return;
     forget_generation(x);
     x->seen_workers = (size_t)r->plan->worker_count + r->plan->node_count;
@@ -353,7 +355,7 @@ void rules_begin(struct launch *l)
         const struct state_decision d = decision_of(x, v);
         set_cause(x, &d, launch_step(l, PHASE_LAUNCH), (struct rank_of){v->node, v->rank}, v->line);
     } else if (!v && l->cause.step) {
-        l->cause.at_ns = UINT64_MAX; /* the journal does not say when; the logs do */
+        l->cause.at_ns = UINT64_MAX; /* the journal does not say when it was; the logs do */
     }
     x->active = x->quiet = true;
     for (size_t i = l->first_step; i < l->end_step; i++)
@@ -456,8 +458,9 @@ void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, co
     struct rules *x = l->rules;
     const struct rank_of of = {node, end->rank};
     char what[160];
-    if (!x || x->spec->rule_count == 0) { /* nothing to ask: the other nodes are stopped before this one has ended */
-        if (end->cause == WIRE_CAUSE_PREEMPTED) /* its record may never come */
+    /* no rule to ask: the other nodes are stopped before this node's part has ended */
+    if (!x || x->spec->rule_count == 0) {
+        if (end->cause == WIRE_CAUSE_PREEMPTED) /* the node's record may never come */
             attempt_cause(l, step, node, end);
         launch_condemn(l);
         return;
@@ -466,7 +469,8 @@ void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, co
         return;
     const struct state_happening happening = end_happening(x, of, end->cause, end->value);
     const struct state_decision d = decide(x, &happening);
-    if (d.action != RULE_IGNORE) { /* which rule counts is told once all have ended: another may have been first */
+    /* which rule counts is decided once all have ended: another worker may have failed first */
+    if (d.action != RULE_IGNORE) {
         x->condemned = true;
         attempt_cause(l, step, node, end);
         launch_condemn(l);
@@ -486,10 +490,10 @@ struct wire_record rules_judge(struct launch *l, const struct plan_step *step, u
     const struct wire_worker_end *first = NULL;
     bool any = false;
     if (x && step->kind->ranked && !x->active && l->generation > 0)
-        rules_begin(l); /* it ended before this controller knew the whole of the launch */
+        rules_begin(l); /* the part ended before this controller knew the whole of the launch */
     if (x && step->kind->ranked)
         metrics_flush(x->metrics);
-    if (record->verdict == WIRE_VERDICT_GOOD) { /* by these rules, or those of a controller that was here before */
+    if (record->verdict == WIRE_VERDICT_GOOD) { /* by these rules, or by those of an earlier controller */
         ret.cause = WIRE_CAUSE_NONE;
         ret.value = 0;
         return ret;
@@ -527,7 +531,7 @@ bool rules_speak(struct launch *l, uint32_t node, enum outcome outcome, uint32_t
 
 /* ---- what follows ---- */
 
-/* The rule that the first cause falls under: a line that its worker printed, or how it ended. */
+/* The rule that applies to the first cause: by a line that its worker printed, or by how that worker ended. */
 static struct state_decision judge_cause(struct rules *x, char **ret_line)
 {
     struct launch *l = x->launch;
@@ -550,7 +554,7 @@ static struct state_decision judge_cause(struct rules *x, char **ret_line)
     }
     struct state_happening what = unknown ? (struct state_happening){.must_count = true, .role = SPEC_NO_ROLE}
                                           : end_happening(x, of, cause->cause, cause->value);
-    what.must_count = true; /* what could be ignored was, as it happened */
+    what.must_count = true; /* an end that could be ignored was ignored when it happened */
     return decide(x, &what);
 }
 
@@ -597,7 +601,7 @@ bool rules_await_nodes(const struct launch *l)
     return false;
 }
 
-/* The launch starts again, whatever becomes of this node: what ran has ended, or is being stopped. */
+/* Does the launch start again, whatever becomes of this node? Then what ran has ended, or is being stopped. */
 static bool starts_again(const struct launch *l)
 {
     const struct state_verdict *v = verdict_of(l);
@@ -621,7 +625,7 @@ void rules_node_lost(struct launch *l, struct lane *lane)
     const struct state_verdict *v = verdict_of(l);
     bool again = x && x->active && starts_again(l);
     if (again && v && is_of_lost(x, v))
-        return; /* a rule waits for it already */
+        return; /* a rule awaits the node already */
     if (again || (x && x->active && r->stage == STAGE_LAUNCH && !v))
         d = decide(x, &what);
     if (d.rule == NO_RULE || lane->left_out || run_is_stopping(r)) {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 enum {
-    FETCHES_MAX = 32,    /* nodes at a time: each has files open */
+    FETCHES_MAX = 32,    /* at a time: each has files open */
     GETS_MAX = 16,       /* in flight at a time */
     GET_BYTES = 4 << 20, /* of all GETs in flight, unless there is but one */
     LOOKS_MAX = 256,     /* files looked at in one turn */
@@ -228,7 +228,7 @@ static void begin(struct fetch *f)
         ask(f);
 }
 
-/* One after the other has its turn. */
+/* Begins fetches in their order, as many as may run at a time. */
 static void on_queue(void *arg)
 {
     struct run *r = arg;
@@ -245,7 +245,7 @@ static void on_turn(void *arg)
     work_on(arg);
 }
 
-/* 0 and what the step brings from the node, or -1. */
+/* What the step brings from the node. 0 or -1. */
 static int what_of(struct fetch *f, struct error *err)
 {
     struct run *r = run_of(f);

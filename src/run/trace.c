@@ -1,5 +1,5 @@
-/* What goes between the core and its hands, written down: see trace.h. A line is one write, so that a trace of a killed
- * process has whole lines. */
+/* What goes between the core and its hands, written down: see trace.h. Each line is one write, so that the trace of a
+ * process that was killed has whole lines. */
 #include "trace.h"
 
 #include <fcntl.h>
@@ -18,11 +18,11 @@ static void write_line(int fd, struct buf *b)
 {
     buf_putc(b, '\n');
     if (write_all(fd, b->data, b->len) < 0)
-        abort(); /* of a test: half a trace is worse than none */
+        abort(); /* a trace serves a test: half of one is worse than none */
     buf_free(b);
 }
 
-/* A blank and the text; NULL is a word. */
+/* A blank and the text as a JSON string; NULL: the word null. */
 static void put_text(struct buf *b, const char *text)
 {
     buf_putc(b, ' ');
@@ -157,7 +157,7 @@ static bool write_event(void *arg, const struct event *e)
     return true;
 }
 
-/* Lines of two processes would make no sense in one file. */
+/* The lines of two processes would make no sense in one file: the second process gets a file of its own. */
 static int open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -321,7 +321,7 @@ void trace_end(const struct run_log *log, const struct wire_worker_end *end)
           log->node, end->rank, end->cause, end->value, end->end_mono_ns);
 }
 
-/* ---- what hands tell by a function of the core's ---- */
+/* ---- what the hands tell the core by a function of its own ---- */
 
 void tell_due(struct run *r, enum due due)
 {
@@ -347,7 +347,7 @@ void tell_note(struct run *r, uint32_t node, const char *fmt, ...)
     run_note(r, node, "%s", text);
 }
 
-/* "< NAME WORD", and the error. */
+/* "< NAME WORD", and behind it the error. */
 static void trace_error(const struct run *r, const char *name, uint32_t word, const struct error *err)
 {
     struct buf b = {0};

@@ -1,8 +1,8 @@
 /*
  * A run's trace, for tests: RHRUN_TEST_TRACE=FILE (a test hook; the file is made with mode 0600, and appended to)
  * writes all that goes between the core and its hands while a run is executed or cancelled, a line each, in order. With
- * it a core alone takes the same way again (tests/unit/test_core_replay.c): what went wrong in the field becomes a
- * test.
+ * a trace a core alone can go the same way again (tests/unit/test_core_replay.c): what went wrong in the field becomes
+ * a test.
  *
  * While another process traces into FILE, this one traces into FILE.PID.
  *
@@ -11,8 +11,8 @@
  * the journal so far. Then
  *
  *   < NAME ...   the hands tell the core something: core_take ("< take"), an alarm ("< alarm NUMBER", counted from 0
- *                as they were created), lines and ends of workers, where
- *                rules or a role's readiness look at them, and what else a hand says by a function of the core
+ *                as they were created), lines and ends of workers where rules or a role's readiness look at them, and
+ *                what else a hand says by a function of the core
  *   > NAME ...   the core asks something of its hands: an effect, an event, an alarm, the time; with the answer, if
  *                that is no more than a word
  *   = ANSWER     ends a question (">") during which the hands may have told the core something
@@ -20,37 +20,40 @@
  *                that are brought, a RUN that could not be made, a log or journal that could not be written
  *   end STATUS EXIT "error"   what became of the run; missing where it was killed
  *
- * Not in it, and not needed: what is only shown (METRICS are there as events), bytes of logs and of files that are
- * fetched, what RUN messages say, so no secret. A worker's lines are as the node masked them. Not in it, and needed
- * where the spec has them: what `env` takes from the caller, and files and folders that it names; such a spec cannot be
- * loaded by a player. Where the options of an unfinished run are told (it is refused, or replaced), or how much of a
- * fetch had come that was stopped, a player comes to other words.
+ * A trace does not have, and a player does not need: what is only shown (METRICS are there as events), the bytes of
+ * logs and of files that are fetched, and what RUN messages say, so it has no secret. A worker's lines are as the node
+ * masked them. A trace does not have, though a player needs it: what `env` takes from the caller, and files and folders
+ * that the spec names; a player cannot load a spec that has them. Where a message names the options of an unfinished
+ * run (the new run is refused, or takes its place), or how much had come of a fetch that was stopped, a player comes to
+ * other words.
  */
 #ifndef RHRUN_RUN_TRACE_H
 #define RHRUN_RUN_TRACE_H
 
 #include "internal.h"
 
-int trace_open(const struct hands *h, const struct run_options *options); /* the descriptor, or -1: nothing is traced */
+/* The trace's descriptor, or -1: nothing is traced. */
+int trace_open(const struct hands *h, const struct run_options *options);
 void trace_close(const struct run *r);
 
-/* A line; nothing where nothing is traced. */
+/* Writes a line, if the run is traced. */
 void trace(const struct run *r, const char *fmt, ...) FORMAT(2, 3);
-void trace_text(const struct run *r, const char *what, const char *text); /* the line ends with a text */
+void trace_text(const struct run *r, const char *what, const char *text); /* a line that ends with a text */
 void trace_untraced(const struct run *r, const char *what);
-bool trace_answer(const struct run *r, bool answer); /* "= 1", and the same */
+bool trace_answer(const struct run *r, bool answer); /* writes "= 1" or "= 0", and returns the answer */
 void trace_input(const struct run *r, const struct input *in);
 void trace_effect(const struct run *r, const struct effect *e);
 void trace_event(const struct run *r, const struct event *e);
 void trace_line(const struct run_log *log, const char *what, const struct watch_line *line);
 void trace_end(const struct run_log *log, const struct wire_worker_end *end);
 
-/* What hands tell the core beside struct input: a line each, and the function of that name. */
+/* What the hands tell the core beside struct input: each writes a line and calls the core's function of that name. */
 void tell_due(struct run *r, enum due due);
 void tell_stage(struct run *r, enum stage to);
 void tell_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
 void tell_fail(struct run *r, enum run_status status, const struct error *err);
-bool tell_bar(struct launch *l, uint32_t node, const struct error *err); /* elastic_... */
+/* elastic_bar, as the next three are elastic_... */
+bool tell_bar(struct launch *l, uint32_t node, const struct error *err);
 void tell_checked(struct launch *l, uint32_t node);
 void tell_join(struct launch *l);
 void tell_wait(struct launch *l, uint32_t node);
