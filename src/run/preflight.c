@@ -1,11 +1,11 @@
 /*
- * Before a launch, in parallel and in a few round trips: does every node reach the port where the workers will meet, and
- * do the nodes agree in what makes a launch fail in ways that are hard to read? What keeps the job from running ends the
- * run before anything starts; the rest is noted. Before a later generation it is done again where a node has restarted, was
- * replaced or set up anew since.
+ * Preflight: what is looked at before a launch, in parallel and in a few round trips. Does every node reach the port
+ * where the workers will meet, and do the nodes agree in what makes a launch fail in ways that are hard to read? What
+ * keeps the job from running ends the run before anything starts; the rest is noted. Preflight is done again before a
+ * later generation where a node has restarted, was replaced or set up anew since.
  *
- * A question is lost with its connection: then all of it is asked again (preflight_again), and answers to an older round
- * count for nothing.
+ * A question is lost with its connection. Then all questions are asked again (preflight_again), and answers to an older
+ * round count for nothing.
  */
 #include "preflight.h"
 #include "trace.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES_MAX = 3 /* of nodes, in a message */ };
-#define PREFLIGHT_TOKEN (UINT64_C(1) << 63) /* of GLOB and PING: below it round << 24, and the question */
+enum { NAMES_MAX = 3 /* nodes that a message names */ };
+#define PREFLIGHT_TOKEN (UINT64_C(1) << 63) /* of a GLOB or PING; below it: round << 24, and the question */
 #define QUESTION_MASK ((UINT64_C(1) << 24) - 1)
 
 /* ---- findings ---- */
@@ -33,7 +33,7 @@ const char *preflight_names(struct launch *l, const bool *nodes)
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         count += nodes[n];
     buf_puts(&b, count == 1 ? "node " : "nodes ");
-    uint32_t most = count == NAMES_MAX + 1 ? count : NAMES_MAX; /* "and 1 more" is no shorter */
+    uint32_t most = count == NAMES_MAX + 1 ? count : NAMES_MAX; /* "and 1 more" would be no shorter */
     for (uint32_t n = 0; n < r->plan->node_count && shown < most; n++)
         if (nodes[n])
             buf_printf(&b, "%s\"%s\"", !shown++ ? "" : shown == count ? " and " : ", ", r->lanes[n].name);
@@ -78,7 +78,7 @@ void preflight_find(struct launch *l, const char *what, enum error_code code, co
 bool preflight_compare(struct launch *l, const struct preflight_thing *t)
 {
     struct run *r = l->run;
-    enum { VALUES_MAX = 4 }; /* that are told; there may be as many as nodes */
+    enum { VALUES_MAX = 4 }; /* that the user is told of; there may be as many as nodes */
     const char *const *shown = t->shown ? t->shown : t->values;
     bool *told = preflight_nodes(l), all = true;
     uint32_t first = UINT32_MAX, values = 0;
@@ -142,14 +142,14 @@ static bool has_changed(const struct launch *l)
     return l->preflight->setup_changed;
 }
 
-/* ---- one after the other ---- */
+/* ---- rounds ---- */
 
 uint64_t preflight_token(const struct launch *l, uint32_t question)
 {
     return PREFLIGHT_TOKEN | (uint64_t)l->preflight->round << 24 | question;
 }
 
-/* Of this round? */
+/* Is this token of a question of this round whose answer is awaited? */
 static bool awaits(const struct launch *l, uint64_t token)
 {
     const struct run *r = l->run;
@@ -157,7 +157,7 @@ static bool awaits(const struct launch *l, uint64_t token)
            (token & ~QUESTION_MASK) == (preflight_token(l, 0) & ~QUESTION_MASK);
 }
 
-/* Of MIN:MAX nodes those that cannot take part are left out, if enough others can. */
+/* Leaves out those of MIN:MAX nodes that cannot take part, if enough others can. True: all of them. */
 static bool spared(struct launch *l, const struct run_finding *f)
 {
     struct error err = ERROR_INIT;
@@ -168,7 +168,7 @@ static bool spared(struct launch *l, const struct run_finding *f)
     return all;
 }
 
-/* Notes, and the first that keeps the job from running: NULL = nothing does. */
+/* Notes what is only to be noted. Returns the first finding that keeps the job from running; NULL = none does. */
 static const struct run_finding *tell(struct launch *l)
 {
     struct run *r = l->run;
@@ -205,7 +205,7 @@ static void finish_joiner(struct launch *l)
         tell_bar(l, node, &err);
     else
         tell_checked(l, node);
-    tell_join(l); /* others may wait for their turn */
+    tell_join(l); /* other nodes may wait for their turn to join */
 }
 
 static void finish(struct launch *l)
@@ -245,7 +245,7 @@ void preflight_answered(struct launch *l)
 {
     struct preflight *p = l->preflight;
     while (--p->left == 0) {
-        p->left = 1; /* until all is asked */
+        p->left = 1; /* one more, until all is asked */
         if (p->meet != MEET_NOT && preflight_go_on(l))
             continue;
         if (!p->again && preflight_meet(l))
@@ -272,7 +272,7 @@ bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint6
     struct asked *a = &l->preflight->asked[lane->index];
     uint64_t now = mono_ns();
     a->clock_known = true;
-    a->unsure_ms = (int64_t)((now - a->pinged_ns) / 2000000) + 1; /* milliseconds are cut off on both sides */
+    a->unsure_ms = (int64_t)((now - a->pinged_ns) / 2000000) + 1; /* + 1: both sides cut off fractions */
     a->clock_ms = (int64_t)wall - (int64_t)(a->pinged_ns / 1000000) - a->unsure_ms;
     preflight_answered(l);
     return true;
@@ -298,7 +298,7 @@ static void begin_round(struct launch *l)
     preflight_end_lookup(l);
     arena_reset(p->arena);
     p->round++;
-    p->left = 1; /* until all is asked */
+    p->left = 1; /* one more, until all is asked */
     p->meet = MEET_NOT;
     p->lost = false;
     p->joiner = 0;
@@ -340,7 +340,8 @@ static void prepare(struct launch *l)
     p = l->preflight = xcalloc(1, sizeof *p);
     p->arena = arena_create();
     p->machines = xcalloc(r->plan->node_count, sizeof *p->machines);
-    if (l->generation > 0 && !launch_is_adopted(l)) { /* a controller that takes the run up: as it is now */
+    /* a controller takes the run up: the machines of now count as looked at */
+    if (l->generation > 0 && !launch_is_adopted(l)) {
         p->done = true;
         remember_machines(l);
     }
@@ -364,7 +365,7 @@ static bool joins(struct launch *l, uint32_t node)
     prepare(l);
     struct preflight *p = l->preflight;
     if (p->joiner || !find_member(r, &p->member))
-        return true; /* one after the other */
+        return true; /* nodes join one after the other */
     begin_round(l);
     p->joiner = node + 1;
     preflight_ask_pythons(l);

@@ -1,28 +1,29 @@
-/* preflight's private parts: preflight.c asks and ends it, preflight_ports.c is about where the workers meet,
- * preflight_facts.c about the nodes themselves, preflight_versions.c about their Pythons. */
+/* What the files of preflight ask of each other: preflight.c asks the nodes and ends it, preflight_ports.c is about
+ * where the workers meet, preflight_facts.c about the nodes themselves, preflight_versions.c about their Pythons. */
 #ifndef RHRUN_RUN_PREFLIGHT_H
 #define RHRUN_RUN_PREFLIGHT_H
 
 #include "internal.h"
 
 enum {
-    CLOCKS_MS = 5000,      /* apart, where the spec does not say */
-    DISK_BYTES = 1000000000, /* free, likewise */
-    CONNECT_MS = 3000,     /* likewise */
+    CLOCKS_MS = 5000,        /* clocks may be so far apart, where the spec does not say */
+    DISK_BYTES = 1000000000, /* so much must be free, likewise */
+    CONNECT_MS = 3000,       /* timeout of a connection, likewise */
     PREFLIGHT_VERSION_MAX = 40,
 };
 
 enum meet { MEET_NOT, MEET_LISTENING, MEET_CONNECTING, MEET_ENDING };
 
-/* Where workers meet: those of the job's world, or of a role with one of its own. */
+/* A place where workers meet: those of the job's world, or of a role with a world of its own. */
 struct meeting {
-    const struct spec_role *role; /* NULL = the job's */
-    bool outside;                 /* at a server that is there already: etcd */
+    const struct spec_role *role; /* NULL = the job's world */
+    bool outside;                 /* they meet at a server that runs already: etcd */
     bool given;                   /* the spec says which port */
-    uint32_t master, port;        /* outside: master is no node of it */
+    uint32_t master, port;        /* outside: master is none of its nodes */
     const char *address;
-    const bool *nodes; /* that come there */
-    bool by_name;      /* the address is a name: `to` is what it is here, which may be another one on the nodes */
+    const bool *nodes; /* whose workers come there */
+    /* the address is a name: `to` is what it means here, and it may mean another address on the nodes */
+    bool by_name;
     struct node_endpoint to;
 };
 
@@ -30,42 +31,43 @@ struct meeting {
 struct python {
     const struct spec_role *role; /* NULL = the job's */
     bool *on;
-    bool launches; /* workers start with it, or their launcher does; else only set-up is looked at */
-    struct python_at {            /* per node */
+    bool launches;     /* workers or their launcher start with it; else it serves set-up alone */
+    struct python_at { /* per node */
         char torch[PREFLIGHT_VERSION_MAX], version[PREFLIGHT_VERSION_MAX]; /* "" = none was found */
-        uint8_t pattern;          /* that torch was found by */
-        const char *interpreter;  /* as the spec names it, where its file was asked for; else NULL */
-        bool looked, there;       /* the answer came; with a file */
-        const char *brings;       /* a step to come that may leave it there, or NULL */
+        uint8_t pattern;                                                   /* number of the pattern that found torch */
+        const char *interpreter; /* as the spec names it, where its file was asked for; else NULL */
+        bool looked, there;      /* the answer came; it named a file */
+        const char *brings;      /* a step that is still to come and may put it there, or NULL */
     } *at;
 };
 
-struct asked { /* of a node */
-    uint32_t errnum;       /* of coming to the meeting at hand */
+struct asked {       /* what one node was asked */
+    uint32_t errnum; /* why the node does not reach the present meeting; 0 = it does */
     uint64_t pinged_ns;
     bool clock_known;
-    int64_t clock_ms;      /* its wall clock minus our monotonic one, in the middle of the question's round trip */
-    int64_t unsure_ms;     /* half of that */
+    /* the node's wall clock minus our monotonic one, in the middle of the question's round trip */
+    int64_t clock_ms;
+    int64_t unsure_ms; /* half of that round trip */
 };
 
 struct preflight {
     enum meet meet;
-    uint32_t round, left, next, tries; /* left: answers that are awaited; next: node of the next batch */
-    bool done, again;      /* again: the port is taken, another one is asked for */
-    bool lost;             /* a question of this round, with its connection */
-    char *(*machines)[2];  /* per node, when this was done: its boot and install ids */
-    bool setup_changed;    /* since it was done */
-    uint32_t joiner;       /* node + 1 that is to join the launch that runs: only its versions are looked at; 0 =
-                              none */
-    uint32_t member;       /* one that takes part, with which it is compared */
-    struct arena *arena;   /* all that follows: of this round */
+    uint32_t round, left, next, tries; /* left: answers that are awaited; next: node with which the next batch begins */
+    bool done, again;                  /* again: the port is taken, another one is to be asked for */
+    bool lost;                         /* a question of this round was lost with its connection */
+    char *(*machines)[2];              /* per node: its boot and install ids when preflight was last done */
+    bool setup_changed;                /* since preflight was done */
+    /* node + 1 that is to join the launch that runs, of which only the versions are looked at; 0 = none */
+    uint32_t joiner;
+    uint32_t member;     /* a node that takes part, with which the joiner is compared */
+    struct arena *arena; /* what follows lies in it, for this round */
     struct asked *asked;
     struct meeting *meetings;
-    size_t meeting_count, met; /* met: those that were begun; the last of them is at hand */
+    size_t meeting_count, met; /* met: meetings that were begun; the last of them is the present one */
     struct python *pythons;
     size_t python_count;
-    bool refused;          /* the port of the meeting at hand cannot be had */
-    struct lookup *lookup; /* of a name, on the pool */
+    bool refused;          /* the port of the present meeting cannot be had */
+    struct lookup *lookup; /* of an address that is a name, on the pool */
     struct run_finding *findings;
     size_t finding_count, finding_cap;
 };
@@ -74,7 +76,7 @@ static inline const struct spec_preflight *preflight_spec(const struct run *r)
 {
     return &r->plan->spec->distributed.preflight;
 }
-/* Is it asked at all? Not when it is left out, or cannot be reached. */
+/* Is the node asked? Not one that is left out, or cannot be reached. */
 static inline bool preflight_asks(const struct launch *l, uint32_t node)
 {
     const struct run *r = l->run;
@@ -82,46 +84,51 @@ static inline bool preflight_asks(const struct launch *l, uint32_t node)
         return node == l->preflight->joiner - 1 || node == l->preflight->member;
     return !r->lanes[node].left_out && r->lanes[node].state != LANE_FAILED;
 }
-/* A job without `distributed` is looked at by doctor only, and of it only which interpreters are there. */
+/* False: the job has no `distributed`. Doctor alone looks at such a job, and only at which interpreters are there. */
 static inline bool preflight_of_launch(const struct run *r)
 {
     return r->plan->spec->distributed.present;
 }
-static inline bool preflight_several(const struct run *r) /* machines */
+/* Are the nodes several machines? */
+static inline bool preflight_several(const struct run *r)
 {
     return r->plan->node_count > 1 && r->plan->spec->placement != PLACEMENT_HERE;
 }
-/* "node "b"", "nodes "b", "c", "d" and 5 more"; of the round. */
+/* "node "b"", "nodes "b", "c", "d" and 5 more"; in the round's arena. */
 const char *preflight_names(struct launch *l, const bool *nodes);
 const char *preflight_name(struct launch *l, uint32_t node); /* node "b" */
-bool *preflight_nodes(struct launch *l);             /* none yet, for a finding */
-/* code: what it ends the run with; ERROR_NONE = a note. The cure is kept as it is. */
+bool *preflight_nodes(struct launch *l);                     /* an empty set of nodes, for a finding */
+/* Adds a finding. code: with which the run ends; ERROR_NONE = a note. cure: a text, no format. */
 void preflight_find(struct launch *l, const char *what, enum error_code code, const bool *nodes, const char *cure,
                     const char *fmt, ...) FORMAT(6, 7);
-/* A value that is to be the same on all nodes. NULL: this node has none, which is as good as any. A finding for each
- * value that is not the first node's: "THING is 1 on node "a" and 2 on nodes "b", "c"". False: all are the same. */
+/* A value that is to be the same on all nodes. NULL: the node has none, which is as good as any. There is a finding for
+ * each value that is not the first node's: "THING is 1 on node "a" and 2 on nodes "b", "c"". False: there is such a
+ * value. */
 struct preflight_thing {
     const char *what, *thing, *cure;
     enum error_code code;
     const char *const *values; /* per node */
-    const char *const *shown;  /* likewise; NULL = values */
+    const char *const *shown;  /* per node; NULL = values are shown */
 };
 bool preflight_compare(struct launch *l, const struct preflight_thing *t);
 
 uint64_t preflight_token(const struct launch *l, uint32_t question);
-void preflight_answered(struct launch *l); /* one of those that are awaited */
+void preflight_answered(struct launch *l); /* one of the awaited answers has come */
 
-/* preflight_facts.c */
+/* ---- preflight_facts.c ---- */
 void preflight_ask_clocks(struct launch *l);
 void preflight_check_facts(struct launch *l);
-/* preflight_versions.c */
+
+/* ---- preflight_versions.c ---- */
 void preflight_ask_pythons(struct launch *l);
 void preflight_take_entries(struct launch *l, uint32_t node, uint64_t question, const struct wire_entries *e);
 void preflight_check_versions(struct launch *l);
-/* preflight_ports.c */
+
+/* ---- preflight_ports.c ---- */
 void preflight_plan_meetings(struct launch *l);
-bool preflight_meet(struct launch *l);    /* the next meeting is begun; false: there is none */
-bool preflight_go_on(struct launch *l);   /* all that was asked of it is answered; false: it is over */
+bool preflight_meet(struct launch *l); /* begins the next meeting; false: there is none */
+/* All questions of the present meeting are answered: goes on with it. False: the meeting is over. */
+bool preflight_go_on(struct launch *l);
 void preflight_take_probed(struct launch *l, uint32_t node, uint32_t errnum, const char *who);
 void preflight_end_lookup(struct launch *l);
 

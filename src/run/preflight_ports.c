@@ -1,4 +1,4 @@
-/* Where the workers meet: one node listens there, those that come connect, a hundred at a time. */
+/* Where the workers meet: one node listens there, and the nodes whose workers come connect, a hundred at a time. */
 #include "preflight.h"
 
 #include <arpa/inet.h>
@@ -8,11 +8,11 @@
 #include <string.h>
 
 enum {
-    BATCH = 100,    /* the port's queue is emptied between */
-    PORT_TRIES = 5, /* a free port that is taken meanwhile */
+    BATCH = 100,    /* the port's queue is emptied between two batches */
+    PORT_TRIES = 5, /* so often another port is asked for, where a free one is taken meanwhile */
 };
 
-/* ---- which there are ---- */
+/* ---- which meetings there are ---- */
 
 /* "HOST:PORT", "[::1]:PORT", ":PORT". */
 static bool split(struct launch *l, const char *endpoint, struct meeting *m)
@@ -25,8 +25,8 @@ static bool split(struct launch *l, const char *endpoint, struct meeting *m)
     return true;
 }
 
-/* Where the job's workers meet, as far as rhrun knows it. Who holds the store of a c10d endpoint that is given is torch's
- * own matter; a server of etcd is there before. */
+/* Where the job's workers meet. False: rhrun does not know. Which node holds the store of a c10d endpoint that the spec
+ * gives is torch's own matter; a server of etcd runs before the launch. */
 static bool find_endpoint(struct launch *l, struct meeting *m)
 {
     struct run *r = l->run;
@@ -50,7 +50,7 @@ static bool find_endpoint(struct launch *l, struct meeting *m)
     return true;
 }
 
-/* Those with workers in a world: of the role with its own, or (NULL) the job's. */
+/* The nodes with workers in a world: that of the role, or (NULL) the job's. NULL: there are none. */
 static const bool *those_in(struct launch *l, const struct spec_role *role)
 {
     struct run *r = l->run;
@@ -73,7 +73,7 @@ static void add(struct launch *l, struct meeting m)
 {
     struct run *r = l->run;
     struct preflight *p = l->preflight;
-    bool alone = !preflight_several(r) && !m.given; /* it was just found free */
+    bool alone = !preflight_several(r) && !m.given; /* the port was just found free */
     m.nodes = those_in(l, m.role);
     if (alone || !m.nodes || m.port == 0 || (!m.outside && !preflight_asks(l, m.master)))
         return;
@@ -107,7 +107,7 @@ void preflight_plan_meetings(struct launch *l)
                                     .address = r->hands->nodes[r->plan->roles[i].master].address});
 }
 
-/* Do those that come there come over a network? */
+/* Do the workers come there over a network? */
 static bool is_apart(const struct run *r, const struct meeting *m)
 {
     return m->outside || preflight_several(r);
@@ -187,7 +187,8 @@ static const char *where(struct launch *l, const struct meeting *m)
                    : "where the workers are to meet";
 }
 
-/* As it is here: the nodes may know the name by another address, so it is no more than a note then. */
+/* An address that is a name was looked up here. The nodes may know the name by another address, so what is found is no
+ * more than a note then. */
 static void check_reached(struct launch *l, const struct meeting *m)
 {
     struct run *r = l->run;
@@ -249,7 +250,7 @@ static void check_listening(struct launch *l, const struct meeting *m, uint32_t 
                    preflight_name(l, m->master), where(l, m), strerror((int)errnum), *who ? " by process " : "", who);
 }
 
-/* ---- one after the other ---- */
+/* ---- one meeting after the other ---- */
 
 static void probe(struct launch *l, uint32_t node, enum wire_probe what, const struct node_endpoint *to)
 {
@@ -287,7 +288,7 @@ bool preflight_meet(struct launch *l)
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         p->asked[n].errnum = 0;
     if (m->outside)
-        p->meet = MEET_LISTENING; /* the server does */
+        p->meet = MEET_LISTENING; /* the server listens already */
     else
         listen_there(l, m);
     if (m->by_name && is_apart(r, m))
@@ -326,7 +327,7 @@ bool preflight_go_on(struct launch *l)
         else if (m->outside)
             connect_batch(l, m);
         else
-            listen_there(l, m); /* which empties its queue */
+            listen_there(l, m); /* that empties the port's queue */
         return true;
     case MEET_ENDING:
         p->meet = MEET_NOT;

@@ -1,10 +1,11 @@
-/* Which Python and which torch the workers of each node have, by the names of files there: nothing is started. */
+/* Which Python and which torch the workers of each node have, by the names of files there: no program is started. */
 #include "preflight.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A question is the number of the Python << 8, and that of the pattern; behind the patterns of torch, those of Python. */
+/* A question is the number of the Python << 8, and the number of the pattern: first those of torch, then those of
+ * Python. */
 enum { QUESTION_PYTHON = STEP_PATTERNS_MAX, QUESTION_INTERPRETER };
 
 /* ---- asking ---- */
@@ -22,7 +23,8 @@ static bool uses_python(const struct spec *spec, const struct spec_role *own)
     return spec->role_count == 0 && (spec->distributed.launcher != LAUNCHER_NATIVE || runs_python(&spec->entrypoint));
 }
 
-/* Do its workers there, or their launcher, start with this Python? Unlike its torch, nothing else would do then. */
+/* Do the node's workers, or their launcher, start with this Python? No other Python would do then, while another torch
+ * might. */
 static bool starts_python(const struct run *r, const struct spec_role *own, uint32_t node)
 {
     const struct spec *spec = r->plan->spec;
@@ -39,7 +41,7 @@ static bool starts_python(const struct run *r, const struct spec_role *own, uint
     return false;
 }
 
-/* One node has nothing to agree with: of torch only flags that it may lack are asked for. */
+/* A single node has nothing to agree with: it is asked for torch only where flags may be lacking. */
 static bool needs_version(const struct run *r);
 
 static void add_python(struct launch *l, const struct spec_role *role)
@@ -63,14 +65,14 @@ static void add_python(struct launch *l, const struct spec_role *role)
     p->python_count++;
 }
 
-/* Before anything was done it may be to come; at a launch all of set-up is. */
+/* Doctor looks before anything is done: is this step of set-up still to come? At a launch all of set-up is done. */
 static bool is_to_come(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     return r->options.mode == RUN_LOOK && step->kind->phase == PHASE_SETUP && step->on[node] &&
            !r->records[(size_t)step->id * r->plan->node_count + node].verified;
 }
 
-/* Where a set-up was not done yet it is not known what there will be. */
+/* Is the node set up, but for steps that only give names to a Python? If not, nobody knows what it will have. */
 static bool is_set_up(const struct run *r, uint32_t node)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -79,8 +81,8 @@ static bool is_set_up(const struct run *r, uint32_t node)
     return true;
 }
 
-/* Of what comes before the step (NULL: before the launch) the first that may leave the interpreter there. A prolog runs after
- * this, too. */
+/* The first step in front of this one (NULL: of the launch) that may leave the interpreter there. A prolog may, too: it
+ * runs after preflight. */
 static const char *brings(const struct run *r, const struct plan_step *step, uint32_t node, const char *word)
 {
     for (size_t i = 0; i < (step ? step->id : r->plan->step_count); i++) {
@@ -92,7 +94,7 @@ static const char *brings(const struct run *r, const struct plan_step *step, uin
     return NULL;
 }
 
-/* Doctor looks before anything is done: what set-up is to start counts first. */
+/* Doctor looks before anything is done: the Python that set-up is to start comes first. */
 static void ask_interpreter(struct launch *l, uint32_t index, uint32_t node, const struct step_bind *bind,
                             struct arena *arena)
 {
@@ -166,7 +168,7 @@ void preflight_ask_pythons(struct launch *l)
 
 /* ---- answers ---- */
 
-/* ".../torch-2.12.0+cpu.dist-info/METADATA"; torch-x-1.0 is another package, but pip writes that torch_x. */
+/* ".../torch-2.12.0+cpu.dist-info/METADATA"; a package torch-x is another one, but pip writes its name torch_x. */
 static void take_torch(struct python_at *at, uint8_t pattern, const char *path)
 {
     const char *name = strstr(path, "torch-"), *end = name ? strstr(name, ".dist-info/") : NULL;
@@ -177,7 +179,7 @@ static void take_torch(struct python_at *at, uint8_t pattern, const char *path)
     at->pattern = pattern;
 }
 
-/* Of the file, or of what a link leads to. */
+/* The version is in the name of the file, or of what a link leads to. */
 static void take_python(struct python_at *at, const struct wire_entry *e)
 {
     const char *version = step_python_in(e->path);
@@ -204,7 +206,7 @@ void preflight_take_entries(struct launch *l, uint32_t node, uint64_t question, 
             take_torch(at, (uint8_t)question, e->entries[i].path);
 }
 
-/* ---- is there one? ---- */
+/* ---- is there a Python? ---- */
 
 static const char *interpreter_cure(struct launch *l, const struct python *python, const char *brings)
 {
@@ -300,7 +302,7 @@ static void check_python(struct launch *l, const struct python *python)
 
 /* ---- flags of torchrun ---- */
 
-/* As the table of flags has it, "2.5.1" is 205; 0 = not to be read. */
+/* As the table of flags has it: "2.5.1" is 205. 0 = it cannot be read. */
 static uint32_t version_of(const char *text)
 {
     unsigned major, minor;
@@ -312,7 +314,7 @@ static bool is_xpu(const struct spec *spec, uint32_t node)
     return spec_nproc(spec, node)->kind == NPROC_XPU;
 }
 
-/* The newest of the flags decides. 0: every torch has them. */
+/* The version of torch that the newest of the flags needs. 0: every torch has them. */
 static uint32_t needed(const struct run *r, uint32_t node, const char **ret_flag)
 {
     const struct spec_distributed *d = &r->plan->spec->distributed;
@@ -341,7 +343,7 @@ static bool needs_version(const struct run *r)
     return false;
 }
 
-/* Where no version was found, the launcher itself says so when it starts. */
+/* Where no version was found, the launcher itself tells when it starts. */
 static void check_flags(struct launch *l, const struct python *python)
 {
     struct run *r = l->run;
