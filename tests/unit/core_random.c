@@ -87,7 +87,40 @@ static void program(void *arg, const struct world_node *n, const struct world_re
                           random_start_number(job, job->world, r->step, r->launch, r->number));
 }
 
-const struct world_watch random_quiet = {.program = program, .violated = violated};
+/* ---- files ---- */
+
+static const struct spec_output *output_of(const struct plan_step *step)
+{
+    return step->kind->phase == PHASE_OUTPUTS ? step->item : NULL;
+}
+
+static struct random_file *file_of(struct random_job *job, const struct plan_step *step, uint32_t node)
+{
+    return &job->files[output_of(step) - job->outputs][node];
+}
+
+static void forget_files(struct random_job *job)
+{
+    for (size_t i = 0; i < RANDOM_OUTPUTS_MAX; i++)
+        for (uint32_t n = 0; n < RANDOM_NODES_MAX; n++)
+            job->files[i][n].here = false;
+}
+
+/* Some are missing at first; a later run finds them. */
+static enum fetch_end files_of(void *arg, const struct world_node *n, const struct plan_step *step, bool periodic)
+{
+    const struct random_job *job = arg;
+    const struct world *w = job->world;
+    uint32_t closed = 0;
+    for (size_t i = 0; i < w->journal_count; i++)
+        closed += w->journal[i].type == EVENT_RUN_CLOSED;
+    uint64_t rng = world_mix(world_mix(job->seed, n->index * 1000 + step->id), 5000 + closed);
+    bool missing = closed < 6 && world_random(&rng) % 100 < 15;
+    (void)periodic;
+    return !missing ? FETCH_DONE : output_of(step)->required ? FETCH_NOTHING : FETCH_EMPTY;
+}
+
+const struct world_watch random_quiet = {.program = program, .violated = violated, .fetched = files_of};
 
 /* ---- what the nodes see ---- */
 
@@ -148,6 +181,7 @@ static void launch_started(struct random_job *job, uint32_t node, const struct w
         for (uint32_t n = 0; n < RANDOM_NODES_MAX; n++)
             job->track[i][n].launched = false;
     job->launch_live[node] = true;
+    forget_files(job);
 }
 
 static void started(void *arg, const struct world_node *n, const struct world_record *r)
@@ -190,6 +224,17 @@ static void ended(void *arg, const struct world_node *n, const struct world_reco
             job->track[i][k].launched = job->track[i][k].ok;
 }
 
+/* Has the run failed for want of files alone? Then its launch is kept. */
+static bool only_files_missed(const struct random_job *job)
+{
+    struct state *s = world_replay(job->world);
+    const struct state_run *run = state_run_latest(s, NULL);
+    bool only = run && !job->elastic && run->status == RUN_FAILED && !run->cancelling && launch_is_whole(job) &&
+                !job->epilog_failed;
+    state_destroy(s);
+    return only;
+}
+
 static void durable(void *arg, const struct event *e)
 {
     struct random_job *job = arg;
@@ -197,8 +242,13 @@ static void durable(void *arg, const struct event *e)
     if (e->type == EVENT_SETTLED)
         for (size_t i = 0; i < RANDOM_STEPS_MAX; i++)
             job->track[i][e->settled.node].unsettled = job->track[i][e->settled.node].live;
-    if (e->type == EVENT_RUN_CLOSED && e->closed.status != RUN_DONE)
+    if (e->type == EVENT_RUN_CLOSED && e->closed.status != RUN_DONE && !only_files_missed(job))
         job->launch_excused = true;
+    if (e->type == EVENT_RUN_OPENED)
+        forget_files(job);
+    for (size_t i = 0; e->type == EVENT_FINISHED && i < job->spec.output_count; i++)
+        if (str_eq(end->step, job->outputs[i].name))
+            job->files[i][end->node].here = end->outcome == OUTCOME_OK && !(end->tail && *end->tail);
     if (e->type == EVENT_RUN_OPENED && e->opened.from_step)
         job->from = NULL;
     if (e->type == EVENT_FINISHED && end->outcome == OUTCOME_UNKNOWN) {
@@ -210,6 +260,22 @@ static void durable(void *arg, const struct event *e)
     }
     if (fault(job, 10))
         job->kills = true;
+}
+
+static enum fetch_end fetched(void *arg, const struct world_node *n, const struct plan_step *step, bool periodic)
+{
+    struct random_job *job = arg;
+    struct random_file *f = file_of(job, step, n->index);
+    const enum fetch_end how = fault(job, 30) ? FETCH_BROKEN : files_of(arg, n, step, periodic);
+    if (periodic)
+        return how;
+    if (job->launch_live[n->index])
+        violate(job, "%s is fetched from node %u for good, and the launch runs there", step->name, n->index);
+    if (f->here)
+        violate(job, "%s is fetched from node %u again, and is here", step->name, n->index);
+    if (how == FETCH_DONE)
+        memcpy(f->generation, job->generation, sizeof f->generation);
+    return how;
 }
 
 /* ---- what happens by itself ---- */
@@ -293,6 +359,7 @@ static void between(struct random_job *job)
     world_say(w, "  the state directory is lost");
     world_forget(w);
     job->forgot = true;
+    forget_files(job);
     for (size_t i = 0; i < RANDOM_STEPS_MAX; i++)
         for (uint32_t n = 0; n < w->node_count; n++) { /* that it was settled is lost too */
             struct random_track *t = &job->track[i][n];
@@ -309,7 +376,8 @@ static bool is_done(struct random_job *job)
     struct state *s = world_replay(job->world);
     const struct state_run *latest = state_run_latest(s, NULL);
     bool done = latest && latest->status == RUN_DONE;
-    if (latest && latest->status != RUN_OPEN && !done) /* though nobody was told that this is durable */
+    if (latest && latest->status != RUN_OPEN && !done &&
+        !only_files_missed(job)) /* though nobody was told that this is durable */
         job->launch_excused = true;
     state_destroy(s);
     return done;
@@ -430,6 +498,33 @@ static void check_launch(struct random_job *job)
     state_destroy(s);
 }
 
+/* A node that has no part in the launch in the end brings nothing. */
+static void check_files(struct random_job *job)
+{
+    struct state *s = world_replay(job->world);
+    const struct state_run *run = state_run_latest(s, NULL);
+    for (size_t i = 0; i < job->plan->step_count; i++) {
+        const struct plan_step *step = &job->plan->steps[i];
+        uint32_t brought = 0;
+        if (!output_of(step))
+            continue;
+        for (uint32_t n = 0; n < job->spec.node_count; n++) {
+            const struct state_cell *c = step->on[n] ? state_cell_find(s, step->scope, step->name, n) : NULL;
+            const bool of_it = c && str_eq(c->run, run->id) && c->after == run->generation;
+            const bool ok = of_it && (c->outcome == OUTCOME_OK || c->was_ok);
+            const bool all = ok && !(c->tail && *c->tail);
+            brought += all;
+            if (step->on[n] && !ok && !job->elastic)
+                violate(job, "done, but %s of node %u is not here", step->name, n);
+            if (all && strcmp(file_of(job, step, n)->generation, job->generation) != 0)
+                violate(job, "done, but %s of node %u is of another launch", step->name, n);
+        }
+        if (brought == 0 && output_of(step)->required && !job->elastic)
+            violate(job, "done, but nothing of %s is here", step->name);
+    }
+    state_destroy(s);
+}
+
 static void verify(struct random_job *job)
 {
     struct world *w = job->world;
@@ -453,6 +548,7 @@ void random_job_check(struct random_job *job)
 {
     world_reach_all(job->world);
     check_launch(job);
+    check_files(job);
     for (size_t i = 0; i < job->spec.setup_count; i++)
         for (uint32_t n = 0; n < job->spec.node_count; n++) {
             const struct random_track *t = &job->track[i][n];
@@ -515,9 +611,31 @@ static void make_spec(struct random_job *job, uint64_t *rng)
     job->spec.entrypoint.epilog.text = world_random(rng) % 3 == 0 ? "after" : NULL;
 }
 
+static void make_outputs(struct random_job *job, uint64_t rng)
+{
+    static const char *const names[RANDOM_OUTPUTS_MAX] = {"outputs-1", "outputs-2"};
+    job->spec.outputs = job->outputs;
+    job->spec.output_count = world_random(&rng) % (RANDOM_OUTPUTS_MAX + 1);
+    for (size_t i = 0; i < job->spec.output_count; i++) {
+        struct spec_output *o = &job->outputs[i];
+        *o = (struct spec_output){.name = names[i], .from.text = "out/", .to.text = names[i]};
+        o->when = world_random(&rng) % 2 ? WHEN_SUCCESS : WHEN_ALWAYS;
+        o->on = world_random(&rng) % 3 ? ON_ALL : ON_FIRST;
+        o->required = world_random(&rng) % 3;
+        o->every_ms = world_random(&rng) % 2 ? 100 + world_random(&rng) % 1000 : 0;
+    }
+}
+
 struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigned flags)
 {
-    static const struct world_watch watch = {program, started, ended, durable, frame, refuse, violated};
+    static const struct world_watch watch = {.program = program,
+                                             .started = started,
+                                             .ended = ended,
+                                             .durable = durable,
+                                             .frame = frame,
+                                             .refuse = refuse,
+                                             .fetched = fetched,
+                                             .violated = violated};
     struct random_job *job = xcalloc(1, sizeof *job);
     struct error err = ERROR_INIT;
     uint64_t rng = world_mix(seed, 2);
@@ -528,6 +646,8 @@ struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigne
     job->faults = job->faults < faults_max ? job->faults : faults_max;
     job->arena = arena_create();
     make_spec(job, &rng);
+    if (!(flags & RANDOM_NO_FILES))
+        make_outputs(job, world_mix(seed, 5));
     if (plan_compile(&job->spec, roster_create(&job->spec, job->arena), step_kinds, NULL, NULL, job->arena, &job->plan,
                      &err) < 0) {
         fprintf(stderr, "%s\n", err.text);

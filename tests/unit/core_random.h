@@ -6,11 +6,15 @@
  *   - a launch is started again only after one of its parts did not end well, or its run was given up; a part that ended
  *     well in it is not;
  *   - an item of set-up starts nowhere before the earlier ones with `on: first` have ended well on the first node;
+ *   - files are fetched for good from a node only when nothing of the launch runs there, and not again once they are
+ *     here; a launch is not done again because files were not there;
  *   - the outcome of nothing is called unknown where nothing happened;
- *   - a controller comes to an end, and in the end the job is done: on the nodes, too, where nothing is left running.
+ *   - a controller comes to an end, and in the end the job is done: on the nodes, too, where nothing is left running,
+ *     and with all outputs, each fetched after the end of the launch that the job is done with.
  *
  * How a program ends is a function of the seed, the node, the step and its number (of a launch: of the generation among
- * all of the job): whoever starts it, and when, it ends so.
+ * all of the job): whoever starts it, and when, it ends so. Whether files are there is a function of the seed, the node,
+ * the step and the number of runs that were closed; that a fetch breaks off is a fault.
  *
  * RHRUN_RANDOM_SEEDS=N, RHRUN_RANDOM_FIRST=N: which seeds; RHRUN_RANDOM_VERBOSE: says what happens.
  */
@@ -19,7 +23,7 @@
 
 #include "core_world.h"
 
-enum { RANDOM_NODES_MAX = 4, RANDOM_STEPS_MAX = 8, RANDOM_CONTROLLERS_MAX = 150 };
+enum { RANDOM_NODES_MAX = 4, RANDOM_STEPS_MAX = 8, RANDOM_OUTPUTS_MAX = 2, RANDOM_CONTROLLERS_MAX = 150 };
 
 struct random_track { /* a set-up step on a node */
     bool started, live, ok;
@@ -27,6 +31,11 @@ struct random_track { /* a set-up step on a node */
     bool rebooted, excused;
     bool ever;     /* it ended well once */
     bool launched; /* it had ended well when the whole launch had; what becomes of it later matters no more */
+};
+
+struct random_file { /* what an output brings from a node */
+    bool here;                     /* as the journal has it */
+    char generation[WORLD_LAUNCH]; /* the launch at hand when all of it was fetched */
 };
 
 struct random_job {
@@ -37,6 +46,7 @@ struct random_job {
     struct spec spec;
     struct spec_host hosts[RANDOM_NODES_MAX];
     struct spec_step setup[RANDOM_STEPS_MAX];
+    struct spec_output outputs[RANDOM_OUTPUTS_MAX];
     struct plan *plan;
     size_t launch; /* the step */
     struct world *world;
@@ -51,6 +61,7 @@ struct random_job {
     char violation[300]; /* the first; "": none */
     /* what has happened */
     struct random_track track[RANDOM_STEPS_MAX][RANDOM_NODES_MAX];
+    struct random_file files[RANDOM_OUTPUTS_MAX][RANDOM_NODES_MAX];
     char generation[WORLD_LAUNCH]; /* of the launch that began last */
     char last[RANDOM_NODES_MAX][WORLD_LAUNCH]; /* the generation that the node's part belongs to */
     bool disturbed[RANDOM_NODES_MAX];
@@ -61,6 +72,7 @@ struct random_job {
 
 enum random_flag {
     RANDOM_VERBOSE = 1,
+    RANDOM_NO_FILES = 4, /* the job has no outputs: seeds that found a fault before worlds had any play it so */
     RANDOM_SEEN = 2 /* what is removed on a node is seen soon: its connection is lost, too */
 };
 /* The job of that seed, not yet begun, with at most so many of its faults. */

@@ -298,6 +298,7 @@ int world_start(struct world *w, enum run_mode mode, uint32_t flags, struct erro
     h->world = w;
     h->state = world_replay(w);
     h->durable = w->journal_count;
+    h->fetches = xcalloc(w->plan->step_count * w->node_count + 1, sizeof *h->fetches);
     world_say(w, "a controller starts");
     o.recorded = true;
     h->run = core_create(h, &o, h->state, on_finished, h);

@@ -6,7 +6,8 @@
  * (the journal keeps what was durable, and a random part of the rest), world_end takes one away that has finished. Nodes
  * live on meanwhile: their ledgers, what runs on them, and what was on its way to them.
  *
- * Here are no files: nothing is transferred or fetched, no output comes, preflight has nothing to ask.
+ * Of files there is only what a fetch has come to: nothing is transferred, programs print nothing, preflight has nothing
+ * to ask.
  */
 #ifndef RHRUN_TEST_CORE_WORLD_H
 #define RHRUN_TEST_CORE_WORLD_H
@@ -76,6 +77,8 @@ struct world_watch {
     void (*durable)(void *arg, const struct event *e);
     enum world_fault (*frame)(void *arg, uint32_t node, bool is_run); /* of a request; REFUSED: it is answered FAULT */
     bool (*refuse)(void *arg, uint32_t node);            /* a connection */
+    /* The step's files are looked at on the node: how will that end? NULL: all of them come. */
+    enum fetch_end (*fetched)(void *arg, const struct world_node *n, const struct plan_step *step, bool periodic);
     bool (*violated)(void *arg, const char *what);       /* the core did what no core does */
 };
 
@@ -147,19 +150,20 @@ enum happening_kind {
     HAPPENS_END,
     HAPPENS_BACK
 };
-enum world_request_kind { ASK_RUN, ASK_LIST, ASK_ATTACH, ASK_SIGNAL, ASK_JUDGE, ASK_SETTLE, ASK_FORGET, ASK_PORT };
+enum world_request_kind { ASK_RUN, ASK_LIST, ASK_ATTACH, ASK_SIGNAL, ASK_JUDGE, ASK_SETTLE, ASK_FORGET, ASK_PORT, ASK_FETCH };
 struct world_request {
     enum world_request_kind kind;
     char attempt[WIRE_ID_LEN + 1], launch[WORLD_LAUNCH];
     const struct plan_step *step;
     uint64_t token;
+    bool periodic; /* of FETCH */
     enum wire_signal signal;
     struct world_ids { /* of FORGET */
         uint32_t count;
         char ids[][WIRE_ID_LEN + 1];
     } *forget;
 };
-enum world_answer_kind { SAYS_LISTED, SAYS_RECORD, SAYS_STARTED, SAYS_BUSY, SAYS_ENDED, SAYS_PORT, SAYS_SETTLED, SAYS_FAULT, SAYS_GONE };
+enum world_answer_kind { SAYS_LISTED, SAYS_RECORD, SAYS_STARTED, SAYS_BUSY, SAYS_ENDED, SAYS_PORT, SAYS_SETTLED, SAYS_FAULT, SAYS_GONE, SAYS_FETCHED };
 struct world_answer {
     enum world_answer_kind kind;
     char attempt[WIRE_ID_LEN + 1], live[WIRE_ID_LEN + 1];
@@ -169,6 +173,8 @@ struct world_answer {
     uint32_t exists_count, boot, changes; /* of then */
     uint64_t token;
     const struct plan_step *step;
+    enum fetch_end how;
+    bool periodic;
     const char *text;
 };
 struct happening {
@@ -188,6 +194,8 @@ struct hands {
     struct alarm *alarms; /* all that were ever made */
     size_t durable; /* events of the journal */
     bool committing, finished;
+    uint64_t *fetches; /* [step * node_count + node]: the number of the fetch that is under way; 0: none is */
+    uint64_t fetch_count;
 };
 struct happening *world_happens(struct world *w, enum happening_kind kind, uint64_t after_us);
 /* Takes out those that are wanted, in their order; heap. world_drop frees one. */
@@ -203,6 +211,13 @@ void world_request(struct world *w, uint32_t node, struct world_request *ask); /
 void world_handle(struct world *w, struct happening *h);                       /* REQUEST, END, BACK */
 void world_disconnect(struct world *w, uint32_t node); /* what is on its way there: each has had a random part */
 struct wire_record world_wire(const struct world_node *n, const struct world_record *r, char boot[WIRE_ID_LEN + 1]);
+struct world_answer *world_answer(struct world *w, struct world_node *n,
+                                  enum world_answer_kind kind); /* over its connection, behind all else; NULL: none */
+/* core_world_files.c */
+void world_fetch(struct world *w, const struct effect *e);
+void world_fetch_stop(struct world *w, const struct effect *e);
+void world_look_for_files(struct world *w, struct world_node *n, const struct world_request *ask); /* on the node */
+void world_fetched(struct world *w, struct world_node *n, const struct world_answer *a); /* the controller has heard */
 /* core_world_link.c */
 void world_link(struct world *w, struct happening *h); /* OPEN, RETRY, LOST, ANSWER */
 void world_connect(struct world *w, uint32_t node);

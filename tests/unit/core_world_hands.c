@@ -1,5 +1,5 @@
 /* The hands of a core in a world: all of effects.h, done to nodes that are structs, a journal in memory, and virtual
- * time. What moves files or looks has nothing to do. */
+ * time. Files that come home: core_world_files.c. */
 #include "core_world.h"
 
 #include <stdlib.h>
@@ -63,10 +63,14 @@ void run_effect(struct run *r, const struct effect *e)
         request(w, e->node, (struct world_request){.kind = ASK_PORT, .token = e->token}, NULL);
         break;
     case EFFECT_FETCH:
+        world_fetch(w, e);
+        break;
     case EFFECT_FETCH_STOP:
+        world_fetch_stop(w, e);
+        break;
     case EFFECT_ASK_RANK0:
     case EFFECT_LOOK:
-        world_violated(w, "there are no files here: %s", e->step ? e->step->name : "rank 0");
+        world_violated(w, "torch numbers no nodes here");
         break;
     }
 }
@@ -90,7 +94,7 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
     if (!lane_is_ready(&r->lanes[node]))
         return; /* reconciling sends it when the node has said what it holds */
     if (step->watch || step->kind->sync || step->kind->fetch) {
-        world_violated(r->hands->world, "there are no files here: %s", step->name);
+        world_violated(r->hands->world, "it is no program: %s", step->name);
         return;
     }
     if (l && step->kind->phase == PHASE_LAUNCH && l->adopted)
@@ -370,6 +374,7 @@ void world_hands_free(struct hands *h)
         h->alarms = next;
     }
     state_destroy(h->state);
+    free(h->fetches);
     free(h);
 }
 

@@ -191,6 +191,9 @@ static void on_answer(struct world *w, struct world_node *n, const struct world_
     case SAYS_FAULT:
         tell(w, n->index, (struct input){.kind = INPUT_FAULT, .attempt = a->attempt, .text = a->text});
         break;
+    case SAYS_FETCHED:
+        world_fetched(w, n, a);
+        break;
     case SAYS_GONE:
         break;
     }

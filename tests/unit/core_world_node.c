@@ -86,8 +86,7 @@ void world_node_create(struct world *w, uint32_t node)
 
 /* ---- answers ---- */
 
-/* Over the present connection, behind what was said before; NULL: there is none. */
-static struct world_answer *answer(struct world *w, struct world_node *n, enum world_answer_kind kind)
+struct world_answer *world_answer(struct world *w, struct world_node *n, enum world_answer_kind kind)
 {
     if (n->link != LINK_READY || n->cut || !w->hands)
         return NULL;
@@ -104,7 +103,7 @@ static struct world_answer *answer(struct world *w, struct world_node *n, enum w
 
 static void say_record(struct world *w, struct world_node *n, enum world_answer_kind kind, const struct world_record *r)
 {
-    struct world_answer *a = answer(w, n, kind);
+    struct world_answer *a = world_answer(w, n, kind);
     if (!a)
         return;
     a->records = xmalloc(sizeof *r);
@@ -115,7 +114,7 @@ static void say_record(struct world *w, struct world_node *n, enum world_answer_
 static void say_attempt(struct world *w, struct world_node *n, enum world_answer_kind kind, const char *attempt,
                         const char *text)
 {
-    struct world_answer *a = answer(w, n, kind);
+    struct world_answer *a = world_answer(w, n, kind);
     if (!a)
         return;
     snprintf(a->attempt, sizeof a->attempt, "%s", attempt);
@@ -217,7 +216,7 @@ static void on_run(struct world *w, struct world_node *n, const struct world_req
         say_record(w, n, SAYS_RECORD, known);
         tell_end(w, n, known);
     } else if (live) {
-        struct world_answer *a = answer(w, n, SAYS_BUSY);
+        struct world_answer *a = world_answer(w, n, SAYS_BUSY);
         if (a) {
             memcpy(a->attempt, ask->attempt, sizeof a->attempt);
             memcpy(a->live, live->attempt, sizeof a->live);
@@ -232,7 +231,7 @@ static void on_run(struct world *w, struct world_node *n, const struct world_req
 
 static void on_list(struct world *w, struct world_node *n)
 {
-    struct world_answer *a = answer(w, n, SAYS_LISTED);
+    struct world_answer *a = world_answer(w, n, SAYS_LISTED);
     if (!a)
         return;
     a->record_count = n->record_count;
@@ -293,15 +292,18 @@ static void on_request(struct world *w, struct world_node *n, const struct world
     case ASK_SETTLE:
         for (size_t i = 0; i < n->record_count; i++)
             n->records[i].settled = true;
-        answer(w, n, SAYS_SETTLED);
+        world_answer(w, n, SAYS_SETTLED);
         break;
     case ASK_FORGET:
         on_forget(n, ask->forget);
         break;
     case ASK_PORT:
-        a = answer(w, n, SAYS_PORT);
+        a = world_answer(w, n, SAYS_PORT);
         if (a)
             a->token = ask->token;
+        break;
+    case ASK_FETCH:
+        world_look_for_files(w, n, ask);
         break;
     }
 }
@@ -437,6 +439,7 @@ void world_reinstall(struct world *w, uint32_t node)
     world_say(w, "  node %u is another machine", node);
     world_lose(w, node);
     world_cut(w, node, false);
+    world_lose(w, node); /* what was on its way there and has begun */
     n->changes++;
     n->boot++;
     n->install = n->boot;
