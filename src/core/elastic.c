@@ -544,7 +544,10 @@ static bool dismiss(struct lane *lane)
         }
         if (!t->marks.stop_wanted) {
             run_note(r, lane->index, "step \"%s\" is stopped: the launch is over", step->name);
-            task_stop(r, step, lane->index, WIRE_STOP, STOP_GRACE_MS);
+            if (step->kind->fetch) /* it goes on while a run is stopped */
+                outputs_abort(r, step, lane->index);
+            else
+                task_stop(r, step, lane->index, WIRE_STOP, STOP_GRACE_MS);
         }
         gone = gone && !task_in_flight(t);
     }
