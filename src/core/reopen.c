@@ -22,7 +22,9 @@ static bool ended_well(const struct state *s, const struct plan *plan, const str
                     return false;
                 continue;
             }
-            if (!here || c->outcome != OUTCOME_OK || !str_eq(c->key, step->key) ||
+            /* A node that restarts while its files are fetched stops no fetch: nor does it for the next controller. */
+            bool kept = here && run->status == RUN_OPEN && c->was_ok;
+            if (!here || (c->outcome != OUTCOME_OK && !kept) || !str_eq(c->key, step->key) ||
                 (step->kind->phase == PHASE_LAUNCH && c->generation != run->generation))
                 return false;
             launched = launched || step->kind->phase == PHASE_LAUNCH;

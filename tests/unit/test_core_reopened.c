@@ -259,14 +259,18 @@ static void test_reopened(void **unused)
 /* Each found a fault once. */
 static void test_found(void **unused)
 {
-    static const struct {
+    static const struct found {
         uint64_t seed, step;
-    } found[] = {{670, 155},   {945, 259},   {1149, 506},  {4884, 178},  {19800, 391}, {21778, 58},
-                 {29265, 242}, {35499, 353}, {60988, 183}, {67975, 397}, {5255, 239}};
+    } with_files[] = {{2948, 76}};
+    static const struct found found[] = {{670, 155},   {945, 259},   {1149, 506},  {4884, 178},
+                                         {19800, 391}, {21778, 58},  {29265, 242}, {35499, 353},
+                                         {60988, 183}, {67975, 397}, {5255, 239}};
     (void)unused;
     differences = 0;
     for (size_t i = 0; i < ARRAY_LEN(found); i++)
         check_seed(found[i].seed, found[i].step, false, RANDOM_NO_FILES);
+    for (size_t i = 0; i < ARRAY_LEN(with_files); i++)
+        check_seed(with_files[i].seed, with_files[i].step, false, 0);
     assert_int_equal(differences, 0);
 }
 
