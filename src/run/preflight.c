@@ -149,7 +149,7 @@ uint64_t preflight_token(const struct launch *l, uint32_t question)
     return PREFLIGHT_TOKEN | (uint64_t)l->preflight->round << 24 | question;
 }
 
-/* Is this token of a question of this round whose answer is awaited? */
+/* Is this the token of a question of this round whose answer is awaited? */
 static bool awaits(const struct launch *l, uint64_t token)
 {
     const struct run *r = l->run;
