@@ -16,13 +16,13 @@
 #include "rhrun/step.h"
 
 enum {
-    STOP_GRACE_MS = 3000,    /* a worker failed: TERM, so long, KILL; all workers are stopped within 5 s */
+    STOP_GRACE_MS = 3000,    /* a worker failed: TERM, this pause, KILL; all workers are stopped within 5 s */
     CANCEL_GRACE_MS = 10000, /* the same, where the user asked for the stop */
-    STOP_REACH_MS = 20000,   /* so long a stop waits for nodes that are away */
+    STOP_REACH_MS = 20000,   /* how long a stop waits for nodes that are away */
     RECONNECT_MS = 300000,   /* a node that is away for longer is lost */
-    UNDONE_MAX = 20,         /* a set-up step whose result is gone so often has failed */
-    IDLE_TRIES_MAX = 20,     /* a transfer that is cut off so often before anything was sent has failed */
-    LATE_MS = 30000,         /* MIN:MAX nodes: so long a launch waits for a node that was lost before it */
+    UNDONE_MAX = 20,         /* a set-up step whose result is gone this often has failed */
+    IDLE_TRIES_MAX = 20,     /* a transfer that is cut off this often before anything was sent has failed */
+    LATE_MS = 30000,         /* MIN:MAX nodes: how long a launch waits for a node that was lost before it */
     LATE_AGAIN_MS = 1000,
     /* MIN:MAX nodes: a node that is left out is tried again after this pause, then after longer ones, up to 6 times
      * this */
@@ -56,7 +56,7 @@ struct run_log {
     struct watch *ready; /* sees the same lines from the log's beginning, where a step waits for one; else NULL */
 };
 
-/* What belongs to one attempt of a task: the next attempt begins with all of it unset. */
+/* What belongs to one attempt of a task: the next attempt begins with these unset. */
 struct attempt_marks {
     uint32_t sent_over;    /* RUN or ATTACH went out over the lane's connection with this number; 0 = over none */
     bool may_have_started; /* the node has said something of the attempt */
@@ -89,7 +89,7 @@ struct run_task {
 enum check {
     CHECK_UNASKED, /* the node was not asked */
     CHECK_YES,     /* it is there as the step left it */
-    CHECK_NO,      /* it is not there so */
+    CHECK_NO,      /* it is not there, or not as the step left it */
     CHECK_DOUBT    /* it was, but a set-up step that did not end well may have changed it since */
 };
 

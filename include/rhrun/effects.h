@@ -72,7 +72,7 @@ uint64_t alarm_left_ms(const struct alarm *a); /* 0: it is not set, or its time 
 /* ---- effects.c ---- */
 uint64_t run_wall_ms(const struct run *r);               /* the wall clock: since 1970 */
 uint64_t run_mono_ns(const struct run *r);               /* on a clock that nobody sets */
-void run_chance(struct run *r, char *ret, size_t bytes); /* so many random bytes, as hex and a NUL */
+void run_chance(struct run *r, char *ret, size_t bytes); /* this many random bytes, as hex digits and a NUL */
 /* Appends the event, and fills in its run, time and number. INPUT_DURABLE comes once the event is durable; the observer
  * hears of the event just before. */
 void run_append(struct run *r, struct event *e);
@@ -81,7 +81,7 @@ void run_append(struct run *r, struct event *e);
 void run_facts_json(const struct wire_facts *facts, struct buf *ret);
 
 /* ---- room.c: what one node may take of this machine ---- */
-/* So many bytes more of what the node says are kept in memory. -1 and err: that is too much. */
+/* `bytes` more of what the node says are kept in memory. -1 and err: that is too much. */
 int room_say(struct lane *lane, uint64_t bytes, struct error *err);
 
 /* ---- transfer.c ---- */

@@ -211,10 +211,10 @@ void run_closed(struct run *r)
     alarm_set(r->finisher, 0);
 }
 
-/* Forgotten are attempts that a later one of the same slot has replaced, and those that earlier runs left: nobody asks
- * for them again. But an attempt that this journal does not know is another controller's, which may not have seen its
- * end. Without the record that controller would take the attempt for one that never started, and start it again. So
- * such a record is kept for a week. */
+/* Will somebody ask for this record again? Nobody does where a later attempt of the same slot has replaced the attempt,
+ * or where an earlier run left it. But an attempt that this journal does not know is another controller's, which may
+ * not have seen its end. Without the record that controller would take the attempt for one that never started, and
+ * start it again. So such a record is kept for a week. */
 static bool asked_for_again(const struct run *r, const struct wire_record *rec)
 {
     const uint64_t week_ms = UINT64_C(7) * 24 * 3600 * 1000;

@@ -21,8 +21,8 @@ static void note_reason(struct lane *lane, const struct plan_step *step, const s
     r->noted[step->id] = r->noted[step->id] || t->general;
 }
 
-/* The first node of a shared home does a shared step for all nodes of that home. True: this lane must wait, for that
- * node or until all nodes were heard of and it is known which node that is. */
+/* The first node of a shared home does a shared step for all nodes of that home. True: this lane must wait for that
+ * node; or until all nodes were heard of, since only then it is known which node that is. */
 static bool awaits_leader(struct lane *lane, const struct plan_step *step, struct run_task *t)
 {
     struct run *r = lane->run;

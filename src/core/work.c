@@ -7,8 +7,8 @@
 
 enum {
     OF_VARIANT =
-        8, /* the name that --fresh makes begins with so many digits of the variant, so that its owner is known */
-    PLACES_MAX = 64, /* at most so many names are compared */
+        8, /* the name that --fresh makes begins with this many digits of the variant, so that its owner is known */
+    PLACES_MAX = 64, /* names that are compared, at most */
 };
 
 /* After --fresh the name is one that no other run ever had, be it of this state directory or of a lost one. Older runs,
@@ -92,9 +92,9 @@ static bool is_among(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-/* The directory of the nodes' latest claims that no node has left for another one: whoever made a directory may have
- * been killed before all nodes had claimed something in it. Where nodes still differ: one that --fresh made, then the
- * one claimed last. NULL: there are no claims. */
+/* The current directory: of those in which the nodes have claimed something last, one that no node has left for
+ * another. (Whoever made a directory may have been killed before all nodes had claimed something in it.) Where nodes
+ * still differ, one that --fresh made comes first, then the one claimed last. NULL: there are no claims. */
 static const char *current(const struct run *r)
 {
     const char *seen[PLACES_MAX], *variant = r->plan->spec->variant;

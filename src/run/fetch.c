@@ -16,7 +16,7 @@ enum {
     GET_BYTES = 4 << 20, /* of all GETs in flight, unless there is but one */
     LOOKS_MAX = 256,     /* files looked at in one turn */
     ENTRIES_MAX = 1000000,
-    ROUNDS_MAX = 3, /* a file that changes while it is fetched is asked for again, in so many rounds */
+    ROUNDS_MAX = 3, /* a file that changes while it is fetched is asked for again, in this many rounds */
     SYNC_BATCH = 64,
     NOTES_MAX = 10,
 };

@@ -6,8 +6,8 @@
 #include "internal.h"
 
 enum {
-    CLOCKS_MS = 5000,        /* clocks may be so far apart, where the spec does not say */
-    DISK_BYTES = 1000000000, /* so much must be free, likewise */
+    CLOCKS_MS = 5000,        /* how far apart clocks may be, where the spec does not say */
+    DISK_BYTES = 1000000000, /* how much of a disk must be free, likewise */
     CONNECT_MS = 3000,       /* timeout of a connection, likewise */
     PREFLIGHT_VERSION_MAX = 40,
 };

@@ -9,7 +9,7 @@
 
 enum {
     BATCH = 100,    /* the port's queue is emptied between two batches */
-    PORT_TRIES = 5, /* so often another port is asked for, where a free one is taken meanwhile */
+    PORT_TRIES = 5, /* how often another port is asked for, where a free one is taken meanwhile */
 };
 
 /* ---- which meetings there are ---- */

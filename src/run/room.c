@@ -6,7 +6,7 @@
 
 #include <sys/statvfs.h>
 
-enum { LOOK_BYTES = 1 << 20 }; /* the disk is looked at each time that a node has sent so much */
+enum { LOOK_BYTES = 1 << 20 }; /* the disk is looked at each time that a node has sent this many bytes */
 #define KEEP_MAX UINT64_C(2000000000)
 
 const char *room_text(uint64_t bytes, char ret[32])
