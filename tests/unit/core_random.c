@@ -124,7 +124,7 @@ const struct world_watch random_quiet = {.program = program, .violated = violate
 
 /* ---- what the nodes see ---- */
 
-static struct random_track *track_of(struct random_job *job, uint32_t node, const struct plan_step *step)
+static struct made_up_track *track_of(struct random_job *job, uint32_t node, const struct plan_step *step)
 {
     return step->kind->phase == PHASE_SETUP ? &job->track[step->id][node] : NULL;
 }
@@ -187,12 +187,12 @@ static void launch_started(struct random_job *job, uint32_t node, const struct w
 static void started(void *arg, const struct world_node *n, const struct world_record *r)
 {
     struct random_job *job = arg;
-    struct random_track *t = track_of(job, n->index, r->step);
+    struct made_up_track *t = track_of(job, n->index, r->step);
     if (t) {
         if (t->started && t->ok && !t->excused && !(job->redoing && r->step->id >= job->redoing - 1))
             violate(job, "%s on node %u was started again though it had ended well", r->step->slot, n->index);
         check_order(job, n->index, r->step);
-        *t = (struct random_track){
+        *t = (struct made_up_track){
             .started = true, .live = true, .unsettled = true, .ever = t->ever, .launched = t->launched};
     } else if (r->step->kind->phase == PHASE_LAUNCH) {
         launch_started(job, n->index, r);
@@ -202,7 +202,7 @@ static void started(void *arg, const struct world_node *n, const struct world_re
 static void ended(void *arg, const struct world_node *n, const struct world_record *r)
 {
     struct random_job *job = arg;
-    struct random_track *t = track_of(job, n->index, r->step);
+    struct made_up_track *t = track_of(job, n->index, r->step);
     bool ok = r->state == WIRE_STATE_ENDED && !r->program.cause && !r->stopped;
     if (t) {
         t->live = false;
@@ -301,7 +301,7 @@ static bool refuse(void *arg, uint32_t node)
 static void excuse(struct random_job *job, uint32_t node, bool all)
 {
     for (size_t i = 0; i < RANDOM_STEPS_MAX; i++) {
-        struct random_track *t = &job->track[i][node];
+        struct made_up_track *t = &job->track[i][node];
         t->rebooted = true;
         t->excused = t->excused || t->unsettled || all;
     }
@@ -362,7 +362,7 @@ static void between(struct random_job *job)
     forget_files(job);
     for (size_t i = 0; i < RANDOM_STEPS_MAX; i++)
         for (uint32_t n = 0; n < w->node_count; n++) { /* that it was settled is lost too */
-            struct random_track *t = &job->track[i][n];
+            struct made_up_track *t = &job->track[i][n];
             t->unsettled = true;
             t->excused = t->excused || t->rebooted;
         }
@@ -551,7 +551,7 @@ void random_job_check(struct random_job *job)
     check_files(job);
     for (size_t i = 0; i < job->spec.setup_count; i++)
         for (uint32_t n = 0; n < job->spec.node_count; n++) {
-            const struct random_track *t = &job->track[i][n];
+            const struct made_up_track *t = &job->track[i][n];
             if ((n == 0 || job->setup[i].on == ON_ALL) && !t->ok && !t->launched &&
                 !(job->forgot && (t->live || job->elastic)) && !(job->elastic && !job->part[n]))
                 violate(job, "done, but step %s has not ended well on node %u", job->setup[i].name, n);
@@ -569,24 +569,9 @@ static void make_spec(struct random_job *job, uint64_t *rng)
     static const char *const names[] = {"one", "two", "three", "four"};
     const uint32_t nodes = 1 + (uint32_t)(world_random(rng) % RANDOM_NODES_MAX);
     const size_t steps = 1 + world_random(rng) % ARRAY_LEN(names);
-    for (uint32_t n = 0; n < nodes; n++)
-        job->hosts[n] = (struct spec_host){.name = arena_printf(job->arena, "n%u", n),
-                                           .host = arena_printf(job->arena, "host%u", n),
-                                           .transport = SPEC_TRANSPORT_SIM};
-    job->spec = (struct spec){.path = "job.yaml",
-                              .dir = "/home/me/job",
-                              .name = "train",
-                              .origin = "/home/me/job/job.yaml",
-                              .hash = "h",
-                              .variant = "0123456789abcdef",
-                              .placement = PLACEMENT_HOSTS,
-                              .hosts = job->hosts,
-                              .host_count = nodes,
-                              .nodes = arena_array(job->arena, nodes, sizeof(struct spec_node)),
-                              .node_count = nodes,
-                              .setup = job->setup,
-                              .setup_count = steps,
-                              .nnodes = nodes};
+    job->spec = made_up_spec(job->arena, job->hosts, nodes);
+    job->spec.setup = job->setup;
+    job->spec.setup_count = steps;
     for (size_t i = 0; i < steps; i++) {
         struct spec_step *s = &job->setup[i];
         *s = (struct spec_step){
@@ -597,16 +582,11 @@ static void make_spec(struct random_job *job, uint64_t *rng)
         s->creates.text = world_random(rng) % 3 == 0 ? arena_printf(job->arena, "made/%s", names[i]) : NULL;
     }
     struct spec_distributed *d = &job->spec.distributed;
-    *d = (struct spec_distributed){.present = world_random(rng) % 5 > 0,
-                                   .nnodes = nodes,
-                                   .min_nodes = nodes,
-                                   .nproc = {NPROC_COUNT, 1},
-                                   .max_restarts = (uint32_t)(world_random(rng) % 3),
-                                   .launcher = LAUNCHER_NATIVE};
+    d->present = world_random(rng) % 5 > 0;
+    d->max_restarts = (uint32_t)(world_random(rng) % 3);
     job->elastic = world_random(rng) % 3 == 0 && d->present && nodes > 1;
     if (job->elastic)
         d->min_nodes = 1 + (uint32_t)(world_random(rng) % (nodes - 1));
-    job->spec.entrypoint = (struct spec_entrypoint){.kind = ENTRY_RUN, .target = {.text = "train"}};
     job->spec.entrypoint.prolog.text = world_random(rng) % 3 == 0 ? "before" : NULL;
     job->spec.entrypoint.epilog.text = world_random(rng) % 3 == 0 ? "after" : NULL;
 }

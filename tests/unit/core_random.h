@@ -22,16 +22,9 @@
 #define RHRUN_TEST_CORE_RANDOM_H
 
 #include "core_world.h"
+#include "sim_made_up.h"
 
 enum { RANDOM_NODES_MAX = 4, RANDOM_STEPS_MAX = 8, RANDOM_OUTPUTS_MAX = 2, RANDOM_CONTROLLERS_MAX = 150 };
-
-struct random_track { /* a set-up step on a node */
-    bool started, live, ok;
-    bool unsettled; /* nobody could know that it is on the disk */
-    bool rebooted, excused;
-    bool ever;     /* it ended well once */
-    bool launched; /* it had ended well when the whole launch had; what becomes of it later matters no more */
-};
 
 struct random_file { /* what an output brings from a node */
     bool here;                     /* as the journal has it */
@@ -60,7 +53,7 @@ struct random_job {
     struct buf log;
     char violation[300]; /* the first; "": none */
     /* what has happened */
-    struct random_track track[RANDOM_STEPS_MAX][RANDOM_NODES_MAX];
+    struct made_up_track track[RANDOM_STEPS_MAX][RANDOM_NODES_MAX];
     struct random_file files[RANDOM_OUTPUTS_MAX][RANDOM_NODES_MAX];
     char generation[WORLD_LAUNCH]; /* of the launch that began last */
     char last[RANDOM_NODES_MAX][WORLD_LAUNCH]; /* the generation that the node's part belongs to */

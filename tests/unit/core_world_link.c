@@ -1,5 +1,6 @@
 /* Connections as the controller sees them: made, lost, tried again, and what comes over them (as src/node does it). */
 #include "core_world.h"
+#include "sim_made_up.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,33 +65,14 @@ static void wait_and_retry(struct world *w, struct world_node *n)
 
 static void greeted(struct world *w, struct world_node *n)
 {
-    static char empty[] = "", user[] = "me", home[] = "/home/me", arch[] = "x86_64", shell[] = "/bin/bash";
     snprintf(n->boot_id, sizeof n->boot_id, "%032x", n->boot);
     snprintf(n->install_id, sizeof n->install_id, "%032x", n->install);
-    n->facts = (struct wire_facts){.version = WIRE_VERSION,
-                                   .install = n->install_id,
-                                   .boot_id = n->boot_id,
-                                   .machine_id = empty,
-                                   .home_id = n->install_id,
-                                   .hostname = n->address,
-                                   .user = user,
-                                   .home = home,
-                                   .base_dir = home,
-                                   .work_dir = home,
-                                   .arch = arch,
-                                   .kernel = empty,
-                                   .os = empty,
-                                   .shell = shell,
-                                   .python = empty,
-                                   .python_version = empty,
-                                   .gpus = empty,
-                                   .gpu_driver = empty,
-                                   .address = n->address,
-                                   .cpus = 4,
-                                   .memory_bytes = 1 << 30,
-                                   .disk_free_bytes = 1 << 30,
-                                   .mono_ns = w->now_us * 1000,
-                                   .wall_ms = w->now_us / 1000};
+    n->facts = made_up_facts();
+    n->facts.install = n->facts.home_id = n->install_id;
+    n->facts.boot_id = n->boot_id;
+    n->facts.hostname = n->facts.address = n->address;
+    n->facts.mono_ns = w->now_us * 1000;
+    n->facts.wall_ms = w->now_us / 1000;
     bool again = n->was_ready;
     n->link = LINK_READY;
     n->was_ready = true;

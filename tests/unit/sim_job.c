@@ -3,6 +3,7 @@
 #include "sim_job.h"
 
 #include "rhrun/step.h"
+#include "sim_made_up.h"
 
 #include <ftw.h>
 #include <setjmp.h>
@@ -35,26 +36,8 @@ struct sim_job *sim_job_create(uint32_t nodes, const struct sim_script *script)
     if (!mkdtemp(job->home) || setenv("RHRUN_HOME", job->home, 1) < 0)
         fail_msg("no temporary folder");
     job->hosts = arena_array(job->arena, nodes, sizeof *job->hosts);
-    for (uint32_t i = 0; i < nodes; i++)
-        job->hosts[i] = (struct spec_host){.name = arena_printf(job->arena, "n%u", i),
-                                           .host = arena_printf(job->arena, "host%u", i),
-                                           .transport = SPEC_TRANSPORT_SIM};
-    job->spec = (struct spec){.path = "job.yaml",
-                              .dir = "/home/me/job",
-                              .name = "train",
-                              .origin = "/home/me/job/job.yaml",
-                              .hash = "h",
-                              .variant = "0123456789abcdef",
-                              .placement = PLACEMENT_HOSTS,
-                              .hosts = job->hosts,
-                              .host_count = nodes,
-                              .nodes = arena_array(job->arena, nodes, sizeof(struct spec_node)),
-                              .node_count = nodes,
-                              .setup = job->setup,
-                              .nnodes = nodes};
-    job->spec.distributed = (struct spec_distributed){
-        .present = true, .nnodes = nodes, .min_nodes = nodes, .nproc = {NPROC_COUNT, 1}, .launcher = LAUNCHER_NATIVE};
-    job->spec.entrypoint = (struct spec_entrypoint){.kind = ENTRY_RUN, .target = {.text = "train"}};
+    job->spec = made_up_spec(job->arena, job->hosts, nodes);
+    job->spec.setup = job->setup;
     job->reconnect_ms = 20000;
     job->backoff_ms = 1;
     return job;

@@ -1,5 +1,6 @@
 /* The simulated agent: connections, requests, faults. */
 #include "sim_internal.h"
+#include "sim_made_up.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -287,35 +288,18 @@ void sim_replace(char **text, const char *by)
 
 static void send_facts(struct peer *p)
 {
-    static char empty[] = "", user[] = "me", home[] = "/home/me", arch[] = "x86_64", shell[] = "/bin/bash";
     struct node_sim *node = p->node;
     struct buf out = {0};
     CLEANUP(cleanup_free) char *name = xasprintf("host-%u", node->index);
-    struct wire_facts f = {.version = WIRE_VERSION,
-                           .epoch = node->epoch,
-                           .install = node->install,
-                           .boot_id = node->boot_id,
-                           .machine_id = empty,
-                           .home_id = node->home->install,
-                           .hostname = name,
-                           .user = user,
-                           .home = home,
-                           .base_dir = home,
-                           .work_dir = home,
-                           .arch = arch,
-                           .kernel = empty,
-                           .os = empty,
-                           .shell = shell,
-                           .python = empty,
-                           .python_version = empty,
-                           .gpus = empty,
-                           .gpu_driver = empty,
-                           .address = node->address,
-                           .cpus = 4,
-                           .memory_bytes = 1 << 30,
-                           .disk_free_bytes = 1 << 30,
-                           .mono_ns = mono_ns(),
-                           .wall_ms = wall_ms()};
+    struct wire_facts f = made_up_facts();
+    f.epoch = node->epoch;
+    f.install = node->install;
+    f.boot_id = node->boot_id;
+    f.home_id = node->home->install;
+    f.hostname = name;
+    f.address = node->address;
+    f.mono_ns = mono_ns();
+    f.wall_ms = wall_ms();
     if (node->net->script.facts)
         node->net->script.facts(node->net->script.arg, node->index, &f);
     wire_put_facts(&out, &f);

@@ -3,6 +3,7 @@
  * how long that took, nearly all of it the core's and the state's; how many nodes: RHRUN_SCALE_NODES (10,000 takes a second or two).
  */
 #include "core_world.h"
+#include "sim_made_up.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,30 +22,12 @@ static struct spec *make_spec(struct arena *arena)
     struct spec *spec = arena_alloc(arena, sizeof *spec);
     struct spec_host *hosts = arena_array(arena, nodes, sizeof *hosts);
     struct spec_step *setup = arena_array(arena, STEPS, sizeof *setup);
-    for (uint32_t n = 0; n < nodes; n++)
-        hosts[n] = (struct spec_host){.name = arena_printf(arena, "n%u", n),
-                                      .host = arena_printf(arena, "host%u", n),
-                                      .transport = SPEC_TRANSPORT_SIM};
+    *spec = made_up_spec(arena, hosts, nodes);
+    spec->setup = setup;
+    spec->setup_count = STEPS;
     for (uint32_t i = 0; i < STEPS; i++)
         setup[i] = (struct spec_step){.name = arena_printf(arena, "step%u", i),
                                       .run = {.text = arena_printf(arena, "make %u", i)}};
-    *spec = (struct spec){.path = "job.yaml",
-                          .dir = "/home/me/job",
-                          .name = "train",
-                          .origin = "/home/me/job/job.yaml",
-                          .hash = "h",
-                          .variant = "0123456789abcdef",
-                          .placement = PLACEMENT_HOSTS,
-                          .hosts = hosts,
-                          .host_count = nodes,
-                          .nodes = arena_array(arena, nodes, sizeof(struct spec_node)),
-                          .node_count = nodes,
-                          .setup = setup,
-                          .setup_count = STEPS,
-                          .nnodes = nodes};
-    spec->distributed = (struct spec_distributed){
-        .present = true, .nnodes = nodes, .min_nodes = nodes, .nproc = {NPROC_COUNT, 1}, .launcher = LAUNCHER_NATIVE};
-    spec->entrypoint = (struct spec_entrypoint){.kind = ENTRY_RUN, .target = {.text = "train"}};
     return spec;
 }
 

@@ -3,6 +3,7 @@
  * creates a file, a launch on both. Each is of a decision that stood in memory alone, or was made too early.
  */
 #include "core_world.h"
+#include "sim_made_up.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,32 +35,11 @@ static struct scene *begin(void)
     struct scene *s = xcalloc(1, sizeof *s);
     struct error err = ERROR_INIT;
     s->arena = arena_create();
-    for (uint32_t n = 0; n < NODES; n++)
-        s->hosts[n] = (struct spec_host){.name = arena_printf(s->arena, "n%u", n),
-                                         .host = arena_printf(s->arena, "host%u", n),
-                                         .transport = SPEC_TRANSPORT_SIM};
     s->setup = (struct spec_step){.name = "deps", .run = {.text = "make"}, .creates = {.text = "made/deps"}};
-    s->spec = (struct spec){.path = "job.yaml",
-                            .dir = "/home/me/job",
-                            .name = "train",
-                            .origin = "/home/me/job/job.yaml",
-                            .hash = "h",
-                            .variant = "0123456789abcdef",
-                            .placement = PLACEMENT_HOSTS,
-                            .hosts = s->hosts,
-                            .host_count = NODES,
-                            .nodes = arena_array(s->arena, NODES, sizeof(struct spec_node)),
-                            .node_count = NODES,
-                            .setup = &s->setup,
-                            .setup_count = 1,
-                            .nnodes = NODES};
-    s->spec.distributed = (struct spec_distributed){.present = true,
-                                                    .nnodes = NODES,
-                                                    .min_nodes = NODES,
-                                                    .nproc = {NPROC_COUNT, 1},
-                                                    .max_restarts = 1,
-                                                    .launcher = LAUNCHER_NATIVE};
-    s->spec.entrypoint = (struct spec_entrypoint){.kind = ENTRY_RUN, .target = {.text = "train"}};
+    s->spec = made_up_spec(s->arena, s->hosts, NODES);
+    s->spec.setup = &s->setup;
+    s->spec.setup_count = 1;
+    s->spec.distributed.max_restarts = 1;
     if (plan_compile(&s->spec, roster_create(&s->spec, s->arena), step_kinds, NULL, NULL, s->arena, &s->plan, &err) < 0)
         fail_msg("%s", err.text);
     s->world = world_create(s->plan, 1, &watch, NULL);

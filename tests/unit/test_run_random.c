@@ -12,6 +12,7 @@
  *   - it comes to an end, done, and verifying it starts nothing.
  */
 #include "dice.h"
+#include "sim_made_up.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -24,18 +25,11 @@
 
 enum { SEEDS = 300, NODES_MAX = 4, CONTROLLERS_MAX = 150, SLOTS_MAX = SIM_STEPS_MAX + 1, SYNC = SIM_STEPS_MAX };
 
-struct track { /* a set-up step on a node */
-    bool started, live, ok;
-    bool unsettled; /* nobody could know that it is on the disk */
-    bool rebooted, excused;
-    bool ever;     /* it ended well once */
-    bool launched; /* it had ended well when the whole launch had; what becomes of it later matters no more */
-};
 struct world {
     struct sim_job *job;
     struct dice dice;
     uint32_t nodes;
-    struct track setup[SLOTS_MAX][NODES_MAX];
+    struct made_up_track setup[SLOTS_MAX][NODES_MAX];
     char generation[32];       /* of the launch that began last: run and number */
     bool disturbed[NODES_MAX]; /* something happened there that may cost an outcome */
     bool launch_excused, epilog_failed, launch_ok[NODES_MAX], launch_live[NODES_MAX];
@@ -54,7 +48,7 @@ struct world {
 
 /* ---- what the nodes see ---- */
 
-static struct track *track_of(struct world *w, uint32_t node, const char *slot)
+static struct made_up_track *track_of(struct world *w, uint32_t node, const char *slot)
 {
     for (size_t i = 0; i < w->job->spec.setup_count; i++)
         if (str_starts(slot, "setup:") && strcmp(slot + 6, w->job->setup[i].name) == 0)
@@ -82,7 +76,7 @@ static bool shares_with_absent(const struct world *w, uint32_t node)
     return w->elastic && w->shares && (node == 1 || node == 2);
 }
 
-static void check_order(struct world *w, uint32_t node, const struct track *t)
+static void check_order(struct world *w, uint32_t node, const struct made_up_track *t)
 {
     for (size_t i = 0; i < w->job->spec.setup_count && t != &w->setup[i][node]; i++)
         if (w->job->setup[i].on == ON_FIRST && t != &w->setup[SYNC][node] && !w->setup[i][0].ever)
@@ -93,14 +87,15 @@ static void check_order(struct world *w, uint32_t node, const struct track *t)
 static void program(void *arg, uint32_t node, const struct wire_run *run, uint32_t nth, struct sim_program *ret)
 {
     struct world *w = arg;
-    struct track *t = track_of(w, node, run->slot);
+    struct made_up_track *t = track_of(w, node, run->slot);
     (void)nth;
     dice_say(&w->dice, "  node %u starts %s %.6s", node, run->slot, run->attempt);
     if (t) {
         if (t->started && t->ok && !t->excused && !w->shares)
             dice_violated(&w->dice, "%s on node %u was started again though it had ended well", run->slot, node);
         check_order(w, node, t);
-        *t = (struct track){.started = true, .live = true, .unsettled = true, .ever = t->ever, .launched = t->launched};
+        *t = (struct made_up_track){
+            .started = true, .live = true, .unsettled = true, .ever = t->ever, .launched = t->launched};
     } else if (strcmp(run->slot, "launch") == 0) {
         char generation[32]; /* by its name on the nodes: who joins one that was adopted is of it too */
         snprintf(generation, sizeof generation, "%s", run->launch);
@@ -147,7 +142,7 @@ static void program(void *arg, uint32_t node, const struct wire_run *run, uint32
 static void ended(void *arg, uint32_t node, const struct wire_record *r)
 {
     struct world *w = arg;
-    struct track *t = track_of(w, node, r->slot);
+    struct made_up_track *t = track_of(w, node, r->slot);
     bool ok = wire_record_success(r);
     dice_say(&w->dice, "  node %u: %s %.6s ended %s", node, r->slot, r->attempt,
              ok                            ? "well"
