@@ -151,7 +151,7 @@ bool parts_half(struct launch *l)
     for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct run_task *t = run_task(r, s, n);
-            if (s->on[n] && task_in_flight(t))
+            if (s->on[n] && (task_in_flight(t) || t->state == TASK_FAILED))
                 return false;
             done = done || (s->on[n] && t->state == TASK_DONE);
             pending = pending || (s->on[n] && t->state == TASK_PENDING);
