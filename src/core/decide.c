@@ -292,8 +292,12 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
     bool of_last =
         /* else the launch was restarted since */
         cell && run && (cell->generation == 0 || cell->generation == run->generation);
+    /* its end may not have been heard of by then */
+    bool ended_well =
+        cell && (cell->outcome == OUTCOME_OK || (cell->outcome == OUTCOME_NONE && record_says(rec) == RECORD_GOOD &&
+                                                 str_eq(cell->attempt, rec->attempt)));
     return !cell ||
-           (of_last && (run->status == RUN_INFRA || run->status == RUN_CANCELLED) && cell->outcome == OUTCOME_OK &&
+           (of_last && (run->status == RUN_INFRA || run->status == RUN_CANCELLED) && ended_well &&
             str_eq(cell->key, step->key)) ||
            is_of_another(lane, step, rec);
 }
