@@ -120,6 +120,7 @@ struct lane {
     size_t record_count, record_cap, claimed_count;
     uint64_t said_bytes;        /* of its records, entries and states that are kept here; at most LANE_SAID_MAX */
     uint32_t connections;       /* over which the node has answered the greeting */
+    uint32_t listed_over;       /* the number of the one over which it has listed its records last; 0 = none */
     uint32_t fault_notes;       /* on the present connection */
     uint8_t *creates, *trees;   /* per step: enum check, of what it creates and of its tree */
     struct lane_patch *patches; /* see patches.c; their texts lie in `arena` */

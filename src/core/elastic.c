@@ -426,6 +426,31 @@ bool elastic_half(struct launch *l)
     return done > 0 && !(enough && has_needed(l, run_task(r, launch, r->plan->master)->state == TASK_DONE));
 }
 
+/* Are its records those that it has listed? They are forgotten with the next greeting. */
+static bool has_listed(const struct lane *lane)
+{
+    return lane->listed_over > 0 && lane->listed_over == lane->connections;
+}
+
+bool elastic_leave_open(struct launch *l)
+{
+    struct run *r = l->run;
+    const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
+    struct error err = ERROR_INIT;
+    for (uint32_t n = 0; n < r->plan->node_count; n++) {
+        if (!launch->on[n] || run_task(r, launch, n)->state != TASK_PENDING || has_listed(&r->lanes[n]))
+            continue;
+        error_set(&err, ERROR_INFRA,
+                  "a launch has ended on other nodes, and node \"%s\" cannot be asked how it ended there: %s",
+                  r->lanes[n].name, r->lanes[n].error.text);
+        error_hint(&err, "the same command looks again; without that node: rhrun cancel %s, then rhrun --again", r->id);
+        run_note(r, n, "%s", err.text);
+        run_leave_open(r, &err);
+        return true;
+    }
+    return false;
+}
+
 static void fail_unknown(struct launch *l, const struct plan_step *launch)
 {
     struct run *r = l->run;

@@ -90,6 +90,7 @@ static void take_record(struct lane *lane, const struct wire_record *rec)
 static void take_listed(struct lane *lane)
 {
     bool first = lane->state == LANE_CONNECTING;
+    lane->listed_over = lane->connections;
     if (lane->presence == PRESENCE_HERE) /* a node may say so twice */
         lane_set_presence(lane, PRESENCE_LISTED);
     if (first)

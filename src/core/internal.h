@@ -224,7 +224,10 @@ bool parts_begun(struct launch *l);   /* some part has begun, on some node */
 bool parts_failed(struct launch *l);  /* some part has failed, on some node */
 bool parts_ended(struct launch *l);   /* nothing of the generation runs, or will */
 bool parts_half(struct launch *l);    /* some of it is done, some was not begun, and nothing runs */
-bool parts_held_in_doubt(struct launch *l); /* a part is held, and the set-up of its node may not hold */
+bool parts_held_away(struct launch *l); /* is a part held whose node has not listed its records? */
+/* Looks at the set-up under the parts that are held: does that of one not hold? */
+bool parts_held_undone(struct launch *l);
+bool parts_found(struct launch *l); /* has this run taken over a part, or may it, of a launch that it did not begin? */
 /* Takes over what was found on the nodes: the parts of the latest launch, and its epilog. False: there are none. */
 bool parts_adopted(struct launch *l);
 /* Another controller has done what never began here: if it did all of the launch, its attempts stand for ours. */
@@ -244,6 +247,8 @@ bool elastic_is_outside(const struct launch *l, const struct lane *lane); /* lef
 bool elastic_is_inside(const struct launch *l, const struct lane *lane);  /* MIN:MAX nodes, and its part runs */
 void elastic_members(struct launch *l); /* who takes part in the generation, as tasks and cells say */
 bool elastic_half(struct launch *l); /* what was found done is too little for a launch, and nothing of it runs */
+/* Where a node has not said whether it has a part of the launch: the run stays open, and true. */
+bool elastic_leave_open(struct launch *l);
 void elastic_lose(struct launch *l); /* the generation is over: what left-out nodes still run of it is unknown */
 /* The launch is over: stops what was on its way to it. True: nothing is any more. */
 bool elastic_dismiss(struct launch *l);

@@ -542,22 +542,36 @@ static void reissue(struct launch *l, const char *reason)
     run_append(r, &e); /* durable before the STARTED that it causes */
 }
 
+static bool is_half(struct launch *l)
+{
+    return launch_is_adopted(l) && (elastic_wanted(l->run) ? elastic_half(l) : parts_half(l));
+}
+
 /* What was found done on some nodes only, by a run that started none of it (the journal was lost, or the run before had to
  * close), is of a launch that failed: the others would look for it in vain. And what never began on a node whose set-up
  * does not hold any more would begin with another. */
 static void drop_half(struct launch *l)
 {
-    struct run *r = l->run;
-    if (launch_is_adopted(l) && (elastic_wanted(r) ? elastic_half(l) : parts_half(l)))
+    if (is_half(l))
         reissue(l, "only some of the nodes have it from a run that this state directory does not know");
-    else if (parts_held_in_doubt(l))
+    else if (parts_held_undone(l))
         reissue(l, "it had not begun on every node, and the set-up of one was changed meanwhile");
+}
+
+/* A launch that this run did not begin has ended on nodes that are there. Whether that is all of it, and the latest, a node
+ * that is left out may know, and it was not asked: then nothing is decided. */
+static bool is_in_question(struct launch *l)
+{
+    const struct state_run *run = run_recorded(l->run);
+    return run->own_generation == 0 && (run->generation == 0 ? parts_found(l) : is_half(l)) && elastic_leave_open(l);
 }
 
 /* All nodes are there. What was found of the launch, here or on them, goes on; what was not begins. */
 static void take_up(struct launch *l)
 {
     const bool own = run_recorded(l->run)->own_generation > 0;
+    if (parts_held_away(l) || is_in_question(l)) /* held: once its node has listed, or is gone, it comes here again */
+        return;
     if ((own || !parts_adopted(l)) && (own || l->cause.step)) /* it has begun something */
         parts_done_by_another(l);
     drop_half(l);
@@ -580,7 +594,7 @@ static void take_up(struct launch *l)
 void launch_barrier(struct launch *l)
 {
     struct run *r = l->run;
-    if (r->options.mode != RUN_EXECUTE || run_is_stopping(r))
+    if (r->options.mode != RUN_EXECUTE || r->ending != ENDING_NOT)
         return;
     elastic_join(l);
     for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */

@@ -107,14 +107,36 @@ bool parts_begun(struct launch *l)
     return false;
 }
 
-bool parts_held_in_doubt(struct launch *l)
+static bool is_held(struct run *r, const struct plan_step *s, uint32_t node)
+{
+    return s->on[node] && !r->lanes[node].left_out && run_task(r, s, node)->state == TASK_HELD;
+}
+
+bool parts_held_away(struct launch *l)
 {
     struct run *r = l->run;
     for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++)
-            if (s->on[n] && run_task(r, s, n)->state == TASK_HELD && r->lanes[n].doubtful)
+            if (is_held(r, s, n) && !lane_is_ready(&r->lanes[n]))
                 return true;
     return false;
+}
+
+bool parts_held_undone(struct launch *l)
+{
+    struct run *r = l->run;
+    bool undone = false;
+    for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
+        for (uint32_t n = 0; n < r->plan->node_count; n++) {
+            if (!is_held(r, s, n))
+                continue;
+            if (r->lanes[n].doubtful) {
+                lane_doubt(&r->lanes[n]);
+                run_touch(r, n);
+            }
+            undone = undone || r->lanes[n].state != LANE_BARRIER;
+        }
+    return undone;
 }
 
 void parts_orphan(struct launch *l)
@@ -272,8 +294,7 @@ static void adopt_epilog(struct launch *l,
     }
 }
 
-/* Is anything there that this run has taken over, or may? */
-static bool parts_found(struct launch *l)
+bool parts_found(struct launch *l)
 {
     struct run *r = l->run;
     for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
