@@ -125,7 +125,7 @@ void task_join(struct run *r, const struct plan_step *step, uint32_t node)
     start_many(r, step, &node, 1, launch_of(r, step)->generation, true);
 }
 
-/* Its generation is in the journal, too: not below those that are there. */
+/* The journal gets the generation of the attempt, too; it never falls below that of the launch. */
 void task_take_over(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *rec)
 {
     struct run_task *t = run_task(r, step, node);
@@ -184,9 +184,9 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 /* ---- ending ---- */
 
 /*
- * When the attempt failed, on this machine's monotonic clock. An answer to HELLO that was long under way makes the
- * difference of the clocks too large, never too small. A failure that seems to lie ahead of us shows it. So whatever
- * fails on another node because it was told to end comes behind the failure for which it was told so.
+ * When the attempt failed, on this machine's monotonic clock. Where the answer to HELLO was long under way, clock_ns is
+ * too large, never too small; a failure that seems to lie in the future shows that, and corrects it. So whatever fails
+ * on another node because it was told to end comes after the failure for which it was told so.
  */
 static uint64_t failed_at(struct run *r, uint32_t node, const struct wire_record *record)
 {
@@ -331,7 +331,7 @@ void task_finish(struct run *r, const struct plan_step *step, uint32_t node, con
         return;
     }
     memcpy(t->attempt, record->attempt, WIRE_ID_LEN + 1);
-    /* an attempt that was found alive: no run of this journal has begun it */
+    /* the attempt was found alive on the node: no run of this journal has begun it */
     if (!cell || strcmp(cell->attempt, t->attempt) != 0 || cell->adopted)
         adopted = true;
     log_end(t->log);

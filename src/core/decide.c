@@ -290,9 +290,9 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
      * cancelled */
     const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
     bool of_last =
-        /* else the launch was restarted since */
+        /* of the launch's last generation; else it was restarted since */
         cell && run && (cell->generation == 0 || cell->generation == run->generation);
-    /* its end may not have been heard of by then */
+    /* that run may not have heard of the end */
     bool ended_well =
         cell && (cell->outcome == OUTCOME_OK || (cell->outcome == OUTCOME_NONE && record_says(rec) == RECORD_GOOD &&
                                                  str_eq(cell->attempt, rec->attempt)));

@@ -1,7 +1,7 @@
-/* torchrun on MIN:MAX nodes. The launch goes on without a node that cannot be had, whose set-up fails, or whose torchrun
- * has left the others, while MIN are left. While the launch runs that node is tried again, and joins it: its torchrun is
- * started in the same generation, so that it meets the others where they met. The first node is never left out where they
- * meet there. */
+/* torchrun on MIN:MAX nodes. The launch goes on without a node that cannot be had, whose set-up fails, or whose
+ * torchrun has left the others, while MIN are left. While the launch runs that node is tried again, and joins the
+ * launch: its torchrun is started in the same generation, so that it meets the others where they met. Where they meet
+ * on the first node, that node is never left out. */
 #include "internal.h"
 #include "rules.h"
 
@@ -9,18 +9,18 @@
 #include <string.h>
 
 enum {
-    PAUSE_FACTOR = 6,  /* the longest pause, to the first */
-    FAILURES_MAX = 10, /* set-ups, prologs and torchruns of a node that failed one after the other */
-    STEADY_MS = 600000 /* a torchrun that ran for so long counts for none of them */
+    PAUSE_FACTOR = 6,  /* the longest pause is this many times the first */
+    FAILURES_MAX = 10, /* set-ups, prologs and torchruns of a node that may fail one after the other */
+    STEADY_MS = 600000 /* after a torchrun that ran this long the earlier failures of the node are forgotten */
 };
 
 struct joining { /* of a lane that was left out */
     struct launch *launch;
-    struct alarm *timer; /* until it is tried again */
+    struct alarm *timer; /* until the node is tried again */
     uint32_t pauses, failures;
-    bool away;    /* it could not be reached */
-    bool checked; /* nothing speaks against that it joins */
-    bool barred;  /* not tried again by this process */
+    bool away;    /* the node could not be reached */
+    bool checked; /* preflight: nothing speaks against that the node joins */
+    bool barred;  /* this process does not try the node again */
 };
 
 bool elastic_wanted(const struct run *r)
@@ -29,7 +29,8 @@ bool elastic_wanted(const struct run *r)
     return d->present && d->min_nodes > 0 && d->min_nodes < d->nnodes && r->plan->spec->role_count == 0;
 }
 
-/* Is nothing to be had without it? There is the store of c10d; of etcd's it is asked for a port before the launch. */
+/* Can the launch not do without the node? The store of c10d is there; with etcd the node is asked for a port before the
+ * launch. */
 static bool is_needed(struct launch *l, uint32_t node)
 {
     struct run *r = l->run;
@@ -38,14 +39,14 @@ static bool is_needed(struct launch *l, uint32_t node)
     return node == r->plan->master && (!elsewhere || (r->stage < STAGE_LAUNCH && !parts_begun(l)));
 }
 
-/* Has it what it needs, where the first node is as is said? */
+/* Does the launch have the node that it cannot do without? first: whether it has the first node. */
 static bool has_needed(struct launch *l, bool first)
 {
     struct run *r = l->run;
     return first || !is_needed(l, r->plan->master);
 }
 
-/* Nodes that take part, or still can, without this one. */
+/* How many nodes take part, or still can, without this one. */
 static uint32_t left_without(struct launch *l, uint32_t node)
 {
     struct run *r = l->run;
@@ -103,7 +104,7 @@ void elastic_free(struct lane *lane)
     free(lane->joining);
 }
 
-/* The pause before it is tried again; 0 = it is not. */
+/* Sets the timer. Returns the pause before the node is tried again; 0 = it is not. */
 static uint64_t later(struct lane *lane, bool failed)
 {
     struct joining *j = lane->joining;
@@ -129,7 +130,7 @@ static void note_again(struct lane *lane, const char *what, uint64_t pause)
         run_note(lane->run, lane->index, "%s; it is not tried again", what);
 }
 
-/* Its part of a launch that is over ended well: what follows is wanted of it. */
+/* The node's part of a launch that is over ended well: the node is needed for what follows. */
 static bool is_over(struct launch *l, uint32_t node)
 {
     struct run *r = l->run;
@@ -141,7 +142,7 @@ static bool leave_out(struct launch *l, uint32_t node, const struct error *err, 
     struct run *r = l->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
     struct lane *lane = &r->lanes[node];
-    bool held = err->code == ERROR_HELD; /* another rhrun is at work on this job: not beside it */
+    bool held = err->code == ERROR_HELD; /* another rhrun is at work on this job: nothing is done beside it */
     if (!elastic_wanted(r) || !is_going(l))
         return lane->left_out;
     uint32_t left = left_without(l, node);
@@ -161,8 +162,9 @@ static bool leave_out(struct launch *l, uint32_t node, const struct error *err, 
         note_again(lane, err->text, pause);
     run_changed(r);
     order_changed(r, NULL);
-    homes_touch(r, node);                                    /* what it was to do for others, another one does */
-    if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* that goes on by itself */
+    /* another node does what this one was to do for its home */
+    homes_touch(r, node);
+    if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* preflight goes on by itself */
         return true;
     preflight_lost(l);
     launch_without(l);
@@ -179,7 +181,7 @@ bool elastic_bar(struct launch *l, uint32_t node, const struct error *err)
     return leave_out(l, node, err, true);
 }
 
-/* What failed there is done again. */
+/* What failed on the node is done again. */
 static void forget_failures(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -213,7 +215,7 @@ static void on_join(void *arg)
         break;
     case PRESENCE_ABSENT:
     case PRESENCE_COMING:
-    case PRESENCE_LOST: /* it comes, or fails */
+    case PRESENCE_LOST: /* the node will come, or fail */
         break;
     }
 }
@@ -233,7 +235,8 @@ bool elastic_is_inside(const struct launch *l, const struct lane *lane)
     return elastic_wanted(l->run) && runs(l, lane);
 }
 
-/* Is something under way there? What became of it is known only now, also where the launch is over, or it never joins. */
+/* Is something in flight on the node? What became of it is known only now, also where the launch is over, or where the
+ * node never joins. */
 static bool is_busy(const struct lane *lane)
 {
     struct run *r = lane->run;
@@ -273,14 +276,14 @@ static void start(struct lane *lane)
         task_start(r, prolog, lane->index);
     if (before && before->state != TASK_DONE)
         return;
-    lane->joining->checked = false; /* should it come again */
+    lane->joining->checked = false; /* for the next time that it joins */
     run_note(r, lane->index, "it joins the launch: %u of %u:%u nodes take part", left_without(l, lane->index) + 1,
              d->min_nodes, d->nnodes);
     take_in(lane);
     task_join(r, launch, lane->index);
 }
 
-/* Does a launch run that one can join? */
+/* Does a launch run that a node can join? */
 static bool is_open(struct launch *l)
 {
     struct run *r = l->run;
@@ -304,13 +307,13 @@ void elastic_advance(struct lane *lane)
     if (lane->state == LANE_BARRIER && lane->doubtful) {
         lane_doubt(lane);
         if (lane->state == LANE_SETUP) {
-            run_touch(r, lane->index); /* it comes here again */
+            run_touch(r, lane->index); /* the lane comes here again */
             return;
         }
     }
     if (lane->state != LANE_BARRIER || lane->orphan_count > 0 || homes_busy(r, lane->index))
         return;
-    bool begun = r->stage == STAGE_SETUP && parts_begun(l); /* a launch is resumed */
+    bool begun = r->stage == STAGE_SETUP && parts_begun(l); /* a launch is being resumed */
     if (is_open(l) && !alarm_is_set(lane->joining->timer))
         start(lane);
     else if (r->stage < STAGE_PREFLIGHT && !begun)
@@ -339,8 +342,8 @@ void elastic_join(struct launch *l)
 
 /* ---- a torchrun that ends ---- */
 
-/* Torch closes the rendezvous to all when a torchrun ends, unless a signal ended it, and cannot where it lost the
- * others: its exception stands at the end of what it wrote. */
+/* Did the torchrun leave the rendezvous open? When one ends torch closes the rendezvous to all, unless a signal ended
+ * it, or it had lost the others and so cannot: then its exception stands at the end of what it wrote. */
 static bool closes_nothing(const char *tail)
 {
     static const char module[] = "torch.distributed.elastic.";
@@ -375,7 +378,7 @@ static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
     return false;
 }
 
-/* By such an end the node leaves the others, unless too few of them are left. */
+/* Does the node leave the others by such an end? Whether enough others are left is for the caller to see. */
 static bool may_leave(struct launch *l, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value,
                       const char *tail)
 {
@@ -406,7 +409,8 @@ void elastic_leave(struct launch *l, uint32_t node, const struct event_finished 
     char *text = xasprintf("its torchrun has left the others (%s): %u of %u:%u nodes are left", what,
                            left_without(l, node), d->min_nodes, d->nnodes);
     note_again(lane, text, later(lane, true));
-    if (r->stage < STAGE_PROLOG) /* a launch that an earlier controller began: the barrier waits for it no longer */
+    /* an earlier controller began the launch: the barrier does not wait for the node any more */
+    if (r->stage < STAGE_PROLOG)
         run_due(r, DUE_BARRIER);
 }
 
@@ -426,7 +430,7 @@ bool elastic_half(struct launch *l)
     return done > 0 && !(enough && has_needed(l, run_task(r, launch, r->plan->master)->state == TASK_DONE));
 }
 
-/* Are its records those that it has listed? They are forgotten with the next greeting. */
+/* Are the lane's records those that the node has listed? They are forgotten with its next greeting. */
 static bool has_listed(const struct lane *lane)
 {
     return lane->listed_over > 0 && lane->listed_over == lane->connections;
@@ -463,13 +467,15 @@ static void fail_unknown(struct launch *l, const struct plan_step *launch)
     }
 }
 
-/* Of a launch that was found on the nodes: it shows at the barrier who has a part, once all have said what they hold. */
+/* Has the node a part of the launch, or may it have one? Of a launch that was found on the nodes that shows at the
+ * barrier, once all nodes have listed their records. */
 static bool may_have_part(const struct launch *l, const struct run_task *t)
 {
     return t->state != TASK_PENDING || (launch_is_adopted(l) && l->run->stage == STAGE_SETUP);
 }
 
-/* By how their parts ended some have left and some have failed; where too few are there, all of them have failed. */
+/* Tells by how their parts ended which nodes have left and which have failed; where too few are there, all of these
+ * have failed. True: enough are there. */
 static bool judge_ends(struct launch *l, const struct plan_step *launch)
 {
     struct run *r = l->run;
@@ -489,7 +495,7 @@ static bool judge_ends(struct launch *l, const struct plan_step *launch)
     return enough;
 }
 
-/* It takes no part, for now: nor does one of a launch that was found on the nodes, where nobody knows how to join it. */
+/* The node takes no part, for now. forgotten: the launch was found on the nodes, and nobody knows how to join it. */
 static void stay_out(struct launch *l, uint32_t node, bool left, bool forgotten)
 {
     struct lane *lane = &l->run->lanes[node];
@@ -508,7 +514,7 @@ void elastic_members(struct launch *l)
     struct run *r = l->run;
     const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
     if (!elastic_wanted(r) || r->options.mode != RUN_EXECUTE || !launch || !parts_begun(l))
-        return; /* all of them are to take part */
+        return; /* all nodes are to take part */
     bool enough = judge_ends(l, launch) && has_needed(l, may_have_part(l, run_task(r, launch, r->plan->master)));
     bool forgotten = r->stage == STAGE_LAUNCH && launch_is_adopted(l);
     if (!enough && forgotten)
@@ -539,13 +545,14 @@ void elastic_lose(struct launch *l)
             continue;
         lost.step = launch;
         lost.node = n;
-        if (lane_is_ready(&r->lanes[n])) /* it is there, and runs */
+        if (lane_is_ready(&r->lanes[n])) /* the node is there, and its part runs */
             lane_orphan(&r->lanes[n], t->attempt);
         task_finish_as(r, launch, n, OUTCOME_UNKNOWN, "the node is lost");
     }
     if (!lost.step || done >= r->plan->spec->distributed.min_nodes || l->state != LAUNCH_GOES_ON)
         return;
-    cause_offer(&l->cause, &lost); /* it was needed: its set-up failed, say, while its part of a found launch ran */
+    /* the part was needed: the node's set-up failed, say, while its part of a found launch ran */
+    cause_offer(&l->cause, &lost);
     launch_set(l, LAUNCH_CONDEMNED);
 }
 
@@ -569,7 +576,7 @@ static bool dismiss(struct lane *lane)
         }
         if (!t->marks.stop_wanted) {
             run_note(r, lane->index, "step \"%s\" is stopped: the launch is over", step->name);
-            if (step->kind->fetch) /* it goes on while a run is stopped */
+            if (step->kind->fetch) /* a fetch goes on while a run is stopped */
                 outputs_abort(r, step, lane->index);
             else
                 task_stop(r, step, lane->index, WIRE_STOP, STOP_GRACE_MS);
@@ -590,7 +597,7 @@ bool elastic_dismiss(struct launch *l)
     for (uint32_t n = 0; gone && r->left_out_count > 0 && n < r->plan->node_count; n++)
         if (r->lanes[n].left_out && r->lanes[n].state == LANE_BARRIER && run_task(r, launch, n)->state == TASK_LEFT &&
             presence_is_here(r->lanes[n].presence))
-            take_in(&r->lanes[n]); /* it took part: epilog and outputs are its too */
+            take_in(&r->lanes[n]); /* the node took part: it has an epilog and outputs, too */
     return gone;
 }
 
@@ -623,6 +630,6 @@ void elastic_on_late(void *arg)
         else
             away = true;
     }
-    if (away) /* not enough are set up yet, or this very moment it is being tried */
+    if (away) /* not enough nodes are set up yet, or a lost one is being tried at this moment */
         alarm_set(l->late, LATE_AGAIN_MS);
 }

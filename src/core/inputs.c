@@ -1,5 +1,5 @@
-/* What a node has said is taken in here, each kind in a function: it changes what it is about, says what is due, and
- * returns. See turn.c. */
+/* What a node has said is taken in here, each kind in a function. The function changes what the input is about, says
+ * what is due, and returns. See turn.c. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void take_lost(struct lane *lane, const struct error *err)
     run_due(r, DUE_PARTED);
 }
 
-/* One more node was heard of, for the first time: with the last, it is known who shares a home with whom. */
+/* The node was heard of. Once all were, it is known which nodes share a home. */
 static void heard(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -72,7 +72,8 @@ static void take_gone(struct lane *lane, const struct error *err)
 static void take_record(struct lane *lane, const struct wire_record *rec)
 {
     struct run *r = lane->run;
-    for (size_t i = 0; i < r->plan->step_count; i++) { /* the answer to a RUN of a known attempt: its output and end */
+    /* the answer to a RUN of an attempt that the node knows: its output and end are asked for */
+    for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
         if (task_in_flight(t) && task_is_sent(lane, t) && strcmp(t->attempt, rec->attempt) == 0) {
@@ -154,7 +155,7 @@ static void drop_orphan(struct lane *lane, const char *attempt)
     }
 }
 
-/* Daemons that a set-up step left: allowed, but named. */
+/* Notes the daemons that a set-up step left: they are allowed, but named. */
 static void note_leftover(struct lane *lane, const struct plan_step *step, const char *leftover)
 {
     CLEANUP(cleanup_free) char *list = xstrdup(leftover);
@@ -199,8 +200,8 @@ static void take_settled(struct lane *lane, const char *error)
     run_due(r, DUE_BARRIER);
 }
 
-/* It says that something is wrong, and of no attempt that it was asked for over this connection: LIST found a damaged
- * record. */
+/* The node says that something is wrong, but of no attempt that it was asked for over this connection: LIST has found a
+ * damaged record. */
 static void note_fault(struct lane *lane, const char *text)
 {
     if (lane->fault_notes++ < LANE_FAULTS_MAX) {
@@ -231,7 +232,7 @@ static void take_fault(struct lane *lane, const char *attempt, const char *text)
     struct launch *l = launch_of(r, step);
     bool spared = lane->left_out && elastic_spare(run_launch(r), lane->index, &err);
     if (!spared && !(l && elastic_leaves(l, step, lane->index, &end)))
-        run_fail(r, RUN_INFRA, &err); /* first: so that nothing goes on when the task ends */
+        run_fail(r, RUN_INFRA, &err); /* before the task ends, so that nothing goes on then */
     task_finish_as(r, step, lane->index, end.outcome, text);
 }
 

@@ -21,13 +21,13 @@ void lane_set_state(struct lane *lane, enum lane_state to);
 void lane_set_dirty(struct lane *lane, bool dirty);
 void lane_set_doubtful(struct lane *lane, bool doubtful);
 void launch_set(struct launch *l, enum launch_state to);
-void run_has_patches(struct run *r);                  /* a set-up step has changed files of a tree, or may have */
-void task_look(struct run_task *t, bool looked_at);   /* set-up: was it decided whether the step is to be done? */
+void run_has_patches(struct run *r);                   /* a set-up step has changed files of a tree, or may have */
+void task_look(struct run_task *t, bool looked_at);    /* set-up: was it decided whether the step is to be done? */
 void task_set_coming(struct run_task *t, bool coming); /* outputs: is a fetch under way? */
-void task_may_have_started(struct run_task *t);       /* the node has said something of the attempt */
+void task_may_have_started(struct run_task *t);        /* the node has said something of the attempt */
 bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the lane's present connection */
-bool task_is_done(const struct run_task *t);          /* done or kept */
-bool task_has_failed(const struct run_task *t);       /* failed, or left the others (MIN:MAX nodes) */
+bool task_is_done(const struct run_task *t);                          /* done or kept */
+bool task_has_failed(const struct run_task *t);                       /* failed, or left the others (MIN:MAX nodes) */
 
 /* ---- durable.c: what waits until an event is durable ---- */
 enum follow {
@@ -98,7 +98,7 @@ void lane_doubt(struct lane *lane);
 void lane_reconcile(struct lane *lane);
 /* The node's record of a step behind the barrier that this run may take over; NULL: it has none. */
 const struct wire_record *lane_found(struct lane *lane, const struct plan_step *step);
-/* Before the barrier: has a launch begun that this run goes on with, for all that journal and node say? */
+/* Before the barrier: has a launch begun, as far as journal and node say, that this run goes on with? */
 bool lane_resumes(struct lane *lane);
 void lane_orphan(struct lane *lane, const char *attempt); /* stops the attempt before the lane goes on */
 bool lane_has_orphan(const struct lane *lane, const char *attempt);
@@ -161,7 +161,7 @@ void order_changed(struct run *r, const struct plan_step *step);
 void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 /* Starts the step on a node that joins the generation that runs. */
 void task_join(struct run *r, const struct plan_step *step, uint32_t node);
-/* An attempt that lives on the node, and that this journal has not begun, is this run's from now on: STARTED. */
+/* An attempt lives on the node that this journal has not begun: it is this run's from now on, with a STARTED. */
 void task_take_over(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *rec);
 /* STARTED, with this number, is durable: RUN goes out, if nothing speaks against that by now. */
 void task_release(struct run *r, const struct plan_step *step, uint32_t node, uint64_t seq);
@@ -207,8 +207,8 @@ const struct plan_step *launch_step(const struct launch *l, enum plan_phase phas
 /* Starts the step on all its nodes that have not begun it; on a node that is gone it has failed. False: nothing was
  * started. */
 bool step_start(struct run *r, const struct plan_step *step, uint32_t generation);
-void step_release(struct run *r, const struct plan_step *step);    /* what was held of the step goes out */
-bool step_all_ended(struct run *r, const struct plan_step *step);  /* this and the next: but for left-out nodes */
+void step_release(struct run *r, const struct plan_step *step);   /* what was held of the step goes out */
+bool step_all_ended(struct run *r, const struct plan_step *step); /* this and the next: but for left-out nodes */
 bool step_all_done(struct run *r, const struct plan_step *step);
 bool step_has_failed(struct run *r, const struct plan_step *step); /* on some node */
 bool step_is_pending(struct run *r, const struct plan_step *step); /* on some node */
@@ -224,30 +224,32 @@ bool parts_begun(struct launch *l);   /* some part has begun, on some node */
 bool parts_failed(struct launch *l);  /* some part has failed, on some node */
 bool parts_ended(struct launch *l);   /* nothing of the generation runs, or will */
 bool parts_half(struct launch *l);    /* some of it is done, some was not begun, and nothing runs */
-bool parts_held_away(struct launch *l); /* is a part held whose node has not listed its records? */
-/* Looks at the set-up under the parts that are held: does that of one not hold? */
+/* Is a part held whose node has not listed its records? */
+bool parts_held_away(struct launch *l);
+/* Looks at the set-up under all parts that are held. True: it does not hold under one of them. */
 bool parts_held_undone(struct launch *l);
-bool parts_found(struct launch *l); /* has this run taken over a part, or may it, of a launch that it did not begin? */
+/* Of a launch that this run did not begin: has the run taken over a part, or may it? */
+bool parts_found(struct launch *l);
 /* Takes over what was found on the nodes: the parts of the latest launch, and its epilog. False: there are none. */
 bool parts_adopted(struct launch *l);
 /* Another controller has done what never began here: if it did all of the launch, its attempts stand for ours. */
 void parts_done_by_another(struct launch *l);
 
 /* ---- elastic.c: MIN:MAX nodes ---- */
-bool elastic_wanted(const struct run *r); /* launcher torchrun, nnodes MIN:MAX */
+bool elastic_wanted(const struct run *r); /* has the job launcher torchrun with nnodes MIN:MAX? */
 /* The node is lost, or something failed there. True: it is left out, because enough others are left, and is tried again
  * while the launch runs. (elastic_bar in rhrun/core.h: it is not tried again.) */
 bool elastic_spare(struct launch *l, uint32_t node, const struct error *err);
 /* The node's part of the launch is about to end so. True: the node leaves the others, which go on. */
 bool elastic_leaves(struct launch *l, const struct plan_step *step, uint32_t node, const struct event_finished *end);
 void elastic_leave(struct launch *l, uint32_t node, const struct event_finished *end); /* its part has ended so */
-bool elastic_back(struct lane *lane); /* a node that is left out has listed its records: does it still matter? */
+bool elastic_back(struct lane *lane);    /* a node that is left out has listed its records: does it still matter? */
 void elastic_advance(struct lane *lane); /* a lane that may be left out came a step further: it joins when it can */
 bool elastic_is_outside(const struct launch *l, const struct lane *lane); /* left out, and its part does not run */
 bool elastic_is_inside(const struct launch *l, const struct lane *lane);  /* MIN:MAX nodes, and its part runs */
 void elastic_members(struct launch *l); /* who takes part in the generation, as tasks and cells say */
-bool elastic_half(struct launch *l); /* what was found done is too little for a launch, and nothing of it runs */
-/* Where a node has not said whether it has a part of the launch: the run stays open, and true. */
+bool elastic_half(struct launch *l);    /* what was found done is too little for a launch, and nothing of it runs */
+/* True: some node has not said whether it has a part of the launch, and so the run was left open. */
 bool elastic_leave_open(struct launch *l);
 void elastic_lose(struct launch *l); /* the generation is over: what left-out nodes still run of it is unknown */
 /* The launch is over: stops what was on its way to it. True: nothing is any more. */
@@ -272,28 +274,30 @@ void rules_lost_for_good(struct launch *l, uint32_t node, const char *words); /*
 
 /* ---- outputs.c: what comes home ---- */
 void outputs_watch(struct launch *l); /* the launch runs: outputs with `every` are fetched now and then */
-bool outputs_begin(struct launch *l); /* fetches what is due, once. False: there is nothing to wait for */
-void outputs_end(struct launch *l);   /* there is nothing to wait for: the run ends */
+bool outputs_begin(struct launch *l); /* starts the fetches that are due, once. False: there is nothing to wait for */
+void outputs_end(struct launch *l);   /* nothing is awaited any more: ends the run */
 void outputs_pass(struct launch *l);  /* a pass */
 bool outputs_complete(const struct launch *l);
-void outputs_send(struct run *r, const struct plan_step *step, uint32_t node); /* its STARTED is durable */
+void outputs_send(struct run *r, const struct plan_step *step, uint32_t node); /* the step's STARTED is durable */
 void outputs_ask(struct run *r, const struct plan_step *step, uint32_t node, bool periodic);
-void outputs_stop(struct run *r, const struct plan_step *step, uint32_t node); /* the fetch alone: the task stays */
+/* Drops the fetch, if one is under way; the task stays as it is. */
+void outputs_stop(struct run *r, const struct plan_step *step, uint32_t node);
 void outputs_take(struct lane *lane, const struct input *in); /* a fetch has ended */
-void outputs_lost(struct lane *lane); /* the node's connection is another one, or gone, and its fetches with it */
-void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node); /* fetch and task */
+/* The node's connection has ended, or is a new one, and its fetches have ended with it. */
+void outputs_lost(struct lane *lane);
+void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node); /* drops the fetch, and ends the task */
 void outputs_abort_all(struct run *r);
 void outputs_interrupt(struct run *r, int signum);
 void outputs_free(struct launch *l);
 
-/* ---- rank0.c: outputs of the node of rank 0, where torch says which one that is (plan_step.at_rank0) ---- */
-bool rank0_is_elsewhere(const char *tail); /* of a cell: nothing was to come from that node */
+/* ---- rank0.c: outputs of the node of rank 0, where torch says which node that is (plan_step.at_rank0) ---- */
+bool rank0_is_elsewhere(const char *tail); /* does a cell's tail say that nothing was to come from that node? */
 void rank0_pass(struct launch *l);         /* a pass */
-void rank0_fetch(struct launch *l);   /* such a task runs, on a node that is there */
-void rank0_changed(struct launch *l); /* an output has ended, or something else that it may wait for */
-void rank0_forget(struct launch *l);  /* rank 0 may be on another node by now */
+void rank0_fetch(struct launch *l);        /* the task of such an output runs, and its node is there */
+void rank0_changed(struct launch *l);      /* an output has ended, or something else that rank0_pass may wait for */
+void rank0_forget(struct launch *l);       /* rank 0 may be on another node by now */
 void rank0_lost(struct launch *l, struct lane *lane);
-/* Which node, while the launch runs. False: it is not known yet, and is asked; ask again soon. */
+/* While the launch runs: the node of rank 0. False: it is not known yet and is being asked for; ask again soon. */
 bool rank0_periodic(struct launch *l, uint32_t *ret_node);
 void rank0_told(struct launch *l, uint32_t node, uint64_t token, uint64_t at_ns);
 void rank0_looked(struct launch *l, const struct plan_step *step, uint32_t node, const struct input *in);

@@ -1,13 +1,13 @@
-/* The barrier and what is behind it: prolog, launch generations, restarts, epilog. A generation is committed with
- * all its attempts before any of them is sent; the first failure stops all, and when all have ended they start
- * again together, max_restarts times at most. */
+/* The barrier and what is behind it: prolog, launch generations, restarts, epilog. All attempts of a generation are in
+ * the journal before any of them is sent. The first failure stops all of them; when all have ended they start again
+ * together, max_restarts times at most. */
 #include "internal.h"
 #include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT_TOKEN = 1 }; /* of a ping that asks for MASTER_PORT; behind it one for each role */
+enum { PORT_TOKEN = 1 }; /* of the question for MASTER_PORT; the tokens behind it are those of the roles */
 
 uint32_t launch_grace_ms(const struct run *r, uint32_t least)
 {
@@ -16,7 +16,7 @@ uint32_t launch_grace_ms(const struct run *r, uint32_t least)
     if (!timeout || !parse_u32(timeout->text, &seconds))
         return least;
     if (r->plan->spec->distributed.launcher == LAUNCHER_NATIVE)
-        return seconds * 1000; /* its workers are ours */
+        return seconds * 1000; /* rhrun itself stops the workers */
     return seconds * 1000 + STOP_GRACE_MS < least ? least : seconds * 1000 + STOP_GRACE_MS;
 }
 
@@ -30,7 +30,8 @@ static int bind_by_facts(struct run *r, struct error *err)
         if (f && !r->lanes[n].left_out)
             facts[n] = (struct plan_facts){true, f->cpus, f->gpu_count};
     }
-    return plan_bind_ranks(r->plan, facts, r->plan->arena, err); /* the plan may serve another run after this one */
+    /* in the plan's arena: the plan may serve another run after this one */
+    return plan_bind_ranks(r->plan, facts, r->plan->arena, err);
 }
 
 static bool bind_ranks(struct run *r)
@@ -58,7 +59,7 @@ static void bind_address(struct launch *l)
             arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
 }
 
-/* Is every node's set-up there? One that came back as another machine meanwhile does it again first. */
+/* Does every node stand at the barrier? A node that came back as another machine does its set-up again first. */
 static bool at_barrier(struct run *r)
 {
     bool all = true;
@@ -66,7 +67,7 @@ static bool at_barrier(struct run *r)
         struct lane *lane = &r->lanes[n];
         if (lane->left_out)
             continue;
-        const bool silent = lane->doubtful && !lane_is_ready(lane); /* it says what it holds once it is back */
+        const bool silent = lane->doubtful && !lane_is_ready(lane); /* the node says what it holds once it is back */
         if (lane->doubtful && !silent) {
             lane_doubt(lane);
             run_touch(r, n);
@@ -76,7 +77,7 @@ static bool at_barrier(struct run *r)
     return all;
 }
 
-/* An epilog, or outputs, that were found are of an earlier launch: nothing of it may go on beside the next one. */
+/* An epilog, or outputs, that were found belong to an earlier launch: nothing of them may go on beside the next one. */
 static void forget_what_followed(struct launch *l)
 {
     struct run *r = l->run;
@@ -92,7 +93,7 @@ static void forget_what_followed(struct launch *l)
         }
 }
 
-/* ---- how it stands ---- */
+/* ---- how the launch stands ---- */
 
 static bool has_begun(struct run *r, const struct plan_step *step)
 {
@@ -107,13 +108,13 @@ bool launch_has_begun(struct launch *l)
     return parts_begun(l);
 }
 
-/* Where the launch is, as its tasks say. Nobody stores it. */
+/* How the launch stands, as its tasks say: nobody stores this. */
 enum phase {
     AT_START,         /* nothing of the generation has begun */
-    AT_FAILED_PROLOG, /* nor will it */
-    AT_WORK,          /* parts of it run, or are to */
-    AT_END,           /* all have ended: whether it starts again is to be decided */
-    AT_EPILOG         /* that was decided: what follows has begun */
+    AT_FAILED_PROLOG, /* nothing of it has begun, or ever will */
+    AT_WORK,          /* parts of it run, or are to run */
+    AT_END,           /* all parts have ended: whether the launch starts again is to be decided */
+    AT_EPILOG         /* that was decided: the epilog has begun */
 };
 
 static enum phase phase_of(struct launch *l)
@@ -136,7 +137,7 @@ bool launch_complete(struct launch *l)
 
 static void finish_launch(struct launch *l, bool good);
 
-/* Its prolog, or the generation: what runs is stopped, what has not begun never will. */
+/* The prolog, or the generation, has failed: what runs of it is stopped, what has not begun never will. */
 static void condemn(struct launch *l, const struct plan_step *step)
 {
     launch_set(l, LAUNCH_CONDEMNED);
@@ -146,8 +147,8 @@ static void condemn(struct launch *l, const struct plan_step *step)
         step_end(l->run, step);
 }
 
-/* By the tasks' states, not by the end at hand: ends that became durable together are all there before the first of them
- * is looked at, and a failure among them must not be found only after the others were taken for all. */
+/* Goes by the tasks' states, not by the end at hand: of ends that became durable together all are in the states before
+ * the first is looked at. A failure among them must not be found only after the good ends were taken for all. */
 static void fail_generation(struct launch *l, const struct plan_step *step)
 {
     bool launch = step->kind->phase == PHASE_LAUNCH;
@@ -155,7 +156,7 @@ static void fail_generation(struct launch *l, const struct plan_step *step)
         condemn(l, step);
 }
 
-/* The generation at hand, be it one that begins now or one that another controller began. */
+/* The present generation goes on, be it one that begins now or one that another controller began. */
 static void generation_goes_on(struct launch *l)
 {
     struct run *r = l->run;
@@ -165,7 +166,7 @@ static void generation_goes_on(struct launch *l)
     bind_address(l);
     run_set_stage(r, STAGE_LAUNCH);
     launch_set(l, LAUNCH_GOES_ON);
-    bool failed = parts_failed(l); /* too few were there: that others are back does not undo it */
+    bool failed = parts_failed(l); /* perhaps too few nodes were there: that others are back does not undo it */
     elastic_members(l);
     if (prolog) /* of a node that joins */
         step_release(r, prolog);
@@ -209,8 +210,8 @@ static void prolog_advance(struct launch *l)
         start_generation(l);
 }
 
-/* Also before a later generation: a node that restarted does it again. It may run, or have failed: another controller has
- * started it. */
+/* Also before a later generation: a node that has restarted does the prolog again. Another controller may have started
+ * the prolog: then it runs, or has failed. */
 static void start_prolog(struct launch *l)
 {
     struct run *r = l->run;
@@ -234,14 +235,14 @@ static void ports_known(struct launch *l)
         return;
     }
     run_set_stage(r, STAGE_AGAIN);
-    if (at_barrier(r) && !preflight_begin(l)) /* else the last one to reach it asks again */
+    if (at_barrier(r) && !preflight_begin(l)) /* else the last node to reach the barrier brings us here again */
         start_prolog(l);
 }
 
 void launch_go_on(struct launch *l)
 {
     struct run *r = l->run;
-    if (r->stage != STAGE_PREFLIGHT || r->ending != ENDING_NOT) /* meanwhile something else has decided */
+    if (r->stage != STAGE_PREFLIGHT || r->ending != ENDING_NOT) /* something else was decided meanwhile */
         return;
     run_set_stage(r, STAGE_AGAIN);
     if (at_barrier(r))
@@ -253,7 +254,8 @@ static void ask_one(struct run *r, uint32_t node, uint64_t token)
     run_effect(r, &(struct effect){.kind = EFFECT_ASK_PORT, .node = node, .token = token});
 }
 
-/* Asks for the ports that are missing; false: none is. One for the job's world, one for each role with its own. */
+/* Asks for the ports that are missing: one for the job's world, one for each role with a world of its own. False: none
+ * is missing. */
 static bool ask_missing(struct launch *l)
 {
     struct run *r = l->run;
@@ -273,7 +275,7 @@ static bool ask_missing(struct launch *l)
     return missing;
 }
 
-/* A free port is asked for before each generation: the one of the last may still be in TIME_WAIT. For a restart the
+/* A free port is asked for before each generation: that of the last one may still be in TIME_WAIT. For a restart the
  * question went out when the first worker failed, while the others were being stopped. */
 static void ask_port(struct launch *l)
 {
@@ -299,7 +301,7 @@ void launch_meet_elsewhere(struct launch *l)
 void launch_look(struct launch *l)
 {
     struct run *r = l->run;
-    struct error ignored = ERROR_INIT; /* it is told for each node */
+    struct error ignored = ERROR_INIT; /* preflight tells it of each node */
     bool all = bind_by_facts(r, &ignored) == 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         all = all && r->lanes[n].state != LANE_FAILED;
@@ -307,7 +309,7 @@ void launch_look(struct launch *l)
     if (all || (r->plan->spec->role_count == 0 && r->lanes[r->plan->master].state != LANE_FAILED))
         ask_port(l);
     else
-        ports_known(l); /* there is nobody to ask for one */
+        ports_known(l); /* no node can be asked for a port */
 }
 
 static bool is_taken(const struct launch *l, uint32_t port)
@@ -332,7 +334,7 @@ void launch_port(struct launch *l, uint64_t token, uint32_t free_port)
     uint32_t *port = token == PORT_TOKEN                ? &l->master_port
                      : role < r->plan->spec->role_count ? &l->role_ports[role]
                                                         : NULL;
-    if (!port || *port) /* asked twice, over two connections */
+    if (!port || *port) /* the question went out twice, over two connections */
         return;
     bool again = is_taken(l, free_port);
     if (!again)
@@ -380,14 +382,14 @@ static void pause(struct launch *l, uint64_t ms)
     run_changed(r);
 }
 
-/* The generation that follows a RESTART, once its backoff is over. */
+/* Begins the generation that follows a RESTART, once its backoff is over. */
 static void start_again(struct launch *l)
 {
     struct run *r = l->run;
     const struct state_run *run = run_recorded(r);
     uint64_t at = run ? run->resume_ms : 0, now = at ? run_wall_ms(r) : 0;
     run_set_stage(r, STAGE_RESTARTING);
-    if (at > now && at - now <= run->verdict.backoff_ms) /* else a clock was set */
+    if (at > now && at - now <= run->verdict.backoff_ms) /* else somebody has set a clock */
         pause(l, at - now);
     else
         ask_port(l);
@@ -405,7 +407,8 @@ static void generation_ended(struct launch *l)
     struct run *r = l->run;
     struct event e = {.type = EVENT_RESTART};
     elastic_lose(l);
-    if (l->state == LAUNCH_GOES_ON && rules_condemned(l)) /* by what is not durable yet, and all have ended well */
+    /* by a verdict that is not durable yet, though all have ended well */
+    if (l->state == LAUNCH_GOES_ON && rules_condemned(l))
         launch_set(l, LAUNCH_CONDEMNED);
     if (l->state != LAUNCH_CONDEMNED) {
         finish_launch(l, true);
@@ -416,7 +419,7 @@ static void generation_ended(struct launch *l)
         return;
     }
     run_set_stage(r, STAGE_RESTARTING);
-    run_append(r, &e); /* durable before the RUNs it causes: they wait for STARTED, which is behind it */
+    run_append(r, &e); /* durable before the RUNs that it causes: they wait for STARTED, which is behind it */
     free((char *)(uintptr_t)e.restart.reason);
     if (e.restart.backoff_ms)
         pause(l, e.restart.backoff_ms);
@@ -474,7 +477,8 @@ void launch_without(struct launch *l)
     run_due(r, r->stage == STAGE_PROLOG || r->stage == STAGE_LAUNCH ? DUE_LAUNCH : DUE_BARRIER);
 }
 
-/* A part of the launch has ended on all its nodes: perhaps somebody waits in vain for what it would have printed. */
+/* A part of the launch has ended on all its nodes: perhaps a step waits in vain for what that part would have
+ * printed. */
 static void parts_missed(struct launch *l)
 {
     struct run *r = l->run;
@@ -485,7 +489,7 @@ static void parts_missed(struct launch *l)
 
 static void generation_pass(struct launch *l)
 {
-    elastic_join(l); /* the prolog of one that is to join it may have ended */
+    elastic_join(l); /* the prolog of a node that is to join may have ended */
     fail_generation(l, launch_step(l, PHASE_LAUNCH));
     if (l->state == LAUNCH_GOES_ON)
         parts_missed(l);
@@ -510,7 +514,7 @@ void launch_pass(struct launch *l)
     if (r->stage == STAGE_EPILOG && step_all_ended(r, launch_step(l, PHASE_EPILOG)))
         epilog_ended(l);
     if (run_is_stopping(r) || l->state == LAUNCH_OVER)
-        return; /* run_check_end sees to it, or launch_parted */
+        return; /* run_check_end or launch_parted sees to it */
     if (r->stage == STAGE_PROLOG)
         prolog_advance(l);
     else if (r->stage == STAGE_LAUNCH)
@@ -531,7 +535,7 @@ uint32_t launch_generation(const struct wire_record *record)
     return dash && parse_u32(dash + 1, &n) && n > 0 ? n : 1;
 }
 
-/* The launch begins anew, and counts as no restart. What still runs of this one is stopped before. */
+/* The launch begins anew; this counts as no restart. What still runs of the present one is stopped before. */
 static void reissue(struct launch *l, const char *reason)
 {
     struct run *r = l->run;
@@ -547,9 +551,9 @@ static bool is_half(struct launch *l)
     return launch_is_adopted(l) && (elastic_wanted(l->run) ? elastic_half(l) : parts_half(l));
 }
 
-/* What was found done on some nodes only, by a run that started none of it (the journal was lost, or the run before had to
- * close), is of a launch that failed: the others would look for it in vain. And what never began on a node whose set-up
- * does not hold any more would begin with another. */
+/* What a run that started nothing of the launch has found done on some nodes only (the journal was lost, or the run
+ * before had to close) belongs to a launch that failed: the other nodes would look for it in vain. And a part that
+ * never began, on a node whose set-up does not hold any more, would begin on another set-up. */
 static void drop_half(struct launch *l)
 {
     if (is_half(l))
@@ -558,21 +562,23 @@ static void drop_half(struct launch *l)
         reissue(l, "it had not begun on every node, and the set-up of one was changed meanwhile");
 }
 
-/* A launch that this run did not begin has ended on nodes that are there. Whether that is all of it, and the latest, a node
- * that is left out may know, and it was not asked: then nothing is decided. */
+/* A launch that this run did not begin has ended on the nodes that are there. A node that is left out may know whether
+ * that is all of it, and whether it is the latest launch. Where such a node was not asked, nothing is decided. */
 static bool is_in_question(struct launch *l)
 {
     const struct state_run *run = run_recorded(l->run);
     return run->own_generation == 0 && (run->generation == 0 ? parts_found(l) : is_half(l)) && elastic_leave_open(l);
 }
 
-/* All nodes are there. What was found of the launch, here or on them, goes on; what was not begins. */
+/* All nodes are at the barrier. What was found of the launch, in the journal or on the nodes, goes on; what was not
+ * begins. */
 static void take_up(struct launch *l)
 {
     const bool own = run_recorded(l->run)->own_generation > 0;
-    if (parts_held_away(l) || is_in_question(l)) /* held: once its node has listed, or is gone, it comes here again */
+    /* a part is held: once its node has listed its records, or is gone, the barrier brings us here again */
+    if (parts_held_away(l) || is_in_question(l))
         return;
-    if ((own || !parts_adopted(l)) && (own || l->cause.step)) /* it has begun something */
+    if ((own || !parts_adopted(l)) && (own || l->cause.step)) /* this run has begun something */
         parts_done_by_another(l);
     drop_half(l);
     switch (phase_of(l)) {
@@ -586,7 +592,7 @@ static void take_up(struct launch *l)
     case AT_END:
     case AT_EPILOG:
         generation_goes_on(l);
-        run_due(l->run, DUE_LAUNCH); /* all of it may have ended */
+        run_due(l->run, DUE_LAUNCH); /* all parts may have ended */
         break;
     }
 }
@@ -597,7 +603,8 @@ void launch_barrier(struct launch *l)
     if (r->options.mode != RUN_EXECUTE || r->ending != ENDING_NOT)
         return;
     elastic_join(l);
-    for (uint32_t k = 0; k < r->plan->node_count; k++) { /* from the one that was not there the last time: no N * N */
+    /* beginning with the node that was missing the last time: else this costs N * N */
+    for (uint32_t k = 0; k < r->plan->node_count; k++) {
         uint32_t n = (l->awaited + k) % r->plan->node_count;
         if (!r->lanes[n].left_out && (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)) {
             l->awaited = n;
@@ -619,7 +626,7 @@ void launch_barrier(struct launch *l)
     if (r->stage != STAGE_SETUP)
         return;
     if (r->fetch_only) {
-        struct error ignored = ERROR_INIT; /* of nodes that are not asked it is not known */
+        struct error ignored = ERROR_INIT; /* nodes that are not connected have no facts */
         bind_by_facts(r, &ignored);
         launch_set(l, LAUNCH_OVER);
         run_set_stage(r, STAGE_LAUNCH);

@@ -1,5 +1,6 @@
-/* The steps of a launch generation. Most launches have one; roles may make several, which start when what they wait for
- * holds. They fail together, and have ended well together once all but the sidecars have: those are stopped then. */
+/* The steps of a launch generation: its parts. Most launches have one part. Roles may make several, each of which
+ * starts when what it waits for holds. Parts fail together, and have ended well together once all but the sidecars
+ * have: those are stopped then. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -206,14 +207,15 @@ bool parts_ended(struct launch *l)
     for (const struct plan_step *s = part_next(l, NULL); s; s = part_next(l, s))
         for (uint32_t n = 0; n < r->plan->node_count; n++) {
             const struct run_task *t = run_task(r, s, n);
-            bool never = over && s->sidecar && t->state == TASK_PENDING; /* and it never will be */
+            bool never = over && s->sidecar && t->state == TASK_PENDING; /* a sidecar that has not begun never will */
             if (s->on[n] && !r->lanes[n].left_out && t->state != TASK_DONE && !task_has_failed(t) && !never)
                 return false;
         }
     return true;
 }
 
-/* What the node says of its part: of the attempt that lives or that the journal has, or of one that may be taken over. */
+/* The node's record of its part: of the attempt that lives or that the journal has, or of one that may be taken over.
+ * NULL: there is none. */
 static const struct wire_record *part_record(struct run *r, const struct plan_step *s, uint32_t node)
 {
     const struct run_task *t = run_task(r, s, node);
@@ -228,8 +230,8 @@ static bool lives(const struct wire_record *rec)
     return rec->state == WIRE_STATE_CLAIMED;
 }
 
-/* Is it of a later launch than the other? While one lives no other begins. Of one run the numbers say it; else the clocks of
- * the nodes do. */
+/* Is the record of a later launch than the other? While one launch lives no other begins. Within one run the numbers of
+ * the generations tell; else the clocks of the nodes do. */
 static bool is_later(const struct wire_record *rec, const struct wire_record *other)
 {
     const char *dash = strrchr(rec->launch, '-');
@@ -240,8 +242,8 @@ static bool is_later(const struct wire_record *rec, const struct wire_record *ot
     return rec->claim_wall_ms > other->claim_wall_ms;
 }
 
-/* Of the latest launch that a node has a part of, however that ended: parts of an earlier one that ended well are of a
- * generation that failed, where a later one began. */
+/* A record of the latest launch that some node has a part of, however that part ended. Parts of an earlier launch that
+ * ended well belong to a generation that failed, because a later one began. */
 static const struct wire_record *latest_part(struct launch *l)
 {
     struct run *r = l->run;
@@ -257,7 +259,7 @@ static const struct wire_record *latest_part(struct launch *l)
     return best;
 }
 
-/* A part is of the launch that was found, or of one before it: that counts as not begun. */
+/* A part of the launch that was found is adopted. A part of an earlier launch counts as not begun. */
 static void adopt_part(struct run *r, const struct plan_step *s, uint32_t node, const char *launch)
 {
     const struct wire_record *rec = part_record(r, s, node);
@@ -271,7 +273,8 @@ static void adopt_part(struct run *r, const struct plan_step *s, uint32_t node, 
     }
 }
 
-/* Nothing was started for what looks at lines, so no node has a record of it: a role whose end is known was ready. */
+/* Nothing was started for a step that looks at lines, so no node has a record of it. A role whose end is known was
+ * ready. */
 static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
 {
     const struct run_task *of = run_task(r, &r->plan->steps[s->watch->step], node);
@@ -280,7 +283,7 @@ static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
         task_set_state(r, t, TASK_DONE);
 }
 
-/* The launch was taken over: so is its epilog, where a node has one. */
+/* The launch was taken over: so is its epilog, where a node has done one. */
 static void adopt_epilog(struct launch *l,
                          const struct wire_record *(*of)(struct lane *lane, const struct plan_step *step))
 {
@@ -323,12 +326,14 @@ bool parts_adopted(struct launch *l)
         adopt_epilog(l, lane_found);
     if (parts_begun(l))
         return true;
-    l->generation = recorded; /* what was found is of an earlier launch than the latest, which failed */
+    /* what was found belongs to an earlier launch than the latest, and the latest failed */
+    l->generation = recorded;
     l->adopted = NULL;
     return false;
 }
 
-/* What the node has of another's launch in this one's place; what is done is of that where a controller was killed here. */
+/* The node's record of this part in another controller's launch. A part that is done belongs to that launch, where a
+ * controller was killed while it took the parts over. */
 static const struct wire_record *part_of_another(struct run *r, const struct plan_step *s, uint32_t node)
 {
     const struct run_task *t = run_task(r, s, node);
@@ -337,7 +342,7 @@ static const struct wire_record *part_of_another(struct run *r, const struct pla
     return t->state == TASK_HELD || t->state == TASK_PENDING ? lane_done_by_another(&r->lanes[node], s) : NULL;
 }
 
-/* The launch that all parts of another controller's are of; NULL: they are not all there, or of several. */
+/* The launch of another controller to which all parts belong. NULL: they are not all there, or belong to several. */
 static const char *launch_of_another(struct launch *l)
 {
     const char *name = NULL;

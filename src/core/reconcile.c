@@ -132,7 +132,7 @@ static enum belief belief_under_way(struct lane *lane, const struct plan_step *s
     const struct wire_record *rec = *ret_record = lane_record(lane, t->attempt);
     const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
     const struct wire_facts *facts = lane->facts;
-    bool same = cell && cell->outcome == OUTCOME_NONE && !cell->adopted /* else the ledger had it */ &&
+    bool same = cell && cell->outcome == OUTCOME_NONE && !cell->adopted /* an adopted one was in the ledger */ &&
                 str_eq(cell->boot_id, facts->boot_id) && str_eq(cell->install, facts->install);
     bool stopped = task_is_to_stop(r, step, t);
     uint32_t so = rec ? FACT_OWN : 0;
