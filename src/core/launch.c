@@ -59,7 +59,8 @@ static void bind_address(struct launch *l)
             arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
 }
 
-/* Does every node stand at the barrier? A node that came back as another machine does its set-up again first. */
+/* Is every node here, and at the barrier? One that is away, or has not listed yet, may come back without its set-up, or as
+ * another machine: it does its set-up again first. */
 static bool at_barrier(struct run *r)
 {
     bool all = true;
@@ -67,12 +68,11 @@ static bool at_barrier(struct run *r)
         struct lane *lane = &r->lanes[n];
         if (lane->left_out)
             continue;
-        const bool silent = lane->doubtful && !lane_is_ready(lane); /* the node says what it holds once it is back */
-        if (lane->doubtful && !silent) {
+        if (lane->doubtful && lane_is_ready(lane)) {
             lane_doubt(lane);
             run_touch(r, n);
         }
-        all = all && !silent && lane->state == LANE_BARRIER && lane->orphan_count == 0;
+        all = all && lane_is_ready(lane) && lane->state == LANE_BARRIER && lane->orphan_count == 0;
     }
     return all;
 }

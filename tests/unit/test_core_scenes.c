@@ -1,6 +1,6 @@
 /*
  * Scenes on the core alone, in a world (core_world.h) where nothing happens by chance: two nodes, a step of set-up that
- * creates a file, a launch on both. Each is of a decision that stood in memory alone, or was made too early.
+ * creates a file, a prolog and a launch on both. Each is of a decision that stood in memory alone, or was made too early.
  */
 #include "core_world.h"
 #include "sim_made_up.h"
@@ -20,18 +20,27 @@ struct scene {
     struct spec_step setup;
     struct plan *plan;
     struct world *world;
+    bool unmade; /* a launch began on a node where what set-up creates is not there */
 };
 
-/* All ends well; after a while, so that there is time for what is to happen meanwhile. */
+/* All ends well; after a while, so that there is time for what is to happen meanwhile. Node 1's prolog ends before node
+ * 0's. */
 static void program(void *arg, const struct world_node *n, const struct world_record *r, struct world_program *ret)
 {
-    (void)arg, (void)n, (void)r;
-    *ret = (struct world_program){.ms = PROGRAM_MS, .tail = ""};
+    (void)arg;
+    bool soon = n->index == 1 && r->step->kind->phase == PHASE_PROLOG;
+    *ret = (struct world_program){.ms = soon ? PROGRAM_MS / 2 : PROGRAM_MS, .tail = ""};
+}
+
+static void started(void *arg, const struct world_node *n, const struct world_record *r)
+{
+    struct scene *s = arg;
+    s->unmade = s->unmade || (r->step->kind->phase == PHASE_LAUNCH && !n->made[0]);
 }
 
 static struct scene *begin(void)
 {
-    static const struct world_watch watch = {.program = program};
+    static const struct world_watch watch = {.program = program, .started = started};
     struct scene *s = xcalloc(1, sizeof *s);
     struct error err = ERROR_INIT;
     s->arena = arena_create();
@@ -40,9 +49,10 @@ static struct scene *begin(void)
     s->spec.setup = &s->setup;
     s->spec.setup_count = 1;
     s->spec.distributed.max_restarts = 1;
+    s->spec.entrypoint.prolog.text = "before";
     if (plan_compile(&s->spec, roster_create(&s->spec, s->arena), step_kinds, NULL, NULL, s->arena, &s->plan, &err) < 0)
         fail_msg("%s", err.text);
-    s->world = world_create(s->plan, 1, &watch, NULL);
+    s->world = world_create(s->plan, 1, &watch, s);
     return s;
 }
 
@@ -121,8 +131,36 @@ static void test_what_was_attached_to_is_recorded(void **unused)
     end(s);
 }
 
+static bool node_1_waits(const struct scene *s)
+{
+    struct run *r = world_run(s->world);
+    return r->stage == STAGE_PROLOG && run_task(r, &s->plan->steps[1], 1)->state == TASK_DONE;
+}
+
+/* The connection to a node is lost before a generation begins, and so is what set-up created there: the generation waits
+ * for the node, however far it is in coming back, and set-up is done again first. */
+static void test_a_generation_waits_for_who_is_away(void **unused)
+{
+    (void)unused;
+    for (uint64_t ms = 0; ms < PROGRAM_MS; ms += 7) {
+        struct scene *s = begin();
+        start(s);
+        until(s, node_1_waits);
+        world_unmake(s->world, 1, 0);
+        world_away(s->world, 1, ms);
+        assert_int_equal(finish(s), 0);
+        assert_int_equal(starts(s, "launch", 1), 1);
+        assert_int_equal(starts(s, "deps", 1), 2);
+        assert_false(s->unmade);
+        end(s);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_was_attached_to_is_recorded)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_attached_to_is_recorded),
+        cmocka_unit_test(test_a_generation_waits_for_who_is_away),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
