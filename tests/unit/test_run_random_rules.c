@@ -35,7 +35,8 @@ struct world {
         size_t generation;
     } attempts[ATTEMPTS_MAX];
     size_t attempt_count;
-    bool spill; /* it happened between generations, so perhaps to the next one */
+    bool spill;    /* it happened between generations, so perhaps to the next one */
+    uint64_t told; /* the number of the last event that was told */
     struct loop_timer *tick;
     uint32_t away[NODES]; /* ticks until it can be reached again */
 };
@@ -174,12 +175,23 @@ static void bring_back(struct world *w)
     }
 }
 
+/* A machine under load may be slow to answer. */
+static bool on_durable(void *arg, const struct event *e)
+{
+    struct world *w = arg;
+    if (e->seq <= w->told)
+        return true;
+    w->told = e->seq;
+    dice_say_event(&w->dice, e);
+    if (e->type == EVENT_RULE && e->rule.rule == LOST + 1)
+        disturb(w);
+    return true;
+}
+
 static void on_event(struct sim_job *job, const struct event *e)
 {
     struct world *w = job->arg;
-    dice_say_event(&w->dice, e);
-    if (e->type == EVENT_RULE && e->rule.rule == LOST + 1) /* a machine under load may be slow to answer */
-        disturb(w);
+    on_durable(w, e);
     if (dice_fault(&w->dice, 5)) {
         dice_say(&w->dice, "  killed at this event");
         sim_cut(job->net);
@@ -320,6 +332,8 @@ static bool one_controller(struct world *w)
 {
     struct sim_job *job = w->job;
     dice_say(&w->dice, "controller %u", ++w->dice.controllers);
+    if (w->dice.controllers > 1)
+        sim_job_each(job, on_durable, w); /* a kill leaves what nobody was told of */
     if (sim_job_is_done(job))
         return true;
     if (sim_job_start(job, RUN_EXECUTE, 0) < 0)
