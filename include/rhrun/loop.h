@@ -15,6 +15,7 @@
 
 struct loop;
 struct loop_timer;
+struct loop_last;
 struct loop_fd;
 struct loop_signal;
 struct loop_wake;
@@ -40,6 +41,13 @@ void loop_timer_start(struct loop_timer *t, uint64_t after_ms); /* again: moves 
 void loop_timer_stop(struct loop_timer *t);
 bool loop_timer_active(const struct loop_timer *t);
 void loop_timer_destroy(struct loop_timer *t);
+
+/* ---- the end of a turn ---- */
+/* fn runs once, when all that is due in this turn has been done and the loop is about to wait, timers of 0 ms that were
+ * started meanwhile included. It does not keep loop_run running. */
+struct loop_last *loop_last_create(struct loop *loop, void (*fn)(void *arg), void *arg);
+void loop_last_start(struct loop_last *l); /* again, before it has run: the same */
+void loop_last_destroy(struct loop_last *l);
 
 /* ---- descriptors: sockets, pipes and terminals, not regular files; level-triggered ---- */
 enum { LOOP_READ = 1, LOOP_WRITE = 2 };

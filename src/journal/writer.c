@@ -36,8 +36,8 @@ struct writer {
 
     /* of the loop's thread */
     struct loop_wake *wake;
-    struct loop_timer *turn; /* what one turn of the loop appends is committed together */
-    size_t pending;          /* appended, not yet called back */
+    struct loop_last *turn; /* what one turn of the loop appends is committed together, and what follows from it */
+    size_t pending;         /* appended, not yet called back */
     bool delivering, reported;
     void (*on_failure)(void *arg, const struct error *err);
     void *failure_arg;
@@ -211,7 +211,7 @@ struct writer *writer_start(struct loop *loop, sqlite3 *db, const char *file, st
         goto failed;
     }
     if (loop) {
-        w->turn = loop_timer_create(loop, begin_commit, w);
+        w->turn = loop_last_create(loop, begin_commit, w);
         w->wake = loop_wake_create(loop, deliver, w);
         loop_wake_hold(w->wake, false);
     }
@@ -225,7 +225,7 @@ struct writer *writer_start(struct loop *loop, sqlite3 *db, const char *file, st
         return w;
     error_errno(err, ERROR_IO, errnum, "could not start the journal's thread");
     loop_wake_destroy(w->wake);
-    loop_timer_destroy(w->turn);
+    loop_last_destroy(w->turn);
 failed:
     sqlite3_finalize(w->insert);
     free(w->file);
@@ -244,8 +244,8 @@ void writer_put(struct writer *w, uint64_t seq, struct buf *json, void (*done)(v
     pthread_mutex_unlock(&w->mutex);
     if (!w->turn)
         begin_commit(w);
-    else if (!loop_timer_active(w->turn))
-        loop_timer_start(w->turn, 0);
+    else
+        loop_last_start(w->turn);
 }
 
 void writer_on_failure(struct writer *w, void (*fn)(void *arg, const struct error *err), void *arg)
@@ -278,7 +278,7 @@ void writer_stop(struct writer *w)
     pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->mutex);
     pthread_join(w->thread, NULL);
-    loop_timer_destroy(w->turn);
+    loop_last_destroy(w->turn);
     loop_wake_destroy(w->wake);
     sqlite3_finalize(w->insert);
     sqlite3_close(w->db);

@@ -14,6 +14,12 @@ struct loop_timer {
     void *arg;
 };
 
+struct loop_last {
+    uv_prepare_t uv;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
 struct loop_fd {
     uv_poll_t uv;
     void (*fn)(void *arg, unsigned events);
@@ -144,6 +150,38 @@ void loop_timer_destroy(struct loop_timer *t)
 {
     if (t)
         loop_handle_close((uv_handle_t *)&t->uv);
+}
+
+/* ---- at the end of a turn ---- */
+
+struct loop_last *loop_last_create(struct loop *loop, void (*fn)(void *arg), void *arg)
+{
+    struct loop_last *l = xcalloc(1, sizeof(*l));
+    uv_prepare_init(&loop->uv, &l->uv);
+    uv_unref((uv_handle_t *)&l->uv);
+    l->uv.data = l;
+    l->fn = fn;
+    l->arg = arg;
+    return l;
+}
+
+static void waits_now(uv_prepare_t *uv)
+{
+    struct loop_last *l = uv->data;
+    uv_prepare_stop(uv);
+    if (l)
+        l->fn(l->arg);
+}
+
+void loop_last_start(struct loop_last *l)
+{
+    uv_prepare_start(&l->uv, waits_now);
+}
+
+void loop_last_destroy(struct loop_last *l)
+{
+    if (l)
+        loop_handle_close((uv_handle_t *)&l->uv);
 }
 
 /* ---- descriptors ---- */

@@ -137,6 +137,30 @@ static void test_callback_means_others_see_it(void **unused)
     loop_destroy(loop);
 }
 
+static void append_another(void *arg)
+{
+    struct order *order = arg;
+    usleep(50000); /* a turn with much to do: time enough for a commit, if one has begun */
+    append_note(order->j, "what follows from it", NULL, NULL);
+}
+
+/* The first event is appended, then what follows from it in the same turn: one commit, so a step costs one sync of the
+ * disk and not two. */
+static void test_what_follows_in_the_same_turn_is_committed_with_it(void **unused)
+{
+    (void)unused;
+    struct loop *loop = loop_create();
+    struct order order = {loop, open_job(loop, "job"), 0, 0};
+    append_note(order.j, "x", look_from_outside, &order);
+    struct loop_timer *turn = loop_timer_create(loop, append_another, &order);
+    loop_timer_start(turn, 0);
+    loop_run(loop);
+    assert_int_equal(order.expected, 2); /* as others saw the journal when the first was durable */
+    loop_timer_destroy(turn);
+    journal_close(order.j);
+    loop_destroy(loop);
+}
+
 static void test_close_commits_and_reopen_replays(void **unused)
 {
     (void)unused;
@@ -578,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_callbacks_in_order_once_durable),
         TEST(test_callback_means_others_see_it),
+        TEST(test_what_follows_in_the_same_turn_is_committed_with_it),
         TEST(test_close_commits_and_reopen_replays),
         TEST(test_given_time_is_kept),
         TEST(test_reader_follows_a_writer),

@@ -49,6 +49,40 @@ static void test_timer(void **state)
     loop_destroy(s.loop);
 }
 
+static void add_one(void *arg)
+{
+    ((struct seen *)arg)->calls++;
+}
+
+static void after_all_timers(void *arg)
+{
+    struct seen *s = arg;
+    assert_int_equal(s->calls, 2);
+    s->calls = 10;
+}
+
+static void test_last(void **state)
+{
+    (void)state;
+    struct seen s = {.loop = loop_create()};
+    struct loop_timer *timers[] = {loop_timer_create(s.loop, add_one, &s), loop_timer_create(s.loop, add_one, &s)};
+    struct loop_last *last = loop_last_create(s.loop, after_all_timers, &s);
+    loop_last_start(last);
+    loop_timer_start(timers[0], 0);
+    loop_last_start(last);
+    loop_timer_start(timers[1], 0);
+    loop_turn(s.loop, false);
+    assert_int_equal(s.calls, 10);
+    loop_turn(s.loop, false);
+    assert_int_equal(s.calls, 10); /* once */
+    loop_last_start(last);
+    assert_false(loop_turn(s.loop, false)); /* nothing is left to wait for */
+    loop_last_destroy(last);
+    loop_timer_destroy(timers[0]);
+    loop_timer_destroy(timers[1]);
+    loop_destroy(s.loop);
+}
+
 static void fd_ready(void *arg, unsigned events)
 {
     struct seen *s = arg;
@@ -261,9 +295,9 @@ static void test_capture(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timer),   cmocka_unit_test(test_fd),     cmocka_unit_test(test_work),
-        cmocka_unit_test(test_wake),    cmocka_unit_test(test_signal), cmocka_unit_test(test_child),
-        cmocka_unit_test(test_capture),
+        cmocka_unit_test(test_timer), cmocka_unit_test(test_last),    cmocka_unit_test(test_fd),
+        cmocka_unit_test(test_work),  cmocka_unit_test(test_wake),    cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_child), cmocka_unit_test(test_capture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
