@@ -99,11 +99,17 @@ static struct random_file *file_of(struct random_job *job, const struct plan_ste
     return &job->files[output_of(step) - job->outputs][node];
 }
 
-static void forget_files(struct random_job *job)
+/* Does the journal have it, as fetched since the launch began last, and in the run at hand? */
+static bool is_here(const struct world *w, const struct plan_step *step, uint32_t node)
 {
-    for (size_t i = 0; i < RANDOM_OUTPUTS_MAX; i++)
-        for (uint32_t n = 0; n < RANDOM_NODES_MAX; n++)
-            job->files[i][n].here = false;
+    for (size_t i = w->journal_count; i-- > 0;) {
+        const struct event *e = &w->journal[i];
+        if (e->type == EVENT_RUN_OPENED || (e->type == EVENT_STARTED && e->started.generation > 0))
+            return false;
+        if (e->type == EVENT_FINISHED && e->finished.node == node && str_eq(e->finished.step, step->name))
+            return e->finished.outcome == OUTCOME_OK && !(e->finished.tail && *e->finished.tail);
+    }
+    return false;
 }
 
 /* Some are missing at first; a later run finds them. */
@@ -181,7 +187,6 @@ static void launch_started(struct random_job *job, uint32_t node, const struct w
         for (uint32_t n = 0; n < RANDOM_NODES_MAX; n++)
             job->track[i][n].launched = false;
     job->launch_live[node] = true;
-    forget_files(job);
 }
 
 static void started(void *arg, const struct world_node *n, const struct world_record *r)
@@ -244,11 +249,6 @@ static void durable(void *arg, const struct event *e)
             job->track[i][e->settled.node].unsettled = job->track[i][e->settled.node].live;
     if (e->type == EVENT_RUN_CLOSED && e->closed.status != RUN_DONE && !only_files_missed(job))
         job->launch_excused = true;
-    if (e->type == EVENT_RUN_OPENED)
-        forget_files(job);
-    for (size_t i = 0; e->type == EVENT_FINISHED && i < job->spec.output_count; i++)
-        if (str_eq(end->step, job->outputs[i].name))
-            job->files[i][end->node].here = end->outcome == OUTCOME_OK && !(end->tail && *end->tail);
     if (e->type == EVENT_RUN_OPENED && e->opened.from_step)
         job->from = NULL;
     if (e->type == EVENT_FINISHED && end->outcome == OUTCOME_UNKNOWN) {
@@ -271,7 +271,7 @@ static enum fetch_end fetched(void *arg, const struct world_node *n, const struc
         return how;
     if (job->launch_live[n->index])
         violate(job, "%s is fetched from node %u for good, and the launch runs there", step->name, n->index);
-    if (f->here)
+    if (is_here(job->world, step, n->index))
         violate(job, "%s is fetched from node %u again, and is here", step->name, n->index);
     if (how == FETCH_DONE)
         memcpy(f->generation, job->generation, sizeof f->generation);
@@ -359,7 +359,6 @@ static void between(struct random_job *job)
     world_say(w, "  the state directory is lost");
     world_forget(w);
     job->forgot = true;
-    forget_files(job);
     for (size_t i = 0; i < RANDOM_STEPS_MAX; i++)
         for (uint32_t n = 0; n < w->node_count; n++) { /* that it was settled is lost too */
             struct made_up_track *t = &job->track[i][n];

@@ -27,7 +27,6 @@
 enum { RANDOM_NODES_MAX = 4, RANDOM_STEPS_MAX = 8, RANDOM_OUTPUTS_MAX = 2, RANDOM_CONTROLLERS_MAX = 150 };
 
 struct random_file { /* what an output brings from a node */
-    bool here;                     /* as the journal has it */
     char generation[WORLD_LAUNCH]; /* the launch at hand when all of it was fetched */
 };
 
