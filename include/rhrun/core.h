@@ -225,7 +225,7 @@ struct launch {
     const char **role_addrs;     /* by role: its nodes' addresses, as RUN messages have them; heap; NULL = to be made */
     struct cause cause;          /* what failed first in the present generation, or in the prolog before it */
     struct rules *rules;         /* what failure rules have counted, and their verdict: rules.h; NULL = none */
-    struct preflight *preflight; /* what was looked at before the launch: see preflight.c; NULL = nothing yet */
+    struct preflight_state *preflight; /* what was looked at before the launch: preflight.c; NULL = nothing yet */
     struct rank0 *rank0;         /* see rank0.c; NULL = no node was asked yet */
     struct output_watch *watches; /* outputs that come home while it runs: outputs.c; NULL = it has not run yet */
     size_t watch_count;
@@ -359,6 +359,10 @@ enum input_kind {
     INPUT_FETCHED, /* a fetch of `step` (EFFECT_FETCH) has ended: how, error, files and bytes that came; periodic */
     INPUT_RANK0,   /* EFFECT_ASK_RANK0 is answered: the file of rank 0 was last changed at_ns; 0: it is not there */
     INPUT_LOOKED,  /* EFFECT_LOOK is answered: `step` would bring so many files; sum tells them from other files */
+    /* this was found that speaks against the launch, or against that a node joins it: findings. The answer to
+     * EFFECT_PREFLIGHT, or PREFLIGHT_JOIN, with the token. port_taken: instead, the port where the workers were to meet
+     * is taken, and another one will do */
+    INPUT_FINDINGS,
     INPUT_DURABLE  /* from no node: the journal is durable up to the event with the number `seq` */
 };
 /* How a fetch ends. */
@@ -372,8 +376,10 @@ enum fetch_end {
 struct input {
     enum input_kind kind;
     uint32_t node;
-    bool again, periodic;
+    bool again, periodic, port_taken;
     enum fetch_end how;
+    const struct run_finding *findings;
+    size_t finding_count;
     const struct plan_step *step;
     const struct wire_facts *facts;
     const struct error *error;
@@ -467,8 +473,6 @@ bool launch_has_begun(struct launch *l); /* something of it was started, or adop
  * process does not try it again. */
 bool elastic_bar(struct launch *l, uint32_t node, const struct error *err);
 void elastic_join(struct launch *l); /* the run came a step further: left-out nodes join where they can */
-void elastic_checked(struct launch *l, uint32_t node); /* preflight: nothing speaks against it, so it may join */
-void elastic_wait(struct launch *l, uint32_t node);    /* preflight could not tell: the node is tried again later */
 
 /* ---- rules.c: failure rules and metrics ---- */
 /* A worker of this part of the launch printed a line, or has ended: do the rules say what follows? */

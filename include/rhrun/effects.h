@@ -33,6 +33,10 @@ enum effect_kind {
     EFFECT_SETTLE,     /* brings what set-up wrote to the node's disk */
     EFFECT_FORGET,     /* the records of `attempts` are not needed any more */
     EFFECT_ASK_PORT,   /* asks for a free port; the answer (INPUT_PORT) has the `token` */
+    /* looks on all nodes that take part for what speaks against the launch, in place of an older look. INPUT_FINDINGS
+     * has the `token`, and comes later; where a connection is lost meanwhile, perhaps never */
+    EFFECT_PREFLIGHT,
+    EFFECT_PREFLIGHT_JOIN, /* likewise: what speaks against that the node joins the launch that `member` is in */
     /* fetches what `step` brings home from the node, in place of an older fetch of the step. The end is told by
      * INPUT_FETCHED, later. A fetch ends with its connection, and then nobody is told */
     EFFECT_FETCH,
@@ -43,7 +47,7 @@ enum effect_kind {
 
 struct effect { /* strings and lists are borrowed for the call; those of GREET must live as long as the run */
     enum effect_kind kind;
-    uint32_t node;
+    uint32_t node, member; /* PREFLIGHT: node is 0 */
     bool periodic; /* FETCH: while the launch runs */
     const struct plan_step *step;
     const char *attempt;
@@ -105,14 +109,6 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node);
 /* ---- strangers.c ---- */
 /* Has this journal never heard of the attempt? False also where the journal cannot be read. */
 bool run_is_stranger(struct run *r, const char *attempt);
-
-/* ---- preflight.c ---- */
-bool preflight_begin(struct launch *l); /* asks the nodes; false: there is nothing to ask before this launch */
-/* The node is to join a launch that runs. True: it is asked first, or must wait for another one that is being asked. */
-bool preflight_joins(struct launch *l, uint32_t node);
-void preflight_lost(struct launch *l);          /* a node is not awaited any more: its answers will not come */
-void preflight_again(struct launch *l);         /* all nodes are there: questions that were lost are asked again */
-void preflight_setup_changed(struct launch *l); /* on some node: preflight is done again before the next generation */
 
 /* ---- log.c ---- */
 /* The controller's copy of the attempt's output; lines that it has already are not given out again. */

@@ -33,6 +33,7 @@ static void destroy_launches(struct run *r)
         alarm_destroy(l->pause);
         rules_destroy(l->rules);
         outputs_free(l);
+        preflight_free(l);
     }
 }
 

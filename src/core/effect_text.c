@@ -15,9 +15,9 @@ static void put_text(struct buf *b, const char *text)
 
 void effect_text(const struct effect *e, struct buf *ret)
 {
-    static const char *const names[] = {"connect", "greet",      "give_up",   "refuse", "attach",
-                                        "signal",  "judge_good", "settle",    "forget", "ask_port",
-                                        "fetch",   "fetch_stop", "ask_rank0", "look"};
+    static const char *const names[] = {
+        "connect", "greet",    "give_up",   "refuse",         "attach", "signal",     "judge_good", "settle",
+        "forget",  "ask_port", "preflight", "preflight_join", "fetch",  "fetch_stop", "ask_rank0",  "look"};
     buf_printf(ret, "%" PRIu32 " %s", e->node, names[e->kind]);
     if (e->kind == EFFECT_GREET)
         put_text(ret, e->work);
@@ -31,9 +31,12 @@ void effect_text(const struct effect *e, struct buf *ret)
         buf_printf(ret, " %d %" PRIu32, (int)e->signal, e->grace_ms);
     if (e->step)
         buf_printf(ret, " %" PRIu32, e->step->id);
+    if (e->kind == EFFECT_PREFLIGHT_JOIN)
+        buf_printf(ret, " %" PRIu32 " %" PRIu64, e->member, e->token);
     if (e->kind == EFFECT_FETCH)
         buf_printf(ret, " %d", e->periodic);
-    if (e->kind == EFFECT_ASK_PORT || e->kind == EFFECT_ASK_RANK0 || e->kind == EFFECT_LOOK)
+    if (e->kind == EFFECT_ASK_PORT || e->kind == EFFECT_PREFLIGHT || e->kind == EFFECT_ASK_RANK0 ||
+        e->kind == EFFECT_LOOK)
         buf_printf(ret, " %" PRIu64, e->token);
     for (uint32_t i = 0; e->kind == EFFECT_FORGET && i < e->attempts->count; i++)
         put_text(ret, e->attempts->items[i]);

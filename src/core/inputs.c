@@ -37,6 +37,7 @@ static void take_lost(struct lane *lane, const struct error *err)
 {
     struct run *r = lane->run;
     outputs_lost(lane);
+    preflight_lost(run_launch(r));
     lane->error = *err;
     lane_set_presence(lane, PRESENCE_LOST);
     elastic_await(run_launch(r));
@@ -281,6 +282,9 @@ void core_take(struct run *r, const struct input *in)
         break;
     case INPUT_DURABLE:
         durable_take(r, in->seq);
+        break;
+    case INPUT_FINDINGS:
+        preflight_take(run_launch(r), in);
         break;
     case INPUT_FETCHED:
         outputs_take(lane, in);

@@ -257,6 +257,8 @@ bool elastic_dismiss(struct launch *l);
 void elastic_await(struct launch *l); /* a node was lost: before the launch it is not awaited for long */
 void elastic_on_late(void *arg);      /* alarm: such nodes were awaited long enough */
 void elastic_free(struct lane *lane);
+void elastic_checked(struct launch *l, uint32_t node); /* preflight: nothing speaks against it, so it may join */
+void elastic_wait(struct launch *l, uint32_t node);    /* preflight could not tell: the node is tried again later */
 
 /* ---- ready.c: roles that are ready once their output says so ---- */
 void ready_forget(struct run *r, const struct plan_step *step, uint32_t node);
@@ -271,6 +273,16 @@ void rules_destroy(struct rules *rules);
 bool rules_await_nodes(const struct launch *l);
 void rules_node_lost(struct launch *l, struct lane *lane); /* the node has been away for more than reconnect_ms */
 void rules_lost_for_good(struct launch *l, uint32_t node, const char *words); /* the run fails, as a rule says */
+
+/* ---- preflight.c: what is looked at before a launch ---- */
+bool preflight_begin(struct launch *l);         /* false: there is nothing to look at before this launch */
+void preflight_again(struct launch *l);         /* all nodes are there: what was lost is asked again */
+/* Before the node joins a launch that runs. True: it is asked first, or must wait. */
+bool preflight_joins(struct launch *l, uint32_t node);
+void preflight_lost(struct launch *l);          /* a connection was, or a node is left out: answers may not come */
+void preflight_setup_changed(struct launch *l); /* on some node: it is done again before the next generation */
+void preflight_take(struct launch *l, const struct input *in);
+void preflight_free(struct launch *l);
 
 /* ---- outputs.c: what comes home ---- */
 void outputs_watch(struct launch *l); /* the launch runs: outputs with `every` are fetched now and then */

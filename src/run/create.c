@@ -172,7 +172,7 @@ void run_destroy(struct run *r)
     }
     transfer_caches_free(r);
     for (size_t i = 0; i < r->launch_count; i++)
-        preflight_free(&r->launches[i]);
+        preflight_forget(&r->launches[i]);
     run_forget_known(r);
     run_forget_addrs(r);
     core_destroy(r);

@@ -48,6 +48,12 @@ void run_effect(struct run *r, const struct effect *e)
     case EFFECT_ASK_PORT:
         node_ping(n, e->token);
         break;
+    case EFFECT_PREFLIGHT:
+        preflight_look(run_launch(r), e->token);
+        break;
+    case EFFECT_PREFLIGHT_JOIN:
+        preflight_look_at(run_launch(r), e->node, e->member, e->token);
+        break;
     case EFFECT_FETCH:
         fetch_start(lane, e->step, e->periodic);
         break;

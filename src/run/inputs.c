@@ -37,7 +37,6 @@ static void on_lost(void *arg, struct node *n, const struct error *err)
 {
     struct lane *lane = lane_of(arg, n);
     stop_moving(lane);
-    preflight_forget(run_launch(lane->run));
     tell(arg, n, (struct input){.kind = INPUT_LOST, .error = err});
 }
 

@@ -53,10 +53,9 @@ struct asked {       /* what one node was asked */
 struct preflight {
     enum meet meet;
     uint32_t round, left, next, tries; /* left: answers that are awaited; next: node with which the next batch begins */
-    bool done, again;                  /* again: the port is taken, another one is to be asked for */
-    bool lost;                         /* a question of this round was lost with its connection */
-    char *(*machines)[2];              /* per node: its boot and install ids when preflight was last done */
-    bool setup_changed;                /* since preflight was done */
+    bool again;               /* the port is taken, another one is to be asked for */
+    uint64_t token;           /* of the core's question */
+    struct loop_timer *over;  /* fires in the loop's next turn once all is answered */
     /* node + 1 that is to join the launch that runs, of which only the versions are looked at; 0 = none */
     uint32_t joiner;
     uint32_t member;     /* a node that takes part, with which the joiner is compared */
@@ -72,6 +71,10 @@ struct preflight {
     size_t finding_count, finding_cap;
 };
 
+static inline struct preflight *preflight_of(const struct launch *l)
+{
+    return l->run->hands->preflight;
+}
 static inline const struct spec_preflight *preflight_spec(const struct run *r)
 {
     return &r->plan->spec->distributed.preflight;
@@ -80,8 +83,8 @@ static inline const struct spec_preflight *preflight_spec(const struct run *r)
 static inline bool preflight_asks(const struct launch *l, uint32_t node)
 {
     const struct run *r = l->run;
-    if (l->preflight && l->preflight->joiner)
-        return node == l->preflight->joiner - 1 || node == l->preflight->member;
+    if (preflight_of(l) && preflight_of(l)->joiner)
+        return node == preflight_of(l)->joiner - 1 || node == preflight_of(l)->member;
     return !r->lanes[node].left_out && r->lanes[node].state != LANE_FAILED;
 }
 /* False: the job has no `distributed`. Doctor alone looks at such a job, and only at which interpreters are there. */

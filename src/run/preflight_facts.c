@@ -12,9 +12,9 @@ void preflight_ask_clocks(struct launch *l)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         if (preflight_spec(r)->no_clocks || !preflight_several(r) || !preflight_asks(l, n))
             continue;
-        l->preflight->asked[n].pinged_ns = mono_ns();
+        preflight_of(l)->asked[n].pinged_ns = mono_ns();
         node_ping(lane_hands(&r->lanes[n])->node, preflight_token(l, 0));
-        l->preflight->left++;
+        preflight_of(l)->left++;
     }
 }
 
@@ -28,7 +28,7 @@ static int by_clock(const void *a, const void *b)
 static void check_clocks(struct launch *l)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     uint64_t given = preflight_spec(r)->clocks_ms;
     int64_t bound = given ? (int64_t)given : CLOCKS_MS;
     const struct asked **all = arena_array(p->arena, r->plan->node_count, sizeof *all);
@@ -69,7 +69,7 @@ static void check_disks(struct launch *l)
         least = f->disk_free_bytes < least ? f->disk_free_bytes : least;
     }
     if (given)
-        asked = arena_printf(l->preflight->arena, ", and preflight.disk asks for %.10g GB", (double)given / 1e9);
+        asked = arena_printf(preflight_of(l)->arena, ", and preflight.disk asks for %.10g GB", (double)given / 1e9);
     if (dir)
         preflight_find(l, "disk", given ? ERROR_INFRA : ERROR_NONE, low, "make room there",
                        "only %.2f GB are free at %s on %s%s", (double)least / 1e9, dir, preflight_names(l, low), asked);
@@ -98,7 +98,7 @@ static const char *driver_version(const char *line, struct arena *arena)
 static void compare_gpus(struct launch *l)
 {
     struct run *r = l->run;
-    struct arena *arena = l->preflight->arena;
+    struct arena *arena = preflight_of(l)->arena;
     uint32_t nodes = r->plan->node_count;
     const char **counts = arena_array(arena, nodes, sizeof *counts);
     const char **models = arena_array(arena, nodes, sizeof *models);

@@ -21,7 +21,7 @@ static bool split(struct launch *l, const char *endpoint, struct meeting *m)
     if (!colon || !parse_u32(colon + 1, &m->port) || m->port == 0 || m->port > UINT16_MAX)
         return false;
     bool brackets = *endpoint == '[' && colon > endpoint + 1 && colon[-1] == ']';
-    m->address = arena_strndup(l->preflight->arena, endpoint + brackets, (size_t)(colon - endpoint) - 2 * brackets);
+    m->address = arena_strndup(preflight_of(l)->arena, endpoint + brackets, (size_t)(colon - endpoint) - 2 * brackets);
     return true;
 }
 
@@ -72,7 +72,7 @@ static const bool *those_in(struct launch *l, const struct spec_role *role)
 static void add(struct launch *l, struct meeting m)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     bool alone = !preflight_several(r) && !m.given; /* the port was just found free */
     m.nodes = those_in(l, m.role);
     if (alone || !m.nodes || m.port == 0 || (!m.outside && !preflight_asks(l, m.master)))
@@ -89,7 +89,7 @@ static void add(struct launch *l, struct meeting m)
 void preflight_plan_meetings(struct launch *l)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     const struct spec *spec = r->plan->spec;
     struct meeting m;
     p->meetings = arena_array(p->arena, spec->role_count + 1, sizeof *p->meetings);
@@ -115,7 +115,7 @@ static bool is_apart(const struct run *r, const struct meeting *m)
 
 static struct meeting *at_hand(struct launch *l)
 {
-    return &l->preflight->meetings[l->preflight->met - 1];
+    return &preflight_of(l)->meetings[preflight_of(l)->met - 1];
 }
 
 /* ---- an address that is a name ---- */
@@ -155,7 +155,7 @@ static void looked_up(void *arg)
     struct lookup *u = arg;
     struct launch *l = u->launch;
     struct meeting *m = at_hand(l);
-    l->preflight->lookup = NULL;
+    preflight_of(l)->lookup = NULL;
     memcpy(m->to.address, u->found.address, sizeof m->to.address);
     m->to.len = u->found.len;
     lookup_free(u);
@@ -168,22 +168,22 @@ static void begin_lookup(struct launch *l, const char *name)
     struct lookup *u = xcalloc(1, sizeof *u);
     *u = (struct lookup){.launch = l, .name = xstrdup(name)};
     u->work = loop_work(l->run->hands->session->loop, look_up, looked_up, u);
-    l->preflight->lookup = u;
-    l->preflight->left++;
+    preflight_of(l)->lookup = u;
+    preflight_of(l)->left++;
 }
 
 void preflight_end_lookup(struct launch *l)
 {
-    if (l->preflight->lookup)
-        loop_work_detach(l->preflight->lookup->work, lookup_free);
-    l->preflight->lookup = NULL;
+    if (preflight_of(l)->lookup)
+        loop_work_detach(preflight_of(l)->lookup->work, lookup_free);
+    preflight_of(l)->lookup = NULL;
 }
 
 /* ---- what is found ---- */
 
 static const char *where(struct launch *l, const struct meeting *m)
 {
-    return m->role ? arena_printf(l->preflight->arena, "where the workers of role %s are to meet", m->role->name)
+    return m->role ? arena_printf(preflight_of(l)->arena, "where the workers of role %s are to meet", m->role->name)
                    : "where the workers are to meet";
 }
 
@@ -192,7 +192,7 @@ static const char *where(struct launch *l, const struct meeting *m)
 static void check_reached(struct launch *l, const struct meeting *m)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     bool *lost = preflight_nodes(l);
     uint32_t errnum = 0;
     char text[INET6_ADDRSTRLEN] = "";
@@ -234,7 +234,7 @@ static void check_name(struct launch *l, const struct meeting *m)
 static void check_listening(struct launch *l, const struct meeting *m, uint32_t errnum, const char *who)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     if (!m->given && errnum == EADDRINUSE && ++p->tries < PORT_TRIES) {
         p->again = true;
         return;
@@ -260,18 +260,18 @@ static void probe(struct launch *l, uint32_t node, enum wire_probe what, const s
                what != WIRE_PROBE_CONNECT ? 0
                : timeout_ms               ? timeout_ms
                                           : CONNECT_MS);
-    l->preflight->left++;
+    preflight_of(l)->left++;
 }
 
 static void listen_there(struct launch *l, const struct meeting *m)
 {
-    l->preflight->meet = MEET_LISTENING;
+    preflight_of(l)->meet = MEET_LISTENING;
     probe(l, m->master, WIRE_PROBE_LISTEN, &(struct node_endpoint){.port = m->port});
 }
 
 static void end(struct launch *l, const struct meeting *m)
 {
-    l->preflight->meet = MEET_ENDING;
+    preflight_of(l)->meet = MEET_ENDING;
     if (!m->outside)
         probe(l, m->master, WIRE_PROBE_END, &(struct node_endpoint){0});
 }
@@ -279,7 +279,7 @@ static void end(struct launch *l, const struct meeting *m)
 bool preflight_meet(struct launch *l)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     if (p->met == p->meeting_count)
         return false;
     const struct meeting *m = &p->meetings[p->met++];
@@ -299,7 +299,7 @@ bool preflight_meet(struct launch *l)
 static void connect_batch(struct launch *l, const struct meeting *m)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     p->meet = MEET_CONNECTING;
     for (uint32_t k = 0; k < BATCH && p->next < r->plan->node_count; p->next++)
         if (m->nodes[p->next]) {
@@ -311,7 +311,7 @@ static void connect_batch(struct launch *l, const struct meeting *m)
 bool preflight_go_on(struct launch *l)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     const struct meeting *m = at_hand(l);
     bool connects = m->to.len > 0 && is_apart(r, m) && !p->refused;
     switch (p->meet) {
@@ -344,7 +344,7 @@ bool preflight_go_on(struct launch *l)
 
 void preflight_take_probed(struct launch *l, uint32_t node, uint32_t errnum, const char *who)
 {
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     if (p->meet == MEET_CONNECTING) {
         p->asked[node].errnum = errnum;
     } else if (p->meet == MEET_LISTENING && errnum) {

@@ -47,7 +47,7 @@ static bool needs_version(const struct run *r);
 static void add_python(struct launch *l, const struct spec_role *role)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     const struct spec *spec = r->plan->spec;
     struct python *python = &p->pythons[p->python_count];
     *python = (struct python){.role = role, .on = preflight_nodes(l)};
@@ -99,7 +99,7 @@ static void ask_interpreter(struct launch *l, uint32_t index, uint32_t node, con
                             struct arena *arena)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     struct python_at *at = &p->pythons[index].at[node];
     const struct plan_step *first = step_python_first(r->plan, bind->role, node);
     const char *word;
@@ -119,7 +119,7 @@ static void ask_interpreter(struct launch *l, uint32_t index, uint32_t node, con
 static void ask_python(struct launch *l, uint32_t index, uint32_t node, struct arena *arena)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     struct python *python = &p->pythons[index];
     struct node *there = lane_hands(&r->lanes[node])->node;
     struct step_bind bind = run_bind(r, l, node);
@@ -146,7 +146,7 @@ static void ask_python(struct launch *l, uint32_t index, uint32_t node, struct a
 void preflight_ask_pythons(struct launch *l)
 {
     struct run *r = l->run;
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     const struct spec *spec = r->plan->spec;
     p->python_count = 0;
     if (preflight_spec(r)->no_versions)
@@ -190,7 +190,7 @@ static void take_python(struct python_at *at, const struct wire_entry *e)
 
 void preflight_take_entries(struct launch *l, uint32_t node, uint64_t question, const struct wire_entries *e)
 {
-    struct preflight *p = l->preflight;
+    struct preflight *p = preflight_of(l);
     if (question >> 8 >= p->python_count)
         return;
     struct python_at *at = &p->pythons[question >> 8].at[node];
@@ -210,7 +210,7 @@ void preflight_take_entries(struct launch *l, uint32_t node, uint64_t question, 
 
 static const char *interpreter_cure(struct launch *l, const struct python *python, const char *brings)
 {
-    struct arena *arena = l->preflight->arena;
+    struct arena *arena = preflight_of(l)->arena;
     const char *whose = python->role ? arena_printf(arena, " of role \"%s\"", python->role->name) : "";
     const char *cure =
         arena_printf(arena, "install it there, or python: {interpreter: PATH}%s names one that is there", whose);
@@ -249,7 +249,7 @@ static size_t release_len(const char *version)
 static void check_torch(struct launch *l, const struct python *python)
 {
     struct run *r = l->run;
-    struct arena *arena = l->preflight->arena;
+    struct arena *arena = preflight_of(l)->arena;
     uint32_t nodes = r->plan->node_count, first = UINT32_MAX;
     const char **releases = arena_array(arena, nodes, sizeof *releases);
     const char **versions = arena_array(arena, nodes, sizeof *versions);
@@ -288,7 +288,7 @@ static void check_torch(struct launch *l, const struct python *python)
 static void check_python(struct launch *l, const struct python *python)
 {
     struct run *r = l->run;
-    struct arena *arena = l->preflight->arena;
+    struct arena *arena = preflight_of(l)->arena;
     const char **versions = arena_array(arena, r->plan->node_count, sizeof *versions);
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         versions[n] = *python->at[n].version ? python->at[n].version : NULL;
@@ -347,7 +347,7 @@ static bool needs_version(const struct run *r)
 static void check_flags(struct launch *l, const struct python *python)
 {
     struct run *r = l->run;
-    struct arena *arena = l->preflight->arena;
+    struct arena *arena = preflight_of(l)->arena;
     bool *lack = preflight_nodes(l);
     const char *flag = NULL, *torch = NULL;
     uint32_t since = 0;
@@ -372,8 +372,8 @@ static void check_flags(struct launch *l, const struct python *python)
 
 void preflight_check_versions(struct launch *l)
 {
-    for (size_t i = 0; i < l->preflight->python_count; i++) {
-        const struct python *python = &l->preflight->pythons[i];
+    for (size_t i = 0; i < preflight_of(l)->python_count; i++) {
+        const struct python *python = &preflight_of(l)->pythons[i];
         check_interpreter(l, python);
         check_flags(l, python);
         check_torch(l, python);

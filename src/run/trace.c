@@ -73,12 +73,6 @@ void trace_untraced(const struct run *r, const char *what)
     trace_text(r, "untraced", what);
 }
 
-bool trace_answer(const struct run *r, bool answer)
-{
-    trace(r, "= %d", answer);
-    return answer;
-}
-
 /* ---- what a player begins with ---- */
 
 static void put_member(struct buf *b, const char *key, const char *value)
@@ -257,6 +251,9 @@ static void put_input(struct buf *b, const struct input *in)
     case INPUT_PORT:
         buf_printf(b, " port %" PRIu64 " %" PRIu32, in->token, in->port);
         return;
+    case INPUT_FINDINGS:
+        buf_printf(b, " findings %" PRIu64 " %d %zu", in->token, in->port_taken, in->finding_count);
+        return;
     case INPUT_FETCHED:
         buf_printf(b, " fetched %" PRIu32 " %d %d %" PRIu64 " %" PRIu64, in->step->id, (int)in->how, in->periodic,
                    in->files, in->bytes);
@@ -274,11 +271,27 @@ static void put_input(struct buf *b, const struct input *in)
     buf_free(&frame);
 }
 
+/* Before the input that has them. */
+static void write_findings(const struct run *r, const struct input *in)
+{
+    for (size_t i = 0; i < in->finding_count; i++) {
+        const struct run_finding *f = &in->findings[i];
+        struct buf b = {0};
+        buf_printf(&b, "finding %d", (int)f->code);
+        put_text(&b, f->text);
+        put_text(&b, f->cure);
+        for (uint32_t n = 0; n < f->node_count; n++)
+            buf_printf(&b, "%s%" PRIu32, n ? "," : " ", f->nodes[n]);
+        write_line(r->hands->trace_fd, &b);
+    }
+}
+
 void trace_input(const struct run *r, const struct input *in)
 {
     struct buf b = {0};
     if (!is_traced(r))
         return;
+    write_findings(r, in);
     buf_printf(&b, "< take %" PRIu32, in->node);
     put_input(&b, in);
     write_line(r->hands->trace_fd, &b);
@@ -321,19 +334,7 @@ void trace_end(const struct run_log *log, const struct wire_worker_end *end)
           log->node, end->rank, end->cause, end->value, end->end_mono_ns);
 }
 
-/* ---- what the hands tell the core by a function of its own ---- */
-
-void tell_due(struct run *r, enum due due)
-{
-    trace(r, "< due %d", (int)due);
-    run_due(r, due);
-}
-
-void tell_stage(struct run *r, enum stage to)
-{
-    trace(r, "< stage %d", (int)to);
-    run_set_stage(r, to);
-}
+/* ---- what the hands tell the core by a function of the core ---- */
 
 void tell_note(struct run *r, uint32_t node, const char *fmt, ...)
 {
@@ -345,45 +346,4 @@ void tell_note(struct run *r, uint32_t node, const char *fmt, ...)
     snprintf(what, sizeof what, "< note %" PRIu32, node);
     trace_text(r, what, text);
     run_note(r, node, "%s", text);
-}
-
-/* "< NAME WORD", and behind it the error. */
-static void trace_error(const struct run *r, const char *name, uint32_t word, const struct error *err)
-{
-    struct buf b = {0};
-    if (!is_traced(r))
-        return;
-    buf_printf(&b, "< %s %" PRIu32, name, word);
-    put_error(&b, err);
-    write_line(r->hands->trace_fd, &b);
-}
-
-void tell_fail(struct run *r, enum run_status status, const struct error *err)
-{
-    trace_error(r, "fail", status, err);
-    run_fail(r, status, err);
-}
-
-bool tell_bar(struct launch *l, uint32_t node, const struct error *err)
-{
-    trace_error(l->run, "bar", node, err);
-    return elastic_bar(l, node, err);
-}
-
-void tell_checked(struct launch *l, uint32_t node)
-{
-    trace(l->run, "< node_checked %" PRIu32, node);
-    elastic_checked(l, node);
-}
-
-void tell_join(struct launch *l)
-{
-    trace(l->run, "< join");
-    elastic_join(l);
-}
-
-void tell_wait(struct launch *l, uint32_t node)
-{
-    trace(l->run, "< wait %" PRIu32, node);
-    elastic_wait(l, node);
 }

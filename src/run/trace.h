@@ -13,6 +13,7 @@
  *   < NAME ...   the hands tell the core something: core_take ("< take"), an alarm ("< alarm NUMBER", counted from 0
  *                as they were created), lines and ends of workers where rules or a role's readiness look at them, and
  *                what else a hand says by a function of the core
+ *   finding CODE "text" "cure" NODE,...   one of the findings of the next "< take ... findings"
  *   > NAME ...   the core asks something of its hands: an effect, an event, an alarm, the time; with the answer, if
  *                that is no more than a word
  *   = ANSWER     ends a question (">") during which the hands may have told the core something
@@ -48,14 +49,6 @@ void trace_line(const struct run_log *log, const char *what, const struct watch_
 void trace_end(const struct run_log *log, const struct wire_worker_end *end);
 
 /* What the hands tell the core beside struct input: each writes a line and calls the core's function of that name. */
-void tell_due(struct run *r, enum due due);
-void tell_stage(struct run *r, enum stage to);
 void tell_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
-void tell_fail(struct run *r, enum run_status status, const struct error *err);
-/* elastic_bar, as the next three are elastic_... */
-bool tell_bar(struct launch *l, uint32_t node, const struct error *err);
-void tell_checked(struct launch *l, uint32_t node);
-void tell_join(struct launch *l);
-void tell_wait(struct launch *l, uint32_t node);
 
 #endif

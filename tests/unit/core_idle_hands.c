@@ -22,11 +22,6 @@ void transfer_tally(struct run *r, const struct plan_step *step, uint32_t node)
     (void)r, (void)step, (void)node;
 }
 
-void preflight_setup_changed(struct launch *l)
-{
-    (void)l;
-}
-
 void metrics_destroy(struct metrics *m)
 {
     (void)m;

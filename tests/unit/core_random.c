@@ -280,6 +280,15 @@ static enum fetch_end fetched(void *arg, const struct world_node *n, const struc
 
 /* ---- what happens by itself ---- */
 
+static enum world_find find(void *arg, uint32_t *ret_node)
+{
+    struct random_job *job = arg;
+    if (!fault(job, 60))
+        return FINDS_NOTHING;
+    *ret_node = (uint32_t)(world_random(&job->rng) % job->world->node_count);
+    return (enum world_find)(1 + world_random(&job->rng) % 3);
+}
+
 static enum world_fault frame(void *arg, uint32_t node, bool is_run)
 {
     static const enum world_fault kinds[] = {WORLD_CUT_BEFORE, WORLD_CUT_AFTER, WORLD_FREEZE};
@@ -623,6 +632,7 @@ struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigne
                                              .frame = frame,
                                              .refuse = refuse,
                                              .fetched = fetched,
+                                             .find = find,
                                              .violated = violated};
     struct random_job *job = xcalloc(1, sizeof *job);
     struct error err = ERROR_INIT;
@@ -634,7 +644,10 @@ struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigne
     job->faults = job->faults < faults_max ? job->faults : faults_max;
     job->arena = arena_create();
     make_spec(job, &rng);
-    if (!(flags & RANDOM_NO_FILES))
+    if (flags & RANDOM_NO_FILES)
+        job->spec.distributed.preflight = (struct spec_preflight){
+            .no_ports = true, .no_clocks = true, .no_disk = true, .no_gpus = true, .no_versions = true};
+    else
         make_outputs(job, world_mix(seed, 5));
     if (plan_compile(&job->spec, roster_create(&job->spec, job->arena), step_kinds, NULL, NULL, job->arena, &job->plan,
                      &err) < 0) {

@@ -64,7 +64,7 @@ struct random_job {
 
 enum random_flag {
     RANDOM_VERBOSE = 1,
-    RANDOM_NO_FILES = 4, /* the job has no outputs: seeds that found a fault before worlds had any play it so */
+    RANDOM_NO_FILES = 4, /* no outputs, no preflight: seeds that found a fault before worlds had any play it so */
     RANDOM_SEEN = 2 /* what is removed on a node is seen soon: its connection is lost, too */
 };
 /* The job of that seed, not yet begun, with at most so many of its faults. */

@@ -207,6 +207,14 @@ static void tell_input(struct replay *p, const char *const *w)
     } else if (str_eq(kind, "durable")) {
         in.kind = INPUT_DURABLE;
         in.seq = number(w[2]);
+    } else if (str_eq(kind, "findings")) {
+        in.kind = INPUT_FINDINGS;
+        in.token = number(w[2]);
+        in.port_taken = number(w[3]);
+        in.findings = p->findings;
+        in.finding_count = p->finding_count;
+        good = good && number(w[4]) == p->finding_count;
+        p->finding_count = 0;
     } else if (str_eq(kind, "fetched")) {
         in.kind = INPUT_FETCHED;
         in.step = step_of(p, w[2], &good);
@@ -263,6 +271,29 @@ static void tell_end(struct replay *p, const char *const *w)
     rules_end(launch_of(r, step), step, number32(w[1]), &end);
 }
 
+/* Of the input that comes next. line: "finding CODE "text" "cure" NODE,..." */
+static void take_finding(struct replay *p, const char *line)
+{
+    const char *w[WORDS_MAX];
+    words_of(p, line, w);
+    p->at++;
+    if (p->finding_count == REPLAY_FINDINGS_MAX) {
+        replay_differs(p, "fewer findings");
+        return;
+    }
+    uint32_t *nodes = arena_array(p->arena, strlen(w[4]) + 1, sizeof *nodes), count = 0;
+    for (char *at = arena_strdup(p->arena, w[4]); *at;) {
+        nodes[count++] = (uint32_t)strtoul(at, &at, 10) % p->hands->run->plan->node_count;
+        at += *at == ',';
+    }
+    p->findings[p->finding_count++] = (struct run_finding){.what = "",
+                                                           .code = (enum error_code)number(w[1]),
+                                                           .nodes = nodes,
+                                                           .node_count = count,
+                                                           .text = w[2],
+                                                           .cure = w[3]};
+}
+
 static void tell_log(struct replay *p, const char *attempt, uint64_t size)
 {
     for (struct replay_log *log = p->hands->logs; log; log = log->next)
@@ -300,20 +331,8 @@ static void tell(struct replay *p, const char *line)
         run_interrupt(r, (int)number(w[0]));
     else if (str_eq(what, "detach"))
         run_detach(r);
-    else if (str_eq(what, "stage"))
-        run_set_stage(r, (enum stage)number(w[0]));
     else if (str_eq(what, "note"))
         run_note(r, number32(w[0]), "%s", w[1]);
-    else if (str_eq(what, "fail"))
-        run_fail(r, (enum run_status)number(w[0]), error_of(p, w + 1));
-    else if (str_eq(what, "bar"))
-        elastic_bar(run_launch(r), number32(w[0]), error_of(p, w + 1));
-    else if (str_eq(what, "node_checked"))
-        elastic_checked(run_launch(r), number32(w[0]));
-    else if (str_eq(what, "join"))
-        elastic_join(run_launch(r));
-    else if (str_eq(what, "wait"))
-        elastic_wait(run_launch(r), number32(w[0]));
     else {
         p->at--;
         replay_differs(p, "something that a core can be told");
@@ -483,6 +502,8 @@ static void play_part(struct replay *p)
     while ((line = replay_peek(p))) {
         if (str_starts(line, "< "))
             tell(p, line);
+        else if (str_starts(line, "finding "))
+            take_finding(p, line);
         else if (str_starts(line, "> event ") && strstr(line, "\"type\":\"metrics\"")) {
             p->at++;
             replay_own_event(p, replay_event(p, line));

@@ -26,6 +26,7 @@ struct hands { /* of the part at hand */
     size_t alarm_count, alarm_cap;
     struct replay_log *logs;
 };
+enum { REPLAY_FINDINGS_MAX = 64 };
 struct replay {
     const char *name;
     const char **lines;
@@ -34,6 +35,8 @@ struct replay {
     struct arena *arena; /* as long as the replay */
     struct buf fault;    /* what was wanted and what came; empty: all was the same */
     bool cut;            /* the part is over, and had no `end` */
+    struct run_finding findings[REPLAY_FINDINGS_MAX]; /* of the input that comes next */
+    size_t finding_count;
     struct hands *hands; /* NULL: between parts */
 };
 

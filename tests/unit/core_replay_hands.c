@@ -265,38 +265,6 @@ void log_again(struct run_log *log)
     replay_told(replay_of(log->run));
 }
 
-/* ---- what may tell the core something before it answers ---- */
-
-static bool told(const struct run *r)
-{
-    const char *answer = replay_told(replay_of(r));
-    return answer && strcmp(answer, "1") == 0;
-}
-
-bool preflight_begin(struct launch *l)
-{
-    replay_ask(replay_of(l->run), "> preflight_begin");
-    return told(l->run);
-}
-
-bool preflight_joins(struct launch *l, uint32_t node)
-{
-    replay_ask(replay_of(l->run), "> preflight_joins %" PRIu32, node);
-    return told(l->run);
-}
-
-void preflight_again(struct launch *l)
-{
-    replay_ask(replay_of(l->run), "> preflight_again");
-    told(l->run);
-}
-
-void preflight_lost(struct launch *l)
-{
-    replay_ask(replay_of(l->run), "> preflight_lost");
-    told(l->run);
-}
-
 bool run_is_stranger(struct run *r, const char *attempt)
 {
     const char *answer = replay_ask(replay_of(r), "> stranger %s", attempt);

@@ -149,6 +149,9 @@ static void happen(struct world *w, struct happening *h)
     case HAPPENS_ALARM:
         world_alarm(w, h);
         break;
+    case HAPPENS_FINDINGS:
+        world_findings(w, h);
+        break;
     case HAPPENS_COMMIT:
         world_commit(w, h->start);
         break;

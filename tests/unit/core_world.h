@@ -6,8 +6,8 @@
  * (the journal keeps what was durable, and a random part of the rest), world_end takes one away that has finished. Nodes
  * live on meanwhile: their ledgers, what runs on them, and what was on its way to them.
  *
- * Of files there is only what a fetch has come to: nothing is transferred, programs print nothing, preflight has nothing
- * to ask.
+ * Of files there is only what a fetch has come to: nothing is transferred, programs print nothing. Preflight
+ * is a question that has an answer.
  */
 #ifndef RHRUN_TEST_CORE_WORLD_H
 #define RHRUN_TEST_CORE_WORLD_H
@@ -67,6 +67,8 @@ struct world_start { /* a program was started */
 
 /* ---- what becomes of it ---- */
 
+/* What preflight finds: on a node something that keeps it from taking part; something that is only noted. */
+enum world_find { FINDS_NOTHING, FINDS_PORT_TAKEN, FINDS_BAD_NODE, FINDS_NOTE };
 enum world_fault { WORLD_PASS, WORLD_CUT_BEFORE, WORLD_CUT_AFTER, WORLD_FREEZE, WORLD_REFUSED };
 
 /* Asked and told while the world goes on; each may be NULL. */
@@ -77,6 +79,7 @@ struct world_watch {
     void (*durable)(void *arg, const struct event *e);
     enum world_fault (*frame)(void *arg, uint32_t node, bool is_run); /* of a request; REFUSED: it is answered FAULT */
     bool (*refuse)(void *arg, uint32_t node);            /* a connection */
+    enum world_find (*find)(void *arg, uint32_t *ret_node); /* NULL: nothing is found */
     /* The step's files are looked at on the node: how will that end? NULL: all of them come. */
     enum fetch_end (*fetched)(void *arg, const struct world_node *n, const struct plan_step *step, bool periodic);
     bool (*violated)(void *arg, const char *what);       /* the core did what no core does */
@@ -146,6 +149,7 @@ enum happening_kind {
     HAPPENS_RETRY,
     HAPPENS_LOST,  /* that it was cut is noticed */
     HAPPENS_ANSWER,
+    HAPPENS_FINDINGS, /* preflight is over */
     HAPPENS_REQUEST, /* from here on, nodes' own */
     HAPPENS_END,
     HAPPENS_BACK
@@ -226,6 +230,7 @@ void world_refuse(struct world *w, uint32_t node, const struct error *err);
 /* core_world_hands.c */
 void world_alarm(struct world *w, struct happening *h);
 void world_commit(struct world *w, size_t up_to);
+void world_findings(struct world *w, const struct happening *h);
 void world_hands_free(struct hands *h);
 
 #endif

@@ -25,6 +25,58 @@ static struct world_ids *copy_ids(const struct wire_strings *attempts)
     return ids;
 }
 
+/* ---- preflight: one question to all nodes, or to two of them, which is lost with any of their connections ---- */
+
+enum { FINDINGS_US = 100000 };
+
+static void look_before(struct world *w, const struct effect *e)
+{
+    struct happening *h = world_happens(w, HAPPENS_FINDINGS, world_delay_us(w, FINDINGS_US));
+    const bool all = e->kind == EFFECT_PREFLIGHT;
+    h->setting = e->token;
+    h->start = w->connections;
+    h->node = all ? UINT32_MAX : e->node;
+    h->connection = all ? UINT32_MAX : e->member;
+}
+
+static bool is_lost(const struct world *w, const struct happening *h)
+{
+    for (uint32_t n = 0; n < w->node_count; n++) {
+        const struct lane *lane = &w->hands->run->lanes[n];
+        const struct world_node *node = &w->nodes[n];
+        bool asked =
+            h->node == UINT32_MAX ? !lane->left_out && lane->state != LANE_FAILED : n == h->node || n == h->connection;
+        if (asked && (node->link != LINK_READY || node->cut || node->connection > h->start))
+            return true;
+    }
+    return false;
+}
+
+void world_findings(struct world *w, const struct happening *h)
+{
+    static const char *const words[] = {"nothing", "that the port is taken", "what speaks against a node", "a trifle"};
+    uint32_t node = 0;
+    if (is_lost(w, h))
+        return;
+    const enum world_find what = w->watch->find ? w->watch->find(w->arg, &node) : FINDS_NOTHING;
+    if (h->node != UINT32_MAX)
+        node = h->node;
+    const struct run_finding f = {.what = "versions",
+                                  .code = what == FINDS_BAD_NODE ? ERROR_INFRA : ERROR_NONE,
+                                  .nodes = &node,
+                                  .node_count = 1,
+                                  .text = "it has another version",
+                                  .cure = "install the same"};
+    world_say(w, "  preflight has found %s", words[what]);
+    core_take(w->hands->run, &(struct input){.kind = INPUT_FINDINGS,
+                                             .token = h->setting,
+                                             .port_taken = what == FINDS_PORT_TAKEN && h->node == UINT32_MAX,
+                                             .findings = &f,
+                                             .finding_count = what == FINDS_BAD_NODE || what == FINDS_NOTE});
+}
+
+/* ---- effects ---- */
+
 void run_effect(struct run *r, const struct effect *e)
 {
     struct world *w = r->hands->world;
@@ -61,6 +113,10 @@ void run_effect(struct run *r, const struct effect *e)
         break;
     case EFFECT_ASK_PORT:
         request(w, e->node, (struct world_request){.kind = ASK_PORT, .token = e->token}, NULL);
+        break;
+    case EFFECT_PREFLIGHT:
+    case EFFECT_PREFLIGHT_JOIN:
+        look_before(w, e);
         break;
     case EFFECT_FETCH:
         world_fetch(w, e);
@@ -440,29 +496,6 @@ void run_facts_json(const struct wire_facts *facts, struct buf *ret)
 {
     (void)facts;
     buf_puts(ret, "{}");
-}
-
-/* They come at once: so it is closing already, as soon as it may. */
-bool preflight_begin(struct launch *l)
-{
-    (void)l;
-    return false;
-}
-
-bool preflight_joins(struct launch *l, uint32_t node)
-{
-    (void)l, (void)node;
-    return false;
-}
-
-void preflight_lost(struct launch *l)
-{
-    (void)l;
-}
-
-void preflight_again(struct launch *l)
-{
-    (void)l;
 }
 
 struct metrics *metrics_create(struct run *r)

@@ -205,6 +205,7 @@ void world_link(struct world *w, struct happening *h)
             on_answer(w, n, &h->says);
         break;
     case HAPPENS_ALARM:
+    case HAPPENS_FINDINGS:
     case HAPPENS_COMMIT:
     case HAPPENS_REQUEST:
     case HAPPENS_END:
