@@ -226,8 +226,8 @@ struct launch {
     struct cause cause;          /* what failed first in the present generation, or in the prolog before it */
     struct rules *rules;         /* what failure rules have counted, and their verdict: rules.h; NULL = none */
     struct preflight_state *preflight; /* what was looked at before the launch: preflight.c; NULL = nothing yet */
-    struct rank0 *rank0;         /* see rank0.c; NULL = no node was asked yet */
-    struct output_watch *watches; /* outputs that come home while it runs: outputs.c; NULL = it has not run yet */
+    struct rank0 *rank0;               /* see rank0.c; NULL = no node was asked yet */
+    struct output_watch *watches;      /* outputs that come home while it runs: outputs.c; NULL = it has not run yet */
     size_t watch_count;
     struct error outputs_error; /* the first error that keeps outputs from being here */
     uint32_t awaited;           /* the node for which the barrier waited when it was last looked at */
@@ -359,11 +359,11 @@ enum input_kind {
     INPUT_FETCHED, /* a fetch of `step` (EFFECT_FETCH) has ended: how, error, files and bytes that came; periodic */
     INPUT_RANK0,   /* EFFECT_ASK_RANK0 is answered: the file of rank 0 was last changed at_ns; 0: it is not there */
     INPUT_LOOKED,  /* EFFECT_LOOK is answered: `step` would bring so many files; sum tells them from other files */
-    /* this was found that speaks against the launch, or against that a node joins it: findings. The answer to
-     * EFFECT_PREFLIGHT, or PREFLIGHT_JOIN, with the token. port_taken: instead, the port where the workers were to meet
-     * is taken, and another one will do */
+    /* EFFECT_PREFLIGHT or EFFECT_PREFLIGHT_JOIN is answered: findings, of what speaks against the launch, or against
+     * that the node joins it. port_taken: the port where the workers were to meet is taken, and another one is to be
+     * asked for; there are no findings then */
     INPUT_FINDINGS,
-    INPUT_DURABLE  /* from no node: the journal is durable up to the event with the number `seq` */
+    INPUT_DURABLE /* from no node: the journal is durable up to the event with the number `seq` */
 };
 /* How a fetch ends. */
 enum fetch_end {

@@ -33,10 +33,10 @@ enum effect_kind {
     EFFECT_SETTLE,     /* brings what set-up wrote to the node's disk */
     EFFECT_FORGET,     /* the records of `attempts` are not needed any more */
     EFFECT_ASK_PORT,   /* asks for a free port; the answer (INPUT_PORT) has the `token` */
-    /* looks on all nodes that take part for what speaks against the launch, in place of an older look. INPUT_FINDINGS
-     * has the `token`, and comes later; where a connection is lost meanwhile, perhaps never */
+    /* looks at all nodes that take part for what speaks against the launch, in place of an older look. The answer
+     * (INPUT_FINDINGS, with the `token`) comes later; where a connection is lost meanwhile, perhaps never */
     EFFECT_PREFLIGHT,
-    EFFECT_PREFLIGHT_JOIN, /* likewise: what speaks against that the node joins the launch that `member` is in */
+    EFFECT_PREFLIGHT_JOIN, /* the same for the node, which is to join the launch that `member` takes part in */
     /* fetches what `step` brings home from the node, in place of an older fetch of the step. The end is told by
      * INPUT_FETCHED, later. A fetch ends with its connection, and then nobody is told */
     EFFECT_FETCH,
@@ -47,8 +47,8 @@ enum effect_kind {
 
 struct effect { /* strings and lists are borrowed for the call; those of GREET must live as long as the run */
     enum effect_kind kind;
-    uint32_t node, member; /* PREFLIGHT: node is 0 */
-    bool periodic; /* FETCH: while the launch runs */
+    uint32_t node, member; /* node: 0 for PREFLIGHT; member: of PREFLIGHT_JOIN */
+    bool periodic;         /* FETCH: while the launch runs */
     const struct plan_step *step;
     const char *attempt;
     uint64_t offset, token;

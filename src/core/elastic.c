@@ -443,7 +443,7 @@ bool elastic_leave_open(struct launch *l)
     struct error err = ERROR_INIT;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
-        /* a journal that has the end of an earlier attempt was not lost: it knows the launch */
+        /* a journal that has the end of an earlier attempt there was not lost: it knows the launch */
         const bool known = has_listed(&r->lanes[n]) || (c && c->outcome != OUTCOME_NONE);
         if (!launch->on[n] || run_task(r, launch, n)->state != TASK_PENDING || known)
             continue;

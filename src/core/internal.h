@@ -275,12 +275,14 @@ void rules_node_lost(struct launch *l, struct lane *lane); /* the node has been 
 void rules_lost_for_good(struct launch *l, uint32_t node, const char *words); /* the run fails, as a rule says */
 
 /* ---- preflight.c: what is looked at before a launch ---- */
-bool preflight_begin(struct launch *l);         /* false: there is nothing to look at before this launch */
-void preflight_again(struct launch *l);         /* all nodes are there: what was lost is asked again */
-/* Before the node joins a launch that runs. True: it is asked first, or must wait. */
+/* Asks the hands to look at the nodes. False: there is nothing to look at before this launch. */
+bool preflight_begin(struct launch *l);
+void preflight_again(struct launch *l); /* all nodes are there: a question that was lost is asked again */
+/* The node is to join a launch that runs. True: it is looked at first, or must wait for another one that is. */
 bool preflight_joins(struct launch *l, uint32_t node);
-void preflight_lost(struct launch *l);          /* a connection was, or a node is left out: answers may not come */
-void preflight_setup_changed(struct launch *l); /* on some node: it is done again before the next generation */
+/* A connection was lost, or a node is left out: the answer may not come. */
+void preflight_lost(struct launch *l);
+void preflight_setup_changed(struct launch *l); /* on some node: preflight is done again before the next generation */
 void preflight_take(struct launch *l, const struct input *in);
 void preflight_free(struct launch *l);
 

@@ -59,8 +59,8 @@ static void bind_address(struct launch *l)
             arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
 }
 
-/* Is every node here, and at the barrier? One that is away, or has not listed yet, may come back without its set-up, or as
- * another machine: it does its set-up again first. */
+/* Is every node here, and at the barrier? A node that is away, or has not listed its records yet, may come back without
+ * its set-up, or as another machine: it does its set-up again first. */
 static bool at_barrier(struct run *r)
 {
     bool all = true;

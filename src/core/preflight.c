@@ -1,17 +1,18 @@
-/* What is looked at before a launch: when, and what follows from what was found. How it is looked at: see
- * src/run/preflight.c. It is done again before a later generation where a node has restarted, was replaced or set up
- * anew since. */
+/* Preflight: when a launch is looked at before it begins, and what follows from what was found. How the nodes are
+ * looked at: src/run/preflight.c. Preflight is done again before a later generation where a node has restarted, was
+ * replaced or set up anew since. */
 #include "internal.h"
 
 #include <stdlib.h>
 
 struct preflight_state {
-    uint64_t asked, awaited; /* tokens: of the last question; of the one whose answer is awaited, 0 = none */
+    uint64_t asked, awaited; /* tokens: of the last question; of the question whose answer is awaited, 0 = none */
     bool done;
     bool lost;            /* a question may have been lost with its connection, or with a node that is left out */
     bool setup_changed;   /* since preflight was done */
     char *(*machines)[2]; /* per node: its boot and install ids when preflight was last done */
-    uint32_t joiner;      /* the question is whether this node, less one, may join; 0 = it is about the whole launch */
+    /* node + 1 that the question is about: may it join? 0 = the question is about the whole launch */
+    uint32_t joiner;
 };
 
 static const struct spec_preflight *spec_of(const struct run *r)
@@ -58,7 +59,7 @@ static void remember_machines(struct launch *l)
     }
 }
 
-/* Not where it is left out, or cannot be reached. */
+/* Is the node asked? Not where it is left out, or cannot be reached. */
 static bool is_asked(const struct lane *lane)
 {
     return !lane->left_out && lane->state != LANE_FAILED;
@@ -196,7 +197,7 @@ static void take_of_joiner(struct launch *l, const struct input *in)
     elastic_join(l); /* other nodes may wait for their turn to join */
 }
 
-/* Notes what is only to be noted. The first finding that keeps the job from running fails the run. */
+/* Notes the findings that are only to be noted. The first one that keeps the job from running fails the run. */
 static void take_of_launch(struct launch *l, const struct input *in)
 {
     struct run *r = l->run;

@@ -38,8 +38,8 @@ struct hands {
     struct tree_cache *cache;   /* base trees and contents that several transfers need */
     struct fetch *fetch_queue;  /* fetches that wait for their turn */
     struct loop_timer *fetch_turn;
-    struct preflight *preflight; /* see preflight.h; NULL = nothing was looked at yet */
-    struct guard *guard; /* see guard.h; NULL = nothing was fetched yet */
+    struct preflight *preflight; /* see preflight.h; NULL = no node was looked at yet */
+    struct guard *guard;         /* see guard.h; NULL = nothing was fetched yet */
     uint32_t fetching;
     uint64_t fetch_token;
     uint32_t crowded;        /* how often a node or a fetch was ended for want of room here */
@@ -105,14 +105,14 @@ void run_learn_node(struct run *r, uint32_t node); /* the node is ready: its fac
 void run_forget_known(struct run *r);
 
 /* ---- preflight.c ---- */
-void preflight_look(struct launch *l, uint64_t token); /* of EFFECT_PREFLIGHT */
-void preflight_look_at(struct launch *l, uint32_t node, uint32_t member, uint64_t token); /* of PREFLIGHT_JOIN */
+void preflight_look(struct launch *l, uint64_t token);                                    /* EFFECT_PREFLIGHT */
+void preflight_look_at(struct launch *l, uint32_t node, uint32_t member, uint64_t token); /* EFFECT_PREFLIGHT_JOIN */
 void preflight_probed(struct launch *l, struct lane *lane, uint64_t token, uint32_t errnum, const char *who);
 /* The node has answered a PING. False: preflight did not ask that. */
 bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint64_t wall);
 /* The node has answered a GLOB. False: preflight did not ask that. */
 bool preflight_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
-void preflight_forget(struct launch *l); /* nothing is asked any more, and no finding kept */
+void preflight_forget(struct launch *l); /* drops all questions and findings */
 
 /* ---- log.c ---- */
 void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len);

@@ -1,10 +1,9 @@
 /*
  * Preflight: what is looked at before a launch, in parallel and in a few round trips. Does every node reach the port
- * where the workers will meet, and do the nodes agree in what makes a launch fail in ways that are hard to read? What
- * was found goes to the core (INPUT_FINDINGS), which decides when to look, and what follows (src/core/preflight.c).
- *
- * A question is lost with its connection. Then the core asks for all of it again, and answers to an older round count
- * for nothing.
+ * where the workers will meet, and do the nodes agree in what makes a launch fail in ways that are hard to read? The
+ * core is told what was found (INPUT_FINDINGS); it decides when to look, and what follows (src/core/preflight.c). A
+ * question is lost with its connection. Then the core asks for a new round, and answers to an older round count for
+ * nothing.
  */
 #include "preflight.h"
 #include "trace.h"
@@ -121,7 +120,7 @@ static bool awaits(const struct launch *l, uint64_t token)
            (token & ~QUESTION_MASK) == (preflight_token(l, 0) & ~QUESTION_MASK);
 }
 
-/* All is answered. */
+/* All questions are answered: tells the core what was found. */
 static void on_over(void *arg)
 {
     struct launch *l = arg;

@@ -53,9 +53,9 @@ struct asked {       /* what one node was asked */
 struct preflight {
     enum meet meet;
     uint32_t round, left, next, tries; /* left: answers that are awaited; next: node with which the next batch begins */
-    bool again;               /* the port is taken, another one is to be asked for */
-    uint64_t token;           /* of the core's question */
-    struct loop_timer *over;  /* fires in the loop's next turn once all is answered */
+    bool again;                        /* the port is taken, another one is to be asked for */
+    uint64_t token;                    /* of the core's question that this round answers */
+    struct loop_timer *over;           /* runs out in the loop's next turn once all questions are answered */
     /* node + 1 that is to join the launch that runs, of which only the versions are looked at; 0 = none */
     uint32_t joiner;
     uint32_t member;     /* a node that takes part, with which the joiner is compared */

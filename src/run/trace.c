@@ -271,7 +271,7 @@ static void put_input(struct buf *b, const struct input *in)
     buf_free(&frame);
 }
 
-/* Before the input that has them. */
+/* One line per finding, before the line of the input that has them. */
 static void write_findings(const struct run *r, const struct input *in)
 {
     for (size_t i = 0; i < in->finding_count; i++) {
