@@ -19,6 +19,8 @@
  *   - an instant at which a part of the launch had ended well, its node has restarted since, and the run was taken up by
  *     then: whether the launch was over before that, the other nodes say, and which of them says it first is a matter of
  *     time;
+ *   - an instant at which of a launch that was found on the nodes one part runs, and of another nobody knows: whether the
+ *     first ends before all nodes are there, so that it is half a launch, is a matter of time;
  *   - an instant at which nothing but set-up is left to do (a launch has ended well, and what follows it, under a controller
  *     that is dead): the second one knows from the journal that it is for nothing;
  *   - a launch on MIN:MAX nodes: who takes part in it is a matter of time, and with it what fails. The second one must
@@ -142,18 +144,33 @@ static bool is_any_in_doubt(const struct run *r)
     return false;
 }
 
+/* Of a launch that this run did not begin, does a part run, and is another not known of? */
+static bool is_partly_found(const struct random_job *job, struct run *r)
+{
+    bool runs = false, missing = false;
+    for (uint32_t n = 0; n < job->plan->node_count; n++) {
+        const struct plan_step *step = &job->plan->steps[job->launch];
+        const struct run_task *t = run_task(r, step, n);
+        runs = runs || (step->on[n] && task_in_flight(t));
+        missing = missing || (step->on[n] && t->state == TASK_PENDING);
+    }
+    const struct state_run *run = state_run_open(r->state);
+    return r->stage == STAGE_SETUP && run && run->own_generation == 0 && runs && missing;
+}
+
 /* Does a run go on, of which it can be said how it ends? */
 static bool is_of_interest(const struct random_job *job)
 {
     const struct world *w = job->world;
-    const struct run *r = world_run(w);
+    struct run *r = world_run(w);
     for (uint32_t n = 0; r && n < w->node_count; n++)
         if (world_has_changed(w, n) || r->lanes[n].doubtful)
             return false;
     if (!r || world_finished(w) || job->kills || job->violation[0])
         return false;
     const struct state_run *open = state_run_open(r->state);
-    if (is_any_in_doubt(r) || (r->stage == STAGE_SETUP && open && run_fetchable(r->state, r->plan) == open))
+    if (is_any_in_doubt(r) || is_partly_found(job, r) ||
+        (r->stage == STAGE_SETUP && open && run_fetchable(r->state, r->plan) == open))
         return false;
     return open && !(r->ending == ENDING_FAILED && r->fail_status == RUN_INFRA);
 }
