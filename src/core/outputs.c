@@ -264,7 +264,7 @@ static bool others_are_empty(struct run *r, const struct plan_step *step, uint32
         const struct state_cell *c = state_cell_find(r->state, step->scope, step->name, n);
         if (n == node || !step->on[n])
             continue;
-        if (!c || !str_eq(c->run, r->id) || c->outcome != OUTCOME_OK || !c->tail || !*c->tail)
+        if (!c || !str_eq(c->run, r->id) || (c->outcome != OUTCOME_OK && !c->was_ok) || !c->tail || !*c->tail)
             return false;
     }
     return true;
