@@ -308,6 +308,11 @@ static inline bool run_is_launched(const struct run *r)
             return false;
     return true;
 }
+/* Are the lane's records those that the node has listed? They are forgotten with its next greeting. */
+static inline bool lane_has_listed(const struct lane *lane)
+{
+    return lane->listed_over == lane->connections;
+}
 /* Is the node connected, and has it said what it holds? */
 static inline bool lane_is_ready(const struct lane *lane)
 {

@@ -430,12 +430,6 @@ bool elastic_half(struct launch *l)
     return done > 0 && !(enough && has_needed(l, run_task(r, launch, r->plan->master)->state == TASK_DONE));
 }
 
-/* Are the lane's records those that the node has listed? They are forgotten with its next greeting. */
-static bool has_listed(const struct lane *lane)
-{
-    return lane->listed_over > 0 && lane->listed_over == lane->connections;
-}
-
 bool elastic_leave_open(struct launch *l)
 {
     struct run *r = l->run;
@@ -444,7 +438,8 @@ bool elastic_leave_open(struct launch *l)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
         /* a journal that has the end of an earlier attempt there was not lost: it knows the launch */
-        const bool known = has_listed(&r->lanes[n]) || (c && c->outcome != OUTCOME_NONE);
+        const bool known =
+            (r->lanes[n].connections > 0 && lane_has_listed(&r->lanes[n])) || (c && c->outcome != OUTCOME_NONE);
         if (!launch->on[n] || run_task(r, launch, n)->state != TASK_PENDING || known)
             continue;
         error_set(&err, ERROR_INFRA,

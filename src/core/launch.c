@@ -606,7 +606,8 @@ void launch_barrier(struct launch *l)
     /* beginning with the node that was missing the last time: else this costs N * N */
     for (uint32_t k = 0; k < r->plan->node_count; k++) {
         uint32_t n = (l->awaited + k) % r->plan->node_count;
-        if (!r->lanes[n].left_out && (r->lanes[n].state != LANE_BARRIER || r->lanes[n].orphan_count > 0)) {
+        const struct lane *lane = &r->lanes[n];
+        if (!lane->left_out && (lane->state != LANE_BARRIER || lane->orphan_count > 0 || !lane_has_listed(lane))) {
             l->awaited = n;
             return;
         }
