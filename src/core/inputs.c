@@ -52,9 +52,11 @@ static void take_lost(struct lane *lane, const struct error *err)
 static void heard(struct lane *lane)
 {
     struct run *r = lane->run;
-    if (!lane_first_heard(lane) || r->unheard > 0)
+    const bool first = lane_first_heard(lane);
+    if (r->unheard == 0)
+        work_heard(r);
+    if (!first || r->unheard > 0)
         return;
-    work_heard(r);
     for (uint32_t n = 0; n < r->plan->node_count && r->plan->node_count > 1; n++)
         if (r->lanes[n].state == LANE_SETUP)
             run_touch(r, n);

@@ -56,6 +56,8 @@ void durable_free(struct run *r);
 
 /* ---- open.c ---- */
 void run_lane_listed(struct run *r, struct lane *lane); /* the node has listed its records: what follows for the run */
+/* Has each node listed its records, over its present connection, or failed? */
+bool run_all_answered(const struct run *r);
 void run_look_done(struct run *r); /* LOOK and VERIFY: ends the run, or goes on to preflight, if all have answered */
 
 /* ---- replay.c: what the journal has of a run ---- */

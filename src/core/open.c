@@ -308,10 +308,11 @@ static void probe_done(struct run *r)
         lane_reconcile(&r->lanes[n]);
 }
 
-static bool all_answered(const struct run *r)
+bool run_all_answered(const struct run *r)
 {
     for (uint32_t n = 0; n < r->plan->node_count; n++)
-        if (r->lanes[n].state == LANE_CONNECTING)
+        if (r->lanes[n].state == LANE_CONNECTING ||
+            (r->lanes[n].state != LANE_FAILED && !lane_has_listed(&r->lanes[n])))
             return false;
     return true;
 }
@@ -350,7 +351,7 @@ void run_look_end(struct run *r)
 /* VERIFY and LOOK end when every node has answered or failed; with preflight, when that is over. */
 void run_look_done(struct run *r)
 {
-    if (!all_answered(r) || r->stage == STAGE_CLOSED)
+    if (!run_all_answered(r) || r->stage == STAGE_CLOSED)
         return;
     for (uint32_t n = 0; n < r->plan->node_count && r->stage != STAGE_SETUP; n++)
         if (r->lanes[n].state != LANE_FAILED && !presence_is_here(r->lanes[n].presence))
@@ -372,7 +373,7 @@ void run_lane_listed(struct run *r, struct lane *lane)
 {
     if (r->options.mode == RUN_VERIFY || r->options.mode == RUN_LOOK)
         run_look_done(r);
-    else if (r->opening == OPENING_PROBES && all_answered(r))
+    else if (r->opening == OPENING_PROBES && run_all_answered(r))
         probe_done(r);
     else if (r->opening != OPENING_PROBES && !r->seeking)
         lane_reconcile(lane);

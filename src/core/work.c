@@ -161,7 +161,8 @@ bool work_seek(struct run *r)
 
 void work_heard(struct run *r)
 {
-    if (!r->seeking || r->opening == OPENING_PROBES || r->options.mode != RUN_EXECUTE || work_seek(r))
+    if (!r->seeking || r->opening == OPENING_PROBES || r->options.mode != RUN_EXECUTE || !run_all_answered(r) ||
+        work_seek(r))
         return;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         if (r->lanes[n].state == LANE_LISTED)
