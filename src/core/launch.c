@@ -132,6 +132,9 @@ bool launch_complete(struct launch *l)
 {
     struct run *r = l->run;
     const struct plan_step *epilog = launch_step(l, PHASE_EPILOG);
+    const struct state_run *run = run_recorded(r);
+    if (run && run->generation > l->generation) /* it starts again */
+        return false;
     return launch_over(l) && parts_ended(l) && (!epilog || step_all_done(r, epilog)) && outputs_complete(l);
 }
 
