@@ -22,6 +22,8 @@ static bool ended_well(const struct state *s, const struct plan *plan, const str
                     return false;
                 continue;
             }
+            if (step->kind->phase == PHASE_PROLOG && !here && run->job_hash)
+                continue; /* this run has found the launch on the nodes, and had no use for its prolog */
             /* A node that restarts while its files are fetched stops no fetch: nor does it for the next controller. */
             bool kept = here && run->status == RUN_OPEN && c->was_ok;
             if (!here || (c->outcome != OUTCOME_OK && !kept) || !str_eq(c->key, step->key) ||
