@@ -13,10 +13,12 @@ static bool ended_well(const struct state *s, const struct plan *plan, const str
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
         for (uint32_t n = 0; n < plan->node_count; n++) {
+            const struct state_cell *c = step->on[n] ? state_cell_find(s, step->scope, step->name, n) : NULL;
+            bool here = c && str_eq(c->run, run->id);
+            if (step->kind->phase == PHASE_SETUP && here && run->status == RUN_OPEN && c->outcome == OUTCOME_FAILED)
+                return false; /* it is about to fail: its controller was killed before it could say so */
             if (step->kind->phase < PHASE_PROLOG || !step->on[n] || step->sidecar)
                 continue;
-            const struct state_cell *c = state_cell_find(s, step->scope, step->name, n);
-            bool here = c && str_eq(c->run, run->id);
             if (step->kind->phase == PHASE_OUTPUTS) {
                 if (step->kind->result && here && c->outcome != OUTCOME_OK && c->outcome != OUTCOME_NONE)
                     return false;

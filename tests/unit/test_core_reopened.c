@@ -294,7 +294,7 @@ static void test_found(void **unused)
 {
     static const struct found {
         uint64_t seed, step;
-    } with_files[] = {{2948, 76}};
+    } with_files[] = {{2948, 76}, {16937, 239}, {38092, 303}};
     static const struct found found[] = {{670, 155},  {945, 259},   {1149, 506},  {4884, 178},  {19800, 391},
                                          {21778, 58}, {29265, 242}, {35499, 353}, {60988, 183}, {67975, 397},
                                          {5255, 239}, {15547, 172}, {63360, 269}, {31409, 350}};
