@@ -132,18 +132,15 @@ int cli_check_trust(const struct cli *c, const struct roster *roster, bool offli
     for (uint32_t i = 0; i < roster_count(roster) && !c->given[OPT_TRUST]; i++) {
         const struct spec_host *host = roster_host(roster, i);
         const char *config = host->ssh_config;
-        if (host->exec) {
+        bool seen = i > 0 && str_eq(config, roster_host(roster, i - 1)->ssh_config);
+        if (host->exec)
             error_set(err, ERROR_SPEC, "host \"%s\": its spec says to run %s on this machine", host->name,
                       host->exec_text);
-            error_hint(err, "%s runs nothing that a spec names: look at it, then add --trust, or use rhrun run%s",
-                       c->command->name, offline ? "; or plan --offline, which asks no node" : "");
-            return -1;
-        }
-        bool seen = i > 0 && str_eq(config, roster_host(roster, i - 1)->ssh_config);
-        if (seen || transport_config_check(config, err) == 0)
+        else if (seen || transport_config_check(config, err) == 0)
             continue;
-        error_hint(err, "%s runs nothing that a spec names: read that line, then add --trust, or use rhrun run%s",
-                   c->command->name, offline ? "; or plan --offline, which asks no node" : "");
+        error_hint(err, "%s runs nothing that a spec names: %s, then add --trust, or use rhrun run%s", c->command->name,
+                   host->exec ? "look at it" : "read that line",
+                   offline ? "; or plan --offline, which asks no node" : "");
         return -1;
     }
     return 0;

@@ -23,12 +23,11 @@ struct command {
 static void spawn(struct command *c)
 {
     struct transport *t = c->t;
-    uint32_t timeout_ms = t->host.timeout_ms ? t->host.timeout_ms : DEFAULT_TIMEOUT_MS;
     transport_set_phase(t, TRANSPORT_CONNECT);
     if (c->is->may_ask && t->pool->allow_prompt)
         loop_timer_stop(t->deadline); /* a person may be typing */
     else
-        loop_timer_start(t->deadline, (uint64_t)timeout_ms * c->is->phases);
+        loop_timer_start(t->deadline, (uint64_t)transport_timeout_ms(t) * c->is->phases);
     const char *const *argv = c->is->arguments(t);
     c->stream = child_stream_start(t, NULL, argv, NULL, c->is->ended);
     /* Else `opened` comes with the agent's first bytes, or the script's: only then is it known that there is a shell. */
@@ -150,10 +149,9 @@ static bool command_timed_out(struct transport *t)
     char hint[300];
     if (t->phase != TRANSPORT_CONNECT)
         return false;
-    uint32_t timeout_ms = t->host.timeout_ms ? t->host.timeout_ms : DEFAULT_TIMEOUT_MS;
     snprintf(hint, sizeof(hint), "try it by hand: %s", as_typed(t));
     transport_failf(t, ERROR_TIMEOUT, hint, "%s: no shell answered within %.3g s", t->host.exec[0],
-                    timeout_ms / 1000.0);
+                    transport_timeout_ms(t) / 1000.0);
     return true;
 }
 

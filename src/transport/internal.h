@@ -90,6 +90,7 @@ bool transport_stopped(const struct transport *t); /* gone or failing: touch not
 void transport_fail(struct transport *t, const struct error *err);
 void transport_failf(struct transport *t, enum error_code code, const char *hint, const char *fmt, ...) FORMAT(4, 5);
 void transport_set_phase(struct transport *t, enum transport_phase phase); /* starts its deadline */
+uint32_t transport_timeout_ms(const struct transport *t); /* of a phase: the host's, or the default */
 void transport_switch(struct transport *t, const struct transport_ops *ops); /* give up this kind for another */
 void transport_started(struct transport *t); /* the start script (or `command`) runs: calls `opened` */
 void transport_received(struct transport *t, const uint8_t *data, size_t len);

@@ -1,7 +1,7 @@
 /*
- * openssh: the program `ssh`, as a command (command.c). It does what libssh2 cannot: certificates, hardware keys, GSSAPI, -etm and RSA host keys on old libssh2, and a
- * ControlMaster of the user's. It reads the user's configuration itself; only what the spec says is
- * passed on, as arguments, never through a shell.
+ * openssh: the program `ssh`, as a command (command.c). It does what libssh2 cannot: certificates, hardware keys,
+ * GSSAPI, -etm and RSA host keys on old libssh2, and a ControlMaster of the user's. It reads the user's configuration
+ * itself; only what the spec says is passed on, as arguments, never through a shell.
  */
 #include "ssh.h"
 

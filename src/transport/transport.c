@@ -202,7 +202,7 @@ void transport_failf(struct transport *t, enum error_code code, const char *hint
 
 /* ---- phases ---- */
 
-static uint32_t timeout_of(const struct transport *t)
+uint32_t transport_timeout_ms(const struct transport *t)
 {
     return t->host.timeout_ms ? t->host.timeout_ms : DEFAULT_TIMEOUT_MS;
 }
@@ -213,7 +213,7 @@ void transport_set_phase(struct transport *t, enum transport_phase phase)
     if (phase == TRANSPORT_QUEUED || phase == TRANSPORT_OPEN)
         loop_timer_stop(t->deadline);
     else
-        loop_timer_start(t->deadline, timeout_of(t));
+        loop_timer_start(t->deadline, transport_timeout_ms(t));
 }
 
 static void deadline_passed(void *arg)
@@ -237,7 +237,7 @@ static void deadline_passed(void *arg)
     bool goes_on = t->ops && t->ops->timed_out && t->ops->timed_out(t);
     if (!transport_leave(t) || goes_on)
         return;
-    transport_failf(t, ERROR_TIMEOUT, hint, "no answer within %.3g s", timeout_of(t) / 1000.0);
+    transport_failf(t, ERROR_TIMEOUT, hint, "no answer within %.3g s", transport_timeout_ms(t) / 1000.0);
 }
 
 enum transport_phase transport_phase(const struct transport *t)
