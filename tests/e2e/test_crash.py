@@ -351,11 +351,13 @@ def test_flags_of_a_killed_run_are_resumed_first(box, job):
     box.run(spec).ok()
     (box.home / "wait").touch()
     r = box.start("--again", spec)
-    wait_for(lambda: box.lines().count("launch") == 2, what="the second launch")
+    # The line comes before the shell has started sleep: a kill between both would end no worker.
+    def asleep():
+        return [p for p in workers_of(box.dir) if p.comm == "sleep"]
+    wait_for(asleep, what="the second launch")
     r.kill9()
-    for p in workers_of(box.dir):
-        if "sleep" in p.comm:
-            os.kill(p.pid, signal.SIGTERM)
+    for p in asleep():
+        os.kill(p.pid, signal.SIGTERM)
     box.run(spec)
     assert box.lines().count("launch") == 2 and box.lines().count("s") == 1
 
