@@ -238,8 +238,8 @@ struct state_cell {
                          settled */
     bool voided;      /* by a flag of the open run: not to be believed */
     uint32_t generation;
-    uint32_t after;    /* the run's latest generation when the attempt began: an epilog, or outputs, of an earlier one
-                          are not those of this one */
+    uint32_t after;    /* what `begun` of the run was when the attempt began: an epilog, or outputs, of an earlier
+                          generation are not those of this one */
     uint64_t seq;      /* of the event that brought the attempt here: STARTED, or FINISHED of one that was adopted */
     bool adopted;      /* it was */
     uint32_t failures; /* attempts of this run that failed or timed out */
@@ -284,6 +284,8 @@ struct state_run {
     uint32_t flags, node_count, generation;
     uint32_t own_generation; /* the latest that the run started, or decided to start; those before were found on the
                                 nodes */
+    uint32_t begun;          /* the latest of which a part was started or found; generation is ahead of it between a
+                                RESTART or REISSUE and the STARTED that follows */
     uint32_t restarts;      /* all of them */
     uint32_t own_restarts;  /* of these, by rules with a budget of their own: not counted against max_restarts */
     uint64_t resume_ms;     /* the next generation does not start before: end of a backoff */

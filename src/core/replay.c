@@ -55,7 +55,7 @@ static bool is_of_latest(const struct state_run *run, const struct plan_step *st
 {
     if (step->kind->phase == PHASE_LAUNCH)
         return c->generation == run->generation;
-    return step->kind->phase < PHASE_LAUNCH || c->after == run->generation || run->own_generation == 0;
+    return step->kind->phase < PHASE_LAUNCH || c->after == run->begun || run->own_generation == 0;
 }
 
 static enum task_state task_of_bad_end(const struct plan_step *step, const struct state_cell *c)

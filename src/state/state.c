@@ -322,7 +322,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
         .boot_id = n->boot_id,
         .voided = voided,
         .generation = generation,
-        .after = r ? r->generation : 0,
+        .after = r ? r->begun : 0,
         .failures = failures,
         .seq = e->seq,
         .adopted = e->type == EVENT_FINISHED || e->started.adopted,
@@ -405,6 +405,8 @@ static void apply_started(struct state *s, const struct event *e)
     struct state_run *r = run_find(s, e->run);
     if (r && started->generation > r->generation)
         r->generation = started->generation;
+    if (r && started->generation > r->begun)
+        r->begun = started->generation;
     if (r && started->generation && !started->joins)
         r->own_generation = r->generation;
     if (r && started->bind_json)
@@ -428,6 +430,8 @@ static void apply_finished(struct state *s, const struct event *e)
         struct state_run *r = run_find(s, e->run);
         if (r && f->generation > r->generation)
             r->generation = f->generation;
+        if (r && f->generation > r->begun)
+            r->begun = f->generation;
     } else if (f->adopted) { /* it was found alive */
         c->started_ms = began;
     }
