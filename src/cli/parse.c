@@ -37,6 +37,9 @@ const struct cli_option cli_options[] = {
     {OPT_EVENTS, 0, "events", NULL, "its events as NDJSON", false, false},
     {OPT_FILES, 0, "files", NULL, "list the files that would be sent", false, false},
     {OPT_ALL, 0, "all", NULL, "of every rank, as an object", false, false},
+    {OPT_SPOT, 0, "spot", NULL, "by spot price, where one is known", false, false},
+    {OPT_REGION, 0, "region", "R", "only in this region; may be repeated", true, false},
+    {OPT_PROVIDER, 0, "provider", "P", "only at this provider; may be repeated", true, false},
     {OPT_FROM_START, 0, "from-start", NULL, "also what was shown before", false, false},
     {OPT_RESUME, 0, "resume", "RUN", "", false, true},
 };

@@ -15,7 +15,8 @@ setup: [{name: one, run: 'echo step-one-says; echo one >>$HOME/lines'}]
 distributed: {nnodes: 2, nproc_per_node: 2}
 entrypoint: {run: 'echo out-of-rank $RANK; echo err-of-rank $RANK >&2'}
 """
-COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach", "cancel", "result", "doctor", "schema", "completion"]
+COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach", "cancel", "result", "doctor", "prices", "schema",
+            "completion"]
 
 
 def check_schema(document, name):
