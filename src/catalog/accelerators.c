@@ -9,7 +9,9 @@ extern const uint64_t rhrun_catalog_accelerators_size;
 
 static const char *skip(const char *s)
 {
-    return s + strspn(s, " -_");
+    while (*s == ' ' || *s == '-' || *s == '_')
+        s++;
+    return s;
 }
 
 bool accelerator_same(const char *a, const char *b)

@@ -133,25 +133,37 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The providers that have a file PROVIDER.csv in the folder, by name. */
-static size_t refreshed_providers(struct arena *arena, const char *folder, const char *names[CATALOG_FILES_MAX])
+/* The providers that have a file PROVIDER.csv in the folder: the first ones by name, whatever order the folder has. */
+static size_t refreshed_providers(struct arena *arena, const char *folder, const char *names[CATALOG_FILES_MAX],
+                                  bool *ret_more)
 {
     size_t count = 0;
+    const char *all[CATALOG_FILES_MAX + 1];
     DIR *dir = opendir(folder);
+    *ret_more = false;
     if (!dir)
         return 0;
-    for (struct dirent *e; count < CATALOG_FILES_MAX && (e = readdir(dir));)
-        if (e->d_name[0] != '.' && str_ends(e->d_name, ".csv"))
-            names[count++] = arena_strndup(arena, e->d_name, strlen(e->d_name) - 4);
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (e->d_name[0] == '.' || !str_ends(e->d_name, ".csv"))
+            continue;
+        all[count++] = arena_strndup(arena, e->d_name, strlen(e->d_name) - 4);
+        qsort(all, count, sizeof *all, by_name);
+        *ret_more |= count > CATALOG_FILES_MAX;
+        count -= count > CATALOG_FILES_MAX;
+    }
     closedir(dir);
-    qsort(names, count, sizeof *names, by_name);
+    memcpy(names, all, count * sizeof *names);
     return count;
 }
 
 static void read_refreshed(struct catalog *c, const char *folder, struct diagnostics *d)
 {
     const char *names[CATALOG_FILES_MAX];
-    size_t count = refreshed_providers(c->arena, folder, names);
+    bool more;
+    size_t count = refreshed_providers(c->arena, folder, names, &more);
+    if (more)
+        diagnostics_add(d, SEVERITY_WARNING, (struct place){0},
+                        "\"%s\" has more than %d files of prices; the first are read", folder, CATALOG_FILES_MAX);
     for (size_t i = 0; i < count; i++) {
         struct error err = ERROR_INIT;
         bool absent;

@@ -490,6 +490,26 @@ static void test_layers(void **state)
     arena_destroy(arena);
 }
 
+/* Of too many files the first ones by name are read, and that is said. */
+static void test_too_many_refreshed_files(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct arena *arena = arena_create();
+    struct catalog_places places = {arena_printf(arena, "%s/many", folder), NULL};
+    for (unsigned i = 100 + CATALOG_FILES_MAX + 3; i-- > 100;)
+        put_file(arena, arena_printf(arena, "many/p%u.csv", i),
+                 arena_printf(arena, HEADER "p%u,r,t%u,,0,1,1,1,,,\n", i, i));
+    load(&s, &places, 0);
+    assert_int_equal(s.d.count, 1);
+    assert_non_null(strstr(s.d.items[0].message, "has more than 64 files of prices"));
+    assert_non_null(scene_find(&s, "t100"));
+    assert_non_null(scene_find(&s, "t163"));
+    assert_null(scene_find(&s, "t164"));
+    scene_close(&s);
+    arena_destroy(arena);
+}
+
 static void test_places(void **state)
 {
     (void)state;
@@ -575,6 +595,7 @@ int main(void)
         cmocka_unit_test(test_one_name_for_two_cards_is_refused),
         cmocka_unit_test(test_what_is_built_in),
         cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_too_many_refreshed_files),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_refreshed_prices_are_replaced_or_stay),
     };
