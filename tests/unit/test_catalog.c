@@ -278,6 +278,26 @@ static void test_a_later_row_replaces(void **state)
     scene_close(&s);
 }
 
+/* Whatever the table of rows does with what is alike but for one name. */
+static void test_each_name_tells_machines_apart(void **state)
+{
+    (void)state;
+    enum { EACH = 500 };
+    struct scene s;
+    struct buf b = {0};
+    buf_puts(
+        &b, "provider,region,zone,instance_type,accelerator,count,vcpus,memory_gib,price_usd_hour,spot_usd_hour,source,"
+            "as_of\n");
+    for (unsigned i = 0; i < 2 * EACH; i++)
+        buf_printf(&b, "p%u,r,z,t,,0,1,1,1,,,\np,r%u,z,t,,0,1,1,1,,,\np,r,z%u,t,,0,1,1,1,,,\np,r,z,t%u,,0,1,1,1,,,\n",
+                   i % EACH, i % EACH, i % EACH, i % EACH);
+    scene_open(&s);
+    assert_int_equal(scene_read(&s, b.data), 8 * EACH);
+    assert_int_equal(s.c->count, 4 * EACH);
+    scene_close(&s);
+    buf_free(&b);
+}
+
 /* What is written is read as it was. */
 static void test_written_rows_are_read_again(void **state)
 {
@@ -589,6 +609,7 @@ int main(void)
         cmocka_unit_test(test_a_file_of_another_shape),
         cmocka_unit_test(test_limits_of_a_file),
         cmocka_unit_test(test_a_later_row_replaces),
+        cmocka_unit_test(test_each_name_tells_machines_apart),
         cmocka_unit_test(test_written_rows_are_read_again),
         cmocka_unit_test(test_names_of_accelerators),
         cmocka_unit_test(test_the_table_of_accelerators_is_sound),
