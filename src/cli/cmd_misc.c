@@ -1,6 +1,8 @@
 /* rhrun schema, help; the table of commands. */
 #include "internal.h"
 
+#include "rhrun/provider.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,15 +16,18 @@ static int cmd_schema(struct cli *c)
 {
     const char *which = c->word_count ? c->words[0] : "job";
     struct error err = ERROR_INIT;
+    size_t len;
     if (strcmp(which, "job") == 0) {
         fputs(spec_schema_text(), stdout);
     } else if (strcmp(which, "events") == 0) {
         fputs(rhrun_events_schema, stdout);
     } else if (strcmp(which, "plan") == 0) {
         fputs(rhrun_plan_schema, stdout);
+    } else if (strcmp(which, "provider") == 0) {
+        fputs(provider_schema_text(&len), stdout);
     } else {
         error_set(&err, ERROR_USAGE, "there is no schema \"%s\"", which);
-        error_hint(&err, "job, events or plan");
+        error_hint(&err, "job, events, plan or provider");
         cli_print_error(c, &err);
         return 2;
     }
@@ -30,9 +35,15 @@ static int cmd_schema(struct cli *c)
 }
 
 static const enum cli_option_id no_options[] = {OPT_COUNT};
-static const struct cli_command cmd_schema_command = {
-    "schema", "[job|events|plan]", "Print the JSON Schema of specs, events or plans", NULL, no_options, 0, 1,
-    false,    cmd_schema};
+static const struct cli_command cmd_schema_command = {"schema",
+                                                      "[job|events|plan|provider]",
+                                                      "Print the JSON Schema of specs, events, plans or providers",
+                                                      NULL,
+                                                      no_options,
+                                                      0,
+                                                      1,
+                                                      false,
+                                                      cmd_schema};
 
 /* ---- help and the table ---- */
 

@@ -1,6 +1,7 @@
-/* rhrun validate SPEC... and rhrun validate --schema FILE DOC...: 0 valid, 2 not. */
+/* rhrun validate SPEC... and rhrun validate --schema FILE DOC...: 0 valid, 2 not. --schema provider: files of providers. */
 #include "internal.h"
 
+#include "rhrun/provider.h"
 #include "rhrun/schema.h"
 
 /* Any document against any schema. */
@@ -19,15 +20,29 @@ static int validate_against(struct cli *c, const struct schema *schema, const ch
     return schema_validate(schema, doc->root, d) ? 0 : 2;
 }
 
+/* What a schema cannot say of such a file is looked at, too: its templates, its paths. */
+static int validate_provider(struct cli *c, const char *path, struct diagnostics *d)
+{
+    struct provider *provider = NULL;
+    struct error err = ERROR_INIT;
+    size_t before = d->count;
+    int rc = provider_load_file(path, c->arena, &provider, d, &err);
+    if (rc < 0 && d->count == before)
+        cli_print_error(c, &err);
+    provider_destroy(provider);
+    return rc < 0 ? 2 : 0;
+}
+
 static int with_schema(struct cli *c)
 {
     struct diagnostics d = {0};
     struct error err = ERROR_INIT;
     struct doc *doc;
     struct schema *schema = NULL;
+    bool providers = str_eq(c->value[OPT_SCHEMA], "provider");
     int rc = 0;
-    if (doc_load_file(c->value[OPT_SCHEMA], DOC_FORMAT_AUTO, c->arena, &doc, &d, &err) < 0 ||
-        schema_compile(doc->root, c->arena, &schema, &d, &err) < 0) {
+    if (!providers && (doc_load_file(c->value[OPT_SCHEMA], DOC_FORMAT_AUTO, c->arena, &doc, &d, &err) < 0 ||
+                       schema_compile(doc->root, c->arena, &schema, &d, &err) < 0)) {
         if (d.count)
             cli_print_diagnostics(c, &d);
         cli_print_error(c, &err);
@@ -35,7 +50,7 @@ static int with_schema(struct cli *c)
         return 2;
     }
     for (size_t i = 0; i < c->word_count; i++)
-        if (validate_against(c, schema, c->words[i], &d))
+        if (providers ? validate_provider(c, c->words[i], &d) : validate_against(c, schema, c->words[i], &d))
             rc = 2;
     if (d.count || c->given[OPT_JSON])
         cli_print_diagnostics(c, &d);
@@ -81,7 +96,8 @@ const struct cli_command cmd_validate_command = {
     "SPEC... | --schema FILE DOC...",
     "Check specs, or any YAML or JSON against a schema",
     "Reports every fault at once with its place. Nothing is touched, no host is\n"
-    "asked. Exit status 0 valid, 2 not.",
+    "asked. --schema provider checks files of providers (providers/NAME.yaml).\n"
+    "Exit status 0 valid, 2 not.",
     options,
     1,
     10000,

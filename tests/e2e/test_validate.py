@@ -128,6 +128,23 @@ def test_any_schema(rhrun, box):
     assert "bad.json:1:" in r.err and "integer" in r.err
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "providers").glob("*.yaml")), ids=lambda p: p.stem)
+def test_a_file_of_a_provider(rhrun, box, path):
+    from harness import require
+    yaml, jsonschema = require("yaml"), require("jsonschema")
+    rhrun("validate", "--schema", "provider", path).ok()
+    printed = json.loads(rhrun("schema", "provider").ok().out)
+    assert printed == json.loads((ROOT / "schema/provider.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(printed)
+    jsonschema.Draft202012Validator(printed).validate(yaml.safe_load(path.read_text()))
+    bad = box.spec(path.read_text().replace("$id", "$idd").replace("deadline:", "deadlin:"), "bad.yaml")
+    r = rhrun("validate", "--schema", "provider", bad).expect(2)
+    assert "bad.yaml:" in r.err and "did you mean deadline?" in r.err
+    bad = box.spec(path.read_text().replace("$id", "$idd"), "bad.yaml")
+    r = rhrun("validate", "--schema", "provider", bad).expect(2)
+    assert "bad.yaml:" in r.err and 'has no input "idd"' in r.err
+
+
 def test_the_published_schema_is_the_enforced_one(rhrun):
     printed = json.loads(rhrun("schema").ok().out)
     assert printed == json.loads((ROOT / "schema/job.schema.json").read_text())

@@ -1,0 +1,243 @@
+/* Provider files: found, read, held to the schema and to check.c, and compiled. */
+#include "internal.h"
+
+#include "rhrun/schema.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern const char rhrun_provider_schema[];
+extern const uint64_t rhrun_provider_schema_size;
+
+/* The files of providers/, as cmake embeds them: a row without a name is the end. */
+extern const struct {
+    const char *name, *text;
+    uint64_t size;
+} rhrun_provider_files[];
+
+const char *provider_builtin(const char *name, size_t *ret_len)
+{
+    for (size_t i = 0; rhrun_provider_files[i].name; i++)
+        if (str_eq(rhrun_provider_files[i].name, name)) {
+            *ret_len = (size_t)rhrun_provider_files[i].size;
+            return rhrun_provider_files[i].text;
+        }
+    return NULL;
+}
+
+const char *provider_schema_text(size_t *ret_len)
+{
+    *ret_len = (size_t)rhrun_provider_schema_size;
+    return rhrun_provider_schema;
+}
+
+/* ---- compiling ---- */
+
+static enum body_kind body_kind(const struct doc_node *root, const struct doc_node *step)
+{
+    const char *kind = doc_get_string(step, "reply", doc_get_string(root, "reply", "json"));
+    return str_eq(kind, "xml") ? BODY_XML : str_eq(kind, "lines") ? BODY_LINES : BODY_JSON;
+}
+
+static int compile_step(struct provider *p, const struct doc_node *node, struct arena *arena, struct step *ret,
+                        struct diagnostics *d)
+{
+    static const struct {
+        const char *key, *method;
+    } methods[] = {{"get", "GET"}, {"post", "POST"}, {"put", "PUT"}, {"delete", "DELETE"}};
+    ret->node = node;
+    ret->reply = body_kind(p->root, node);
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+        if (doc_get(node, methods[i].key)) {
+            ret->method = methods[i].method;
+            ret->path = doc_get(node, methods[i].key);
+        }
+    return rules_compile(doc_get(node, "errors"), arena, &ret->errors, d);
+}
+
+static int compile_operations(struct provider *p, struct arena *arena, struct diagnostics *d)
+{
+    const struct doc_node *operations = doc_get(p->root, "operations");
+    int rc = 0;
+    for (int o = 0; o < PROVIDER_OPERATIONS; o++) {
+        const struct doc_node *steps = doc_get(operations, provider_operation_name((enum provider_operation)o));
+        struct operation *to = &p->operations[o];
+        for (; to->count < many_count(steps); to->count++)
+            if (compile_step(p, one_of_many(steps, to->count), arena, &to->steps[to->count], d) < 0)
+                rc = -1;
+    }
+    return rc;
+}
+
+static int compile_patterns(struct provider *p, struct arena *arena, struct diagnostics *d)
+{
+    const struct doc_node *pattern = doc_get(doc_get(p->root, "machine"), "name_pattern");
+    struct regex_fault fault;
+    int rc = rules_compile(doc_get(p->root, "errors"), arena, &p->errors, d);
+    p->name_pattern = pattern ? regex_create(pattern->text, pattern->text_len, &fault) : NULL;
+    if (pattern && !p->name_pattern) {
+        diagnostics_add(d, SEVERITY_ERROR, pattern->place, "the pattern is faulty: %s", fault.text);
+        rc = -1;
+    }
+    return rc;
+}
+
+/* An address of the environment is for a proxy, or for an engine that listens elsewhere. */
+static void choose_base(struct provider *p, struct arena *arena)
+{
+    const struct doc_node *names = doc_get(p->root, "base_env");
+    char *own = arena_printf(arena, "RHRUN_%s_ENDPOINT", p->facts.name);
+    for (char *c = own; *c; c++)
+        *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    const char *value = getenv(own);
+    for (size_t i = 0; !(value && *value) && names && i < names->count; i++)
+        value = getenv(names->items[i]->text);
+    p->base = doc_get_string(p->root, "base", NULL);
+    p->socket = doc_get_string(p->root, "socket", NULL);
+    if (!value || !str_is_printable(value))
+        return;
+    if (str_starts(value, "unix:///")) {
+        p->socket = arena_strdup(arena, value + strlen("unix://"));
+    } else if (str_starts(value, "http://") || str_starts(value, "https://")) {
+        p->base = arena_strdup(arena, value);
+        p->socket = NULL;
+        p->override = true;
+    }
+}
+
+static bool schema_good(const struct doc_node *root, struct arena *arena, struct diagnostics *d)
+{
+    struct doc *doc;
+    struct schema *schema = NULL;
+    struct error err = ERROR_INIT;
+    if (doc_load_text("provider.schema.json", rhrun_provider_schema, (size_t)rhrun_provider_schema_size,
+                      DOC_FORMAT_JSON, arena, &doc, d, &err) < 0 ||
+        schema_compile(doc->root, arena, &schema, d, &err) < 0)
+        return false;
+    bool good = schema_validate(schema, root, d);
+    schema_destroy(schema);
+    return good;
+}
+
+static int compile_doc(struct doc *doc, struct arena *arena, struct provider **ret, struct diagnostics *d,
+                       struct error *err)
+{
+    size_t before = d->errors;
+    struct provider *p = xcalloc(1, sizeof *p);
+    bool good = doc_refuse_nul(doc->root, d) && schema_good(doc->root, arena, d);
+    if (good) {
+        p->root = doc->root;
+        facts_read(p);
+        good = compile_operations(p, arena, d) == 0;
+        good = compile_patterns(p, arena, d) == 0 && good;
+        good = provider_check(p, d) && good;
+        choose_base(p, arena);
+    }
+    if (good) {
+        *ret = p;
+        return 0;
+    }
+    provider_destroy(p);
+    size_t faults = d->errors - before;
+    return error_set(err, ERROR_SPEC, "%s: %zu fault%s", doc->source.name, faults, faults == 1 ? "" : "s");
+}
+
+int provider_load_text(const char *source_name, const char *text, size_t len, struct arena *arena,
+                       struct provider **ret_provider, struct diagnostics *diagnostics, struct error *err)
+{
+    struct doc *doc;
+    if (doc_load_text(source_name, text, len, DOC_FORMAT_YAML, arena, &doc, diagnostics, err) < 0)
+        return -1;
+    return compile_doc(doc, arena, ret_provider, diagnostics, err);
+}
+
+int provider_load_file(const char *path, struct arena *arena, struct provider **ret_provider,
+                       struct diagnostics *diagnostics, struct error *err)
+{
+    struct doc *doc;
+    if (doc_load_file(path, DOC_FORMAT_AUTO, arena, &doc, diagnostics, err) < 0)
+        return -1;
+    doc_hidden_says(doc, "what stands here does not fit a provider file");
+    return compile_doc(doc, arena, ret_provider, diagnostics, err);
+}
+
+/* ---- by name ---- */
+
+static char *user_folder(struct arena *arena)
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (config && config[0] == '/')
+        return arena_printf(arena, "%s/rhrun/providers", config);
+    return home && home[0] == '/' ? arena_printf(arena, "%s/.config/rhrun/providers", home) : NULL;
+}
+
+static bool name_good(const char *name)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    size_t len = strlen(name);
+    return len > 0 && len <= 32 && strspn(name, plain) == len && !(name[0] >= '0' && name[0] <= '9');
+}
+
+int provider_load(const char *name, struct arena *arena, struct provider **ret_provider,
+                  struct diagnostics *diagnostics, struct error *err)
+{
+    char *folder = user_folder(arena);
+    const char *path = folder && name_good(name) ? arena_printf(arena, "%s/%s.yaml", folder, name) : NULL;
+    size_t len;
+    if (path && access(path, F_OK) == 0)
+        return provider_load_file(path, arena, ret_provider, diagnostics, err);
+    const char *text = name_good(name) ? provider_builtin(name, &len) : NULL;
+    if (text)
+        return provider_load_text(arena_printf(arena, "providers/%s.yaml", name), text, len, arena, ret_provider,
+                                  diagnostics, err);
+    const char *near = str_nearest(name, provider_list(arena));
+    error_set(err, ERROR_SPEC, "there is no provider \"%.64s\"", name);
+    if (near)
+        error_hint(err, "did you mean %s?", near);
+    return -1;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *const *provider_list(struct arena *arena)
+{
+    enum { MAX = 256 };
+    const char **names = arena_array(arena, MAX + 1, sizeof *names);
+    size_t count = 0, kept = 0;
+    for (; rhrun_provider_files[count].name && count < MAX; count++)
+        names[count] = rhrun_provider_files[count].name;
+    char *folder = user_folder(arena);
+    DIR *dir = folder ? opendir(folder) : NULL;
+    for (struct dirent *e; dir && count < MAX && (e = readdir(dir));)
+        if (str_ends(e->d_name, ".yaml")) {
+            const char *name = arena_strndup(arena, e->d_name, strlen(e->d_name) - strlen(".yaml"));
+            if (name_good(name))
+                names[count++] = name;
+        }
+    if (dir)
+        closedir(dir);
+    qsort(names, count, sizeof *names, by_name);
+    for (size_t i = 0; i < count; i++)
+        if (!kept || !str_eq(names[kept - 1], names[i]))
+            names[kept++] = names[i];
+    names[kept] = NULL;
+    return names;
+}
+
+void provider_destroy(struct provider *p)
+{
+    if (!p)
+        return;
+    rules_free(&p->errors);
+    regex_destroy(p->name_pattern);
+    for (int o = 0; o < PROVIDER_OPERATIONS; o++)
+        for (size_t i = 0; i < p->operations[o].count; i++)
+            rules_free(&p->operations[o].steps[i].errors);
+    free(p);
+}

@@ -1,0 +1,258 @@
+/* Machines, offers and pages in replies. What is dirty is dropped field by field; a machine without an id is an error. */
+#include "internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool in_list(const struct doc_node *list, const char *word)
+{
+    for (size_t i = 0; list && i < list->count; i++)
+        if (str_eq(list->items[i]->text, word))
+            return true;
+    return false;
+}
+
+/* An address goes to ssh: nothing but what addresses and names are made of, and no option. */
+static const char *only_address(const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.:-";
+    return text && text[0] != '-' && strlen(text) <= 253 && strspn(text, plain) == strlen(text) ? text : NULL;
+}
+
+static const char *only_port(const char *text)
+{
+    uint32_t port;
+    return text && parse_u32(text, &port) && port >= 1 && port <= 65535 ? text : NULL;
+}
+
+static const char *field(const struct answer *a, struct spot spot, const char *name)
+{
+    const struct doc_node *how = doc_get(doc_get(doc_get(a->fill->provider->root, "machine"), "extract"), name);
+    const char *text = extract_text(a, how, spot);
+    return text && str_is_printable(text) ? text : NULL;
+}
+
+static void name_group(const struct answer *a, struct regex *re, const char *name, const char *group, const char **ret)
+{
+    size_t at, len;
+    int number = *ret ? -1 : regex_group(re, group);
+    if (number >= 0 && regex_span(re, number, &at, &len) && len)
+        *ret = arena_strndup(a->arena, name + at, len);
+}
+
+/* Where there are no tags the name has them. */
+static void read_name(const struct answer *a, struct provider_machine *m)
+{
+    struct regex *re = a->fill->provider->name_pattern;
+    if (!re || !m->name || regex_match(re, m->name, strlen(m->name)) != REGEX_YES)
+        return;
+    name_group(a, re, m->name, "run", &m->run);
+    name_group(a, re, m->name, "node", &m->node);
+    name_group(a, re, m->name, "owner", &m->owner);
+    name_group(a, re, m->name, "expires", &m->expires);
+}
+
+static const char *by_name(const struct provider_machine *m, const char *name)
+{
+    return str_eq(name, "public_ip")    ? m->public_ip
+           : str_eq(name, "private_ip") ? m->private_ip
+           : str_eq(name, "port")       ? m->port
+           : str_eq(name, "zone")       ? m->zone
+           : str_eq(name, "name")       ? m->name
+                                        : m->id;
+}
+
+static enum provider_state state_of(const struct doc_node *rules, const struct provider_machine *m)
+{
+    const struct doc_node *needs = doc_get(rules, "needs");
+    if (in_list(doc_get(rules, "gone"), m->status))
+        return PROVIDER_STATE_GONE;
+    if (in_list(doc_get(rules, "failed"), m->status))
+        return PROVIDER_STATE_FAILED;
+    if (!in_list(doc_get(rules, "ready"), m->status))
+        return PROVIDER_STATE_COMING;
+    for (size_t i = 0; needs && i < needs->count; i++)
+        if (!by_name(m, needs->items[i]->text))
+            return PROVIDER_STATE_COMING;
+    return PROVIDER_STATE_READY;
+}
+
+static bool machine_read(const struct answer *a, struct spot spot, struct provider_machine *m)
+{
+    m->id = field(a, spot, "id");
+    m->name = field(a, spot, "name");
+    m->status = field(a, spot, "status");
+    m->reason = field(a, spot, "reason");
+    m->public_ip = only_address(field(a, spot, "public_ip"));
+    m->private_ip = only_address(field(a, spot, "private_ip"));
+    m->port = only_port(field(a, spot, "port"));
+    m->zone = field(a, spot, "zone");
+    m->type = field(a, spot, "type");
+    m->run = field(a, spot, "run");
+    m->node = field(a, spot, "node");
+    m->owner = field(a, spot, "owner");
+    m->expires = field(a, spot, "expires");
+    m->price = field(a, spot, "price");
+    read_name(a, m);
+    m->state = state_of(doc_get(a->fill->provider->root, "machine"), m);
+    return m->id != NULL;
+}
+
+/* list gives what is of this run, sweep what is of any: whatever the provider made of the filter in the request. */
+static bool machine_wanted(const struct answer *a, const struct provider_machine *m)
+{
+    const struct doc_node *run;
+    switch (a->fill->ask->operation) {
+    case PROVIDER_LIST:
+        run = input_find(a->fill, "run");
+        return m->run && run && str_eq(m->run, run->text);
+    case PROVIDER_SWEEP:
+        return m->run != NULL;
+    case PROVIDER_PREPARE:
+    case PROVIDER_CREATE:
+    case PROVIDER_GET:
+    case PROVIDER_DELETE:
+    case PROVIDER_POLL:
+    case PROVIDER_KEY_CREATE:
+    case PROVIDER_KEY_LIST:
+    case PROVIDER_KEY_DELETE:
+    case PROVIDER_STOCK:
+    case PROVIDER_CLEANUP:
+    case PROVIDER_OPERATIONS:
+        break;
+    }
+    return true;
+}
+
+/* Spots of a JSON list. False: too many. */
+static bool put_spots(const struct doc_node *list, struct spot *spots, size_t *count)
+{
+    for (size_t i = 0; list && list->type == DOC_ARRAY && i < list->count; i++) {
+        if (*count == PROVIDER_ITEMS_MAX)
+            return false;
+        spots[(*count)++] = (struct spot){list->items[i], NULL};
+    }
+    return true;
+}
+
+static bool find_each(const struct answer *a, const struct doc_node *how, struct spot *spots, size_t *count)
+{
+    const struct doc_node *outer = doc_get_path(a->json, doc_get_string(how, "in", ""));
+    const char *each = doc_get_string(how, "each", "");
+    for (size_t i = 0; outer && i < outer->count; i++) {
+        const struct doc_node *item = outer->type == DOC_ARRAY ? outer->items[i] : outer->members[i].value;
+        if (!put_spots(doc_get_path(item, each), spots, count))
+            return false;
+    }
+    return true;
+}
+
+static bool find_spots(const struct answer *a, const struct step *step, struct spot *spots, size_t *count)
+{
+    const struct doc_node *one = doc_get(step->node, "machine"), *many = doc_get(step->node, "machines");
+    const char *path = one ? one->text : many && many->type == DOC_STRING ? many->text : NULL;
+    if (a->xml && path) {
+        void **nodes = xcalloc(PROVIDER_ITEMS_MAX, sizeof *nodes);
+        size_t found = xml_nodes(a->xml, xml_root(a->xml), path, nodes, PROVIDER_ITEMS_MAX);
+        for (size_t i = 0; found != SIZE_MAX && i < found; i++)
+            spots[(*count)++] = (struct spot){NULL, nodes[i]};
+        free(nodes);
+        return found != SIZE_MAX;
+    }
+    if (!a->json || (!path && !many))
+        return true;
+    if (!path)
+        return find_each(a, many, spots, count);
+    const struct doc_node *found = doc_get_path(a->json, path);
+    if (!one)
+        return put_spots(found, spots, count);
+    if (found && found->type == DOC_OBJECT)
+        spots[(*count)++] = (struct spot){found, NULL};
+    return true;
+}
+
+bool machines_read(const struct answer *a, const struct step *step, struct provider_result *result)
+{
+    if (!doc_get(step->node, "machine") && !doc_get(step->node, "machines"))
+        return true;
+    struct spot *spots = xcalloc(PROVIDER_ITEMS_MAX, sizeof *spots);
+    size_t count = 0;
+    bool good = find_spots(a, step, spots, &count);
+    result->machines = arena_array(a->arena, good ? count + 1 : 1, sizeof *result->machines);
+    result->machine_count = 0;
+    for (size_t i = 0; i < count && good; i++) {
+        struct provider_machine *m = &result->machines[result->machine_count];
+        memset(m, 0, sizeof *m);
+        good = machine_read(a, spots[i], m);
+        if (good && machine_wanted(a, m))
+            result->machine_count++;
+    }
+    free(spots);
+    return good;
+}
+
+/* ---- offers ---- */
+
+static void put_offer(const struct answer *a, const struct doc_node *item, const struct doc_node *how, size_t max,
+                      const struct doc_node *region, struct provider_result *result)
+{
+    const struct doc_node *type = doc_get_path(item, doc_get_string(how, "type", ""));
+    const char *price_at = doc_get_string(how, "price", NULL);
+    const struct doc_node *price = price_at ? doc_get_path(item, price_at) : NULL;
+    const struct doc_node *scale = doc_get(how, "scale");
+    double usd = 0;
+    if (!type || type->type != DOC_STRING || !type->text_len || !str_is_printable(type->text) ||
+        result->offer_count == max)
+        return;
+    if (price && price->type == DOC_STRING)
+        usd = doc_new_plain(a->arena, price->text)->number;
+    else if (price && (price->type == DOC_INT || price->type == DOC_FLOAT))
+        usd = price->number;
+    usd *= scale ? scale->number : 1;
+    struct provider_offer *o = &result->offers[result->offer_count++];
+    *o = (struct provider_offer){type->text, NULL, isfinite(usd) && usd > 0 ? usd : 0};
+    if (region && region->type == DOC_STRING && str_is_printable(region->text))
+        o->region = arena_strdup(a->arena, region->text);
+    o->type = arena_strdup(a->arena, type->text);
+}
+
+void offers_read(const struct answer *a, const struct doc_node *how, struct provider_result *result)
+{
+    const struct doc_node *list = how && a->json ? doc_get_path(a->json, doc_get_string(how, "in", "")) : NULL;
+    const char *only = doc_get_string(how, "only", NULL), *regions_at = doc_get_string(how, "regions", NULL);
+    if (!list || (list->type != DOC_ARRAY && list->type != DOC_OBJECT))
+        return;
+    result->offers = arena_array(a->arena, PROVIDER_ITEMS_MAX, sizeof *result->offers);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct doc_node *item = list->type == DOC_ARRAY ? list->items[i] : list->members[i].value;
+        const struct doc_node *flag = only ? doc_get_path(item, only) : NULL;
+        const struct doc_node *regions = regions_at ? doc_get_path(item, regions_at) : NULL;
+        if (only && !(flag && flag->type == DOC_BOOL && flag->boolean))
+            continue;
+        if (!regions_at)
+            put_offer(a, item, how, PROVIDER_ITEMS_MAX, NULL, result);
+        for (size_t k = 0; regions && regions->type == DOC_ARRAY && k < regions->count; k++)
+            put_offer(a, item, how, PROVIDER_ITEMS_MAX,
+                      doc_get_path(regions->items[k], doc_get_string(how, "region", "")), result);
+    }
+}
+
+/* ---- pages ---- */
+
+bool page_read(const struct answer *a, const struct doc_node *page, struct provider_result *result)
+{
+    const char *next = page ? extract_text(a, doc_get(page, "at"), answer_top(a)) : NULL;
+    struct filling quiet = *a->fill;
+    if (!next)
+        return true;
+    quiet.err = NULL;
+    const char *base = str_eq(doc_get_string(page, "kind", ""), "next_url") ? url_base(&quiet) : NULL;
+    /* The next request carries the credentials: it goes nowhere else. */
+    if (str_eq(doc_get_string(page, "kind", ""), "next_url") && (!base || !url_same_origin(base, next)))
+        return false;
+    if (str_eq(a->fill->ask->page, next)) /* the page that this one was */
+        return false;
+    result->next = next;
+    return true;
+}
