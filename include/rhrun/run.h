@@ -29,6 +29,11 @@ struct session *session_create(struct loop *loop, struct journal *journal, bool 
                                const struct transport_sim_script *sim);
 void session_destroy(struct session *s); /* takes NULL; destroy the session's runs before */
 
+struct spec_host;
+struct transport_host;
+/* How a host is reached, as its runs do it; the strings are the spec's. */
+void run_reach(const struct spec_host *h, uint32_t node, struct transport_host *ret);
+
 /* Creates a run; run_start begins it, and the caller runs the loop. `finished` is called once. */
 struct run *run_create(struct session *session, const struct run_options *options, void (*finished)(void *arg),
                        void *arg);

@@ -77,6 +77,20 @@ struct spec_node { /* what is wished of a node, whichever host it is on */
     struct spec_devices devices;
     struct place place; /* where the spec has it; source NULL: nowhere */
 };
+enum spec_pull { PULL_MISSING = 0, PULL_ALWAYS, PULL_NEVER };
+/* In which set-up and launch happen on a host; rhrun makes it there (container.h). */
+struct spec_container {
+    const char *image;          /* as the runtime takes it, never empty */
+    const char *runtime;        /* "docker" or "podman"; NULL = the first that is there */
+    const char *const *options; /* of the runtime's `run`, as written */
+    size_t option_count;
+    const char *const *mounts; /* SOURCE:TARGET[:OPTIONS], the source absolute or ~/... on the node */
+    size_t mount_count;
+    enum spec_pull pull;
+    bool down;        /* it ends with the run */
+    const char *text; /* all that makes it another container, for digests */
+};
+
 struct spec_host { /* a machine that a node is on, and how to reach it */
     const char *name; /* as written; what messages call it; "local" or "local-1" on this machine */
     const char *host, *user; /* host: of exec the name */
@@ -87,6 +101,7 @@ struct spec_host { /* a machine that a node is on, and how to reach it */
     const char *address;  /* what other nodes call it; NULL = derived at run time */
     const char *work_dir; /* LOCAL: the spec's folder, in place; NULL = the job's own folder on the node */
     enum spec_transport transport;
+    const struct spec_container *container; /* NULL = none: the shell is the host's own */
 };
 
 /* Where files come from: a folder or file of this machine, or a commit of a repository. */

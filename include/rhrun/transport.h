@@ -40,6 +40,7 @@ enum transport_phase {
     TRANSPORT_CONNECT,    /* TCP, or starting the proxy command */
     TRANSPORT_HOST_KEY,   /* banner, key exchange, host key */
     TRANSPORT_AUTH,
+    TRANSPORT_CONTAINER,  /* the wrap says that it is at work: it pulls an image */
     TRANSPORT_AGENT,      /* exec, upload, start; ends with the agent's magic */
     TRANSPORT_OPEN,
     TRANSPORT_CLOSED,
@@ -62,6 +63,11 @@ struct transport_host {
     uint32_t local_index;      /* local: which of this machine's nodes; only for the digest */
     uint32_t sim_index;        /* sim: handed to the script */
     uint32_t timeout_ms;       /* for each phase; default ConnectTimeout, else 10 s */
+    /* A text for /bin/sh, without newlines, in front of the agent's start: it ends in a shell inside of something on
+     * the host, by exec of a program with "$@" behind its own words (container.h). What it starts before must not read
+     * stdin. `say BUSY TEXT`, every 10 s at least, restarts the deadline; `say FAILED "container 0 TEXT"`, then a bad
+     * exit, ends the transport. NULL: none. */
+    const char *wrap;
     const char *command;       /* run this instead of the agent, as `/bin/sh -c` does; nothing is uploaded */
 };
 

@@ -44,7 +44,11 @@ char *facts_line(const char *path, struct arena *arena)
 
 char *facts_boot_id(struct arena *arena)
 {
-    return facts_line("/proc/sys/kernel/random/boot_id", arena);
+    const char *container = getenv("RHRUN_CONTAINER");
+    char *boot = facts_line("/proc/sys/kernel/random/boot_id", arena);
+    return container && strspn(container, "0123456789abcdef") >= 12
+               ? arena_printf(arena, "%.12s+%.26s", container, boot)
+               : boot;
 }
 
 /* ---- control groups ---- */

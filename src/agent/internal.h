@@ -107,6 +107,7 @@ int supervise_start(const struct supervise *s, struct error *err);
 void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *ret);
 char *facts_program(const char *name, struct arena *arena); /* its absolute path by PATH, "" = none */
 char *facts_line(const char *path, struct arena *arena); /* a file's first line, "" when there is none */
+/* In a container (container.h) "CONTAINER+BOOT": what was in another one is as lost as with a restart. */
 char *facts_boot_id(struct arena *arena);
 char *facts_home(struct arena *arena); /* HOME, else what /etc/passwd says; "" = none */
 

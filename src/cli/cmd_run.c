@@ -23,6 +23,7 @@ struct controller {
     struct cli_printer *printer;
     struct loop_signal *signals[4];
     bool detach_wanted;
+    bool ended;      /* the last run is closed, not left open */
     int detached_fd; /* of a background controller: where it says that it has begun */
 };
 
@@ -230,6 +231,7 @@ static int bring_to_end(struct controller *s, uint32_t flags, bool another)
     bool started;
     int rc = execute(s, RUN_EXECUTE, flags, &started);
     const struct run_result *res = run_result(s->run);
+    s->ended = started && res->status != RUN_OPEN;
     s->detach_wanted = s->detach_wanted && res->status == RUN_OPEN && res->error.code == ERROR_NONE;
     cli_printer_end(s->printer, s->detach_wanted ? PRINTER_DETACHED : PRINTER_SUMMARY);
     if (started && !s->detach_wanted && !(another && rc == 0))
@@ -477,6 +479,21 @@ static void close_session(struct controller *s)
     loop_destroy(s->loop);
 }
 
+/* Where the spec says down: always. The job is still locked: nobody else begins in them meanwhile. */
+static int remove_containers(struct controller *s, int rc)
+{
+    bool wanted = false;
+    char job[17];
+    for (uint32_t i = 0; i < roster_count(s->roster); i++)
+        wanted = wanted || (roster_host(s->roster, i)->container && roster_host(s->roster, i)->container->down);
+    if (!wanted)
+        return rc;
+    end_run(s);
+    journal_job_id(s->spec->name, s->spec->origin, job);
+    int failed = cli_containers_down(s->c, s->roster, job, false);
+    return rc ? rc : failed;
+}
+
 static int cmd_run(struct cli *c)
 {
     struct controller s = {.c = c, .detached_fd = -1};
@@ -508,6 +525,8 @@ static int cmd_run(struct cli *c)
     } else {
         s.printer = cli_printer_create(c, s.loop, s.plan, on_detach_key, &s);
         rc = do_job(&s);
+        if (s.ended)
+            rc = remove_containers(&s, rc);
     }
     close_session(&s); /* unlocks the job, so that a background controller can take it up */
     return s.detach_wanted ? spawn_detached(c) : rc;

@@ -99,8 +99,15 @@ static bool is_good_for(const struct plan_step *step, const struct wire_record *
 
 /* ---- belief ---- */
 
-/* What the node denied when it was asked with its HELLO: the step's result is gone, though its record is there. NULL:
- * nothing. */
+/* Did both have one container around them, or none? Of two boots of a node the container's name says it
+ * ("CONTAINER+BOOT"). */
+static bool is_same_container(const char *boot_id, const char *other)
+{
+    const char *a = strchr(boot_id, '+'), *b = strchr(other, '+');
+    return a && b ? a - boot_id == b - other && memcmp(boot_id, other, (size_t)(a - boot_id)) == 0 : !a && !b;
+}
+
+/* What speaks against it on the node: the step's result is gone, though its record is there. NULL: nothing. */
 static const char *denied(const struct lane *lane, const struct plan_step *step)
 {
     if (lane->creates[step->id] == CHECK_NO)
@@ -109,6 +116,10 @@ static const char *denied(const struct lane *lane, const struct plan_step *step)
         return "files of it changed on the node";
     if (lane->trees[step->id] == CHECK_DOUBT)
         return "what did not end well may have changed its files";
+    /* The files of a sync are looked at, wherever they are. */
+    const struct wire_record *latest = step->kind->sync || !lane->facts ? NULL : lane_latest(lane, step);
+    if (latest && !is_same_container(latest->boot_id, lane->facts->boot_id))
+        return "its container is another one now";
     return NULL;
 }
 

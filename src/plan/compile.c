@@ -128,6 +128,8 @@ struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind,
     b->input_caps[b->count] = 0;
     b->reach[b->count] = NULL;
     b->steps[b->count++] = s;
+    if (!kind->sync && !kind->fetch && b->containers)
+        plan_input(b, s, "container", b->containers);
     return s;
 }
 
@@ -248,6 +250,22 @@ void plan_input_after_all(struct plan_builder *b, struct plan_step *s,
     free(edge);
 }
 
+/* Which hosts have which is told with the hosts: a job moves between those that are alike. */
+static const char *containers_of(const struct plan *plan, struct arena *arena)
+{
+    const struct spec_container *last = NULL;
+    struct buf b = {0};
+    for (uint32_t n = 0; n < plan->node_count; n++) {
+        const struct spec_container *c = roster_host(plan->roster, n)->container;
+        if (c && c != last && (!b.len || !strstr(b.data, c->text)))
+            buf_puts(&b, c->text);
+        last = c;
+    }
+    const char *text = b.len ? arena_strdup(arena, b.data) : NULL;
+    buf_free(&b);
+    return text;
+}
+
 /* ---- the whole ---- */
 
 /* Everything that decides what the launch's result is: keys, and where the steps run. */
@@ -307,6 +325,7 @@ int plan_compile(const struct spec *spec, const struct roster *roster, const str
     b.all = arena_array(arena, plan->node_count, sizeof *b.all);
     memset(b.all, true, plan->node_count);
 
+    b.containers = containers_of(plan, arena);
     ranks_of_roles_place(plan, arena);
     /* 1. the kinds add their steps, in the table's order */
     int rc = ask_kinds(&b, kinds, err);

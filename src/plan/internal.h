@@ -25,6 +25,7 @@ struct plan_builder {
     uint64_t **reach;         /* per step: bits of the earlier steps that it chains to, directly or not; NULL = none */
     size_t count, cap;
     bool *all;                /* shared by all steps that run everywhere */
+    const char *containers;   /* of the nodes' hosts, each once; an input of all that runs in them. NULL = none */
     struct error failed;      /* the first fault of a call that returns none; plan_compile hands it on */
 };
 

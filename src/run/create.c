@@ -1,6 +1,8 @@
 /* The hands of a run: its nodes as the spec names them. */
 #include "trace.h"
 
+#include "rhrun/container.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +37,34 @@ static enum transport_kind kind_of(enum spec_transport t)
     return TRANSPORT_AUTO;
 }
 
+void run_reach(const struct spec_host *h, uint32_t node, struct transport_host *ret)
+{
+    *ret = (struct transport_host){.name = h->host && h->transport != SPEC_TRANSPORT_LOCAL ? h->host : h->name,
+                                   .user = h->user,
+                                   .port = h->port,
+                                   .identity_file = h->identity_file,
+                                   .proxy_jump = h->proxy_jump,
+                                   .known_hosts = h->known_hosts,
+                                   .ssh_config = h->ssh_config,
+                                   .exec = h->exec,
+                                   .kind = kind_of(h->transport),
+                                   .local_index = node,
+                                   .sim_index = node};
+}
+
+/* What stands between the host's shell and the agent: NULL, or the text that leads into its container. */
+static const char *wrap_of(const struct run *r, const char *job, uint32_t node)
+{
+    const struct container_place place = {roster_host(r->plan->roster, node), job, node};
+    struct buf text = {0};
+    if (!place.host->container)
+        return NULL;
+    container_wrap(&place, r->options.mode == RUN_EXECUTE, &text);
+    const char *ret = arena_strdup(r->arena, text.data);
+    buf_free(&text);
+    return ret;
+}
+
 static void create_lane(struct run *r, uint32_t i)
 {
     struct lane *lane = &r->lanes[i];
@@ -46,21 +76,13 @@ static void create_lane(struct run *r, uint32_t i)
     }
     struct node_options o = {0};
     o.index = i;
-    o.host = (struct transport_host){.name = h->name,
-                                     .user = h->user,
-                                     .port = h->port,
-                                     .identity_file = h->identity_file,
-                                     .proxy_jump = h->proxy_jump,
-                                     .known_hosts = h->known_hosts,
-                                     .ssh_config = h->ssh_config,
-                                     .exec = h->exec,
-                                     .kind = r->hands->session->simulated ? TRANSPORT_SIM : kind_of(h->transport),
-                                     .local_index = i,
-                                     .sim_index = i};
-    o.host.name = h->host && h->transport != SPEC_TRANSPORT_LOCAL ? h->host : h->name;
+    run_reach(h, i, &o.host);
+    if (r->hands->session->simulated)
+        o.host.kind = TRANSPORT_SIM;
     bool look = r->options.mode == RUN_LOOK || r->options.mode == RUN_VERIFY;
     char job[17];
     journal_job_id(spec->name, spec->origin, job);
+    o.host.wrap = wrap_of(r, job, i);
     o.hello = (struct wire_hello){
         .mode = look                   ? WIRE_READ
                 : r->options.take_over ? WIRE_TAKE_OVER

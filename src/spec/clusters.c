@@ -13,12 +13,15 @@ struct clusters {
 
 static bool is_this_machine(const struct doc_node *node)
 {
-    return !node || (node->type == DOC_STRING && strcmp(node->text, "local") == 0);
+    return !node || (node->type == DOC_STRING && strcmp(node->text, "local") == 0) ||
+           (is_object(node) && node->count == 1 && doc_get(node, "container"));
 }
 
-static void bind_local(struct load *l)
+static void bind_local(struct load *l, const struct doc_node *node)
 {
     struct spec *spec = l->spec;
+    const struct spec_container *container = NULL;
+    l->hosts_failed = is_object(node) && !container_bind(l, node, &container);
     uint32_t n = spec->distributed.present && spec->distributed.nnodes > 0 ? spec->distributed.nnodes : 1;
     bool in_place = !doc_get(l->root, "workdir"); /* which is not bound yet */
     spec->placement = PLACEMENT_HERE;
@@ -29,7 +32,8 @@ static void bind_local(struct load *l)
         spec->hosts[i] = (struct spec_host){.name = n == 1 ? "local" : arena_printf(l->arena, "local-%u", i),
                                             .host = "localhost",
                                             .work_dir = in_place ? spec->dir : NULL,
-                                            .transport = SPEC_TRANSPORT_LOCAL};
+                                            .transport = SPEC_TRANSPORT_LOCAL,
+                                            .container = container};
 }
 
 static void take_hosts(struct load *l, const struct host_list *list)
@@ -61,7 +65,7 @@ static void bind_job(struct clusters *c, const struct doc_node *node)
     struct load *l = c->l;
     struct spec *spec = l->spec;
     if (is_this_machine(node)) {
-        bind_local(l);
+        bind_local(l, node);
     } else {
         hosts_of(l, node, &c->job);
         if (!c->job.failed)
@@ -163,6 +167,11 @@ static bool same_nproc(const struct spec_node *a, const struct spec_node *b)
            (!a->has_nproc || (a->nproc.kind == b->nproc.kind && a->nproc.count == b->nproc.count));
 }
 
+static bool same_container(const struct spec_container *a, const struct spec_container *b)
+{
+    return str_eq(a ? a->text : NULL, b ? b->text : NULL);
+}
+
 /* The key in which two entries of one machine differ, or NULL. */
 static const char *difference(const struct host_entry *one, const struct host_entry *other)
 {
@@ -175,6 +184,7 @@ static const char *difference(const struct host_entry *one, const struct host_en
            : !str_eq(a->ssh_config, b->ssh_config)             ? "ssh_config"
            : a->transport != b->transport                      ? "transport"
            : !str_eq(a->address, b->address)                   ? "address"
+           : !same_container(a->container, b->container)       ? "container"
            : !same_nproc(ours, theirs)                         ? "nproc_per_node"
            : !str_eq(ours->devices.list, theirs->devices.list) ? "devices"
            : named && strcmp(a->name, b->name) != 0            ? "name"

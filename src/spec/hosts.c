@@ -241,7 +241,8 @@ static bool read_exec(struct cluster *c, const struct doc_node *item, struct spe
     *h = (struct spec_host){.name = doc_get_text(item, "name", ""),
                             .exec = argv,
                             .exec_text = arena_strdup(l->arena, text.data),
-                            .transport = SPEC_TRANSPORT_COMMAND};
+                            .transport = SPEC_TRANSPORT_COMMAND,
+                            .container = c->defaults.container};
     h->host = h->name;
     buf_free(&text);
     return true;
@@ -359,6 +360,7 @@ static void bind_object(struct load *l, const struct doc_node *node, const char 
     static const char *const rented[] = {"instance", "provider", "slurm", "any_of", NULL};
     struct cluster c = {.l = l, .node = node, .dir = dir, .list = list};
     read_common(&c, node, &c.defaults);
+    list->failed = !container_bind(l, node, &c.defaults.container);
     const struct doc_node *hosts = doc_get(node, "hosts");
     struct doc_member *file = doc_get_member(node, "hostfile", 8), *given = doc_get_member(node, "hosts", 5);
     if (file && given) {

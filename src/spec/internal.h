@@ -106,6 +106,8 @@ struct host_list {
     bool failed;
 };
 void hosts_of(struct load *l, const struct doc_node *node, struct host_list *ret);
+bool container_bind(struct load *l, const struct doc_node *cluster, const struct spec_container **ret); /* false after a
+                                                                                        fault; NULL: there is none */
 void hosts_check_twice(struct load *l, struct host_list *list, bool names); /* machines, or names */
 /* `on` of set-up and `nodes` of outputs. */
 void nodes_of(struct load *l, const struct doc_node *node, enum spec_on_kind *kind, uint32_t **nodes, size_t *count);

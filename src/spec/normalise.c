@@ -82,16 +82,24 @@ static struct doc_node *params_node(struct arena *a, const struct spec *spec)
     return object;
 }
 
+static struct doc_node *words_node(struct arena *a, const char *const *words, size_t count)
+{
+    struct doc_node *list = doc_new_array(a);
+    for (size_t i = 0; i < count; i++)
+        doc_append(a, list, doc_new_string(a, words[i]));
+    return list;
+}
+
 static struct doc_node *host_node(struct arena *a, const struct spec_host *h, const struct spec_node *wish)
 {
     static const char *const transports[] = {"auto", "ssh", "openssh", NULL, "local", "sim"};
     struct doc_node *one = doc_new_object(a);
     put_text(a, one, "name", name_is_valid(h->name) ? h->name : NULL); /* else it is derived from what follows */
     if (h->exec) {
-        struct doc_node *words = doc_new_array(a);
-        for (const char *const *word = h->exec; *word; word++)
-            doc_append(a, words, doc_new_string(a, *word));
-        doc_set(a, one, "exec", words);
+        size_t count = 0;
+        while (h->exec[count])
+            count++;
+        doc_set(a, one, "exec", words_node(a, h->exec, count));
     } else {
         put_text(a, one, "host", h->host);
     }
@@ -110,6 +118,19 @@ static struct doc_node *host_node(struct arena *a, const struct spec_host *h, co
     return one;
 }
 
+static struct doc_node *container_node(struct arena *a, const struct spec_container *c)
+{
+    static const char *const pulls[] = {[PULL_MISSING] = "missing", [PULL_ALWAYS] = "always", [PULL_NEVER] = "never"};
+    struct doc_node *one = doc_new_object(a);
+    put_text(a, one, "image", c->image);
+    put_text(a, one, "runtime", c->runtime ? c->runtime : "auto");
+    doc_set(a, one, "options", words_node(a, c->options, c->option_count));
+    doc_set(a, one, "mounts", words_node(a, c->mounts, c->mount_count));
+    put_text(a, one, "pull", pulls[c->pull]);
+    put_text(a, one, "down", c->down ? "always" : "never");
+    return one;
+}
+
 /* The job's cluster, or that of a role. */
 static void put_cluster(struct arena *a, struct doc_node *to, const struct spec *spec, const struct spec_role *role)
 {
@@ -120,8 +141,12 @@ static void put_cluster(struct arena *a, struct doc_node *to, const struct spec 
         size_t n = role ? role->hosts[i] : i;
         doc_append(a, hosts, host_node(a, &spec->hosts[n], &spec->nodes[n]));
     }
-    doc_set(a, object, "hosts", hosts);
-    if (spec->placement == PLACEMENT_HERE)
+    const struct spec_host *first = role && count > 0 ? &spec->hosts[role->hosts[0]] : spec->hosts;
+    if (count > 0 && spec->placement != PLACEMENT_HERE)
+        doc_set(a, object, "hosts", hosts);
+    if (count > 0 && first->container)
+        doc_set(a, object, "container", container_node(a, first->container));
+    if (spec->placement == PLACEMENT_HERE && !first->container)
         doc_set(a, to, "cluster", doc_new_string(a, "local"));
     else if (count > 0)
         doc_set(a, to, "cluster", object);

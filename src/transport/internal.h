@@ -34,6 +34,7 @@ extern const struct transport_ops transport_ssh_ops, transport_openssh_ops, tran
 enum start_event {
     START_NONE,   /* nothing known yet */
     START_SHELL,  /* there is a shell, and it reads no further: what follows the script may be sent */
+    START_BUSY,   /* the wrap is at work: more time */
     START_OPENED, /* the agent speaks */
     START_AGAIN,  /* the script has ended: run another, for the next folder or another machine type */
     START_FAILED, /* err says why */

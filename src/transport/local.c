@@ -79,7 +79,13 @@ static void spawn(struct local *l)
     struct transport *t = l->t;
     char buffer[64];
     transport_set_phase(t, TRANSPORT_AGENT);
-    if (t->host.command) {
+    if (t->host.wrap && !t->host.command) {
+        struct buf script = {0};
+        start_command(t, &script);
+        const char *const argv[] = {"/bin/sh", "-c", script.data, NULL};
+        l->stream = child_stream_start(t, NULL, argv, NULL, ended);
+        buf_free(&script);
+    } else if (t->host.command) {
         const char *const argv[] = {"/bin/sh", "-c", t->host.command, NULL};
         l->stream = child_stream_start(t, NULL, argv, NULL, ended);
     } else {
@@ -138,8 +144,9 @@ static void local_close(struct transport *t)
 
 static bool local_again(struct transport *t)
 {
-    (void)t;
-    return false;
+    if (t->host.wrap)
+        transport_switch(t, t->ops); /* a new one, in the next turn */
+    return t->host.wrap != NULL;
 }
 
 const struct transport_ops transport_local_ops = {

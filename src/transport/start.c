@@ -93,6 +93,12 @@ static void wrapped(struct transport *t, bool tells, struct buf *ret)
         }
     }
     buf_puts(ret, "exec /bin/sh -c ");
+    if (t->host.wrap && !t->host.command) { /* the words of the script's own shell are its arguments */
+        char *wrap = xasprintf("say(){ echo;echo \"" MARK "$1 %s $2\";};%s", t->start.tag, t->host.wrap);
+        buf_shell_quote(ret, wrap);
+        free(wrap);
+        buf_puts(ret, " rhrun /bin/sh -c ");
+    }
     buf_shell_quote(ret, script.data);
     buf_free(&script);
 }
@@ -140,6 +146,11 @@ static enum start_event failed(struct transport *t, char *line, struct error *er
         error_set(err, ERROR_INFRA, "host \"%s\": agent: there is no agent for its machine type \"%s\"",
                   transport_target(t), rest ? rest : "");
         error_hint(err, "this rhrun brings agents for Linux on x86_64, and on aarch64 when built with it");
+        return START_FAILED;
+    }
+    if (strcmp(line, "container") == 0) {
+        error_set(err, ERROR_INFRA, "host \"%s\": container: %s", transport_target(t),
+                  rest ? rest : "it cannot be had");
         return START_FAILED;
     }
     uint32_t i;
@@ -190,6 +201,9 @@ enum start_event start_feed(struct transport *t, const uint8_t *data, size_t len
             s->waits = false;
             return START_SHELL;
         }
+        n = snprintf(mark, sizeof(mark), MARK "BUSY %s ", s->tag);
+        if (size > (size_t)n && memcmp(line, mark, (size_t)n) == 0)
+            return START_BUSY;
         n = snprintf(mark, sizeof(mark), MARK "WANTED %s ", s->tag);
         if (size > (size_t)n && memcmp(line, mark, (size_t)n) == 0) {
             char *arch = xstrndup(line + n, size - (size_t)n);

@@ -13,9 +13,10 @@ static const struct transport_ops *const kinds[] = {
 };
 
 static const char *const phase_names[] = {
-    [TRANSPORT_CONFIG] = "config",   [TRANSPORT_RESOLVE] = "resolve",   [TRANSPORT_QUEUED] = "queued",
-    [TRANSPORT_CONNECT] = "connect", [TRANSPORT_HOST_KEY] = "host key", [TRANSPORT_AUTH] = "auth",
-    [TRANSPORT_AGENT] = "agent",     [TRANSPORT_OPEN] = "open",         [TRANSPORT_CLOSED] = "closed",
+    [TRANSPORT_CONFIG] = "config",       [TRANSPORT_RESOLVE] = "resolve",   [TRANSPORT_QUEUED] = "queued",
+    [TRANSPORT_CONNECT] = "connect",     [TRANSPORT_HOST_KEY] = "host key", [TRANSPORT_AUTH] = "auth",
+    [TRANSPORT_CONTAINER] = "container", [TRANSPORT_AGENT] = "agent",       [TRANSPORT_OPEN] = "open",
+    [TRANSPORT_CLOSED] = "closed",
 };
 
 const char *transport_phase_name(enum transport_phase phase)
@@ -91,6 +92,7 @@ struct transport *transport_open(struct transport_pool *pool, const struct trans
     t->host.known_hosts = arena_strdup(t->arena, host->known_hosts);
     t->host.ssh_config = arena_strdup(t->arena, host->ssh_config);
     t->host.command = arena_strdup(t->arena, host->command);
+    t->host.wrap = arena_strdup(t->arena, host->wrap);
     t->host.exec = copy_words(t->arena, host->exec);
     snprintf(t->start.arch, sizeof(t->start.arch), "x86_64");
     t->later = loop_timer_create(pool->loop, later, t);
@@ -207,13 +209,17 @@ uint32_t transport_timeout_ms(const struct transport *t)
     return t->host.timeout_ms ? t->host.timeout_ms : DEFAULT_TIMEOUT_MS;
 }
 
+/* The wrap says every 4 s that it is at work. */
+enum { BUSY_MS = 20000 };
+
 void transport_set_phase(struct transport *t, enum transport_phase phase)
 {
+    uint32_t ms = transport_timeout_ms(t);
     t->phase = phase;
     if (phase == TRANSPORT_QUEUED || phase == TRANSPORT_OPEN)
         loop_timer_stop(t->deadline);
     else
-        loop_timer_start(t->deadline, transport_timeout_ms(t));
+        loop_timer_start(t->deadline, phase == TRANSPORT_CONTAINER && ms < BUSY_MS ? BUSY_MS : ms);
 }
 
 static void deadline_passed(void *arg)
@@ -225,6 +231,7 @@ static void deadline_passed(void *arg)
         [TRANSPORT_CONNECT] = "is the host up, and does a firewall let this port through?",
         [TRANSPORT_HOST_KEY] = "something accepts connections there but does not answer as an SSH server",
         [TRANSPORT_AUTH] = "the server takes long to log in: look at its DNS and PAM settings",
+        [TRANSPORT_CONTAINER] = "the runtime there does not answer: try docker info on the host",
         [TRANSPORT_AGENT] = "the login works but the agent does not start: do login files wait for input?",
         [TRANSPORT_OPEN] = "",
         [TRANSPORT_CLOSED] = "",
@@ -404,6 +411,10 @@ void transport_received(struct transport *t, const uint8_t *data, size_t len)
         transport_started(t);
         if (!transport_stopped(t))
             transport_received(t, (const uint8_t *)"", 0); /* more may have come with it */
+        break;
+    case START_BUSY:
+        transport_set_phase(t, TRANSPORT_CONTAINER);
+        transport_received(t, (const uint8_t *)"", 0);
         break;
     case START_OPENED:
         agent_speaks(t);

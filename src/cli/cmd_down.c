@@ -1,0 +1,155 @@
+/* rhrun down: ends the containers of a job on its hosts. */
+#include "internal.h"
+
+#include "rhrun/container.h"
+#include "rhrun/transport.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SAID_MAX = 4096 };
+
+struct down;
+struct ending { /* of one container */
+    struct down *of;
+    const char *host;
+    struct transport *transport;
+    struct buf said;
+    enum { LEFT, REMOVED, WAS_GONE } is;
+};
+struct down {
+    struct cli *c;
+    struct loop *loop;
+    struct ending *items;
+    size_t count, left;
+};
+
+static void on_data(void *arg, const uint8_t *data, size_t len)
+{
+    struct ending *e = arg;
+    if (e->said.len + len <= SAID_MAX)
+        buf_append(&e->said, data, len);
+}
+
+static bool has_line(const char *text, const char *line)
+{
+    for (const char *p = text; (p = strstr(p, line)); p++)
+        if ((p == text || p[-1] == '\n') && (p[strlen(line)] == '\n' || p[strlen(line)] == '\r'))
+            return true;
+    return false;
+}
+
+static void on_closed(void *arg, const struct error *err, enum transport_phase phase)
+{
+    struct ending *e = arg;
+    const char *said = e->said.data ? e->said.data : "";
+    (void)phase;
+    e->is = has_line(said, CONTAINER_GONE) ? REMOVED : has_line(said, CONTAINER_WAS_GONE) ? WAS_GONE : LEFT;
+    if (e->is == LEFT)
+        cli_print_error(e->of->c, err);
+    if (--e->of->left == 0)
+        loop_stop(e->of->loop);
+}
+
+static void begin(struct down *d, struct transport_pool *pool, const struct container_place *place)
+{
+    static const struct transport_callbacks callbacks = {.data = on_data, .closed = on_closed};
+    struct ending *e = &d->items[d->count++];
+    struct transport_host host;
+    struct buf text = {0};
+    *e = (struct ending){.of = d, .host = place->host->name};
+    run_reach(place->host, place->node, &host);
+    container_down(place, &text);
+    host.command = text.data;
+    d->left++;
+    e->transport = transport_open(pool, &host, &callbacks, e);
+    buf_free(&text);
+}
+
+int cli_containers_down(struct cli *c, const struct roster *roster, const char *job, bool say)
+{
+    uint32_t count = roster_count(roster);
+    struct down d = {.c = c, .loop = loop_create(), .items = xcalloc((size_t)count + 1, sizeof *d.items)};
+    const struct transport_pool_options o = {.allow_prompt = isatty(0) && !c->given[OPT_DETACHED_FD]};
+    struct transport_pool *pool = transport_pool_create(d.loop, &o);
+    size_t removed = 0, left = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct container_place place = {roster_host(roster, i), job, i};
+        if (place.host->container)
+            begin(&d, pool, &place);
+    }
+    if (d.left > 0)
+        loop_run(d.loop);
+    for (size_t i = 0; i < d.count; i++) {
+        removed += d.items[i].is == REMOVED;
+        left += d.items[i].is == LEFT;
+        transport_close(d.items[i].transport);
+        buf_free(&d.items[i].said);
+    }
+    if (say && left == 0)
+        fprintf(stderr, "rhrun: %zu container%s removed\n", removed, removed == 1 ? "" : "s");
+    transport_pool_destroy(pool);
+    loop_destroy(d.loop);
+    free(d.items);
+    return left ? 3 : 0;
+}
+
+static bool has_containers(const struct roster *roster)
+{
+    for (uint32_t i = 0; i < roster_count(roster); i++)
+        if (roster_host(roster, i)->container)
+            return true;
+    return false;
+}
+
+/* Nobody may be at work in them: -1 and err. */
+static int check_idle(const char *job, struct error *err)
+{
+    struct journal *j;
+    if (journal_open_read(job, &j, err) < 0)
+        return err->why == ERROR_WHY_ABSENT ? 0 : -1;
+    const struct state_run *open = state_run_open(journal_state(j));
+    int rc = 0;
+    if (open && journal_holder(j, NULL, NULL)) {
+        rc = error_set(err, ERROR_HELD, "run %s of this job goes on in the containers", open->id);
+        error_hint(err, "wait for its end, or first rhrun cancel %s", open->id);
+    }
+    journal_close(j);
+    return rc;
+}
+
+static int cmd_down(struct cli *c)
+{
+    struct spec *spec;
+    struct error err = ERROR_INIT;
+    char job[17];
+    int rc = cli_load_spec(c, c->words[0], &spec);
+    if (rc)
+        return rc;
+    const struct roster *roster = roster_create(spec, c->arena);
+    if (!has_containers(roster)) {
+        if (!c->given[OPT_QUIET])
+            fprintf(stderr, "rhrun: the job has no containers: nothing to remove\n");
+        return 0;
+    }
+    journal_job_id(spec->name, spec->origin, job);
+    if (check_idle(job, &err) < 0 || cli_check_limits(&err) < 0)
+        return cli_fail(c, &err);
+    return cli_containers_down(c, roster, job, !c->given[OPT_QUIET]);
+}
+
+static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
+const struct cli_command cmd_down_command = {
+    "down",
+    "SPEC",
+    "Remove the containers that the job has on its hosts",
+    "What is in them is lost, so set-up runs again the next time; the job's ledger,\n"
+    "working directory and home folders are on the hosts and stay.\n"
+    "Exit status 3: a host was not reached, or its runtime refused; down again does\n"
+    "the rest.",
+    options,
+    1,
+    1,
+    true,
+    cmd_down};
