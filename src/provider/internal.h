@@ -86,6 +86,7 @@ const struct doc_node *input_find(const struct filling *f, const char *name); /*
 bool input_given(const struct filling *f, const char *name);                  /* and not false */
 /* 0 and the value, NULL where it is left out; -1 and err. */
 int template_fill(const struct filling *f, const struct doc_node *node, struct doc_node **ret);
+void filter_label_safe(struct buf *value);
 /* The text of one piece, filters applied: 0, 1 where it is left out, -1. */
 int piece_text(const struct filling *f, const struct piece *piece, struct buf *ret);
 
@@ -136,8 +137,8 @@ bool predicate_holds(const struct answer *a, const struct doc_node *predicate);
 const char *reply_header(const struct provider_reply *reply, const char *name);
 
 /* ---- machines.c ---- */
-/* False: one of them has no id, or there are too many. */
-bool machines_read(const struct answer *a, const struct step *step, struct provider_result *result);
+/* NULL, or what is wrong with them. */
+const char *machines_read(const struct answer *a, const struct step *step, struct provider_result *result);
 void offers_read(const struct answer *a, const struct doc_node *how, struct provider_result *result);
 /* False: the next page is at another host. */
 bool page_read(const struct answer *a, const struct doc_node *page, struct provider_result *result);

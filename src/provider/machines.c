@@ -99,14 +99,25 @@ static bool machine_read(const struct answer *a, struct spot spot, struct provid
     return m->id != NULL;
 }
 
+/* A tag has the run as it is, or as labels may hold it. */
+static bool run_is(const struct provider_machine *m, const struct doc_node *run)
+{
+    struct buf safe = {0};
+    if (!run || !m->run)
+        return false;
+    buf_append(&safe, run->text, run->text_len);
+    filter_label_safe(&safe);
+    bool is = str_eq(m->run, run->text) || str_eq(m->run, safe.data);
+    buf_free(&safe);
+    return is;
+}
+
 /* list gives what is of this run, sweep what is of any: whatever the provider made of the filter in the request. */
 static bool machine_wanted(const struct answer *a, const struct provider_machine *m)
 {
-    const struct doc_node *run;
     switch (a->fill->ask->operation) {
     case PROVIDER_LIST:
-        run = input_find(a->fill, "run");
-        return m->run && run && str_eq(m->run, run->text);
+        return run_is(m, input_find(a->fill, "run"));
     case PROVIDER_SWEEP:
         return m->run != NULL;
     case PROVIDER_PREPARE:
@@ -125,71 +136,87 @@ static bool machine_wanted(const struct answer *a, const struct provider_machine
     return true;
 }
 
-/* Spots of a JSON list. False: too many. */
-static bool put_spots(const struct doc_node *list, struct spot *spots, size_t *count)
+struct spots {
+    struct spot *items;
+    size_t count;
+};
+
+static const char too_many[] = "the reply has too many machines";
+static const char nothing[] = "the reply has no machine, or no list of machines, where one should be";
+
+/* NULL, or what is wrong. A list that is not there is not an empty one: a machine that nobody lists is never given back. */
+static const char *put_spots(const struct doc_node *list, struct spots *to)
 {
-    for (size_t i = 0; list && list->type == DOC_ARRAY && i < list->count; i++) {
-        if (*count == PROVIDER_ITEMS_MAX)
-            return false;
-        spots[(*count)++] = (struct spot){list->items[i], NULL};
+    if (!list || list->type != DOC_ARRAY)
+        return nothing;
+    for (size_t i = 0; i < list->count; i++) {
+        if (to->count == PROVIDER_ITEMS_MAX)
+            return too_many;
+        to->items[to->count++] = (struct spot){list->items[i], NULL};
     }
-    return true;
+    return NULL;
 }
 
-static bool find_each(const struct answer *a, const struct doc_node *how, struct spot *spots, size_t *count)
+/* Lists in the items of a list or mapping; of these, some have none. */
+static const char *find_each(const struct answer *a, const struct doc_node *how, struct spots *to)
 {
     const struct doc_node *outer = doc_get_path(a->json, doc_get_string(how, "in", ""));
-    const char *each = doc_get_string(how, "each", "");
-    for (size_t i = 0; outer && i < outer->count; i++) {
+    const char *each = doc_get_string(how, "each", ""), *fault = NULL;
+    for (size_t i = 0; outer && i < outer->count && !fault; i++) {
         const struct doc_node *item = outer->type == DOC_ARRAY ? outer->items[i] : outer->members[i].value;
-        if (!put_spots(doc_get_path(item, each), spots, count))
-            return false;
+        const struct doc_node *list = doc_get_path(item, each);
+        fault = list ? put_spots(list, to) : NULL;
     }
-    return true;
+    return fault;
 }
 
-static bool find_spots(const struct answer *a, const struct step *step, struct spot *spots, size_t *count)
+static const char *find_xml(const struct answer *a, const char *path, struct spots *to)
+{
+    void **nodes = xcalloc(PROVIDER_ITEMS_MAX, sizeof *nodes);
+    size_t found = xml_nodes(a->xml, xml_root(a->xml), path, nodes, PROVIDER_ITEMS_MAX);
+    for (size_t i = 0; found != SIZE_MAX && i < found; i++)
+        to->items[to->count++] = (struct spot){NULL, nodes[i]};
+    free(nodes);
+    return found == SIZE_MAX ? too_many : NULL;
+}
+
+static const char *find_spots(const struct answer *a, const struct step *step, struct spots *to)
 {
     const struct doc_node *one = doc_get(step->node, "machine"), *many = doc_get(step->node, "machines");
-    const char *path = one ? one->text : many && many->type == DOC_STRING ? many->text : NULL;
-    if (a->xml && path) {
-        void **nodes = xcalloc(PROVIDER_ITEMS_MAX, sizeof *nodes);
-        size_t found = xml_nodes(a->xml, xml_root(a->xml), path, nodes, PROVIDER_ITEMS_MAX);
-        for (size_t i = 0; found != SIZE_MAX && i < found; i++)
-            spots[(*count)++] = (struct spot){NULL, nodes[i]};
-        free(nodes);
-        return found != SIZE_MAX;
+    const struct doc_node *how = one ? one : many;
+    if (how->type != DOC_STRING)
+        return find_each(a, how, to);
+    if (a->xml) {
+        const char *fault = find_xml(a, how->text, to);
+        return one && !to->count && !fault ? nothing : fault;
     }
-    if (!a->json || (!path && !many))
-        return true;
-    if (!path)
-        return find_each(a, many, spots, count);
-    const struct doc_node *found = doc_get_path(a->json, path);
+    const struct doc_node *found = doc_get_path(a->json, how->text);
     if (!one)
-        return put_spots(found, spots, count);
-    if (found && found->type == DOC_OBJECT)
-        spots[(*count)++] = (struct spot){found, NULL};
-    return true;
+        return put_spots(found, to);
+    if (!found || found->type != DOC_OBJECT)
+        return nothing;
+    to->items[to->count++] = (struct spot){found, NULL};
+    return NULL;
 }
 
-bool machines_read(const struct answer *a, const struct step *step, struct provider_result *result)
+const char *machines_read(const struct answer *a, const struct step *step, struct provider_result *result)
 {
     if (!doc_get(step->node, "machine") && !doc_get(step->node, "machines"))
-        return true;
-    struct spot *spots = xcalloc(PROVIDER_ITEMS_MAX, sizeof *spots);
-    size_t count = 0;
-    bool good = find_spots(a, step, spots, &count);
-    result->machines = arena_array(a->arena, good ? count + 1 : 1, sizeof *result->machines);
+        return NULL;
+    struct spots spots = {xcalloc(PROVIDER_ITEMS_MAX, sizeof *spots.items), 0};
+    const char *fault = find_spots(a, step, &spots);
+    result->machines = arena_array(a->arena, spots.count + 1, sizeof *result->machines);
     result->machine_count = 0;
-    for (size_t i = 0; i < count && good; i++) {
+    for (size_t i = 0; i < spots.count && !fault; i++) {
         struct provider_machine *m = &result->machines[result->machine_count];
         memset(m, 0, sizeof *m);
-        good = machine_read(a, spots[i], m);
-        if (good && machine_wanted(a, m))
+        if (!machine_read(a, spots.items[i], m))
+            fault = "a machine in the reply has no id";
+        else if (machine_wanted(a, m))
             result->machine_count++;
     }
-    free(spots);
-    return good;
+    free(spots.items);
+    return fault;
 }
 
 /* ---- offers ---- */

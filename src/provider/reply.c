@@ -60,8 +60,9 @@ static void take_good(const struct answer *a, const struct step *step, struct pr
 {
     const struct doc_node *done = doc_get(step->node, "done_when");
     result->outcome = done && !predicate_holds(a, done) ? PROVIDER_PENDING : PROVIDER_DONE;
-    if (!machines_read(a, step, result)) {
-        dirty(a, "a machine in the reply has no id, or there are too many of them", result);
+    const char *fault = machines_read(a, step, result);
+    if (fault) {
+        dirty(a, fault, result);
         return;
     }
     offers_read(a, doc_get(step->node, "offers"), result);

@@ -180,7 +180,7 @@ static void filter_trunc(struct buf *value, uint32_t max)
 }
 
 /* [a-z0-9_-], at most 63, a letter or digit at both ends: what labels of all providers take. */
-static void filter_label_safe(struct buf *value)
+void filter_label_safe(struct buf *value)
 {
     size_t len = 0;
     for (size_t i = 0; i < value->len && len < 63; i++) {
