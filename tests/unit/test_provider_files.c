@@ -269,7 +269,8 @@ static void find_credentials(struct playing *p, const struct doc_node *root)
     const struct doc_node *env = doc_get(root, "env");
     const char *const *exec;
     struct error err = ERROR_INIT;
-    setenv("HOME", "/nonexistent", 1);
+    const char *home = doc_get_string(root, "home", NULL);
+    setenv("HOME", home ? arena_printf(p->arena, "%s/provider/%s", FIXTURES, home) : "/nonexistent", 1);
     for (size_t i = 0; env && i < env->count; i++)
         setenv(env->members[i].key, env->members[i].value->text, 1);
     if (provider_credentials_find(p->provider, p->arena, &p->credentials, &exec, &err) != PROVIDER_FOUND)
