@@ -25,6 +25,11 @@ struct container_place {
  * it: what only looks changes nothing. Appends to ret. */
 void container_wrap(const struct container_place *place, bool may_make, struct buf *ret);
 
+/* A text for /bin/sh that ends in a program inside of the container, where that runs: `text` as /bin/sh does it, in
+ * folder (NULL: in its first one). terminal: stdin is one. */
+void container_enter(const struct container_place *place, bool terminal, const char *folder,
+                     const char *text, struct buf *ret);
+
 /* Ends the container with all that runs in it, and removes it: a text for /bin/sh that prints one line, CONTAINER_GONE
  * or CONTAINER_WAS_GONE, or says on stderr why it could not, and then exits with another status than 0. */
 void container_down(const struct container_place *place, struct buf *ret);

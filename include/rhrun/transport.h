@@ -127,6 +127,13 @@ enum transport_kind transport_kind(const struct transport *t);
 const char *transport_kind_name(enum transport_kind kind);              /* "auto", "ssh", "command", ... */
 bool transport_kind_parse(const char *name, enum transport_kind *ret);
 
+/* The command line of a program of this machine that runs text on the host, as /bin/sh does, for a person: its stdin,
+ * stdout and stderr are the caller's, with a terminal there where `terminal` says so. Over SSH it is the program `ssh`,
+ * with what the spec says of the host. Of kind command text is given to its shell with -c, and there is no terminal.
+ * In arena, ended by NULL. */
+const char *const *transport_login(const struct transport_host *host, bool terminal, const char *text,
+                                   struct arena *arena);
+
 /* ---- sim: the peer is a script in this process ---- */
 struct transport_sim_script {
     /* A transport was opened: return the peer's own state, or NULL and err to fail in ret_phase. */

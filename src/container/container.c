@@ -117,6 +117,22 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
     buf_puts(b, "exec $r exec -i -e \"RHRUN_CONTAINER=$d\" -e \"SSH_CONNECTION=$SSH_CONNECTION\" \"$n\" \"$@\"");
 }
 
+void container_enter(const struct container_place *p, bool terminal, const char *folder, const char *text,
+                     struct buf *b)
+{
+    buf_puts(b, "fail(){ echo \"$1\" >&2;exit 1; };");
+    put_head(p, b);
+    buf_puts(b, "[ \"$($r container inspect -f \"{{.State.Running}}\" \"$n\" </dev/null 2>/dev/null)\" = true ]||"
+                "fail \"container $n does not run there: the job makes it when it is run\";");
+    buf_printf(b, "exec $r exec -i%s ", terminal ? "t -e \"TERM=$TERM\"" : "");
+    if (folder) {
+        buf_puts(b, "-w ");
+        buf_shell_quote(b, folder);
+    }
+    buf_puts(b, " \"$n\" /bin/sh -c ");
+    buf_shell_quote(b, text);
+}
+
 void container_down(const struct container_place *p, struct buf *b)
 {
     buf_puts(b, "fail(){ echo \"$1\" >&2;exit 1; };");

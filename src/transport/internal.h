@@ -117,6 +117,9 @@ void command_flush(struct transport *t);
 void command_close(struct transport *t);
 bool command_again(struct transport *t);
 
+/* openssh.c: for transport_login. */
+const char *const *openssh_login(const struct transport_host *h, bool terminal, const char *text, struct arena *arena);
+
 /* ---- child_stream.c: a child process whose stdin and stdout are the stream ---- */
 struct child_stream;
 /* argv and env as in loop_child_options; file may be NULL. NULL after transport_fail. */

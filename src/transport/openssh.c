@@ -10,37 +10,32 @@
 
 enum { LOGIN_PHASES = 3 /* its connect, key exchange and login are one phase to us: so many deadlines */ };
 
-static void option(struct transport *t, const char **argv, size_t *n, const char *text)
-{
-    argv[(*n)++] = "-o";
-    argv[(*n)++] = arena_strdup(t->arena, text);
-}
-
-static const char *path_option(struct transport *t, const char *path)
+static const char *path_option(struct arena *arena, const char *path)
 {
     char *expanded = expand_home(path);
-    const char *kept = arena_strdup(t->arena, expanded);
+    const char *kept = arena_strdup(arena, expanded);
     free(expanded);
     return kept;
 }
 
-static const char *const *arguments(struct transport *t)
+enum { WORDS_MAX = 64 };
+
+static void option(const char **argv, size_t *n, const char *text)
 {
-    const struct transport_host *h = &t->host;
-    const char **argv = arena_array(t->arena, 64, sizeof(*argv));
-    size_t n = 0;
-    struct buf command = {0};
-    argv[n++] = "ssh";
-    argv[n++] = "-T";
-    argv[n++] = "-x";
-    argv[n++] = "-a";
+    argv[(*n)++] = "-o";
+    argv[(*n)++] = text;
+}
+
+/* What the spec says of the host, from argv[n] on. */
+static size_t put_host(const struct transport_host *h, struct arena *arena, const char **argv, size_t n)
+{
     if (h->ssh_config) {
         argv[n++] = "-F";
-        argv[n++] = path_option(t, h->ssh_config);
+        argv[n++] = path_option(arena, h->ssh_config);
     }
     if (h->port) {
         argv[n++] = "-p";
-        argv[n++] = arena_printf(t->arena, "%u", h->port);
+        argv[n++] = arena_printf(arena, "%u", h->port);
     }
     if (h->user) {
         argv[n++] = "-l";
@@ -48,34 +43,65 @@ static const char *const *arguments(struct transport *t)
     }
     if (h->identity_file) {
         argv[n++] = "-i";
-        argv[n++] = path_option(t, h->identity_file);
-        option(t, argv, &n, "IdentitiesOnly=yes");
+        argv[n++] = path_option(arena, h->identity_file);
+        option(argv, &n, "IdentitiesOnly=yes");
     }
     if (h->proxy_jump && strcmp(h->proxy_jump, "none") != 0) {
         argv[n++] = "-J";
         argv[n++] = h->proxy_jump;
     } else if (h->proxy_jump) {
-        option(t, argv, &n, "ProxyJump=none");
-        option(t, argv, &n, "ProxyCommand=none");
+        option(argv, &n, "ProxyJump=none");
+        option(argv, &n, "ProxyCommand=none");
     }
     if (h->address)
-        option(t, argv, &n, arena_printf(t->arena, "HostName=%s", h->address));
+        option(argv, &n, arena_printf(arena, "HostName=%s", h->address));
     if (h->known_hosts) {
-        option(t, argv, &n, arena_printf(t->arena, "UserKnownHostsFile=\"%s\"", path_option(t, h->known_hosts)));
-        option(t, argv, &n, "GlobalKnownHostsFile=none");
+        option(argv, &n, arena_printf(arena, "UserKnownHostsFile=\"%s\"", path_option(arena, h->known_hosts)));
+        option(argv, &n, "GlobalKnownHostsFile=none");
     }
-    if (!t->pool->allow_prompt)
-        option(t, argv, &n, "BatchMode=yes");
     if (h->timeout_ms)
-        option(t, argv, &n, arena_printf(t->arena, "ConnectTimeout=%u", (h->timeout_ms + 999) / 1000));
-    option(t, argv, &n, "ClearAllForwardings=yes");
-    option(t, argv, &n, "RemoteCommand=none");
-    option(t, argv, &n, "PermitLocalCommand=no");
-    option(t, argv, &n, "EscapeChar=none");
+        option(argv, &n, arena_printf(arena, "ConnectTimeout=%u", (h->timeout_ms + 999) / 1000));
+    return n;
+}
+
+static const char *const *arguments(struct transport *t)
+{
+    const char **argv = arena_array(t->arena, WORDS_MAX, sizeof(*argv));
+    size_t n = 0;
+    struct buf command = {0};
+    argv[n++] = "ssh";
+    argv[n++] = "-T";
+    argv[n++] = "-x";
+    argv[n++] = "-a";
+    n = put_host(&t->host, t->arena, argv, n);
+    if (!t->pool->allow_prompt)
+        option(argv, &n, "BatchMode=yes");
+    option(argv, &n, "ClearAllForwardings=yes");
+    option(argv, &n, "RemoteCommand=none");
+    option(argv, &n, "PermitLocalCommand=no");
+    option(argv, &n, "EscapeChar=none");
     start_command(t, &command);
     argv[n++] = "--";
-    argv[n++] = h->name;
+    argv[n++] = t->host.name;
     argv[n++] = arena_strdup(t->arena, command.data);
+    buf_free(&command);
+    return argv;
+}
+
+const char *const *openssh_login(const struct transport_host *h, bool terminal, const char *text, struct arena *arena)
+{
+    const char **argv = arena_array(arena, WORDS_MAX, sizeof(*argv));
+    size_t n = 0;
+    struct buf command = {0};
+    argv[n++] = "ssh";
+    argv[n++] = terminal ? "-t" : "-T";
+    n = put_host(h, arena, argv, n);
+    option(argv, &n, "RemoteCommand=none");
+    buf_puts(&command, "exec /bin/sh -c ");
+    buf_shell_quote(&command, text);
+    argv[n++] = "--";
+    argv[n++] = h->name;
+    argv[n++] = arena_strdup(arena, command.data);
     buf_free(&command);
     return argv;
 }

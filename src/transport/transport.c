@@ -454,3 +454,21 @@ void transport_ended(struct transport *t, const char *text)
     else
         transport_failf(t, ERROR_INFRA, "", "it ended before it spoke%s%s", line[0] ? ": " : "", line);
 }
+
+const char *const *transport_login(const struct transport_host *host, bool terminal, const char *text,
+                                   struct arena *arena)
+{
+    size_t count = 0;
+    if (host->kind != TRANSPORT_LOCAL && host->kind != TRANSPORT_COMMAND)
+        return openssh_login(host, terminal, text, arena);
+    while (host->kind == TRANSPORT_COMMAND && host->exec[count])
+        count++;
+    const char **argv = arena_array(arena, count + 4, sizeof(*argv));
+    for (size_t i = 0; i < count; i++)
+        argv[i] = host->exec[i];
+    if (count == 0)
+        argv[count++] = "/bin/sh";
+    argv[count++] = "-c";
+    argv[count++] = arena_strdup(arena, text);
+    return argv;
+}

@@ -278,3 +278,12 @@ def test_no_engine_answers(engine, box, job, rhrun):
 ])
 def test_specs_that_are_wrong(box, job, rhrun, container, words):
     assert words in rhrun("validate", job(here(container=container))).expect(2).err
+
+
+def test_ssh_goes_inside(engine, box, job, rhrun):
+    spec = job(here())
+    err = rhrun("ssh", spec, "--", "true").expect(1).err
+    assert "does not run there: the job makes it when it is run" in err
+    rhrun(spec).ok()
+    assert rhrun("ssh", spec, "local-1", "--", "cat /etc/inside; pwd").ok().out == f"in\n{box.work}\n"
+    assert rhrun("ssh", spec, "--", "printf", "%s|", "a b", "$HOME", "it's").ok().out == "a b|$HOME|it's|"
