@@ -1,0 +1,204 @@
+"""provider: what the provider files describe is sent to services that the project did not write, and their answers are judged.
+
+docker: a real Docker Engine. aws: moto's server (PyPI: moto[server,ec2]), where `moto_server` is on PATH or RHRUN_TEST_MOTO names it.
+"""
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.parse
+
+import pytest
+
+import harness
+from engine import IMAGE, Engine
+
+ASK = harness.RHRUN.parent / "tests/unit/provider_ask"
+
+
+class Refused(Exception):
+    pass
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.host)
+
+
+class Provider:
+    """Asks one step after the other; what a step extracts is an input of those behind it."""
+
+    def __init__(self, name, **env):
+        self.name = name
+        self.env = {**os.environ, "HOME": "/nonexistent", "XDG_CONFIG_HOME": "/nonexistent", **env}
+
+    def call(self, *words, given=""):
+        return subprocess.run([ASK, *map(str, words)], input=given, env=self.env, capture_output=True, timeout=20)
+
+    def send(self, request):
+        parts = urllib.parse.urlsplit(request["url"])
+        if request.get("socket"):
+            connection = UnixConnection(request["socket"], timeout=60)
+        else:
+            connection = http.client.HTTPConnection(parts.netloc, timeout=60)
+        headers = {**request["headers"], "Host": "localhost"}
+        if self.name == "aws":  # moto finds the service in it; signing is the work of whoever sends
+            headers["Authorization"] = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0"
+        path = parts.path + ("?" + parts.query if parts.query else "")
+        connection.request(request["method"], path, body=request.get("form"), headers=headers)
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+
+    def ask(self, operation, step=0, page=(), **inputs):
+        done = self.call("request", self.name, operation, step, *page, given=json.dumps(inputs).encode())
+        if done.returncode == 3:
+            return None
+        if done.returncode != 0:
+            raise Refused(done.stderr.decode())
+        status, body = self.send(json.loads(done.stdout))
+        done = self.call("reply", self.name, operation, step, status, json.dumps(inputs), given=body)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def all(self, operation, steps, **inputs):
+        for step in range(steps):
+            result = self.ask(operation, step, **inputs)
+            if result:
+                assert result["outcome"] == "done", result
+                inputs.update(result["values"])
+        return inputs
+
+
+@pytest.fixture(scope="module")
+def engine():
+    e = Engine()
+    yield e
+    e.end()
+
+
+@pytest.fixture
+def docker(engine):
+    return Provider("docker", DOCKER_HOST=f"unix://{engine.socket}")
+
+
+def container(run, node=0, **more):
+    return {"run": run, "owner": "tests", "node": node, "name": f"rhrun-{run}-{node}", "image": IMAGE, "expires": int(time.time()) + 600,
+            "max_seconds": 600, **more}
+
+
+def test_a_container_comes_and_goes(engine, docker):
+    known = docker.all("prepare", 2, run="one", owner="tests")
+    docker.all("prepare", 2, run="one", owner="tests")  # again: no second network
+    assert engine.docker("network", "ls", "-q", "--filter", "label=rhrun-run=one").count("\n") == 0
+    try:
+        made = docker.all("create", 2, **{**known, **container("one")})
+        machine, = docker.ask("list", run="one")["machines"]
+        assert machine["id"] == made["id"] and machine["state"] == "ready" and machine["node"] == "0" and machine["owner"] == "tests"
+        machine, = docker.ask("get", id=made["id"])["machines"]
+        assert machine["state"] == "ready" and machine["name"] == "rhrun-one-0" and machine["run"] == "one"
+        assert docker.ask("list", run="on")["machines"] == []
+        assert [m["run"] for m in docker.ask("sweep")["machines"]] == ["one"]
+        again = docker.ask("create", **container("one"))
+        assert (again["outcome"], again["class"]) == ("failed", "exists")
+        docker.ask("create", 1, **container("one", id=made["id"]))  # what was adopted is started again: it runs already
+        busy = docker.ask("cleanup", run="one")
+        assert (busy["outcome"], busy["class"]) == ("failed", "transient")
+    finally:
+        for m in docker.ask("sweep")["machines"]:
+            gone = docker.ask("delete", id=m["id"])
+            assert gone["outcome"] == "done" or gone["class"] == "transient"
+    end = time.monotonic() + 20
+    while docker.ask("list", run="one")["machines"] and time.monotonic() < end:
+        time.sleep(0.1)
+    assert docker.ask("list", run="one")["machines"] == []
+    assert docker.ask("delete", id=made["id"])["machines"] == [{"id": made["id"], "state": "gone"}]
+    assert docker.ask("get", id=made["id"])["class"] == "notfound"
+    docker.all("cleanup", 1, run="one")
+    docker.all("cleanup", 1, run="one")
+
+
+def test_errors_of_an_engine(docker):
+    docker.all("prepare", 2, run="two", owner="tests")
+    bad = docker.ask("create", **container("two", image="rhrun-there-is-none:1"))
+    assert (bad["class"], bad["scope"]) == ("invalid", "run"), bad
+    assert docker.ask("get", id="0123456789ab")["class"] == "notfound"
+    docker.all("cleanup", 1, run="two")
+    lost = docker.ask("create", **container("two"))
+    if lost["outcome"] == "done":  # some engines look at the network at the start
+        lost = docker.ask("create", 1, **container("two", **lost["values"]))
+    assert lost["outcome"] == "failed" and lost["class"] == "notfound", lost
+    for m in docker.ask("list", run="two")["machines"]:
+        docker.ask("delete", id=m["id"])
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory):
+    server = os.environ.get("RHRUN_TEST_MOTO") or shutil.which("moto_server")
+    if not server:
+        pytest.skip("moto is not here: pip install 'moto[server,ec2]'")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with open(tmp_path_factory.mktemp("moto") / "log", "wb") as log:
+        process = subprocess.Popen([server, "-H", "127.0.0.1", "-p", str(port)], stdout=log, stderr=log)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        assert process.poll() is None
+        time.sleep(0.1)
+    yield Provider("aws", RHRUN_AWS_ENDPOINT=f"http://127.0.0.1:{port}")
+    process.terminate()
+    process.wait(20)
+
+
+def instance(run, count, **more):
+    return {"run": run, "owner": "tests", "region": "us-east-1", "count": count, "name": f"rhrun-{run}", "type": "p4d.24xlarge",
+            "image": "ami-12c6146b", "expires": 1700003600, "token": f"token-{run}", "user_data": "#!/bin/sh\n", **more}
+
+
+def test_instances_come_and_go(aws):
+    key = subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "/dev/stdout"], input=b"y\n", capture_output=True)
+    public = [line for line in key.stdout.decode(errors="replace").splitlines() if line.startswith("ssh-ed25519 ")]
+    known = {"region": "us-east-1", "run": "three", "owner": "tests", "key_name": "rhrun-three"}
+    assert "key" not in aws.ask("key_list", **known)["values"]
+    if public:
+        known.update(aws.ask("key_create", public_key=public[0], **known)["values"])
+        assert aws.ask("key_list", **known)["values"]["key"] == "rhrun-three"
+        assert aws.ask("key_create", public_key=public[0], **known)["class"] == "exists"
+    known = aws.all("prepare", 3, **known)
+    assert aws.all("prepare", 3, **known)["security_group"] == known["security_group"]
+    for spot in (False, True):
+        made = aws.ask("create", **{**known, **instance("three", 2, spot=spot, disk_gb=100)})
+        assert made["outcome"] == "done" and len(made["machines"]) == 2, made
+        assert {m["run"] for m in made["machines"]} == {"three"} and {m["expires"] for m in made["machines"]} == {"1700003600"}
+    made = aws.ask("list", **known)["machines"]
+    assert len(made) == 4 and {m["state"] for m in made} == {"ready"} and {m["type"] for m in made} == {"p4d.24xlarge"}
+    assert all(m["public_ip"] and m["private_ip"] and m["zone"].startswith("us-east-1") for m in made)
+    assert len(aws.ask("sweep", **known)["machines"]) == 4 and aws.ask("list", **{**known, "run": "thre"})["machines"] == []
+    one, = aws.ask("get", **known, id=made[0]["id"])["machines"]
+    assert one["id"] == made[0]["id"] and one["state"] == "ready"
+    for m in made:
+        gone, = aws.ask("delete", **known, id=m["id"])["machines"]
+        assert gone["state"] in ("failed", "gone")
+    assert {m["state"] for m in aws.ask("list", **known)["machines"]} <= {"gone"}
+    if "key" in known:
+        aws.all("key_delete", 1, **known)
+    assert "key" not in aws.ask("key_list", **known)["values"]
+    aws.all("cleanup", 1, **known)
+    aws.all("cleanup", 1, **known)
+
+
+def test_errors_of_ec2(aws):
+    where = {"region": "us-east-1"}
+    assert aws.ask("get", id="i-0123456789abcdef0", **where)["class"] == "notfound"
+    assert aws.ask("delete", id="i-0123456789abcdef0", **where)["class"] == "notfound"
+    bad = aws.ask("create", **instance("four", 1, security_group="sg-00000000"))
+    assert bad["outcome"] == "failed" and bad["class"] in ("invalid", "notfound"), bad
+    with pytest.raises(Refused, match="security_group"):
+        aws.ask("create", **instance("four", 1))
