@@ -49,17 +49,23 @@ const char *provider_credentials_source(const struct provider_credentials *c)
     return c->source;
 }
 
+void redact_text(char *text, const char *secret)
+{
+    size_t len = secret ? strlen(secret) : 0;
+    if (len < REDACT_MIN)
+        return;
+    for (char *at = text; (at = strstr(at, secret)); at += 3) {
+        memcpy(at, "***", 3);
+        memmove(at + 3, at + len, strlen(at + len) + 1);
+    }
+}
+
 void provider_redact(const struct provider_credentials *c, char *text)
 {
     for (size_t i = 0; i < c->values->count; i++) {
         const struct doc_member *m = &c->values->members[i];
-        size_t len = m->value->text_len;
-        if (len < REDACT_MIN || doc_get(c->public_names, m->key))
-            continue;
-        for (char *at = text; (at = strstr(at, m->value->text)); at += 3) {
-            memcpy(at, "***", 3);
-            memmove(at + 3, at + len, strlen(at + len) + 1);
-        }
+        if (!doc_get(c->public_names, m->key))
+            redact_text(text, m->value->text);
     }
 }
 

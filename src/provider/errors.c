@@ -62,12 +62,19 @@ static bool pattern_fits(struct regex *re, const char *text)
     return !re || (text && regex_match(re, text, strlen(text)) == REGEX_YES);
 }
 
-static bool rules_ask(const struct rules *rules, const struct provider_reply *reply, struct provider_result *result)
+/* That a thing is not there is believed of the provider's own words only: a gateway has pages with status 404, too. */
+static bool believed(const struct error_rule *rule, bool read)
+{
+    return read || rule->code || rule->text || !str_eq(doc_get_string(rule->node, "class", ""), "notfound");
+}
+
+static bool rules_ask(const struct rules *rules, const struct provider_reply *reply, bool read,
+                      struct provider_result *result)
 {
     for (size_t i = 0; i < rules->count; i++) {
         const struct error_rule *rule = &rules->items[i];
-        if (!status_fits(doc_get(rule->node, "status"), reply->status) || !pattern_fits(rule->code, result->code) ||
-            !pattern_fits(rule->text, result->message))
+        if (!believed(rule, read) || !status_fits(doc_get(rule->node, "status"), reply->status) ||
+            !pattern_fits(rule->code, result->code) || !pattern_fits(rule->text, result->message))
             continue;
         const char *scope = doc_get_string(rule->node, "scope", NULL);
         result->class = (enum provider_class)word_index(class_names, doc_get_string(rule->node, "class", "transient"));
@@ -124,6 +131,7 @@ static const char *told(const struct answer *a, const char *text)
     char *copy = arena_strdup(a->arena, text);
     if (a->fill->ask->credentials)
         provider_redact(a->fill->ask->credentials, copy);
+    redact_text(copy, a->fill->ask->access_token);
     len = strlen(copy);
     while (len > max && max > 0 && ((unsigned char)copy[max] & 0xc0) == 0x80)
         max--;
@@ -154,7 +162,7 @@ void error_judge(const struct answer *a, const struct step *step, struct provide
     result->code = read ? extract_text(a, doc_get(where, "code"), top) : NULL;
     result->message = read ? extract_text(a, doc_get(where, "message"), top) : raw_text(a);
     result->retry_after_ms = retry_after_ms(a);
-    if (!rules_ask(&step->errors, a->reply, result) && !rules_ask(&p->errors, a->reply, result))
+    if (!rules_ask(&step->errors, a->reply, read, result) && !rules_ask(&p->errors, a->reply, read, result))
         by_status(a->reply->status, read, result);
     else if (result->scope == PROVIDER_SCOPE_NONE)
         result->scope = usual_scope(result->class);

@@ -151,6 +151,7 @@ void rules_free(struct rules *rules);
 
 /* ---- credentials.c, ini.c ---- */
 const char *credential_value(const struct provider_credentials *c, const char *name); /* NULL: none */
+void redact_text(char *text, const char *secret); /* secret may be NULL; a short one stays */
 struct ini_want {
     const char *section;      /* "": before all sections */
     const char *select, *by;  /* NULL: the first section of that name */

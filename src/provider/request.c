@@ -154,12 +154,28 @@ static void set_group(const struct filling *f, const struct step *step, struct p
     r->interval_ms = duration_ms(doc_get(throttle, r->group), 0);
 }
 
+/* What is longer than the provider takes is known before anything is asked. */
+static int check_lengths(const struct filling *f)
+{
+    const struct provider_facts *facts = &f->provider->facts;
+    const struct doc_node *name = input_find(f, "name"), *data = input_find(f, "user_data");
+    if (f->ask->operation != PROVIDER_CREATE)
+        return 0;
+    if (name && name->text_len > facts->name_max)
+        return error_set(f->err, ERROR_SPEC, "%s: a machine's name has at most %u bytes; \"%.80s\" has %zu",
+                         facts->name, facts->name_max, name->text, name->text_len);
+    if (data && facts->user_data_max && data->text_len > facts->user_data_max)
+        return error_set(f->err, ERROR_SPEC, "%s: user data has at most %llu bytes; these are %zu", facts->name,
+                         (unsigned long long)facts->user_data_max, data->text_len);
+    return 0;
+}
+
 static int describe(const struct filling *f, const struct step *step, struct provider_request *r, struct buf *url,
                     struct buf *body)
 {
     struct doc_node *query;
     const char *type;
-    if (template_fill(f, doc_get(step->node, "query"), &query) < 0)
+    if (check_lengths(f) < 0 || template_fill(f, doc_get(step->node, "query"), &query) < 0)
         return -1;
     if (!query)
         query = doc_new_object(f->arena);
