@@ -39,12 +39,16 @@ static struct provider *load_provider(struct arena *arena, const char *name)
     struct diagnostics d = {0};
     struct error err = ERROR_INIT;
     struct provider *provider = NULL;
-    if (provider_load(name, arena, &provider, &d, &err) < 0) {
+    size_t len;
+    const char *builtin = provider_builtin(name, &len);
+    if (provider_load_text(name, builtin, len, arena, &provider, &d, &err) < 0) {
         struct buf text = {0};
         diagnostics_format(&d, false, &text);
         fail_msg("%s\n%s", err.text, text.data ? text.data : "");
     }
     assert_int_equal(d.count, 0);
+    provider_destroy(provider);
+    assert_int_equal(provider_load(name, arena, &provider, &d, &err), 0);
     diagnostics_free(&d);
     return provider;
 }
