@@ -171,6 +171,7 @@ struct provider_request {
     const char *group;    /* requests of one group of one account keep interval_ms apart, in all of this process */
     uint64_t interval_ms;
     bool secret;          /* the body holds a secret: it is never logged */
+    bool repeatable;      /* it only asks, so it may be sent twice, also where it is a POST */
 };
 /* False: this step is not needed with these inputs (`when` and `unless` of the file), so go on with the next. */
 bool provider_step_due(const struct provider *provider, const struct provider_ask *ask);
@@ -187,7 +188,8 @@ int provider_token_request(const struct provider *provider, const struct provide
 
 /* ---- replies ---- */
 struct provider_reply {
-    int status; /* of HTTP; 0: no reply came (timeout, connection lost) */
+    int status;  /* of HTTP; 0: no reply came (timeout, connection lost) */
+    bool unsent; /* with status 0: nothing of the request has left, so nothing was done */
     const struct provider_header *headers; /* names in any case */
     size_t header_count;
     const char *body;

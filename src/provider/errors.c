@@ -168,7 +168,7 @@ void error_judge(const struct answer *a, const struct step *step, struct provide
         result->scope = usual_scope(result->class);
     result->code = told(a, result->code);
     result->message = told(a, result->message);
-    result->unsure = a->reply->status == 0 || a->reply->status == 408 || a->reply->status >= 500;
+    result->unsure = (a->reply->status == 0 && !a->reply->unsent) || a->reply->status == 408 || a->reply->status >= 500;
 }
 
 /* ---- when to come again ---- */

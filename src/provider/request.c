@@ -146,6 +146,12 @@ static int fill_url(const struct filling *f, const struct step *step, const stru
     return 0;
 }
 
+static bool only_asks(enum provider_operation operation)
+{
+    return operation == PROVIDER_GET || operation == PROVIDER_LIST || operation == PROVIDER_SWEEP ||
+           operation == PROVIDER_POLL || operation == PROVIDER_KEY_LIST || operation == PROVIDER_STOCK;
+}
+
 static void set_group(const struct filling *f, const struct step *step, struct provider_request *r)
 {
     const struct doc_node *throttle = doc_get(f->provider->root, "throttle");
@@ -183,6 +189,7 @@ static int describe(const struct filling *f, const struct step *step, struct pro
         fill_headers(f, step, type, r) < 0 || fill_auth(f, &r->auth) < 0)
         return -1;
     r->method = step->method;
+    r->repeatable = only_asks(f->ask->operation) || str_eq(step->method, "GET");
     r->url = arena_strndup(f->arena, url->data, url->len);
     r->socket = f->provider->socket;
     if (type) {

@@ -36,6 +36,7 @@ static inline struct doc_node *request_doc(struct arena *a, const struct provide
     put(a, ret, "socket", r->socket);
     put(a, ret, "auth", auth_text(a, &r->auth));
     put(a, ret, "group", r->group);
+    doc_set(a, ret, "repeatable", doc_new_bool(a, r->repeatable));
     doc_set(a, ret, "interval_ms", doc_new_int(a, (int64_t)r->interval_ms));
     if (r->body && json) {
         if (doc_load_text("body", r->body, r->body_len, DOC_FORMAT_JSON, a, &body, &d, NULL) < 0)

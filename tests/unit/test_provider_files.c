@@ -79,7 +79,7 @@ static void complain(struct playing *p, const struct doc_node *c, const char *ke
 static void compare(struct playing *p, const struct doc_node *c, const struct doc_node *expected,
                     const struct doc_node *got, bool all)
 {
-    static const char *const usual[] = {"group", "interval_ms", "socket"};
+    static const char *const usual[] = {"group", "interval_ms", "socket", "repeatable"};
     for (size_t i = 0; i < expected->count; i++) {
         const char *key = expected->members[i].key;
         const struct doc_node *wanted = expected->members[i].value, *there = doc_get(got, key);
@@ -154,6 +154,7 @@ static void play_reply(struct playing *p, const struct doc_node *c, const struct
     for (size_t i = 0; headers && i < headers->count; i++)
         list[i] = (struct provider_header){headers->members[i].key, headers->members[i].value->text};
     struct provider_reply reply = {.status = (int)doc_get_int(c, "status", 200),
+                                   .unsent = doc_get_bool(c, "unsent", false),
                                    .headers = list,
                                    .header_count = headers ? headers->count : 0,
                                    .body = text.data,
