@@ -14,9 +14,10 @@ die() {
 
 # What the build needs, and what the tests need beyond it (Debian 12+, Ubuntu 22.04+).
 build_packages=(build-essential cmake ninja-build pkg-config musl-tools libyaml-dev libpcre2-dev libssh2-1-dev
-    libuv1-dev libsqlite3-dev libjansson-dev libssl-dev libgit2-dev zlib1g-dev libxml2-dev openssh-client)
+    libuv1-dev libsqlite3-dev libjansson-dev libssl-dev libcurl4-openssl-dev libgit2-dev zlib1g-dev
+    libxml2-dev openssh-client)
 # shellcheck disable=SC2034
-test_packages=(libcmocka-dev openssh-server openssh-client python3 python3-venv procps git)
+test_packages=(libcmocka-dev openssh-server openssh-client openssl python3 python3-venv procps git)
 
 # The packages of the list that are not installed, one a line.
 missing_packages() {
@@ -31,7 +32,7 @@ need_packages() {
     command -v apt-get >/dev/null && command -v dpkg-query >/dev/null ||
         die "this script installs its packages with apt-get, which is not here" \
             "install a C compiler, cmake, ninja, pkg-config, musl-gcc, and the headers of libyaml, pcre2, libssh2," \
-            "libuv, sqlite3, jansson, libgit2, zlib, libxml2 and openssl in your distribution's way; then run:" \
+            "libuv, sqlite3, jansson, libcurl, libgit2, zlib, libxml2 and openssl in your distribution's way; then run:" \
             "cmake --preset release && cmake --build --preset release"
     local missing how="apt-get install"
     mapfile -t missing < <(missing_packages "$@")
