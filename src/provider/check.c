@@ -223,10 +223,40 @@ static void check_file(struct checking *c)
     check_credentials(c);
 }
 
+static bool names_id(const struct doc_node *step)
+{
+    return doc_get(step, "machine") || doc_get(step, "machines") || doc_get(doc_get(step, "extract"), "id");
+}
+
+/* A machine that nobody can name or list is never given back. */
+static void check_found_again(struct checking *c)
+{
+    static const enum provider_operation lists[] = {PROVIDER_LIST, PROVIDER_SWEEP};
+    const struct doc_node *machine = doc_get(c->p->root, "machine");
+    const struct operation *create = &c->p->operations[PROVIDER_CREATE], *get = &c->p->operations[PROVIDER_GET];
+    bool id = false;
+    for (size_t i = 0; i < create->count; i++)
+        id |= names_id(create->steps[i].node);
+    if (!id)
+        fault(c, create->steps[0].node, "create says nowhere which id the machine has: extract: {id: ...}, or machine");
+    if (!doc_get(get->steps[get->count - 1].node, "machine"))
+        fault(c, get->steps[get->count - 1].node, "get says nowhere where the machine is: machine");
+    for (size_t o = 0; o < ARRAY_LEN(lists); o++)
+        for (size_t i = 0; i < c->p->operations[lists[o]].count; i++)
+            if (!doc_get(c->p->operations[lists[o]].steps[i].node, "machines"))
+                fault(c, c->p->operations[lists[o]].steps[i].node,
+                      "a list says nowhere where the machines are: machines");
+    if (!doc_get(doc_get(machine, "extract"), "run") &&
+        (!c->p->name_pattern || regex_group(c->p->name_pattern, "run") < 0))
+        fault(c, machine,
+              "nothing says which run a machine is of: extract: {run: ...}, or name_pattern with (?<run>...)");
+}
+
 bool provider_check(const struct provider *p, struct diagnostics *d)
 {
     struct checking c = {.p = p, .d = d, .good = true};
     check_file(&c);
+    check_found_again(&c);
     for (int o = 0; o < PROVIDER_OPERATIONS; o++)
         for (size_t i = 0; i < p->operations[o].count; i++) {
             c.operation = (enum provider_operation)o;

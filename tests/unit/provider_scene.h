@@ -17,7 +17,7 @@ static const char small[] = "provider: small\n"
                             "base: https://${region}.example.com/v1\n"
                             "auth: {kind: bearer, value: token}\n"
                             "credentials: [{env: {token: SMALL_TOKEN}}]\n"
-                            "machine: {extract: {id: /id, status: /status}, ready: [up]}\n"
+                            "machine: {extract: {id: /id, status: /status, run: /run}, ready: [up]}\n"
                             "idem: list\n"
                             "deadline: none\n"
                             "billing_when_stopped: true\n"
@@ -27,10 +27,12 @@ static const char small[] = "provider: small\n"
                             "    post: /m/${name}\n"
                             "    query: {q: $name, j: [$name]}\n"
                             "    headers: {x-name: \"a${name}b\"}\n"
+                            "    extract: {id: /id}\n"
                             "    json: {name: $name, text: \"<${name}>\", list: [$name], data: \"${user_data|b64}\"}\n"
-                            "  get: {post: \"/g\", form: {a: $id, b: [{c: $id}]}}\n"
-                            "  list: {get: /m}\n"
-                            "  delete: {delete: \"/m/$id\"}\n";
+                            "  get: {post: \"/g\", form: {a: $id, b: [{c: $id}]}, machine: \"\"}\n"
+                            "  list: {get: /l, machines: /m}\n"
+                            "  delete: {delete: \"/m/$id\"}\n"
+                            "  stock: {get: /m}\n";
 
 struct fixture {
     struct arena *arena;

@@ -23,9 +23,13 @@ static void test_faults_of_a_file_are_told_with_their_place(void **state)
         {"{get: /m}", "{get: /m, reply: xml, machines: \"//a[\"}", "is no XPath"},
         {"{get: /m}", "{get: /m, done_when: {present: /a}}", "done_when wants an operation poll"},
         {"{get: /m}", "{get: /m, errors: [{code: \"(\", class: quota}]}", "the pattern is faulty"},
-        {"{get: /m}", "{get: /m, errors: [{code: a, class: quata}]}", "small.yaml:18"},
+        {"{get: /m}", "{get: /m, errors: [{code: a, class: quata}]}", "small.yaml:21"},
         {"{get: /m}", "{get: /m, query: {a: {$when: id}}}", "$when stands with $value"},
         {"{get: /m}", "{get: /m, query: {$id: 1}}", "a key is no template"},
+        {", machines: /m}", "}", "a list says nowhere where the machines are"},
+        {", run: /run", "", "nothing says which run a machine is of"},
+        {"extract: {id: /id}\n", "extract: {x: /id}\n", "create says nowhere which id the machine has"},
+        {", machine: \"\"}", "}", "get says nowhere where the machine is"},
         {"value: token", "value: tokn", "auth uses the credential \"tokn\""},
         {"[{env: {token: SMALL_TOKEN}}]", "[{env: {token: small-token}}]", "the name of an environment variable"},
         {"base: https://", "base: file://", "an address that begins with https://"},
@@ -258,7 +262,7 @@ static void test_a_host_takes_letters_only(void **state)
         struct doc_node *inputs = doc_new_object(f->arena);
         struct provider_request r;
         doc_set(f->arena, inputs, "region", doc_new_string(f->arena, bad[i]));
-        const struct provider_ask ask = {.operation = PROVIDER_LIST, .inputs = inputs};
+        const struct provider_ask ask = {.operation = PROVIDER_STOCK, .inputs = inputs};
         assert_int_equal(provider_request(f->provider, &ask, f->arena, &r, &f->err), -1);
         assert_non_null(strstr(f->err.text, "region"));
     }
@@ -272,7 +276,7 @@ static char *filtered(struct fixture *f, const char *filters, const struct doc_n
     assert_int_equal(load(f, replaced(f, small, "{get: /m}", by)), 0);
     doc_set(f->arena, inputs, "region", doc_new_string(f->arena, "r"));
     doc_set(f->arena, inputs, "run", doc_clone(f->arena, value));
-    const struct provider_ask ask = {.operation = PROVIDER_LIST, .inputs = inputs};
+    const struct provider_ask ask = {.operation = PROVIDER_STOCK, .inputs = inputs};
     assert_int_equal(provider_request(f->provider, &ask, f->arena, &r, &f->err), 0);
     struct buf got = decoded(strchr(r.url, '=') + 1, strlen(strchr(r.url, '=') + 1));
     char *ret = arena_strdup(f->arena, got.data);
@@ -299,7 +303,7 @@ static void test_filters(void **state)
 
 static void judge_reply(struct fixture *f, const char *body, size_t len, struct provider_result *ret)
 {
-    const struct provider_ask ask = {.operation = PROVIDER_LIST};
+    const struct provider_ask ask = {.operation = PROVIDER_STOCK};
     const struct provider_reply reply = {.status = 200, .body = body, .body_len = len};
     provider_reply(f->provider, &ask, &reply, f->arena, ret);
 }
@@ -345,7 +349,8 @@ static void test_xml_with_a_dtd_is_refused(void **state)
     struct fixture *f = *state;
     struct provider_result result;
     char *file = replaced(f, small, "{get: /m}", "{get: /m, reply: xml, machines: //i}");
-    file = replaced(f, file, "{id: /id, status: /status}", "{id: id, status: status}");
+    file = replaced(f, file, "{id: /id, status: /status, run: /run}", "{id: id, status: status, run: run}");
+    file = replaced(f, file, "machine: \"\"", "machine: /a");
     file = replaced(f, file, "title: Small", "title: Small\nreply: xml");
     assert_int_equal(load(f, file), 0);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -380,7 +385,7 @@ static void test_the_next_page_stays_at_its_host(void **state)
     struct doc_node *inputs = doc_new_object(f->arena);
     doc_set(f->arena, inputs, "region", doc_new_string(f->arena, "eu-1"));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct provider_ask ask = {.operation = PROVIDER_LIST, .inputs = inputs};
+        struct provider_ask ask = {.operation = PROVIDER_STOCK, .inputs = inputs};
         char *body = arena_printf(f->arena, "{\"m\":[],\"next\":\"%s\"}", cases[i].next);
         const struct provider_reply reply = {.status = 200, .body = body, .body_len = strlen(body)};
         struct provider_result result;

@@ -21,7 +21,7 @@ static const char *token_of(struct fixture *f, const struct provider_credentials
     struct provider_request r;
     doc_set(f->arena, inputs, "region", doc_new_string(f->arena, "r"));
     doc_set(f->arena, inputs, "run", doc_new_string(f->arena, "r"));
-    const struct provider_ask ask = {.operation = PROVIDER_LIST, .inputs = inputs, .credentials = c};
+    const struct provider_ask ask = {.operation = PROVIDER_STOCK, .inputs = inputs, .credentials = c};
     assert_int_equal(provider_request(f->provider, &ask, f->arena, &r, &f->err), 0);
     assert_int_equal(r.auth.kind, PROVIDER_AUTH_BEARER);
     return r.auth.value;
@@ -117,7 +117,7 @@ static void test_a_secret_with_a_line_feed_is_refused(void **state)
     setenv("SMALL_TOKEN", "secret\r\nx-evil: 1", 1);
     assert_int_equal(find(f, &c), PROVIDER_FOUND);
     doc_set(f->arena, inputs, "region", doc_new_string(f->arena, "r"));
-    const struct provider_ask ask = {.operation = PROVIDER_LIST, .inputs = inputs, .credentials = c};
+    const struct provider_ask ask = {.operation = PROVIDER_STOCK, .inputs = inputs, .credentials = c};
     assert_int_equal(provider_request(f->provider, &ask, f->arena, &r, &f->err), -1);
     assert_null(strstr(f->err.text, "secret"));
     provider_credentials_destroy(c);
@@ -128,7 +128,7 @@ static void test_an_address_of_the_environment(void **state)
 {
     struct fixture *f = *state;
     struct provider_request r;
-    const struct provider_ask ask = {.operation = PROVIDER_LIST};
+    const struct provider_ask ask = {.operation = PROVIDER_STOCK};
     setenv("RHRUN_SMALL_ENDPOINT", "http://127.0.0.1:8080/x/", 1);
     assert_int_equal(load(f, small), 0);
     assert_int_equal(provider_request(f->provider, &ask, f->arena, &r, &f->err), 0);
@@ -207,7 +207,7 @@ static void test_a_jwt_is_signed(void **state)
     assert_int_equal(EVP_DigestVerify(md, signature, len, (const unsigned char *)jwt, (size_t)(dot - jwt)), 1);
     EVP_MD_CTX_free(md);
     EVP_PKEY_free(key);
-    const struct provider_ask ask = {.operation = PROVIDER_LIST, .credentials = c};
+    const struct provider_ask ask = {.operation = PROVIDER_STOCK, .credentials = c};
     setenv("RHRUN_SMALL_ENDPOINT", "http://127.0.0.1:1", 1);
     assert_int_equal(provider_request(f->provider, &ask, f->arena, &r, &f->err), -1);
     unsetenv("RHRUN_SMALL_ENDPOINT");
