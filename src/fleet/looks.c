@@ -1,0 +1,82 @@
+/* The pass that says where is looked, and when: often where something is to change, now and then where all is ready, and
+ * not at all where nothing is left. */
+#include "internal.h"
+
+static bool is_at(const struct site *p, const char *provider, const char *region)
+{
+    return str_eq(p->provider, provider) && str_eq(p->region, region);
+}
+
+/* One that is deleted is of interest once the provider has answered that. */
+static bool is_changing(const struct fleet_machine *m, const struct machine_view *v)
+{
+    switch (m->state) {
+    case FLEET_MACHINE_CREATED:
+        return true;
+    case FLEET_MACHINE_READY:
+        return v->seen != SEEN_READY;
+    case FLEET_MACHINE_RETURNING:
+        return v->delete.state == ASK_IDLE && v->delete.next_ms > 0;
+    case FLEET_MACHINE_GONE:
+        return false;
+    }
+    return false;
+}
+
+/* A look there would tell something that is waited for. */
+static bool is_waited_for(const struct fleet *f, const struct site *p)
+{
+    for (uint32_t i = 0; i < f->order_count; i++) {
+        const struct fleet_offer *offer = order_offer(f->ledger, &f->ledger->orders[i]);
+        if (f->orders[i].state == ORDER_DOUBT && is_at(p, offer->provider, offer->region))
+            return true;
+    }
+    for (uint32_t i = 0; i < f->machine_count; i++) {
+        const struct fleet_machine *m = &f->ledger->machines[i];
+        if (is_at(p, m->provider, m->region) && is_changing(m, &f->machines[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool has_ready(const struct fleet *f, const struct site *p)
+{
+    for (uint32_t i = 0; i < f->machine_count; i++) {
+        const struct fleet_machine *m = &f->ledger->machines[i];
+        if (m->state == FLEET_MACHINE_READY && is_at(p, m->provider, m->region))
+            return true;
+    }
+    return false;
+}
+
+/* When the next look is due; UINT64_MAX: nothing there is of interest. */
+static uint64_t next_look(const struct fleet *f, const struct site *p)
+{
+    const uint64_t last = p->look.sent_ms, soon = last ? last + offer_poll_ms(p->offer) : 0;
+    uint64_t at = UINT64_MAX;
+    if (has_ready(f, p))
+        at = last ? last + FLEET_WATCH_MS : 0;
+    if (f->ledger->stage == FLEET_STAGE_ENDING && !site_is_swept(p) && ledger_is_settled(f->ledger))
+        at = soon > p->quiet_ms ? soon : p->quiet_ms;
+    if (is_waited_for(f, p) || (at != UINT64_MAX && p->changed && soon < at && f->ledger->stage != FLEET_STAGE_ENDING))
+        at = soon;
+    return at;
+}
+
+static void look(struct fleet *f, struct site *p)
+{
+    const uint64_t at = next_look(f, p);
+    if (at == UINT64_MAX || !has_come(f, at) || !ask_may(f, &p->look))
+        return;
+    ask_sent(f, &p->look);
+    p->changed = false;
+    p->number = ++f->numbers;
+    fleet_want(f, (struct fleet_effect){
+                      .kind = FLEET_EFFECT_LIST, .provider = p->provider, .region = p->region, .number = p->number});
+}
+
+void looks_pass(struct fleet *f)
+{
+    for (uint32_t i = 0; i < f->site_count; i++)
+        look(f, &f->sites[i]);
+}

@@ -1,0 +1,129 @@
+/* The pass over machines: each is what belief.c says, given the ledger and the last look. */
+#include "internal.h"
+
+static enum entry entry_of(enum fleet_machine_state state)
+{
+    switch (state) {
+    case FLEET_MACHINE_CREATED:
+        return ENTRY_CREATED;
+    case FLEET_MACHINE_READY:
+        return ENTRY_READY;
+    case FLEET_MACHINE_RETURNING:
+        return ENTRY_RETURNING;
+    case FLEET_MACHINE_GONE:
+        return ENTRY_GONE;
+    }
+    return ENTRY_NONE;
+}
+
+/* Another machine has this address, or had it last, and is not proven gone: who answers there is not known. */
+static bool is_shared(const struct fleet *f, uint32_t number, const char *address)
+{
+    const struct fleet_ledger *l = f->ledger;
+    for (uint32_t i = 0; i < l->machine_count; i++)
+        if (i != number && l->machines[i].state != FLEET_MACHINE_GONE &&
+            (str_eq(l->machines[i].address, address) || str_eq(f->machines[i].address, address)))
+            return true;
+    return false;
+}
+
+static void meet(struct fleet *f, uint32_t number)
+{
+    const struct fleet_machine *m = &f->ledger->machines[number];
+    struct machine_view *v = &f->machines[number];
+    if (!v->address || is_shared(f, number, v->address) || !ask_may(f, &v->meet))
+        return;
+    ask_sent(f, &v->meet);
+    v->meets = v->address;
+    fleet_want(f, (struct fleet_effect){.kind = FLEET_EFFECT_MEET,
+                                        .machine = m,
+                                        .provider = m->provider,
+                                        .region = m->region,
+                                        .address = v->address,
+                                        .slot = m->slot});
+}
+
+/* It is told once it was seen by this process, and the ledger has durably whom to expect there. */
+static void keep(struct fleet *f, uint32_t number)
+{
+    const struct fleet_machine *m = &f->ledger->machines[number];
+    struct machine_view *v = &f->machines[number];
+    if (v->seen != SEEN_READY)
+        return;
+    if (v->address && !str_eq(v->address, m->address)) {
+        meet(f, number);
+        return;
+    }
+    if (v->told_seq == m->ready_seq || !is_durable(f, m->ready_seq))
+        return;
+    v->told_seq = m->ready_seq;
+    fleet_want(
+        f,
+        (struct fleet_effect){
+            .kind = FLEET_EFFECT_TELL, .tell = FLEET_TELL_READY, .machine = m, .slot = m->slot, .address = m->address});
+}
+
+static void give_back(struct fleet *f, uint32_t number)
+{
+    const struct fleet_machine *m = &f->ledger->machines[number];
+    struct machine_view *v = &f->machines[number];
+    if (!is_durable(f, m->returning_seq) || !ask_may(f, &v->delete))
+        return;
+    ask_sent(f, &v->delete);
+    fleet_want(
+        f,
+        (struct fleet_effect){
+            .kind = FLEET_EFFECT_DELETE, .machine = m, .provider = m->provider, .region = m->region, .slot = m->slot});
+}
+
+static void record(struct fleet *f, uint32_t number, enum fleet_event_type type, const char *text)
+{
+    const struct fleet_machine *m = &f->ledger->machines[number];
+    const struct machine_view *v = &f->machines[number];
+    fleet_append(
+        f, (struct fleet_event){
+               .type = type,
+               .machine = {.provider = m->provider, .id = m->id, .fault = v->fault, .scope = v->scope, .text = text}});
+}
+
+static const char *why_gone(const struct fleet *f, uint32_t number)
+{
+    const struct fleet_machine *m = &f->ledger->machines[number];
+    if (m->state == FLEET_MACHINE_RETURNING)
+        return NULL;
+    return m->notice_ms ? "the provider took it back" : "it ended by itself";
+}
+
+static void machine_pass_one(struct fleet *f, uint32_t number)
+{
+    const struct fleet_machine *m = &f->ledger->machines[number];
+    const bool wanted = machine_is_wanted(f->ledger, number);
+    const enum seen seen = f->machines[number].seen;
+    switch (machine_belief(entry_of(m->state), seen, OF_OURS | (wanted ? OF_WANTED : 0u))) {
+    case BELIEF_LEAVE:
+    case BELIEF_ADOPT:
+    case BELIEF_WAIT:
+        break;
+    case BELIEF_MEET:
+        meet(f, number);
+        break;
+    case BELIEF_KEEP:
+        keep(f, number);
+        break;
+    case BELIEF_RETURN:
+        record(f, number, FLEET_RETURNING, wanted ? "it does not run any more" : NULL);
+        break;
+    case BELIEF_DELETE:
+        give_back(f, number);
+        break;
+    case BELIEF_GONE:
+        record(f, number, FLEET_GONE, why_gone(f, number));
+        break;
+    }
+}
+
+void machines_pass(struct fleet *f)
+{
+    for (uint32_t i = 0; i < f->machine_count; i++)
+        machine_pass_one(f, i);
+}

@@ -1,0 +1,98 @@
+/* The pass over creates: one goes out once its intent is durable; what its outcome is not known of is looked for in the
+ * list; and it is closed when nothing more can come of it. */
+#include "internal.h"
+
+static void send(struct fleet *f, uint32_t number)
+{
+    const struct fleet_order *o = &f->ledger->orders[number];
+    order_set(f, number, ORDER_SENT);
+    f->orders[number].tries++;
+    fleet_want(f, (struct fleet_effect){.kind = FLEET_EFFECT_CREATE, .order = o, .offer = order_offer(f->ledger, o)});
+}
+
+static void close_order(struct fleet *f, uint32_t number)
+{
+    const struct order_view *v = &f->orders[number];
+    const bool none = v->fault == PROVIDER_CLASS_NONE;
+    fleet_append(
+        f, (struct fleet_event){
+               .type = FLEET_VOID,
+               .end = {.intent = f->ledger->orders[number].name,
+                       .fault = none ? PROVIDER_CLASS_TRANSIENT : v->fault,
+                       .scope = none ? PROVIDER_SCOPE_ZONE : v->scope,
+                       .text = v->text ? v->text : "it is not known what came of it, and nothing of it is there"}});
+}
+
+/* Nothing was sent, or all of it came to nothing: no fault of the offer. */
+static void drop_order(struct fleet *f, uint32_t number)
+{
+    fleet_append(f, (struct fleet_event){.type = FLEET_VOID, .end = {.intent = f->ledger->orders[number].name}});
+}
+
+/* The request may have gone out, and its outcome is not known. */
+static void doubt(struct fleet *f, uint32_t number, bool wanted)
+{
+    const struct fleet_order *o = &f->ledger->orders[number];
+    const struct fleet_offer *offer = order_offer(f->ledger, o);
+    struct order_view *v = &f->orders[number];
+    const bool nothing = v->absences >= offer_looks(offer); /* more came of it than the ledger has */
+    const bool same = offer->idem == PROVIDER_IDEM_TOKEN || offer->idem == PROVIDER_IDEM_NAME;
+    const bool again = wanted && !v->spent && o->machines == 0 && offer->idem != PROVIDER_IDEM_NONE;
+    /* tries: a create of an earlier process is looked for first; its token may be forgotten there */
+    if (again && (nothing || (same && v->tries > 0))) {
+        if (!has_come(f, v->retry_ms))
+            return;
+        v->unsure = v->unsure && !nothing;
+        send(f, number);
+    } else if (nothing && wanted) {
+        close_order(f, number);
+    } else if (nothing) {
+        drop_order(f, number);
+    }
+}
+
+static void order_pass_one(struct fleet *f, uint32_t number)
+{
+    const struct fleet_order *o = &f->ledger->orders[number];
+    struct order_view *v = &f->orders[number];
+    const bool wanted = order_is_wanted(f->ledger, number);
+    v->spent = v->spent || v->tries >= FLEET_TRIES_MAX ||
+               f->now.mono_ms >= v->begun_ms + offer_ready_ms(order_offer(f->ledger, o));
+    switch (v->state) {
+    case ORDER_INTENDED:
+        if (!wanted)
+            drop_order(f, number);
+        else if (is_durable(f, o->seq))
+            send(f, number);
+        break;
+    case ORDER_WAITING:
+        if (!wanted)
+            drop_order(f, number);
+        else if (v->spent)
+            close_order(f, number);
+        else if (has_come(f, v->retry_ms))
+            send(f, number);
+        break;
+    case ORDER_SENT:
+        if (!has_come(f, v->since_ms + FLEET_CREATE_MS))
+            break;
+        v->proof_ms = f->now.mono_ms + FLEET_SETTLE_MS + order_offer(f->ledger, o)->settle_ms;
+        struct site *p = site_of_order(f, number);
+        p->quiet_ms = p->quiet_ms > v->proof_ms ? p->quiet_ms : v->proof_ms;
+        v->retry_ms = f->now.mono_ms;
+        v->unsure = true;
+        order_set(f, number, ORDER_DOUBT);
+        break;
+    case ORDER_DOUBT:
+        doubt(f, number, wanted);
+        break;
+    case ORDER_CLOSED:
+        break;
+    }
+}
+
+void orders_pass(struct fleet *f)
+{
+    for (uint32_t i = 0; i < f->order_count; i++)
+        order_pass_one(f, i);
+}
