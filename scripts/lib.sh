@@ -17,7 +17,7 @@ build_packages=(build-essential cmake ninja-build pkg-config musl-tools libyaml-
     libuv1-dev libsqlite3-dev libjansson-dev libssl-dev libcurl4-openssl-dev libgit2-dev zlib1g-dev
     libxml2-dev openssh-client)
 # shellcheck disable=SC2034
-test_packages=(libcmocka-dev openssh-server openssh-client openssl python3 python3-venv procps git)
+test_packages=(libcmocka-dev openssh-server openssh-client openssl nghttp2-server python3 python3-venv procps git)
 
 # The packages of the list that are not installed, one a line.
 missing_packages() {

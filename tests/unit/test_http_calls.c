@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <semaphore.h>
 
 /* libcurl looks names up by this one: "hang.example" is not found before the test says so, others that end in .example never are. */
@@ -417,6 +418,98 @@ static void test_deeds_within_callbacks(void **state)
     }
 }
 
+/* ---- HTTP/2 ---- */
+
+static int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+static pid_t start_http2(int port, int *ret_in)
+{
+    char number[16];
+    int in[2];
+    snprintf(number, sizeof(number), "%d", port);
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("PATH", "/usr/local/bin:/usr/bin:/usr/local/sbin:/usr/sbin", 1);
+        dup2(in[0], 0);
+        execlp("nghttpd", "nghttpd", "-a", "127.0.0.1", "-d", server.folder, number, in_folder("good.key"),
+               in_folder("good.pem"), NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    *ret_in = in[1];
+    return pid;
+}
+
+static void test_http2(void **state)
+{
+    enum { MANY = 200, BYTES = 300000 };
+    struct scene *s = *state;
+    struct got g = {0}, *many = xcalloc(MANY, sizeof(*many));
+    int in = -1, port = free_port(), status = 0;
+    char *bytes = xcalloc(1, BYTES);
+    FILE *f = fopen(in_folder("bytes"), "w");
+    assert_int_equal(fwrite(bytes, 1, BYTES, f), BYTES);
+    fclose(f);
+    free(bytes);
+    pid_t pid = start_http2(port, &in);
+    struct http_request r = {.method = "GET", .url = url_of("https", port, "/bytes"), .reply_max = BYTES};
+    do { /* until it listens */
+        ask(s, &g, &r);
+        usleep(10000);
+    } while (!g.status && g.failure.phase == HTTP_PHASE_CONNECT && waitpid(pid, &status, WNOHANG) == 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+        close(in);
+        free(many);
+        forget(&g);
+        skip();
+    }
+    assert_int_equal(g.status, 200);
+    assert_int_equal(g.version, 20);
+    assert_int_equal(g.body.len, BYTES + 1);
+    /* On streams of the connections that there are: some are cancelled, some have too much to say. */
+    for (int i = 0; i < MANY; i++) {
+        r.reply_max = i % 7 == 3 ? 1000 : BYTES;
+        many[i].stream = i % 2;
+        begin(s, &many[i], &r);
+    }
+    for (int n = 0; n < 20; n++)
+        loop_turn(s->loop, true);
+    for (int i = 0; i < MANY; i += 5) {
+        if (many[i].call)
+            http_cancel(many[i].call);
+    }
+    drain(s);
+    for (int i = 0; i < MANY; i++) {
+        size_t len = many[i].stream ? many[i].sunk.len : many[i].body.len - 1;
+        if (i % 7 == 3 && many[i].times)
+            expect_failure(&many[i], HTTP_PHASE_TOO_LARGE, "larger than 1000 bytes");
+        else if (many[i].times)
+            assert_int_equal(len, BYTES);
+        else
+            assert_int_equal(i % 5, 0);
+        forget(&many[i]);
+    }
+    ask(s, &g, &(struct http_request){.url = url_of("https", port, "/none")});
+    assert_int_equal(g.status, 404);
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    ask(s, &g, &r);
+    expect_failure(&g, HTTP_PHASE_CONNECT, "Connection refused");
+    close(in);
+    free(many);
+    forget(&g);
+}
+
 /* ---- descriptors ---- */
 
 /* A child that is started at any time inherits none of them. */
@@ -461,6 +554,7 @@ int main(void)
         TEST(test_throttle),
         TEST(test_cancel_at_every_turn),
         TEST(test_deeds_within_callbacks),
+        TEST(test_http2),
         TEST(test_children_inherit_nothing),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
