@@ -54,6 +54,7 @@ enum {
     FLEET_AGAIN_MAX_MS = 60000,
     FLEET_RETRY_AFTER_MAX_MS = 300000, /* of what a provider may ask for */
     FLEET_TRIES_MAX = 6,           /* of one create */
+    FLEET_GRACE_MS = 600000,       /* so long before the deadline the run is told of it, to save what it has */
     FLEET_BLOCK_MS = 1800000,      /* for how long a replacement avoids what had no machine */
 };
 #define FLEET_NONE UINT32_MAX /* no slot, no machine, no offer */
@@ -325,7 +326,7 @@ enum fleet_tell {
     FLEET_TELL_COMPLETE,   /* all nodes are, or were once */
     FLEET_TELL_LOST,       /* the slot has no machine any more, and gets one by INPUT_REPLACE only: text */
     FLEET_TELL_UNREPLACED, /* and there is none to be had: fault, text */
-    FLEET_TELL_NOTICE,     /* the machine of the slot is taken back at at_ms */
+    FLEET_TELL_NOTICE,     /* the machine of the slot is taken back at at_ms; slot FLEET_NONE: the cluster's deadline */
     FLEET_TELL_REFUSED,    /* another machine answers at the address of this one */
     FLEET_TELL_LEFT,       /* the machine (or `order`, of which nobody knows) is not proven gone: fleet_left_text */
     FLEET_TELL_FINISHED    /* nothing more will be done: how, fault, text; left: how many were told by LEFT */

@@ -58,8 +58,8 @@ static void fail_attempt(struct fleet *f, enum provider_class fault, enum provid
     fleet_want(f, (struct fleet_effect){.kind = FLEET_EFFECT_TELL,
                                         .tell = FLEET_TELL_RETREAT,
                                         .offer = o,
-                                        .fault = fault,
-                                        .scope = scope,
+                                        .fault = f->ledger->fault,
+                                        .scope = scope ? scope : PROVIDER_SCOPE_ZONE,
                                         .text = f->ledger->text});
 }
 
@@ -116,9 +116,25 @@ static void retreating(struct fleet *f)
         end(f, FLEET_HOW_FAILED, PROVIDER_CLASS_TRANSIENT, "a machine of a failed attempt could not be proven gone");
 }
 
+/* In time for the run to bring home what it has. */
+static void tell_deadline(struct fleet *f)
+{
+    const uint64_t at_ms = f->ledger->wanted.deadline_ms, wall = f->now.wall_ms;
+    if (at_ms == 0 || f->told_deadline)
+        return;
+    if (at_ms > wall + FLEET_GRACE_MS) {
+        wake_at(f, f->now.mono_ms + (at_ms - wall - FLEET_GRACE_MS));
+        return;
+    }
+    f->told_deadline = true;
+    fleet_want(f, (struct fleet_effect){
+                      .kind = FLEET_EFFECT_TELL, .tell = FLEET_TELL_NOTICE, .slot = FLEET_NONE, .at_ms = at_ms});
+}
+
 static void complete(struct fleet *f)
 {
     const struct fleet_ledger *l = f->ledger;
+    tell_deadline(f);
     if (f->told_complete || !is_durable(f, l->stage_seq))
         return;
     f->told_complete = true;

@@ -137,6 +137,7 @@ static void see_item(struct fleet *f, uint32_t machine, const struct fleet_item 
     struct machine_view *v = &f->machines[machine];
     const bool ours = str_eq(item->run, f->ledger->wanted.id);
     v->seen = ours ? seen_of(item->state) : SEEN_UNKNOWN;
+    v->stranger = !ours;
     v->absences = 0;
     v->listed = number;
     v->fault = item->fault;
@@ -150,7 +151,7 @@ static void see_absent(struct fleet *f, const struct site *p)
     for (uint32_t i = 0; i < f->machine_count; i++) {
         const struct fleet_machine *m = &f->ledger->machines[i];
         struct machine_view *v = &f->machines[i];
-        if (v->listed == p->number || !str_eq(m->provider, p->provider) || !str_eq(m->region, p->region))
+        if (v->listed == p->number || v->stranger || !str_eq(m->provider, p->provider) || !str_eq(m->region, p->region))
             continue;
         v->absences = p->look.sent_ms >= v->proof_ms ? v->absences + 1 : 0;
         v->seen = v->absences >= offer_looks(p->offer) ? SEEN_ABSENT : SEEN_UNKNOWN;

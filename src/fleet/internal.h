@@ -51,6 +51,7 @@ struct machine_view {
     enum provider_class fault; /* likewise */
     enum provider_scope scope;
     struct ask delete, meet;
+    bool stranger;     /* that look showed it with another cluster's id, or none: it is not touched */
     uint64_t told_seq; /* the READY event of which TELL_READY told; 0: none */
 };
 
@@ -75,7 +76,7 @@ struct fleet {
     uint64_t durable; /* the ledger is, up to this event */
     uint64_t wake_ms;
     bool started, finished;
-    bool told_complete;
+    bool told_complete, told_deadline;
     uint64_t stage_ms;     /* when this process saw the stage begin */
     uint64_t stage_seq;    /* which */
     struct order_view *orders;

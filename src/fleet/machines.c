@@ -98,8 +98,9 @@ static void machine_pass_one(struct fleet *f, uint32_t number)
 {
     const struct fleet_machine *m = &f->ledger->machines[number];
     const bool wanted = machine_is_wanted(f->ledger, number);
-    const enum seen seen = f->machines[number].seen;
-    switch (machine_belief(entry_of(m->state), seen, OF_OURS | (wanted ? OF_WANTED : 0u))) {
+    const struct machine_view *v = &f->machines[number];
+    const uint32_t facts = (v->stranger ? 0u : (uint32_t)OF_OURS) | (wanted ? (uint32_t)OF_WANTED : 0u);
+    switch (machine_belief(entry_of(m->state), v->seen, facts)) {
     case BELIEF_LEAVE:
     case BELIEF_ADOPT:
     case BELIEF_WAIT:

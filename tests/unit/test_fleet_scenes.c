@@ -243,9 +243,12 @@ static void test_ends(void **unused)
 {
     struct fleet_wanted w = wish(&plain, 1);
     (void)unused;
-    w.deadline_ms = 1000000 + 1000 + 30000;
+    w.deadline_ms = 1000000 + 1000 + 30000 + FLEET_GRACE_MS;
     struct scene s = complete(&w);
-    assert_true(fleet_wake_ms(s.fleet) == 31000);
+    assert_string_equal(later(&s, 29000), "");
+    assert_int_equal(fleet_wake_ms(s.fleet), 31000);
+    assert_string_equal(later(&s, 1000), "tell:notice");
+    later(&s, FLEET_GRACE_MS - 30000);
     assert_string_equal(later(&s, 30000), "ending returning delete:i-1");
     finish(&s);
 
@@ -374,6 +377,23 @@ static void test_last_look(void **unused)
     finish(&s);
 }
 
+/* The provider shows its id as somebody else's: it is not deleted, but told. */
+static void test_id_of_another(void **unused)
+{
+    const struct fleet_item other = {.run = "deadbeef", .id = "i-1", .name = FIRST, .state = PROVIDER_STATE_READY};
+    const struct fleet_wanted w = wish(&plain, 1);
+    struct scene s = complete(&w);
+    (void)unused;
+    later(&s, FLEET_WATCH_MS);
+    assert_string_equal(lists(&s, &other, 1), "");
+    assert_string_equal(asks(&s, FLEET_INPUT_DOWN), "ending");
+    assert_string_equal(later(&s, FLEET_DELETE_MS), "list:here");
+    assert_string_equal(lists(&s, &other, 1), "");
+    later(&s, FLEET_RETURN_MS);
+    assert_non_null(strstr(s.did.data, "tell:left"));
+    finish(&s);
+}
+
 /* Recorded as gone, and shown again: it is given back once more. */
 static void test_risen(void **unused)
 {
@@ -402,7 +422,8 @@ int main(void)
         cmocka_unit_test(test_stopped),     cmocka_unit_test(test_ends),
         cmocka_unit_test(test_left),        cmocka_unit_test(test_again),
         cmocka_unit_test(test_max_price),   cmocka_unit_test(test_address_used_again),
-        cmocka_unit_test(test_last_look),   cmocka_unit_test(test_risen),
+        cmocka_unit_test(test_last_look),   cmocka_unit_test(test_id_of_another),
+        cmocka_unit_test(test_risen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
