@@ -50,7 +50,14 @@ enum provider_operation {
 };
 const char *provider_operation_name(enum provider_operation operation); /* as the file has it: "key_create" */
 /* The inputs that templates of this operation may name, NULL-terminated. Steps may also name what earlier
- * steps of it, or prepare, extract; and what `public` of the file names. */
+ * steps of it, or prepare, extract; and what `public` of the file names.
+ *
+ * A caller gives all that it has; a file takes what it needs, and a request says which one is missing. To each
+ * create belong: run (0-9, a-z, "-"; at most 20, for names have little room), owner, name, node and count
+ * (integers; count is 1 where gang_max is), type, region, image, user, public_key, key (of key_create or
+ * key_list), token (a UUID), expires (seconds since 1970), max_seconds (both integers), spot (a boolean), and
+ * zone, disk_gb, user_data, gpu, gpu_count where they are known. To all others: run, owner, region and zone of
+ * what is asked for, and the id of the machine. */
 const char *const *provider_inputs(enum provider_operation operation);
 
 /* ---- loading ---- */
