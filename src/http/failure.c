@@ -23,10 +23,12 @@ static bool reached(const struct http_call *c, CURLINFO what)
     return us > 0;
 }
 
+/* Before 7.80 by the bytes that have left, those to a proxy included. */
 static bool was_sent(const struct http_call *c)
 {
     long bytes = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    if (curl_version_info(CURLVERSION_NOW)->version_num < 0x075000)
+        curl_easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &bytes);
     return c->sent || bytes > 0;
 }
 
@@ -113,6 +115,16 @@ static void not_connected(const struct http_call *c, struct http_failure *f)
         error_set(&f->error, ERROR_INFRA, "could not connect to \"%s\" port %s: %s", c->host, c->port, why);
 }
 
+/* Of "error:0A00010B:SSL routines::wrong version number" the last part. */
+static void not_agreed(const struct http_call *c, struct http_failure *f)
+{
+    const char *why = *c->reason ? c->reason : curl_easy_strerror(c->code), *last = strstr(why, "::");
+    f->phase = HTTP_PHASE_TLS;
+    error_set(&f->error, ERROR_INFRA, "TLS failed: %s", last ? last + 2 : why);
+    if (strstr(why, "certificate required"))
+        error_hint(&f->error, "the server asks for a client certificate");
+}
+
 static void broke_off(const struct http_call *c, struct http_failure *f)
 {
     long number = 0, by_proxy = 0;
@@ -123,6 +135,10 @@ static void broke_off(const struct http_call *c, struct http_failure *f)
         error_set(&f->error, ERROR_INFRA, "the proxy refused to connect to \"%s\", with status %ld", c->host, by_proxy);
         return;
     }
+    if (!c->answer.count && strstr(c->reason, " alert ")) { /* TLS 1.3 says only then what it thinks of us */
+        not_agreed(c, f);
+        return;
+    }
     f->phase = HTTP_PHASE_EXCHANGE;
     if (!c->answer.count)
         error_set(&f->error, ERROR_INFRA, "the connection broke off before an answer came%s%s", number ? ": " : "",
@@ -130,12 +146,6 @@ static void broke_off(const struct http_call *c, struct http_failure *f)
     else
         error_set(&f->error, ERROR_INFRA, "the connection broke off within the answer, after %zu bytes of its body",
                   c->answer.body_bytes);
-}
-
-static void not_agreed(const struct http_call *c, struct http_failure *f)
-{
-    f->phase = HTTP_PHASE_TLS;
-    error_set(&f->error, ERROR_INFRA, "TLS failed: %s", *c->reason ? c->reason : curl_easy_strerror(c->code));
 }
 
 static void too_large(const struct http_call *c, struct http_failure *f)

@@ -53,7 +53,7 @@ struct http_call {
     struct answer answer;
     unsigned redirects;
     CURLcode code; /* CALL_ENDED */
-    bool sent;     /* in an earlier round of a redirect */
+    bool sent;     /* the request may have left */
     bool idle_out, too_large, too_many_headers;
 };
 

@@ -151,6 +151,20 @@ static void set_headers(struct http_call *c, const struct http_request *r)
     curl_easy_setopt(c->easy, CURLOPT_USERAGENT, "rhrun/" RHRUN_VERSION);
 }
 
+#if LIBCURL_VERSION_NUM >= 0x075000
+/* There is a connection, through a proxy and TLS where there are any, and the request leaves now. */
+static int leaves(void *arg, char *there, char *here, int port, int our_port)
+{
+    struct http_call *c = arg;
+    (void)there;
+    (void)here;
+    (void)port;
+    (void)our_port;
+    c->sent = true;
+    return CURL_PREREQFUNC_OK;
+}
+#endif
+
 static void set_transport(struct http_call *c, const struct http_request *r)
 {
     CURL *e = c->easy;
@@ -164,6 +178,10 @@ static void set_transport(struct http_call *c, const struct http_request *r)
 #if LIBCURL_VERSION_NUM >= 0x075700
     /* Without it a call that is cancelled, or out of time, waits for the thread that looks up its name. */
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075000
+    curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, leaves);
+    curl_easy_setopt(e, CURLOPT_PREREQDATA, c);
 #endif
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 0L); /* libcurl ignores SIGPIPE while it writes, and uses no other signal */
     curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);

@@ -331,7 +331,8 @@ static void test_client_certificate(void **state)
         &(struct http_request){.url = url, .cert_file = in_folder("client.pem"), .key_file = in_folder("client.key")});
     assert_int_equal(g.status, 200);
     ask(s, &g, &(struct http_request){.url = url});
-    assert_int_equal(g.status, 0);
+    expect_failure(&g, HTTP_PHASE_TLS, "TLS failed: tlsv13 alert certificate required");
+    expect_text(g.failure.error.hint, "client certificate");
     ask(s, &g, &(struct http_request){.url = url, .cert_file = "/nonexistent/client.pem"});
     expect_failure(&g, HTTP_PHASE_TLS, "");
     expect_text(g.failure.error.text, "client certificate \"/nonexistent/client.pem\"");
@@ -404,6 +405,13 @@ static void test_proxy(void **state)
     ask(s, &g, &(struct http_request){.url = "https://api.invalid/x"});
     expect_failure(&g, HTTP_PHASE_PROXY, "");
     expect_text(g.failure.error.text, "the proxy refused to connect to \"api.invalid\", with status 403");
+    assert_false(g.failure.sent);
+    snprintf(by, sizeof(by), "http://127.0.0.1:%d", server.mute);
+    setenv("https_proxy", by, 1);
+    ask(s, &g, &(struct http_request){.url = "https://api.invalid/x", .connect_ms = 50});
+    assert_int_equal(g.failure.error.code, ERROR_TIMEOUT);
+    assert_false(g.failure.sent);
+    snprintf(by, sizeof(by), "https://localhost:%d/echo", server.tls);
     setenv("https_proxy", "http://user:s3cret@127.0.0.1:1", 1);
     ask(s, &g, &(struct http_request){.url = "https://api.invalid/x"});
     expect_failure(&g, HTTP_PHASE_PROXY, "");
