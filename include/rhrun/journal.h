@@ -6,6 +6,7 @@
  *     jobs/JOB/lock           flock by the live controller; holds "pid owner_name\n"
  *     jobs/JOB/runs/RUN/      logs: ATTEMPT.spool (the node's spool, byte for byte)
  *     jobs/JOB/controller.log what a controller without a terminal says
+ *     clusters/ID/ledger.db   the ledger of a rented cluster (fleet.h), in the same format; clusters/ID/lock
  *
  * JOB = first 16 hex digits of SHA-256(name NUL origin). Appending never blocks: events are queued to the
  * journal's own thread, which commits whatever is queued in one transaction (group commit); `done` runs on the loop
@@ -17,6 +18,7 @@
 #ifndef RHRUN_JOURNAL_H
 #define RHRUN_JOURNAL_H
 
+#include "rhrun/fleet.h"
 #include "rhrun/loop.h"
 #include "rhrun/state.h"
 
@@ -75,6 +77,25 @@ int journal_each(struct journal *j, uint64_t after, bool (*fn)(void *arg, const 
 int journal_request(struct journal *j, const char *what, struct error *err);
 /* The controller's side: takes pending requests; each is returned once. NULL = none. Owned by the caller. */
 char *journal_take_request(struct journal *j);
+
+/* ---- the ledgers of rented clusters ---- */
+struct journal_cluster;
+/* Opens clusters/ID for writing, or makes it, and gives `replay` every event that is there, in order; where that
+ * returns -1, nothing is opened. ERROR_HELD when another controller has it. id: as fleet_wanted.id; name: for people.
+ * loop NULL: no callback runs. */
+int journal_cluster_open(struct loop *loop, const char *id, const char *name, const char *owner_name,
+                         int (*replay)(void *arg, const struct fleet_event *e, struct error *err), void *arg,
+                         struct journal_cluster **ret, struct error *err);
+/* FLEET_EFFECT_APPEND: as journal_append, but the event is complete. `done`: it is durable. */
+void journal_cluster_append(struct journal_cluster *c, const struct fleet_event *e, void (*done)(void *arg), void *arg);
+void journal_cluster_on_failure(struct journal_cluster *c, void (*fn)(void *arg, const struct error *err), void *arg);
+int journal_cluster_sync(struct journal_cluster *c, struct error *err);
+void journal_cluster_close(struct journal_cluster *c); /* as journal_close; takes NULL */
+/* Every event, without the lock. ERROR_USAGE and ERROR_WHY_ABSENT: there is no such cluster. */
+int journal_cluster_read(const char *id, int (*replay)(void *arg, const struct fleet_event *e, struct error *err),
+                         void *arg, struct error *err);
+/* The ids of all clusters that have a ledger, sorted, NULL-terminated; in the arena. */
+int journal_clusters(struct arena *arena, const char *const **ret_ids, struct error *err);
 
 /* jobs/JOB/runs/RUN, created 0700. Owned by the caller. */
 char *journal_run_dir(struct journal *j, const char *run, struct error *err);

@@ -14,6 +14,8 @@ int journal_make_dir(const char *path, struct error *err);
 char *journal_make_job_dir(const char *job_id, struct error *err);
 /* Takes jobs/JOB/lock and writes who holds it; the lock lives as long as the descriptor. -1: ERROR_HELD, ERROR_IO. */
 int journal_lock(const char *path, const char *name, const char *owner_name, struct error *err);
+int journal_lock_as(const char *path, const char *what, const char *name, const char *owner_name,
+                    struct error *err); /* what: "job", as messages have it */
 void journal_unlock(int fd);
 bool journal_lock_holder(const char *path, pid_t *ret_pid, char **ret_name);
 

@@ -132,18 +132,19 @@ static bool lock_text(int fd, pid_t *ret_pid, char **ret_name)
     return true;
 }
 
-static int lock_held(const char *name, int fd, struct error *err)
+static int lock_held(const char *what, const char *name, int fd, struct error *err)
 {
     pid_t pid = 0;
     CLEANUP(cleanup_free) char *holder = NULL;
     if (!lock_text(fd, &pid, &holder))
-        return error_set(err, ERROR_HELD, "job \"%s\" is held by another rhrun", name);
-    error_set(err, ERROR_HELD, "job \"%s\" is held by pid %ld (%s)", name, (long)pid, holder);
-    error_hint(err, "watch it with `rhrun attach`, stop it with `rhrun cancel`, or wait until it ends");
+        return error_set(err, ERROR_HELD, "%s \"%s\" is held by another rhrun", what, name);
+    error_set(err, ERROR_HELD, "%s \"%s\" is held by pid %ld (%s)", what, name, (long)pid, holder);
+    if (str_eq(what, "job"))
+        error_hint(err, "watch it with `rhrun attach`, stop it with `rhrun cancel`, or wait until it ends");
     return -1;
 }
 
-int journal_lock(const char *path, const char *name, const char *owner_name, struct error *err)
+int journal_lock_as(const char *path, const char *what, const char *name, const char *owner_name, struct error *err)
 {
     CLEANUP(cleanup_free) char *file = xasprintf("%s/lock", path);
     CLEANUP(cleanup_close) int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -156,7 +157,7 @@ int journal_lock(const char *path, const char *name, const char *owner_name, str
         /* No live holder in the file: it is about to write its name, or someone only asks who holds it. */
         bool alive = lock_text(fd, &pid, NULL) && (kill(pid, 0) == 0 || errno == EPERM);
         if (alive || i >= LOCK_TRIES)
-            return lock_held(name, fd, err);
+            return lock_held(what, name, fd, err);
         poll(NULL, 0, 2);
     }
     CLEANUP(cleanup_free) char *text = xasprintf("%ld %.400s\n", (long)getpid(), owner_name);
@@ -164,6 +165,11 @@ int journal_lock(const char *path, const char *name, const char *owner_name, str
     if (fchmod(fd, 0600) < 0 || ftruncate(fd, 0) < 0 || pwrite(fd, text, len, 0) != (ssize_t)len)
         return error_errno(err, ERROR_IO, errno, "could not write \"%s\"", file);
     return STEAL_FD(fd);
+}
+
+int journal_lock(const char *path, const char *name, const char *owner_name, struct error *err)
+{
+    return journal_lock_as(path, "job", name, owner_name, err);
 }
 
 void journal_unlock(int fd)
