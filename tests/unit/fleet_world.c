@@ -107,6 +107,11 @@ static size_t first(const struct world *w)
     return best;
 }
 
+uint64_t world_next_ms(const struct world *w)
+{
+    return w->heap_count ? w->heap[first(w)]->at_ms : UINT64_MAX;
+}
+
 static struct happening *take_out(struct world *w, size_t at)
 {
     struct happening *h = w->heap[at];

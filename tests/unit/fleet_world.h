@@ -78,6 +78,7 @@ void world_destroy(struct world *w);
 void world_start(struct world *w); /* a controller, from the ledger */
 void world_kill(struct world *w, bool all_arrives); /* kill -9. all_arrives: what is durable, and what was sent */
 bool world_step(struct world *w);  /* false: nothing is going to happen, or something is violated */
+uint64_t world_next_ms(const struct world *w); /* when that will be; UINT64_MAX: never */
 void world_calm(struct world *w);  /* no fault, no death and nothing of the user's from now on */
 uint32_t world_live(const struct world *w); /* machines that carry the cluster's id and may cost money */
 uint64_t world_random(struct world *w, uint64_t below);

@@ -136,7 +136,7 @@ static bool play(uint64_t seed, uint64_t at, bool second, bool verbose, struct e
         }
         const uint64_t until = w->now_ms + CALM_MS;
         const struct fleet_ledger *l = fleet_ledger_of(w->fleet);
-        while (!w->finished && (w->now_ms < until || l->stage == FLEET_STAGE_ENDING) && world_step(w))
+        while (!w->finished && (world_next_ms(w) < until || l->stage == FLEET_STAGE_ENDING) && world_step(w))
             ;
         *ret = (struct end){l->stage, l->how, l->fault, l->offer, world_live(w), 0};
         for (uint32_t i = 0; i < l->slot_count; i++)
