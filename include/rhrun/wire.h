@@ -25,7 +25,7 @@
 
 #include "rhrun/base.h"
 
-#define WIRE_VERSION 5u
+#define WIRE_VERSION 6u
 #define WIRE_MAGIC "\nRHRUN-AGENT-1\n"
 enum {
     WIRE_HEADER_SIZE = 8,
@@ -125,6 +125,7 @@ struct wire_facts {
     uint64_t epoch; /* of the job on this node, after this HELLO */
     char *install;  /* install id */
     char *boot_id;
+    char *container;  /* 12 hex of the container around the agent (container.h), or "" */
     char *machine_id; /* /etc/machine-id or "" */
     char *home_id;    /* equal on nodes that share this base folder */
     char *hostname, *user, *home, *base_dir, *work_dir;

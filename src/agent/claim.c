@@ -63,7 +63,7 @@ bool server_never_started(const struct ledger *l, int dir_fd, struct status *sta
         return false;
     /* the lock first, then the word that nobody can write any more */
     return ledger_status(dir_fd, status) && status->state == WIRE_STATE_CLAIMED && !status->start_mono_ns &&
-           strncmp(status->boot_id, l->boot_id, sizeof status->boot_id) == 0;
+           status_is_of_boot(status, l->boot_id);
 }
 
 static bool live_scan(void *context, const char *attempt, int dir_fd)

@@ -44,11 +44,13 @@ char *facts_line(const char *path, struct arena *arena)
 
 char *facts_boot_id(struct arena *arena)
 {
-    const char *container = getenv("RHRUN_CONTAINER");
-    char *boot = facts_line("/proc/sys/kernel/random/boot_id", arena);
-    return container && strspn(container, "0123456789abcdef") >= 12
-               ? arena_printf(arena, "%.12s+%.26s", container, boot)
-               : boot;
+    return facts_line("/proc/sys/kernel/random/boot_id", arena);
+}
+
+char *facts_container(struct arena *arena)
+{
+    const char *id = getenv("RHRUN_CONTAINER");
+    return arena_strndup(arena, id ? id : "", id && strspn(id, "0123456789abcdef") >= 12 ? 12 : 0);
 }
 
 /* ---- control groups ---- */

@@ -86,6 +86,7 @@ int hello_answer(struct ledger *l, const struct wire_hello *h, struct arena *are
     facts.epoch = l->epoch;
     facts.install = l->install;
     facts.boot_id = l->boot_id;
+    facts.container = l->container;
     facts.home_id = l->home_id;
     facts.base_dir = l->base;
     facts.work_dir = l->work_dir;

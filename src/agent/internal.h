@@ -67,6 +67,8 @@ int status_create(int a_fd, const struct wire_run *run, const char *variant, con
                   int *ret_dir, int *ret_status, struct error *err);
 /* The end of an attempt without workers, whose holder has its status file open: recorded, and the lock let go. */
 int status_finish(int status_fd, bool stopped, enum wire_cause cause, int errnum, const char *tail, struct error *err);
+/* Was it begun in that boot of the node, in whichever container? In one, a status has "CONTAINER+BOOT", cut. */
+bool status_is_of_boot(const struct status *st, const char *boot_id);
 /* Reads a record (strings into the arena). boot_id: the node's current one, for same_boot. */
 int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wire_record *ret, struct error *err);
 int status_judge(int dir_fd, uint8_t verdict); /* of one that has ended or is lost */
@@ -107,8 +109,8 @@ int supervise_start(const struct supervise *s, struct error *err);
 void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *ret);
 char *facts_program(const char *name, struct arena *arena); /* its absolute path by PATH, "" = none */
 char *facts_line(const char *path, struct arena *arena); /* a file's first line, "" when there is none */
-/* In a container (container.h) "CONTAINER+BOOT": what was in another one is as lost as with a restart. */
 char *facts_boot_id(struct arena *arena);
+char *facts_container(struct arena *arena); /* 12 hex of the container around it (container.h), or "" */
 char *facts_home(struct arena *arena); /* HOME, else what /etc/passwd says; "" = none */
 
 /* ---- gpus.c ---- */
@@ -128,7 +130,8 @@ int base_dir_open(const char *named, struct arena *arena, char **ret_path, struc
 struct ledger {
     char *base, *work_dir, *job_dir, *env_dir, *home; /* absolute; home: "" = none */
     char *install, *home_id;                          /* random ids */
-    char *job, *variant, *owner, *boot_id, *shell;
+    char *job, *variant, *owner, *boot_id, *shell, *container;
+    const char *place; /* as in a status: the boot, and the container */
     bool read_only; /* WIRE_READ: claims, signals and frees nothing */
     bool in_place;  /* work_dir was named by HELLO: it is not created */
     uint64_t epoch; /* ours; another one in the file = fenced */

@@ -185,6 +185,8 @@ int ledger_open(struct ledger *l, const struct wire_hello *h, struct arena *aren
     l->owner = arena_strdup(arena, h->owner);
     l->home = facts_home(arena);
     l->boot_id = *h->test_boot_id ? arena_strdup(arena, h->test_boot_id) : facts_boot_id(arena);
+    l->container = facts_container(arena);
+    l->place = *l->container ? arena_printf(arena, "%s+%.26s", l->container, l->boot_id) : l->boot_id;
     l->base_fd = base_dir_open(h->base_dir, arena, &l->base, err);
     if (l->base_fd < 0 || open_job(l, h, arena, err) < 0) {
         ledger_close(l);

@@ -30,7 +30,7 @@ static int run_start(struct server *s, const struct wire_run *request, struct ar
     CLEANUP(cleanup_close) int status_fd = -1;
     if (ledger_work_dir(l, err) < 0)
         return -1;
-    int rc = status_create(l->a_fd, run, l->variant, l->boot_id, ++s->sequence, &dir_fd, &status_fd, err);
+    int rc = status_create(l->a_fd, run, l->variant, l->place, ++s->sequence, &dir_fd, &status_fd, err);
     if (rc == 0) {
         struct supervise supervise = {.run = run,
                                       .dir_fd = dir_fd,

@@ -193,6 +193,13 @@ static struct status *status_load(int dir_fd, struct error *err)
     return NULL;
 }
 
+bool status_is_of_boot(const struct status *st, const char *boot_id)
+{
+    const char *in_container = strchr(st->boot_id, '+');
+    return in_container ? strncmp(in_container + 1, boot_id, 26) == 0
+                        : strncmp(st->boot_id, boot_id, sizeof st->boot_id) == 0;
+}
+
 int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wire_record *ret, struct error *err)
 {
     CLEANUP(cleanup_free) struct status *st = status_load(dir_fd, err);
@@ -206,7 +213,7 @@ int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wir
         .variant = arena_strdup(arena, st->variant),
         .boot_id = arena_strdup(arena, st->boot_id),
         .state = (uint8_t)atomic_load(&st->state),
-        .same_boot = str_eq(st->boot_id, boot_id),
+        .same_boot = status_is_of_boot(st, boot_id),
         .stop_requested = st->stop_requested != 0,
         .timed_out = st->timed_out != 0,
         .verdict = st->verdict,

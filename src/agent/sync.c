@@ -163,7 +163,7 @@ static int claim(struct server *s, const struct wire_sync *m, struct error *err)
     y->lock_fd = open(arena_printf(y->arena, "%s/lock", y->tree.dir), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (y->lock_fd < 0)
         return error_errno(err, ERROR_INFRA, errno, "cannot lock \"%s\"", y->tree.dir);
-    if (status_create(l->a_fd, &run, l->variant, l->boot_id, ++s->sequence, &dir_fd, &y->status_fd, err) < 0)
+    if (status_create(l->a_fd, &run, l->variant, l->place, ++s->sequence, &dir_fd, &y->status_fd, err) < 0)
         return -1;
     server_claimed(s, m->attempt, m->slot);
     snprintf(y->attempt, sizeof y->attempt, "%s", m->attempt);

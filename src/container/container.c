@@ -52,7 +52,7 @@ static void put_run(const struct container_place *p, struct buf *b)
     }
     for (size_t i = 0; i < c->mount_count; i++)
         put_mount(c->mounts[i], b);
-    buf_puts(b, "set -- \"$@\" --entrypoint /bin/sh");
+    buf_puts(b, "set -- \"$@\" --pull never --entrypoint /bin/sh");
     for (size_t i = 0; i < c->option_count; i++) {
         buf_putc(b, ' ');
         buf_shell_quote(b, c->options[i]);
@@ -100,19 +100,16 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
         buf_puts(b, "look;");
         if (c->pull == PULL_ALWAYS)
             buf_puts(b, "pull;");
-        buf_puts(b, "have||w=;[ -z \"$s\" ]||[ \"$o\" = $h ]||gone;"
-                    "if [ -n \"$s\" ]&&[ -n \"$w\" ]&&[ \"$w\" != \"$g\" ];then $r exec \"$n\" /bin/sh -c "
-                    "\"for c in /proc/[0-9]*/comm;do read -r c<\\$c;case \\$c in rhrun-supervis*)exit 0;;esac;done "
-                    "2>/dev/null;exit 1\" "
-                    "</dev/null >/dev/null 2>&1||gone;fi;");
-        buf_puts(b, "if [ -z \"$s\" ];then ");
-        if (c->pull == PULL_NEVER)
-            buf_puts(b, "[ -n \"$w\" ]||fail \"image $i is not there, and pull is never\";");
-        else if (c->pull == PULL_MISSING)
-            buf_puts(b, "[ -n \"$w\" ]||pull;");
-        /* Another connection may have made it meanwhile. */
-        buf_puts(b, "e=$(make);look;[ \"$s $o\" = \"true $h\" ]||fail \"${e:-the container does not run}\";"
-                    "elif [ $s != true ];then e=$($r start \"$n\" </dev/null 2>&1)||fail \"$e\";look;fi;");
+        buf_puts(b, "[ -z \"$s\" ]||[ \"$o\" = $h ]||gone;"
+                    "if [ -n \"$s\" ]&&have&&[ \"$w\" != \"$g\" ];then c=9;[ $s != true ]||{ $r exec \"$n\" /bin/sh -c "
+                    "\"for c in /proc/[0-9]*/comm;do read -r c<\\$c;case \\$c in rhrun-supervis*)exit 0;;esac;"
+                    "done 2>/dev/null;exit 9\" </dev/null >/dev/null 2>&1;c=$?;};[ $c != 9 ]||gone;fi;");
+        /* Where it cannot be made: another connection has made it meanwhile, or its image is not there. */
+        buf_puts(b, "new(){ e=$(make)&&s=true&&d=$(printf \"%s\\n\" \"$e\"|grep -x \"[0-9a-f]*\"|tail -n 1); };"
+                    "if [ -z \"$s\" ];then new||{ look;[ \"$s $o\" = \"true $h\" ]||{ have&&fail \"$e\";");
+        buf_puts(b, c->pull == PULL_NEVER ? "fail \"image $i is not there, and pull is never\";" : "pull;");
+        buf_puts(b, "new||fail \"$e\"; }; };"
+                    "elif [ $s != true ];then e=$($r start \"$n\" </dev/null 2>&1)||fail \"$e\";fi;");
     }
     buf_puts(b, "exec $r exec -i -e \"RHRUN_CONTAINER=$d\" -e \"SSH_CONNECTION=$SSH_CONNECTION\" \"$n\" \"$@\"");
 }
@@ -137,7 +134,7 @@ void container_down(const struct container_place *p, struct buf *b)
 {
     buf_puts(b, "fail(){ echo \"$1\" >&2;exit 1; };");
     put_head(p, b);
-    buf_puts(b, "e=$($r container inspect \"$n\" </dev/null 2>&1 >/dev/null);c=$?;case $c:$e in 0:*);;"
-                "*o\\ such\\ container*)echo " CONTAINER_WAS_GONE ";exit 0;;*)fail \"$e\";;esac;"
-                "e=$($r rm -f -v \"$n\" </dev/null 2>&1 >/dev/null)||fail \"$e\";echo " CONTAINER_GONE);
+    /* Where there is none, docker says so, and podman nothing. */
+    buf_puts(b, "e=$($r rm -f -v \"$n\" </dev/null 2>&1);c=$?;case $c:$e in *o\\ such\\ container*|0:)"
+                "echo " CONTAINER_WAS_GONE ";;0:*)echo " CONTAINER_GONE ";;*)fail \"$e\";;esac");
 }

@@ -99,12 +99,13 @@ static bool is_good_for(const struct plan_step *step, const struct wire_record *
 
 /* ---- belief ---- */
 
-/* Did both have one container around them, or none? Of two boots of a node the container's name says it
- * ("CONTAINER+BOOT"). */
-static bool is_same_container(const char *boot_id, const char *other)
+/* Was it done in the container that is around the agent now, or outside as that is? A record's boot names it:
+ * "CONTAINER+BOOT". */
+static bool is_container_of(const struct lane *lane, const struct wire_record *rec)
 {
-    const char *a = strchr(boot_id, '+'), *b = strchr(other, '+');
-    return a && b ? a - boot_id == b - other && memcmp(boot_id, other, (size_t)(a - boot_id)) == 0 : !a && !b;
+    const char *plus = strchr(rec->boot_id, '+'), *now = lane->facts->container ? lane->facts->container : "";
+    size_t len = plus ? (size_t)(plus - rec->boot_id) : 0;
+    return strlen(now) == len && memcmp(rec->boot_id, now, len) == 0;
 }
 
 /* What speaks against it on the node: the step's result is gone, though its record is there. NULL: nothing. */
@@ -118,7 +119,7 @@ static const char *denied(const struct lane *lane, const struct plan_step *step)
         return "what did not end well may have changed its files";
     /* The files of a sync are looked at, wherever they are. */
     const struct wire_record *latest = step->kind->sync || !lane->facts ? NULL : lane_latest(lane, step);
-    if (latest && !is_same_container(latest->boot_id, lane->facts->boot_id))
+    if (latest && !is_container_of(lane, latest))
         return "its container is another one now";
     return NULL;
 }
@@ -208,7 +209,7 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
         ret->why_not = lane_contradiction(lane, step, cell);
         ret->contradicted = ret->why_not != NULL;
         ret->verified = !ret->contradicted;
-    } else if (!cell && is_good_for(step, latest)) {
+    } else if (!cell && is_good_for(step, latest) && lane_holds(lane, step)) {
         ret->present = ret->ok = ret->verified = true;
         ret->key = step->key;
     } else if (!cell && latest) { /* the step ran for a journal that is lost */

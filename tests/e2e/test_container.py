@@ -109,6 +109,27 @@ def test_an_image_that_moved_makes_set_up_stale(engine, box, job, rhrun):
     engine.docker("rmi", "-f", "moves:1")
 
 
+def test_an_image_that_moved_ends_no_launch(engine, box, job, rhrun):
+    engine.docker("tag", IMAGE, "moves:2")
+    spec = job(here(WAITS, container="moves:2", nodes=1))
+    run = box.start(spec)
+    wait_for(lambda: box.lines().count("launch") == 2, what="the launch")
+    run.kill9()
+    before = ids(engine)
+    engine.docker("run", "--name", "xx", "--network", "none", IMAGE, "sh", "-c", "echo new >/new")
+    engine.docker("commit", "xx", "moves:2")
+    engine.docker("rm", "-f", "xx")
+    run = box.start(spec)
+    wait_for(lambda: "rhrun-agent" in engine.docker("exec", names(engine)[0], "ps", "-o", "comm").split(), what="an agent")
+    assert ids(engine) == before
+    (box.home / "go").touch()
+    r = run.wait()
+    assert ids(engine) == before
+    r.ok()
+    assert box.lines().count("launch") == 2
+    engine.docker("rmi", "-f", "moves:2")
+
+
 def test_other_options_make_another_container(engine, box, job, rhrun):
     rhrun(job(here(nodes=1))).ok()
     before = ids(engine)
@@ -287,3 +308,15 @@ def test_ssh_goes_inside(engine, box, job, rhrun):
     rhrun(spec).ok()
     assert rhrun("ssh", spec, "local-1", "--", "cat /etc/inside; pwd").ok().out == f"in\n{box.work}\n"
     assert rhrun("ssh", spec, "--", "printf", "%s|", "a b", "$HOME", "it's").ok().out == "a b|$HOME|it's|"
+
+
+def test_a_launch_that_finished_unseen_counts_though_its_container_is_gone(engine, box, job, rhrun):
+    spec = job(here(WAITS))
+    run = box.start(spec)
+    wait_for(lambda: box.lines().count("launch") == 4, what="the launch")
+    run.kill9()
+    (box.home / "go").touch()
+    wait_for(lambda: not workers_of(box.dir), what="the end of the workers")
+    engine.docker("rm", "-f", *names(engine))
+    r = rhrun(spec).ok()
+    assert r.out.count(", in") == 4 and box.lines() == ["one"] * 2 + ["launch"] * 4
