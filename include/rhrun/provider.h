@@ -183,7 +183,8 @@ struct provider_request {
 /* False: this step is not needed with these inputs (`when` and `unless` of the file), so go on with the next. */
 bool provider_step_due(const struct provider *provider, const struct provider_ask *ask);
 /* Describes the request in the arena. -1: an input is missing (the error names it) or has no spelling where it
- * stands; nothing is to be sent then. Where auth wants a token that ask lacks: err->why is ERROR_WHY_CREDENTIALS. */
+ * stands, or its reply is XML and libxml2 is not there (ERROR_IO); nothing is to be sent then. Where auth wants a
+ * token that ask lacks: err->why is ERROR_WHY_CREDENTIALS. */
 int provider_request(const struct provider *provider, const struct provider_ask *ask, struct arena *arena,
                      struct provider_request *ret_request, struct error *err);
 

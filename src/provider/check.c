@@ -12,6 +12,7 @@ struct checking {
     enum provider_operation operation;
     size_t step; /* what is extracted by earlier ones may be named */
     bool good;
+    bool unread; /* told that XPaths are not checked */
 };
 
 enum { NAMES_MAX = 128 };
@@ -106,9 +107,25 @@ static void check_template(struct checking *c, const struct doc_node *node)
     }
 }
 
+/* A file is not at fault for what this machine lacks. */
+static bool can_check(struct checking *c, const struct doc_node *path)
+{
+    struct error err = ERROR_INIT;
+    bool can = xml_open(&err) == 0;
+    struct diagnostic *told = NULL;
+    if (!can && !c->unread)
+        told = diagnostics_add(c->d, SEVERITY_WARNING, path->place, "XPaths are not checked: %s", err.text);
+    if (told)
+        told->hint = xstrdup(err.hint);
+    c->unread = !can;
+    return can;
+}
+
 static void check_path(struct checking *c, const struct doc_node *node, bool xml)
 {
     if (!node || node->type != DOC_STRING)
+        return;
+    if (xml && !can_check(c, node))
         return;
     if (xml && !xml_path_good(node->text))
         fault(c, node, "\"%s\" is no XPath", node->text);

@@ -107,6 +107,7 @@ const char *url_base(const struct filling *f); /* base with its inputs; NULL and
 
 /* ---- xml.c: the only user of libxml2 ---- */
 struct xml;
+int xml_open(struct error *err); /* loads libxml2, once; the others do it themselves, and fail where it is not there */
 struct xml *xml_parse(const char *text, size_t len); /* NULL: no XML, or XML that is refused */
 void xml_free(struct xml *x);
 void *xml_root(struct xml *x);

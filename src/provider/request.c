@@ -176,12 +176,18 @@ static int check_lengths(const struct filling *f)
     return 0;
 }
 
+/* Nothing is asked whose reply could not be read: it might be a machine. */
+static int check_reader(const struct filling *f, const struct step *step)
+{
+    return step->reply == BODY_XML ? xml_open(f->err) : 0;
+}
+
 static int describe(const struct filling *f, const struct step *step, struct provider_request *r, struct buf *url,
                     struct buf *body)
 {
     struct doc_node *query;
     const char *type;
-    if (check_lengths(f) < 0 || template_fill(f, doc_get(step->node, "query"), &query) < 0)
+    if (check_reader(f, step) < 0 || check_lengths(f) < 0 || template_fill(f, doc_get(step->node, "query"), &query) < 0)
         return -1;
     if (!query)
         query = doc_new_object(f->arena);

@@ -2,9 +2,11 @@
  * XML replies, by libxml2 and XPath 1.0. A DTD is refused before the parser sees it, so there are no entities but the
  * five of XML itself; the encoding is UTF-8 whatever the text says, so a DTD cannot hide in another one. Nothing is fetched.
  * Namespaces are taken off: a path says //instancesSet/item, whatever version the provider's namespace names.
+ * The library is loaded when it is first needed: it brings ICU, and the start of every command would pay for it.
  */
 #include "internal.h"
 
+#include <dlfcn.h>
 #include <libxml/parser.h>
 #include <libxml/xpath.h>
 #include <stdlib.h>
@@ -12,12 +14,76 @@
 
 enum { XPATH_STEPS_MAX = 2000000 };
 
+/* The one whose headers this is compiled with: the layout of its structs is that library's. */
+#if LIBXML_VERSION >= 21400
+#define LIBRARY "libxml2.so.16"
+#define PACKAGE "libxml2-16"
+#else
+#define LIBRARY "libxml2.so.2"
+#define PACKAGE "libxml2"
+#endif
+
+/* All that is used of it; xmlFree is a variable that holds a function. */
+#define SYMBOLS(X)          \
+    X(xmlNewParserCtxt)     \
+    X(xmlFreeParserCtxt)    \
+    X(xmlCtxtReadMemory)    \
+    X(xmlDocGetRootElement) \
+    X(xmlNodeGetContent)    \
+    X(xmlFreeDoc)           \
+    X(xmlFree)              \
+    X(xmlXPathNewContext)   \
+    X(xmlXPathFreeContext)  \
+    X(xmlXPathCtxtCompile)  \
+    X(xmlXPathFreeCompExpr) \
+    X(xmlXPathEval)         \
+    X(xmlXPathCastToString) \
+    X(xmlXPathFreeObject)
+
+#define MEMBER(name) __typeof__(&name) name;
+static struct {
+    void *handle; /* NULL: not loaded yet. Never given back */
+    SYMBOLS(MEMBER)
+} lib;
+
 struct xml {
     xmlDocPtr doc;
     xmlXPathContextPtr context;
 };
 
+int xml_open(struct error *err)
+{
+#define ROW(name) {#name, &lib.name},
+    static const struct {
+        const char *name;
+        void *at;
+    } rows[] = {SYMBOLS(ROW)};
+    if (lib.handle)
+        return 0;
+    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    bool good = handle != NULL;
+    for (size_t i = 0; good && i < ARRAY_LEN(rows); i++) {
+        void *symbol = dlsym(handle, rows[i].name);
+        memcpy(rows[i].at, &symbol, sizeof symbol);
+        good = symbol != NULL;
+    }
+    if (good) {
+        lib.handle = handle;
+        return 0;
+    }
+    const char *why = dlerror();
+    error_set(err, ERROR_IO, "replies in XML are read by libxml2, which cannot be loaded: %s", why ? why : LIBRARY);
+    error_hint(err, "install it; on Debian and Ubuntu: apt-get install %s", PACKAGE);
+    if (handle)
+        dlclose(handle);
+    return -1;
+}
+
+#if LIBXML_VERSION >= 21200
+static void quiet(void *data, const xmlError *fault)
+#else
 static void quiet(void *data, xmlErrorPtr fault)
+#endif
 {
     (void)data;
     (void)fault;
@@ -43,19 +109,19 @@ static void drop_namespaces(xmlNodePtr root)
 struct xml *xml_parse(const char *text, size_t len)
 {
     if (len == 0 || len > PROVIDER_REPLY_MAX || memchr(text, 0, len) || memmem(text, len, "<!DOCTYPE", 9) ||
-        memmem(text, len, "<!ENTITY", 8))
+        memmem(text, len, "<!ENTITY", 8) || xml_open(NULL) < 0)
         return NULL;
-    xmlParserCtxtPtr parser = xmlNewParserCtxt();
+    xmlParserCtxtPtr parser = lib.xmlNewParserCtxt();
     if (!parser)
         return NULL;
-    xmlDocPtr doc = xmlCtxtReadMemory(parser, text, (int)len, NULL, "UTF-8",
-                                      XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING | XML_PARSE_NOCDATA |
-                                          XML_PARSE_NOBLANKS);
-    xmlFreeParserCtxt(parser);
-    xmlNodePtr root = doc ? xmlDocGetRootElement(doc) : NULL;
-    xmlXPathContextPtr context = root && !doc->intSubset && !doc->extSubset ? xmlXPathNewContext(doc) : NULL;
+    xmlDocPtr doc = lib.xmlCtxtReadMemory(parser, text, (int)len, NULL, "UTF-8",
+                                          XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING |
+                                              XML_PARSE_NOCDATA | XML_PARSE_NOBLANKS);
+    lib.xmlFreeParserCtxt(parser);
+    xmlNodePtr root = doc ? lib.xmlDocGetRootElement(doc) : NULL;
+    xmlXPathContextPtr context = root && !doc->intSubset && !doc->extSubset ? lib.xmlXPathNewContext(doc) : NULL;
     if (!context) {
-        xmlFreeDoc(doc);
+        lib.xmlFreeDoc(doc);
         return NULL;
     }
     drop_namespaces(root);
@@ -71,8 +137,8 @@ void xml_free(struct xml *x)
 {
     if (!x)
         return;
-    xmlXPathFreeContext(x->context);
-    xmlFreeDoc(x->doc);
+    lib.xmlXPathFreeContext(x->context);
+    lib.xmlFreeDoc(x->doc);
     free(x);
 }
 
@@ -83,13 +149,13 @@ void *xml_root(struct xml *x)
 
 bool xml_path_good(const char *path)
 {
-    xmlXPathContextPtr context = xmlXPathNewContext(NULL);
+    xmlXPathContextPtr context = xml_open(NULL) == 0 ? lib.xmlXPathNewContext(NULL) : NULL;
     if (!context)
         return false;
     context->error = quiet;
-    xmlXPathCompExprPtr compiled = xmlXPathCtxtCompile(context, BAD_CAST path);
-    xmlXPathFreeCompExpr(compiled);
-    xmlXPathFreeContext(context);
+    xmlXPathCompExprPtr compiled = lib.xmlXPathCtxtCompile(context, BAD_CAST path);
+    lib.xmlXPathFreeCompExpr(compiled);
+    lib.xmlXPathFreeContext(context);
     return compiled != NULL;
 }
 
@@ -97,7 +163,7 @@ static xmlXPathObjectPtr evaluate(struct xml *x, void *at, const char *path)
 {
     x->context->node = at;
     x->context->opCount = 0;
-    return xmlXPathEval(BAD_CAST path, x->context);
+    return lib.xmlXPathEval(BAD_CAST path, x->context);
 }
 
 const char *xml_text(struct xml *x, void *at, const char *path, struct arena *arena)
@@ -107,14 +173,14 @@ const char *xml_text(struct xml *x, void *at, const char *path, struct arena *ar
     const char *ret = NULL;
     if (found && found->type == XPATH_NODESET) {
         if (found->nodesetval && found->nodesetval->nodeNr > 0)
-            text = xmlNodeGetContent(found->nodesetval->nodeTab[0]);
+            text = lib.xmlNodeGetContent(found->nodesetval->nodeTab[0]);
     } else if (found) {
-        text = xmlXPathCastToString(found);
+        text = lib.xmlXPathCastToString(found);
     }
     if (text && text[0])
         ret = arena_strdup(arena, (const char *)text);
-    xmlFree(text);
-    xmlXPathFreeObject(found);
+    (*lib.xmlFree)(text);
+    lib.xmlXPathFreeObject(found);
     return ret;
 }
 
@@ -129,6 +195,6 @@ size_t xml_nodes(struct xml *x, void *at, const char *path, void **ret, size_t m
         for (size_t i = 0; count != SIZE_MAX && i < count; i++)
             ret[i] = found->nodesetval->nodeTab[i];
     }
-    xmlXPathFreeObject(found);
+    lib.xmlXPathFreeObject(found);
     return count;
 }
