@@ -99,7 +99,7 @@ class Node:
         if kind == HELLO_OK and "address" in self.lies:
             r = Reader(payload)
             r.at = 12
-            for _ in range(17):
+            for _ in range(18):
                 r.text()
             before = payload[:r.at]
             r.text()

@@ -133,6 +133,7 @@ def test_a_torchrun_that_is_killed_comes_again(box, job):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_torchrun_that_is_told_to_end_comes_again(box, job):
     e = Elastic(box, job, "1:2")
     e.wait_world(2, 0)
