@@ -13,7 +13,6 @@ enum { SAID_MAX = 4096 };
 struct down;
 struct ending { /* of one container */
     struct down *of;
-    const char *host;
     struct transport *transport;
     struct buf said;
     enum { LEFT, REMOVED, WAS_GONE } is;
@@ -58,7 +57,7 @@ static void begin(struct down *d, struct transport_pool *pool, const struct cont
     struct ending *e = &d->items[d->count++];
     struct transport_host host;
     struct buf text = {0};
-    *e = (struct ending){.of = d, .host = place->host->name};
+    *e = (struct ending){.of = d};
     run_reach(place->host, place->node, &host);
     container_down(place, &text);
     host.command = text.data;
@@ -67,8 +66,23 @@ static void begin(struct down *d, struct transport_pool *pool, const struct cont
     buf_free(&text);
 }
 
-int cli_containers_down(struct cli *c, const struct roster *roster, const char *job, bool say)
+static bool goes_down(const struct spec_host *host, bool all)
 {
+    return host->container && (all || host->container->down);
+}
+
+static bool some_go_down(const struct roster *roster, bool all)
+{
+    for (uint32_t i = 0; i < roster_count(roster); i++)
+        if (goes_down(roster_host(roster, i), all))
+            return true;
+    return false;
+}
+
+int cli_containers_down(struct cli *c, const struct roster *roster, const char *job, bool all)
+{
+    if (!some_go_down(roster, all))
+        return 0;
     uint32_t count = roster_count(roster);
     struct down d = {.c = c, .loop = loop_create(), .items = xcalloc((size_t)count + 1, sizeof *d.items)};
     const struct transport_pool_options o = {.allow_prompt = isatty(0) && !c->given[OPT_DETACHED_FD]};
@@ -76,31 +90,22 @@ int cli_containers_down(struct cli *c, const struct roster *roster, const char *
     size_t removed = 0, left = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct container_place place = {roster_host(roster, i), job, i};
-        if (place.host->container)
+        if (goes_down(place.host, all))
             begin(&d, pool, &place);
     }
-    if (d.left > 0)
-        loop_run(d.loop);
+    loop_run(d.loop);
     for (size_t i = 0; i < d.count; i++) {
         removed += d.items[i].is == REMOVED;
         left += d.items[i].is == LEFT;
         transport_close(d.items[i].transport);
         buf_free(&d.items[i].said);
     }
-    if (say && left == 0)
+    if (all && left == 0 && !c->given[OPT_QUIET])
         fprintf(stderr, "rhrun: %zu container%s removed\n", removed, removed == 1 ? "" : "s");
     transport_pool_destroy(pool);
     loop_destroy(d.loop);
     free(d.items);
     return left ? 3 : 0;
-}
-
-static bool has_containers(const struct roster *roster)
-{
-    for (uint32_t i = 0; i < roster_count(roster); i++)
-        if (roster_host(roster, i)->container)
-            return true;
-    return false;
 }
 
 /* Nobody may be at work in them: -1 and err. */
@@ -128,7 +133,7 @@ static int cmd_down(struct cli *c)
     if (rc)
         return rc;
     const struct roster *roster = roster_create(spec, c->arena);
-    if (!has_containers(roster)) {
+    if (!some_go_down(roster, true)) {
         if (!c->given[OPT_QUIET])
             fprintf(stderr, "rhrun: the job has no containers: nothing to remove\n");
         return 0;
@@ -136,7 +141,7 @@ static int cmd_down(struct cli *c)
     journal_job_id(spec->name, spec->origin, job);
     if (check_idle(job, &err) < 0 || cli_check_limits(&err) < 0)
         return cli_fail(c, &err);
-    return cli_containers_down(c, roster, job, !c->given[OPT_QUIET]);
+    return cli_containers_down(c, roster, job, true);
 }
 
 static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};

@@ -482,12 +482,7 @@ static void close_session(struct controller *s)
 /* Where the spec says down: always. The job is still locked: nobody else begins in them meanwhile. */
 static int remove_containers(struct controller *s, int rc)
 {
-    bool wanted = false;
     char job[17];
-    for (uint32_t i = 0; i < roster_count(s->roster); i++)
-        wanted = wanted || (roster_host(s->roster, i)->container && roster_host(s->roster, i)->container->down);
-    if (!wanted)
-        return rc;
     end_run(s);
     journal_job_id(s->spec->name, s->spec->origin, job);
     int failed = cli_containers_down(s->c, s->roster, job, false);

@@ -93,8 +93,9 @@ struct session *cli_session(struct cli *c, struct loop *loop, struct journal *jo
 void cli_run_options(struct cli *c, struct run_options *o); /* from options and test hooks in the environment */
 
 /* limits.c: has this process what an event loop and one node take? To be asked before loop_create. */
-/* Removes the containers that the job with this id has on its hosts; what could not be is told. 0, or exit status 3. */
-int cli_containers_down(struct cli *c, const struct roster *roster, const char *job, bool say);
+/* Removes the containers that the job with this id has on its hosts: all, and says how many; or those that end with the
+ * run (down: always). What could not be removed is told. 0, or exit status 3. */
+int cli_containers_down(struct cli *c, const struct roster *roster, const char *job, bool all);
 int cli_check_limits(struct error *err);
 
 /* find_run.c. Of a spec file's runs, those that -p, --set and the words behind -- name: of the variant that `run` would

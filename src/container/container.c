@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* What both texts begin with: r, the runtime, and n, the container's name; fail TEXT ends the text. */
+/* r, the runtime, and n, the container's name. Before it stands fail TEXT, which says why the text ends: to rhrun, or to
+ * stderr. */
 static void put_head(const struct container_place *p, struct buf *b)
 {
     const struct spec_container *c = p->host->container;
@@ -87,7 +88,7 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
                 "{{.Image}} {{.Id}}\" \"$n\" </dev/null 2>/dev/null)||x=;"
                 "set -- $x;s=$1;o=$2;g=$3;d=$4; };");
     if (!may_make) {
-        buf_puts(b, "look;[ \"$s $o\" = \"true $h\" ]||exec \"$@\";");
+        buf_puts(b, "look;[ \"$s\" = true ]||exec \"$@\";");
     } else {
         buf_puts(
             b,
@@ -96,14 +97,16 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
         put_pull(b);
         buf_puts(b, "gone(){ $r rm -f -v \"$n\" </dev/null >/dev/null 2>&1;s=;};have(){ w=$($r image inspect -f "
                     "\"{{.Id}}\" \"$i\" </dev/null 2>/dev/null);[ -n \"$w\" ]; };");
-        /* With another spec, or of an image that has moved: a new one, but not while something of rhrun runs in it. */
-        buf_puts(b, "look;");
+        buf_puts(b, "busy(){ [ $s = true ]||return 1;$r exec \"$n\" /bin/sh -c \"for c in /proc/[0-9]*/comm;do "
+                    "read -r c<\\$c;case \\$c in rhrun-supervis*)exit 0;;esac;done 2>/dev/null;exit 9\" </dev/null "
+                    ">/dev/null 2>&1;[ $? != 9 ]; };look;");
         if (c->pull == PULL_ALWAYS)
             buf_puts(b, "pull;");
-        buf_puts(b, "[ -z \"$s\" ]||[ \"$o\" = $h ]||gone;"
-                    "if [ -n \"$s\" ]&&have&&[ \"$w\" != \"$g\" ];then c=9;[ $s != true ]||{ $r exec \"$n\" /bin/sh -c "
-                    "\"for c in /proc/[0-9]*/comm;do read -r c<\\$c;case \\$c in rhrun-supervis*)exit 0;;esac;"
-                    "done 2>/dev/null;exit 9\" </dev/null >/dev/null 2>&1;c=$?;};[ $c != 9 ]||gone;fi;");
+        /* Of another spec, or of an image that has moved: a new one, but not while something of rhrun runs in it. */
+        buf_puts(b,
+                 "if [ -n \"$s\" ]&&[ \"$o\" != $h ];then busy&&fail \"an earlier run, with another image, options or "
+                 "mounts, still works in $n: rhrun cancel ends it\";gone;"
+                 "elif [ -n \"$s\" ]&&have&&[ \"$w\" != \"$g\" ];then busy||gone;fi;");
         /* Where it cannot be made: another connection has made it meanwhile, or its image is not there. */
         buf_puts(b, "new(){ e=$(make)&&s=true&&d=$(printf \"%s\\n\" \"$e\"|grep -x \"[0-9a-f]*\"|tail -n 1); };"
                     "if [ -z \"$s\" ];then new||{ look;[ \"$s $o\" = \"true $h\" ]||{ have&&fail \"$e\";");
@@ -114,10 +117,12 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
     buf_puts(b, "exec $r exec -i -e \"RHRUN_CONTAINER=$d\" -e \"SSH_CONNECTION=$SSH_CONNECTION\" \"$n\" \"$@\"");
 }
 
+#define FAIL_TO_STDERR "fail(){ echo \"$1\" >&2;exit 1; };"
+
 void container_enter(const struct container_place *p, bool terminal, const char *folder, const char *text,
                      struct buf *b)
 {
-    buf_puts(b, "fail(){ echo \"$1\" >&2;exit 1; };");
+    buf_puts(b, FAIL_TO_STDERR);
     put_head(p, b);
     buf_puts(b, "[ \"$($r container inspect -f \"{{.State.Running}}\" \"$n\" </dev/null 2>/dev/null)\" = true ]||"
                 "fail \"container $n does not run there: the job makes it when it is run\";");
@@ -132,7 +137,7 @@ void container_enter(const struct container_place *p, bool terminal, const char 
 
 void container_down(const struct container_place *p, struct buf *b)
 {
-    buf_puts(b, "fail(){ echo \"$1\" >&2;exit 1; };");
+    buf_puts(b, FAIL_TO_STDERR);
     put_head(p, b);
     /* Where there is none, docker says so, and podman nothing. */
     buf_puts(b, "e=$($r rm -f -v \"$n\" </dev/null 2>&1);c=$?;case $c:$e in *o\\ such\\ container*|0:)"
