@@ -9,7 +9,7 @@ import pytest
 
 import harness
 
-pytest_plugins = ["limit"]
+pytest_plugins = ["limit", "engine"]
 
 
 def pytest_configure(config):

@@ -75,3 +75,20 @@ class Engine:
         # What dockerd leaves mounted (a container with the host's network) would keep the folder.
         subprocess.run(["umount", "-l", self.folder / "exec/netns/default"], capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def dockerd():
+    e = Engine()
+    yield e
+    e.end()
+
+
+@pytest.fixture
+def engine(dockerd, request):
+    """The engine, which a test's box knows; without a container when the test has ended."""
+    if "box" in request.fixturenames:
+        box = request.getfixturevalue("box")
+        box.env.update({key: dockerd.env[key] for key in ("DOCKER_HOST", "DOCKER_CONFIG")})
+    yield dockerd
+    dockerd.clear()

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from engine import IMAGE, Engine
+from engine import IMAGE
 from harness import ROOT, wait_for, workers_of
 
 pytestmark = pytest.mark.xdist_group("docker")
@@ -22,21 +22,6 @@ entrypoint: {run: '%s'}
 """
 SAYS = "echo launch >>$HOME/lines; echo rank $RANK of $WORLD_SIZE, $(cat /etc/inside)"
 WAITS = "echo launch >>$HOME/lines; while [ ! -e $HOME/go ]; do sleep 0.1; done; echo rank $RANK of $WORLD_SIZE, $(cat /etc/inside)"
-
-
-@pytest.fixture(scope="module")
-def started():
-    e = Engine()
-    yield e
-    e.end()
-
-
-@pytest.fixture
-def engine(started, box):
-    for key in ("DOCKER_HOST", "DOCKER_CONFIG"):
-        box.env[key] = started.env[key]
-    yield started
-    started.clear()
 
 
 def here(run=SAYS, container=IMAGE, nodes=2):
@@ -137,6 +122,23 @@ def test_other_options_make_another_container(engine, box, job, rhrun):
                        run="echo colour $COLOUR"))).ok()
     assert "colour it" in r.out and "blue" in r.out
     assert names(engine) == sorted(before) and ids(engine) != before
+
+
+def test_what_runs_in_a_container_of_another_spec_is_left_alone(engine, box, job, rhrun):
+    spec = job(here(WAITS, nodes=1))
+    run = box.start(spec)
+    wait_for(lambda: box.lines().count("launch") == 2, what="the launch")
+    run.kill9()
+    before = ids(engine)
+    spec = job(here(WAITS, container={"image": IMAGE, "options": ["--env=A=b"]}, nodes=1))
+    err = rhrun(spec).expect(3).err
+    assert "an earlier run, with another image, options or mounts, still works in rhrun-" in err, err
+    assert ids(engine) == before and len(workers_of(box.dir)) >= 2
+    rhrun("cancel", "last").ok()
+    assert not workers_of(box.dir) and ids(engine) == before
+    (box.home / "go").touch()
+    rhrun(spec).ok()
+    assert ids(engine) != before and box.lines() == ["one", *["launch"] * 2, "one", *["launch"] * 2]
 
 
 def test_mounts_and_what_is_quoted(engine, box, job, rhrun):

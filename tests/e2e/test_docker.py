@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from engine import Engine
 from harness import wait_for
 
 pytestmark = pytest.mark.xdist_group("docker")
@@ -19,21 +18,6 @@ entrypoint: {run: '%s'}
 """
 SET_UP = ["one", "two"]
 WAITS = "echo launch >>/root/lines; while [ ! -e /root/go ]; do sleep 0.1; done; echo rank $RANK of $WORLD_SIZE"
-
-
-@pytest.fixture(scope="module")
-def started():
-    e = Engine()
-    yield e
-    e.end()
-
-
-@pytest.fixture
-def engine(started, box):
-    for key in ("DOCKER_HOST", "DOCKER_CONFIG"):
-        box.env[key] = started.env[key]
-    yield started
-    started.clear()
 
 
 def spec_of(hosts, run):

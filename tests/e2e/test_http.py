@@ -8,16 +8,10 @@ import time
 import pytest
 
 import harness
-from engine import Engine
+
+pytestmark = pytest.mark.xdist_group("docker")
 
 ASK = harness.RHRUN.parent / "tests/unit/http_ask"
-
-
-@pytest.fixture(scope="module")
-def engine():
-    e = Engine()
-    yield e
-    e.end()
 
 
 def ask(engine, method, path):

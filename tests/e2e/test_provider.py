@@ -14,7 +14,9 @@ import urllib.parse
 import pytest
 
 import harness
-from engine import IMAGE, Engine
+from engine import IMAGE
+
+pytestmark = pytest.mark.xdist_group("docker")
 
 ASK = harness.RHRUN.parent / "tests/unit/provider_ask"
 
@@ -71,13 +73,6 @@ class Provider:
                 assert result["outcome"] == "done", result
                 inputs.update(result["values"])
         return inputs
-
-
-@pytest.fixture(scope="module")
-def engine():
-    e = Engine()
-    yield e
-    e.end()
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 /* Controllers over simulated nodes. A kill is played in this process: the net stops, then the journal is closed and cut
  * at a point between what was acknowledged and what was appended, which are the states a real kill can leave. */
+#include "folder.h"
 #include "sim_job.h"
 
 #include "rhrun/step.h"
 #include "sim_made_up.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -16,14 +16,6 @@
 #include <cmocka.h>
 
 enum { DEADLINE_S = 20 };
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
 
 struct sim_job *sim_job_create(uint32_t nodes, const struct sim_script *script)
 {
@@ -65,7 +57,7 @@ void sim_job_destroy(struct sim_job *job)
     arena_destroy(job->arena);
     buf_free(&job->said);
     buf_free(&job->lines);
-    nftw(job->home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    folder_remove(job->home);
     free(job);
 }
 
@@ -292,7 +284,7 @@ void sim_job_forget(struct sim_job *job)
 {
     char path[256];
     job_file(job, "", path, sizeof path);
-    assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(folder_remove(path), 0);
 }
 
 static struct journal *read_journal(const struct sim_job *job)

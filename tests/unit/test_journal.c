@@ -1,8 +1,9 @@
 /* journal: opening, appending, reading, holding, asking; and what goes wrong with files. */
+#include "folder.h"
+
 #include "rhrun/journal.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,14 +19,6 @@
 
 static char home[64];
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static int setup(void **unused)
 {
     (void)unused;
@@ -40,7 +33,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    return nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(home);
 }
 
 static struct journal *open_job(struct loop *loop, const char *name)

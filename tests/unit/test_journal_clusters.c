@@ -1,7 +1,8 @@
 /* journal: the ledgers of rented clusters. What was durable is there again, whoever is killed; one controller at a time. */
+#include "folder.h"
+
 #include "rhrun/journal.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,14 +18,6 @@
 
 static char home[64];
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static int setup(void **unused)
 {
     (void)unused;
@@ -35,7 +28,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    return nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(home);
 }
 
 static int replay(void *arg, const struct fleet_event *e, struct error *err)

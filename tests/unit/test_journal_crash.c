@@ -1,8 +1,9 @@
 /* journal: what was acknowledged is there after kill -9, after a full disk and after the test hook's kill. */
+#include "folder.h"
+
 #include "rhrun/journal.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -21,14 +22,6 @@ enum { KILLS = 30, TEXT = 300, DEADLINE_MS = 20000 };
 
 static char home[64];
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static int setup(void **unused)
 {
     (void)unused;
@@ -39,7 +32,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    return nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(home);
 }
 
 static void fill(char text[TEXT], uint64_t seq)
@@ -254,7 +247,7 @@ static void test_killed_while_it_is_made(void **unused)
             assert_string_equal(jobs[i].name, "job");
         journal_jobs_free(jobs, count);
         reopen_and_check(0);
-        assert_int_equal(nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+        assert_int_equal(folder_remove(home), 0);
     }
     assert_true(n > 50 && none > 10);
 }

@@ -2,10 +2,10 @@
  * only written since. A cut makes everything fail from then on; then each file becomes what was synced plus an
  * arbitrary part of the rest: each write lost, whole or torn at 512 bytes, an unsynced new file or deletion undone.
  * After each cut every event whose callback ran must be there, in order and whole. */
+#include "folder.h"
 #include "../../src/journal/internal.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -323,14 +323,6 @@ static void register_vfs(void)
 
 /* ---- tests ---- */
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static int setup(void **unused)
 {
     (void)unused;
@@ -349,7 +341,7 @@ static int teardown(void **unused)
     (void)unused;
     journal_set_vfs(NULL);
     cut_and_restore(); /* forgets the files */
-    return nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(home);
 }
 
 struct session {
