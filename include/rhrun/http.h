@@ -1,6 +1,6 @@
 /*
  * http: requests over HTTPS, or over a unix socket, on the loop: one thread, nothing blocks. A thin layer over
- * libcurl's multi interface, so that no other module sees libcurl.
+ * libcurl's multi interface, so that no other module sees libcurl. The library is loaded by the first http_create.
  *
  * A request is data; it is copied, and its answer comes to a callback. What a status means is not decided here: any
  * answer that came whole is a reply, and a failure is that none came. A failure says in plain words which phase
@@ -48,8 +48,8 @@ struct http_options {
     const char *ca_file;  /* PEM; NULL: see above */
     unsigned at_once;     /* requests under way, each with at most one connection; 0 = HTTP_AT_ONCE_DEFAULT */
 };
-/* options may be NULL. NULL and err: a CA file that was named cannot be read (ERROR_IO; it says who named it), or
- * libcurl cannot do TLS. */
+/* options may be NULL. NULL and err: libcurl is not installed (ERROR_IO; the hint names its package), a CA file that
+ * was named cannot be read (ERROR_IO; it says who named it), or libcurl cannot do TLS. */
 struct http *http_create(struct loop *loop, const struct http_options *options, struct error *err);
 /* Calls that are not done are cancelled. At any time, also within any callback. Takes NULL. */
 void http_destroy(struct http *http);

@@ -15,7 +15,7 @@ void http_answer_clear(struct answer *a)
 int http_answer_status(const struct http_call *c)
 {
     long status = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    http_curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     return (int)status;
 }
 
@@ -85,10 +85,10 @@ static size_t take_body(char *data, size_t size, size_t count, void *arg)
 
 void http_answer_set(struct http_call *c)
 {
-    curl_easy_setopt(c->easy, CURLOPT_HEADERFUNCTION, take_line);
-    curl_easy_setopt(c->easy, CURLOPT_HEADERDATA, c);
-    curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, take_body);
-    curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, c);
+    http_curl.easy_setopt(c->easy, CURLOPT_HEADERFUNCTION, take_line);
+    http_curl.easy_setopt(c->easy, CURLOPT_HEADERDATA, c);
+    http_curl.easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, take_body);
+    http_curl.easy_setopt(c->easy, CURLOPT_WRITEDATA, c);
 }
 
 const char *http_reply_header(const struct http_reply *reply, const char *name)
@@ -109,7 +109,7 @@ static int64_t retry_after(const struct http_reply *reply)
     if (parse_u64(value, &seconds))
         return seconds < HTTP_RETRY_AFTER_MAX_MS / 1000 ? (int64_t)seconds * 1000 : HTTP_RETRY_AFTER_MAX_MS;
     const char *date = http_reply_header(reply, "Date");
-    time_t until = curl_getdate(value, NULL), now = date ? curl_getdate(date, NULL) : -1;
+    time_t until = http_curl.getdate(value, NULL), now = date ? http_curl.getdate(date, NULL) : -1;
     if (until == -1 || strspn(value, "0123456789") == strlen(value))
         return -1;
     if (now == -1)
@@ -123,7 +123,7 @@ void http_answer_reply(struct http_call *c, struct http_header headers[HTTP_HEAD
 {
     struct answer *a = &c->answer;
     long version = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_HTTP_VERSION, &version);
+    http_curl.easy_getinfo(c->easy, CURLINFO_HTTP_VERSION, &version);
     *ret = (struct http_reply){.status = http_answer_status(c), .headers = headers, .header_count = a->count};
     ret->version = version == CURL_HTTP_VERSION_2_0 ? 20 : version == CURL_HTTP_VERSION_1_0 ? 10 : 11;
     for (size_t i = 0; i < a->count; i++) {

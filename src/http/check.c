@@ -118,10 +118,10 @@ bool http_is_loopback(const char *host)
 static char *part(CURLU *url, CURLUPart what)
 {
     char *text = NULL;
-    if (curl_url_get(url, what, &text, what == CURLUPART_PORT ? CURLU_DEFAULT_PORT : 0) != CURLUE_OK)
+    if (http_curl.url_get(url, what, &text, what == CURLUPART_PORT ? CURLU_DEFAULT_PORT : 0) != CURLUE_OK)
         return NULL;
     char *copy = xstrdup(text);
-    curl_free(text);
+    http_curl.free(text);
     return copy;
 }
 
@@ -141,13 +141,13 @@ bool http_same_origin(CURLU *a, CURLU *b)
 /* Nothing of a URL is told before it is known what in it is its query. */
 static int check_url(const struct http_request *r, struct http_call *c, struct error *err)
 {
-    c->url = curl_url();
+    c->url = http_curl.url();
     if (!r->url || strlen(r->url) > HTTP_URL_MAX || !c->url || !str_is_printable(r->url))
         return error_set(err, ERROR_USAGE,
                          "the URL of an HTTP request is missing, not printable or longer than %d bytes", HTTP_URL_MAX);
-    CURLUcode code = curl_url_set(c->url, CURLUPART_URL, r->url, 0);
+    CURLUcode code = http_curl.url_set(c->url, CURLUPART_URL, r->url, 0);
     if (code != CURLUE_OK)
-        return error_set(err, ERROR_USAGE, "the URL of an HTTP request is not valid: %s", curl_url_strerror(code));
+        return error_set(err, ERROR_USAGE, "the URL of an HTTP request is not valid: %s", http_curl.url_strerror(code));
     CLEANUP(cleanup_free) char *user = part(c->url, CURLUPART_USER);
     CLEANUP(cleanup_free) char *password = part(c->url, CURLUPART_PASSWORD);
     if (user || password)
@@ -156,9 +156,9 @@ static int check_url(const struct http_request *r, struct http_call *c, struct e
     CLEANUP(cleanup_free) char *path = part(c->url, CURLUPART_PATH);
     CLEANUP(cleanup_free) char *own_port = NULL;
     char *text = NULL;
-    if (curl_url_get(c->url, CURLUPART_PORT, &text, 0) == CURLUE_OK) {
+    if (http_curl.url_get(c->url, CURLUPART_PORT, &text, 0) == CURLUE_OK) {
         own_port = xstrdup(text);
-        curl_free(text);
+        http_curl.free(text);
     }
     c->host = part(c->url, CURLUPART_HOST);
     c->port = part(c->url, CURLUPART_PORT);

@@ -41,7 +41,7 @@ static void socket_ready(void *arg, unsigned events)
     struct http *h = w->http;
     int running = 0;
     int bits = (events & LOOP_READ ? CURL_CSELECT_IN : 0) | (events & LOOP_WRITE ? CURL_CSELECT_OUT : 0);
-    curl_multi_socket_action(h->multi, w->fd, bits, &running);
+    http_curl.multi_socket_action(h->multi, w->fd, bits, &running);
     deliver(h);
 }
 
@@ -98,7 +98,7 @@ static void time_came(void *arg)
 {
     struct http *h = arg;
     int running = 0;
-    curl_multi_socket_action(h->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    http_curl.multi_socket_action(h->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     deliver(h);
 }
 
@@ -159,9 +159,9 @@ static void unlink_call(struct http_call *c)
 static void free_call(struct http_call *c)
 {
     loop_timer_destroy(c->idle);
-    curl_easy_cleanup(c->easy);
-    curl_slist_free_all(c->headers);
-    curl_url_cleanup(c->url);
+    http_curl.easy_cleanup(c->easy);
+    http_curl.slist_free_all(c->headers);
+    http_curl.url_cleanup(c->url);
     http_answer_clear(&c->answer);
     free(c->method);
     free(c->group);
@@ -177,7 +177,7 @@ static void free_call(struct http_call *c)
 
 void http_call_end(struct http_call *c, CURLcode code)
 {
-    curl_multi_remove_handle(c->http->multi, c->easy);
+    http_curl.multi_remove_handle(c->http->multi, c->easy);
     c->http->running--;
     if (c->idle)
         loop_timer_stop(c->idle);
@@ -194,7 +194,7 @@ static void drop(struct http_call *c)
     if (c->state == CALL_WAITS)
         h->waiting--;
     if (c->state == CALL_RUNS) {
-        curl_multi_remove_handle(h->multi, c->easy);
+        http_curl.multi_remove_handle(h->multi, c->easy);
         h->running--;
     }
     if (h->waiting)
@@ -204,7 +204,7 @@ static void drop(struct http_call *c)
     not_due(c);
     unlink_call(c);
     c->state = CALL_DONE;
-    curl_easy_cleanup(c->easy);
+    http_curl.easy_cleanup(c->easy);
     c->easy = NULL;
     if (!c->busy)
         free_call(c);
@@ -222,24 +222,24 @@ static bool redirected(struct http_call *c, const char **ret_why)
     *ret_why = NULL;
     int status = http_answer_status(c);
     char *to = NULL;
-    curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to);
+    http_curl.easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to);
     if (!to || status == 304 || status == 300)
         return false;
     if (!str_eq(c->method, "GET") && !str_eq(c->method, "HEAD")) {
         *ret_why = "only a GET is";
         return false;
     }
-    CURLU *next = curl_url();
-    if (!next || curl_url_set(next, CURLUPART_URL, to, 0) != CURLUE_OK || !http_same_origin(c->url, next))
+    CURLU *next = http_curl.url();
+    if (!next || http_curl.url_set(next, CURLUPART_URL, to, 0) != CURLUE_OK || !http_same_origin(c->url, next))
         *ret_why = "that is elsewhere";
     else if (c->redirects++ == HTTP_REDIRECTS_MAX)
         *ret_why = "there were too many before it";
     if (*ret_why) {
-        curl_url_cleanup(next);
+        http_curl.url_cleanup(next);
         return false;
     }
-    curl_easy_setopt(c->easy, CURLOPT_CURLU, next);
-    curl_url_cleanup(c->url);
+    http_curl.easy_setopt(c->easy, CURLOPT_CURLU, next);
+    http_curl.url_cleanup(c->url);
     c->url = next;
     c->sent = true;
     http_answer_clear(&c->answer);
@@ -248,7 +248,7 @@ static bool redirected(struct http_call *c, const char **ret_why)
     http_request_limits(c);
     if (c->idle)
         loop_timer_start(c->idle, c->idle_ms);
-    if (curl_multi_add_handle(c->http->multi, c->easy) != CURLM_OK)
+    if (http_curl.multi_add_handle(c->http->multi, c->easy) != CURLM_OK)
         http_call_end(c, CURLE_OUT_OF_MEMORY);
     return true;
 }
@@ -268,7 +268,7 @@ static void tell_end(struct http_call *c)
         http_answer_reply(c, headers, &reply);
     else
         http_failure_set(c, why, &failure);
-    curl_easy_cleanup(c->easy);
+    http_curl.easy_cleanup(c->easy);
     c->easy = NULL;
     c->state = CALL_DONE;
     unlink_call(c);
@@ -299,12 +299,12 @@ static void take_ended(struct http *h)
 {
     CURLMsg *message = NULL;
     int left = 0;
-    while ((message = curl_multi_info_read(h->multi, &left))) {
+    while ((message = http_curl.multi_info_read(h->multi, &left))) {
         if (message->msg != CURLMSG_DONE)
             continue;
         struct http_call *c = NULL;
         CURLcode code = message->data.result; /* the message is gone when its handle is removed */
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &c);
+        http_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &c);
         http_call_end(c, code);
     }
 }
@@ -349,7 +349,7 @@ static CURLM *multi_create(void)
         close(low);
     for (int i = 1; low >= 0 && i < NEAR; i++)
         open[i] = fcntl(low + i, F_GETFD) >= 0;
-    CURLM *multi = curl_multi_init();
+    CURLM *multi = http_curl.multi_init();
     for (int i = 0; low >= 0 && i < NEAR; i++) {
         if (!open[i] && fcntl(low + i, F_GETFD) == 0)
             fcntl(low + i, F_SETFD, FD_CLOEXEC);
@@ -360,12 +360,12 @@ static CURLM *multi_create(void)
 struct http *http_create(struct loop *loop, const struct http_options *options, struct error *err)
 {
     char *ca_file = NULL;
-    if (http_ca_file(options ? options->ca_file : NULL, &ca_file, err) != 0)
+    if (http_library_load(err) != 0 || http_ca_file(options ? options->ca_file : NULL, &ca_file, err) != 0)
         return NULL;
     CURLM *multi = NULL;
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(multi = multi_create()) ||
-        !(curl_version_info(CURLVERSION_NOW)->features & CURL_VERSION_SSL)) {
-        curl_multi_cleanup(multi);
+    if (http_curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(multi = multi_create()) ||
+        !(http_curl.version_info(CURLVERSION_NOW)->features & CURL_VERSION_SSL)) {
+        http_curl.multi_cleanup(multi);
         free(ca_file);
         error_set(err, ERROR_INTERNAL, "libcurl cannot be used here: no TLS, or no memory");
         return NULL;
@@ -377,11 +377,11 @@ struct http *http_create(struct loop *loop, const struct http_options *options, 
     h->multi = multi;
     h->timer = loop_timer_create(loop, time_came, h);
     h->turn = loop_timer_create(loop, turn_came, h);
-    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
-    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, h);
-    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, watch_time);
-    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, h);
-    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)h->at_once);
+    http_curl.multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+    http_curl.multi_setopt(multi, CURLMOPT_SOCKETDATA, h);
+    http_curl.multi_setopt(multi, CURLMOPT_TIMERFUNCTION, watch_time);
+    http_curl.multi_setopt(multi, CURLMOPT_TIMERDATA, h);
+    http_curl.multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)h->at_once);
     return h;
 }
 
@@ -393,7 +393,7 @@ void http_destroy(struct http *http)
         drop(http->first);
     http->gone = true;
     http_queue_free(http);
-    curl_multi_cleanup(http->multi); /* closes what is kept, by close_socket */
+    http_curl.multi_cleanup(http->multi); /* closes what is kept, by close_socket */
     for (size_t i = 0; i < http->watch_cap; i++)
         unwatch(http, (curl_socket_t)i);
     loop_timer_destroy(http->timer);
@@ -430,10 +430,10 @@ struct http_call *http_send(struct http *http, const struct http_request *reques
         free_call(c);
         return NULL;
     }
-    curl_easy_setopt(c->easy, CURLOPT_PRIVATE, c);
-    curl_easy_setopt(c->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    curl_easy_setopt(c->easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
-    curl_easy_setopt(c->easy, CURLOPT_CLOSESOCKETDATA, http);
+    http_curl.easy_setopt(c->easy, CURLOPT_PRIVATE, c);
+    http_curl.easy_setopt(c->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    http_curl.easy_setopt(c->easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    http_curl.easy_setopt(c->easy, CURLOPT_CLOSESOCKETDATA, http);
     http_answer_set(c);
     if (c->idle_ms)
         c->idle = loop_timer_create(http->loop, idled, c);

@@ -19,7 +19,7 @@ static void time_text(uint64_t ms, char *out, size_t size)
 static bool reached(const struct http_call *c, CURLINFO what)
 {
     curl_off_t us = 0;
-    curl_easy_getinfo(c->easy, what, &us);
+    http_curl.easy_getinfo(c->easy, what, &us);
     return us > 0;
 }
 
@@ -27,16 +27,16 @@ static bool reached(const struct http_call *c, CURLINFO what)
 static bool was_sent(const struct http_call *c)
 {
     long bytes = 0;
-    if (curl_version_info(CURLVERSION_NOW)->version_num < 0x075000)
-        curl_easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    if (http_curl.version_info(CURLVERSION_NOW)->version_num < 0x075000)
+        http_curl.easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &bytes);
     return c->sent || bytes > 0;
 }
 
 static bool is_https(const struct http_call *c)
 {
     char *scheme = NULL;
-    bool yes = curl_url_get(c->url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK && str_eq(scheme, "https");
-    curl_free(scheme);
+    bool yes = http_curl.url_get(c->url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK && str_eq(scheme, "https");
+    http_curl.free(scheme);
     return yes;
 }
 
@@ -46,7 +46,7 @@ static void timed_out(const struct http_call *c, struct http_failure *f)
     char after[32];
     const char *what = NULL;
     long connects = 0; /* CURLINFO_CONNECT_TIME of 7.88 says nothing before TLS is done */
-    curl_easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &connects);
+    http_curl.easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &connects);
     bool sent = was_sent(c), whole = sent;
     if (sent) {
         f->phase = HTTP_PHASE_EXCHANGE;
@@ -73,7 +73,7 @@ static void timed_out(const struct http_call *c, struct http_failure *f)
 static void untrusted(const struct http_call *c, struct http_failure *f)
 {
     long verified = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
+    http_curl.easy_getinfo(c->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
     f->phase = HTTP_PHASE_TRUST;
     if (verified == X509_V_OK || verified == X509_V_ERR_UNSPECIFIED) { /* it is not asked for, before the name fits */
         error_set(&f->error, ERROR_INFRA, "the certificate of the server is for another name than \"%s\"", c->host);
@@ -102,7 +102,7 @@ static bool is_proxy(const struct http_call *c)
 static void not_connected(const struct http_call *c, struct http_failure *f)
 {
     long number = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &number);
+    http_curl.easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &number);
     const char *why = number ? strerror((int)number) : "no address of it answers";
     f->phase = HTTP_PHASE_CONNECT;
     if (is_proxy(c)) {
@@ -118,7 +118,7 @@ static void not_connected(const struct http_call *c, struct http_failure *f)
 /* Of "error:0A00010B:SSL routines::wrong version number" the last part. */
 static void not_agreed(const struct http_call *c, struct http_failure *f)
 {
-    const char *why = *c->reason ? c->reason : curl_easy_strerror(c->code), *last = strstr(why, "::");
+    const char *why = *c->reason ? c->reason : http_curl.easy_strerror(c->code), *last = strstr(why, "::");
     f->phase = HTTP_PHASE_TLS;
     error_set(&f->error, ERROR_INFRA, "TLS failed: %s", last ? last + 2 : why);
     if (strstr(why, "certificate required"))
@@ -128,8 +128,8 @@ static void not_agreed(const struct http_call *c, struct http_failure *f)
 static void broke_off(const struct http_call *c, struct http_failure *f)
 {
     long number = 0, by_proxy = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &number);
-    curl_easy_getinfo(c->easy, CURLINFO_HTTP_CONNECTCODE, &by_proxy);
+    http_curl.easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &number);
+    http_curl.easy_getinfo(c->easy, CURLINFO_HTTP_CONNECTCODE, &by_proxy);
     if (by_proxy && by_proxy / 100 != 2) {
         f->phase = HTTP_PHASE_PROXY;
         error_set(&f->error, ERROR_INFRA, "the proxy refused to connect to \"%s\", with status %ld", c->host, by_proxy);
@@ -162,18 +162,18 @@ static void too_large(const struct http_call *c, struct http_failure *f)
 static void not_followed(const struct http_call *c, const char *why, struct http_failure *f)
 {
     char *to = NULL, *scheme = NULL, *host = NULL;
-    curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to);
-    CURLU *url = curl_url();
-    if (url && to && curl_url_set(url, CURLUPART_URL, to, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK) {
-        curl_url_get(url, CURLUPART_SCHEME, &scheme, 0);
-        curl_url_get(url, CURLUPART_HOST, &host, 0);
+    http_curl.easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to);
+    CURLU *url = http_curl.url();
+    if (url && to && http_curl.url_set(url, CURLUPART_URL, to, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK) {
+        http_curl.url_get(url, CURLUPART_SCHEME, &scheme, 0);
+        http_curl.url_get(url, CURLUPART_HOST, &host, 0);
     }
     f->phase = HTTP_PHASE_REDIRECT;
     error_set(&f->error, ERROR_INFRA, "the server redirects to %s://%.128s, which is not followed: %s",
               scheme ? scheme : "?", host ? host : "?", why);
-    curl_free(scheme);
-    curl_free(host);
-    curl_url_cleanup(url);
+    http_curl.free(scheme);
+    http_curl.free(host);
+    http_curl.url_cleanup(url);
 }
 
 static void by_code(const struct http_call *c, struct http_failure *f)
@@ -229,7 +229,7 @@ static void by_code(const struct http_call *c, struct http_failure *f)
         return;
     default:
         f->phase = HTTP_PHASE_OTHER;
-        error_set(&f->error, ERROR_INFRA, "%s", curl_easy_strerror(c->code));
+        error_set(&f->error, ERROR_INFRA, "%s", http_curl.easy_strerror(c->code));
     }
 }
 

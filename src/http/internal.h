@@ -1,5 +1,6 @@
 /* What the files of this module share: client.c (libcurl on the loop), queue.c (turns and throttles), check.c (the
- * rules of a request), request.c (a request as options of libcurl), answer.c (what comes in), failure.c (words). */
+ * rules of a request), request.c (a request as options of libcurl), answer.c (what comes in), failure.c (words),
+ * library.c (libcurl itself, which is loaded when the first client is made). */
 #ifndef RHRUN_HTTP_INTERNAL_H
 #define RHRUN_HTTP_INTERNAL_H
 
@@ -79,6 +80,42 @@ struct http {
     unsigned depth; /* of functions that call callbacks */
     bool gone;
 };
+
+/* ---- library.c ---- */
+/* All that is used of libcurl. */
+#define HTTP_CURL_SYMBOLS(X) \
+    X(global_init)           \
+    X(version_info)          \
+    X(getdate)               \
+    X(free)                  \
+    X(multi_init)            \
+    X(multi_cleanup)         \
+    X(multi_setopt)          \
+    X(multi_add_handle)      \
+    X(multi_remove_handle)   \
+    X(multi_socket_action)   \
+    X(multi_info_read)       \
+    X(easy_init)             \
+    X(easy_cleanup)          \
+    X(easy_setopt)           \
+    X(easy_getinfo)          \
+    X(easy_strerror)         \
+    X(slist_append)          \
+    X(slist_free_all)        \
+    X(url)                   \
+    X(url_cleanup)           \
+    X(url_get)               \
+    X(url_set)               \
+    X(url_strerror)
+
+#define HTTP_CURL_MEMBER(name) __typeof__(&curl_##name) name;
+struct http_curl {
+    void *handle; /* NULL: not loaded yet. Never given back */
+    HTTP_CURL_SYMBOLS(HTTP_CURL_MEMBER)
+};
+extern struct http_curl http_curl; /* each is called as http_curl.NAME */
+/* -1 and err (ERROR_IO): it is not installed, or lacks something. A client that exists has it. */
+int http_library_load(struct error *err);
 
 /* ---- client.c ---- */
 void http_call_due(struct http_call *c); /* it has something to be told, soon */

@@ -75,7 +75,7 @@ static void begin(struct http_call *c, uint64_t now)
     http_request_limits(c);
     if (c->idle)
         loop_timer_start(c->idle, c->idle_ms);
-    CURLMcode code = curl_multi_add_handle(h->multi, c->easy);
+    CURLMcode code = http_curl.multi_add_handle(h->multi, c->easy);
     if (code != CURLM_OK)
         http_call_end(c, CURLE_OUT_OF_MEMORY);
 }

@@ -24,7 +24,7 @@ int http_ca_file(const char *named, char **ret, struct error *err)
         }
     }
     if (!named) {
-        const char *built_in = curl_version_info(CURLVERSION_NOW)->cainfo;
+        const char *built_in = http_curl.version_info(CURLVERSION_NOW)->cainfo;
         *ret = built_in ? xstrdup(built_in) : NULL;
         return 0;
     }
@@ -46,13 +46,13 @@ static void set_tls(struct http_call *c, const struct http_request *r)
     c->ca_file = r->ca_file ? xstrdup(r->ca_file) : c->http->ca_file ? xstrdup(c->http->ca_file) : NULL;
     c->cert_file = r->cert_file ? xstrdup(r->cert_file) : NULL;
     if (c->ca_file) {
-        curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file);
-        curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
+        http_curl.easy_setopt(e, CURLOPT_CAINFO, c->ca_file);
+        http_curl.easy_setopt(e, CURLOPT_CAPATH, NULL);
     }
-    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    http_curl.easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (r->cert_file) {
-        curl_easy_setopt(e, CURLOPT_SSLCERT, r->cert_file);
-        curl_easy_setopt(e, CURLOPT_SSLKEY, r->key_file ? r->key_file : r->cert_file);
+        http_curl.easy_setopt(e, CURLOPT_SSLCERT, r->cert_file);
+        http_curl.easy_setopt(e, CURLOPT_SSLKEY, r->key_file ? r->key_file : r->cert_file);
     }
 }
 
@@ -61,7 +61,7 @@ static void set_tls(struct http_call *c, const struct http_request *r)
 static void add_header(struct http_call *c, const char *name, const char *value)
 {
     CLEANUP(cleanup_free) char *line = xasprintf("%s: %s", name, value);
-    struct curl_slist *more = curl_slist_append(c->headers, line);
+    struct curl_slist *more = http_curl.slist_append(c->headers, line);
     if (!more)
         abort(); /* no memory */
     c->headers = more;
@@ -84,18 +84,18 @@ static void set_auth(struct http_call *c, const struct http_auth *a)
         add_header(c, a->name, a->secret);
         return;
     case HTTP_AUTH_BASIC:
-        curl_easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+        http_curl.easy_setopt(e, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
         break;
     case HTTP_AUTH_SIGV4: {
         CLEANUP(cleanup_free) char *how = xasprintf("aws:amz:%s:%s", a->region, a->service);
-        curl_easy_setopt(e, CURLOPT_AWS_SIGV4, how);
+        http_curl.easy_setopt(e, CURLOPT_AWS_SIGV4, how);
         if (a->session)
             add_header(c, "X-Amz-Security-Token", a->session);
         break;
     }
     }
-    curl_easy_setopt(e, CURLOPT_USERNAME, a->name);
-    curl_easy_setopt(e, CURLOPT_PASSWORD, a->secret);
+    http_curl.easy_setopt(e, CURLOPT_USERNAME, a->name);
+    http_curl.easy_setopt(e, CURLOPT_PASSWORD, a->secret);
 }
 
 static bool is_one_of(const char *word, const char *const *words)
@@ -115,21 +115,21 @@ static void set_method(struct http_call *c, const struct http_request *r)
     CURL *e = c->easy;
     c->method = xstrdup(r->method);
     if (str_eq(r->method, "HEAD")) {
-        curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
+        http_curl.easy_setopt(e, CURLOPT_NOBODY, 1L);
     } else if (r->body_len || !is_one_of(r->method, bare)) {
         c->body = xmalloc(r->body_len + 1);
         if (r->body_len)
             memcpy(c->body, r->body, r->body_len);
         c->body[r->body_len] = '\0';
-        curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE, (long)r->body_len);
-        curl_easy_setopt(e, CURLOPT_POSTFIELDS, c->body);
-        curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
+        http_curl.easy_setopt(e, CURLOPT_POSTFIELDSIZE, (long)r->body_len);
+        http_curl.easy_setopt(e, CURLOPT_POSTFIELDS, c->body);
+        http_curl.easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
     } else {
-        curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
+        http_curl.easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
     }
     /* See the header: libcurl sends again by itself what failed on a connection that it had kept. */
     if (!r->repeatable && !is_one_of(r->method, again))
-        curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
+        http_curl.easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
 }
 
 static void set_headers(struct http_call *c, const struct http_request *r)
@@ -142,13 +142,13 @@ static void set_headers(struct http_call *c, const struct http_request *r)
     set_auth(c, &r->auth);
     /* libcurl would call an empty body a form. It signs a header that is taken out like this as if it were there. */
     if (c->body && !typed && r->auth.kind != HTTP_AUTH_SIGV4) {
-        struct curl_slist *more = curl_slist_append(c->headers, "Content-Type:");
+        struct curl_slist *more = http_curl.slist_append(c->headers, "Content-Type:");
         if (!more)
             abort(); /* no memory */
         c->headers = more;
     }
-    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
-    curl_easy_setopt(c->easy, CURLOPT_USERAGENT, "rhrun/" RHRUN_VERSION);
+    http_curl.easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers);
+    http_curl.easy_setopt(c->easy, CURLOPT_USERAGENT, "rhrun/" RHRUN_VERSION);
 }
 
 #if LIBCURL_VERSION_NUM >= 0x075000
@@ -169,41 +169,42 @@ static void set_transport(struct http_call *c, const struct http_request *r)
 {
     CURL *e = c->easy;
     CLEANUP(cleanup_free) char *scheme = NULL;
-    curl_easy_setopt(e, CURLOPT_CURLU, c->url);
+    http_curl.easy_setopt(e, CURLOPT_CURLU, c->url);
 #if LIBCURL_VERSION_NUM >= 0x075500
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    http_curl.easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    http_curl.easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
     /* Without it a call that is cancelled, or out of time, waits for the thread that looks up its name. */
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+    http_curl.easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075000
-    curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, leaves);
-    curl_easy_setopt(e, CURLOPT_PREREQDATA, c);
+    http_curl.easy_setopt(e, CURLOPT_PREREQFUNCTION, leaves);
+    http_curl.easy_setopt(e, CURLOPT_PREREQDATA, c);
 #endif
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 0L); /* libcurl ignores SIGPIPE while it writes, and uses no other signal */
-    curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    http_curl.easy_setopt(e, CURLOPT_NOSIGNAL,
+                          0L); /* libcurl ignores SIGPIPE while it writes, and uses no other signal */
+    http_curl.easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    http_curl.easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+    http_curl.easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     if (r->unix_socket) {
         c->unix_socket = xstrdup(r->unix_socket);
-        curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, c->unix_socket);
+        http_curl.easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, c->unix_socket);
     }
     char *text = NULL;
-    if (curl_url_get(c->url, CURLUPART_SCHEME, &text, 0) == CURLUE_OK) {
+    if (http_curl.url_get(c->url, CURLUPART_SCHEME, &text, 0) == CURLUE_OK) {
         scheme = xstrdup(text);
-        curl_free(text);
+        http_curl.free(text);
     }
     if (r->unix_socket || (str_eq(scheme, "http") && http_is_loopback(c->host)))
-        curl_easy_setopt(e, CURLOPT_PROXY, "");
+        http_curl.easy_setopt(e, CURLOPT_PROXY, "");
 }
 
 /* libcurl before 7.87 signs no header but Host and the date. */
 static int check_version(const struct http_call *c, const struct http_request *r, struct error *err)
 {
-    const curl_version_info_data *v = curl_version_info(CURLVERSION_NOW);
+    const curl_version_info_data *v = http_curl.version_info(CURLVERSION_NOW);
     if (r->auth.kind != HTTP_AUTH_SIGV4 || v->version_num >= 0x075700)
         return 0;
     return error_set(err, ERROR_USAGE, "%s: libcurl %s cannot sign it for AWS; 7.87 can", c->label, v->version);
@@ -213,10 +214,10 @@ int http_request_set(struct http_call *c, const struct http_request *r, struct e
 {
     if (check_version(c, r, err) != 0)
         return -1;
-    c->easy = curl_easy_init();
+    c->easy = http_curl.easy_init();
     if (!c->easy)
         return error_set(err, ERROR_INTERNAL, "%s: libcurl cannot be used here", c->label);
-    curl_easy_setopt(c->easy, CURLOPT_ERRORBUFFER, c->reason);
+    http_curl.easy_setopt(c->easy, CURLOPT_ERRORBUFFER, c->reason);
     set_transport(c, r);
     set_tls(c, r);
     set_method(c, r);
@@ -239,7 +240,7 @@ static long limit(uint64_t ms)
 void http_request_limits(struct http_call *c)
 {
     uint64_t now = loop_now_ms(c->http->loop);
-    curl_easy_setopt(c->easy, CURLOPT_CONNECTTIMEOUT_MS, limit(c->connect_ms));
+    http_curl.easy_setopt(c->easy, CURLOPT_CONNECTTIMEOUT_MS, limit(c->connect_ms));
     if (c->deadline_ms != HTTP_NEVER)
-        curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, limit(c->deadline_ms > now ? c->deadline_ms - now : 0));
+        http_curl.easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, limit(c->deadline_ms > now ? c->deadline_ms - now : 0));
 }

@@ -1,0 +1,56 @@
+/*
+ * libcurl, loaded when the first client is made: it brings TLS, HTTP/2, LDAP and Kerberos, and the start of every command
+ * would pay for them. Calls go through the table, so the compiler's checks of curl_easy_setopt's types are not made: an
+ * option that is a number takes a long.
+ */
+#include "internal.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+struct http_curl http_curl;
+
+/* libcurl as its authors name it, with OpenSSL on Debian; and Debian's with GnuTLS, where that is the only one. */
+static void *open_library(struct buf *ret_why)
+{
+    static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+    void *handle = NULL;
+    for (size_t i = 0; !handle && i < ARRAY_LEN(names); i++) {
+        handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!handle)
+            buf_printf(ret_why, "%s%s", i ? "; " : "", dlerror());
+    }
+    return handle;
+}
+
+int http_library_load(struct error *err)
+{
+#define ROW(name) {"curl_" #name, &http_curl.name},
+    static const struct {
+        const char *name;
+        void *at;
+    } rows[] = {HTTP_CURL_SYMBOLS(ROW)};
+    if (http_curl.handle)
+        return 0;
+    struct buf why = {0};
+    void *handle = open_library(&why);
+    bool good = handle != NULL;
+    for (size_t i = 0; good && i < ARRAY_LEN(rows); i++) {
+        void *symbol = dlsym(handle, rows[i].name);
+        memcpy(rows[i].at, &symbol, sizeof(symbol));
+        good = symbol != NULL;
+        if (!good)
+            buf_puts(&why, dlerror());
+    }
+    if (good) {
+        http_curl.handle = handle;
+        buf_free(&why);
+        return 0;
+    }
+    error_set(err, ERROR_IO, "HTTP requests are sent by libcurl, which cannot be loaded: %s", why.data);
+    buf_free(&why);
+    error_hint(err, "install it; on Debian and Ubuntu: apt-get install libcurl4");
+    if (handle)
+        dlclose(handle);
+    return -1;
+}
