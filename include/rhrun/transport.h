@@ -58,6 +58,9 @@ struct transport_host {
     const char *proxy_jump;    /* as ssh -J; "none" = connect directly whatever the configuration says */
     const char *known_hosts;   /* the one known_hosts file; "~/" is expanded */
     const char *ssh_config;    /* as ssh -F; "none" = no configuration at all */
+    /* A host that known_hosts does not name is believed, and its key put there. Only with known_hosts; never for a
+     * machine that somebody else has set up. */
+    bool trust_first;
     const char *const *exec;   /* command: the program and its arguments, ended by NULL; found by PATH */
     enum transport_kind kind;
     uint32_t local_index;      /* local: which of this machine's nodes; only for the digest */
@@ -82,7 +85,8 @@ struct transport_callbacks {
     void (*drained)(void *arg); /* after transport_queued was TRANSPORT_QUEUE_HIGH or more: it is below half of it. May
                                    be NULL */
     /* The stream has ended: err says which host, what failed and what to do; code ERROR_INFRA (ERROR_TIMEOUT when a
-     * deadline passed). The agent ending is reported this way too. phase: where it was. */
+     * deadline passed), why ERROR_WHY_HOST_KEY where the host's key is not the known one, ERROR_WHY_LOGIN where the
+     * login was refused. The agent ending is reported this way too. phase: where it was. */
     void (*closed)(void *arg, const struct error *err, enum transport_phase phase);
 };
 enum { TRANSPORT_QUEUE_HIGH = 256 << 10 };
@@ -122,6 +126,9 @@ enum transport_phase transport_phase(const struct transport *t);
 /* The verified host key as SHA-256 in hex, "local:I" or "sim:I"; "" before it is known (openssh: the name it was
  * verified under, "openssh:HOST:PORT"; command: "command:" and a digest of its words). */
 const char *transport_host_digest(const struct transport *t);
+/* The verified host key as known_hosts has it, "ssh-ed25519 AAAA..."; "" before `opened`, and where there is none. Of
+ * openssh: what the file of transport_host.known_hosts has for the host, once there was `data`. */
+const char *transport_host_key(struct transport *t);
 /* Which kind AUTO has become; TRANSPORT_AUTO while undecided. */
 enum transport_kind transport_kind(const struct transport *t);
 const char *transport_kind_name(enum transport_kind kind);              /* "auto", "ssh", "command", ... */

@@ -68,6 +68,7 @@ struct transport {
     struct arena *arena;
     enum transport_phase phase;
     char digest[400];
+    const char *host_key; /* in arena; NULL: not known (yet) */
     void *impl;
     struct loop_timer *later;    /* delivers `error`, opens next_ops */
     struct loop_timer *deadline; /* of the phase */
@@ -90,6 +91,7 @@ bool transport_leave(struct transport *t); /* false: t is gone, do not touch it 
 bool transport_stopped(const struct transport *t); /* gone or failing: touch nothing more */
 void transport_fail(struct transport *t, const struct error *err);
 void transport_failf(struct transport *t, enum error_code code, const char *hint, const char *fmt, ...) FORMAT(4, 5);
+void transport_fail_why(struct transport *t, enum error_why why); /* after transport_failf */
 void transport_set_phase(struct transport *t, enum transport_phase phase); /* starts its deadline */
 uint32_t transport_timeout_ms(const struct transport *t); /* of a phase: the host's, or the default */
 void transport_switch(struct transport *t, const struct transport_ops *ops); /* give up this kind for another */

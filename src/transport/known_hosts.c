@@ -390,6 +390,39 @@ static void base64_append(struct buf *out, const uint8_t *data, size_t len)
     out->len += (size_t)EVP_EncodeBlock((unsigned char *)out->data + out->len, data, (int)len);
 }
 
+void known_hosts_key(const uint8_t *blob, size_t len, struct buf *ret)
+{
+    const char *type;
+    size_t type_len;
+    if (!blob_type(blob, len, &type, &type_len))
+        return;
+    buf_append(ret, type, type_len);
+    buf_putc(ret, ' ');
+    base64_append(ret, blob, len);
+}
+
+/* Of openssh: the first key of the one file that ssh has verified by. */
+const char *transport_host_key(struct transport *t)
+{
+    if (t->host_key || !t->told || !t->host.known_hosts || transport_kind(t) != TRANSPORT_OPENSSH)
+        return t->host_key ? t->host_key : "";
+    const char *to = t->host.address ? t->host.address : t->host.name;
+    const struct ssh_config none = {0};
+    CLEANUP(cleanup_free) char *path = expand_home(t->host.known_hosts);
+    CLEANUP(cleanup_free) char *name = known_hosts_name(&none, to, t->host.port ? t->host.port : 22);
+    const struct known_hosts_file *file = known_hosts_load(t->pool, path);
+    for (size_t i = 0; i < file->count && !t->host_key; i++) {
+        const struct known_hosts_line *line = &file->lines[i];
+        struct buf key = {0};
+        if (line->marker != LINE_PLAIN || !known_hosts_line_matches(line, name))
+            continue;
+        known_hosts_key(line->blob, line->blob_len, &key);
+        t->host_key = arena_strdup(t->arena, key.data);
+        buf_free(&key);
+    }
+    return t->host_key ? t->host_key : "";
+}
+
 int known_hosts_append(const char *path, const char *name, bool hash, const uint8_t *blob, size_t blob_len,
                        struct error *err)
 {
@@ -411,9 +444,7 @@ int known_hosts_append(const char *path, const char *name, bool hash, const uint
         buf_puts(&line, name);
     }
     buf_putc(&line, ' ');
-    buf_append(&line, type, type_len);
-    buf_putc(&line, ' ');
-    base64_append(&line, blob, blob_len);
+    known_hosts_key(blob, blob_len, &line);
     buf_putc(&line, '\n');
 
     char *folder = xstrdup(path);

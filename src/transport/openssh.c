@@ -58,6 +58,8 @@ static size_t put_host(const struct transport_host *h, struct arena *arena, cons
     if (h->known_hosts) {
         option(argv, &n, arena_printf(arena, "UserKnownHostsFile=\"%s\"", path_option(arena, h->known_hosts)));
         option(argv, &n, "GlobalKnownHostsFile=none");
+        if (h->trust_first)
+            option(argv, &n, "StrictHostKeyChecking=accept-new");
     }
     if (h->timeout_ms)
         option(argv, &n, arena_printf(arena, "ConnectTimeout=%u", (h->timeout_ms + 999) / 1000));
@@ -186,6 +188,10 @@ static void ended(struct transport *t, int status, int sig, const char *said)
     struct buf details = {0};
     append_details(&details, error_text);
     transport_failf(t, ERROR_INFRA, hint, "%.*s%s", (int)(end - last), last, details.data ? details.data : "");
+    if (strstr(error_text, "Host key verification failed"))
+        transport_fail_why(t, ERROR_WHY_HOST_KEY);
+    else if (t->phase == TRANSPORT_AUTH)
+        transport_fail_why(t, ERROR_WHY_LOGIN);
     buf_free(&details);
 }
 

@@ -327,6 +327,10 @@ static void apply_explicit(struct ssh *s, const struct ssh_config *config)
         string_list_add(&s->one_known_hosts, s->explicit_paths[1]);
         s->config.user_known_hosts = s->one_known_hosts;
         s->config.global_known_hosts = (struct string_list){0};
+        if (h->trust_first) {
+            s->config.strict = STRICT_ACCEPT_NEW;
+            s->config.hash_known_hosts = false;
+        }
     }
     if (!h->timeout_ms && config->connect_timeout_ms)
         t->host.timeout_ms = config->connect_timeout_ms;

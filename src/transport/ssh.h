@@ -123,6 +123,7 @@ enum known_result known_hosts_check(struct transport_pool *pool, const struct ss
 int known_hosts_append(const char *path, const char *name, bool hash, const uint8_t *blob, size_t blob_len,
                        struct error *err);
 char *known_hosts_name(const struct ssh_config *config, const char *host, uint32_t port); /* owned by the caller */
+void known_hosts_key(const uint8_t *blob, size_t len, struct buf *ret); /* "TYPE BASE64"; nothing of what is no key */
 
 /* ---- keys.c: identity files ---- */
 enum key_state {

@@ -176,6 +176,7 @@ static void exhausted(struct ssh *s)
              "try: ssh %s",
              s->config.user, t->host.name);
     transport_failf(t, ERROR_INFRA, hint, "%s", text.data);
+    transport_fail_why(t, ERROR_WHY_LOGIN);
     buf_free(&text);
 }
 

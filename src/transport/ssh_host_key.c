@@ -82,6 +82,14 @@ static void fingerprint(const uint8_t *blob, size_t len, char out[64])
     out[7 + 43] = '\0'; /* without the padding */
 }
 
+static void keep_key(struct ssh *s, const uint8_t *blob, size_t len)
+{
+    struct buf text = {0};
+    known_hosts_key(blob, len, &text);
+    s->t->host_key = arena_strdup(s->t->arena, text.data);
+    buf_free(&text);
+}
+
 /* True: go on. */
 bool ssh_host_key_ok(struct ssh *s)
 {
@@ -105,6 +113,7 @@ bool ssh_host_key_ok(struct ssh *s)
     unsigned number = line ? line->number : 0;
     switch (result) {
     case KNOWN_OK:
+        keep_key(s, blob, len);
         return true;
     case KNOWN_REVOKED:
         transport_failf(s->t, ERROR_INFRA, "its owner declared this key stolen: do not connect",
@@ -132,10 +141,13 @@ bool ssh_host_key_ok(struct ssh *s)
         struct error err = ERROR_INIT;
         if (s->config.strict == STRICT_ACCEPT_NEW && s->config.user_known_hosts.count) {
             if (known_hosts_append(s->config.user_known_hosts.items[0], name, s->config.hash_known_hosts, blob, len,
-                                   &err) == 0)
+                                   &err) == 0) {
+                keep_key(s, blob, len);
                 return true;
+            }
             transport_failf(s->t, ERROR_IO, err.hint, "%s", err.text);
-            break;
+            s->t->digest[0] = '\0';
+            return false;
         }
         snprintf(
             hint, sizeof(hint),
@@ -148,6 +160,7 @@ bool ssh_host_key_ok(struct ssh *s)
         break;
     }
     }
+    transport_fail_why(s->t, ERROR_WHY_HOST_KEY);
     s->t->digest[0] = '\0';
     return false;
 }

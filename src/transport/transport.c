@@ -202,6 +202,11 @@ void transport_failf(struct transport *t, enum error_code code, const char *hint
     transport_fail(t, &err);
 }
 
+void transport_fail_why(struct transport *t, enum error_why why)
+{
+    t->error.why = why;
+}
+
 /* ---- phases ---- */
 
 uint32_t transport_timeout_ms(const struct transport *t)

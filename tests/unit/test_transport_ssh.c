@@ -336,6 +336,60 @@ static void test_host_keys(void **state)
     expect_fail(&host, TRANSPORT_HOST_KEY, ERROR_INFRA, "is revoked by ", "");
 }
 
+/* The one file that is named is made by the first contact, and then says who it was; both clients do it. */
+static void test_first_contact(void **state)
+{
+    (void)state;
+    struct buf server = {0};
+    assert_int_equal(file_read(path("f%d/1/host_key.pub", MAIN), 4096, &server, NULL), 0);
+    server.data[strlen("ssh-ed25519 ") + strcspn(server.data + strlen("ssh-ed25519 "), " \n")] = '\0';
+    for (enum transport_kind kind = TRANSPORT_SSH; kind <= TRANSPORT_OPENSSH; kind++) {
+        struct transport_host host = host_of(MAIN);
+        struct buf file = {0};
+        host.kind = kind;
+        host.known_hosts = path("first%d", (int)kind);
+        for (int again = 0; again < 2; again++) {
+            struct peer p = {0};
+            host.trust_first = again == 0;
+            open_peer(&p, &host, NULL);
+            if (!p.ready)
+                fail_msg("not opened: %s", p.err.text);
+            assert_string_equal(transport_host_key(p.t), server.data);
+            close_peer(&p);
+        }
+        char *line = xasprintf("[127.0.0.1]:%u %s\n", base_port + MAIN, server.data);
+        assert_int_equal(file_read(host.known_hosts, 4096, &file, NULL), 0);
+        assert_string_equal(file.data, line);
+
+        /* Once it is known, another one is refused; and nobody else is believed without being asked to. */
+        assert_int_equal(shell("printf '[127.0.0.1]:%u %%s\\n' \"$(cut -d ' ' -f 1-2 %s/stranger.pub)\" >%s",
+                               base_port + MAIN, dir, host.known_hosts),
+                         0);
+        host.trust_first = true;
+        for (int known = 1; known >= 0; known--) {
+            struct peer p = {0};
+            open_peer(&p, &host, NULL);
+            assert_true(p.closed && !p.opened);
+            assert_int_equal(p.phase, TRANSPORT_HOST_KEY);
+            assert_int_equal(p.err.why, ERROR_WHY_HOST_KEY);
+            assert_string_equal(transport_host_key(p.t), "");
+            close_peer(&p);
+            host.trust_first = false;
+            host.known_hosts = path("empty");
+        }
+        host = host_of(MAIN);
+        host.kind = kind;
+        host.identity_file = path("stranger");
+        struct peer p = {0};
+        open_peer(&p, &host, NULL);
+        assert_int_equal(p.err.why, ERROR_WHY_LOGIN);
+        close_peer(&p);
+        free(line);
+        buf_free(&file);
+    }
+    buf_free(&server);
+}
+
 /* ---- ways that do not lead there ---- */
 
 static void test_unreachable(void **state)
@@ -576,11 +630,12 @@ static int stop_servers(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agent),       cmocka_unit_test(test_keys),      cmocka_unit_test(test_agents),
-        cmocka_unit_test(test_refused_key), cmocka_unit_test(test_host_keys), cmocka_unit_test(test_unreachable),
-        cmocka_unit_test(test_config),      cmocka_unit_test(test_openssh),   cmocka_unit_test(test_noisy),
-        cmocka_unit_test(test_greeting),    cmocka_unit_test(test_no_room),   cmocka_unit_test(test_noexec),
-        cmocka_unit_test(test_many),        cmocka_unit_test(test_echo),      cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_agent),         cmocka_unit_test(test_keys),      cmocka_unit_test(test_agents),
+        cmocka_unit_test(test_refused_key),   cmocka_unit_test(test_host_keys), cmocka_unit_test(test_unreachable),
+        cmocka_unit_test(test_config),        cmocka_unit_test(test_openssh),   cmocka_unit_test(test_noisy),
+        cmocka_unit_test(test_greeting),      cmocka_unit_test(test_no_room),   cmocka_unit_test(test_noexec),
+        cmocka_unit_test(test_many),          cmocka_unit_test(test_echo),      cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_first_contact),
     };
     have_sshd = system("PATH=$PATH:/usr/sbin; command -v sshd >/dev/null && command -v ssh-keygen >/dev/null") == 0;
     if (!have_sshd) {
