@@ -31,7 +31,9 @@ void session_destroy(struct session *s); /* takes NULL; destroy the session's ru
 
 struct spec_host;
 struct transport_host;
-/* How a host is reached, as its runs do it; the strings are the spec's. */
+/* -1 and err (ERROR_INTERNAL) while a node waits for a machine that is to be rented: no command reaches out then. */
+int run_check_machines(const struct roster *roster, struct error *err);
+/* How a host is reached, as its runs do it; the strings are the spec's. One that is there: run_check_machines. */
 void run_reach(const struct spec_host *h, uint32_t node, struct transport_host *ret);
 
 /* Creates a run; run_start begins it, and the caller runs the loop. `finished` is called once. */

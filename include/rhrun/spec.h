@@ -64,7 +64,8 @@ enum spec_transport {
     SPEC_TRANSPORT_OPENSSH,
     SPEC_TRANSPORT_COMMAND, /* exec */
     SPEC_TRANSPORT_LOCAL,
-    SPEC_TRANSPORT_SIM
+    SPEC_TRANSPORT_SIM,
+    SPEC_TRANSPORT_RENTED /* nobody knows yet: the machine is rented first (struct spec_rent) */
 };
 struct spec_devices { /* GPUs that workers see */
     const char *list; /* as CUDA_VISIBLE_DEVICES has it: "0,1"; NULL = all of the node */
@@ -102,6 +103,30 @@ struct spec_host { /* a machine that a node is on, and how to reach it */
     const char *work_dir; /* LOCAL: the spec's folder, in place; NULL = the job's own folder on the node */
     enum spec_transport transport;
     const struct spec_container *container; /* NULL = none: the shell is the host's own */
+};
+
+enum spec_spot { SPOT_NEVER, SPOT_ONLY, SPOT_PREFER };
+enum spec_down { DOWN_ALWAYS, DOWN_NEVER, DOWN_IDLE };
+enum { SPEC_PROVIDERS_MAX = 32, SPEC_REGIONS_MAX = 100, SPEC_RENT_WORD_MAX = 255 /* bytes */ };
+struct spec_rent { /* cluster: machines that are rented for the job. What a provider or the catalog says is not looked
+                      at here: names are as written */
+    const char *instance; /* NULL: not given (for a provider that has one kind of machine only) */
+    const char *const *providers; /* in the order of preference; none: cheapest */
+    size_t provider_count;
+    enum spec_spot spot;
+    const char *const *regions; /* none: any */
+    size_t region_count;
+    const char *image;  /* NULL: the provider's */
+    uint32_t disk_gb;   /* 0: the provider's */
+    uint64_t max_price; /* micro-USD per hour for the whole cluster; 0: none */
+    uint64_t max_ms;    /* max_hours; 0: none, so the machines bill until they are given back */
+    enum spec_down down;
+    uint64_t idle_ms;   /* DOWN_IDLE */
+    struct place place; /* of the cluster */
+    struct {            /* source NULL: not given */
+        struct place instance, provider, use_spot, regions, max_price;
+    } at;
+    const struct place *provider_places; /* one for each of providers */
 };
 
 /* Where files come from: a folder or file of this machine, or a commit of a repository. */
@@ -388,7 +413,7 @@ struct spec_metric {
 
 enum placement { /* where the nodes are: all of them here, or none */
     PLACEMENT_HERE,  /* each node is an agent on this machine, in a folder of its own unless spec_in_place holds */
-    PLACEMENT_HOSTS, /* each node is a host that the spec lists, reached over SSH */
+    PLACEMENT_HOSTS, /* each node is a host that the spec lists, reached over SSH, or a rented machine */
 };
 
 #define SPEC_LOG_LIMIT (UINT64_C(1) << 30)
@@ -404,8 +429,11 @@ struct spec {
     enum placement placement;
     struct spec_node *nodes; /* in order: at least nnodes; on this machine nnodes of them */
     size_t node_count;
-    struct spec_host *hosts; /* the nodes' hosts, in the same order */
+    struct spec_host *hosts; /* the nodes' hosts, in the same order; of rented ones placeholders */
     size_t host_count;
+    const struct spec_rent *rent; /* NULL: nothing is rented. Else all nodes are, and each host is
+                                     SPEC_TRANSPORT_RENTED: its name, user and container are the spec's, host is the
+                                     name, and where the machine is the roster learns once there is one */
     struct spec_param *params;
     size_t param_count;
     struct spec_env *env;

@@ -68,7 +68,8 @@ static void begin(struct down *d, struct transport_pool *pool, const struct cont
 
 static bool goes_down(const struct spec_host *host, bool all)
 {
-    return host->container && (all || host->container->down);
+    bool there = host->transport != SPEC_TRANSPORT_RENTED; /* else it is gone with its machine, or there was none */
+    return there && host->container && (all || host->container->down);
 }
 
 static bool some_go_down(const struct roster *roster, bool all)

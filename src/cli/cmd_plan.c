@@ -31,6 +31,15 @@ static void offline_records(struct cli *c, const struct plan *plan, const struct
         }
 }
 
+/* The machines are not rented, or not any more: what they held is gone. */
+static void rented_anew(const struct plan *plan, struct plan_record *records)
+{
+    for (size_t i = 0; i < plan->step_count * plan->node_count; i++) {
+        records[i].contradicted = true;
+        records[i].why_not = "its machine is rented anew";
+    }
+}
+
 static void flags_void(struct cli *c, const struct plan *plan, struct plan_record *records)
 {
     for (size_t i = 0; i < plan->step_count; i++) {
@@ -187,9 +196,12 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
     struct plan_decision *decisions = xcalloc(cells + 1, sizeof *decisions);
     if (state)
         offline_records(c, plan, state, records);
-    if (!c->given[OPT_OFFLINE] && cli_check_limits(&err) < 0) {
+    bool there = run_check_machines(roster, &err) == 0;
+    if (!there)
+        rented_anew(plan, records);
+    if (!c->given[OPT_OFFLINE] && there && cli_check_limits(&err) < 0) {
         rc = cli_fail(c, &err);
-    } else if (!c->given[OPT_OFFLINE]) {
+    } else if (!c->given[OPT_OFFLINE] && there) {
         loop = loop_create();
         session = cli_session(c, loop, journal);
         rc = online(c, plan, records, loop, session, &run);

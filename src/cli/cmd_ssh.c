@@ -87,7 +87,7 @@ static int cmd_ssh(struct cli *c)
     if (rc)
         return rc;
     const struct roster *roster = roster_create(spec, c->arena);
-    if (find_node(c, roster, &node, &err) < 0)
+    if (find_node(c, roster, &node, &err) < 0 || run_check_machines(roster, &err) < 0)
         return cli_fail(c, &err);
     journal_job_id(spec->name, spec->origin, job);
     const struct container_place place = {roster_host(roster, node), job, node};

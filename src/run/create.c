@@ -33,8 +33,19 @@ static enum transport_kind kind_of(enum spec_transport t)
         return TRANSPORT_LOCAL;
     case SPEC_TRANSPORT_SIM:
         return TRANSPORT_SIM;
+    case SPEC_TRANSPORT_RENTED: /* run_check_machines refuses it */
+        break;
     }
     return TRANSPORT_AUTO;
+}
+
+int run_check_machines(const struct roster *roster, struct error *err)
+{
+    for (uint32_t i = 0; i < roster_count(roster); i++)
+        if (roster_host(roster, i)->transport == SPEC_TRANSPORT_RENTED)
+            return error_set(err, ERROR_INTERNAL, "node \"%s\" has no machine: nothing is rented for it",
+                             roster_name(roster, i));
+    return 0;
 }
 
 void run_reach(const struct spec_host *h, uint32_t node, struct transport_host *ret)
@@ -150,6 +161,8 @@ struct run *run_create(struct session *session, const struct run_options *option
 int run_start(struct run *r, struct error *err)
 {
     struct hands *h = r->hands;
+    if (run_check_machines(r->plan->roster, err) < 0)
+        return -1;
     trace(r, "< open");
     if (run_open(r, err) < 0)
         return -1;

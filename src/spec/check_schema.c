@@ -17,9 +17,7 @@ const char *spec_schema_text(void)
 
 /* Keys of later versions that people will try: told apart from typing errors. * is one part of a path. */
 static const char *const later_keys[] = {
-    "/slurm",           "/resources",         "/cluster/instance", "/cluster/provider", "/cluster/use_spot",
-    "/cluster/regions", "/cluster/max_price", "/cluster/any_of",   "/cluster/down",     "/cluster/slurm",
-    "/cluster/cpus",    "/cluster/memory",    "/cluster/disk",     "/cluster/image",    NULL,
+    "/slurm", "/resources", "/cluster/any_of", "/cluster/slurm", NULL,
 };
 
 /* Keys that people look for in the wrong place, or under another name. */
@@ -53,6 +51,8 @@ static const struct {
     {"/packages/*/local", "workdir: . sends the folder to every node; pip: ./ installs it as a package"},
     {"/setup/*/local", "workdir: . sends the folder to every node; pip: ./ installs it as a package"},
     {"/workdir/url", "did you mean git?"},
+    {"/cluster/cpus", "instance says it: cpu:8+"},
+    {"/cluster/memory", "instance says it, in GiB: \"cpu:8+ memory:32+\""},
 };
 
 static bool matches(const char *pattern, const char *path)
@@ -119,7 +119,8 @@ static void check(struct load *l, const struct doc_node *node, const char *defin
         return;
     struct doc_node *defs = doc_get(doc->root, "$defs");
     doc_remove(doc_get(doc->root, "else"), "properties");
-    doc_remove(doc_get(defs, "cluster_object"), "oneOf");
+    doc_remove(doc_get(defs, "cluster_object"), "anyOf");
+    doc_remove(doc_get(defs, "cluster_object"), "not");
     doc_remove(doc_get(defs, "host"), "anyOf");
     doc_remove(doc_get(defs, "secret"), "not");
     doc_remove(doc_get(defs, "source"), "not");

@@ -1,5 +1,5 @@
 /*
- * The nodes: those of the job's cluster, this machine or hosts, then the hosts of roles that have a cluster of their own.
+ * The nodes: those of the job's cluster (this machine, hosts, or machines that are rented), then the hosts of roles that have a cluster of their own.
  * A machine that is in several clusters is one node.
  */
 #include "internal.h"
@@ -72,6 +72,7 @@ static void bind_job(struct clusters *c, const struct doc_node *node)
             hosts_check_twice(l, &c->job, true);
         l->hosts_failed = c->job.failed;
         take_hosts(l, &c->job);
+        spec->rent = c->job.rent;
     }
     uint32_t hosts = (uint32_t)spec->host_count, wanted = spec->distributed.nnodes;
     check_counts(l, node, hosts);
@@ -239,6 +240,27 @@ static void join(const struct clusters *c, size_t total)
     spec->nnodes = (uint32_t)all.count;
 }
 
+/* A run rents all of its nodes, as one cluster, or none. */
+static void refuse_rented(struct clusters *c, size_t role)
+{
+    struct load *l = c->l;
+    const struct doc_node *node = cluster_of(l, role), *job = doc_get(l->root, "cluster");
+    const char *name = l->spec->roles[role].name;
+    if (c->roles[role].rent)
+        diagnostic_hint(
+            fault(l, place_of(node), "role \"%s\" has a rented cluster of its own, which is not there yet", name),
+            "rent in the cluster of the top level: all roles are placed on its machines");
+    else if (c->job.rent)
+        diagnostic_hint(
+            fault(l, place_of(node), "role \"%s\" is on hosts that you have, but the job on rented machines", name),
+            "that is not there yet: all roles are on the rented machines, or none");
+    else
+        return;
+    if (c->job.rent && job)
+        note(l, place_of(job), "the job's cluster is here");
+    l->hosts_failed = true;
+}
+
 static void bind_roles(struct clusters *c)
 {
     struct load *l = c->l;
@@ -255,6 +277,7 @@ static void bind_roles(struct clusters *c)
             c->roles[i] = *read;
         else
             hosts_of(l, node, &c->roles[i]);
+        refuse_rented(c, i);
         l->hosts_failed = l->hosts_failed || c->roles[i].failed;
         total += c->roles[i].count;
     }
@@ -262,8 +285,17 @@ static void bind_roles(struct clusters *c)
         join(c, total);
 }
 
+static void drop_empty(struct load *l)
+{
+    struct doc_node *roles = doc_get(l->root, "roles");
+    cluster_drop_empty(l, doc_get(l->root, "cluster"));
+    for (size_t i = 0; is_object(roles) && i < roles->count; i++)
+        cluster_drop_empty(l, doc_get(roles->members[i].value, "cluster"));
+}
+
 void clusters_bind(struct load *l)
 {
+    drop_empty(l);
     const struct doc_node *node = doc_get(l->root, "cluster");
     struct clusters c = {.l = l};
     uint32_t own, other;

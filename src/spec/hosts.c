@@ -1,5 +1,6 @@
 /*
- * The hosts of one cluster, over SSH: from the spec, from clusters/NAME.yaml or from a hostfile. Each host gets the
+ * The hosts of one cluster, over SSH: from the spec, from clusters/NAME.yaml or from a hostfile. Or placeholders, where the
+ * machines are rented (rent.c). Each host gets the
  * cluster's values where it has none of its own; paths become absolute.
  */
 #include "internal.h"
@@ -355,12 +356,25 @@ void hosts_check_twice(struct load *l, struct host_list *list, bool names)
     free(sorted);
 }
 
+static void no_hosts(struct load *l, const struct doc_node *node)
+{
+    if (doc_get(node, "slurm") || doc_get(node, "any_of"))
+        return; /* reported as a key of a later version */
+    diagnostic_hint(fault(l, place_of(node), "cluster has no hosts"),
+                    "list them in hosts or hostfile, or give --on user@host,...; instance says what is to be rented");
+}
+
 static void bind_object(struct load *l, const struct doc_node *node, const char *dir, struct host_list *list)
 {
-    static const char *const rented[] = {"instance", "provider", "slurm", "any_of", NULL};
     struct cluster c = {.l = l, .node = node, .dir = dir, .list = list};
     read_common(&c, node, &c.defaults);
-    list->failed = !container_bind(l, node, &c.defaults.container);
+    list->failed = !container_bind(l, node, &c.defaults.container) || list->failed;
+    if (rent_is_wished(node)) {
+        rent_bind(l, node, &c.defaults, list);
+        return;
+    }
+    bool good = rent_check_none(l, node);
+    list->failed = list->failed || !good;
     const struct doc_node *hosts = doc_get(node, "hosts");
     struct doc_member *file = doc_get_member(node, "hostfile", 8), *given = doc_get_member(node, "hosts", 5);
     if (file && given) {
@@ -371,11 +385,8 @@ static void bind_object(struct load *l, const struct doc_node *node, const char 
     }
     if (!file && !given) {
         list->failed = true;
-        for (const char *const *key = rented; *key; key++)
-            if (doc_get(node, *key))
-                return; /* reported as a key of a later version */
-        diagnostic_hint(fault(l, place_of(node), "cluster has no hosts"),
-                        "list them in hosts or hostfile, or give --on user@host,...");
+        if (good)
+            no_hosts(l, node);
         return;
     }
     if (is_array(hosts)) {
@@ -448,6 +459,7 @@ static void bind_named(struct load *l, const struct doc_node *node, struct host_
     if (!is_object(doc->root))
         return;
     list->failed = false;
+    cluster_drop_empty(l, doc->root);
     bind_object(l, doc->root, arena_printf(l->arena, "%s/clusters", l->spec->dir), list);
 }
 

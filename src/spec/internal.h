@@ -104,10 +104,21 @@ struct host_list {
     struct host_entry *items;
     size_t count, cap;
     bool failed;
+    const struct spec_rent *rent; /* they are placeholders for what this rents; NULL: they are hosts */
 };
 void hosts_of(struct load *l, const struct doc_node *node, struct host_list *ret);
 bool container_bind(struct load *l, const struct doc_node *cluster, const struct spec_container **ret); /* false after a
                                                                                         fault; NULL: there is none */
+/* Whether a cluster's mapping says what is to be rented. */
+bool rent_is_wished(const struct doc_node *cluster);
+/* The machines that it wishes, as placeholders; failed after faults. h: what all of them have. */
+void rent_bind(struct load *l, const struct doc_node *cluster, const struct spec_host *h, struct host_list *ret);
+/* A cluster that rents nothing: faults where it says how. */
+bool rent_check_none(struct load *l, const struct doc_node *cluster);
+void rent_normalise(struct arena *a, const struct spec *spec, struct doc_node *cluster);
+/* Takes what a cluster does not say out of its mapping: texts whose expressions come to nothing. */
+void cluster_drop_empty(struct load *l, struct doc_node *cluster);
+void rent_remove(struct doc_node *cluster); /* all keys of renting */
 void hosts_check_twice(struct load *l, struct host_list *list, bool names); /* machines, or names */
 /* `on` of set-up and `nodes` of outputs. */
 void nodes_of(struct load *l, const struct doc_node *node, enum spec_on_kind *kind, uint32_t **nodes, size_t *count);

@@ -92,7 +92,7 @@ static struct doc_node *words_node(struct arena *a, const char *const *words, si
 
 static struct doc_node *host_node(struct arena *a, const struct spec_host *h, const struct spec_node *wish)
 {
-    static const char *const transports[] = {"auto", "ssh", "openssh", NULL, "local", "sim"};
+    static const char *const transports[] = {"auto", "ssh", "openssh", NULL, "local", "sim", NULL};
     struct doc_node *one = doc_new_object(a);
     put_text(a, one, "name", name_is_valid(h->name) ? h->name : NULL); /* else it is derived from what follows */
     if (h->exec) {
@@ -142,7 +142,9 @@ static void put_cluster(struct arena *a, struct doc_node *to, const struct spec 
         doc_append(a, hosts, host_node(a, &spec->hosts[n], &spec->nodes[n]));
     }
     const struct spec_host *first = role && count > 0 ? &spec->hosts[role->hosts[0]] : spec->hosts;
-    if (count > 0 && spec->placement != PLACEMENT_HERE)
+    if (spec->rent)
+        rent_normalise(a, spec, object);
+    else if (count > 0 && spec->placement != PLACEMENT_HERE)
         doc_set(a, object, "hosts", hosts);
     if (count > 0 && first->container)
         doc_set(a, object, "container", container_node(a, first->container));

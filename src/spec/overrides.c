@@ -134,7 +134,8 @@ static bool cluster_file_exists(struct load *l, const char *name)
     return access(arena_printf(l->arena, "%s/clusters/%s.yaml", l->spec->dir, name), F_OK) == 0;
 }
 
-/* Puts the hosts in the place of cluster.hosts; how to log in (user, identity_file, ...) stays. */
+/* Puts the hosts in the place of cluster.hosts, or of what was to be rented; how to log in (user, identity_file, ...)
+ * stays. */
 static void replace_hosts(struct load *l, const char *on)
 {
     struct doc_node *cluster = doc_get(l->root, "cluster");
@@ -155,6 +156,7 @@ static void replace_hosts(struct load *l, const char *on)
         doc_set(l->arena, l->root, "cluster", cluster);
     }
     doc_remove(cluster, "hostfile");
+    rent_remove(cluster);
     doc_set(l->arena, cluster, "hosts", hosts);
 }
 

@@ -65,6 +65,59 @@ static struct spec *load(const char *text)
     return spec;
 }
 
+/* ---- renting ---- */
+
+static void test_rented(void **state)
+{
+    (void)state;
+    struct spec *spec =
+        load("cluster: {instance: 'A100:8', provider: [gcp, aws], use_spot: prefer, disk: 1.5TB, max_price: 4.25,"
+             " max_hours: 0.25, down: {idle: 90s}, user: me, container: x}\n"
+             "distributed: {nnodes: 3}\nentrypoint: {run: x}\n");
+    const struct spec_rent *r = spec->rent;
+    assert_non_null(r);
+    assert_string_equal(r->instance, "A100:8");
+    assert_int_equal(r->provider_count, 2);
+    assert_string_equal(r->providers[0], "gcp");
+    assert_int_equal(r->provider_places[1].column, 47);
+    assert_int_equal(r->spot, SPOT_PREFER);
+    assert_int_equal(r->disk_gb, 1500);
+    assert_true(r->max_price == 4250000 && r->max_ms == 900000);
+    assert_true(r->down == DOWN_IDLE && r->idle_ms == 90000);
+    assert_true(r->at.max_price.source && !r->at.regions.source);
+    assert_true(spec->placement == PLACEMENT_HOSTS && spec->nnodes == 3 && spec->host_count == 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(spec->hosts[i].transport, SPEC_TRANSPORT_RENTED);
+        assert_string_equal(spec->hosts[i].name, arena_printf(arena, "node-%u", i));
+        assert_string_equal(spec->hosts[i].user, "me");
+        assert_string_equal(spec->hosts[i].container->image, "x");
+    }
+}
+
+/* Without max_hours there is an end all the same; only who writes none has none. */
+static void test_rented_ends(void **state)
+{
+    (void)state;
+    struct spec *spec = load("cluster: {instance: 'A100:8'}\nentrypoint: {run: x}\n");
+    assert_true(spec->rent->max_ms == UINT64_C(24) * 3600000 && spec->rent->down == DOWN_ALWAYS);
+    assert_int_equal(spec->host_count, 1);
+    assert_null(spec->hosts[0].user);
+    spec = load("cluster: {provider: docker, max_hours: none}\nentrypoint: {run: x}\n");
+    assert_true(spec->rent->max_ms == 0 && !spec->rent->instance);
+}
+
+/* Nothing else than instance and provider ever rents. */
+static void test_nothing_is_rented(void **state)
+{
+    (void)state;
+    static const char *const clusters[] = {
+        "cluster: local\n",          "",
+        "cluster: {hosts: [a]}\n",   "cluster: {hosts: [a], use_spot: false}\n",
+        "cluster: {container: x}\n", "params: {i: ''}\ncluster: {container: x, instance: '${{ params.i }}'}\n"};
+    for (size_t i = 0; i < ARRAY_LEN(clusters); i++)
+        assert_null(load(arena_printf(arena, "%sentrypoint: {run: x}\n", clusters[i]))->rent);
+}
+
 /* ---- identity ---- */
 
 static void test_job_id(void **state)
@@ -353,6 +406,9 @@ static void test_outputs_in_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_rented, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rented_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_is_rented, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_job_id, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_in_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names_stay, set_up, tear_down),
