@@ -34,13 +34,23 @@ bool node_is_utf8(const struct doc_node *node)
     return good;
 }
 
+/* A form has "+" for a space: what vendors' own clients send, and all that moto's server verifies a signature of. */
+static void put_form_text(struct buf *out, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] == ' ')
+            buf_putc(out, '+');
+        else
+            encode_percent(out, text + i, 1);
+}
+
 static void put_pair(struct buf *out, const char *name, size_t name_len, const char *value, size_t len)
 {
     if (out->len)
         buf_putc(out, '&');
-    encode_percent(out, name, name_len);
+    put_form_text(out, name, name_len);
     buf_putc(out, '=');
-    encode_percent(out, value, len);
+    put_form_text(out, value, len);
 }
 
 static void put_flat(struct buf *name, const struct doc_node *node, struct buf *out)

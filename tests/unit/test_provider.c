@@ -126,7 +126,7 @@ static struct buf decoded(const char *text, size_t len)
             buf_putc(&out, (char)strtoul(hex, NULL, 16));
             i += 2;
         } else {
-            buf_putc(&out, text[i]);
+            buf_putc(&out, text[i] == '+' ? ' ' : text[i]);
         }
     }
     return out;
