@@ -9,7 +9,7 @@ import pytest
 
 import harness
 
-pytest_plugins = ["limit", "engine"]
+pytest_plugins = ["limit", "engine", "clouds.plugin"]
 
 
 def pytest_configure(config):

@@ -1,78 +1,17 @@
 """provider: what the provider files describe is sent to services that the project did not write, and their answers are judged.
 
-docker: a real Docker Engine. aws: moto's server (PyPI: moto[server,ec2]), where `moto_server` is on PATH or RHRUN_TEST_MOTO names it.
+docker: a real Docker Engine. aws: moto's server (tests/e2e/clouds/moto.py), which checks each signature.
 """
-import http.client
-import json
-import os
-import shutil
-import socket
 import subprocess
 import time
-import urllib.parse
 
 import pytest
 
-import harness
+from asking import Provider, Refused
+from clouds import moto
 from engine import IMAGE
 
 pytestmark = pytest.mark.xdist_group("docker")
-
-ASK = harness.RHRUN.parent / "tests/unit/provider_ask"
-
-
-class Refused(Exception):
-    pass
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.host)
-
-
-class Provider:
-    """Asks one step after the other; what a step extracts is an input of those behind it."""
-
-    def __init__(self, name, **env):
-        self.name = name
-        self.env = {**os.environ, "HOME": "/nonexistent", "XDG_CONFIG_HOME": "/nonexistent", **env}
-
-    def call(self, *words, given=""):
-        return subprocess.run([ASK, *map(str, words)], input=given, env=self.env, capture_output=True, timeout=20)
-
-    def send(self, request):
-        parts = urllib.parse.urlsplit(request["url"])
-        if request.get("socket"):
-            connection = UnixConnection(request["socket"], timeout=60)
-        else:
-            connection = http.client.HTTPConnection(parts.netloc, timeout=60)
-        headers = {**request["headers"], "Host": "localhost"}
-        if self.name == "aws":  # moto finds the service in it; signing is the work of whoever sends
-            headers["Authorization"] = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0"
-        path = parts.path + ("?" + parts.query if parts.query else "")
-        connection.request(request["method"], path, body=request.get("form"), headers=headers)
-        reply = connection.getresponse()
-        return reply.status, reply.read()
-
-    def ask(self, operation, step=0, page=(), **inputs):
-        done = self.call("request", self.name, operation, step, *page, given=json.dumps(inputs).encode())
-        if done.returncode == 3:
-            return None
-        if done.returncode != 0:
-            raise Refused(done.stderr.decode())
-        status, body = self.send(json.loads(done.stdout))
-        done = self.call("reply", self.name, operation, step, status, json.dumps(inputs), given=body)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def all(self, operation, steps, **inputs):
-        for step in range(steps):
-            result = self.ask(operation, step, **inputs)
-            if result:
-                assert result["outcome"] == "done", result
-                inputs.update(result["values"])
-        return inputs
 
 
 @pytest.fixture
@@ -130,26 +69,11 @@ def test_errors_of_an_engine(docker):
         docker.ask("delete", id=m["id"])
 
 
-@pytest.fixture(scope="module")
-def aws(tmp_path_factory):
-    server = os.environ.get("RHRUN_TEST_MOTO") or shutil.which("moto_server")
-    if not server:
-        pytest.skip("moto is not here: pip install 'moto[server,ec2]'")
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    with open(tmp_path_factory.mktemp("moto") / "log", "wb") as log:
-        process = subprocess.Popen([server, "-H", "127.0.0.1", "-p", str(port)], stdout=log, stderr=log)
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        assert process.poll() is None
-        time.sleep(0.1)
-    yield Provider("aws", RHRUN_AWS_ENDPOINT=f"http://127.0.0.1:{port}")
-    process.terminate()
-    process.wait(20)
+@pytest.fixture
+def aws():
+    server = moto.server()
+    access_key, secret_key = moto.fresh()
+    return Provider("aws", lambda host, path, body: moto.signed(host, path, body, access_key, secret_key), RHRUN_AWS_ENDPOINT=f"http://{server}")
 
 
 def instance(run, count, **more):

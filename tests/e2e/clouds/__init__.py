@@ -1,0 +1,62 @@
+"""Providers to rent from, for tests: their APIs on this machine's loopback, and a machine with a real sshd for each instance.
+
+    cloud = clouds.start("hetzner")     # the fixture `clouds`: the test's box then knows its address and credentials
+    cloud.fault("create", "drop_after") # what goes wrong, in what request (server.Cloud.fault)
+    cloud.machines()                    # what is there, and would be billed
+    cloud.log, cloud.of("create")       # what was asked
+
+Each request is held to what is known of the provider, and to its API document where that is here; a cloud that was asked for what its
+provider does not know fails the test at its end. No provider's throttle and patience are a test's: the box gets a copy of the
+provider's file in which waiting is short.
+"""
+import re
+
+import harness
+
+from . import machine
+
+
+def classes():
+    from .aws import Aws
+    from .digitalocean import DigitalOcean
+    from .gcp import Gcp
+    from .hetzner import Hetzner
+    from .lambdacloud import Lambda
+    from .runpod import RunPod
+    return {c.name: c for c in (Aws, DigitalOcean, Gcp, Hetzner, Lambda, RunPod)}
+
+
+NAMES = ("aws", "digitalocean", "gcp", "hetzner", "lambda", "runpod")
+
+
+def hasty(name):
+    """The provider's file with short waits."""
+    text = (harness.ROOT / f"providers/{name}.yaml").read_text(encoding="utf-8")
+    for pattern, new in ((r"(?m)^throttle: .*$", "throttle: {default: 0}"), (r"(?m)^settle: \S+", "settle: 500ms"),
+                         (r"(?m)^poll: .*$", "poll: {every: 100ms, within: 60s}"), (r"retry_after: \S+?}", "retry_after: 100ms}")):
+        text, count = re.subn(pattern, new, text)
+        assert count or "retry_after" in pattern, f"{name}: {pattern}"
+    return text
+
+
+class Clouds:
+    def __init__(self, box):
+        self.box = box
+        self.started = []
+
+    def start(self, name, hasty_file=True):
+        machine.require()
+        cloud = classes()[name](self.box.dir)
+        self.started.append(cloud)
+        self.box.env.update(cloud.env)
+        if hasty_file:
+            folder = self.box.home / ".config/rhrun/providers"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.yaml").write_text(hasty(name), encoding="utf-8")
+        return cloud
+
+    def end(self):
+        """Ends all; what they were asked in vain."""
+        for cloud in self.started:
+            cloud.end()
+        return [violation for cloud in self.started for violation in cloud.violations]
