@@ -289,3 +289,11 @@ def test_gcp_refuses_a_token_that_another_key_has_signed(box, clouds):
     with pytest.raises(urllib.error.HTTPError):
         sign_jwt(cloud, box.work, other.stdout)
     assert "Signature" in cloud.violations.pop()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_box_knows_what_a_cloud_has(box, clouds, name):
+    cloud = clouds.start(name)
+    box.run("validate", "--schema", "provider", box.home / f".config/rhrun/providers/{name}.yaml").ok()
+    shown = box.run("prices", "--provider", name, "--json", cloud.offers[0][2]).ok().out
+    assert all(f'"{offer[0]}"' in shown for offer in cloud.offers), shown

@@ -7,7 +7,7 @@
 
 Each request is held to what is known of the provider, and to its API document where that is here; a cloud that was asked for what its
 provider does not know fails the test at its end. No provider's throttle and patience are a test's: the box gets a copy of the
-provider's file in which waiting is short.
+provider's file in which waiting is short, and two offers of the provider in its catalog (Cloud.offers).
 """
 import re
 
@@ -26,6 +26,7 @@ def classes():
     return {c.name: c for c in (Aws, DigitalOcean, Gcp, Hetzner, Lambda, RunPod)}
 
 
+COLUMNS = "provider,region,zone,instance_type,accelerator,count,vcpus,memory_gib,price_usd_hour,spot_usd_hour,source,as_of\n"
 NAMES = ("aws", "digitalocean", "gcp", "hetzner", "lambda", "runpod")
 
 
@@ -44,15 +45,19 @@ class Clouds:
         self.box = box
         self.started = []
 
-    def start(self, name, hasty_file=True):
+    def start(self, name):
         machine.require()
         cloud = classes()[name](self.box.dir)
         self.started.append(cloud)
         self.box.env.update(cloud.env)
-        if hasty_file:
-            folder = self.box.home / ".config/rhrun/providers"
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{name}.yaml").write_text(hasty(name), encoding="utf-8")
+        config = self.box.home / ".config/rhrun"
+        (config / "providers").mkdir(parents=True, exist_ok=True)
+        (config / f"providers/{name}.yaml").write_text(hasty(name), encoding="utf-8")
+        if not (config / "catalog.csv").exists():
+            (config / "catalog.csv").write_text(COLUMNS)
+        with open(config / "catalog.csv", "a", encoding="utf-8") as rows:
+            for region, zone, kind, accelerator, price in cloud.offers:
+                rows.write(f"{name},{region},{zone},{kind},{accelerator},{1 if accelerator else 0},2,4,{price},,test,2026-01-01\n")
         return cloud
 
     def end(self):

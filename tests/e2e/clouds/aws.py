@@ -19,6 +19,7 @@ STATES = {"coming": (0, "pending"), "running": (16, "running"), "stopped": (80, 
 class Aws(Cloud):
     name = "aws"
     user = "ubuntu"
+    offers = (("us-east-1", "", "t3.micro", "", 0.0104), ("us-west-2", "", "t3.micro", "", 0.0105))
     refusals = {
         "429": (503, "RequestLimitExceeded", "Request limit exceeded."),
         "capacity": (500, "InsufficientInstanceCapacity", "We currently do not have sufficient capacity in the Availability Zone you requested."),
@@ -51,10 +52,10 @@ class Aws(Cloud):
         status, body = moto.send(request.method, request.target, request.body, headers)
         return Reply(status, body, {"Content-Type": "text/xml"})
 
-    def own(self, **form):
+    def own(self, region, **form):
         """A request of ours, of which rhrun knows nothing."""
         body = urllib.parse.urlencode({**form, "Version": "2016-11-15"}).encode()
-        return moto.send("POST", "/", body, moto.signed(moto.server(), "/", body, self.access_key, self.secret_key))
+        return moto.send("POST", "/", body, moto.signed(moto.server(), "/", body, self.access_key, self.secret_key, region))
 
     def answer(self, kind, request, making):
         form = request.form
@@ -88,7 +89,7 @@ class Aws(Cloud):
             if not i.deleted and (i.vanished or i.dead or i.machine.state == "ended"):
                 i.reason = "Server.SpotInstanceTermination" if i.vanished else "Client.InstanceInitiatedShutdown"
                 i.deleted, i.going, i.vanished = True, 0, False
-                self.own(Action="TerminateInstances", **{"InstanceId.1": i.id})
+                self.own(i.facts["region"], Action="TerminateInstances", **{"InstanceId.1": i.id})
 
     def machines(self):
         with self.lock:
@@ -98,7 +99,7 @@ class Aws(Cloud):
     # ---- create ----
     def create(self, request, form, making):
         self.check_create(form)
-        token = form["ClientToken"]
+        token, region = form["ClientToken"], re.search(r"/([a-z0-9-]+)/ec2/aws4_request", request.headers["Authorization"])[1]
         if token in self.tokens:
             known, reply = self.tokens[token]
             if known != form:
@@ -112,10 +113,10 @@ class Aws(Cloud):
         ids = [item.findtext(f"{{{NS}}}instanceId") for item in ET.fromstring(reply.body).iterfind(f".//{{{NS}}}instancesSet/{{{NS}}}item")]
         for n, id in enumerate(ids):
             if making and making.what == "half" and n >= len(ids) // 2:
-                self.own(Action="TerminateInstances", **{"InstanceId.1": id})
+                self.own(region, Action="TerminateInstances", **{"InstanceId.1": id})
                 continue
             i = self.make(id, tags["Name"], tags["rhrun-run"], making, keys=[self.keys[form["KeyName"]]] if "KeyName" in form else [],
-                          user_data=base64.b64decode(form.get("UserData", "")), form=form)
+                          user_data=base64.b64decode(form.get("UserData", "")), form=form, region=region)
             i.reason = None
         if making and making.what == "half":
             raise Wrong(500, "InternalError", "An internal error has occurred")

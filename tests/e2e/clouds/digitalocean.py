@@ -18,6 +18,7 @@ class DigitalOcean(Cloud):
         "quota": (422, "unprocessable_entity", "creating this/these droplet(s) will exceed your droplet limit"),
         "auth": (401, "unauthorized", "Unable to authenticate you"),
     }
+    offers = (("nyc3", "", "c-2", "", 0.0625), ("ams3", "", "c-2", "", 0.0626))
     sizes = {"s-1vcpu-1gb": 0.00893, "c-2": 0.0625, "gpu-h100x1-80gb": 3.39, "gpu-h100x8-640gb": 23.92}
     regions = ("nyc2", "nyc3", "tor1", "ams3", "atl1")
 

@@ -48,6 +48,7 @@ def verified(jwt):
 class Gcp(Cloud):
     name = "gcp"
     user = "ubuntu"
+    offers = (("us-central1", "us-central1-a", "e2-small", "", 0.017), ("us-east1", "us-east1-b", "e2-small", "", 0.018))
     polls = 1  # so many looks an operation goes on
     refusals = {
         "429": (403, "rateLimitExceeded", "Rate Limit Exceeded"),

@@ -21,6 +21,7 @@ class Hetzner(Cloud):
         "quota": (403, "resource_limit_exceeded", "server limit reached"),
         "auth": (401, "unauthorized", "unable to authenticate"),
     }
+    offers = (("fsn1", "", "cx22", "", 0.006), ("nbg1", "", "cx22", "", 0.007))
     types = {"cx22": (2, 4, 40), "cx32": (4, 8, 80), "cpx51": (16, 32, 360), "ccx63": (48, 192, 960)}
     locations = ("fsn1", "nbg1", "hel1", "ash")
 

@@ -15,6 +15,7 @@ class Lambda(Cloud):
         "quota": (403, "global/quota-exceeded", "Quota exceeded."),
         "auth": (403, "global/invalid-api-key", "API key was invalid, expired, or deleted."),
     }
+    offers = (("us-east-1", "", "cpu_4x_general", "", 0.2), ("us-west-1", "", "cpu_4x_general", "", 0.21))
     types = {"gpu_1x_a10": 75, "gpu_1x_h100_pcie": 249, "gpu_8x_a100": 1032, "gpu_8x_a100_80gb_sxm4": 1432, "gpu_8x_v100": 440, "cpu_4x_general": 20}
     regions = ("us-east-1", "us-west-1", "us-west-2", "us-south-1", "europe-central-1")
 

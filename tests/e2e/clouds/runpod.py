@@ -15,6 +15,7 @@ POD_FIELDS = ("allowedCudaVersions", "cloudType", "computeType", "containerDiskI
 class RunPod(Cloud):
     name = "runpod"
     user = "root"
+    offers = (("EU-RO-1", "", "NVIDIA A40", "A40", 0.4), ("CA-MTL-1", "", "NVIDIA A40", "A40", 0.41))
     going_looks = 0
     port = None  # one that is free: the pods of a machine share its address
     refusals = {

@@ -165,6 +165,7 @@ class Cloud:
     port = 22
     coming_looks = 1   # so many looks an instance is on its way
     going_looks = 1    # and so many it is still shown when it is deleted
+    offers = ()        # (region, zone, type, accelerator, USD per hour): what the box's catalog then has of it
     minute_s = 60      # of `shutdown +N` inside the machines
 
     def __init__(self, folder):
@@ -215,6 +216,14 @@ class Cloud:
         with self.lock:
             instance.vanished = True
             instance.machine.kill()
+
+    def usurp(self, instance):
+        """Another machine answers at its address, which knows nobody: as when a provider gives the address away."""
+        with self.lock:
+            old, was = instance.machine, instance.machine.port
+            old.kill()
+            instance.machine = machine.Machine(instance.facts["user"], instance.facts["keys"], address=old.address, port=was, hostname="stranger")
+            instance.machine.wait_up()
 
     def end(self):
         self.server.shutdown()
