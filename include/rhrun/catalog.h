@@ -106,6 +106,7 @@ struct catalog_query {
     const struct catalog_request *request; /* NULL: every machine */
     uint32_t nodes;                        /* at least 1 */
     enum catalog_spot spot;
+    bool spot_bounded; /* a row without a spot price has a spot offer, too: it costs the price on demand at most */
     const char *const *regions; /* case does not matter; none = any */
     size_t region_count;
     const char *const *providers; /* in the user's order; none = all ("cheapest") */
@@ -115,6 +116,7 @@ struct catalog_query {
 struct catalog_offer {
     const struct catalog_row *row;
     bool spot;
+    bool at_most;            /* of spot_bounded: the spot price is not known, and this is the one on demand */
     uint64_t price_microusd; /* of one machine per hour; 0 = not known */
     uint64_t total_microusd; /* of all nodes */
 };

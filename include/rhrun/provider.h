@@ -111,6 +111,8 @@ struct provider_facts {
     uint32_t name_max;       /* bytes of a machine's name */
     const char *image;       /* default image; NULL: must be given, or prepare finds it */
     const char *image_gpu;   /* the same for machines with an accelerator; NULL: image */
+    /* its machines cost nothing and are of this one kind; NULL: they have prices */
+    const char *free_type, *free_region;
     const char *console;     /* where a person sees what is left: an address, or a command */
     const char *risk;        /* what happens to a machine when rhrun's own machine dies; one sentence */
 };

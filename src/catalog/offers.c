@@ -52,7 +52,8 @@ static size_t place_in(const char *name, const char *const *list, size_t count)
 static void take(struct sieve *s, const struct catalog_row *row, size_t provider, bool spot)
 {
     const struct catalog_query *q = s->query;
-    uint64_t price = spot ? row->spot_microusd : row->price_microusd, total;
+    bool at_most = spot && !row->spot_microusd;
+    uint64_t price = spot && !at_most ? row->spot_microusd : row->price_microusd, total;
     if (__builtin_mul_overflow(price, (uint64_t)(q->nodes ? q->nodes : 1), &total))
         total = UINT64_MAX;
     if (q->max_microusd && (!price || total > q->max_microusd)) {
@@ -64,8 +65,9 @@ static void take(struct sieve *s, const struct catalog_row *row, size_t provider
         s->cap = s->cap ? s->cap * 2 : 64;
         s->found = xreallocarray(s->found, s->cap, sizeof *s->found);
     }
-    s->found[s->count++] = (struct candidate){
-        .offer = {row, spot, price, total}, .provider = provider, .later = q->spot == CATALOG_SPOT_PREFER && !spot};
+    s->found[s->count++] = (struct candidate){.offer = {row, spot, at_most, price, total},
+                                              .provider = provider,
+                                              .later = q->spot == CATALOG_SPOT_PREFER && !spot};
 }
 
 static void sift(struct sieve *s, const struct catalog_row *row)
@@ -81,10 +83,11 @@ static void sift(struct sieve *s, const struct catalog_row *row)
     if (place_in(row->region, q->regions, q->region_count) == SIZE_MAX)
         return;
     s->in_region++;
-    if (q->spot == CATALOG_SPOT && !row->spot_microusd)
+    bool spot = row->spot_microusd || (q->spot_bounded && row->price_microusd);
+    if (q->spot == CATALOG_SPOT && !spot)
         return;
     s->priced++;
-    if (q->spot != CATALOG_ON_DEMAND && row->spot_microusd)
+    if (q->spot != CATALOG_ON_DEMAND && spot)
         take(s, row, provider, true);
     if (q->spot != CATALOG_SPOT)
         take(s, row, provider, false);

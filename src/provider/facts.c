@@ -101,6 +101,8 @@ void facts_read(struct provider *p)
         .name_max = (uint32_t)doc_get_int(r, "name_max", 63),
         .image = doc_get_string(r, "image", NULL),
         .image_gpu = doc_get_string(r, "image_gpu", NULL),
+        .free_type = doc_get_string(doc_get(r, "free"), "type", NULL),
+        .free_region = doc_get_string(doc_get(r, "free"), "region", NULL),
         .console = doc_get_string(r, "console", NULL),
         .risk = doc_get_string(r, "risk", ""),
     };

@@ -200,6 +200,9 @@ static void play(const char *name)
     const struct doc_node *inputs = doc_get(root, "inputs");
     p.provider = load_provider(p.arena, name);
     assert_string_equal(provider_facts(p.provider)->name, name);
+    /* what costs nothing is told apart from what nobody knows the price of */
+    const char *type = provider_facts(p.provider)->free_type, *region = provider_facts(p.provider)->free_region;
+    assert_true(str_eq(type, str_eq(name, "docker") ? "container" : NULL) && !type == !region);
     find_credentials(&p, root);
     for (size_t i = 0; i < requests->count; i++)
         play_request(&p, requests->items[i], inputs);
