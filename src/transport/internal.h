@@ -76,6 +76,7 @@ struct transport {
     size_t out_at;
     size_t early; /* before OPEN: bytes behind out_at that this start was sent; kept, another may need them */
     bool told;    /* `opened` was called */
+    bool heard;   /* something came of what runs there */
     bool spoke;   /* the agent did, or what runs instead of it was started */
     bool paused, high;
     bool failing; /* error is set, `closed` comes in the next turn */

@@ -167,8 +167,12 @@ static void append_details(struct buf *b, const char *text)
 static void ended(struct transport *t, int status, int sig, const char *said)
 {
     const char *hint = "";
-    if (t->phase != TRANSPORT_OPEN)
-        t->phase = status == 255 ? phase_of(said, &hint) : TRANSPORT_AGENT;
+    const enum transport_phase told = status == 255 ? phase_of(said, &hint) : TRANSPORT_AGENT;
+    /* A command counts as open from the beginning on, as ssh does not say when it has logged in. */
+    if (t->phase != TRANSPORT_OPEN || (t->host.command && !t->heard && told != TRANSPORT_AGENT))
+        t->phase = told;
+    else
+        hint = "";
     CLEANUP(cleanup_free) char *error_text = xstrdup(said);
     if (status == 255) /* else it is the node that speaks */
         config_hide_text(error_text);

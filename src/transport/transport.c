@@ -402,6 +402,7 @@ void transport_received(struct transport *t, const uint8_t *data, size_t len)
     if (transport_stopped(t))
         return;
     if (t->phase == TRANSPORT_OPEN) {
+        t->heard = true;
         if (t->ops->answered)
             t->ops->answered(t);
         t->callbacks.data(t->arg, data, len);
