@@ -1,10 +1,11 @@
 /*
- * A rented machine from inside: the keys that a cluster has for its machines (keys.c), and how it is asked who answers
- * at an address (meet.c).
+ * A rented machine from inside: the keys that a cluster has for its machines (keys.c), the user data that is put on
+ * them (bootstrap.c), and how it is asked who answers at an address (meet.c).
  */
 #ifndef RHRUN_RENT_MACHINE_H
 #define RHRUN_RENT_MACHINE_H
 
+#include "rhrun/provider.h"
 #include "rhrun/transport.h"
 
 /* Where the user data puts the token of its intent: readable by all, for the login user asks for it. It is no secret:
@@ -38,6 +39,39 @@ struct rent_door {
  * written. */
 int rent_door(const struct rent_keys *keys, const struct rent_door *door, struct arena *arena,
               struct transport_host *ret, struct error *err);
+
+/* ---- bootstrap.c: the user data ---- */
+struct bootstrap {
+    const char *user;             /* who logs in */
+    const char *public_key;       /* the login key's: one line of authorized_keys */
+    const char *host_key_private; /* the text of the file; NULL: the machine keeps those that it has */
+    const char *host_key_public;
+    const char *token;            /* of the intent; NULL: none */
+    uint64_t expires_s;           /* since 1970; 0: no deadline */
+    uint64_t idle_s;              /* it ends when no agent and no supervisor has lived for so long; 0: never */
+    enum provider_deadline deadline; /* how it ends so that it bills no more */
+    enum provider_billing billing_when_stopped;
+};
+/* A script for /bin/sh, to be run as root at the first boot, or at each. In this order, so that a machine that can be
+ * reached ends by itself:
+ *   1. the deadline and the idle watch begin, by a process that no hangup, no kill (under systemd) and no reboot (under
+ *      cloud-init) ends. Where they cannot begin, nothing else is done, and the machine is never met.
+ *   2. the login key is authorized for the user, beside what the provider does.
+ *   3. the host key is put in place of all others, and sshd is told.
+ *   4. the token is put into RENT_TOKEN_FILE.
+ * The deadline is kept by shutdown where that ends the bill (SHUTDOWN), or by ending process 1 (KILL_PID1). Of NONE a
+ * machine that is shut down bills on, and could not even be asked for what it has; SERVER is the provider's business;
+ * of SELF_DELETE no file says the request yet: nothing is armed. The idle watch ends it likewise, and by shutdown
+ * wherever a stopped machine costs less (billing_when_stopped).
+ *
+ * What is secret in it: the private host key, by nature. Whoever has an account on the machine, or can make it ask the
+ * provider's metadata service, can read user data; so can whoever may read the provider's account. With it one can play
+ * this machine, and no other: it is of one intent, gives no login, and neither the login key nor another host key
+ * follows from it.
+ *
+ * -1 and err (ERROR_INFRA): it has more than `max` bytes, or max is 0 (the provider takes none); ERROR_INTERNAL: a
+ * value that does not look like one (a user, a key, a token). */
+int bootstrap_text(const struct bootstrap *b, size_t max, struct buf *ret, struct error *err);
 
 /* ---- meet.c: who answers there? ---- */
 struct meet;
