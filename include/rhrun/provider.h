@@ -30,6 +30,7 @@
 #define PROVIDER_ITEMS_MAX 10000u
 #define PROVIDER_TEXT_MAX 300u
 #define PROVIDER_STEPS_MAX 8u
+#define PROVIDER_ZONES_MAX 8u
 
 /* What may be asked. A file has create, get, list and delete; the rest where the provider has or needs it. An
  * operation is one step, or several in order: what a step extracts is an input of the steps after it. */
@@ -111,6 +112,9 @@ struct provider_facts {
     uint32_t name_max;       /* bytes of a machine's name */
     const char *image;       /* default image; NULL: must be given, or prepare finds it */
     const char *image_gpu;   /* the same for machines with an accelerator; NULL: image */
+    /* what its regions' zones end in ("a" of "us-east1-a"), for a create must name one; zone_count 0: it need not */
+    const char *zones[PROVIDER_ZONES_MAX];
+    size_t zone_count;
     /* its machines cost nothing and are of this one kind; NULL: they have prices */
     const char *free_type, *free_region;
     const char *console;     /* where a person sees what is left: an address, or a command */

@@ -81,6 +81,7 @@ uint64_t duration_ms(const struct doc_node *node, uint64_t otherwise)
 void facts_read(struct provider *p)
 {
     const struct doc_node *r = p->root, *billing = doc_get(r, "billing_when_stopped"), *poll = doc_get(r, "poll");
+    const struct doc_node *zones = doc_get(r, "zones");
     p->facts = (struct provider_facts){
         .name = doc_get_string(r, "provider", ""),
         .title = doc_get_string(r, "title", ""),
@@ -106,6 +107,8 @@ void facts_read(struct provider *p)
         .console = doc_get_string(r, "console", NULL),
         .risk = doc_get_string(r, "risk", ""),
     };
+    for (size_t i = 0; zones && i < zones->count && i < PROVIDER_ZONES_MAX; i++)
+        p->facts.zones[p->facts.zone_count++] = zones->items[i]->text;
 }
 
 const struct provider_facts *provider_facts(const struct provider *provider)

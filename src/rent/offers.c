@@ -117,8 +117,8 @@ static bool load_named(struct finder *f)
 
 /* ---- offers ---- */
 
-static void add(struct finder *f, struct rent_provider *p, const struct catalog_row *row, bool spot, uint64_t price,
-                bool at_most)
+static void add_one(struct finder *f, struct rent_provider *p, const struct catalog_row *row, const char *zone,
+                    bool spot, uint64_t price, bool at_most)
 {
     struct rent_offers *o = f->o;
     const struct provider_facts *facts = &p->facts;
@@ -131,7 +131,7 @@ static void add(struct finder *f, struct rent_provider *p, const struct catalog_
     o->at_most[o->count] = at_most;
     o->items[o->count++] = (struct fleet_offer){.provider = p->name,
                                                 .region = row ? row->region : facts->free_region,
-                                                .zone = row ? row->zone : "",
+                                                .zone = zone,
                                                 .type = row ? row->instance_type : facts->free_type,
                                                 .spot = spot,
                                                 .nodes = f->nodes,
@@ -143,6 +143,17 @@ static void add(struct finder *f, struct rent_provider *p, const struct catalog_
                                                 .settle_ms = facts->settle_ms,
                                                 .poll_ms = facts->poll_ms,
                                                 .ready_ms = facts->ready_ms};
+}
+
+/* One offer for each zone, where a create must name one and the catalog does not. */
+static void add(struct finder *f, struct rent_provider *p, const struct catalog_row *row, bool spot, uint64_t price,
+                bool at_most)
+{
+    bool open = row && !row->zone[0] && p->facts.zone_count > 0;
+    for (size_t i = 0; open && i < p->facts.zone_count; i++)
+        add_one(f, p, row, arena_printf(f->arena, "%s-%s", row->region, p->facts.zones[i]), spot, price, at_most);
+    if (!open)
+        add_one(f, p, row, row ? row->zone : "", spot, price, at_most);
 }
 
 static bool in_regions(const struct spec_rent *r, const char *region)

@@ -65,7 +65,14 @@ static int tear_down(void **state)
     return folder_remove(top);
 }
 
-/* The offers of a cluster as text, a line each, or the faults. */
+/* The same machine in another zone of the region. */
+static bool is_another_zone(size_t i)
+{
+    return i > 0 && offers.rows[i] == offers.rows[i - 1] && offers.items[i].spot == offers.items[i - 1].spot &&
+           !str_eq(offers.items[i].zone, offers.items[i - 1].zone);
+}
+
+/* The offers of a cluster as text, a line for all zones of each, or the faults. */
 static const char *outcome(const char *cluster, uint32_t nodes)
 {
     struct spec *spec = NULL;
@@ -86,6 +93,8 @@ static const char *outcome(const char *cluster, uint32_t nodes)
         catalog_format_usd(o->price, 2, price);
         assert_ptr_equal(o->provider, offers.of[i]->name);
         assert_int_equal(o->nodes, nodes);
+        if (is_another_zone(i))
+            continue;
         buf_printf(&text, "%s %s %s%s %s%s\n", o->provider, o->region, o->type, o->spot ? " spot" : "",
                    offers.at_most[i] ? "<=" : "", o->unpriced ? "?" : price);
     }
@@ -109,14 +118,35 @@ static void test_cheapest(void **state)
                                                         "runpod EU q5 ?\n");
     const struct fleet_offer *o = &offers.items[1];
     assert_true(o->gang_max == 100 && o->idem == PROVIDER_IDEM_TOKEN && o->deadline == PROVIDER_DEADLINE_SHUTDOWN);
-    assert_true(o->settle_ms == 30000 && o->price == 20000000 && !o->unpriced && offers.items[4].unpriced);
+    assert_true(o->settle_ms == 30000 && o->price == 20000000 && !o->unpriced &&
+                offers.items[offers.count - 1].unpriced);
     assert_string_equal(offers.rows[1]->source, "mine");
     assert_int_equal(offers.provider_count, 4);
     assert_string_equal(offers.providers[0].facts.risk,
                         "the machine bills until it is terminated; run rhrun gc from another machine");
-    struct fleet_wanted w = {.id = "abcdefgh", .name = "n", .owner = "o", .offers = offers.items, .offer_count = 5};
+    struct fleet_wanted w = {
+        .id = "abcdefgh", .name = "n", .owner = "o", .offers = offers.items, .offer_count = (uint32_t)offers.count};
     struct error err = ERROR_INIT;
     assert_int_equal(fleet_wanted_check(&w, &err), 0);
+}
+
+static void test_zones(void **state)
+{
+    (void)state;
+    static const char *const zones[] = {"us-central1-a", "us-central1-b", "us-central1-c", "us-central1-d",
+                                        "us-central1-f"};
+    outcome("instance: 'Q9:8', provider: gcp", 1);
+    assert_int_equal(offers.count, ARRAY_LEN(zones)); /* a create must name one */
+    for (size_t i = 0; i < offers.count; i++) {
+        assert_string_equal(offers.items[i].zone, zones[i]);
+        assert_string_equal(offers.items[i].region, "us-central1");
+    }
+    outcome("instance: 'Q9:8', provider: aws", 1);
+    assert_string_equal(offers.items[0].zone, ""); /* the provider chooses */
+    put("rhrun/catalog.csv", "zone," HEADER "us-central1-b,gcp,us-central1,q2,Q9,8,96,680,30,15.5,mine,2026-08-03\n");
+    outcome("instance: 'Q9:8', provider: gcp", 1);
+    assert_true(offers.count == 1 && str_eq(offers.items[0].zone, "us-central1-b"));
+    put("rhrun/catalog.csv", rows);
 }
 
 static void test_named(void **state)
@@ -265,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_cheapest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_zones, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_spot, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_free_of_charge, set_up, tear_down),
