@@ -169,8 +169,35 @@ struct plan_role {
     uint32_t master;           /* the node of its world's rank 0 */
 };
 
+/* What would be rented for the job, gathered before (cli), so that plan stays pure. It is in no key. */
+struct plan_offer { /* in the order in which they are tried */
+    const char *provider, *region, *zone, *type; /* zone "": the provider chooses */
+    bool spot;
+    uint64_t price;        /* of all nodes: micro-USD per hour */
+    bool at_most;          /* it may be less: nobody knows the spot price */
+    bool unpriced, free;   /* nobody knows the price; it costs nothing */
+    uint32_t as_of_day;    /* since when the price is known, in days since 1970-01-01; 0 = not known */
+    const char *source;    /* who says so; "" = not known */
+};
+struct plan_lessor { /* a provider */
+    const char *name, *title;
+    const char *risk;     /* what becomes of a machine when this one dies */
+    const char *left_out; /* why it has none of the offers; NULL: it has some */
+    const char *missing;  /* which credentials were looked for, and are not there; NULL: they are there */
+};
+struct plan_rent {
+    const struct plan_offer *offers;
+    size_t offer_count, cut; /* cut: dearer ones that are not among them */
+    const struct plan_lessor *providers;
+    size_t provider_count;
+    bool there;          /* the machines are there already */
+    const char *missing; /* why nothing could be rented now: no credentials; NULL: something could */
+    uint32_t today;      /* in days since 1970-01-01: prices have an age */
+};
+
 struct plan {
     const struct spec *spec;
+    const struct plan_rent *rent; /* NULL: nothing is rented, or nobody asked what there is */
     const struct roster *roster; /* which host each node has */
     struct arena *arena; /* that it lies in */
     const struct plan_sources *sources; /* never NULL; empty where there are none */
@@ -304,6 +331,8 @@ const char *plan_changed_inputs(const struct plan_step *step, const char *record
 /* {"run": "…", ...} as kept in events */
 const char *plan_inputs_json(const struct plan_step *step, struct arena *arena);
 
+/* Of the rent step: KEEP where the machines are there, RUN where some step of a node is to be done, else NOT_NEEDED. */
+enum verdict plan_rent_verdict(const struct plan *plan, const struct plan_decision *decisions);
 /* Text for people (80 columns: steps, verdicts with node sets, rank table, commands) and JSON
  * (schema/plan.schema.json). */
 void plan_format(const struct plan *plan, const struct plan_decision *decisions, bool colour, bool verbose,

@@ -175,7 +175,8 @@ static int show_files(struct cli *c, const struct sources *sources)
     return rc;
 }
 
-static int show_plan(struct cli *c, struct spec *spec, const struct roster *roster, const struct sources *sources)
+static int show_plan(struct cli *c, struct spec *spec, const struct roster *roster, const struct sources *sources,
+                     struct rent_offers *offers)
 {
     struct plan *plan;
     struct journal *journal = NULL;
@@ -187,6 +188,7 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
     int rc = cli_plan(c, spec, roster, sources, &plan);
     if (rc)
         return rc;
+    plan->rent = offers ? cli_plan_rent(c, offers) : NULL;
     journal_job_id(spec->name, spec->origin, id);
     if (journal_open_read(id, &journal, &err) < 0 && err.why != ERROR_WHY_ABSENT)
         return cli_fail(c, &err);
@@ -237,16 +239,20 @@ static int cmd_plan(struct cli *c)
 {
     struct spec *spec;
     struct sources *sources = NULL;
+    struct rent_offers offers;
     struct error err = ERROR_INIT;
     int rc = cli_load_spec(c, c->words[0], &spec);
+    bool rents = rc == 0 && spec->rent && !c->given[OPT_FILES];
     const struct roster *roster = rc == 0 ? roster_create(spec, c->arena) : NULL;
     if (rc == 0 && !c->given[OPT_OFFLINE] && !c->given[OPT_FILES] && cli_check_trust(c, roster, true, &err) < 0)
         rc = cli_fail(c, &err);
+    if (rents && rc == 0)
+        rc = cli_offers(c, spec, &offers);
     if (rc == 0)
         rc = cli_sources(c, spec, roster, false, &sources);
     if (rc == 0) {
         cli_warn_sources(c, sources);
-        rc = c->given[OPT_FILES] ? show_files(c, sources) : show_plan(c, spec, roster, sources);
+        rc = c->given[OPT_FILES] ? show_files(c, sources) : show_plan(c, spec, roster, sources, rents ? &offers : NULL);
     }
     cli_sources_close(sources);
     return rc;
@@ -260,9 +266,11 @@ const struct cli_command cmd_plan_command = {
     "Show what would be done on which node, and why",
     "Per step: keep, run, or run again and why by the name of the input that changed.\n"
     "Asks the nodes what they hold; --offline uses the journal alone. Runs no command\n"
-    "of an ssh_config that the SPEC names, unless --trust is given. --exit-code: 0\n"
-    "nothing to do, 10 there is work to do. --files lists instead what a node without\n"
-    "anything would be sent: count, bytes, every file; no node is asked.",
+    "of an ssh_config that the SPEC names, unless --trust is given. For machines that\n"
+    "are to be rented it shows the offers in order, what they cost and what remains\n"
+    "of risk, and asks no provider. --exit-code: 0 nothing to do, 10 there is work to\n"
+    "do. --files lists instead what a node without anything would be sent: count,\n"
+    "bytes, every file; no node is asked.",
     options,
     1,
     1,

@@ -73,10 +73,15 @@ static int cmd_validate(struct cli *c)
         struct spec_overrides o = cli_overrides(c);
         struct error err = ERROR_INIT;
         struct spec *spec;
-        size_t before = all.count;
+        struct rent_offers offers;
+        size_t before = all.count, errors = all.errors;
         if (spec_load(c->words[i], &o, c->arena, &spec, &all, &err) < 0) {
             rc = 2;
             if (all.count == before)
+                cli_print_error(c, &err);
+        } else if (spec->rent && rent_offers(spec->rent, spec->nnodes, c->arena, &offers, &all, &err) < 0) {
+            rc = 2;
+            if (all.errors == errors)
                 cli_print_error(c, &err);
         } else if (!c->given[OPT_QUIET] && !c->given[OPT_JSON]) {
             fprintf(stderr, "%s: valid\n", c->words[i]);

@@ -4,6 +4,7 @@
 
 #include "rhrun/cli.h"
 #include "rhrun/journal.h"
+#include "rhrun/offers.h"
 #include "rhrun/plan.h"
 #include "rhrun/run.h"
 #include "rhrun/step.h"
@@ -85,6 +86,10 @@ void cli_duration(uint64_t ms, char ret[32]);          /* "340 ms", "12.3 s", "3
 struct sources;
 /* Compiles the plan of a spec; prints faults. 0, or an exit status. sources NULL: of a spec whose trees do not matter,
  * as nothing is started; the keys are not those of a run then. */
+/* What can be rented for a spec that rents; faults of its wish are printed, and the exit status returned. */
+int cli_offers(struct cli *c, const struct spec *spec, struct rent_offers *ret);
+/* The same for a plan; those without credentials are left out, as they would be, and nobody is asked. */
+const struct plan_rent *cli_plan_rent(struct cli *c, struct rent_offers *o);
 int cli_plan(struct cli *c, struct spec *spec, const struct roster *roster, const struct sources *sources,
              struct plan **ret);
 /* Is the latest run of the variant done with this plan, so that nothing is to be done? */

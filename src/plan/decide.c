@@ -306,6 +306,19 @@ void plan_decide(const struct plan *plan, const struct plan_record *records, boo
     pass_verify(&d);
 }
 
+enum verdict plan_rent_verdict(const struct plan *plan, const struct plan_decision *decisions)
+{
+    if (plan->rent->there)
+        return VERDICT_KEEP;
+    for (size_t i = 0; i < plan->step_count; i++)
+        for (uint32_t n = 0; n < plan->node_count; n++) {
+            enum verdict v = decisions ? decisions[i * plan->node_count + n].verdict : VERDICT_RUN;
+            if (plan->steps[i].on[n] && v != VERDICT_KEEP && v != VERDICT_NOT_NEEDED)
+                return VERDICT_RUN;
+        }
+    return VERDICT_NOT_NEEDED;
+}
+
 const char *verdict_name(enum verdict v)
 {
     switch (v) {

@@ -39,8 +39,7 @@ static size_t columns(const char *s)
     return n;
 }
 
-/* s in at most `width` columns, cut with "..."; returns the columns it took. */
-static size_t put_clean(struct buf *b, const char *s, size_t width)
+size_t format_clean(struct buf *b, const char *s, size_t width)
 {
     bool cut = columns(s) > width;
     size_t room = cut && width > 3 ? width - 3 : width, n = 0;
@@ -62,7 +61,7 @@ static size_t put_clean(struct buf *b, const char *s, size_t width)
 static void put_column(struct buf *b, const char *s, size_t width)
 {
     size_t n = columns(s);
-    put_clean(b, s, n > width ? SIZE_MAX : width);
+    format_clean(b, s, n > width ? SIZE_MAX : width);
     buf_printf(b, "%*s", (int)(n < width ? width - n : 0), "");
     buf_puts(b, "  ");
 }
@@ -88,7 +87,7 @@ static void put_block(struct buf *b, const char *s, const char *indent)
         size_t len = strcspn(s, "\n");
         CLEANUP(cleanup_free) char *line = xstrndup(s, len);
         buf_puts(b, indent);
-        put_clean(b, line, SIZE_MAX);
+        format_clean(b, line, SIZE_MAX);
         buf_putc(b, '\n');
         s += len + (s[len] == '\n');
     }
@@ -137,7 +136,7 @@ static const char *verdict_colour(enum verdict v)
     return "2";
 }
 
-static void put_verdict(struct buf *b, enum verdict v, bool colour)
+void format_verdict(struct buf *b, enum verdict v, bool colour)
 {
     const char *name = v == VERDICT_DEPENDS ? "depends" : verdict_name(v);
     buf_puts(b, "  ");
@@ -179,7 +178,7 @@ static void put_reason(struct buf *b, const struct plan_decision *d)
     const char *also = d->verdict == VERDICT_DEPENDS ? "only the node can tell: " : "";
     if (d->reason) {
         buf_printf(b, "%*s%s", VERDICT_WIDTH + 6, "", also);
-        put_clean(b, d->reason, SIZE_MAX);
+        format_clean(b, d->reason, SIZE_MAX);
         buf_putc(b, '\n');
     }
 }
@@ -216,11 +215,11 @@ static void put_held(const struct plan *plan, const struct plan_step *s, const s
         if (count == 0 || (count == 1 && todo == 1 && only == last)) /* but for what it waits for anyway */
             continue;
         buf_printf(b, "%*safter ", VERDICT_WIDTH + 6, "");
-        put_clean(b, before->name, SIZE_MAX);
+        format_clean(b, before->name, SIZE_MAX);
         buf_puts(b, count > 1 ? " on nodes " : " on ");
         struct buf nodes = {0};
         plan_node_set(plan, on, &nodes);
-        put_clean(b, nodes.data, SIZE_MAX);
+        format_clean(b, nodes.data, SIZE_MAX);
         buf_putc(b, '\n');
         buf_free(&nodes);
         return;
@@ -237,14 +236,14 @@ static void put_step(const struct plan *plan, const struct plan_step *s, const s
     for (size_t g = 0; g < count; g++) {
         struct buf nodes = {0};
         plan_node_set(plan, groups[g].on, &nodes);
-        put_verdict(b, groups[g].decision.verdict, colour);
+        format_verdict(b, groups[g].decision.verdict, colour);
         put_name(b, s->name, name_width);
         if (columns(nodes.data) > NODES_WIDTH) {
             buf_clear(&nodes);
             buf_printf(&nodes, "%u node%s", groups[g].count, groups[g].count == 1 ? "" : "s");
         }
         put_column(b, nodes.data, NODES_WIDTH);
-        put_clean(b, s->title, WIDTH - (VERDICT_WIDTH + 8 + name_width + NODES_WIDTH));
+        format_clean(b, s->title, WIDTH - (VERDICT_WIDTH + 8 + name_width + NODES_WIDTH));
         while (b->len && b->data[b->len - 1] == ' ')
             b->data[--b->len] = 0;
         buf_putc(b, '\n');
@@ -259,9 +258,9 @@ static void put_step(const struct plan *plan, const struct plan_step *s, const s
     buf_printf(b, "%*skey %s\n", VERDICT_WIDTH + 6, "", s->key);
     for (size_t i = 0; i < s->input_count; i++) {
         buf_printf(b, "%*s", VERDICT_WIDTH + 8, "");
-        put_clean(b, s->inputs[i].name, SIZE_MAX);
+        format_clean(b, s->inputs[i].name, SIZE_MAX);
         buf_puts(b, " = ");
-        put_clean(b, s->inputs[i].value, SIZE_MAX);
+        format_clean(b, s->inputs[i].value, SIZE_MAX);
         buf_putc(b, '\n');
     }
 }
@@ -301,7 +300,7 @@ static void put_role(const struct plan *plan, uint32_t role, bool verbose, struc
         buf_puts(b, "      ");
         put_range(b, word, p->rank, p->count);
         buf_printf(b, " on node %u (", p->node);
-        put_clean(b, roster_name(plan->roster, p->node), SIZE_MAX);
+        format_clean(b, roster_name(plan->roster, p->node), SIZE_MAX);
         buf_puts(b, ")\n");
         shown++;
     }
@@ -347,7 +346,7 @@ static void put_ranks(const struct plan *plan, bool verbose, struct buf *b)
         uint32_t last = rank + plan->nproc[n] - 1;
         buf_printf(b, last > rank ? "    rank %u-%u" : "    rank %u", rank, last);
         buf_printf(b, " on node %u (", n);
-        put_clean(b, roster_name(plan->roster, n), SIZE_MAX);
+        format_clean(b, roster_name(plan->roster, n), SIZE_MAX);
         buf_puts(b, ")\n");
         rank = last + 1;
     }
@@ -371,7 +370,7 @@ static void put_commands(const struct plan *plan, const struct plan_decision *de
             continue;
         buf_putc(b, '\n');
         buf_puts(b, "  ");
-        put_clean(b, s->name, SIZE_MAX);
+        format_clean(b, s->name, SIZE_MAX);
         buf_puts(b, " starts\n");
         put_block(b, s->command, "    ");
     }
@@ -399,12 +398,12 @@ static void put_hints(const struct plan *plan, struct buf *b)
             if (!str_eq(plan->steps[k].hint, hint) || count++ >= HINT_NAMES)
                 continue;
             buf_puts(b, count > 1 ? ", " : "");
-            put_clean(b, plan->steps[k].name, SIZE_MAX);
+            format_clean(b, plan->steps[k].name, SIZE_MAX);
         }
         if (count > HINT_NAMES)
             buf_printf(b, " and %zu more", count - HINT_NAMES);
         buf_puts(b, ": ");
-        put_clean(b, hint, SIZE_MAX);
+        format_clean(b, hint, SIZE_MAX);
         buf_putc(b, '\n');
         before = "";
     }
@@ -413,16 +412,20 @@ static void put_hints(const struct plan *plan, struct buf *b)
 static void put_header(const struct plan *plan, const struct plan_decision *decisions, struct buf *b)
 {
     const struct spec *spec = plan->spec;
-    size_t todo = 0;
+    size_t todo = 0, steps = plan->step_count;
     for (size_t i = 0; i < plan->step_count; i++)
         todo += starts(plan, &plan->steps[i], decisions ? decisions + i * plan->node_count : NULL);
-    put_clean(b, spec->name, SIZE_MAX);
+    if (plan->rent) {
+        steps++;
+        todo += plan_rent_verdict(plan, decisions) == VERDICT_RUN;
+    }
+    format_clean(b, spec->name, SIZE_MAX);
     if (spec->path) {
         buf_puts(b, " (");
-        put_clean(b, spec->path, SIZE_MAX);
+        format_clean(b, spec->path, SIZE_MAX);
         buf_puts(b, ")");
     }
-    buf_printf(b, ": %zu step%s", plan->step_count, plan->step_count == 1 ? "" : "s");
+    buf_printf(b, ": %zu step%s", steps, steps == 1 ? "" : "s");
     buf_printf(b, " on %u node%s, ", plan->node_count, plan->node_count == 1 ? "" : "s");
     if (todo)
         buf_printf(b, "%zu to do\n\n", todo);
@@ -441,10 +444,14 @@ void plan_format(const struct plan *plan, const struct plan_decision *decisions,
             name_width = n < NAME_WIDTH ? n : NAME_WIDTH;
     }
     put_header(plan, decisions, ret);
+    if (plan->rent)
+        format_rent_step(plan, decisions, colour, name_width, ret);
     for (size_t i = 0; i < plan->step_count; i++) {
         put_step(plan, &plan->steps[i], decisions, colour, verbose, name_width, arena, ret);
         arena_reset(arena);
     }
+    if (plan->rent && plan_rent_verdict(plan, decisions) == VERDICT_RUN)
+        format_rent_offers(plan, verbose, ret);
     put_ranks(plan, verbose, ret);
     put_commands(plan, decisions, verbose, ret);
     put_hints(plan, ret);

@@ -178,6 +178,8 @@ void plan_format_json(const struct plan *plan, const struct plan_decision *decis
     put_nodes(plan, ret);
     if (plan->spec->role_count > 0)
         put_roles(plan, ret);
+    if (plan->rent)
+        format_rent_json(plan, decisions, ret);
     buf_puts(ret, ",\"steps\":[");
     for (size_t i = 0; i < plan->step_count; i++) {
         if (i)

@@ -49,4 +49,13 @@ bool glob_has_wildcards(const char *pattern);
 const char *plan_change_reason(const struct plan_step *step, const char *recorded_json, const char **ret_after,
                                struct arena *arena);
 
+/* format.c: s in at most `width` columns, cut with "...", without control characters; the columns it took. */
+size_t format_clean(struct buf *b, const char *s, size_t width);
+void format_verdict(struct buf *b, enum verdict v, bool colour);
+/* format_rent.c: the step before all others, and what stands below the steps; as JSON a member. plan->rent is there. */
+void format_rent_step(const struct plan *plan, const struct plan_decision *decisions, bool colour, size_t name_width,
+                      struct buf *b);
+void format_rent_offers(const struct plan *plan, bool verbose, struct buf *b);
+void format_rent_json(const struct plan *plan, const struct plan_decision *decisions, struct buf *b);
+
 #endif

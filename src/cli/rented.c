@@ -1,0 +1,61 @@
+/* Machines that are to be rented: what there is to be said of a spec's wish, and the offers as a plan shows them. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+int cli_offers(struct cli *c, const struct spec *spec, struct rent_offers *ret)
+{
+    struct diagnostics d = {0};
+    struct error err = ERROR_INIT;
+    int rc = rent_offers(spec->rent, spec->nnodes, c->arena, ret, &d, &err);
+    if (d.count > 0 && (rc < 0 || (!c->given[OPT_QUIET] && !c->given[OPT_JSON])))
+        cli_print_diagnostics(c, &d);
+    diagnostics_free(&d);
+    return rc < 0 ? cli_fail(c, &err) : 0;
+}
+
+static const char *source_of(struct cli *c, const struct catalog_row *row)
+{
+    const char *file = row->file ? row->file : "built in";
+    return *row->source ? arena_printf(c->arena, "%s (%s)", row->source, file) : file;
+}
+
+static void put_offer(struct cli *c, const struct rent_offers *o, size_t i, struct plan_offer *ret)
+{
+    const struct fleet_offer *f = &o->items[i];
+    const struct catalog_row *row = o->rows[i];
+    *ret = (struct plan_offer){.provider = f->provider,
+                               .region = f->region,
+                               .zone = f->zone,
+                               .type = f->type,
+                               .spot = f->spot,
+                               .at_most = o->at_most[i],
+                               .unpriced = f->unpriced,
+                               .free = !row,
+                               .as_of_day = row ? row->as_of_day : 0,
+                               .source = row ? source_of(c, row) : ""};
+    if (__builtin_mul_overflow(f->price, (uint64_t)f->nodes, &ret->price))
+        ret->price = UINT64_MAX;
+}
+
+const struct plan_rent *cli_plan_rent(struct cli *c, struct rent_offers *o)
+{
+    struct error err = ERROR_INIT;
+    struct plan_rent *r = arena_alloc(c->arena, sizeof *r);
+    *r = (struct plan_rent){.cut = o->cut, .today = (uint32_t)(wall_ms() / 86400000)};
+    if (rent_credentials_check(o, c->arena, &err) < 0)
+        r->missing = arena_strdup(c->arena, err.text);
+    struct plan_offer *offers = arena_array(c->arena, o->count + 1, sizeof *offers);
+    struct plan_lessor *providers = arena_array(c->arena, o->provider_count + 1, sizeof *providers);
+    for (size_t i = 0; i < o->count; i++)
+        put_offer(c, o, i, &offers[i]);
+    for (size_t i = 0; i < o->provider_count; i++) {
+        const struct rent_provider *p = &o->providers[i];
+        providers[i] = (struct plan_lessor){p->name, p->facts.title, p->facts.risk, p->left_out, p->missing};
+    }
+    r->offers = offers;
+    r->offer_count = o->count;
+    r->providers = providers;
+    r->provider_count = o->provider_count;
+    return r;
+}
