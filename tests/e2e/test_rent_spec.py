@@ -1,9 +1,11 @@
 """What a spec says is to be rented: every refusal, and the plan of it as text and JSON. No provider is asked."""
+import json
 import re
 import socket
 
 import pytest
 
+from harness import ROOT
 from test_cli import check_schema
 
 HEADER = "provider,region,instance_type,accelerator,count,vcpus,memory_gib,price_usd_hour,spot_usd_hour,source,as_of\n"
@@ -189,3 +191,16 @@ def test_nobody_is_asked(rented, box):
 @pytest.mark.parametrize("command", ["doctor", "ssh"])
 def test_who_reaches_out_finds_no_machine(rented, command):
     assert 'node "node-0" has no machine' in rented("{provider: docker}", command=command).expect(3).err
+
+
+# ---- Runhouse's example ----
+
+def test_the_example_from_runhouse(rhrun):
+    spec = ROOT / "specs/examples/hf-text-generation.yaml"
+    r = rhrun("plan", spec, "-p", "instance=V100:1", "-p", "provider=cheapest", "-p", "use_spot=true").ok()
+    assert re.search(r"^  run         rent +1 node +aws p3.2xlarge, spot$", r.out, re.M), r
+    assert "worst case: 73.44 USD" in r.out
+    r = rhrun("plan", spec, "-p", "instance=V100:1", "-p", "host=gpu1").expect(2)
+    assert "cluster has both hosts and instance" in r.err
+    shown = json.loads(rhrun("show", "--json", spec).ok().out)
+    assert shown["cluster"]["hosts"][0]["host"] == "localhost" and "instance" not in shown["cluster"]
