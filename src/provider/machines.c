@@ -51,6 +51,9 @@ static void read_name(const struct answer *a, struct provider_machine *m)
     name_group(a, re, m->name, "node", &m->node);
     name_group(a, re, m->name, "owner", &m->owner);
     name_group(a, re, m->name, "expires", &m->expires);
+    const char *given = NULL;
+    name_group(a, re, m->name, "name", &given);
+    m->name = given ? given : m->name;
 }
 
 static const char *by_name(const struct provider_machine *m, const char *name)

@@ -58,7 +58,7 @@ class Lambda(Cloud):
             raise Wrong(400, "global/invalid-parameters", "Invalid parameters: name", violation=True)
         if "image" in body and set(body["image"]) not in ({"id"}, {"family"}):
             raise Wrong(400, "global/invalid-parameters", "Invalid parameters: image", violation=True)
-        run = re.match(r"rhrun-([0-9a-zA-Z-]+)-[0-9]+-t[0-9]+-", body["name"])
+        run = re.match(r"rhrun-([0-9a-zA-Z-]+)-[0-9]+-[0-9]+-t[0-9]+-", body["name"])
         i = self.make(f"{self.number('instance', 0x0920582c7ff0):032x}", body["name"], run and run[1], making,
                       keys=[self.keys[body["ssh_key_names"][0]]["public_key"]], user_data=body.get("user_data", "").encode(),
                       type=body["instance_type_name"], region=body["region_name"], key_names=body["ssh_key_names"])

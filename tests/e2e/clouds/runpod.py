@@ -59,7 +59,7 @@ class RunPod(Cloud):
             raise Wrong(400, "", "name, imageName, gpuTypeIds or gpuCount is wrong", violation=True)
         if not all(isinstance(v, str) for v in body["env"].values()) or "22/tcp" not in body["ports"]:
             raise Wrong(400, "", "env or ports is wrong", violation=True)
-        run = re.match(r"rhrun-([0-9a-zA-Z-]+)-[0-9]+-t[0-9]+-", body["name"])
+        run = re.match(r"rhrun-([0-9a-zA-Z-]+)-[0-9]+-[0-9]+-t[0-9]+-", body["name"])
         i = self.make(f"pod{self.number('pod')}x", body["name"], run and run[1], making, keys=[body["env"]["PUBLIC_KEY"]], env=body["env"], body=body)
         return Reply(201, self.pod(i, new=True))
 
