@@ -1,48 +1,26 @@
-/* What events consist of: for each type a table of its fields, in the order in which they are written. event_json.c
- * walks them to write and to read; a field is named here and nowhere else. Its kind follows from its C type. */
-#include "internal.h"
+/* What events consist of: for each type a table of its fields, in the order in which they are written (fields.h). */
+#include "rhrun/fields.h"
+#include "rhrun/state.h"
+
+#include <assert.h>
+#include <string.h>
 
 #define REQUIRED .required = true
 #define OPTIONAL .required = false
 
-/* A field of another type than these does not compile. */
-#define KIND(member) \
-    _Generic((member), const char *: FIELD_STRING, uint32_t: FIELD_U32, int32_t: FIELD_I32, uint64_t: FIELD_U64, \
-             bool: FIELD_BOOL)
-#define COUNT(type, member) _Generic(((type *)0)->member, uint32_t : offsetof(type, member))
-
-#define OF(type, key, member, ...)                                                          \
-    {                                                                                       \
-        key, sizeof key - 1, KIND(((type *)0)->member), offsetof(type, member), __VA_ARGS__ \
-    }
-#define FIELD(key, member, ...) OF(struct event, key, member, __VA_ARGS__)
-#define NAME(key, member, of_names, ...)                                                                \
-    {                                                                                                   \
-        key, sizeof key - 1, FIELD_NAME, offsetof(struct event, member), .names = of_names, __VA_ARGS__ \
-    }
-#define FLAGS(key, member, of_names, ...)                                                                \
-    {                                                                                                    \
-        key, sizeof key - 1, FIELD_FLAGS, offsetof(struct event, member), .names = of_names, __VA_ARGS__ \
-    }
-#define LIST_KIND(member) _Generic((member), const char *const * : FIELD_STRINGS)
-#define STRINGS(key, member, count, ...)                                                             \
-    {                                                                                                \
-        key, sizeof key - 1, LIST_KIND(((struct event *)0)->member), offsetof(struct event, member), \
-            .count_offset = COUNT(struct event, count), __VA_ARGS__                                  \
-    }
-#define OBJECTS(key, member, count, of_fields, ...)                                     \
-    {                                                                                   \
-        key, sizeof key - 1, FIELD_OBJECTS, offsetof(struct event, member),             \
-            .count_offset = COUNT(struct event, count), .items = of_fields, __VA_ARGS__ \
-    }
+#define FIELD(key, member, ...) FIELD_OF(struct event, key, member, __VA_ARGS__)
+#define NAME(key, member, of_names, ...) FIELD_NAME_OF(struct event, key, member, of_names, __VA_ARGS__)
+#define FLAGS(key, member, of_names, ...) FIELD_FLAGS_OF(struct event, key, member, of_names, __VA_ARGS__)
+#define STRINGS(key, member, count, ...) FIELD_STRINGS_OF(struct event, key, member, count, __VA_ARGS__)
+#define OBJECTS(key, member, count, of, ...) FIELD_OBJECTS_OF(struct event, key, member, count, of, __VA_ARGS__)
 #define NODE .max = EVENT_NODE_MAX - 1
 
 #define TYPE NAME("type", type, event_type_names, REQUIRED, .min = EVENT_RUN_OPENED)
 #define HEAD TYPE, FIELD("seq", seq, OPTIONAL), FIELD("time_ms", time_ms, REQUIRED), FIELD("run", run, REQUIRED)
 
-const char *const event_type_names[] = {"",        "run_opened", "node_bound", "started",      "finished",
-                                        "settled", "restart",    "reissue",    "cancelling",   "run_closed",
-                                        "note",    "rule",       "metrics",    "run_reopened", NULL};
+static const char *const event_type_names[] = {"",        "run_opened", "node_bound", "started",      "finished",
+                                               "settled", "restart",    "reissue",    "cancelling",   "run_closed",
+                                               "note",    "rule",       "metrics",    "run_reopened", NULL};
 static const char *const outcome_names[] = {"none",      "ok",      "failed",      "stopped",
                                             "timed_out", "unknown", "not_started", NULL};
 static const char *const run_status_names[] = {"open", "done", "failed", "cancelled", "infra", "superseded", NULL};
@@ -99,13 +77,13 @@ static const struct field bound_fields[] = {
 };
 
 static const struct field attempt_fields[] = {
-    OF(struct event_attempt, "scope", scope, REQUIRED),
-    OF(struct event_attempt, "step", step, REQUIRED),
-    OF(struct event_attempt, "node", node, REQUIRED, NODE),
-    OF(struct event_attempt, "attempt", attempt, REQUIRED),
-    OF(struct event_attempt, "key", key, OPTIONAL),
-    OF(struct event_attempt, "inputs", inputs, OPTIONAL),
-    OF(struct event_attempt, "seen", seen, OPTIONAL, .none = true),
+    FIELD_OF(struct event_attempt, "scope", scope, REQUIRED),
+    FIELD_OF(struct event_attempt, "step", step, REQUIRED),
+    FIELD_OF(struct event_attempt, "node", node, REQUIRED, NODE),
+    FIELD_OF(struct event_attempt, "attempt", attempt, REQUIRED),
+    FIELD_OF(struct event_attempt, "key", key, OPTIONAL),
+    FIELD_OF(struct event_attempt, "inputs", inputs, OPTIONAL),
+    FIELD_OF(struct event_attempt, "seen", seen, OPTIONAL, .none = true),
 };
 static const struct fields attempts = {attempt_fields, ARRAY_LEN(attempt_fields), sizeof(struct event_attempt)};
 
@@ -196,10 +174,10 @@ static const struct field rule_fields[] = {
 };
 
 static const struct field metric_fields[] = {
-    OF(struct event_metric, "name", name, REQUIRED),
-    OF(struct event_metric, "rank", rank, REQUIRED),
-    OF(struct event_metric, "value", value, REQUIRED),
-    OF(struct event_metric, "count", count, REQUIRED),
+    FIELD_OF(struct event_metric, "name", name, REQUIRED),
+    FIELD_OF(struct event_metric, "rank", rank, REQUIRED),
+    FIELD_OF(struct event_metric, "value", value, REQUIRED),
+    FIELD_OF(struct event_metric, "count", count, REQUIRED),
 };
 static const struct fields values = {metric_fields, ARRAY_LEN(metric_fields), sizeof(struct event_metric)};
 
@@ -212,7 +190,7 @@ static const struct field metrics_fields[] = {
     {                                                   \
         fields, ARRAY_LEN(fields), sizeof(struct event) \
     }
-const struct fields event_fields[EVENT_LAST + 1] = {
+static const struct fields event_fields[EVENT_LAST + 1] = {
     [EVENT_RUN_OPENED] = EVENT(opened_fields),
     [EVENT_NODE_BOUND] = EVENT(bound_fields),
     [EVENT_STARTED] = EVENT(started_fields),
@@ -227,7 +205,24 @@ const struct fields event_fields[EVENT_LAST + 1] = {
     [EVENT_METRICS] = EVENT(metrics_fields),
     [EVENT_RUN_REOPENED] = EVENT(reopened_fields),
 };
-_Static_assert(ARRAY_LEN(finished_fields) < 64 && ARRAY_LEN(opened_fields) < 64, "seen fields are a 64-bit mask");
+_Static_assert(ARRAY_LEN(finished_fields) <= FIELDS_MAX && ARRAY_LEN(opened_fields) <= FIELDS_MAX, "of a table");
+static const struct fields_types types = {"event", event_fields, EVENT_RUN_OPENED, EVENT_JSON_MAX};
+
+void event_to_json(const struct event *e, struct buf *ret)
+{
+    assert(e->type >= EVENT_RUN_OPENED && e->type <= EVENT_LAST);
+    fields_to_json(&event_fields[e->type], e, ret);
+}
+
+int event_from_json(const char *text, size_t len, struct arena *arena, struct event *ret, struct error *err)
+{
+    struct event e;
+    memset(&e, 0, sizeof e); /* = {0} need not reach behind the first member of the union */
+    if (fields_from_json(&types, text, len, arena, &e, err) < 0)
+        return -1;
+    *ret = e;
+    return 0;
+}
 
 const char *event_type_name(enum event_type t)
 {

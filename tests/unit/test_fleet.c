@@ -150,6 +150,7 @@ static void test_not_events(void **unused)
         "{\"type\":\"over\",\"seq\":1,\"seq\":1,\"time_ms\":1}",
         "{\"type\":\"over\",\"seq\":1,\"time_ms\":1} x",
         "{\"type\":\"held\",\"seq\":1,\"time_ms\":1,\"by\":7}",
+        "{\"type\":\"held\",\"seq\":1,\"time_ms\":1,\"by\":\"\xff\"}",
         "{\"type\":\"ending\",\"seq\":1,\"time_ms\":1,\"how\":\"somehow\"}",
         "{\"type\":\"replace\",\"seq\":1,\"time_ms\":1,\"slot\":1024}",
         ("{\"type\":\"wanted\",\"seq\":1,\"time_ms\":1,\"id\":\"c0ffee00\",\"name\":\"n\",\"owner\":\"o\",\"down\":"

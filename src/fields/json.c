@@ -1,7 +1,6 @@
-/* Events as JSON, written and read by walking the tables of event.c: what is written is read, key by key. */
+/* Objects as JSON, written and read by walking their tables: what is written is read, key by key. */
 #include "internal.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* The pointers and counts behind a field, in the struct that has it. */
@@ -139,7 +138,7 @@ static bool is_left_out(const struct field *f, const void *object)
         return f->none && *(const uint64_t *)at == 0;
     if (f->kind == FIELD_BOOL)
         return f->none && !*(const bool *)at;
-    return f->none && *(const uint32_t *)at == UINT32_MAX;
+    return f->none && *(const uint32_t *)at == (f->kind == FIELD_U32 ? UINT32_MAX : 0);
 }
 
 static void write_object(struct buf *b, const struct fields *fields, const void *object)
@@ -162,10 +161,9 @@ static void write_object(struct buf *b, const struct fields *fields, const void 
     buf_putc(b, '}');
 }
 
-void event_to_json(const struct event *e, struct buf *ret)
+void fields_to_json(const struct fields *fields, const void *object, struct buf *ret)
 {
-    assert(e->type >= EVENT_RUN_OPENED && e->type <= EVENT_LAST);
-    write_object(ret, &event_fields[e->type], e);
+    write_object(ret, fields, object);
 }
 
 /* ---- reading ---- */
@@ -180,11 +178,28 @@ static int read_name(struct scan *s, const struct field *f, uint32_t *ret)
         if (!f->names[i][0] || strcmp(f->names[i], text) != 0)
             continue;
         if (i < f->min)
-            return error_set(s->err, ERROR_IO, "cannot read event: \"%s\" cannot be \"%s\"", f->key, text);
+            return error_set(s->err, ERROR_IO, "cannot read %s: \"%s\" cannot be \"%s\"", s->what, f->key, text);
         *ret = i;
         return 0;
     }
-    return error_set(s->err, ERROR_IO, "cannot read event: unknown name \"%.80s\"", text);
+    return error_set(s->err, ERROR_IO, "cannot read %s: unknown name \"%.80s\"", s->what, text);
+}
+
+static int read_string(struct scan *s, const struct field *f, const char **ret)
+{
+    const char *text;
+    if (scan_string(s, &text) < 0)
+        return -1;
+    const size_t len = f->max ? strlen(text) : 0;
+    if (len > f->max)
+        return error_set(s->err, ERROR_IO, "cannot read %s: \"%s\" is longer than %u bytes", s->what, f->key, f->max);
+    for (size_t at = 0, n; at < len; at += n) {
+        n = utf8_length((const unsigned char *)text + at, len - at);
+        if (n == 0)
+            return error_set(s->err, ERROR_IO, "cannot read %s: \"%s\" is no UTF-8", s->what, f->key);
+    }
+    *ret = text;
+    return 0;
 }
 
 /* Room for one more in an array in the arena; the halves left behind go with the arena. */
@@ -208,7 +223,7 @@ static int read_objects(struct scan *s, const struct field *f, void *object)
     if (scan_expect(s, '[') < 0)
         return -1;
     if (scan_take(s, ']'))
-        return 0;
+        return f->min ? scan_fault(s, "too few items") : 0;
     do {
         if (n >= f->max)
             return scan_fault(s, "too many items");
@@ -217,6 +232,8 @@ static int read_objects(struct scan *s, const struct field *f, void *object)
             return -1;
         n++;
     } while (scan_take(s, ','));
+    if (n < f->min)
+        return scan_fault(s, "too few items");
     set_array(f, object, items, n);
     return scan_expect(s, ']');
 }
@@ -267,7 +284,7 @@ static int read_value(struct scan *s, const struct field *f, void *object)
     int64_t v;
     switch (f->kind) {
     case FIELD_STRING:
-        return scan_string(s, at);
+        return read_string(s, f, at);
     case FIELD_U32:
         if (scan_integer(s, f->min, f->max ? f->max : UINT32_MAX, &v) < 0)
             return -1;
@@ -305,7 +322,7 @@ static int complete(struct scan *s, const struct fields *fields, uint64_t seen, 
         if (seen >> i & 1)
             continue;
         if (f->required)
-            return error_set(s->err, ERROR_IO, "cannot read event: \"%s\" is missing", f->key);
+            return error_set(s->err, ERROR_IO, "cannot read %s: \"%s\" is missing", s->what, f->key);
         if (f->none && f->kind == FIELD_U32)
             *(uint32_t *)(void *)((char *)object + f->offset) = UINT32_MAX;
     }
@@ -363,10 +380,9 @@ static int read_object(struct scan *s, const struct fields *fields, void *ret)
     return complete(s, fields, seen, ret);
 }
 
-/* The event's type says which fields it has. It comes first in what we write; others may have sorted the keys. */
-static int read_type(struct scan s, uint32_t *ret)
+/* The type says which fields there are. It comes first in what we write; others may have sorted the keys. */
+static int read_type(struct scan s, const struct field *type, uint32_t *ret)
 {
-    const struct field *type = &event_fields[EVENT_RUN_OPENED].at[0];
     if (scan_expect(&s, '{') < 0)
         return -1;
     if (!scan_take(&s, '}')) {
@@ -385,22 +401,18 @@ static int read_type(struct scan s, uint32_t *ret)
         if (scan_expect(&s, '}') < 0)
             return -1;
     }
-    return error_set(s.err, ERROR_IO, "cannot read event: \"type\" is missing");
+    return error_set(s.err, ERROR_IO, "cannot read %s: \"%s\" is missing", s.what, type->key);
 }
 
-int event_from_json(const char *text, size_t len, struct arena *arena, struct event *ret, struct error *err)
+int fields_from_json(const struct fields_types *types, const char *text, size_t len, struct arena *arena, void *ret,
+                     struct error *err)
 {
-    struct scan s = {.at = text, .end = text + len, .start = text, .arena = arena, .err = err};
-    struct event e;
+    struct scan s = {.at = text, .end = text + len, .start = text, .what = types->what, .arena = arena, .err = err};
     uint32_t type;
-    memset(&e, 0, sizeof e); /* = {0} need not reach behind the first member of the union */
-    if (len > EVENT_JSON_MAX)
-        return error_set(err, ERROR_IO, "cannot read event: larger than %d bytes", (int)EVENT_JSON_MAX);
-    if (read_type(s, &type) < 0 || read_object(&s, &event_fields[type], &e) < 0)
+    if (len > types->text_max)
+        return error_set(err, ERROR_IO, "cannot read %s: larger than %zu bytes", types->what, types->text_max);
+    if (read_type(s, &types->tables[types->first].at[0], &type) < 0 || read_object(&s, &types->tables[type], ret) < 0)
         return -1;
     scan_blanks(&s);
-    if (s.at != s.end)
-        return scan_fault(&s, "something behind its end");
-    *ret = e;
-    return 0;
+    return s.at == s.end ? 0 : scan_fault(&s, "something behind its end");
 }
