@@ -23,7 +23,7 @@ AT = {
     "gcp": {"project": gcp.PROJECT, "region": "us-central1", "zone": "us-central1-a", "type": "e2-small", "image": "projects/x/global/images/family/y"},
     "hetzner": {"region": "fsn1", "type": "cx22", "image": "ubuntu-24.04"},
     "lambda": {"region": "us-east-1", "type": "gpu_1x_a10"},
-    "runpod": {"region": "EU-RO-1", "type": "x", "gpu": "NVIDIA A40", "gpu_count": 1, "image": "runpod/pytorch:2.1.0"},
+    "runpod": {"region": "EU-RO-1", "type": "NVIDIA A40", "gpu": "A40", "gpu_count": 1, "image": "runpod/pytorch:2.1.0"},
 }
 each = pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.xdist_group("moto")) if n == "aws" else n for n in NAMES])
 

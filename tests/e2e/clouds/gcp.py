@@ -15,7 +15,7 @@ EMAIL = "rhrun@test-project.iam.gserviceaccount.com"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 ZONES = ("us-central1-a", "us-central1-b", "us-east1-b", "europe-west4-a", "us-west1-b")
 NAME = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
-INSTANCE_FIELDS = ("name", "machineType", "labels", "disks", "networkInterfaces", "guestAccelerators", "scheduling", "metadata", "tags",
+INSTANCE_FIELDS = ("name", "machineType", "labels", "disks", "networkInterfaces", "scheduling", "metadata", "tags",
                    "serviceAccounts", "minCpuPlatform")
 
 
