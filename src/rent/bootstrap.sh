@@ -144,8 +144,8 @@ if [ -n "$host_key_private" ]; then
     done
     # Where the keys are named, and this one is not.
     config=/etc/ssh/sshd_config
-    if grep -qi '^[[:space:]]*HostKey[[:space:]]' $config 2>/dev/null &&
-        ! grep -qi '^[[:space:]]*HostKey[[:space:]].*/ssh_host_ed25519_key' $config; then
+    if grep -qi '^[[:space:]]*HostKey[[:space:]]' $config /etc/ssh/sshd_config.d/*.conf 2>/dev/null &&
+        ! grep -qi '^[[:space:]]*HostKey[[:space:]].*/ssh_host_ed25519_key' $config /etc/ssh/sshd_config.d/*.conf 2>/dev/null; then
         { echo HostKey /etc/ssh/ssh_host_ed25519_key && cat $config; } >$new && cat $new >$config
         rm -f $new
     fi

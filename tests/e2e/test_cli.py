@@ -27,6 +27,13 @@ def check_schema(document, name):
     jsonschema.Draft202012Validator(schema).validate(document)
 
 
+def test_start_loads_no_library_that_few_need(rhrun):
+    """libcurl and libxml2 bring a dozen others; they are loaded by whoever asks a provider."""
+    loaded = subprocess.run([RHRUN, "--version"], env={"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True, text=True, check=True).stdout
+    assert "libuv" in loaded
+    assert not re.search(r"curl|libxml2|libicu|libssl|nghttp2", loaded), loaded
+
+
 def test_version_and_help(rhrun):
     assert re.search(r"rhrun \d+\.\d+", rhrun("--version").ok().out)
     text = rhrun("--help").ok().out

@@ -25,13 +25,15 @@ class Rented:
     def __init__(self, box):
         self.folder, self.booted = box.path("keys"), []
 
-    def data(self, user="ubuntu", token=TOKEN, expires=0, idle=0, deadline="none", bills="fully", shell="sh", systemd=True, first="", pause="0.05"):
+    def data(self, user="ubuntu", token=TOKEN, expires=0, idle=0, deadline="none", bills="fully", shell="sh", systemd=True, watch=True, first=""):
         text = ask("data", self.folder, "rhrun-x-0", user, token, expires, idle, deadline, bills)
-        for was, now in (("/bin/sh", SHELLS[shell]), ("sleep 15", f"echo >>/run/looks; sleep {pause}"), ("3600", "30")):
+        for was, now in (("/bin/sh", SHELLS[shell]), ("sleep 15", "echo >>/run/looks; sleep 0.05"), ("3600", "30")):
             assert was in text
             text = text.replace(was, now)
         if not systemd:
             text = text.replace("/run/systemd/system", "/run/none")
+        if not watch:
+            text = text.replace("\nwatch) watch ;;", "\nwatch) exit ;;")
         line, rest = text.split("\n", 1)
         return f"{line}\n{first}\n{rest}".encode()
 
@@ -119,10 +121,7 @@ def test_a_machine_without_user_data_is_met(rented, box):
 def test_the_deadline_comes(rented, how):
     """Without systemd, too; and by the system's own clock where the watch is gone."""
     expires = int(time.time()) + (3600 if how == "killed" else 2)
-    m = rented.boot(expires=expires, deadline="shutdown", systemd=how == "systemd", minute_s=0.02)
-    if how == "killed":
-        m.wait_ready()
-        m.run("pkill", "-KILL", "-f", "[r]hrun-machine watch", check=False)
+    m = rented.boot(expires=expires, deadline="shutdown", systemd=how == "systemd", watch=how != "killed", minute_s=0.02)
     assert m.wait_ended() == "poweroff"
 
 
@@ -178,7 +177,8 @@ def test_a_machine_that_would_not_end_is_not_met(rented):
     assert not m.path("/run/rhrun-token").exists() and m.path("/etc/ssh/ssh_host_ecdsa_key").exists()
 
 
-def test_host_keys_that_are_named(rented):
+@pytest.mark.parametrize("file", ["sshd_config", "sshd_config.d/50-cloud.conf"])
+def test_host_keys_that_are_named(rented, file):
     """An image whose sshd_config names its keys gets ours among them."""
-    m = rented.boot(first="echo HostKey /etc/ssh/ssh_host_ecdsa_key >>/etc/ssh/sshd_config")
+    m = rented.boot(first=f"echo HostKey /etc/ssh/ssh_host_ecdsa_key >>/etc/ssh/{file}")
     rented.met(m)
