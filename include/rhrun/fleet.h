@@ -27,7 +27,7 @@
  *     be shown; where lists lag (settle_ms), twice. Everything else keeps the record, and deleting goes on.
  *   - A machine that does not carry the cluster's id is nobody's business here: it is never adopted and never deleted.
  *   - The cluster is OVER when every machine is proven gone and a last look at each place shows nothing that carries
- *     its id.
+ *     its id. A place that no request to create can have reached is not looked at.
  *   - Each wait ends: FLEET_*_MS below. What could not be proven gone is told with its price (FLEET_TELL_LEFT); the
  *     ledger keeps it, and the next start goes on with it.
  */
@@ -65,6 +65,8 @@ enum {
  * new provider file changes the price or the ways of a cluster that there is. */
 struct fleet_offer {
     const char *provider, *region, *zone, *type; /* zone: "" = the provider chooses */
+    const char *gpu;       /* the accelerator's canonical name; NULL: none */
+    uint32_t gpu_count;    /* of one machine */
     bool spot;
     uint32_t nodes;        /* how many machines make the cluster */
     uint32_t gang_max;     /* machines that one create makes, all or none; 1: one */
@@ -86,6 +88,9 @@ struct fleet_wanted {
     const char *id;      /* random; 8 to 40 of [a-z0-9]. The value of the tag rhrun-run, and part of each name */
     const char *name;    /* the cluster's, for people */
     const char *owner;   /* the value of the tag rhrun-owner */
+    const char *what;    /* what was wished for, in words: to tell one wish from another; NULL: not said */
+    const char *image;   /* NULL: the provider's own */
+    uint32_t disk_gb;    /* 0: the provider's own */
     /* wall clock: then the cluster is given back, and machines end by themselves where they can; 0 = none */
     uint64_t deadline_ms;
     uint64_t max_price;  /* micro-USD per hour for all machines that are not proven gone; 0 = none */
@@ -299,6 +304,7 @@ struct fleet_input { /* all is borrowed for the call */
     enum provider_class fault;
     enum provider_scope scope;
     bool unsure; /* what was asked for may have been done all the same, or be done yet */
+    bool unsent; /* of CREATED: the request has not left this machine, nor will it */
     uint64_t seq, number, at_ms, retry_after_ms;
 };
 struct fleet_clock {

@@ -6,7 +6,8 @@
  * that is asked here, by the node's number. A command makes the roster of its spec before it plans, and the plan
  * has it for all that work with the plan. No other module above spec reads spec.hosts (scripts/check-layers).
  *
- * Every node has a host from the beginning, and keeps it: this machine, or one that the spec lists.
+ * Every node has a host from the beginning: this machine, one that the spec lists, or, until its machine is rented, a
+ * placeholder that has a name and no way to reach it.
  */
 #ifndef RHRUN_ROSTER_H
 #define RHRUN_ROSTER_H
@@ -19,6 +20,8 @@ struct roster *roster_create(const struct spec *spec, struct arena *arena);
 /* How many hosts it has: one for each node, in order, then those that are no node's (the spec may list more than
  * nnodes). */
 uint32_t roster_count(const struct roster *r);
+/* The machine that was rented for the node, whose host was a placeholder until now. It lives as long as the roster. */
+void roster_put(struct roster *r, uint32_t node, const struct spec_host *host);
 /* node < roster_count. */
 const struct spec_host *roster_host(const struct roster *r, uint32_t node);
 const char *roster_name(const struct roster *r, uint32_t node); /* what messages call the node; never NULL */

@@ -1,9 +1,10 @@
-/* rhrun down: ends the containers of a job on its hosts. */
-#include "internal.h"
+/* rhrun down: gives back rented machines, and ends the containers of a job on its hosts. */
+#include "renting.h"
 
 #include "rhrun/container.h"
 #include "rhrun/transport.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -109,6 +110,71 @@ int cli_containers_down(struct cli *c, const struct roster *roster, const char *
     return left ? 3 : 0;
 }
 
+/* ---- rented machines ---- */
+
+static void on_signal(void *arg, int signum)
+{
+    (void)signum;
+    renting_interrupt(arg);
+}
+
+static int one_down(struct renting *r, const char *id, struct error *err)
+{
+    struct fleet_ledger *l;
+    if (rent_read(id, &l, err) < 0)
+        return -1;
+    const char *name = arena_strdup(r->c->arena, l->wanted.name ? l->wanted.name : id);
+    const bool over = (l->stage == FLEET_STAGE_OVER || l->stage == FLEET_STAGE_NONE) && !rent_has_rest(id);
+    fleet_ledger_destroy(l);
+    if (over) {
+        if (!r->quiet && !r->c->given[OPT_ALL])
+            fprintf(stderr, "rhrun: cluster %s is over: nothing to give back\n", id);
+        return 0;
+    }
+    int rc = renting_open(r, id, name, err);
+    if (rc == 0) {
+        rent_down(r->cluster, "rhrun down");
+        rc = renting_wait_gone(r, err);
+    }
+    if (rc < 0 && err->code == ERROR_HELD)
+        error_hint(err, "end the run first: rhrun cancel");
+    renting_close(r);
+    return rc;
+}
+
+static int every_down(struct renting *r, struct error *err)
+{
+    const char *const *ids;
+    int rc = 0;
+    if (journal_clusters(r->c->arena, &ids, err) < 0)
+        return -1;
+    for (; *ids; ids++) {
+        struct error why = ERROR_INIT;
+        if (one_down(r, *ids, &why) == 0)
+            continue;
+        cli_print_error(r->c, &why);
+        rc = error_set(err, why.code, "not all clusters could be given back");
+    }
+    return rc;
+}
+
+/* id NULL: all of them. */
+static int clusters_down(struct cli *c, const char *id)
+{
+    struct renting r;
+    struct error err = ERROR_INIT;
+    struct loop *loop = loop_create();
+    renting_begin(&r, c, loop);
+    struct loop_signal *interrupt = loop_signal_create(loop, SIGINT, on_signal, &r, NULL);
+    struct loop_signal *term = loop_signal_create(loop, SIGTERM, on_signal, &r, NULL);
+    int rc = (id ? one_down(&r, id, &err) : every_down(&r, &err)) < 0 ? cli_fail(c, &err) : 0;
+    renting_end(&r);
+    loop_signal_destroy(interrupt);
+    loop_signal_destroy(term);
+    loop_destroy(loop);
+    return rc;
+}
+
 /* Nobody may be at work in them: -1 and err. */
 static int check_idle(const char *job, struct error *err)
 {
@@ -125,37 +191,66 @@ static int check_idle(const char *job, struct error *err)
     return rc;
 }
 
-static int cmd_down(struct cli *c)
+static int job_down(struct cli *c, struct spec *spec)
 {
-    struct spec *spec;
     struct error err = ERROR_INIT;
     char job[17];
-    int rc = cli_load_spec(c, c->words[0], &spec);
-    if (rc)
-        return rc;
+    const char *id = NULL;
     const struct roster *roster = roster_create(spec, c->arena);
+    journal_job_id(spec->name, spec->origin, job);
+    if (spec->rent) { /* a container on a rented machine goes with it */
+        if (renting_find(job, c->arena, &id, &err) < 0)
+            return cli_fail(c, &err);
+        if (id)
+            return clusters_down(c, id);
+        if (!c->given[OPT_QUIET])
+            fprintf(stderr, "rhrun: no machines are rented for the job: nothing to give back\n");
+        return 0;
+    }
     if (!some_go_down(roster, true)) {
         if (!c->given[OPT_QUIET])
             fprintf(stderr, "rhrun: the job has no containers: nothing to remove\n");
         return 0;
     }
-    journal_job_id(spec->name, spec->origin, job);
     if (check_idle(job, &err) < 0 || cli_check_limits(&err) < 0)
         return cli_fail(c, &err);
     return cli_containers_down(c, roster, job, true);
 }
 
-static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
+static int cmd_down(struct cli *c)
+{
+    struct spec *spec;
+    struct error err = ERROR_INIT;
+    const char *id;
+    if (c->given[OPT_ALL] != (c->word_count == 0)) {
+        error_set(&err, ERROR_USAGE,
+                  c->word_count ? "--all and a name contradict each other"
+                                : "down of what? a SPEC, a cluster, or --all clusters");
+        error_hint(&err, "rhrun clusters lists them");
+        return cli_fail(c, &err);
+    }
+    if (c->given[OPT_ALL])
+        return clusters_down(c, NULL);
+    if (renting_named(c, c->words[0], &id, &err) < 0)
+        return cli_fail(c, &err);
+    if (id)
+        return clusters_down(c, id);
+    int rc = cli_load_spec(c, c->words[0], &spec);
+    return rc ? rc : job_down(c, spec);
+}
+
+static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_ALL, OPT_COUNT};
 const struct cli_command cmd_down_command = {
     "down",
-    "SPEC",
-    "Remove the containers that the job has on its hosts",
-    "What is in them is lost, so set-up runs again the next time; the job's ledger,\n"
-    "working directory and home folders are on the hosts and stay.\n"
-    "Exit status 3: a host was not reached, or its runtime refused; down again does\n"
-    "the rest.",
+    "SPEC|CLUSTER|--all",
+    "Give back rented machines; remove the containers of a job on its hosts",
+    "Of rented machines: until the provider shows that they are gone. What is in a\n"
+    "container is lost, so set-up runs again the next time; the job's ledger, working\n"
+    "directory and home folders are on the hosts and stay.\n"
+    "Exit status 3: a host was not reached, a runtime refused, or a machine could not\n"
+    "be proven gone; down again does the rest.",
     options,
-    1,
+    0,
     1,
     true,
     cmd_down};

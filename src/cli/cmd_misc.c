@@ -10,7 +10,7 @@
 extern const struct cli_command cmd_run_command, cmd_validate_command, cmd_plan_command, cmd_runs_command,
     cmd_status_command, cmd_show_command, cmd_logs_command, cmd_attach_command, cmd_cancel_command, cmd_result_command,
     cmd_completion_command, cmd_import_command, cmd_doctor_command, cmd_prices_command, cmd_down_command,
-    cmd_ssh_command;
+    cmd_ssh_command, cmd_up_command, cmd_clusters_command, cmd_gc_command;
 extern const char rhrun_events_schema[], rhrun_plan_schema[];
 
 static int cmd_schema(struct cli *c)
@@ -75,25 +75,17 @@ static const struct cli_command cmd_help_command = {"help", "[COMMAND]", "Show h
                                                     0,      1,           false,       cmd_help};
 
 const struct cli_command *const cli_commands[] = {
-    &cmd_run_command,
-    &cmd_validate_command,
-    &cmd_plan_command,
-    &cmd_show_command,
-    &cmd_runs_command,
-    &cmd_status_command,
-    &cmd_logs_command,
-    &cmd_attach_command,
-    &cmd_cancel_command,
-    &cmd_down_command,
-    &cmd_ssh_command,
-    &cmd_result_command,
-    &cmd_doctor_command,
-    &cmd_prices_command,
-    &cmd_schema_command,
-    &cmd_import_command,
-    &cmd_completion_command,
-    &cmd_help_command,
-    NULL,
+    &cmd_run_command,    &cmd_validate_command,
+    &cmd_plan_command,   &cmd_show_command,
+    &cmd_runs_command,   &cmd_status_command,
+    &cmd_logs_command,   &cmd_attach_command,
+    &cmd_cancel_command, &cmd_up_command,
+    &cmd_down_command,   &cmd_clusters_command,
+    &cmd_gc_command,     &cmd_ssh_command,
+    &cmd_result_command, &cmd_doctor_command,
+    &cmd_prices_command, &cmd_schema_command,
+    &cmd_import_command, &cmd_completion_command,
+    &cmd_help_command,   NULL,
 };
 
 int cli_main(int argc, char **argv)

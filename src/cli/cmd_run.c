@@ -1,5 +1,5 @@
 /* rhrun [run] SPEC: brings the job to done. */
-#include "internal.h"
+#include "renting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,15 +14,17 @@ struct controller {
     struct cli *c;
     struct loop *loop;
     struct spec *spec;
-    const struct roster *roster;
+    struct roster *roster;
     struct sources *sources;
     struct plan *plan;
     struct journal *journal;
     struct session *session;
     struct run *run;
+    struct renting renting; /* where the spec rents machines */
     struct cli_printer *printer;
     struct loop_signal *signals[4];
     bool detach_wanted;
+    bool leaves;     /* the run is over; its machines are given back */
     bool ended;      /* the last run is closed, not left open */
     int detached_fd; /* of a background controller: where it says that it has begun */
 };
@@ -46,12 +48,23 @@ static void redirect_to_log(struct controller *s)
     close(fd);
 }
 
+static bool takes_cancel(struct controller *s)
+{
+    bool cancel = false;
+    for (char *what; (what = journal_take_request(s->journal)) != NULL; free(what))
+        cancel = cancel || strcmp(what, "cancel") == 0;
+    return cancel;
+}
+
 /* From the outside: Ctrl-C, kill, the terminal's end, requests of other commands. */
 static void on_signal(void *arg, int signum)
 {
     struct controller *s = arg;
-    if (!s->run)
+    if (!s->run || s->leaves) {
+        if (signum == SIGINT || signum == SIGTERM || (signum == SIGUSR1 && takes_cancel(s)))
+            renting_interrupt(&s->renting);
         return;
+    }
     if (signum == SIGHUP) { /* the terminal is gone: go on without it */
         if (s->printer)
             cli_printer_background(s->printer);
@@ -64,9 +77,8 @@ static void on_signal(void *arg, int signum)
         run_ask_stop(s->run, signum);
         return;
     }
-    for (char *what; (what = journal_take_request(s->journal)) != NULL; free(what))
-        if (strcmp(what, "cancel") == 0)
-            run_ask_stop(s->run, SIGTERM);
+    if (takes_cancel(s))
+        run_ask_stop(s->run, SIGTERM);
 }
 
 /* The key d: let go here, and let a controller without a terminal take it up. */
@@ -134,7 +146,7 @@ static void say_nothing_to_do(struct controller *s, const struct state_run *done
         say_json_result(c, done->id, run_status_name(RUN_DONE), 0, NULL, NULL);
         return;
     }
-    if (res->unverified_nodes > 0 && !c->given[OPT_QUIET])
+    if (res->unverified_nodes > 0 && !s->spec->rent && !c->given[OPT_QUIET])
         fprintf(stderr, "rhrun: warning: the set-up could not be verified on %u of %u nodes: %s\n",
                 res->unverified_nodes, res->unverified_nodes + res->verified_nodes,
                 res->unverified_reason ? res->unverified_reason : "?");
@@ -143,7 +155,7 @@ static void say_nothing_to_do(struct controller *s, const struct state_run *done
                 "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: rhrun %s --again; everything "
                 "anew: --fresh\n",
                 when, done->id, res->unverified_nodes ? "" : ", set-up verified on every node", s->spec->path);
-    if (!c->given[OPT_QUIET])
+    if (!c->given[OPT_QUIET] && !s->spec->rent)
         say_other_hosts(s);
 }
 
@@ -204,10 +216,25 @@ static void end_run(struct controller *s)
     s->run = NULL;
 }
 
-/* Verifies a job that is done; what the nodes say changes nothing but the words. */
+/* A run that was killed after its end may have left machines. */
+static void give_back_left(struct controller *s)
+{
+    struct error err = ERROR_INIT;
+    renting_begin(&s->renting, s->c, s->loop);
+    if (renting_reconcile(&s->renting, NULL, &err) < 0)
+        cli_print_error(s->c, &err);
+}
+
+/* Verifies a job that is done; what the nodes say changes nothing but the words. Rented machines are not asked: they may be
+ * gone, and what they did is done. */
 static int verify(struct controller *s, const struct state_run *done)
 {
     bool started;
+    if (s->spec->rent) {
+        give_back_left(s);
+        say_nothing_to_do(s, done, &(struct run_result){.unverified_nodes = s->plan->node_count});
+        return 0;
+    }
     int rc = execute(s, RUN_VERIFY, 0, &started);
     if (rc == 0)
         say_nothing_to_do(s, done, run_result(s->run));
@@ -255,6 +282,41 @@ static int show_missed(struct controller *s, const char *run)
     return rc < 0 || end.interrupted ? -1 : 0;
 }
 
+/* The machines that the spec rents are there from now on. */
+static int rent_machines(struct controller *s, bool fetch)
+{
+    struct cli *c = s->c;
+    struct error err = ERROR_INIT;
+    char job[17];
+    const char *id;
+    if (!s->spec->rent)
+        return 0;
+    journal_job_id(s->spec->name, s->spec->origin, job);
+    renting_begin(&s->renting, c, s->loop);
+    if (renting_reconcile(&s->renting, job, &err) < 0)
+        return fail(c, &err, cli_exit_status(&err));
+    if (fetch && renting_find(job, c->arena, &id, &err) == 0 && !id) {
+        error_set(&err, ERROR_USAGE, "the machines that have what `outputs` says now were given back");
+        error_hint(&err, "rhrun %s --again rents machines, and launches it there", s->spec->path);
+        return fail(c, &err, 2);
+    }
+    const char *by = arena_printf(c->arena, "%s, process %d", cli_owner_name(c->arena), (int)getpid());
+    return renting_up(&s->renting, s->spec, s->roster, job, by, &err) < 0 ? fail(c, &err, cli_exit_status(&err)) : 0;
+}
+
+/* Unless somebody goes on with the run. */
+static int leave_machines(struct controller *s, int rc)
+{
+    struct error err = ERROR_INIT;
+    if (!s->renting.cluster || s->detach_wanted)
+        return rc;
+    s->leaves = true; /* the run's last events are on their way still: it is destroyed behind the journal */
+    if (renting_leave(&s->renting, &err) == 0)
+        return rc;
+    cli_print_error(s->c, &err);
+    return rc ? rc : cli_exit_status(&err);
+}
+
 static int do_job(struct controller *s)
 {
     struct cli *c = s->c;
@@ -270,6 +332,9 @@ static int do_job(struct controller *s)
     if (!fetch && need_secrets(s) < 0)
         return 2;
     cli_warn_sources(c, s->sources);
+    int rc = rent_machines(s, fetch);
+    if (rc)
+        return rc;
     if (open && wants_new && (open->flags & flags & RUN_FLAGS_ANEW) == (flags & RUN_FLAGS_ANEW))
         wants_new = false; /* the unfinished run was opened by the same flags */
     if (open && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
@@ -278,7 +343,7 @@ static int do_job(struct controller *s)
     if (!open || show_missed(s, open->id) == 0)
         cli_printer_keep_place(s->printer, s->journal);
     bool another = open && wants_new;
-    int rc = bring_to_end(s, flags, another);
+    rc = bring_to_end(s, flags, another);
     if (another && rc == 0 && !s->detach_wanted) {
         end_run(s);
         rc = bring_to_end(s, flags, false);
@@ -470,6 +535,7 @@ static int open_session(struct controller *s, struct error *err)
 static void close_session(struct controller *s)
 {
     run_destroy(s->run);
+    renting_end(&s->renting);
     session_destroy(s->session);
     cli_printer_destroy(s->printer);
     journal_close(s->journal);
@@ -522,6 +588,7 @@ static int cmd_run(struct cli *c)
         rc = do_job(&s);
         if (s.ended)
             rc = remove_containers(&s, rc);
+        rc = leave_machines(&s, rc);
     }
     close_session(&s); /* unlocks the job, so that a background controller can take it up */
     return s.detach_wanted ? spawn_detached(c) : rc;

@@ -1,5 +1,5 @@
 /* rhrun ssh: a shell, or one command, where a job runs. */
-#include "internal.h"
+#include "renting.h"
 
 #include "rhrun/container.h"
 #include "rhrun/transport.h"
@@ -29,6 +29,8 @@ static int find_node(const struct cli *c, const struct roster *roster, uint32_t 
     error_set(err, ERROR_USAGE, "the job has no node \"%s\"", word);
     if (near)
         error_hint(err, "did you mean %s?", near);
+    else if (count == 1)
+        error_hint(err, "it has one: %s, or by number 0", names[0]);
     else
         error_hint(err, "it has %u: %s%s, or by number 0 to %u", count, names[0], count > 1 ? ", ..." : "", count - 1);
     return -1;
@@ -72,30 +74,15 @@ static const char *text_of(const struct cli *c)
     return text;
 }
 
-static int cmd_ssh(struct cli *c)
+/* Becomes the program that leads there. */
+static int go(struct cli *c, const struct container_place *place, const char *folder, bool terminal)
 {
-    struct spec *spec;
     struct error err = ERROR_INIT;
     struct buf text = {0};
     struct transport_host host;
-    uint32_t node;
-    char job[17];
-    size_t args = c->arg_count;
-    c->arg_count = 0; /* they are no arguments of the job */
-    int rc = cli_load_spec(c, c->words[0], &spec);
-    c->arg_count = args;
-    if (rc)
-        return rc;
-    const struct roster *roster = roster_create(spec, c->arena);
-    if (find_node(c, roster, &node, &err) < 0 || run_check_machines(roster, &err) < 0)
-        return cli_fail(c, &err);
-    journal_job_id(spec->name, spec->origin, job);
-    const struct container_place place = {roster_host(roster, node), job, node};
-    const char *folder = work_dir(c, job, place.host, node);
-    bool terminal = isatty(0) && isatty(1) && args == 0;
-    run_reach(place.host, node, &host);
-    if (place.host->container) {
-        container_enter(&place, terminal && !place.host->exec, folder, text_of(c), &text);
+    run_reach(place->host, place->node, &host);
+    if (place->host->container) {
+        container_enter(place, terminal && !place->host->exec, folder, text_of(c), &text);
     } else {
         if (folder) {
             buf_puts(&text, "cd ");
@@ -112,10 +99,86 @@ static int cmd_ssh(struct cli *c)
     return cli_fail(c, &err);
 }
 
+static int no_machine(struct error *err, uint32_t node)
+{
+    error_set(err, ERROR_USAGE, "no machine is rented for node %u", node);
+    error_hint(err, "rhrun clusters shows what there is; rhrun up SPEC rents");
+    return -1;
+}
+
+/* A job's rented machines take their places in the roster. */
+static int find_machines(struct cli *c, const char *job, struct roster *roster, struct error *err)
+{
+    struct fleet_ledger *l;
+    const char *id;
+    if (renting_find(job, c->arena, &id, err) < 0 || !id || rent_read(id, &l, err) < 0)
+        return err->code ? -1 : 0;
+    int rc = renting_roster(l, c->arena, roster, err);
+    fleet_ledger_destroy(l);
+    return rc;
+}
+
+/* A node of a cluster, whatever job it was rented for. */
+static int go_to_cluster(struct cli *c, const char *id, bool terminal)
+{
+    struct error err = ERROR_INIT;
+    struct fleet_ledger *l;
+    struct spec_host *hosts;
+    uint32_t node = 0;
+    if (rent_read(id, &l, &err) < 0)
+        return cli_fail(c, &err);
+    const uint32_t count = l->slot_count;
+    int rc = rent_hosts(l, c->arena, &hosts, &err);
+    fleet_ledger_destroy(l);
+    const char *word = c->word_count > 1 ? c->words[1] : "0";
+    const char *digits = str_starts(word, "node-") ? word + 5 : word;
+    if (rc == 0 && (!parse_u32(digits, &node) || node >= count)) {
+        rc = error_set(&err, ERROR_USAGE, "the cluster has no node \"%s\"", word);
+        error_hint(&err, "it has %u, by number from 0 on", count);
+    }
+    if (rc == 0 && !hosts[node].host)
+        rc = no_machine(&err, node);
+    if (rc < 0)
+        return cli_fail(c, &err);
+    hosts[node].name = arena_printf(c->arena, "node-%u", node);
+    const struct container_place place = {&hosts[node], id, node};
+    return go(c, &place, NULL, terminal);
+}
+
+static int cmd_ssh(struct cli *c)
+{
+    struct spec *spec;
+    struct error err = ERROR_INIT;
+    uint32_t node;
+    char job[17];
+    const char *cluster;
+    size_t args = c->arg_count;
+    const bool terminal = isatty(0) && isatty(1) && args == 0;
+    if (renting_named(c, c->words[0], &cluster, &err) < 0)
+        return cli_fail(c, &err);
+    if (cluster)
+        return go_to_cluster(c, cluster, terminal);
+    c->arg_count = 0; /* they are no arguments of the job */
+    int rc = cli_load_spec(c, c->words[0], &spec);
+    c->arg_count = args;
+    if (rc)
+        return rc;
+    struct roster *roster = roster_create(spec, c->arena);
+    journal_job_id(spec->name, spec->origin, job);
+    if (find_node(c, roster, &node, &err) < 0 || (spec->rent && find_machines(c, job, roster, &err) < 0))
+        return cli_fail(c, &err);
+    const struct container_place place = {roster_host(roster, node), job, node};
+    if (place.host->transport == SPEC_TRANSPORT_RENTED) {
+        no_machine(&err, node);
+        return cli_fail(c, &err);
+    }
+    return go(c, &place, work_dir(c, job, place.host, node), terminal);
+}
+
 static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_COUNT};
 const struct cli_command cmd_ssh_command = {
     "ssh",
-    "SPEC [NODE] [-- COMMAND...]",
+    "SPEC|CLUSTER [NODE] [-- COMMAND...]",
     "A shell on a node of the job, or one command there",
     "NODE is a name or a number, by default the first. It begins in the job's working\n"
     "directory; where the job has a container, inside of it. Over SSH it is your ssh,\n"

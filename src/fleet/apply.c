@@ -54,12 +54,15 @@ static int wanted(struct fleet_ledger *l, const struct fleet_event *e, struct er
         offers[i].region = arena_strdup(l->arena, offers[i].region);
         offers[i].zone = arena_strdup(l->arena, offers[i].zone);
         offers[i].type = arena_strdup(l->arena, offers[i].type);
+        offers[i].gpu = arena_strdup(l->arena, offers[i].gpu);
     }
     l->wanted = *w;
     l->wanted.offers = offers;
     l->wanted.id = arena_strdup(l->arena, w->id);
     l->wanted.name = arena_strdup(l->arena, w->name);
     l->wanted.owner = arena_strdup(l->arena, w->owner);
+    l->wanted.what = arena_strdup(l->arena, w->what);
+    l->wanted.image = arena_strdup(l->arena, w->image);
     set_stage(l, FLEET_STAGE_RENTING, e);
     return 0;
 }

@@ -154,9 +154,24 @@ static void finish(struct fleet *f, uint32_t left)
                                         .left = left});
 }
 
-bool site_is_swept(const struct site *p)
+static bool is_reached(const struct fleet *f, const struct site *p)
 {
-    return p->clean >= offer_looks(p->offer);
+    for (uint32_t i = 0; i < f->order_count; i++) {
+        const struct fleet_offer *o = order_offer(f->ledger, &f->ledger->orders[i]);
+        const struct order_view *v = &f->orders[i];
+        if ((v->left || v->state == ORDER_SENT || v->state == ORDER_DOUBT) && str_eq(o->provider, p->provider) &&
+            str_eq(o->region, p->region))
+            return true;
+    }
+    for (uint32_t i = 0; i < f->machine_count; i++)
+        if (str_eq(f->ledger->machines[i].provider, p->provider) && str_eq(f->ledger->machines[i].region, p->region))
+            return true;
+    return false;
+}
+
+bool site_is_swept(const struct fleet *f, const struct site *p)
+{
+    return p->clean >= offer_looks(p->offer) || !is_reached(f, p);
 }
 
 static void tell_left(struct fleet *f, struct fleet_effect e)
@@ -194,7 +209,7 @@ static void give_up(struct fleet *f)
             f, (struct fleet_effect){.order = o, .offer = offer, .provider = offer->provider, .region = offer->region});
     }
     for (uint32_t i = 0; left == 0 && i < f->site_count; i++)
-        if (!site_is_swept(&f->sites[i]))
+        if (!site_is_swept(f, &f->sites[i]))
             tell_left(f, (struct fleet_effect){.provider = f->sites[i].provider, .region = f->sites[i].region});
     finish(f, left ? left : 1);
 }
@@ -203,7 +218,7 @@ static void ending(struct fleet *f)
 {
     bool over = ledger_is_settled(f->ledger);
     for (uint32_t i = 0; over && i < f->site_count; i++)
-        over = site_is_swept(&f->sites[i]);
+        over = site_is_swept(f, &f->sites[i]);
     if (over)
         fleet_append(f, (struct fleet_event){.type = FLEET_OVER});
     else if (has_come(f, f->stage_ms + FLEET_RETURN_MS))

@@ -72,6 +72,7 @@ static void take_created(struct fleet *f, const struct fleet_input *in)
     struct site *p = site_of_order(f, number);
     p->changed = true;
     v->unsure = v->unsure || in->unsure;
+    v->left = v->left || !in->unsent;
     v->proof_ms = later(v->proof_ms, f->now.mono_ms + settle + (in->unsure ? FLEET_SETTLE_MS : 0));
     p->quiet_ms = later(p->quiet_ms, v->proof_ms);
     if (!awaited || v->state != ORDER_SENT)

@@ -20,6 +20,7 @@ struct order_view {
     enum order_state state;
     uint32_t tries;      /* of this process; 0: what was sent, an earlier one sent */
     bool spent;          /* it is not sent again */
+    bool left;           /* a request may have reached the provider */
     bool unsure;         /* one of its tries may have been done, or be done yet, whatever a later one was told */
     uint32_t absences;   /* looks in a row that proved: no machine of it that the ledger does not have */
     uint64_t since_ms;   /* when the state began */
@@ -152,6 +153,6 @@ void slots_pass(struct fleet *f);
 void cluster_pass(struct fleet *f);
 void looks_pass(struct fleet *f);
 void append_intent(struct fleet *f, uint32_t offer, uint32_t slot, uint32_t count);
-bool site_is_swept(const struct site *p);
+bool site_is_swept(const struct fleet *f, const struct site *p);
 
 #endif

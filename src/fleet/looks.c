@@ -56,7 +56,7 @@ static uint64_t next_look(const struct fleet *f, const struct site *p)
     uint64_t at = UINT64_MAX;
     if (has_ready(f, p))
         at = last ? last + FLEET_WATCH_MS : 0;
-    if (f->ledger->stage == FLEET_STAGE_ENDING && !site_is_swept(p) && ledger_is_settled(f->ledger))
+    if (f->ledger->stage == FLEET_STAGE_ENDING && !site_is_swept(f, p) && ledger_is_settled(f->ledger))
         at = soon > p->quiet_ms ? soon : p->quiet_ms;
     if (is_waited_for(f, p) || (at != UINT64_MAX && p->changed && soon < at && f->ledger->stage != FLEET_STAGE_ENDING))
         at = soon;

@@ -54,6 +54,7 @@ static void follow_order(struct fleet *f, uint32_t number, bool replayed)
         return;
     const uint64_t proof_ms = proof_of_replayed(f, o);
     f->orders[number].proof_ms = proof_ms;
+    f->orders[number].left = true;
     order_set(f, number, o->closed ? ORDER_CLOSED : ORDER_DOUBT);
     if (p->quiet_ms < proof_ms)
         p->quiet_ms = proof_ms;

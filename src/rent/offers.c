@@ -133,6 +133,8 @@ static void add_one(struct finder *f, struct rent_provider *p, const struct cata
                                                 .region = row ? row->region : facts->free_region,
                                                 .zone = zone,
                                                 .type = row ? row->instance_type : facts->free_type,
+                                                .gpu = row ? row->accelerator : NULL,
+                                                .gpu_count = row ? row->count : 0,
                                                 .spot = spot,
                                                 .nodes = f->nodes,
                                                 .gang_max = facts->gang_max,

@@ -42,6 +42,28 @@ static void test_intent_first(void **unused)
     finish(&s);
 }
 
+/* What never left this machine made nothing: no look has to prove it. */
+static void test_unsent(void **unused)
+{
+    const struct fleet_wanted w = wish(&plain, 1);
+    struct fleet_input in = {.kind = FLEET_INPUT_CREATED,
+                             .name = FIRST,
+                             .fault = PROVIDER_CLASS_AUTH,
+                             .scope = PROVIDER_SCOPE_PROVIDER,
+                             .text = "no credentials",
+                             .unsent = true};
+    struct scene s = begin(NULL);
+    (void)unused;
+    does(&s, &(struct fleet_input){.kind = FLEET_INPUT_WANT, .wanted = &w});
+    assert_string_equal(does(&s, &in), "void ending over tell:finished:0,auth");
+    finish(&s);
+    s = begin(NULL);
+    does(&s, &(struct fleet_input){.kind = FLEET_INPUT_WANT, .wanted = &w});
+    in.unsent = false;
+    assert_string_equal(does(&s, &in), "void ending list:here");
+    finish(&s);
+}
+
 static void test_refusals(void **unused)
 {
     static const struct {
@@ -414,15 +436,25 @@ static void test_risen(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_is_well), cmocka_unit_test(test_intent_first),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_throttled_is_bounded),
-        cmocka_unit_test(test_unsure),      cmocka_unit_test(test_gang),
-        cmocka_unit_test(test_partial),     cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_host_keys),   cmocka_unit_test(test_notice_and_loss),
-        cmocka_unit_test(test_stopped),     cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_left),        cmocka_unit_test(test_again),
-        cmocka_unit_test(test_max_price),   cmocka_unit_test(test_address_used_again),
-        cmocka_unit_test(test_last_look),   cmocka_unit_test(test_id_of_another),
+        cmocka_unit_test(test_all_is_well),
+        cmocka_unit_test(test_intent_first),
+        cmocka_unit_test(test_unsent),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_throttled_is_bounded),
+        cmocka_unit_test(test_unsure),
+        cmocka_unit_test(test_gang),
+        cmocka_unit_test(test_partial),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_host_keys),
+        cmocka_unit_test(test_notice_and_loss),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_left),
+        cmocka_unit_test(test_again),
+        cmocka_unit_test(test_max_price),
+        cmocka_unit_test(test_address_used_again),
+        cmocka_unit_test(test_last_look),
+        cmocka_unit_test(test_id_of_another),
         cmocka_unit_test(test_risen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,298 @@
+/* rhrun gc: gives back what nobody uses any more, and what no ledger knows. */
+#include "renting.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS_MAX = 30, ROUND_MS = 2000, TOGETHER_MAX = 10000 };
+
+struct gc {
+    struct cli *c;
+    struct loop *loop;
+    struct renting renting;
+    uint32_t done, todo, left; /* clusters; machines that no ledger knows */
+    /* of a sweep */
+    struct rent_sweep *sweep;
+    struct loop_timer *pause;
+    const char *provider, *region;
+    const char *owner;
+    struct provider_machine *orphans;
+    size_t orphan_count, next;
+    uint32_t rounds;
+    struct error fault;
+};
+
+static void on_signal(void *arg, int signum)
+{
+    struct gc *g = arg;
+    (void)signum;
+    error_set(&g->fault, ERROR_INTERRUPTED, "interrupted");
+    renting_interrupt(&g->renting);
+    loop_stop(g->loop);
+}
+
+/* ---- clusters of this machine ---- */
+
+static int one_cluster(struct gc *g, const char *id, struct error *err)
+{
+    struct fleet_ledger *l;
+    if (rent_is_over(id))
+        return 0;
+    if (rent_read(id, &l, err) < 0)
+        return -1;
+    const enum deed deed = renting_deed(l);
+    const bool over = renting_ends(l, deed);
+    const char *name = arena_strdup(g->c->arena, l->wanted.name);
+    const char *stage = fleet_stage_name(l->stage);
+    fleet_ledger_destroy(l);
+    if (deed == DEED_NONE)
+        return 0;
+    if (!g->c->given[OPT_YES]) {
+        g->todo += over;
+        if (over && !g->c->given[OPT_QUIET])
+            fprintf(stderr, "rhrun: cluster %s (%s, %s) is to be given back\n", id, name, stage);
+        return 0;
+    }
+    if (renting_do(&g->renting, id, name, deed, err) == 0) {
+        g->done += over;
+        return 0;
+    }
+    if (err->code != ERROR_HELD)
+        return -1;
+    if (g->c->given[OPT_VERBOSE])
+        fprintf(stderr, "rhrun: cluster %s is in use\n", id);
+    return 0;
+}
+
+static int all_clusters(struct gc *g, struct error *err)
+{
+    const char *const *ids;
+    int rc = 0;
+    if (journal_clusters(g->c->arena, &ids, err) < 0)
+        return -1;
+    for (; *ids && g->fault.code == ERROR_NONE; ids++) {
+        struct error why = ERROR_INIT;
+        if (one_cluster(g, *ids, &why) == 0)
+            continue;
+        cli_print_error(g->c, &why);
+        rc = error_set(err, why.code, "not all could be given back");
+    }
+    return rc;
+}
+
+/* ---- machines that no ledger knows ---- */
+
+static bool is_known(struct gc *g, const char *run)
+{
+    struct fleet_ledger *l;
+    if (!run || rent_read(run, &l, NULL) < 0)
+        return false;
+    const bool known = l->stage != FLEET_STAGE_OVER && l->stage != FLEET_STAGE_NONE;
+    (void)g;
+    fleet_ledger_destroy(l);
+    return known;
+}
+
+static bool is_expired(const struct provider_machine *m)
+{
+    uint64_t at_s;
+    return m->expires && parse_u64(m->expires, &at_s) && at_s > 0 && at_s * 1000 < wall_ms();
+}
+
+static const char *text(struct gc *g, const char *s)
+{
+    char *copy = arena_strdup(g->c->arena, s ? s : "");
+    str_printable(copy);
+    return copy;
+}
+
+static void keep_orphan(struct gc *g, const struct provider_machine *m)
+{
+    struct provider_machine *o = &g->orphans[g->orphan_count++];
+    *o = (struct provider_machine){.id = text(g, m->id),
+                                   .name = m->name ? text(g, m->name) : NULL,
+                                   .zone = m->zone ? text(g, m->zone) : NULL,
+                                   .run = m->run ? text(g, m->run) : NULL,
+                                   .owner = m->owner ? text(g, m->owner) : NULL,
+                                   .expires = m->expires ? text(g, m->expires) : NULL};
+}
+
+static void say_orphan(struct gc *g, const struct provider_machine *m)
+{
+    const bool ours = str_eq(m->owner, g->owner);
+    fprintf(stderr, "rhrun: %s %s %s (run %s, of %s%s): no ledger here knows it%s\n", g->provider, g->region,
+            text(g, m->id), m->run ? text(g, m->run) : "?", m->owner ? text(g, m->owner) : "?",
+            is_expired(m) ? ", past its time" : "",
+            !ours                                     ? "; it is another owner's"
+            : !is_expired(m) && !g->c->given[OPT_ALL] ? "; its time is not over: --all deletes it, too"
+                                                      : "");
+}
+
+static void next_delete(struct gc *g);
+static void begin_sweep(void *arg);
+
+static void on_swept(void *arg, const struct provider_machine *machines, size_t count, const struct error *err)
+{
+    struct gc *g = arg;
+    g->sweep = NULL;
+    if (err) {
+        g->fault = *err;
+        loop_stop(g->loop);
+        return;
+    }
+    g->orphan_count = g->next = 0;
+    g->orphans = arena_array(g->c->arena, count + 1, sizeof *g->orphans);
+    for (size_t i = 0; i < count && i < TOGETHER_MAX; i++) {
+        const struct provider_machine *m = &machines[i];
+        if (!m->id || !m->run || m->state == PROVIDER_STATE_GONE || is_known(g, m->run))
+            continue;
+        if (g->rounds == 0)
+            say_orphan(g, m);
+        if (str_eq(m->owner, g->owner) && (is_expired(m) || g->c->given[OPT_ALL]))
+            keep_orphan(g, m);
+    }
+    g->left = (uint32_t)g->orphan_count;
+    if (g->orphan_count == 0 || !g->c->given[OPT_YES] || ++g->rounds > ROUNDS_MAX)
+        loop_stop(g->loop);
+    else
+        next_delete(g);
+}
+
+static void on_deleted(void *arg, const struct provider_machine *machines, size_t count, const struct error *err)
+{
+    struct gc *g = arg;
+    (void)machines, (void)count;
+    g->sweep = NULL;
+    if (err && g->rounds == 1)
+        cli_print_error(g->c, err);
+    g->next++;
+    next_delete(g);
+}
+
+/* Deleted until the list shows nothing. */
+static void next_delete(struct gc *g)
+{
+    if (g->next < g->orphan_count)
+        g->sweep = rent_delete(g->renting.rent, g->provider, g->region, &g->orphans[g->next], on_deleted, g);
+    else
+        loop_timer_start(g->pause, ROUND_MS);
+}
+
+static void begin_sweep(void *arg)
+{
+    struct gc *g = arg;
+    g->sweep = rent_sweep(g->renting.rent, g->provider, g->region, on_swept, g);
+}
+
+static int sweep(struct gc *g, const char *provider, const char *region, struct error *err)
+{
+    g->provider = provider;
+    g->region = region;
+    g->rounds = 0;
+    loop_timer_start(g->pause, 0);
+    loop_run(g->loop);
+    rent_sweep_end(g->sweep);
+    g->sweep = NULL;
+    loop_timer_stop(g->pause);
+    *err = g->fault;
+    if (err->code != ERROR_NONE)
+        return -1;
+    if (g->c->given[OPT_YES] && g->left > 0)
+        return error_set(err, ERROR_INFRA, "%s %s: %u machine%s could not be proven gone", provider, region, g->left,
+                         g->left == 1 ? "" : "s");
+    g->todo += g->c->given[OPT_YES] ? 0 : g->left;
+    return 0;
+}
+
+static void add_region(struct gc *g, const char **regions, size_t *count, const char *region)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (str_eq(regions[i], region))
+            return;
+    if (*count < 100)
+        regions[(*count)++] = arena_strdup(g->c->arena, region);
+}
+
+/* Those that were asked for, else those in which a cluster of this machine was. */
+static size_t regions_of(struct gc *g, const char *provider, const char **regions)
+{
+    const char *const *ids;
+    struct cli *c = g->c;
+    size_t count = 0;
+    for (size_t i = 0; i < c->value_count[OPT_REGION]; i++)
+        add_region(g, regions, &count, c->values[OPT_REGION][i]);
+    if (count == 0 && journal_clusters(c->arena, &ids, NULL) == 0)
+        for (; *ids; ids++) {
+            struct fleet_ledger *l;
+            if (rent_read(*ids, &l, NULL) < 0)
+                continue;
+            for (uint32_t i = 0; i < l->order_count; i++)
+                if (str_eq(l->wanted.offers[l->orders[i].offer].provider, provider))
+                    add_region(g, regions, &count, l->wanted.offers[l->orders[i].offer].region);
+            fleet_ledger_destroy(l);
+        }
+    if (count == 0)
+        regions[count++] = "";
+    return count;
+}
+
+static int sweeps(struct gc *g, struct error *err)
+{
+    struct cli *c = g->c;
+    const char *regions[100];
+    if (!c->value_count[OPT_PROVIDER])
+        return 0;
+    g->pause = loop_timer_create(g->loop, begin_sweep, g);
+    if (renting_connect(&g->renting, err) < 0)
+        return -1;
+    for (size_t i = 0; i < c->value_count[OPT_PROVIDER]; i++) {
+        const size_t count = regions_of(g, c->values[OPT_PROVIDER][i], regions);
+        for (size_t k = 0; k < count; k++)
+            if (sweep(g, c->values[OPT_PROVIDER][i], regions[k], err) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+static int cmd_gc(struct cli *c)
+{
+    struct gc g = {.c = c, .loop = loop_create(), .owner = renting_owner(c->arena)};
+    struct error err = ERROR_INIT;
+    renting_begin(&g.renting, c, g.loop);
+    struct loop_signal *interrupt = loop_signal_create(g.loop, SIGINT, on_signal, &g, NULL);
+    struct loop_signal *term = loop_signal_create(g.loop, SIGTERM, on_signal, &g, NULL);
+    int rc = all_clusters(&g, &err);
+    struct error why = ERROR_INIT;
+    if (g.fault.code == ERROR_NONE && sweeps(&g, &why) < 0) {
+        err = why;
+        rc = -1;
+    }
+    if (rc == 0 && !c->given[OPT_QUIET] && !c->given[OPT_YES])
+        fprintf(stderr, g.todo ? "rhrun: %u to give back: rhrun gc --yes does it\n" : "rhrun: nothing to give back\n",
+                g.todo);
+    if (rc == 0 && !c->given[OPT_QUIET] && c->given[OPT_YES] && g.done == 0 && !c->value_count[OPT_PROVIDER])
+        fprintf(stderr, "rhrun: nothing to give back\n");
+    renting_end(&g.renting);
+    loop_timer_destroy(g.pause);
+    loop_signal_destroy(interrupt);
+    loop_signal_destroy(term);
+    loop_destroy(g.loop);
+    return rc < 0 ? cli_fail(c, &err) : 0;
+}
+
+static const enum cli_option_id gc_options[] = {OPT_YES, OPT_ALL, OPT_PROVIDER, OPT_REGION, OPT_COUNT};
+const struct cli_command cmd_gc_command = {
+    "gc",
+    "",
+    "Give back rented machines that nobody uses any more",
+    "Clusters whose rhrun has ended while it rented, used, or gave them back; and those\n"
+    "past their time. Without --yes it says what it would do. With --provider, the\n"
+    "provider is asked for all machines that rhrun made: those that are yours, that no\n"
+    "ledger here knows, and whose time is over are deleted too; with --all, those whose\n"
+    "time is not over as well. Exit status 3: something could not be proven gone.",
+    gc_options,
+    0,
+    0,
+    false,
+    cmd_gc};

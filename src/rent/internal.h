@@ -1,0 +1,130 @@
+/*
+ * The parts of rent: account.c (a provider, loaded, with its credentials), exchange.c (one operation with all its steps
+ * and pages), create.c (what comes before and with a create), cluster.c (fleet's inputs and effects), job.c (an effect
+ * that takes time), host.c (how a machine is reached), sweep.c (gc). machine.h has what is asked of a machine itself.
+ */
+#ifndef RHRUN_RENT_INTERNAL_H
+#define RHRUN_RENT_INTERNAL_H
+
+#include "rhrun/http.h"
+#include "rhrun/rent.h"
+
+#include "machine.h"
+
+#define MICRO 1000000u
+
+/* ---- account.c ---- */
+struct account { /* a provider as this process uses it */
+    struct rent *rent;
+    const char *name;
+    struct provider *provider; /* NULL: it could not be loaded */
+    struct error fault;        /* why it cannot be used */
+    struct provider_credentials *credentials;
+    struct loop_capture *capture; /* the program that tells them runs */
+    bool looked;                  /* for the credentials */
+    char *token;                  /* of oauth2; NULL: none yet */
+    uint64_t token_until_ms;      /* on the loop's clock */
+};
+struct rent {
+    struct loop *loop;
+    struct transport_pool *pool;
+    struct http *http;
+    struct arena *arena;
+    struct account **accounts;
+    size_t account_count;
+};
+struct account *account_of(struct rent *r, const char *provider);
+enum account_state { ACCOUNT_READY, ACCOUNT_BUSY /* ask again */, ACCOUNT_FAULT /* as account.fault says */ };
+enum account_state account_look(struct account *s); /* has it all that requests need? */
+bool account_has_token(const struct account *s);
+void account_set_token(struct account *s, const char *token, uint64_t life_s);
+void account_free(struct account *s);
+
+/* ---- exchange.c ---- */
+struct exchange_answer {
+    enum provider_class class; /* NONE: all steps are done */
+    enum provider_scope scope;
+    const char *text; /* why not, for people; never NULL where class is set */
+    bool unsure;
+    bool unsent; /* not a byte of any step has left */
+    uint64_t retry_after_ms;
+    size_t step;                             /* at which it ended */
+    const struct doc_node *values;           /* what steps told, over the inputs */
+    const struct provider_machine *machines; /* of all steps and pages */
+    size_t machine_count;
+};
+struct exchange;
+struct exchange_ask {
+    enum provider_operation operation;
+    size_t from_step;
+    const struct doc_node *inputs; /* copied */
+};
+/* done is called once, in a later turn. */
+struct exchange *exchange_begin(struct account *s, const struct exchange_ask *ask,
+                                void (*done)(void *arg, const struct exchange_answer *answer), void *arg);
+void exchange_end(struct exchange *e); /* before done has returned; takes NULL */
+
+/* ---- cluster.c ---- */
+struct site;
+struct going;
+struct rent_cluster {
+    struct rent *rent;
+    struct rent_observer observer;
+    void *arg;
+    struct arena *arena;
+    char *folder; /* clusters/ID */
+    struct journal_cluster *journal;
+    struct fleet *fleet;
+    struct loop_timer *wake, *inputs;
+    struct rent_keys *keys; /* NULL: not needed yet */
+    struct job *jobs;      /* requests under way */
+    struct site *sites;  /* where machines were, or will be, created */
+    struct going *going;   /* creates of earlier processes that go on */
+    struct pending *pending, **pending_end; /* inputs that wait for their turn */
+    struct fleet_effect *finished; /* FLEET_TELL_FINISHED, which waits for the cleanup */
+    uint64_t durable_seq;
+    uint32_t kill_at, durable_count; /* the test hook */
+    bool started, failed;
+};
+char *rent_folder(const char *id, struct error *err); /* clusters/ID; the caller's */
+const struct rent_keys *cluster_keys(struct rent_cluster *c, struct error *err); /* opened when first asked for */
+void cluster_give(struct rent_cluster *c, const struct fleet_input *input);
+
+/* ---- job.c ---- */
+struct job { /* one effect that is being done */
+    struct job *next, **link;
+    struct rent_cluster *cluster;
+    struct arena *arena;
+    enum fleet_effect_kind kind;
+    struct account *account;
+    const char *provider, *region, *id, *name, *address;
+    uint64_t number;                 /* of LIST */
+    const struct fleet_offer *offer; /* of CREATE; the ledger's */
+    struct fleet_order order;        /* of CREATE; its strings are the ledger's */
+    bool pulled;                     /* the image was asked for */
+    bool waits;                      /* CREATE: for its site */
+    const char *intent, *host_key, *token; /* of MEET: of the machine's intent; as the ledger has it */
+    struct exchange *exchange;
+    struct meet *meet;
+    struct loop_timer *later;
+};
+struct job *job_begin(struct rent_cluster *c, const struct fleet_effect *e);
+void job_answer(struct job *j, const struct fleet_input *input); /* and ends it */
+void job_end(struct job *j);
+/* What every operation of a cluster is told. zone may be NULL. */
+struct doc_node *cluster_inputs(const struct rent_cluster *c, const char *region, const char *zone,
+                                struct arena *arena);
+void put_text(struct arena *a, struct doc_node *object, const char *key, const char *value); /* NULL, "": nothing */
+void put_number(struct arena *a, struct doc_node *object, const char *key, uint64_t value);
+
+/* ---- create.c ---- */
+void create_begin(struct job *j);
+/* The later steps of a create, for a machine that is there and on its way. */
+void create_go_on(struct rent_cluster *c, struct account *account, const char *region,
+                  const struct provider_machine *m);
+void sites_free(struct rent_cluster *c);
+bool cleanup_is_due(const struct rent_cluster *c);
+/* Takes away what prepare made, and the keys; cleaned(c) once, within this call or later. */
+void cleanup_begin(struct rent_cluster *c, void (*cleaned)(struct rent_cluster *c));
+
+#endif
