@@ -90,6 +90,7 @@ struct fleet_wanted {
     const char *owner;   /* the value of the tag rhrun-owner */
     const char *what;    /* what was wished for, in words: to tell one wish from another; NULL: not said */
     const char *image;   /* NULL: the provider's own */
+    const char *user;    /* who logs in; NULL: as the provider's file says */
     uint32_t disk_gb;    /* 0: the provider's own */
     /* wall clock: then the cluster is given back, and machines end by themselves where they can; 0 = none */
     uint64_t deadline_ms;

@@ -205,7 +205,7 @@ static const enum cli_option_id up_options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_
 const struct cli_command cmd_up_command = {
     "up",
     "SPEC",
-    "Rent the job's machines, and keep them until they are given back",
+    "Rent the job's machines, and keep them",
     "The next run of the job uses them. What the spec says of the end (max_hours,\n"
     "down) counts from now on; rhrun down gives them back. Run it again after a crash:\n"
     "it finds what there is. Ctrl-C gives back what was begun.",

@@ -2,7 +2,7 @@
  * rhrun doctor [SPEC]: this machine, and with a spec its nodes: each is logged in to, its agent answers, and what is looked
  * at before a launch is looked at. Nothing is set up, started or kept there.
  */
-#include "internal.h"
+#include "renting.h"
 
 #include <errno.h>
 #include <libssh2.h>
@@ -331,12 +331,30 @@ static bool say(const struct doctor *d)
     return bad;
 }
 
+/* Are there machines for the nodes? Else all that can be said is who would be asked for them. */
+static bool has_machines(struct doctor *d, const struct spec *spec, const char *job, struct roster *roster)
+{
+    struct cli *c = d->c;
+    struct error err = ERROR_INIT;
+    struct rent_offers offers;
+    const char *id = NULL;
+    if (!spec->rent)
+        return true;
+    if (renting_look(c, job, roster, &id, &err) < 0)
+        find(d, "machines", BAD, err.hint, "%s", err.text);
+    else if (!id && cli_offers(c, spec, &offers) == 0 && rent_credentials_check(&offers, c->arena, &err) < 0)
+        find(d, "machines", BAD, arena_strdup(c->arena, err.hint), "%s", err.text);
+    else if (!id)
+        find(d, "machines", GOOD, NULL, "none is rented for the job; rhrun plan shows what would be");
+    return id && err.code == ERROR_NONE;
+}
+
 static int with_spec(struct doctor *d)
 {
     struct cli *c = d->c;
     struct spec *spec;
     struct plan *plan;
-    const struct roster *roster = NULL;
+    struct roster *roster = NULL;
     struct sources *sources = NULL;
     struct journal *journal = NULL;
     struct error err = ERROR_INIT;
@@ -355,7 +373,7 @@ static int with_spec(struct doctor *d)
         check_here(d, plan->node_count);
         if (cli_check_trust(c, roster, false, &err) < 0)
             find(d, "ssh_config", BAD, arena_strdup(c->arena, err.hint), "%s", err.text);
-        else
+        else if (has_machines(d, spec, id, roster))
             rc = check_nodes(d, plan, journal);
     }
     journal_close(journal);

@@ -243,7 +243,7 @@ static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_ALL
 const struct cli_command cmd_down_command = {
     "down",
     "SPEC|CLUSTER|--all",
-    "Give back rented machines; remove the containers of a job on its hosts",
+    "Give back rented machines; remove a job's containers",
     "Of rented machines: until the provider shows that they are gone. What is in a\n"
     "container is lost, so set-up runs again the next time; the job's ledger, working\n"
     "directory and home folders are on the hosts and stay.\n"

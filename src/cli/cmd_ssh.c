@@ -106,18 +106,6 @@ static int no_machine(struct error *err, uint32_t node)
     return -1;
 }
 
-/* A job's rented machines take their places in the roster. */
-static int find_machines(struct cli *c, const char *job, struct roster *roster, struct error *err)
-{
-    struct fleet_ledger *l;
-    const char *id;
-    if (renting_find(job, c->arena, &id, err) < 0 || !id || rent_read(id, &l, err) < 0)
-        return err->code ? -1 : 0;
-    int rc = renting_roster(l, c->arena, roster, err);
-    fleet_ledger_destroy(l);
-    return rc;
-}
-
 /* A node of a cluster, whatever job it was rented for. */
 static int go_to_cluster(struct cli *c, const char *id, bool terminal)
 {
@@ -165,7 +153,7 @@ static int cmd_ssh(struct cli *c)
         return rc;
     struct roster *roster = roster_create(spec, c->arena);
     journal_job_id(spec->name, spec->origin, job);
-    if (find_node(c, roster, &node, &err) < 0 || (spec->rent && find_machines(c, job, roster, &err) < 0))
+    if (find_node(c, roster, &node, &err) < 0 || (spec->rent && renting_look(c, job, roster, &cluster, &err) < 0))
         return cli_fail(c, &err);
     const struct container_place place = {roster_host(roster, node), job, node};
     if (place.host->transport == SPEC_TRANSPORT_RENTED) {

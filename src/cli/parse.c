@@ -36,7 +36,7 @@ const struct cli_option cli_options[] = {
     {OPT_LIMIT, 'n', "limit", "N", "at most so many", false, false},
     {OPT_EVENTS, 0, "events", NULL, "its events as NDJSON", false, false},
     {OPT_FILES, 0, "files", NULL, "list the files that would be sent", false, false},
-    {OPT_ALL, 0, "all", NULL, "of result: every rank; of clusters, down, gc: all of them", false, false},
+    {OPT_ALL, 0, "all", NULL, "every rank; every cluster", false, false},
     {OPT_SPOT, 0, "spot", NULL, "by spot price, where one is known", false, false},
     {OPT_REGION, 0, "region", "R", "only in this region; may be repeated", true, false},
     {OPT_PROVIDER, 0, "provider", "P", "only at this provider; may be repeated", true, false},

@@ -440,7 +440,8 @@ static int check_price(const struct renting *r, const struct spec_rent *w, const
     return -1;
 }
 
-static int want(struct renting *r, const struct spec *spec, const char *what, const char *job_id, struct error *err)
+static int want(struct renting *r, const struct spec *spec, const struct roster *roster, const char *what,
+                const char *job_id, struct error *err)
 {
     char id[21];
     const struct spec_rent *w = spec->rent;
@@ -459,6 +460,7 @@ static int want(struct renting *r, const struct spec *spec, const char *what, co
                                         .owner = renting_owner(arena),
                                         .what = what,
                                         .image = w->image,
+                                        .user = roster_host(roster, 0)->user,
                                         .disk_gb = w->disk_gb,
                                         .deadline_ms = w->max_ms ? wall_ms() + w->max_ms : 0,
                                         .max_price = w->max_price,
@@ -488,6 +490,18 @@ int renting_roster(const struct fleet_ledger *l, struct arena *arena, struct ros
         roster_put(roster, i, &hosts[i]);
     }
     return 0;
+}
+
+int renting_look(struct cli *c, const char *job_id, struct roster *roster, const char **ret_id, struct error *err)
+{
+    struct fleet_ledger *l;
+    if (renting_find(job_id, c->arena, ret_id, err) < 0 || (*ret_id && rent_read(*ret_id, &l, err) < 0))
+        return -1;
+    if (!*ret_id)
+        return 0;
+    int rc = renting_roster(l, c->arena, roster, err);
+    fleet_ledger_destroy(l);
+    return rc;
 }
 
 /* Goes on with the cluster that there is; *ret: it can be used. */
@@ -521,7 +535,7 @@ int renting_up(struct renting *r, const struct spec *spec, struct roster *roster
     bool there = false;
     if (renting_find(job_id, r->c->arena, &id, err) < 0 || (id && reuse(r, id, spec->name, what, &there, err) < 0))
         return -1;
-    if (!there && want(r, spec, what, job_id, err) < 0)
+    if (!there && want(r, spec, roster, what, job_id, err) < 0)
         return -1;
     if (by)
         rent_hold(r->cluster, by);

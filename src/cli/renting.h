@@ -62,6 +62,8 @@ int renting_up(struct renting *r, const struct spec *spec, struct roster *roster
                struct error *err);
 /* The roster gets the machines that are ready. */
 int renting_roster(const struct fleet_ledger *l, struct arena *arena, struct roster *roster, struct error *err);
+/* The same of the job's cluster, where there is one; its id, or NULL. Nobody is asked. */
+int renting_look(struct cli *c, const char *job_id, struct roster *roster, const char **ret_id, struct error *err);
 /* Whoever held it does not need it any more: what follows is as `down` of the spec says. Waits for it. */
 int renting_leave(struct renting *r, struct error *err);
 

@@ -63,6 +63,7 @@ static int wanted(struct fleet_ledger *l, const struct fleet_event *e, struct er
     l->wanted.owner = arena_strdup(l->arena, w->owner);
     l->wanted.what = arena_strdup(l->arena, w->what);
     l->wanted.image = arena_strdup(l->arena, w->image);
+    l->wanted.user = arena_strdup(l->arena, w->user);
     set_stage(l, FLEET_STAGE_RENTING, e);
     return 0;
 }

@@ -63,6 +63,7 @@ static const struct field wanted_fields[] = {
     FIELD("owner", wanted.owner, REQUIRED, TEXT),
     FIELD("what", wanted.what, OPTIONAL, TEXT),
     FIELD("image", wanted.image, OPTIONAL, TEXT),
+    FIELD("user", wanted.user, OPTIONAL, TEXT),
     FIELD("disk_gb", wanted.disk_gb, OPTIONAL),
     FIELD("deadline_ms", wanted.deadline_ms, OPTIONAL),
     FIELD("max_price", wanted.max_price, OPTIONAL),

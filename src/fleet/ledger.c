@@ -150,8 +150,8 @@ int fleet_wanted_check(const struct fleet_wanted *w, struct error *err)
     if (w->what && !is_text(w->what, false))
         return error_set(err, ERROR_SPEC, "what a cluster is wished for is a text of at most %d bytes",
                          (int)FLEET_TEXT_MAX);
-    if (w->image && !is_text(w->image, false))
-        return error_set(err, ERROR_SPEC, "an image has a name of at most %d bytes", (int)FLEET_TEXT_MAX);
+    if ((w->image && !is_text(w->image, false)) || (w->user && !is_text(w->user, false)))
+        return error_set(err, ERROR_SPEC, "an image and a user have names of at most %d bytes", (int)FLEET_TEXT_MAX);
     if (w->offer_count == 0 || w->offer_count > FLEET_OFFERS_MAX)
         return error_set(err, ERROR_SPEC, "%u offers; there must be 1 to %d", w->offer_count, (int)FLEET_OFFERS_MAX);
     for (uint32_t i = 0; i < w->offer_count; i++)

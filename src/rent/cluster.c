@@ -182,6 +182,7 @@ void rent_want(struct rent_cluster *c, const struct fleet_wanted *wanted)
     w->owner = arena_strdup(a, w->owner);
     w->what = arena_strdup(a, w->what);
     w->image = arena_strdup(a, w->image);
+    w->user = arena_strdup(a, w->user);
     p->input.wanted = w;
 }
 
@@ -222,6 +223,11 @@ int rent_sync(struct rent_cluster *c, struct error *err)
     loop_timer_stop(c->inputs);
     take_pending(c);
     return journal_cluster_sync(c->journal, err);
+}
+
+const char *cluster_user(const struct fleet_ledger *l, const struct provider_facts *facts)
+{
+    return l->wanted.user ? l->wanted.user : facts->user;
 }
 
 const struct rent_keys *cluster_keys(struct rent_cluster *c, struct error *err)

@@ -10,7 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CLEANUP_TRIES = 12, CLEANUP_PAUSE_MS = 500, CLEANUP_PAUSE_MAX_MS = 10000, FOREVER_S = 10 * 365 * 86400 };
+enum {
+    CLEANUP_TRIES = 12,
+    CLEANUP_PAUSE_MS = 500,
+    CLEANUP_PAUSE_MAX_MS = 10000,
+    FOREVER_S = 100 * 86400 /* no provider is told of more */
+};
 
 enum site_state { SITE_NEW, SITE_BUSY, SITE_READY };
 struct site { /* a region of a provider, for one cluster */
@@ -75,7 +80,7 @@ static struct doc_node *site_inputs(struct site *p, const char *zone)
     const struct fleet_wanted *w = &rent_ledger(c)->wanted;
     const struct provider_facts *facts = p->account->provider ? provider_facts(p->account->provider) : NULL;
     put_text(p->arena, in, "image", w->image ? w->image : facts ? facts->image : NULL);
-    put_text(p->arena, in, "user", facts ? facts->user : NULL);
+    put_text(p->arena, in, "user", facts ? cluster_user(rent_ledger(c), facts) : NULL);
     put_text(p->arena, in, "key_name", arena_printf(p->arena, "rhrun-%s", w->id));
     struct error none = ERROR_INIT;
     const struct rent_keys *keys = facts && str_eq(facts->connect, "ssh") ? cluster_keys(c, &none) : NULL;
@@ -160,7 +165,7 @@ static int put_user_data(struct job *j, struct doc_node *in, struct error *err)
     if (facts->user_data_max == 0)
         return 0;
     rent_host_key(keys, j->order.name, &public, &private);
-    const struct bootstrap b = {.user = facts->user,
+    const struct bootstrap b = {.user = cluster_user(rent_ledger(c), facts),
                                 .public_key = rent_login_public(keys),
                                 .host_key_private = private.data,
                                 .host_key_public = public.data,

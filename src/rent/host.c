@@ -51,6 +51,7 @@ static int by_ssh(const struct fleet_machine *m, const char *user, const struct 
 }
 
 struct reached { /* what the machines of one ledger have in common */
+    const struct fleet_ledger *ledger;
     const char *folder;
     struct provider *provider; /* of the machine before */
     struct rent_keys *keys;
@@ -75,13 +76,13 @@ static int host_of(struct reached *r, const struct fleet_machine *m, struct aren
     }
     if (!r->keys)
         r->keys = rent_keys_open(r->folder, err);
-    return r->keys ? by_ssh(m, facts->user, r->keys, arena, ret, err) : -1;
+    return r->keys ? by_ssh(m, cluster_user(r->ledger, facts), r->keys, arena, ret, err) : -1;
 }
 
 int rent_hosts(const struct fleet_ledger *l, struct arena *arena, struct spec_host **ret, struct error *err)
 {
     CLEANUP(cleanup_free) char *folder = rent_folder(l->wanted.id, err);
-    struct reached r = {.folder = folder};
+    struct reached r = {.ledger = l, .folder = folder};
     struct spec_host *hosts = arena_array(arena, (size_t)l->slot_count + 1, sizeof *hosts);
     int rc = folder ? 0 : -1;
     for (uint32_t i = 0; i < l->slot_count && rc == 0; i++) {

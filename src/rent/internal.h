@@ -87,6 +87,7 @@ struct rent_cluster {
     bool started, failed;
 };
 char *rent_folder(const char *id, struct error *err); /* clusters/ID; the caller's */
+const char *cluster_user(const struct fleet_ledger *l, const struct provider_facts *facts); /* who logs in */
 const struct rent_keys *cluster_keys(struct rent_cluster *c, struct error *err); /* opened when first asked for */
 void cluster_give(struct rent_cluster *c, const struct fleet_input *input);
 

@@ -167,7 +167,7 @@ static int meet_by_ssh(struct job *j, struct error *err)
         rent_host_key(keys, j->intent, &key, NULL);
     const struct rent_door door = {.machine = j->id,
                                    .address = j->address,
-                                   .user = facts->user,
+                                   .user = cluster_user(rent_ledger(c), facts),
                                    .host_key = facts->user_data_max > 0 ? key.data : j->host_key};
     int rc = rent_door(keys, &door, j->arena, &host, err);
     buf_free(&key);

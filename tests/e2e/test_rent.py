@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from engine import IMAGE
-from harness import wait_for
+from harness import ROOT, wait_for
 
 pytestmark = pytest.mark.xdist_group("docker")
 
@@ -63,7 +63,7 @@ def test_up_ssh_run_down(engine, box, job, rhrun):
     assert (c["name"], c["stage"], c["held_by"], [m["state"] for m in c["machines"]]) == ("rented", "complete", None, ["ready"] * 2)
     assert "is up" in rhrun("up", spec).ok().err and engine.docker("ps", "-q") == machines
     names = [rhrun("ssh", spec, node, "--", "hostname").ok().out for node in ("0", "node-1")]
-    assert names == [f"{m['name']}\n" for m in c["machines"]]
+    assert names == [f"{m['name']}\n" for m in sorted(c["machines"], key=lambda m: m["node"])]
     assert rhrun("ssh", c["id"], "1", "--", "hostname").ok().out == names[1]
     assert "no node \"7\"" in rhrun("ssh", "rented", "7", "--", "true").expect(2).err
     rhrun(spec).ok()
@@ -140,4 +140,13 @@ def test_another_wish_is_told(engine, box, job, rhrun):
     r = rhrun("up", job(JOB.replace("nnodes: 2", "nnodes: 1") % (cluster(down="never"), SAYS))).expect(2)
     assert "the job has a cluster of another kind" in r.err and "rhrun down" in r.err
     rhrun("down", "--all").ok()
+    assert there(engine) == []
+
+
+def test_the_example(engine, box, rhrun):
+    spec = ROOT / "specs/examples/rented.yaml"
+    r = rhrun("plan", spec, "-p", f"image={IMAGE}").ok()
+    assert "2 × container at docker" in r.out or "container" in r.out
+    r = rhrun(spec, "-p", f"image={IMAGE}").ok()
+    assert "rank 3 of 4, set up on rhrun-" in r.out
     assert there(engine) == []
