@@ -30,11 +30,11 @@ COLUMNS = "provider,region,zone,instance_type,accelerator,count,vcpus,memory_gib
 NAMES = ("aws", "digitalocean", "gcp", "hetzner", "lambda", "runpod")
 
 
-def hasty(name):
-    """The provider's file with short waits."""
+def hasty(name, within):
+    """The provider's file with short waits; within: how long a machine may take until it is ready."""
     text = (harness.ROOT / f"providers/{name}.yaml").read_text(encoding="utf-8")
     for pattern, new in ((r"(?m)^throttle: .*$", "throttle: {default: 0}"), (r"(?m)^settle: \S+", "settle: 500ms"),
-                         (r"(?m)^poll: .*$", "poll: {every: 100ms, within: 60s}"), (r"retry_after: \S+?}", "retry_after: 100ms}")):
+                         (r"(?m)^poll: .*$", f"poll: {{every: 100ms, within: {within}}}"), (r"retry_after: \S+?}", "retry_after: 100ms}")):
         text, count = re.subn(pattern, new, text)
         assert count or "retry_after" in pattern, f"{name}: {pattern}"
     return text
@@ -45,14 +45,14 @@ class Clouds:
         self.box = box
         self.started = []
 
-    def start(self, name):
+    def start(self, name, within="60s"):
         machine.require()
         cloud = classes()[name](self.box.dir)
         self.started.append(cloud)
         self.box.env.update(cloud.env)
         config = self.box.home / ".config/rhrun"
         (config / "providers").mkdir(parents=True, exist_ok=True)
-        (config / f"providers/{name}.yaml").write_text(hasty(name), encoding="utf-8")
+        (config / f"providers/{name}.yaml").write_text(hasty(name, within), encoding="utf-8")
         if not (config / "catalog.csv").exists():
             (config / "catalog.csv").write_text(COLUMNS)
         with open(config / "catalog.csv", "a", encoding="utf-8") as rows:

@@ -76,6 +76,8 @@ class Aws(Cloud):
         reply = self.forward(request)
         if kind == "key_create" and reply.status == 200:
             self.keys[form["KeyName"]] = base64.b64decode(form["PublicKeyMaterial"], validate=True).decode()
+        if kind == "key_delete" and reply.status == 200:
+            self.keys.pop(form["KeyName"], None)
         if kind in ("get", "list", "sweep", "delete") and reply.status == 200:
             return self.rewrite(reply, look=kind in ("list", "sweep"))
         return reply

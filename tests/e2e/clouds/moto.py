@@ -4,10 +4,10 @@ import functools
 import hashlib
 import hmac
 import http.client
+import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -39,23 +39,35 @@ def stop():
     server.cache_clear()
 
 
+def answers(port):
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=harness.TIMEOUT)
+        connection.request("POST", "/moto-api/reset")
+        return json.load(connection.getresponse()) == {"status": "ok"}
+    except (OSError, ValueError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
 @functools.cache
 def server():
     """HOST:PORT of it; it ends with the session (plugin.py), or with this process."""
     path = program()
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
     env = {**os.environ, "MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION": "true", "MOTO_ENABLE_KEYPAIR_VALIDATION": "true"}
-    process = machine.starter.submit(subprocess.Popen, ["setpriv", "--pdeathsig", "KILL", path, "-H", "127.0.0.1", "-p", str(port)], env=env, cwd="/",
-                                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).result()
-    running.append(process)
-    end = time.monotonic() + harness.TIMEOUT
-    while process.poll() is None and time.monotonic() < end:
-        with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) == 0:
+    for _ in range(5):  # somebody else may take the port before it does
+        port = harness.free_base(1) + 1
+        command = ["setpriv", "--pdeathsig", "KILL", path, "-H", "127.0.0.1", "-p", str(port)]
+        process = machine.starter.submit(subprocess.Popen, command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                         stderr=subprocess.DEVNULL).result()
+        end = time.monotonic() + harness.TIMEOUT
+        while process.poll() is None and time.monotonic() < end:
+            if answers(port):
+                running.append(process)
                 return f"127.0.0.1:{port}"
-        time.sleep(0.02)
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
     return harness.missing("moto", f"{path} does not start")
 
 

@@ -95,8 +95,8 @@ class Fault:
 
 
 # Of a fault: it strikes before the request is carried out, after it, or lets it make instances that are not as they should be.
-BEFORE = ("drop_before", "500_before", "429", "capacity", "quota", "auth")
-AFTER = ("drop_after", "500_after", "garbage")
+BEFORE = ("late", "drop_before", "500_before", "429", "capacity", "quota", "auth")
+AFTER = ("hang", "drop_after", "500_after", "garbage")
 OTHER = ("hide", "stuck", "half", "dead", "no_user_data", "other_key")
 
 
@@ -175,6 +175,7 @@ class Cloud:
         self.log = []
         self.violations = []
         self.lock = threading.RLock()
+        self.gate, self.waiting = threading.Event(), []
         self.numbers = collections.Counter()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
@@ -198,6 +199,7 @@ class Cloud:
         """The next `times` requests of a kind (create, get, list, delete, key_create, key_list, key_delete, prepare, cleanup, poll,
         sweep; "*": any), but for the first `after` of them:
         drop_before, drop_after: the connection ends without an answer, before or after the request was carried out;
+        late, hang: the request, or its answer, waits on its way until `release`; its sender may be gone by then;
         500_before, 500_after: an answer of 500 or 503, likewise; garbage: it was carried out, and the answer is no JSON or XML;
         429 (seconds=1): refused, with Retry-After; capacity, quota, auth: refused, in the provider's own words;
         hide (looks=3): what a create made is not shown by so many looks; half: only half of what was asked for is made;
@@ -205,6 +207,10 @@ class Cloud:
         assert what in BEFORE + AFTER + OTHER, what
         with self.lock:
             self.faults.append(Fault(kind, what, times, after, **options))
+
+    def release(self):
+        """What is late, or hangs, goes on; their kinds are in `waiting`."""
+        self.gate.set()
 
     def kill(self, instance):
         """The machine ends by itself: as after a power cut of a host, or a shutdown inside."""
@@ -226,6 +232,7 @@ class Cloud:
             instance.machine.wait_up()
 
     def end(self):
+        self.release()
         self.server.shutdown()
         self.server.server_close()
         with self.lock:
@@ -337,6 +344,19 @@ class Cloud:
         with self.lock:
             kind = self.kind(request)
             fault = self.take_fault(kind)
+        if fault and fault.what == "late":
+            self.waiting.append(kind)
+            self.gate.wait()
+            fault = None
+        try:
+            return self.serve_one(kind, request, fault)
+        finally:
+            if fault and fault.what == "hang":
+                self.waiting.append(kind)
+                self.gate.wait()
+
+    def serve_one(self, kind, request, fault):
+        with self.lock:
             status = 0
             try:
                 reply = self.carry_out(kind, request, fault)
