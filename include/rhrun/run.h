@@ -43,6 +43,8 @@ int run_start(struct run *r, struct error *err);
 /* run_interrupt and run_detach (options.h), for a run that runs here: a trace (src/run/trace.h) gets the call, too. */
 void run_ask_stop(struct run *r, int signum);
 void run_ask_detach(struct run *r);
+/* The node's machine is gone, says who rented it: a connection that is lost, or gets lost, is not tried again. */
+void run_machine_gone(struct run *r, uint32_t node);
 const struct run_result *run_result(const struct run *r);
 /* Takes NULL; not inside a callback of the run. After a detach events may still be on their way: close the journal
  * before the loop turns again. */

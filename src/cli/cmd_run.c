@@ -282,6 +282,14 @@ static int show_missed(struct controller *s, const char *run)
     return rc < 0 || end.interrupted ? -1 : 0;
 }
 
+static void on_machine_lost(void *arg, uint32_t slot, const char *text)
+{
+    struct controller *s = arg;
+    (void)text; /* it was told */
+    if (s->run)
+        run_machine_gone(s->run, slot);
+}
+
 /* The machines that the spec rents are there from now on. */
 static int rent_machines(struct controller *s, bool fetch)
 {
@@ -293,6 +301,8 @@ static int rent_machines(struct controller *s, bool fetch)
         return 0;
     journal_job_id(s->spec->name, s->spec->origin, job);
     renting_begin(&s->renting, c, s->loop);
+    s->renting.lost = on_machine_lost;
+    s->renting.arg = s;
     if (renting_reconcile(&s->renting, job, &err) < 0)
         return fail(c, &err, cli_exit_status(&err));
     if (fetch && renting_find(job, c->arena, &id, &err) == 0 && !id) {

@@ -190,6 +190,12 @@ void run_ask_detach(struct run *r)
     run_detach(r);
 }
 
+void run_machine_gone(struct run *r, uint32_t node)
+{
+    if (node < r->plan->node_count)
+        node_give_up(r->hands->lanes[node].node);
+}
+
 void run_destroy(struct run *r)
 {
     if (!r)
