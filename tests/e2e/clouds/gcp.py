@@ -66,6 +66,9 @@ class Gcp(Cloud):
         credentials.chmod(0o600)
         self.env.update(GOOGLE_APPLICATION_CREDENTIALS=str(credentials), GOOGLE_CLOUD_PROJECT=PROJECT)
 
+    def secrets(self):
+        return [private_key().splitlines()[1], *self.tokens]
+
     def prefix(self):
         return "/compute/v1"
 

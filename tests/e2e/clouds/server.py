@@ -6,6 +6,7 @@ instance is "coming" for so many looks, hidden for so many looks, so a test says
 import collections
 import http.server
 import json
+import re
 import socket
 import threading
 import time
@@ -194,6 +195,10 @@ class Cloud:
         """The requests of one kind so far."""
         with self.lock:
             return [request for known, request, _ in self.log if known == kind]
+
+    def secrets(self):
+        """What nobody may be shown."""
+        return [value for name, value in self.env.items() if re.search("TOKEN|SECRET|API_KEY", name)]
 
     def fault(self, kind, what, times=1, after=0, **options):
         """The next `times` requests of a kind (create, get, list, delete, key_create, key_list, key_delete, prepare, cleanup, poll,
