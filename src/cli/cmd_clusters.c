@@ -207,8 +207,8 @@ const struct cli_command cmd_up_command = {
     "SPEC",
     "Rent the job's machines, and keep them",
     "The next run of the job uses them. What the spec says of the end (max_hours,\n"
-    "down) counts from now on; rhrun down gives them back. Run it again after a crash:\n"
-    "it finds what there is. Ctrl-C gives back what was begun.",
+    "down) counts from now on; rhrun down gives them back. Run it again after a\n"
+    "crash: it finds what there is. Ctrl-C gives back what was begun.",
     up_options,
     1,
     1,

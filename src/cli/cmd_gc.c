@@ -286,11 +286,12 @@ const struct cli_command cmd_gc_command = {
     "gc",
     "",
     "Give back rented machines that nobody uses any more",
-    "Clusters whose rhrun has ended while it rented, used, or gave them back; and those\n"
-    "past their time. Without --yes it says what it would do. With --provider, the\n"
-    "provider is asked for all machines that rhrun made: those that are yours, that no\n"
-    "ledger here knows, and whose time is over are deleted too; with --all, those whose\n"
-    "time is not over as well. Exit status 3: something could not be proven gone.",
+    "Clusters whose rhrun has ended while it rented, used, or gave them back; and\n"
+    "those past their time. Without --yes it says what it would do. With --provider,\n"
+    "the provider is asked for all machines that rhrun made: those that are yours,\n"
+    "that no ledger here knows, and whose time is over are deleted, too; with --all\n"
+    "also those whose time is not over. Exit status 3: something could not be proven\n"
+    "gone.",
     gc_options,
     0,
     0,

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { DEADLINE_GRACE_MS = 120000, DEADLINE_SHARE = 10 /* at most this part of max_hours */ };
+
 struct controller {
     struct cli *c;
     struct loop *loop;
@@ -24,9 +26,10 @@ struct controller {
     struct cli_printer *printer;
     struct loop_signal *signals[4];
     bool detach_wanted;
-    bool leaves;     /* the run is over; its machines are given back */
-    bool ended;      /* the last run is closed, not left open */
-    int detached_fd; /* of a background controller: where it says that it has begun */
+    struct loop_timer *deadline; /* of the machines */
+    bool leaves;                 /* the run is over; its machines are given back */
+    bool ended;                  /* the last run is closed, not left open */
+    int detached_fd;             /* of a background controller: where it says that it has begun */
 };
 
 static void on_finished(void *arg)
@@ -290,6 +293,27 @@ static void on_machine_lost(void *arg, uint32_t slot, const char *text)
         run_machine_gone(s->run, slot);
 }
 
+/* In time to bring home what there is, and not so early that a short time is spent on it. */
+static void on_deadline(void *arg)
+{
+    struct controller *s = arg;
+    if (!s->run || s->leaves)
+        return;
+    if (!s->c->given[OPT_QUIET] && !s->c->given[OPT_JSON])
+        fprintf(stderr, "rhrun: max_hours are over: the run is stopped, and its machines are given back\n");
+    run_ask_stop(s->run, SIGTERM);
+}
+
+static void on_notice(void *arg, uint64_t at_ms)
+{
+    struct controller *s = arg;
+    const uint64_t now = wall_ms(), left = at_ms > now ? at_ms - now : 0, whole = s->spec->rent->max_ms;
+    const uint64_t grace = whole / DEADLINE_SHARE < DEADLINE_GRACE_MS ? whole / DEADLINE_SHARE : DEADLINE_GRACE_MS;
+    if (!s->deadline)
+        s->deadline = loop_timer_create(s->loop, on_deadline, s);
+    loop_timer_start(s->deadline, left > grace ? left - grace : 0);
+}
+
 /* The machines that the spec rents are there from now on. */
 static int rent_machines(struct controller *s, bool fetch)
 {
@@ -302,6 +326,8 @@ static int rent_machines(struct controller *s, bool fetch)
     journal_job_id(s->spec->name, s->spec->origin, job);
     renting_begin(&s->renting, c, s->loop);
     s->renting.lost = on_machine_lost;
+    s->renting.json = c->given[OPT_JSON];
+    s->renting.notice = on_notice;
     s->renting.arg = s;
     if (renting_reconcile(&s->renting, job, &err) < 0)
         return fail(c, &err, cli_exit_status(&err));
@@ -320,7 +346,8 @@ static int leave_machines(struct controller *s, int rc)
     struct error err = ERROR_INIT;
     if (!s->renting.cluster || s->detach_wanted)
         return rc;
-    s->leaves = true; /* the run's last events are on their way still: it is destroyed behind the journal */
+    s->renting.json = false; /* the result was the last line */
+    s->leaves = true;        /* the run's last events are on their way still: it is destroyed behind the journal */
     if (renting_leave(&s->renting, &err) == 0)
         return rc;
     cli_print_error(s->c, &err);
@@ -546,6 +573,7 @@ static void close_session(struct controller *s)
 {
     run_destroy(s->run);
     renting_end(&s->renting);
+    loop_timer_destroy(s->deadline);
     session_destroy(s->session);
     cli_printer_destroy(s->printer);
     journal_close(s->journal);

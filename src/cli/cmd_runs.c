@@ -1,5 +1,5 @@
 /* rhrun runs: the runs of all jobs, or of one spec; rhrun status: one run in detail; rhrun show: a spec as rhrun reads it, or a run. */
-#include "internal.h"
+#include "renting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +204,22 @@ static const char *command_of(struct cli *c, const struct state_run *run)
     return run->spec_path ? run_command_line(NULL, run->spec_path, &o, c->arena) : NULL;
 }
 
+/* What is rented for the job now. */
+static void status_cluster(struct cli *c, const char *job, struct buf *b)
+{
+    struct error none = ERROR_INIT;
+    struct fleet_ledger *l;
+    const char *id;
+    if (renting_find(job, c->arena, &id, &none) < 0 || !id || rent_read(id, &l, &none) < 0)
+        return;
+    buf_printf(b, "  cluster %s: %s, ", id, fleet_stage_name(l->stage));
+    renting_put_usd(b, fleet_rate(l));
+    buf_puts(b, " an hour, ");
+    renting_put_usd(b, fleet_cost(l, wall_ms()));
+    buf_puts(b, " so far\n");
+    fleet_ledger_destroy(l);
+}
+
 static int cmd_status(struct cli *c)
 {
     struct journal *j;
@@ -255,6 +271,7 @@ static int cmd_status(struct cli *c)
         else if (run->status == RUN_OPEN)
             buf_printf(&b, "  no controller: that command goes on with it, or rhrun attach %s in the background\n",
                        run->id);
+        status_cluster(c, journal_job(j), &b);
         status_rules(run, &b);
         status_cells(journal_state(j), run, &b, false);
     }

@@ -133,6 +133,31 @@ static void tell(struct renting *r, const struct fleet_effect *e, struct buf *b)
     }
 }
 
+/* A line of `run --json`: only while no run writes lines. */
+static void tell_json(const struct renting *r, const struct fleet_effect *e, const char *text)
+{
+    static const char *const words[] = {"trying",     "waiting", "retreat", "ready", "complete", "lost",
+                                        "unreplaced", "notice",  "refused", "left",  "finished"};
+    const struct fleet_ledger *l = rent_ledger(r->cluster);
+    struct buf b = {0};
+    buf_printf(&b, "{\"type\":\"cluster\",\"time_ms\":%llu,\"cluster\":\"%s\",\"what\":\"%s\"",
+               (unsigned long long)wall_ms(), l->wanted.id, words[e->tell]);
+    cli_json_string(&b, "text", text);
+    if (e->machine) {
+        if (e->slot != FLEET_NONE)
+            buf_printf(&b, ",\"node\":%u", e->slot);
+        cli_json_string(&b, "provider", e->machine->provider);
+        cli_json_string(&b, "region", e->machine->region);
+        cli_json_string(&b, "machine", e->machine->id);
+        cli_json_string(&b, "address", e->address);
+    }
+    buf_printf(&b, ",\"usd_per_hour\":%.6f,\"usd_so_far\":%.6f}\n", (double)fleet_rate(l) / 1e6,
+               (double)fleet_cost(l, wall_ms()) / 1e6);
+    fwrite(b.data, 1, b.len, stdout);
+    fflush(stdout);
+    buf_free(&b);
+}
+
 static bool is_fault(enum fleet_tell tell)
 {
     return tell == FLEET_TELL_LEFT || tell == FLEET_TELL_REFUSED || tell == FLEET_TELL_UNREPLACED;
@@ -147,9 +172,13 @@ static void on_told(void *arg, const struct fleet_effect *e)
     if (e->tell == FLEET_TELL_COMPLETE)
         r->complete = true;
     tell(r, e, &b);
-    if (b.len)
+    if (b.len && !r->json)
         say(r, &b, is_fault(e->tell));
+    if (r->json && r->waits)
+        tell_json(r, e, b.len ? b.data : NULL);
     buf_free(&b);
+    if (r->notice && e->tell == FLEET_TELL_NOTICE && e->slot == FLEET_NONE)
+        r->notice(r->arg, e->at_ms);
     if (r->lost && e->tell == FLEET_TELL_LOST)
         r->lost(r->arg, e->slot, e->text);
     if (r->waits && (e->tell == FLEET_TELL_COMPLETE || e->tell == FLEET_TELL_FINISHED))

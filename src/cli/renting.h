@@ -18,6 +18,7 @@ struct renting {
     bool complete, finished, failed;
     bool waits;             /* the loop runs until something of these changes */
     bool quiet;             /* only faults are told */
+    bool json;              /* lines of `run --json`, while no run writes them */
     bool interrupted;
     char troubled[400];     /* what was told last of it */
     enum fleet_how how;     /* once it is finished */
@@ -25,6 +26,7 @@ struct renting {
     struct error fault;     /* why it failed */
     uint64_t began_ms;
     void (*lost)(void *arg, uint32_t slot, const char *text); /* a node's machine is gone; may be NULL */
+    void (*notice)(void *arg, uint64_t at_ms); /* then (wall clock) all of them end: max_hours; may be NULL */
     void *arg;
 };
 /* Connections for it are made at the first cluster that is opened. */

@@ -146,6 +146,16 @@ def wait_for(condition, timeout=TIMEOUT, what="the condition"):
         time.sleep(0.02)
 
 
+# ---- schemas ----
+
+def check_schema(document, name):
+    """Against the schema that is published in schema/NAME, by another implementation than ours."""
+    jsonschema = require("jsonschema")
+    schema = json.loads((ROOT / "schema" / name).read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(document)
+
+
 # ---- the command ----
 
 class Result:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import RHRUN, ROOT, processes_of, require, wait_for
+from harness import RHRUN, ROOT, check_schema, processes_of, require, wait_for
 
 SPEC = """
 name: job-of-tests
@@ -15,16 +15,8 @@ setup: [{name: one, run: 'echo step-one-says; echo one >>$HOME/lines'}]
 distributed: {nnodes: 2, nproc_per_node: 2}
 entrypoint: {run: 'echo out-of-rank $RANK; echo err-of-rank $RANK >&2'}
 """
-COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach", "cancel", "result", "doctor", "prices", "schema",
+COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach", "cancel", "result", "doctor", "prices", "up", "down", "clusters", "gc", "ssh", "schema",
             "completion"]
-
-
-def check_schema(document, name):
-    """Against the schema that is published in schema/NAME, by another implementation than ours."""
-    jsonschema = require("jsonschema")
-    schema = json.loads((ROOT / "schema" / name).read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator(schema).validate(document)
 
 
 def test_start_loads_no_library_that_few_need(rhrun):

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from engine import IMAGE
-from harness import ROOT, wait_for
+from harness import ROOT, check_schema, wait_for
 
 pytestmark = pytest.mark.xdist_group("docker")
 
@@ -150,3 +150,29 @@ def test_the_example(engine, box, rhrun):
     r = rhrun(spec, "-p", f"image={IMAGE}").ok()
     assert "rank 3 of 4, set up on rhrun-" in r.out
     assert there(engine) == []
+
+
+def test_json_tells_what_becomes_of_the_machines(engine, box, job, rhrun):
+    events = rhrun(job(JOB % (cluster(), SAYS)), "--json").ok().events()
+    for event in events:
+        check_schema(event, "events.schema.json")
+    told = [e["what"] for e in events if e["type"] == "cluster"]
+    assert told == ["trying", "ready", "ready", "complete"]
+    kinds = [e["type"] for e in events]
+    assert kinds.index("run_opened") == 4 and kinds[-1] == "result" and there(engine) == []
+
+
+def test_max_hours_stop_the_run_in_time_to_bring_home_what_it_has(engine, box, job, rhrun):
+    spec = job(JOB % (cluster(max_hours=0.004), "echo $RANK >out-$RANK; sleep 600"))
+    r = rhrun(spec)
+    assert r.rc != 0 and "max_hours are over: the run is stopped" in r.err and r.seconds < 60
+    assert there(engine) == []
+
+
+def test_status_shows_what_is_rented(engine, box, job, rhrun):
+    spec = job(JOB % (cluster(down="never"), SAYS))
+    rhrun(spec).ok()
+    (c,) = json.loads(rhrun("clusters", "--json").ok().out)
+    assert f"cluster {c['id']}: complete, $0.00 an hour, $0.00 so far" in rhrun("status", spec).ok().out
+    rhrun("down", spec).ok()
+    assert "cluster" not in rhrun("status", spec).ok().out

@@ -5,8 +5,7 @@ import socket
 
 import pytest
 
-from harness import ROOT
-from test_cli import check_schema
+from harness import ROOT, check_schema
 
 HEADER = "provider,region,instance_type,accelerator,count,vcpus,memory_gib,price_usd_hour,spot_usd_hour,source,as_of\n"
 ROWS = ("aws,us-east-1,q1,Q9,8,96,1152,20,,mine,2026-07-20\n"

@@ -9,8 +9,7 @@ import termios
 
 import pytest
 
-from harness import ROOT, require, wait_for, workers_of
-from test_cli import check_schema
+from harness import ROOT, check_schema, require, wait_for, workers_of
 
 SPEC = {
     "name": "view",
