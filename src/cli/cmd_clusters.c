@@ -50,7 +50,7 @@ static int up(struct cli *c, struct spec *spec, struct loop *loop, struct error 
     /* The job's lock: no run, and no other `up`, rents for it meanwhile. */
     int rc = journal_open(loop, spec->name, spec->origin, cli_owner_name(c->arena), &journal, err);
     if (rc == 0)
-        rc = renting_reconcile(&r, job, err);
+        rc = renting_reconcile(&r, job, false, err);
     if (rc == 0)
         rc = renting_up(&r, spec, roster, job, NULL, err);
     if (rc == 0)

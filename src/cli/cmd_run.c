@@ -28,6 +28,7 @@ struct controller {
     bool detach_wanted;
     struct loop_timer *deadline; /* of the machines */
     bool leaves;                 /* the run is over; its machines are given back */
+    bool open;                   /* the last run is left open */
     bool ended;                  /* the last run is closed, not left open */
     int detached_fd;             /* of a background controller: where it says that it has begun */
 };
@@ -223,8 +224,10 @@ static void end_run(struct controller *s)
 static void give_back_left(struct controller *s)
 {
     struct error err = ERROR_INIT;
+    char job[17];
+    journal_job_id(s->spec->name, s->spec->origin, job);
     renting_begin(&s->renting, s->c, s->loop);
-    if (renting_reconcile(&s->renting, NULL, &err) < 0)
+    if (renting_reconcile(&s->renting, job, true, &err) < 0)
         cli_print_error(s->c, &err);
 }
 
@@ -262,6 +265,7 @@ static int bring_to_end(struct controller *s, uint32_t flags, bool another)
     int rc = execute(s, RUN_EXECUTE, flags, &started);
     const struct run_result *res = run_result(s->run);
     s->ended = started && res->status != RUN_OPEN;
+    s->open = started && res->status == RUN_OPEN;
     s->detach_wanted = s->detach_wanted && res->status == RUN_OPEN && res->error.code == ERROR_NONE;
     cli_printer_end(s->printer, s->detach_wanted ? PRINTER_DETACHED : PRINTER_SUMMARY);
     if (started && !s->detach_wanted && !(another && rc == 0))
@@ -329,7 +333,7 @@ static int rent_machines(struct controller *s, bool fetch)
     s->renting.json = c->given[OPT_JSON];
     s->renting.notice = on_notice;
     s->renting.arg = s;
-    if (renting_reconcile(&s->renting, job, &err) < 0)
+    if (renting_reconcile(&s->renting, job, false, &err) < 0)
         return fail(c, &err, cli_exit_status(&err));
     if (fetch && renting_find(job, c->arena, &id, &err) == 0 && !id) {
         error_set(&err, ERROR_USAGE, "the machines that have what `outputs` says now were given back");
@@ -340,6 +344,22 @@ static int rent_machines(struct controller *s, bool fetch)
     return renting_up(&s->renting, s->spec, s->roster, job, by, &err) < 0 ? fail(c, &err, cli_exit_status(&err)) : 0;
 }
 
+/* The run did not end: what was lost is the way to the machines, and what runs there goes on. */
+static void say_kept(const struct controller *s)
+{
+    const struct fleet_ledger *l = rent_ledger(s->renting.cluster);
+    struct buf b = {0};
+    char until[32];
+    cli_time(l->wanted.deadline_ms, until);
+    renting_put_usd(&b, fleet_rate(l));
+    fprintf(stderr,
+            "rhrun: warning: the machines stay rented, at %s an hour%s%s: the same command goes on with the run, rhrun "
+            "down "
+            "%s gives them back\n",
+            b.data, l->wanted.deadline_ms ? ", until " : "", l->wanted.deadline_ms ? until : "", l->wanted.id);
+    buf_free(&b);
+}
+
 /* Unless somebody goes on with the run. */
 static int leave_machines(struct controller *s, int rc)
 {
@@ -348,6 +368,10 @@ static int leave_machines(struct controller *s, int rc)
         return rc;
     s->renting.json = false; /* the result was the last line */
     s->leaves = true;        /* the run's last events are on their way still: it is destroyed behind the journal */
+    if (s->open && !renting_has_lost(&s->renting, cli_owner_name(s->c->arena)) && s->renting.cluster) {
+        say_kept(s);
+        return rc;
+    }
     if (renting_leave(&s->renting, &err) == 0)
         return rc;
     cli_print_error(s->c, &err);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OWNER_MAX = 60 };
+enum { OWNER_MAX = 60, ASK_MS = 15000 };
 
 void renting_put_usd(struct buf *b, uint64_t microusd)
 {
@@ -171,6 +171,8 @@ static void on_told(void *arg, const struct fleet_effect *e)
         told_finished(r, e);
     if (e->tell == FLEET_TELL_COMPLETE)
         r->complete = true;
+    r->seen += e->tell == FLEET_TELL_READY;
+    r->lost_count += e->tell == FLEET_TELL_LOST;
     tell(r, e, &b);
     if (b.len && !r->json)
         say(r, &b, is_fault(e->tell));
@@ -181,7 +183,8 @@ static void on_told(void *arg, const struct fleet_effect *e)
         r->notice(r->arg, e->at_ms);
     if (r->lost && e->tell == FLEET_TELL_LOST)
         r->lost(r->arg, e->slot, e->text);
-    if (r->waits && (e->tell == FLEET_TELL_COMPLETE || e->tell == FLEET_TELL_FINISHED))
+    if (r->waits && (e->tell == FLEET_TELL_COMPLETE || e->tell == FLEET_TELL_READY || e->tell == FLEET_TELL_LOST ||
+                     e->tell == FLEET_TELL_FINISHED))
         loop_stop(r->loop);
 }
 
@@ -227,6 +230,7 @@ int renting_open(struct renting *r, const char *id, const char *name, struct err
     if (renting_connect(r, err) < 0)
         return -1;
     r->complete = r->finished = r->failed = false;
+    r->seen = r->lost_count = 0;
     r->left = 0;
     r->began_ms = wall_ms();
     r->fault = (struct error)ERROR_INIT;
@@ -340,7 +344,22 @@ int renting_do(struct renting *r, const char *id, const char *name, enum deed de
     return rc;
 }
 
-int renting_reconcile(struct renting *r, const char *but, struct error *err)
+static bool renting_is_past(const struct fleet_ledger *l)
+{
+    return l->wanted.deadline_ms && wall_ms() >= l->wanted.deadline_ms;
+}
+
+static void say_left_alone(const struct renting *r, const char *id, const char *name)
+{
+    if (!r->quiet)
+        fprintf(stderr,
+                "rhrun: warning: cluster %s of job \"%s\" is rented still, and no rhrun is at work with it: its own "
+                "command "
+                "goes on, rhrun down %s gives it back\n",
+                id, name, id);
+}
+
+int renting_reconcile(struct renting *r, const char *job, bool own, struct error *err)
 {
     const char *const *ids;
     if (journal_clusters(r->c->arena, &ids, err) < 0)
@@ -348,7 +367,8 @@ int renting_reconcile(struct renting *r, const char *but, struct error *err)
     for (; *ids && !r->interrupted; ids++) {
         struct fleet_ledger *l;
         struct error why = ERROR_INIT;
-        if (rent_is_over(*ids) || (but && strncmp(*ids, but, RENT_JOB_PREFIX) == 0))
+        const bool of_job = strncmp(*ids, job, RENT_JOB_PREFIX) == 0;
+        if (rent_is_over(*ids) || (of_job && !own))
             continue;
         if (rent_read(*ids, &l, &why) < 0) {
             cli_print_error(r->c, &why);
@@ -356,8 +376,11 @@ int renting_reconcile(struct renting *r, const char *but, struct error *err)
         }
         const enum deed deed = renting_deed(l);
         const char *name = arena_strdup(r->c->arena, l->wanted.name);
+        const bool in_use = deed == DEED_FREE && !of_job && !renting_is_past(l);
         fleet_ledger_destroy(l);
-        if (deed != DEED_NONE && renting_do(r, *ids, name, deed, &why) < 0 && why.code != ERROR_HELD)
+        if (in_use)
+            say_left_alone(r, *ids, name);
+        else if (deed != DEED_NONE && renting_do(r, *ids, name, deed, &why) < 0 && why.code != ERROR_HELD)
             cli_print_error(r->c, &why);
     }
     return 0;
@@ -571,6 +594,38 @@ int renting_up(struct renting *r, const struct spec *spec, struct roster *roster
     else
         rent_begin(r->cluster);
     return renting_wait(r, err) < 0 ? -1 : renting_roster(rent_ledger(r->cluster), r->c->arena, roster, err);
+}
+
+static void time_is_over(void *arg)
+{
+    struct renting *r = arg;
+    r->asked_enough = true;
+    loop_stop(r->loop);
+}
+
+/* As the next process would: the ledger is opened anew, so all of it is looked at. */
+bool renting_has_lost(struct renting *r, const char *by)
+{
+    struct error err = ERROR_INIT;
+    const struct fleet_wanted *w = &rent_ledger(r->cluster)->wanted;
+    const char *id = arena_strdup(r->c->arena, w->id), *name = arena_strdup(r->c->arena, w->name);
+    const bool quiet = r->quiet;
+    renting_close(r);
+    if (renting_open(r, id, name, &err) < 0) {
+        cli_print_error(r->c, &err);
+        return false;
+    }
+    r->quiet = true; /* that a machine is ready was told before */
+    struct loop_timer *timer = loop_timer_create(r->loop, time_is_over, r);
+    r->asked_enough = false;
+    loop_timer_start(timer, ASK_MS);
+    rent_hold(r->cluster, by);
+    while (!r->asked_enough && !r->finished && !r->failed &&
+           r->seen + r->lost_count < rent_ledger(r->cluster)->slot_count)
+        run_loop(r);
+    loop_timer_destroy(timer);
+    r->quiet = quiet;
+    return r->lost_count > 0;
 }
 
 int renting_leave(struct renting *r, struct error *err)

@@ -16,10 +16,11 @@ struct renting {
     struct rent_cluster *cluster; /* NULL: none is open */
     char id[41];
     bool complete, finished, failed;
+    uint32_t seen, lost_count; /* machines that were told ready, or lost, since it was opened */
     bool waits;             /* the loop runs until something of these changes */
     bool quiet;             /* only faults are told */
     bool json;              /* lines of `run --json`, while no run writes them */
-    bool interrupted;
+    bool interrupted, asked_enough;
     char troubled[400];     /* what was told last of it */
     enum fleet_how how;     /* once it is finished */
     uint32_t left;
@@ -48,8 +49,9 @@ enum deed { DEED_NONE, DEED_GO_ON, DEED_FREE, DEED_DOWN };
 enum deed renting_deed(const struct fleet_ledger *l);
 bool renting_ends(const struct fleet_ledger *l, enum deed deed); /* is it given back by that? */
 int renting_do(struct renting *r, const char *id, const char *name, enum deed deed, struct error *err);
-/* Does it to all of them, but those of job `but` (NULL: none); what fails there is told. */
-int renting_reconcile(struct renting *r, const char *but, struct error *err);
+/* Does it to all of them; what fails there is told. job: whose own clusters are left alone unless `own`. What another
+ * job rented and its rhrun did not end is told only: work may go on there. */
+int renting_reconcile(struct renting *r, const char *job, bool own, struct error *err);
 
 /* The cluster of a job that is not over, in the arena; NULL: there is none. -1 and err: a ledger cannot be read. */
 int renting_find(const char *job_id, struct arena *arena, const char **ret_id, struct error *err);
@@ -66,6 +68,8 @@ int renting_up(struct renting *r, const struct spec *spec, struct roster *roster
 int renting_roster(const struct fleet_ledger *l, struct arena *arena, struct roster *roster, struct error *err);
 /* The same of the job's cluster, where there is one; its id, or NULL. Nobody is asked. */
 int renting_look(struct cli *c, const char *job_id, struct roster *roster, const char **ret_id, struct error *err);
+/* Asks the provider anew, some seconds at most: did a machine end? False also where it cannot be asked. */
+bool renting_has_lost(struct renting *r, const char *by);
 /* Whoever held it does not need it any more: what follows is as `down` of the spec says. Waits for it. */
 int renting_leave(struct renting *r, struct error *err);
 

@@ -1,12 +1,13 @@
 """Machines that are rented for a job, from the provider docker: containers of a real Docker Engine."""
 import json
+import os
 import shutil
 import signal
 
 import pytest
 
 from engine import IMAGE
-from harness import ROOT, check_schema, wait_for
+from harness import ROOT, check_schema, processes_of, wait_for
 
 pytestmark = pytest.mark.xdist_group("docker")
 
@@ -127,6 +128,30 @@ def test_a_machine_that_ends_by_itself_ends_the_run_and_leaves_nothing(engine, b
     engine.docker("rm", "-f", engine.docker("ps", "-q").split()[0])
     done = run.wait()
     assert done.rc != 0 and there(engine) == [], done
+
+
+def test_machines_that_are_only_out_of_reach_stay_and_the_run_goes_on(engine, box, job, rhrun):
+    box.env.update(RHRUN_RECONNECT_MS="1000", RHRUN_LIVENESS_MS="1000")
+    spec = job(JOB % (cluster(), "while [ ! -e $HOME/go ]; do sleep 0.1; done; " + SAYS))
+    run = box.start(spec)
+    wait_for(lambda: "launch" in run.text)
+    machines = engine.docker("ps", "-q").split()
+    # The engine shows it running still; whoever connects finds no shell.
+    engine.docker("exec", machines[0], "mv", "/bin/sh", "/bin/sh.away")
+    for p in processes_of(box.dir):
+        if p.argv[:2] == ["docker", "exec"] and any(a.startswith(machines[0]) for a in p.argv):
+            os.kill(p.pid, signal.SIGKILL)
+    done = run.wait()
+    assert done.rc != 0 and "the machines stay rented, at $0.00 an hour, until" in done.err, done
+    assert engine.docker("ps", "-q").split() == machines
+    r = rhrun(job(JOB.replace("name: rented", "name: other") % (cluster(), SAYS), "other.yaml")).ok()
+    assert "is rented still, and no rhrun is at work with it" in r.err  # and what another job rented is not given back
+    assert engine.docker("ps", "-q").split() == machines
+    engine.docker("exec", machines[0], "mv", "/bin/sh.away", "/bin/sh")
+    for machine in machines:
+        engine.docker("exec", machine, "touch", "/root/go")
+    assert "rank 3 of 4" in rhrun(spec).ok().out
+    assert there(engine) == []
 
 
 def test_without_an_engine_it_says_so_at_once(engine, box, job, rhrun):
