@@ -75,7 +75,8 @@ class Bench:
         return usage.ru_maxrss * 1024
 
     def ab(self, a, b, pairs=None):
-        """a() and b() give seconds. One of each unmeasured, then pairs in turn; {a, b, ratio} as medians. Alone: a()."""
+        """a() and b() give seconds. One of each unmeasured, then pairs in turn; {a, b, ratio} as medians, and the ratio's
+        lowest and highest. Alone: a()."""
         if self.alone:
             a()
             return {"a": statistics.median(a() for _ in range(pairs or self.pairs))}
@@ -86,10 +87,13 @@ class Bench:
             first, second = (a, b) if i % 2 == 0 else (b, a)
             x, y = first(), second()
             times.append((x, y) if i % 2 == 0 else (y, x))
+        ratios = [t[0] / t[1] for t in times]
         return {
             "a": statistics.median(t[0] for t in times),
             "b": statistics.median(t[1] for t in times),
-            "ratio": statistics.median(t[0] / t[1] for t in times),
+            "ratio": statistics.median(ratios),
+            "lowest": min(ratios),
+            "highest": max(ratios),
             "pairs": len(times),
         }
 
@@ -162,6 +166,23 @@ class Bench:
         f = Fleet(self, count)
         self.fleets.append(f)
         return f
+
+    @contextlib.contextmanager
+    def engine(self):
+        """A Docker Engine of the tests' kind, and the name of its image; rhrun and docker use it."""
+        if os.geteuid() != 0:
+            raise Skip("a Docker Engine is started as root only")
+        sys.path.append(str(ROOT / "tests/e2e"))
+        try:
+            from engine import IMAGE, Engine
+            engine = Engine()
+        except ImportError as e:
+            raise Skip(f"{e.name} is not installed") from e
+        self.env.update({k: engine.env[k] for k in ("DOCKER_HOST", "DOCKER_CONFIG")})
+        try:
+            yield engine, IMAGE
+        finally:
+            engine.end()
 
     @contextlib.contextmanager
     def delay(self, fleet, milliseconds):

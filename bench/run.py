@@ -41,7 +41,8 @@ def text_of(r):
     if "value" in r:
         return f"| {r['work']} | {r['against']} | {r['value']} | | | {r['wanted'] or ''} | {verdict(r)} |"
     wanted = f"≤ {r['wanted']:g}" if r["wanted"] is not None else ""
-    return f"| {r['work']} | {r['against']} | {seconds(r['a'])} | {seconds(r['b'])} | {r['ratio']:.3f} | {wanted} | {verdict(r)} |"
+    spread = f" ({r['lowest']:.2f}, {r['highest']:.2f})" if "lowest" in r else ""
+    return f"| {r['work']} | {r['against']} | {seconds(r['a'])} | {seconds(r['b'])} | {r['ratio']:.3f}{spread} | {wanted} | {verdict(r)} |"
 
 
 def verdict(r):
@@ -82,7 +83,7 @@ def run_case(case, rhrun, options, take, alone=False):
 def with_peers(paths, options):
     """Each case beside what people use today."""
     lines = [f"Measured on {machine()}, {options.pairs} pairs each.", "",
-             "| work | compared with | rhrun | peer | ratio (median) | wanted | met |", "|---|---|---|---|---|---|---|"]
+             "| work | compared with | rhrun | peer | ratio: median (lowest, highest) | wanted | met |", "|---|---|---|---|---|---|---|"]
     notes, missed = [], 0
     for path in paths:
         case = load(path)

@@ -1,6 +1,6 @@
 # Warnings, hardening and sanitizers for one target.
 function(rhrun_flags target)
-  target_compile_definitions(${target} PRIVATE _GNU_SOURCE RHRUN_VERSION="${PROJECT_VERSION}")
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE RHRUN_VERSION="${PROJECT_VERSION}" RHRUN_STATIC=$<BOOL:${RHRUN_STATIC}>)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/include)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings

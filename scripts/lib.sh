@@ -19,6 +19,16 @@ build_packages=(build-essential cmake ninja-build pkg-config musl-tools libyaml-
 # shellcheck disable=SC2034
 test_packages=(libcmocka-dev openssh-server openssh-client openssl nghttp2-server python3 python3-venv procps git)
 
+# Is all there that the build needs, wherever it is from?
+can_build() {
+    local program
+    for program in cmake ninja pkg-config cc musl-gcc; do
+        command -v "$program" >/dev/null || return 1
+    done
+    pkg-config --exists yaml-0.1 libpcre2-8 'libuv >= 1.40' 'libssh2 >= 1.10' sqlite3 jansson libcrypto 'libcurl >= 7.80' \
+        'libgit2 >= 1.1' zlib libxml-2.0
+}
+
 # The packages of the list that are not installed, one a line.
 missing_packages() {
     local p
@@ -57,7 +67,26 @@ apt_install() {
     fi
 }
 
-# build_preset PRESET [TARGET...]: configure and build all, or these alone, in build/PRESET; prints the log only when it fails.
+# How far the build is that ninja tells of: in one line on a terminal, else in a line per quarter; nothing without $show.
+show_progress() {
+    local line done all quarter=0 now
+    [ -n "${show:-}" ] || exec cat >/dev/null
+    while IFS= read -r line; do
+        [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+        done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
+        if [ -t 1 ]; then
+            printf '\r    %d of %d' "$done" "$all"
+            [ "$done" != "$all" ] || printf '\r\033[K'
+        else
+            now=$((done * 4 / all))
+            [ "$now" = "$quarter" ] || printf '    %d of %d\n' "$done" "$all"
+            quarter=$now
+        fi
+    done
+}
+
+# build_preset PRESET [TARGET...]: configure and build all, or these alone, in build/PRESET; prints the log only when it fails;
+# with show=1 also how far it is.
 build_preset() {
     local preset=$1 log=$root/build/$1.log targets=()
     shift
@@ -66,7 +95,9 @@ build_preset() {
     # CI builds once for all its stages, so the flags are the same in each.
     [ "${RHRUN_TEST_REQUIRE:-}" != all ] || set -- -DRHRUN_WERROR=ON
     mkdir -p "$root/build"
-    if ! (cd "$root" && cmake --preset "$preset" "$@" && cmake --build --preset "$preset" -j "$jobs" "${targets[@]}") >"$log" 2>&1; then
+    if ! (set -o pipefail && cd "$root" &&
+        { cmake --preset "$preset" "$@" && cmake --build --preset "$preset" -j "$jobs" "${targets[@]}"; } 2>&1 |
+        tee "$log" | show_progress); then
         grep -E -A6 'error|Error|FAILED' "$log" | head -60 >&2 || true
         tail -5 "$log" >&2
         echo "the whole log: $log" >&2

@@ -1,12 +1,8 @@
 """A job in a container on each of two nodes of this machine: against the same job without one, and against docker by hand."""
 import json
-import os
-import pathlib
-import sys
 
-from lib import Skip, row
+from lib import row
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests/e2e"))
 NODES, WORK_S = 2, 5
 JOB = {
     "setup": [{"name": f"step-{i}", "run": "sleep 0.2"} for i in range(3)],
@@ -16,18 +12,8 @@ JOB = {
 
 
 def rows(bench):
-    if os.geteuid() != 0:
-        raise Skip("a Docker Engine is started as root only")
-    try:
-        from engine import IMAGE, Engine
-        engine = Engine()
-    except ImportError as e:
-        raise Skip(f"{e.name} is not installed") from e
-    bench.env.update({k: engine.env[k] for k in ("DOCKER_HOST", "DOCKER_CONFIG")})
-    try:
-        yield from measured(bench, engine, IMAGE)
-    finally:
-        engine.end()
+    with bench.engine() as (engine, image):
+        yield from measured(bench, engine, image)
 
 
 def measured(bench, engine, image):

@@ -128,6 +128,7 @@ struct error {
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) FORMAT(3, 4);
 /* Adds what errnum means, and sets the cause; where it is a limit of this process, the hint says so. */
 int error_errno(struct error *err, enum error_code code, int errnum, const char *fmt, ...) FORMAT(4, 5);
+const char *error_code_name(enum error_code code); /* "usage", "infra", ...: for programs that read them */
 int error_why(struct error *err, enum error_why why); /* after error_set, which sets ERROR_WHY_NONE */
 void error_prefix(struct error *err, const char *fmt, ...) FORMAT(2, 3); /* "prefix: text" */
 void error_hint(struct error *err, const char *fmt, ...) FORMAT(2, 3);
@@ -200,6 +201,9 @@ int file_put(int dir_fd, const char *name, const void *data, size_t len, bool fr
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode, struct error *err);
 int mkdir_p(const char *path, mode_t mode, struct error *err);
 int write_all(int fd, const void *data, size_t len); /* 0, or -1 with errno */
+/* The first file that is there of those in which distributions keep the certificates of authorities, below root ("" =
+ * this machine). The caller frees it; NULL: none can be read. */
+char *system_ca_file(const char *root);
 
 /* ---- patterns (PCRE2; not in the agent) ---- */
 /* A match costs a bounded number of steps, whatever pattern and text; one that needs more says REGEX_LIMIT. Text may
@@ -212,10 +216,16 @@ struct regex_fault {
 };
 struct regex;
 struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *ret); /* NULL: it is faulty */
+/* The same for a text of many lines, which matches at once what it would match in each line: a match that lies in
+ * one line is the one that regex_match finds in that line; one in which nothing begins has none. NULL: the pattern
+ * looks at what is beside the match, so that is not so. */
+struct regex *regex_create_lines(const char *pattern, size_t len);
 void regex_destroy(struct regex *re); /* takes NULL */
 int regex_group(const struct regex *re, const char *name); /* of "(?<name>...)"; -1 when there is none */
 /* Not for two threads at once. The spans are of the last match that said YES; group 0 is the whole of it. */
 enum regex_result regex_match(struct regex *re, const char *text, size_t len);
+/* From byte `at` on; spans count from the beginning of the text. */
+enum regex_result regex_match_from(struct regex *re, const char *text, size_t len, size_t at);
 bool regex_span(const struct regex *re, int group, size_t *ret_at, size_t *ret_len); /* false: the group took no part */
 
 /* ---- digest (libcrypto; not in the agent) ---- */

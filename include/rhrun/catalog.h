@@ -65,14 +65,24 @@ int catalog_load(const struct catalog_places *places, struct arena *arena, struc
 const struct catalog_row *catalog_rows(const struct catalog *c, size_t *ret_count);
 /* The canonical name of an accelerator that the table or a row names, or NULL. */
 const char *catalog_accelerator(const struct catalog *c, const char *name);
+/* The same of a name that is told with a form ("SXM5"; NULL: none) and the memory of one ("80"; NULL: not told): A100
+ * with 80 GB is A100-80GB, and H100 with the form PCIe is H100-PCIE. A name that nobody knows stays as it is. */
+const char *catalog_accelerator_called(const struct catalog *c, const char *name, const char *form,
+                                       const char *memory_gib, struct arena *arena);
 /* What is worth saying of a name that others use otherwise ("A100 is the one of 40 GB; others are asked for by their
  * own names: A100-80GB"), or NULL. */
 const char *catalog_accelerator_note(const struct catalog *c, const char *canonical, struct arena *arena);
-/* Puts a provider's refreshed prices, CSV text as above, there as one step. Rows that are refused are warnings in d and
- * left out. -1, and the file that was there stays as it was, when the header is faulty, no row is left, or it could not
- * be written. */
-int catalog_replace(const char *cache_dir, const char *provider, const char *text, size_t len, struct arena *arena,
-                    struct diagnostics *d, struct error *err);
+/* Puts a provider's refreshed prices, CSV text as above, there as one step. regions: only rows of these count, and
+ * what was there of others stays; none = all. Rows that are refused are warnings in d and left out. -1, and the file
+ * that was there stays as it was, when the header is faulty, no row is left, or it could not be written. ret_rows: how
+ * many new ones there are; may be NULL. */
+struct catalog_regions {
+    const char *const *items; /* case does not matter */
+    size_t count;
+};
+int catalog_replace(const char *cache_dir, const char *provider, const char *text, size_t len,
+                    struct catalog_regions regions, struct arena *arena, size_t *ret_rows, struct diagnostics *d,
+                    struct error *err);
 void catalog_csv_field(struct buf *b, const char *text); /* appends it, quoted where it has to be */
 
 /* ---- requests: what `instance` of a spec, and `rhrun prices`, may say ---- */

@@ -1,8 +1,8 @@
 /*
- * container: a node's container, run by docker or podman where the node is. What rhrun says there is one text for
- * /bin/sh that goes in front of the agent's start (transport_host.wrap): it finds the container by its name, makes or
- * starts it where that is allowed, and hands its shell on. So the agent, and all that it starts, is inside; its ledger
- * and the user's home are mounted from the node, at the same paths, and survive the container.
+ * container: a node's container, run by docker, podman or apptainer where the node is. What rhrun says there is one
+ * text for /bin/sh that goes in front of the agent's start (transport_host.wrap): it finds the container by its name,
+ * makes or starts it where that is allowed, and hands its shell on. So the agent, and all that it starts, is inside;
+ * its ledger and the user's home are mounted from the node, at the same paths, and survive the container.
  *
  * The text costs two or three calls of the runtime per connection. It is made of the spec's values, each quoted as
  * /bin/sh takes it, and holds no secret: everybody on the node can read it while it runs.

@@ -20,6 +20,7 @@ enum {
     CANCEL_GRACE_MS = 10000, /* the same, where the user asked for the stop */
     STOP_REACH_MS = 20000,   /* how long a stop waits for nodes that are away */
     RECONNECT_MS = 300000,   /* a node that is away for longer is lost */
+    BOOT_MS = 20000,         /* sshd of a rented machine may refuse connections for so long after it had answered */
     UNDONE_MAX = 20,         /* a set-up step whose result is gone this often has failed */
     IDLE_TRIES_MAX = 20,     /* a transfer that is cut off this often before anything was sent has failed */
     LATE_MS = 30000,         /* MIN:MAX nodes: how long a launch waits for a node that was lost before it */
@@ -103,6 +104,13 @@ enum lane_state {
     LANE_FAILED      /* the node has no part in the run any more, or for now */
 };
 
+/* Outputs with `every` of a node whose machine is to be given up. */
+enum saving {
+    SAVING_NOT,
+    SAVING_WAITS, /* a fetch is under way that began before the workers ended */
+    SAVING_ASKED  /* they are asked for; once none is under way any more all is here */
+};
+
 /* A live attempt on the node that is none of ours: it is stopped before the lane goes on. */
 struct lane_orphan {
     char attempt[WIRE_ID_LEN + 1];
@@ -134,7 +142,10 @@ struct lane {
     bool dirty;              /* a step ran since the last settle */
     bool doubtful;           /* its set-up is to be looked at before the next part of a launch begins there */
     bool heard;              /* the node was listed, or has failed */
+    bool replacing;          /* its rented machine is given up, and another one was asked for: see replaced.c */
+    enum saving saving;      /* outputs come home once more before its machine is given up: see outputs.c */
     bool left_out;           /* the launch goes on without this node, for now: see elastic.c */
+    bool holds_points;       /* points that an earlier controller began there wait for its set-up: see points.c */
     struct joining *joining; /* how a node that was left out joins again; else NULL */
     int64_t clock_ns;        /* controller's monotonic clock minus the node's, at most: see failed_at */
     struct alarm *away;      /* the node counts as lost when it goes off; NULL where no rule decides that */
@@ -265,7 +276,8 @@ struct run {
     enum ending ending;
     int interrupt_signal;
     enum run_status fail_status;
-    struct launch *launches; /* an array of launch_count, which is one */
+    struct points *points;   /* of a sweep: see points.c; NULL: there is none */
+    struct launch *launches; /* an array of launch_count, which is one; of a sweep it has no steps */
     size_t launch_count;
     struct alarm *stop_deadline;
     struct alarm *finisher;
@@ -351,6 +363,8 @@ enum input_kind {
     INPUT_READY,   /* the node has answered the greeting: facts; again: it had done so before, in this process */
     INPUT_LOST,    /* the node's connection has ended, and is tried again: error */
     INPUT_GONE,    /* the node has failed (not reached, refused, or given up): error */
+    INPUT_VANISHED, /* the node's machine is gone, says who rented it; what its connection says may come later */
+    INPUT_MACHINE,  /* the node has another machine: it is to be connected to */
     INPUT_RECORD,  /* the node has this record: of LIST, or of an attempt that it was asked to run and knew */
     INPUT_LISTED,  /* all records were told */
     INPUT_CHECKED, /* exists: for each path and tree that the greeting asked for, whether it is there */
@@ -368,6 +382,7 @@ enum input_kind {
      * that the node joins it. port_taken: the port where the workers were to meet is taken, and another one is to be
      * asked for; there are no findings then */
     INPUT_FINDINGS,
+    INPUT_INSTALLED, /* what the Python of the role (slot; NULL: the job's) has on the node: text, a JSON object */
     INPUT_DURABLE /* from no node: the journal is durable up to the event with the number `seq` */
 };
 /* How a fetch ends. */
@@ -431,6 +446,23 @@ void run_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
 /* Opens the run in the journal, or resumes one. -1 and err: it must not be opened; the journal is as it was. */
 int run_open(struct run *r, struct error *err);
 void run_look_end(struct run *r); /* RUN_LOOK: the preflight that it asked for is over */
+
+/* ---- points.c ---- */
+/* With what the point of this step was started: restarts of it so far, its port and place, from 0, and its nodes. */
+struct point_bind {
+    uint32_t tries, port, place;
+    const uint32_t *nodes; /* of rank 0 first */
+    uint32_t node_count;
+};
+struct point_bind point_bind(const struct run *r, const struct plan_step *step);
+uint32_t point_bind_part(const struct run *r, const struct plan_step *step, uint32_t node); /* which of them it is */
+/* What the nodes' records name the launch of the step's point on several nodes: the attempt of its first part. NULL:
+ * the step has no such launch. */
+const char *point_launch_name(const struct run *r, const struct plan_step *step);
+void point_line(struct run *r, const struct plan_step *step, uint32_t node,
+                const struct watch_line *line); /* a worker there printed it */
+/* The latest value of a metric of the spec that a point of the plan has printed, as far as this process has seen it. */
+bool point_metric(const struct run *r, uint32_t point, uint32_t metric, double *ret);
 
 /* ---- decide.c ---- */
 /* The name of the launch in the node's record of it; NULL: there is no record here. */

@@ -26,6 +26,8 @@ enum effect_kind {
     EFFECT_CONNECT,    /* connects to the node as if it had never been here; it is COMING */
     EFFECT_GREET,      /* greets the node again for another working directory (work, trees), as if it were new */
     EFFECT_GIVE_UP,    /* the node is awaited no longer: it is GONE after its next loss; where it is lost, soon */
+    EFFECT_REPLACE,    /* the node's machine is given up, and another one is rented: its connection is dropped, and not
+                        * tried again. INPUT_MACHINE comes once that one is ready; INPUT_GONE where none can be had */
     EFFECT_REFUSE,     /* the node says what no agent says (error): it is GONE for good */
     EFFECT_ATTACH,     /* asks for the attempt's output from `offset` on, and for its end */
     EFFECT_SIGNAL,     /* sends the attempt `signal`, and KILL after grace_ms */

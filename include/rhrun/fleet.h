@@ -18,8 +18,10 @@
  *   - INTENT is durable before the request to create goes out; RETURNING before the request to delete; READY before a
  *     machine is told to anybody, as it pins the host key.
  *   - A create whose outcome is not known (unsure, or sent by a controller that was killed) is looked for in the list
- *     until the provider cannot be hiding it any more (settle_ms). Only then it is sent again, under the same name and
- *     token; at once where the provider makes no second machine for these. A later refusal says nothing of it.
+ *     until it cannot be done any more (late_ms), nor the provider be hiding it (settle_ms). Only then it is sent
+ *     again, under the same name and token; at once where the provider makes no second machine for these. A later
+ *     refusal says nothing of it.
+ *   - That no create is under way any more is durable (SETTLED): whoever comes next has none to wait for.
  *   - All nodes or none: where one of them cannot be had, all of the attempt are given back, and only when all are
  *     proven gone the next offer is tried. What failed speaks against other offers as far as its scope goes: quota and
  *     capacity; throttled and transient are tried again, FLEET_TRIES_MAX times; auth, invalid and budget end it all.
@@ -28,8 +30,9 @@
  *   - A machine that does not carry the cluster's id is nobody's business here: it is never adopted and never deleted.
  *   - The cluster is OVER when every machine is proven gone and a last look at each place shows nothing that carries
  *     its id. A place that no request to create can have reached is not looked at.
- *   - Each wait ends: FLEET_*_MS below. What could not be proven gone is told with its price (FLEET_TELL_LEFT); the
- *     ledger keeps it, and the next start goes on with it.
+ *   - Each wait ends: FLEET_*_MS below. Where each answer for what is left is of class auth it ends sooner. What could
+ *     not be proven gone is told with its price (FLEET_TELL_LEFT); the ledger keeps it, and the next start goes on with
+ *     it.
  */
 #ifndef RHRUN_FLEET_H
 #define RHRUN_FLEET_H
@@ -46,16 +49,20 @@ enum {
     FLEET_ASK_MS = 120000,         /* the same for the other requests; then they are asked again */
     FLEET_READY_MS = 1200000,      /* from an intent to a machine that is ready; where the offer does not say */
     FLEET_RETURN_MS = 900000,      /* how long one process tries to prove machines gone */
-    FLEET_SETTLE_MS = 5000,        /* a request whose answer is not known may still be done for so long */
+    FLEET_REFUSED_MS = 60000,      /* the same where the provider refuses the credentials each time, which waiting does
+                                      not heal */
+    FLEET_REFUSALS = 3,            /* so often at least */
+    FLEET_LATE_MS = 30000,         /* a create whose answer is not known may still be done for so long; likewise */
     FLEET_POLL_MS = 5000,          /* between two looks at what changes; where the offer does not say */
     FLEET_WATCH_MS = 60000,        /* between two looks at what is ready */
+    FLEET_DOUBTS = 8,              /* looks where a machine is in doubt; after each the pause is twice as long */
     FLEET_DELETE_MS = 30000,       /* a machine that is still shown is deleted again after this pause */
     FLEET_AGAIN_MS = 2000,         /* first pause after a fault; doubled each time */
     FLEET_AGAIN_MAX_MS = 60000,
     FLEET_RETRY_AFTER_MAX_MS = 300000, /* of what a provider may ask for */
     FLEET_TRIES_MAX = 6,           /* of one create */
     FLEET_GRACE_MS = 600000,       /* so long before the deadline the run is told of it, to save what it has */
-    FLEET_BLOCK_MS = 1800000,      /* for how long a replacement avoids what had no machine */
+    FLEET_BLOCK_MS = 1800000,      /* for how long a replacement avoids what had no machine, where there is more */
 };
 #define FLEET_NONE UINT32_MAX /* no slot, no machine, no offer */
 
@@ -69,12 +76,14 @@ struct fleet_offer {
     uint32_t gpu_count;    /* of one machine */
     bool spot;
     uint32_t nodes;        /* how many machines make the cluster */
+    uint32_t alternative;  /* of any_of of the spec, from 1, which whoever plans the run reads here; 0: there is none */
     uint32_t gang_max;     /* machines that one create makes, all or none; 1: one */
     uint64_t price;        /* of one machine: micro-USD per hour */
     bool unpriced;         /* nobody knows the price: refused where there is a max_price */
     enum provider_idem idem; /* NONE: a create whose outcome is not known counts as failed */
     enum provider_deadline deadline;
     uint64_t settle_ms;    /* how long the list may not show what create made; 0 = it always shows it */
+    uint64_t late_ms;      /* how long a create may still be done once nobody awaits its answer; 0 = FLEET_LATE_MS */
     uint64_t poll_ms, ready_ms; /* 0 = FLEET_POLL_MS, FLEET_READY_MS */
 };
 
@@ -119,7 +128,8 @@ enum fleet_event_type {
     FLEET_FREED,      /* nobody does */
     FLEET_ENDING,     /* all machines are given back, for good */
     FLEET_OVER,       /* none is left */
-    FLEET_EVENT_LAST = FLEET_OVER
+    FLEET_SETTLED,    /* no request to create is under way any more */
+    FLEET_EVENT_LAST = FLEET_SETTLED
 };
 
 enum fleet_how { /* why a cluster ends */
@@ -208,6 +218,7 @@ struct fleet_slot {
     enum fleet_slot_state state;
     uint32_t order, machine; /* the latest of this attempt; FLEET_NONE: there was none */
     uint32_t tried;     /* ANEW: how many of the offers that suit were tried for it */
+    uint32_t blocks;    /* how many there were when another machine was asked for */
     enum provider_class fault; /* LOST: why */
     enum provider_scope scope;
     const char *text;
@@ -256,6 +267,7 @@ struct fleet_ledger {
     const char *held_by;      /* NULL: nobody holds it */
     uint64_t freed_ms;        /* since when nobody does; 0: nobody ever did, or somebody does */
     uint64_t seq, stage_seq;  /* of the last event; of the one that brought the stage */
+    uint64_t settled_seq, settled_ms; /* of the last SETTLED; wall clock. 0: there was none */
     enum fleet_how how;       /* of ENDING and OVER */
     enum provider_class fault;
     const char *text;
@@ -266,6 +278,8 @@ void fleet_ledger_destroy(struct fleet_ledger *l); /* takes NULL */
 int fleet_apply(struct fleet_ledger *l, const struct fleet_event *e, struct error *err);
 /* Micro-USD that its machines have cost until then (wall clock), by the prices of their intents. */
 uint64_t fleet_cost(const struct fleet_ledger *l, uint64_t now_ms);
+/* Of that only what falls between the two. */
+uint64_t fleet_cost_between(const struct fleet_ledger *l, uint64_t from_ms, uint64_t until_ms);
 /* Micro-USD per hour of all that is not proven gone, intents without an answer included. */
 uint64_t fleet_rate(const struct fleet_ledger *l);
 const char *fleet_stage_name(enum fleet_stage stage); /* "renting" */
@@ -291,6 +305,7 @@ enum fleet_input_kind {
     FLEET_INPUT_HOLD,    /* `text` uses the cluster. After START this, or FREE, is told again */
     FLEET_INPUT_FREE,
     FLEET_INPUT_REPLACE, /* the machine of `slot` is lost, or bad (text): another one is wanted */
+    FLEET_INPUT_LOOK,    /* is the machine of `slot` there? Its place is looked at soon, FLEET_DOUBTS times */
     FLEET_INPUT_DOWN,    /* everything is given back: text */
     FLEET_INPUT_TICK     /* time has passed */
 };

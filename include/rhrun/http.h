@@ -44,6 +44,9 @@ enum {
 struct http;
 struct http_call;
 
+/* Of libcurl, as it says it ("8.14.1"), which is loaded for it; NULL and err: as for http_create. */
+const char *http_library_version(struct error *err);
+
 struct http_options {
     const char *ca_file;  /* PEM; NULL: see above */
     unsigned at_once;     /* requests under way, each with at most one connection; 0 = HTTP_AT_ONCE_DEFAULT */

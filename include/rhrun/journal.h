@@ -6,6 +6,8 @@
  *     jobs/JOB/lock           flock by the live controller; holds "pid owner_name\n"
  *     jobs/JOB/runs/RUN/      logs: ATTEMPT.spool (the node's spool, byte for byte)
  *     jobs/JOB/controller.log what a controller without a terminal says
+ *     checkouts/ID/COMMIT/    files of a commit, for `apply --at` (src/cli/apply_tree.c)
+ *     watches/ID/             what `watch` has applied, and its lock (src/cli/cmd_watch.c)
  *     clusters/ID/ledger.db   the ledger of a rented cluster (fleet.h), in the same format; clusters/ID/lock
  *
  * JOB = first 16 hex digits of SHA-256(name NUL origin). Appending never blocks: events are queued to the
@@ -34,6 +36,24 @@ struct journal_job { /* for listings */
 /* All jobs of the state directory, by name; caller frees with journal_jobs_free. */
 int journal_jobs(struct journal_job **ret, size_t *ret_count, struct error *err);
 void journal_jobs_free(struct journal_job *jobs, size_t count);
+
+/* ---- jobs that were renamed, or whose spec moved (moves.c) ----
+ *     jobs/JOB/adopts         this job goes on with another one's history: that one's id, name and origin, last name
+ *     jobs/JOB/adopted-by     who has this job's history now: id and name */
+/* The name and origin of which the job's id is made: those given (left as they are), or of the job whose history it
+ * took over. In the arena. -1 and err: its history went to another job. */
+int journal_identity(const char *name, const char *origin, struct arena *arena, const char **ret_name,
+                     const char **ret_origin, struct error *err);
+/* The same of a job that is listed. */
+int journal_identity_of(const struct journal_job *job, struct arena *arena, const char **ret_name,
+                        const char **ret_origin, struct error *err);
+/* The id under which that is, if it took over the history of a job that was called `before`, perhaps not to the end;
+ * else NULL. In the arena. */
+const char *journal_adopted(const char *name, const char *origin, const char *before, struct arena *arena);
+/* From here on the job of this name and origin goes on with this history, which was opened by id_name and id_origin.
+ * Durable when it returns; after a kill in between it may be called again. */
+int journal_adopt(struct journal *j, const char *id_name, const char *id_origin, const char *name, const char *origin,
+                  struct error *err);
 
 /* Opens for writing: takes the job's lock. ERROR_HELD with the holder's pid and name when another controller has it.
  * A database that cannot be read (corrupt, newer version) is an ERROR_IO that names the file; it is never replaced.

@@ -61,6 +61,7 @@ struct node_options {
     uint32_t liveness_ms;       /* lost when nothing was heard for so long; 0 = 15 s */
     uint32_t hello_ms;          /* between the agent's start and its HELLO answer; 0 = 15 s */
     uint64_t reconnect_ms;      /* how long it tries to come back; 0 = 5 min */
+    uint64_t first_ms;          /* the first connection, too, is tried for so long: sshd may be starting there */
     uint32_t backoff_ms;        /* the first pause of it, doubled up to 5 s; 0 = 200 ms */
 };
 
@@ -74,6 +75,8 @@ void node_greet_anew(struct node *n, char *variant, const struct wire_strings *c
 /* It says what no agent says, or more than there is room for: the connection ends at once, and `failed` comes in the
  * next turn of the loop. Also inside a callback, which then returns. */
 void node_refuse(struct node *n, const struct error *err);
+/* The connection ends without a word, and none is made until node_give_up or node_destroy. Not of one that is idle. */
+void node_park(struct node *n);
 /* No further reconnects. A node that waits for the next one fails, in the next turn of the loop. */
 void node_give_up(struct node *n);
 enum node_state node_state(const struct node *n);

@@ -7,6 +7,8 @@
  * (docker) is taken only when it is named. By price, as catalog_offers sorts; spot machines whose price nobody knows
  * count with the price on demand, which they never exceed. Of a provider without spot machines there is no spot offer.
  *
+ * Of any_of each alternative has its own offers, one alternative after the other; within one they go by price.
+ *
  * Faults of what the spec says are told where it says so, with the name that was meant or the other place.
  */
 #ifndef RHRUN_OFFERS_H
@@ -34,7 +36,7 @@ struct rent_offers {
     struct rent_provider *providers; /* those of the offers in the order of their first, then those left out */
     size_t provider_count;
     const struct spec_rent *rent;
-    uint32_t nodes;
+    uint32_t nodes; /* but for any_of: there each offer says it */
 };
 
 /* All in the arena. Credentials are not looked at. -1: none suits, or a provider's file or the user's catalog is
@@ -46,5 +48,7 @@ int rent_offers(const struct spec_rent *rent, uint32_t nodes, struct arena *aren
  * run. Of `cheapest` those without are left out. -1 and err (ERROR_SPEC, ERROR_WHY_CREDENTIALS) where none is left, or
  * a provider that the spec names has none; then the offers are as they were, and `missing` says what was looked for. */
 int rent_credentials_check(struct rent_offers *o, struct arena *arena, struct error *err);
+/* Which credentials of a provider were looked for and are not there; NULL: they are there. */
+const char *rent_credentials_missing(const char *provider, struct arena *arena);
 
 #endif

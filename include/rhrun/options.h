@@ -45,6 +45,14 @@ struct run_observer {
     void *arg;
 };
 
+/* Machines that are rented. What is told or asked is answered in a later turn. */
+struct run_machines {
+    void (*lost)(void *arg, uint32_t node); /* its connection was lost: is its machine there? See run_machine_gone */
+    /* A rule gives the node's machine up, and another one is to be rented: run_machine_new, or run_machine_none. */
+    void (*replace)(void *arg, uint32_t node);
+    void *arg;
+};
+
 struct run_options {
     enum run_mode mode;
     bool preflight; /* RUN_LOOK: preflight is done, too; see run_findings */
@@ -53,6 +61,7 @@ struct run_options {
     const char *owner_name; /* user@host */
     uint32_t flags;         /* enum run_flag, for a newly opened run */
     const char *from_step;
+    const char *made_of; /* of a newly opened run: event_opened.made_of; or NULL */
     bool take_over, replace;
     uint32_t liveness_ms;  /* 0 = default */
     uint64_t reconnect_ms; /* 0 = default */
@@ -62,6 +71,7 @@ struct run_options {
     const char *test_boot_id;      /* test hook */
     struct tree_store *store;      /* has the files that steps bring to nodes; NULL where no step brings any */
     struct run_observer observer;
+    struct run_machines machines; /* functions NULL: none is rented */
 };
 
 struct run_result {
@@ -112,6 +122,9 @@ static inline bool presence_is_here(enum presence p)
     return p >= PRESENCE_HERE;
 }
 
+/* Why an attempt did not end well: "exit status 3", "killed by signal 9 (Killed)", "timed out", ... cause: enum
+ * wire_cause */
+void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
 /* The set-up item with `on` that holds the step back, and a node on which that item is still to be done. NULL: no item
  * does. */
 const struct plan_step *run_step_held(struct run *r, const struct plan_step *step, const char **ret_node);
@@ -127,6 +140,19 @@ void run_detach(struct run *r);
  * the plan lacks is only to be fetched: a run with this plan opens that run again (RUN_REOPENED) and launches nothing.
  * Else NULL. Flags that ask for a new launch are the caller's to look at. */
 const struct state_run *run_fetchable(const struct state *s, const struct plan *plan);
+/* How point i of the plan stands in the run. */
+struct run_point {
+    bool running, over, failed, kept; /* failed and kept ones are over */
+    const uint32_t *nodes;            /* of one that runs, the first is that of rank 0 */
+    uint32_t node_count;
+    uint64_t started_ms;              /* of its launch on the first node; 0: not known */
+};
+void run_point(const struct run *r, uint32_t i, struct run_point *ret);
+/* The latest value of a metric (its index in the spec) that the point has printed; false: there is none yet. */
+bool run_point_metric(const struct run *r, uint32_t i, uint32_t metric, double *ret);
+/* Is point i of the plan done, as the journal says, with what comes home of it? */
+bool run_point_recorded(const struct state *s, const struct plan *plan, uint32_t i);
+bool run_point_launched(const struct state *s, const struct plan *plan, uint32_t i); /* is its launch done? */
 /* The unfinished run that RUN_EXECUTE takes up with this plan. NULL: there is none, or that run is another one, because
  * its plan is another, or because it may be at work on other nodes. */
 const struct state_run *run_unfinished(const struct state *s, const struct plan *plan);

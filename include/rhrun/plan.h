@@ -35,7 +35,7 @@ struct plan_input {
     const char *value; /* short text itself, or "sha256:HEX" of longer text */
 };
 
-enum plan_phase { PHASE_SETUP, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG, PHASE_OUTPUTS };
+enum plan_phase { PHASE_SETUP, PHASE_POINT, PHASE_PROLOG, PHASE_LAUNCH, PHASE_EPILOG, PHASE_OUTPUTS };
 
 /* What a kind's steps put on their nodes that a later step may read. */
 enum step_brings {
@@ -74,6 +74,8 @@ struct step_kind {
     int (*fetch)(const struct plan *plan, const struct plan_step *step, const struct step_bind *bind,
                  struct arena *arena, struct step_fetch *ret, struct error *err);
     bool result; /* brings what the launch returned: without it the launch was in vain */
+    /* In a job with a sweep: the kind of the steps that this one makes for each point (PHASE_POINT). NULL: none. */
+    const struct step_kind *of_point;
     bool verify; /* installs: where an earlier step with `verify` for the same `python` ran in this run, a kept one is
                     run too: its RUN looks first whether what it installed is still as it left it, and does no more
                     then */
@@ -96,6 +98,7 @@ struct plan_watch {
 struct plan_step {
     uint32_t id;       /* index in plan->steps */
     const char *name;  /* unique: the item's name, "activate", "prolog", "launch", "epilog" */
+    const char *label; /* what people read: the name; of a point the point's name */
     const char *slot;  /* on the node: "setup:kernels", "launch" */
     const char *scope; /* of its cells: "" or the variant */
     const struct step_kind *kind;
@@ -109,8 +112,10 @@ struct plan_step {
     bool item_of_setup; /* an item of a set-up list, that of `role` */
     bool holds_back;    /* one with `on`: the later items of its list wait on the other nodes until it is done on its
                            own */
-    bool *on;          /* on[node]: does it run there? */
+    uint32_t point;    /* of PHASE_POINT: which of plan.points it belongs to */
+    bool *on;          /* on[node]: does it run there? Of PHASE_POINT nowhere: its nodes bind at run time, in core */
     uint32_t on_count; /* how many */
+    const bool *of_point; /* of PHASE_POINT: on which of its point's nodes it is, by their number among these */
     bool at_rank0;     /* of these it comes from the one where rank 0 was, which only the nodes know */
     uint32_t retry_times;
     uint64_t retry_backoff_ms;
@@ -173,6 +178,8 @@ struct plan_role {
 struct plan_offer { /* in the order in which they are tried */
     const char *provider, *region, *zone, *type; /* zone "": the provider chooses */
     bool spot;
+    uint32_t nodes;        /* how many machines */
+    uint32_t alternative;  /* of any_of, from 1; 0: there is none */
     uint64_t price;        /* of all nodes: micro-USD per hour */
     bool at_most;          /* it may be less: nobody knows the spot price */
     bool unpriced, free;   /* nobody knows the price; it costs nothing */
@@ -195,8 +202,25 @@ struct plan_rent {
     uint32_t today;      /* in days since 1970-01-01: prices have an age */
 };
 
+/*
+ * A point of the sweep: a launch with params of its own, on nodes that are known only once there is room for it. Its
+ * steps stand behind those of set-up: the launch, then what comes home. Each has a key of its own, by what it reads.
+ */
+struct plan_point {
+    const struct spec_point *point;
+    const struct plan *own; /* what its steps are built with: its params, as many nodes as it takes, its ranks; its
+                               steps are set-up's */
+    uint32_t launch;        /* id of its launch; those behind it, up to `end`, bring its outputs home */
+    uint32_t end;
+    /* Whoever shows the plan says it (cli), as the journal has it; nothing is decided by it: */
+    bool launched; /* its launch is done */
+    bool recorded; /* so is what comes home */
+};
+
 struct plan {
     const struct spec *spec;
+    struct plan_point *points; /* NULL: the job has no sweep */
+    uint32_t point_count;
     const struct plan_rent *rent; /* NULL: nothing is rented, or nobody asked what there is */
     const struct roster *roster; /* which host each node has */
     struct arena *arena; /* that it lies in */
@@ -231,6 +255,10 @@ int plan_compile(const struct spec *spec, const struct roster *roster,
                  const struct step_kind *const *kinds /* NULL-terminated */,
                  const struct plan_sources *sources /* or NULL */, const struct plan_facts *facts, struct arena *arena,
                  struct plan **ret_plan, struct error *err);
+/* The plan with which a point's steps are built for the nodes that it is on, own->node_count of them, by facts of
+ * these: plan_point.own with their hosts. -1 (ERROR_SPEC): a node cannot have the point's workers. */
+int plan_at_nodes(const struct plan *own, const uint32_t *nodes, const struct plan_facts *facts, struct arena *arena,
+                  struct plan **ret, struct error *err);
 /* Can this node take its workers, by its facts alone? Asked before anything starts there. */
 int plan_check_node(const struct plan *plan, uint32_t node, const struct plan_facts *facts, struct error *err);
 /* Binds the rank table once counts are known; false and err when gpu was asked and a node has none. */

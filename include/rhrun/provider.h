@@ -25,6 +25,7 @@
 
 #include "rhrun/base.h"
 #include "rhrun/doc.h"
+#include "rhrun/wire.h"
 
 #define PROVIDER_REPLY_MAX DOC_MAX_BYTES
 #define PROVIDER_ITEMS_MAX 10000u
@@ -57,8 +58,8 @@ const char *provider_operation_name(enum provider_operation operation); /* as th
  * create belong: run (0-9, a-z, "-"; at most 20, for names have little room), owner, name, node and count
  * (integers; count is 1 where gang_max is), type, region, image, user, public_key, key (of key_create or
  * key_list), token (a UUID), expires (seconds since 1970), max_seconds (both integers), spot (a boolean), and
- * zone, disk_gb, user_data, gpu, gpu_count where they are known. To all others: run, owner, region and zone of
- * what is asked for, and the id of the machine. */
+ * zone, disk_gb, user_data, gpu, gpu_count, max_price where they are known. To all others: run, owner, region and
+ * zone of what is asked for, and the id of the machine. */
 const char *const *provider_inputs(enum provider_operation operation);
 
 /* ---- loading ---- */
@@ -106,6 +107,7 @@ struct provider_facts {
     bool stoppable;          /* a machine that is stopped may be started again */
     uint32_t gang_max;       /* machines that one create makes, all or none; 1: one */
     uint64_t settle_ms;      /* how long list may not show what create made */
+    uint64_t late_ms;        /* how long a create may be done that nobody awaits any more; 0: not said */
     uint64_t poll_ms;        /* between two looks at a machine that is coming */
     uint64_t ready_ms;       /* how long that may take, usually; past it the machine is given back */
     uint64_t user_data_max;  /* bytes before any encoding; 0: the provider takes none */
@@ -118,6 +120,7 @@ struct provider_facts {
     /* its machines cost nothing and are of this one kind; NULL: they have prices */
     const char *free_type, *free_region;
     const char *console;     /* where a person sees what is left: an address, or a command */
+    struct wire_notice notice; /* how a machine hears that it is taken back; address 0: there is no such way */
     const char *risk;        /* what happens to a machine when rhrun's own machine dies; one sentence */
 };
 const struct provider_facts *provider_facts(const struct provider *provider);
@@ -142,6 +145,10 @@ int provider_credentials_take(const struct provider *provider, const char *outpu
                               struct provider_credentials **ret_credentials, struct error *err);
 void provider_credentials_destroy(struct provider_credentials *credentials); /* takes NULL; overwrites the secrets */
 const char *provider_credentials_source(const struct provider_credentials *credentials); /* "HCLOUD_TOKEN" */
+/* Tells accounts apart: of the provider's address and of what stays the same in the credentials from day to day (of
+ * those of a program, or of a sign-on, only the public names: the project, say; and AWS_PROFILE), under a salt. */
+void provider_account_digest(const struct provider *provider, const struct provider_credentials *credentials,
+                             const char *salt, char ret[65]);
 /* Replaces each secret in text (of at least 6 bytes) by "***", in place: for what comes from outside. */
 void provider_redact(const struct provider_credentials *credentials, char *text);
 
@@ -200,6 +207,9 @@ int provider_token_request(const struct provider *provider, const struct provide
                            uint64_t now_s, struct arena *arena, struct provider_request *ret_request,
                            struct error *err);
 
+/* The version of libxml2 that this is built for, "2.9.14"; NULL and err (ERROR_IO): it is not there to be loaded. */
+const char *provider_xml_version(struct error *err);
+
 /* ---- replies ---- */
 struct provider_reply {
     int status;  /* of HTTP; 0: no reply came (timeout, connection lost) */
@@ -244,9 +254,15 @@ struct provider_machine { /* all text; NULL: the reply does not say */
     const char *price;             /* USD per hour */
     enum provider_state state;
 };
-struct provider_offer { /* of stock */
+/* Of stock: text as the reply has it, also where it makes no sense; NULL: not told. */
+struct provider_offer {
     const char *type, *region;
-    double price_usd_hour; /* 0: not told */
+    /* Per hour of one machine, decimal where the reply has a number: in US dollars, or what the value `currency`
+     * says. */
+    const char *price, *spot_price;
+    const char *accelerator; /* as the provider calls it: "H100", "nvidia_h100" */
+    const char *accelerator_form, *gpu_memory_gib; /* what its name is told with: "SXM5", "80" */
+    const char *count, *vcpus, *memory_gib;
 };
 enum provider_outcome {
     PROVIDER_DONE,    /* values, machines and next are good */

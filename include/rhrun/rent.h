@@ -9,17 +9,21 @@
  * Closing a cluster (rent_close) gives nothing back: what its ledger has is there for the next process.
  *
  * Each provider is loaded once, its credentials are looked for at its first request. A fault there is the answer to
- * that request: of class auth where credentials are missing, with the variable or file in the text.
+ * that request: of class auth where credentials are missing, with the variable or file in the text. Where the provider
+ * refuses them later they are looked for again, as what a program or a file tells may have run out and be renewed.
  *
- * In clusters/ID of the state directory, beside the ledger: the login key (src/rent/keys.c); `cleanup`, a file that is
- * there from before the first thing besides machines is made (a network, a security group, a key at the provider) until
- * these are taken away again; and `over`, a file that is there once nothing is left to do.
+ * In clusters/ID of the state directory, beside the ledger: the login key (src/rent/keys.c); `account-PROVIDER`, a
+ * digest of the credentials by which it was rented (src/rent/pin.c); `cleanup`, a file that is there from before the
+ * first thing besides machines is made (a network, a security group, a key at the provider) until these are taken away
+ * again, and empty while one of these may be made of which nobody has an answer; and `over`, a file that is there once
+ * nothing is left to do.
  *
  * Test hook: RHRUN_TEST_RENT_KILL=N kills this process (SIGKILL) when the N-th event of a ledger is durable.
  */
 #ifndef RHRUN_RENT_H
 #define RHRUN_RENT_H
 
+#include "rhrun/catalog.h"
 #include "rhrun/fleet.h"
 #include "rhrun/loop.h"
 #include "rhrun/spec.h"
@@ -55,7 +59,10 @@ void rent_begin(struct rent_cluster *c);
 void rent_hold(struct rent_cluster *c, const char *by);
 void rent_free(struct rent_cluster *c);
 void rent_down(struct rent_cluster *c, const char *text);
+/* The credentials of now are of the account in which it was rented, whatever they show: what they hide is gone. */
+void rent_trust(struct rent_cluster *c);
 void rent_replace(struct rent_cluster *c, uint32_t slot, const char *text);
+void rent_look(struct rent_cluster *c, uint32_t slot); /* its node cannot be reached: is its machine there? */
 /* What was asked for is taken in, and the ledger is durable. Not within a callback. */
 int rent_sync(struct rent_cluster *c, struct error *err);
 const struct fleet_ledger *rent_ledger(const struct rent_cluster *c);
@@ -66,6 +73,15 @@ void rent_close(struct rent_cluster *c);
 /* The ledger of a cluster as it stands, without its lock; destroy it with fleet_ledger_destroy. -1: as
  * journal_cluster_read. */
 int rent_read(const char *id, struct fleet_ledger **ret, struct error *err);
+/* The same with the times in which somebody held it, in order: whoever goes on after a kill goes on with the same
+ * one. */
+struct rent_hold {
+    uint64_t from_ms;
+    uint64_t until_ms; /* when it was freed; UINT64_MAX: it is held, or was given back with that: what it cost until it
+                          was gone is of this one, too */
+};
+int rent_read_holds(const char *id, struct fleet_ledger **ret, struct rent_hold **ret_holds, size_t *ret_count,
+                    struct error *err); /* holds: to be freed */
 /* How the machines of its slots are reached: one host for each slot, in the arena; of a slot without a machine that is
  * ready, host is NULL. -1 and err: a provider cannot be loaded. */
 int rent_hosts(const struct fleet_ledger *l, struct arena *arena, struct spec_host **ret, struct error *err);
@@ -91,5 +107,26 @@ struct rent_sweep *rent_delete(struct rent *r, const char *provider, const char 
                                             const struct error *err),
                                void *arg);
 void rent_sweep_end(struct rent_sweep *s); /* before done has returned; takes NULL */
+
+/* ---- what a provider says that can be had now, and at which price ---- */
+struct rent_rate { /* of a currency that prices are told in */
+    const char *currency; /* "EUR" */
+    uint64_t microusd;    /* what one of it is */
+};
+struct rent_prices {
+    const char *csv; /* what catalog_replace takes */
+    size_t len;
+    size_t rows;     /* that it has */
+    size_t unpriced; /* offers that it leaves out: they tell no price */
+};
+/* Asks PROVIDER_STOCK, which the provider must have (provider_has). region: of the request, "" = none. What is
+ * borrowed lives until done is called: once, in a later turn; prices are valid during the call, and NULL where err says
+ * why there are none (ERROR_USAGE: credentials, or a currency without a rate). */
+struct rent_asking;
+struct rent_asking *rent_prices(struct rent *r, const char *provider, const char *region, const struct catalog *catalog,
+                                const struct rent_rate *rates, size_t rate_count,
+                                void (*done)(void *arg, const struct rent_prices *prices, const struct error *err),
+                                void *arg);
+void rent_asking_end(struct rent_asking *a); /* before done has returned; takes NULL */
 
 #endif

@@ -24,6 +24,8 @@ uint32_t roster_count(const struct roster *r);
 void roster_put(struct roster *r, uint32_t node, const struct spec_host *host);
 /* node < roster_count. */
 const struct spec_host *roster_host(const struct roster *r, uint32_t node);
+/* A roster of those nodes, numbered from 0 in that order. In the arena. */
+struct roster *roster_of(const struct roster *r, const uint32_t *nodes, uint32_t count, struct arena *arena);
 const char *roster_name(const struct roster *r, uint32_t node); /* what messages call the node; never NULL */
 
 #endif

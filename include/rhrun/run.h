@@ -43,8 +43,11 @@ int run_start(struct run *r, struct error *err);
 /* run_interrupt and run_detach (options.h), for a run that runs here: a trace (src/run/trace.h) gets the call, too. */
 void run_ask_stop(struct run *r, int signum);
 void run_ask_detach(struct run *r);
-/* The node's machine is gone, says who rented it: a connection that is lost, or gets lost, is not tried again. */
+/* The node's machine is gone, says who rented it: a rule says what follows; else a connection that is lost, or gets
+ * lost, is not tried again. Not within a callback of the run; nor are the next two. */
 void run_machine_gone(struct run *r, uint32_t node);
+void run_machine_new(struct run *r, uint32_t node);  /* the roster has another machine for it */
+void run_machine_none(struct run *r, uint32_t node); /* there is none: the node is lost for good */
 const struct run_result *run_result(const struct run *r);
 /* Takes NULL; not inside a callback of the run. After a detach events may still be on their way: close the journal
  * before the loop turns again. */
@@ -71,6 +74,13 @@ struct run_transfer {
     uint64_t files_done, files_total, bytes_done, bytes_total; /* totals as far as they are known */
 };
 void run_step_transfer(const struct run *r, const struct plan_step *step, struct run_transfer *ret);
+/* An attempt of a step on one node that is under way. */
+struct run_attempt_view {
+    uint64_t started_ms;              /* wall clock; 0: it is about to start */
+    uint64_t bytes_done, bytes_total; /* of a transfer; bytes_total 0: not known, or it is none */
+};
+/* false: none is under way there. */
+bool run_attempt_view(const struct run *r, const struct plan_step *step, uint32_t node, struct run_attempt_view *ret);
 struct run_node_view {
     const char *name;
     enum presence presence;
@@ -87,6 +97,9 @@ const struct run_finding *run_findings(const struct run *r, size_t *ret_count);
 const char *run_id(const struct run *r);
 uint32_t run_restarts(const struct run *r);
 uint32_t run_counted_restarts(const struct run *r); /* those that count against max_restarts */
+/* The latest value of a metric (its index in the spec), of the lowest rank that has printed one; where this process has
+ * seen none, the one in the journal. False: there is none yet. *ret_rank: WIRE_NO_RANK of a launcher. */
+bool run_metric(const struct run *r, uint32_t metric, double *ret_value, uint32_t *ret_rank);
 uint64_t run_pause_ms(const struct run *r);         /* until the launch starts again; 0 = there is no pause */
 
 #endif

@@ -33,8 +33,10 @@ enum spec_type { SPEC_STRING, SPEC_INTEGER, SPEC_NUMBER, SPEC_BOOLEAN };
 struct spec_param {
     const char *name;
     enum spec_type type;
-    const char *value; /* source text of the bound value */
+    const char *value; /* source text of the bound value; of a swept one of the job itself the default, NULL = none */
     bool given;        /* by -p; else the default */
+    bool swept;        /* it differs between the points of the sweep: spec_at_point has its value */
+    const char *chosen; /* of a swept one of the job itself: the value of the points that -p leaves; NULL: any */
     struct place place;
 };
 struct spec_env {
@@ -92,6 +94,7 @@ struct spec_container {
     const char *text; /* all that makes it another container, for digests */
 };
 
+struct wire_notice;
 struct spec_host { /* a machine that a node is on, and how to reach it */
     const char *name; /* as written; what messages call it; "local" or "local-1" on this machine */
     const char *host, *user; /* host: of exec the name */
@@ -103,6 +106,8 @@ struct spec_host { /* a machine that a node is on, and how to reach it */
     const char *work_dir; /* LOCAL: the spec's folder, in place; NULL = the job's own folder on the node */
     enum spec_transport transport;
     const struct spec_container *container; /* NULL = none: the shell is the host's own */
+    bool booting; /* rented: its sshd may start anew once more, and refuse connections meanwhile */
+    const struct wire_notice *notice; /* of a machine that its provider may take back; NULL = nobody is asked for it */
 };
 
 enum spec_spot { SPOT_NEVER, SPOT_ONLY, SPOT_PREFER };
@@ -110,6 +115,8 @@ enum spec_down { DOWN_ALWAYS, DOWN_NEVER, DOWN_IDLE };
 enum { SPEC_PROVIDERS_MAX = 32, SPEC_REGIONS_MAX = 100, SPEC_RENT_WORD_MAX = 255 /* bytes */ };
 struct spec_rent { /* cluster: machines that are rented for the job. What a provider or the catalog says is not looked
                       at here: names are as written */
+    const char *cluster;  /* cluster: NAME: nothing is rented; the machines are those of this cluster, which another job
+                             has rented, and keeps; by its name or id. The rest is empty then. NULL: they are rented */
     const char *instance; /* NULL: not given (for a provider that has one kind of machine only) */
     const char *const *providers; /* in the order of preference; none: cheapest */
     size_t provider_count;
@@ -127,6 +134,13 @@ struct spec_rent { /* cluster: machines that are rented for the job. What a prov
         struct place instance, provider, use_spot, regions, max_price;
     } at;
     const struct place *provider_places; /* one for each of providers */
+    /* cluster.any_of, in order: each is all that the cluster says, with what is its own. The spec is read with one of
+     * them (spec_overrides.alternative, else the first), as if nothing else stood there. */
+    const struct spec_rent *alternatives;
+    size_t alternative_count; /* 0: there is no any_of */
+    uint32_t alternative;     /* the one that the spec is read with, from 1; of an alternative: its number */
+    uint32_t nodes;           /* of an alternative: how many machines */
+    const char *own_nodes, *own_nproc; /* of an alternative: its nnodes and nproc_per_node, where it says them */
 };
 
 /* Where files come from: a folder or file of this machine, or a commit of a repository. */
@@ -380,8 +394,17 @@ struct expr_role {
 };
 
 /* ---- failure_rules, metrics ---- */
-enum spec_action { RULE_FAIL, RULE_RESTART, RULE_IGNORE };
+enum spec_action {
+    RULE_FAIL,
+    RULE_RESTART,
+    RULE_IGNORE,
+    RULE_REPLACE /* RESTART, with another machine for the node that the rule is about */
+};
 extern const char *const spec_actions[]; /* names by enum spec_action, then NULL */
+static inline bool spec_starts_again(enum spec_action action)
+{
+    return action == RULE_RESTART || action == RULE_REPLACE;
+}
 enum spec_subject { RULE_WORKER /* its end or its output */, RULE_NODE_LOST, RULE_PREEMPTED };
 enum { SPEC_RULES_MAX = 100, RULE_STDOUT = 1, RULE_STDERR = 2 };
 struct spec_rule {      /* what is given must all hold */
@@ -397,19 +420,82 @@ struct spec_rule {      /* what is given must all hold */
                                  of a worker that printed such a line */
     uint8_t streams; /* RULE_STDOUT | RULE_STDERR */
     enum spec_action action;
-    bool has_times;                      /* RESTART without: it takes from max_restarts; IGNORE without: no bound */
+    bool has_times; /* RESTART and REPLACE without: it takes from max_restarts; IGNORE without: no bound */
     uint32_t times;                      /* how often it may apply; then the next one that matches does */
-    uint64_t backoff_ms, backoff_max_ms; /* RESTART: the first pause, and the longest */
+    uint64_t backoff_ms, backoff_max_ms; /* RESTART, REPLACE: the first pause, and the longest */
     double backoff_factor;               /* from one to the next */
     struct place place;
 };
 struct spec_metric {
     const char *name;
-    struct spec_text pattern; /* PCRE2 with (?<value>...) */
+    struct spec_text pattern; /* PCRE2 with (?<value>...), and perhaps (?<step>...) */
     uint32_t role;            /* or SPEC_NO_ROLE: any */
+    const char *role_name;    /* as it is written; NULL: any */
     bool has_rank;
     uint32_t rank;
 };
+
+/* ---- sweep ---- */
+/* A point is one launch of the job, with params of its own. What is per launch (entrypoint but prolog and epilog, what
+ * roles run, flags of a launcher, outputs) is expanded with spec_at_point; all else is the job's, and no expression
+ * there may name a swept param or `point` (a fault when the spec is loaded). */
+enum {
+    SPEC_SWEEP_NODES_MAX = 4096,
+    SPEC_POINTS_MAX = 10000,
+    SPEC_POINT_NAME_MAX = 200, /* bytes */
+    SPEC_POINTS_BYTES_MAX = 16 << 20
+};
+struct spec_point {
+    /* As the spec names it, else of the swept params in the order of `params`: "lr=1e-3,model=gpt2". Unique; printable,
+     * without "/": what is no printable character, "/", "," and "%" in a value are written %2F. A longer one than
+     * SPEC_POINT_NAME_MAX is cut and ends in "~" and 8 (or 16, where two would be one) hex digits of the digest */
+    const char *name;
+    const char *id;      /* 12 hex digits of the digest of all its params, as canonical JSON: for folders. It depends on
+                            nothing else, so not on the order in the spec, nor on the spelling of a number */
+    const char *variant; /* as spec.variant of a job without a sweep that has these params */
+    uint32_t index;      /* among all points of the spec; one that -p alone makes stands behind them */
+    struct spec_param *params; /* all of the job, in the same order, those of the point put in */
+    size_t param_count;
+    const char *params_json; /* of the swept ones, canonical: {"lr":0.001,"model":"gpt2"} */
+    struct place place;      /* an item of points or include; source NULL: none */
+};
+enum spec_sweep_place {
+    SWEEP_COUNT, /* per_node points at the same time on a node */
+    SWEEP_GPUS   /* per_node GPUs of a node for each point */
+};
+struct spec_sweep {
+    struct spec_point *points; /* those that this run is about: all, or what -p of swept params left; never none */
+    size_t point_count;
+    struct spec_point *all; /* those that the spec has */
+    size_t all_count;
+    bool own; /* no point has the values of -p: the one of `points`, which is not in all, has them, and defaults */
+    enum spec_sweep_place place;
+    uint32_t per_node;
+    uint32_t nodes;          /* that take points; 0: all hosts of the cluster, else 1. spec.nnodes goes by it */
+    uint32_t max_parallel;   /* 0: as many as there are places */
+    bool stop;               /* on_failure: stop */
+    const char *best_metric; /* a name of spec.metrics; NULL: none */
+    bool best_max;
+    struct place at;
+};
+struct spec;
+struct spec_overrides;
+uint32_t spec_point_nodes(const struct spec *spec); /* on how many nodes each point is */
+/* A shallow copy of the spec as the point's launch has it: params, variant and point. */
+struct spec spec_at_point(const struct spec *spec, const struct spec_point *point);
+/* The point of that name or id among points, or NULL. */
+const struct spec_point *spec_point_find(const struct spec_point *points, size_t count, const char *word);
+/* Those of points that have the value of each NAME=VALUE, of whatever params, by the param's type (0.001 is 1e-3).
+ * ret_points has room for count; returns how many they are. A text that names no param, or no value of its type, is
+ * had by none. */
+size_t spec_points_match(const struct spec_point *points, size_t count, const char *const *params, size_t param_count,
+                         const struct spec_point **ret_points);
+/* The sweep that the text of a spec has with these --set and -p: what a journal keeps of a run is enough. What is not
+ * needed for it is neither checked nor asked for; points have no variant. NULL: there is none, or the text cannot be
+ * read. */
+const struct spec_sweep *spec_sweep_of(const char *text, const struct spec_overrides *overrides, struct arena *arena);
+/* What there is, for a message: "lr=1e-3, lr=3e-4 and 17 more", of at most max_names. */
+const char *spec_points_words(const struct spec_point *points, size_t count, size_t max_names, struct arena *arena);
 
 enum placement { /* where the nodes are: all of them here, or none */
     PLACEMENT_HERE,  /* each node is an agent on this machine, in a folder of its own unless spec_in_place holds */
@@ -425,7 +511,8 @@ struct spec {
     const char *name;        /* job name */
     const char *origin;      /* git remote + path in the repository, else the absolute path */
     const char *hash;        /* SHA-256 hex of the canonical document after overrides */
-    const char *variant;     /* 16 hex: name, origin, params and args */
+    const char *variant;     /* 16 hex: name, origin, params and args; with a sweep the swept params count with their
+                                defaults, whatever -p says, and those that have none do not */
     enum placement placement;
     struct spec_node *nodes; /* in order: at least nnodes; on this machine nnodes of them */
     size_t node_count;
@@ -436,11 +523,15 @@ struct spec {
                                      name, and where the machine is the roster learns once there is one */
     struct spec_param *params;
     size_t param_count;
+    const struct spec_sweep *sweep; /* NULL: none */
+    const struct spec_point *point; /* of spec_at_point; NULL: the job itself */
     struct spec_env *env;
     size_t env_count;
     struct spec_secret *secrets;
     size_t secret_count;
     const char *job_id; /* 16 hex: see spec_job_id */
+    const char *id_name, *id_origin; /* of which job_id and variants are made, where the job took over the history of
+                                        one with another name or origin; NULL: its own */
     bool has_workdir;
     struct spec_source workdir;
     struct spec_file *files;
@@ -472,7 +563,19 @@ struct spec {
     const char *const *sets;
     size_t set_count;
     const struct doc *doc;           /* the source */
+    const struct spec_lock *lock;    /* NULL: none counts */
     const struct doc_node *resolved; /* normalised document: overrides applied, defaults filled in (rhrun show) */
+};
+
+/* A lock (lock.h) that was loaded as a spec is the spec of its run: its text with its options, on the cluster that it
+ * had, with its packages in place of what pip and requirements items say. It is a job of its own, which the same lock
+ * finds again; relative `to` of its outputs are in a folder rerun-RUN (8 digits). Its files are the caller's to find
+ * by `root`. */
+struct spec_lock {
+    const struct doc_node *root; /* as schema/lock.schema.json has it */
+    const char *path;
+    const char *run;  /* id of the run that it is of */
+    bool repeats;     /* the spec is the lock; else the spec is held to it (spec_overrides.locked) */
 };
 
 enum { SPEC_SETS_MAX = 1024 };
@@ -489,20 +592,67 @@ struct spec_overrides {
      * words): nothing else is checked or bound, and nothing of the caller's environment is needed (status, logs and
      * cancel of a spec) */
     bool identity_only;
+    /* Which of cluster.any_of counts, from 1; 0: the first, and faults of all the others are told, too. */
+    uint32_t alternative;
+    /* cluster: NAME may be a cluster that was rented, where there is no such file. is_rented (may be NULL): is it one
+     * now? Else a name that is near to that of a file is taken for a mistake. */
+    bool knows_rented;
+    bool (*is_rented)(void *arg, const char *name);
+    void *arg;
+    /* The lock beside the spec (NAME.lock.yaml) counts: what the spec says otherwise is a fault, and its packages are
+     * installed. Not of a lock. */
+    bool locked;
+    /* Where the job took over the history of another one: gives the name and origin of that, else leaves both. -1 and
+     * err: its history went to another job. NULL: nobody knows. arg: the same. */
+    int (*identity)(void *arg, struct arena *arena, const char **name, const char **origin, struct error *err);
+    /* For validate. Also looked for are mistakes that another machine may not have, or that cost time to find: an
+     * identity_file that is not on this machine, a ~ that nothing expands (warnings), shell text that bash refuses. */
+    bool thorough;
+    struct spec_checker *checker; /* for who loads many specs; NULL: the schema is compiled for this one */
 };
+
+/* The schema of specs, compiled once. */
+struct spec_checker *spec_checker_create(void);
+void spec_checker_destroy(struct spec_checker *c); /* takes NULL */
 
 /* 0 and *ret_spec, or -1: diagnostics has the faults, err a summary ("job.yaml: 3 faults"). environ is asked for
  * `env` values taken from the caller. Never reads secrets. */
 int spec_load(const char *path, const struct spec_overrides *overrides, struct arena *arena, struct spec **ret_spec,
               struct diagnostics *diagnostics, struct error *err);
+/* The metrics that the text of a spec has with these --set: what a journal keeps of a run is enough. Of their roles
+ * only names are known. -1 and err: the text, or a metric in it, cannot be read. */
+int spec_metrics_of(const char *text, const char *const *sets, size_t set_count, struct arena *arena,
+                    const struct spec_metric **ret, size_t *ret_count, struct error *err);
 /* The job works in the spec's folder itself: on this machine, without workdir. */
 bool spec_in_place(const struct spec *spec);
 /* Reads the secrets' values (environment, file, command). -1 names the first that is missing and how to give it. */
 int spec_resolve_secrets(struct spec *spec, struct arena *arena, struct error *err);
+/* What the job's id is made of. */
+static inline const char *spec_id_name(const struct spec *spec)
+{
+    return spec->id_name ? spec->id_name : spec->name;
+}
+static inline const char *spec_id_origin(const struct spec *spec)
+{
+    return spec->id_origin ? spec->id_origin : spec->origin;
+}
 /* 16 hex digits and NUL: the first of SHA-256(name NUL origin). */
 void spec_job_id(const char *name, const char *origin, char ret_id[17]);
-/* The embedded schema's text (NUL-terminated). */
+/* What the origins of the specs in a repository begin with: its path there follows. root: the work tree's top, or a
+ * bare repository. Of a URL: as in a clone of it, without credentials. Of a folder with links resolved. */
+const char *spec_repository_origin(const char *root, bool bare, struct arena *arena);
+const char *spec_url_origin(const char *url, struct arena *arena);
+const char *spec_folder_origin(const char *real_dir, struct arena *arena);
+/* A file whose first line is that, beside a folder `tree` with the files of a commit: the specs there have the origins
+ * that they have in a clone. */
+#define SPEC_CHECKOUT_MARKER ".rhrun-origin"
+/* The embedded schemas' texts (NUL-terminated): of specs, of locks. */
 const char *spec_schema_text(void);
+const char *spec_lock_schema_text(void);
+/* Is the document a lock, good or not? */
+bool spec_is_lock(const struct doc_node *root);
+/* Is it a lock that this rhrun can read? -1 with its faults in diagnostics, and err: ERROR_SPEC. */
+int spec_check_lock(const struct doc *doc, struct arena *arena, struct diagnostics *diagnostics, struct error *err);
 
 /* ---- expressions ---- */
 enum expr_status { EXPR_OK, EXPR_LATE /* needs a name that is not known yet */, EXPR_FAILED };
@@ -523,6 +673,7 @@ struct expr_context {
     const char *(*address_of)(const void *arg, uint32_t node); /* NULL, or returning it: late */
     const void *address_arg;
     const char *run; /* run.id, or NULL */
+    const char *point_dir; /* point.dir: a folder of the point's own on its node, absolute; NULL = late */
 };
 enum expr_mode {
     EXPR_PLAIN, /* values as they are: one argv element or env value */

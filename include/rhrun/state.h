@@ -36,7 +36,8 @@ enum event_type {
     EVENT_RULE,
     EVENT_METRICS,
     EVENT_RUN_REOPENED,
-    EVENT_LAST = EVENT_RUN_REOPENED,
+    EVENT_INSTALLED,
+    EVENT_LAST = EVENT_INSTALLED,
 };
 
 enum outcome {
@@ -85,10 +86,14 @@ struct event_opened {
     const char *from_step;               /* of --from */
     const char *work;                    /* name of the working directory that --fresh makes */
     const char *job_hash;                /* plan.job_hash; NULL: a journal of before */
+    const char *made_of;                 /* an object: the files' trees, the commit, ... (lock.h); NULL: not known */
     const char *const *voids;            /* "scope\tstep": cells that this run redoes whatever they hold */
     uint32_t void_count;
     uint32_t flags;                      /* enum run_flag */
     uint32_t node_count;                 /* at most EVENT_NODE_MAX */
+    uint64_t point_count;                /* of its sweep; 0: it has none */
+    const char *const *kept;             /* ids of those points that earlier runs did */
+    uint32_t kept_count;                 /* at most SPEC_POINTS_MAX */
 };
 
 /* NODE_BOUND: which machine the slot is, in which installation and boot. Before the node's first STARTED. */
@@ -106,6 +111,10 @@ struct event_attempt {
     const char *inputs; /* JSON object: name of input -> digest or value; gives the reason when a key changes */
     uint32_t node;
     uint64_t seen; /* the number of the node's latest record of the step then; 0 = none was known */
+    const char *point, *params; /* of a sweep: the point's name, and its swept params as a JSON object; else NULL */
+    uint64_t place;             /* of a point: which of its node's places it has, from 1; 0: none */
+    uint64_t parts;             /* of a point on several nodes: on how many, all of them in this event; else 0 */
+    uint64_t tries;             /* of a point: launches of it that had failed in the run before this one */
 };
 
 /* STARTED: all attempts of one decision (a launch generation has one per node). */
@@ -115,8 +124,8 @@ struct event_started {
                             another run began */
     bool adopted;        /* they were found alive on their nodes: this journal never started them */
     const char *bind_json; /* of a launch: {"master_addr", "master_port", "nonce", "roles": [{"name", "first", "count",
-                              "master_port"}]}, for RUNs that are sent again, and for who reads logs: which worker is of
-                              which role */
+                              "master_port"}], "places": [[role, node, first of it there, how many]]}, for RUNs that
+                              are sent again, for who reads logs (which worker is of which role) and for locks */
     const struct event_attempt *attempts;
     uint32_t attempt_count;
 };
@@ -137,6 +146,7 @@ struct event_finished {
     uint64_t dropped_bytes; /* of its output; then dropped_by says why: "limit", "disk", "limit and disk"; else NULL */
     const char *dropped_by;
     const char *tail;       /* last lines */
+    const char *metrics;    /* of a point: the last value of each, of the lowest rank, as a JSON object; NULL: none */
 };
 
 /* SETTLED: the node's ledger and files are on its disk. */
@@ -178,10 +188,10 @@ struct event_note {
     const char *reason;
 };
 
-/* RULE: a failure rule counted; before what it causes. fail and restart are the verdict on the generation. */
+/* RULE: a failure rule counted; before what it causes. What is not ignored is the verdict on the generation. */
 struct event_rule {
     uint32_t node; /* or EVENT_NODE_NONE */
-    uint32_t generation;
+    uint32_t generation; /* 0: it is about a node alone, and no verdict */
     uint32_t rule;       /* its number in failure_rules, from 1 */
     const char *rule_id; /* spec_rule.id; never NULL */
     enum spec_action action;
@@ -202,6 +212,15 @@ struct event_metric {
 struct event_metrics {
     const struct event_metric *items;
     uint32_t count; /* at most EVENT_METRICS_MAX */
+};
+
+/* INSTALLED: what a Python of the node has, after an installation, and as a launch finds it. Only where it is another
+ * list than the node had. */
+struct event_installed {
+    uint32_t node;
+    const char *role;       /* whose Python; NULL: the job's */
+    const char *digest;     /* SHA-256 of the list, hex; never NULL */
+    const char *found_json; /* the list, as step/install.py makes it; NULL: an earlier event of that digest has it */
 };
 
 /* Strings and arrays belong to whoever made the event. What is not said to be never NULL may be. */
@@ -225,6 +244,7 @@ struct event {
         struct event_note note;
         struct event_rule rule;
         struct event_metrics metrics;
+        struct event_installed installed;
     };
 };
 
@@ -232,6 +252,9 @@ struct state_cell {
     const char *scope, *step;
     uint32_t node;
     const char *run, *attempt, *key, *inputs, *install, *boot_id;
+    const char *point, *params; /* as in event_attempt */
+    const char *metrics;        /* as in event_finished */
+    uint64_t place, parts, tries;
     enum outcome outcome;
     bool settled;     /* on the node's disk: survives a power loss */
     bool was_ok;      /* it ended well, and is unknown since its node restarted, or was replaced, before that was
@@ -250,7 +273,12 @@ struct state_cell {
     int32_t cause_value;
     const char *tail;
 };
+struct state_installed {
+    const char *role, *digest; /* of the latest INSTALLED of that Python */
+    struct state_installed *next;
+};
 struct state_node {
+    struct state_installed *installed; /* on the machine that the node is; NULL: nothing is known */
     const char *host, *install, *boot_id, *facts_json; /* as last bound; NULL = never */
     uint64_t bound_ms;
 };
@@ -259,7 +287,7 @@ struct state_rule { /* of failure_rules, as far as it counted in a run */
     uint32_t number, times;
     const char *action, *reason; /* of the last time */
 };
-struct state_verdict { /* fail or restart, by a rule, on the generation of that number; 0 = none yet */
+struct state_verdict { /* fail, restart or replace_node, by a rule, on the generation of that number; 0 = none yet */
     uint32_t generation, rule, left, node, rank;
     enum spec_action action;
     const char *reason, *line;
@@ -278,6 +306,8 @@ struct state_run {
     const char *id, *variant, *spec_path, *spec_hash, *plan_hash, *params_json, *args_json, *from_step, *work, *message;
     const char *on, *const *sets; /* as in the event */
     uint32_t set_count;
+    const char *const *kept; /* as in the event; in its order, which is that of the points */
+    uint32_t point_count, kept_count, points_ok; /* points_ok: launches of points that ended well in this run */
     const char *job_hash;  /* as in the event */
     bool fetching;         /* it was opened again, only to fetch outputs */
     const char *bind_json; /* of the latest launch generation */
@@ -323,7 +353,9 @@ void state_apply(struct state *s, const struct event *e);
 const struct state_cell *state_cell_find(const struct state *s, const char *scope, const char *step, uint32_t node);
 const struct state_cell *state_cell_by_attempt(const struct state *s, const char *attempt);
 /* did any event name it, also one that was replaced since? */
-bool state_knows_attempt(const struct state *s, const char *attempt);
+bool state_knows_attempt(const struct state *s, const char *attempt); /* likewise: the digest of an INSTALLED */
+/* NULL: nothing is known. role NULL: the job's Python. */
+const struct state_installed *state_installed_on(const struct state *s, uint32_t node, const char *role);
 const struct state_run *state_run_find(const struct state *s, const char *id);
 const struct state_run *state_run_open(const struct state *s);                        /* the unfinished one, or NULL */
 bool state_run_left(const struct state *s, const char *id); /* does the journal lack the end of something that it

@@ -44,7 +44,7 @@ struct step_node {
 /* What binds at run time. All pointers outlive the built message's arena. */
 struct step_bind {
     const struct spec *spec;
-    uint32_t node;                 /* the node to build for */
+    uint32_t node;                 /* the node to build for: its number in the plan that is built with */
     const struct spec_role *role;  /* step_build sets it: plan_step.role */
     const struct step_node *nodes; /* plan->node_count of them, or NULL */
     const char *node_addrs;        /* step_node_addrs, made once for all nodes; NULL = made for each message */
@@ -64,6 +64,9 @@ struct step_bind {
     const char *work;         /* the working directory's name on the nodes (variant, or that after --fresh) */
     const char *launch;       /* what the node's record of its launch names it; NULL = by run_id and generation */
     const char *result_dir;   /* absolute folder here for a function's results; NULL = not known */
+    const struct spec_point *point; /* of a sweep: whose launch it is; NULL = none */
+    const char *point_dir; /* folder of the point's own, absolute; made before its workers start. NULL = not known */
+    const char *devices; /* GPUs of the point's place, as CUDA_VISIBLE_DEVICES has them; NULL = the node's */
 };
 
 /* What `sync` of a kind says. */
@@ -100,8 +103,8 @@ const char *step_tree_name(const char *name, const char *root, const char *work,
 /* NULL-terminated, in the order of the steps: sync, files, activate, venv, the items of set-up, restore, prolog,
  * launch, ready, ready-log, epilog, result, outputs. */
 extern const struct step_kind *const step_kinds[];
-/* Is it of a launch: "launch", or of the roles that start by themselves "launch:ROLE"? By the name, or the slot, of a
- * step whose plan is not at hand. */
+/* Is it of a launch: "launch", of the roles that start by themselves "launch:ROLE", of a point "point:ID"? By
+ * the name, or the slot, of a step whose plan is not at hand. */
 bool step_is_launch(const char *name);
 bool step_is_around(const char *name); /* the prolog or the epilog; likewise */
 
@@ -117,6 +120,9 @@ const char *step_role_addrs(const struct plan *plan, uint32_t role, const struct
 enum { STEP_PATTERNS_MAX = 5 };
 size_t step_package_patterns(const struct plan *plan, const struct step_bind *bind, const char *package,
                              struct arena *arena, const char *ret[STEP_PATTERNS_MAX]);
+/* The file in which items that install say what bind->role's Python (NULL: the job's) has there: an absolute path.
+ * NULL: no item of set-up installs there, or nobody knows yet where. */
+const char *step_installed_path(const struct plan *plan, const struct step_bind *bind, struct arena *arena);
 /* The file that is on bind->node where the launch's rank 0 is there, by torch's last rendezvous: node path. Nothing
  * else is in it. */
 const char *step_rank0_path(const struct spec *spec, const struct step_bind *bind, struct arena *arena);

@@ -141,6 +141,10 @@ bool transport_kind_parse(const char *name, enum transport_kind *ret);
 const char *const *transport_login(const struct transport_host *host, bool terminal, const char *text,
                                    struct arena *arena);
 
+/* What a person types to get to the host: "ssh -i KEY -p 35001 root@host", each word quoted for the shell; of kind
+ * command its program and arguments. In arena. */
+const char *transport_by_hand(const struct transport_host *host, struct arena *arena);
+
 /* ---- sim: the peer is a script in this process ---- */
 struct transport_sim_script {
     /* A transport was opened: return the peer's own state, or NULL and err to fail in ret_phase. */

@@ -57,6 +57,11 @@ struct tree_store;
 int tree_store_open(const char *dir, struct tree_store **ret, struct error *err);
 void tree_store_close(struct tree_store *s); /* takes NULL */
 
+/* How far a scan is, for another thread to look at: files that were found, and of those that had to be read how many
+ * were, and their bytes. */
+struct tree_progress {
+    _Atomic uint64_t found, read, read_bytes;
+};
 struct tree_scan {
     const char *path;               /* absolute: a folder; or one file, which is a tree with that one name */
     const char *const *exclude;     /* patterns as in .gitignore, relative to path; they count after all ignore files,
@@ -68,6 +73,7 @@ struct tree_scan {
     const char *const *leave_out;   /* absolute paths (files or folders) that are never part of it */
     size_t leave_out_count;
     bool store;                     /* contents go to the store; false: ids only (`plan`) */
+    struct tree_progress *progress; /* NULL: nobody looks */
 };
 /* What is left out without having been asked for (a socket; an unreadable file is an error) is named in ret_notes ("" =
  * nothing; one per line, at most 20 and one that says how many more). A path that is not there, or has more than the
@@ -91,6 +97,46 @@ int tree_fetch(struct tree_store *s, const char *url, const char *ref, bool offl
 
 /* A tree that the store has. false: it does not. */
 bool tree_load(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret);
+/* The same, all of it: -1 and err say what is missing or damaged, of its folders and of its files' contents. */
+int tree_load_whole(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret, struct error *err);
+
+/* One file that another machine reads trees from, and what stands beside them: a git bundle of one commit, which git
+ * clones. In it are trees/0, trees/1, ..., files at the top, and files in logs/ and result/. */
+struct tree_bundle_file {
+    const char *path; /* "lock.yaml", "logs/x.log": no other folders */
+    const void *data;
+    size_t len;
+};
+struct tree_bundle {
+    const struct tree *const *trees; /* of the store */
+    size_t tree_count;
+    const struct tree_bundle_file *files;
+    size_t file_count;
+    const char *message; /* of the commit */
+};
+/* Takes the place of a file that is there. */
+int tree_bundle_write(struct tree_store *s, const struct tree_bundle *what, const char *path, struct error *err);
+bool tree_is_bundle(const char *path); /* by its first line */
+/* Takes all objects of the bundle into the store, each hashed, and gives the content of its file `name`, of at most max
+ * bytes. ERROR_SPEC: it is damaged, or of somebody else's making. */
+int tree_bundle_read(struct tree_store *s, const char *path, const char *name, size_t max, struct buf *ret,
+                     struct error *err);
+
+/* The commit that is checked out in the repository around a folder. `dirty`: the tree, which was read from that folder,
+ * has other files than the commit there; what the commit has and the tree leaves out on purpose does not count, nor do
+ * files of submodules. git's configuration runs nothing. */
+struct tree_head {
+    const char *commit; /* TREE_ID_LEN digits */
+    const char *branch; /* NULL: none is checked out */
+    bool knows_dirty, dirty;
+    const char *diff; /* what makes it dirty, as tree_change_text has it; UTF-8. NULL: nobody asked, or it is clean */
+    bool diff_cut;    /* files are left out of that: what is beyond TREE_HEAD_DIFF_MAX, is no UTF-8, cannot be read */
+};
+enum { TREE_HEAD_DIFF_MAX = 256 << 10 };
+/* tree NULL: nobody asks whether it is dirty; store, which has the tree: nor how. false: there is no repository, or no
+ * commit in it, or it is another user's. */
+bool tree_head(const char *folder, const struct tree *tree, struct tree_store *store, struct arena *arena,
+               struct tree_head *ret);
 
 /* The content of a file of a stored tree. */
 struct tree_reader {
@@ -103,5 +149,47 @@ int tree_open(struct tree_store *s, const struct tree_file *f, struct tree_reade
 /* Bytes from offset, at most len of them; 0 at the end. */
 ssize_t tree_read(struct tree_reader *r, uint64_t offset, void *out, size_t len, struct error *err);
 void tree_done(struct tree_reader *r); /* takes a zeroed one */
+
+/* ---- what differs ---- */
+enum { TREE_DIFF_MAX = 1 << 20 }; /* bytes of a file that is compared line by line */
+struct tree_change {
+    const char *path;
+    const struct tree_file *before, *after; /* NULL: it is not there */
+};
+/* The files that differ in content or mode, by path; in the arena. */
+void tree_changes(const struct tree *before, const struct tree *after, struct arena *arena, struct tree_change **ret,
+                  size_t *ret_count);
+/* Appends the change as `git diff` writes it; `git apply` takes it. Of a file that has a NUL near its beginning, or is
+ * larger than TREE_DIFF_MAX, it says only that it differs. Each side has a store; NULL: it is not here. -1: a content
+ * cannot be read; what was appended names the file. Paths beyond ASCII are not quoted (git: core.quotePath=false). */
+int tree_change_text(struct tree_store *before, struct tree_store *after, const struct tree_change *c, struct buf *ret,
+                     struct error *err);
+/* Appends the lines that differ, with three around them, in hunks; nothing where none does. Ends with a line end. */
+int tree_diff_text(const void *before, size_t before_len, const void *after, size_t after_len, struct buf *ret,
+                   struct error *err);
+
+/* ---- repositories of this machine, as people and pipelines have them ---- */
+struct tree_repo;
+/* The repository that an absolute path (without "." and "..") lies in, or is: a work tree, or a bare repository. Parts
+ * at the path's end need not exist. NULL: there is none, or its git directory holds what is no file; err (may be NULL)
+ * says which (ERROR_USAGE, ERROR_SPEC). */
+struct tree_repo *tree_repo_open(const char *path, struct error *err);
+void tree_repo_close(struct tree_repo *r); /* takes NULL */
+/* The work tree's top, or the bare repository: links resolved. */
+const char *tree_repo_root(const struct tree_repo *r);
+const char *tree_repo_below(const struct tree_repo *r); /* the path below it; "" = the path is the root */
+bool tree_repo_bare(const struct tree_repo *r);
+/* Do the ignore files say so of this absolute path? What cannot be read is not ignored. */
+bool tree_repo_ignores(struct tree_repo *r, const char *path, bool folder);
+/* What `git status` would list: changed and untracked files, relative to the root, at most `max` of them. Returns how
+ * many there are, or -1 and err. Of a bare repository none. */
+long tree_repo_changes(struct tree_repo *r, size_t max, struct arena *arena, const char *const **ret,
+                       struct error *err);
+/* Writes the note of a commit below refs/notes/rhrun, instead of one that is there. */
+int tree_repo_note(struct tree_repo *r, const char *commit, const char *text, struct error *err);
+
+/* Writes the files of a stored tree to a folder, which is made, and must not be there. On failure a part of it may
+ * be. */
+int tree_export(struct tree_store *s, const struct tree *t, const char *dir, struct error *err);
 
 #endif

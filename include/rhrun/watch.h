@@ -28,6 +28,9 @@ struct watch *watch_create(void (*line)(void *arg, const struct watch_line *line
 void watch_destroy(struct watch *w); /* takes NULL */
 /* A worker has failed (WIRE_STREAM_END); what it left without a line end was given out before. */
 void watch_on_end(struct watch *w, void (*end)(void *arg, const struct wire_worker_end *end));
+/* Whole lines of one stream, one behind the other, each with its line end and none with a carriage return, go to
+ * `block` instead of to `line`: much is looked at faster at once. `lines` has what they share, and all of the text. */
+void watch_on_block(struct watch *w, void (*block)(void *arg, const struct watch_line *lines));
 /* False when the bytes are no spool; nothing is read from then on. */
 bool watch_feed(struct watch *w, const uint8_t *data, size_t len);
 /* Of the bytes fed: where the record lies with the beginning of the earliest line that has no end yet; behind them all,
@@ -40,9 +43,9 @@ void watch_end(struct watch *w); /* gives out what has no line end yet */
  * A pattern that hits its bound (regex_match) does not match that line, and says so once. */
 enum { MATCH_LINE_MAX = 16 << 10, MATCH_OUT = 1 << WIRE_STREAM_OUT, MATCH_ERR = 1 << WIRE_STREAM_ERR };
 struct match_pattern {
-    const char *pattern;
+    const char *pattern; /* outlives the matcher */
     uint8_t streams;   /* MATCH_OUT, MATCH_ERR, or both */
-    bool value;        /* what (?<value>...) found is wanted, which must be a number */
+    bool value;        /* what (?<value>...) found is wanted, which must be a number; and what (?<step>...) found */
     bool has_rank;     /* only lines of this one */
     uint32_t rank;
 };
@@ -50,6 +53,8 @@ struct match_hit {
     uint32_t pattern;  /* its index */
     const struct watch_line *line;
     double value;      /* of a pattern with `value` */
+    bool has_step;     /* (?<step>...) found a whole number */
+    uint64_t step;
 };
 struct matcher;
 /* The patterns were compiled before, when the spec was loaded, so that one that fails here matches nothing. */
@@ -59,7 +64,12 @@ struct matcher *matcher_create(const struct match_pattern *patterns, size_t coun
 void matcher_destroy(struct matcher *m); /* takes NULL */
 /* wanted[pattern], or NULL: all are. */
 void matcher_line(struct matcher *m, const struct watch_line *line, const bool *wanted);
+/* As matcher_line would be for each of these whole lines, with the hits in the same order. */
+void matcher_block(struct matcher *m, const struct watch_line *lines, const bool *wanted);
 /* A number as programs print it: decimal with exponent, "nan", "inf"; false for anything else. */
 bool match_number(const char *text, size_t len, double *ret);
+/* The other way: the shortest text that match_number reads as the same number. */
+enum { MATCH_NUMBER_MAX = 32 };
+void match_number_text(double v, char ret[MATCH_NUMBER_MAX]);
 
 #endif

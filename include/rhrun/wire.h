@@ -25,7 +25,7 @@
 
 #include "rhrun/base.h"
 
-#define WIRE_VERSION 6u
+#define WIRE_VERSION 8u
 #define WIRE_MAGIC "\nRHRUN-AGENT-1\n"
 enum {
     WIRE_HEADER_SIZE = 8,
@@ -97,7 +97,11 @@ enum wire_probe {
 };
 enum { WIRE_PROBE_MAX_MS = 10000 };
 
-enum wire_signal { WIRE_STOP = 1 /* TERM, grace, KILL */, WIRE_KILL = 2 /* at once */ };
+enum wire_signal {
+    WIRE_STOP = 1,  /* TERM, grace, KILL */
+    WIRE_KILL = 2,  /* at once */
+    WIRE_TAKEN = 3, /* never sent: what the node itself tells a supervisor when it has got its provider's notice */
+};
 
 enum wire_hello_mode {
     WIRE_OWN = 0,       /* own the job; HELD when another owner holds it */
@@ -126,10 +130,13 @@ struct wire_facts {
     char *install;  /* install id */
     char *boot_id;
     char *container;  /* 12 hex of the container around the agent (container.h), or "" */
+    char *image;      /* id of its image, or, outside, of the one that it would be made of; "" = not known */
+    char *image_digest; /* NAME@ALGORITHM:HEX, by which a registry has that image, or "" */
     char *machine_id; /* /etc/machine-id or "" */
     char *home_id;    /* equal on nodes that share this base folder */
     char *hostname, *user, *home, *base_dir, *work_dir;
     char *arch, *kernel, *os; /* uname -m, uname -r, PRETTY_NAME */
+    char *cpu;                /* its model, or "" */
     char *shell;              /* the absolute path of bash, else of sh */
     char *python;             /* absolute path of python3 or "" */
     char *python_version;     /* "3.11" as far as it is known without running it, or "" */
@@ -265,6 +272,7 @@ struct wire_pattern {
     const char *parts[WIRE_PATTERN_PARTS + 1]; /* behind the leading folder without wildcards */
     size_t part_count;
 };
+bool wire_pattern_name(const char *pattern, const char *name); /* one part: * ? [a-z] [!a-z] \x */
 /* text: absolute and clean; cut into pieces, which the pattern points into. Parts that begin before `literal` are no
  * wildcards. *ret_prefix: bytes of the leading folder. false: too many parts. */
 bool wire_pattern_split(struct wire_pattern *ret, char *text, size_t literal, size_t *ret_prefix);
@@ -291,6 +299,30 @@ struct wire_entries {
     uint32_t entry_count;
 };
 
+/* How a machine learns from its provider, on itself, that it is taken back. While the attempt runs the node asks: the
+ * text of a request is sent as it is, behind it the token that the first one gave, and an empty line. An answer of
+ * status 200 whose body matches (a pattern as of one name in GLOB) is the notice: the supervisor ends the workers in
+ * order, as preempted. Whatever else comes, or nothing, is no notice, and is asked again. */
+struct wire_notice {
+    char *who;          /* for people: "aws" */
+    uint32_t address;   /* IPv4 as a number: see wire_notice_address; 0 = nobody is asked */
+    uint32_t port;
+    char *token;        /* "" = none is needed */
+    char *request;
+    char *match;
+    uint32_t every_ms;  /* between two requests */
+    uint32_t within_ms; /* so long after the notice the machine may be there, and not longer */
+};
+enum {
+    WIRE_NOTICE_EVERY_MIN_MS = 100,
+    WIRE_NOTICE_RESERVE_MS = 5000, /* of within_ms: kept back from the workers' grace, for what comes after */
+};
+/* Link-local (169.254.0.0/16), or this machine's own (127.0.0.0/8): nobody else is ever asked. */
+static inline bool wire_notice_address(uint32_t address)
+{
+    return address >> 16 == 0xA9FE || address >> 24 == 127;
+}
+
 struct wire_run {
     char *attempt;             /* WIRE_ID_LEN hex digits */
     char *slot;                /* "setup:kernels", "launch": one live attempt per slot of a job on a node */
@@ -308,7 +340,7 @@ struct wire_run {
     char *creates;             /* must exist after success (a node path, see below); "" = no check */
     char *path_first;          /* folders put before PATH, whatever set it ("/a/bin:/b/bin"); "" = none */
     struct wire_strings unset; /* names to remove; a trailing * matches a prefix */
-    struct wire_strings env;   /* "NAME=value" */
+    struct wire_strings env;   /* "NAME=value"; the folder that RHRUN_POINT_DIR names is made before workers start */
     struct wire_strings env_default; /* "NAME=value", set only where nothing else set the name */
     struct wire_strings secrets;     /* "NAME=value": environment only, masked in the output, never written */
     struct wire_worker *workers;
@@ -317,6 +349,7 @@ struct wire_run {
     uint32_t grace_ms;   /* between TERM and KILL when this node stops its own ranks */
     struct wire_strings spared; /* with WIRE_RUN_ENDS: "exit 3", "signal 9", "any" (of these two): a worker that ends so
                                    does not make this node stop the others; whoever reads the END may */
+    struct wire_notice notice;
     uint64_t log_limit_bytes; /* cap of the output that is not acknowledged yet; 0 = none. What does not fit is
                                  dropped, counted, marked (acknowledged output is freed by whole segments) */
 };
@@ -333,8 +366,8 @@ enum wire_cause {
     WIRE_CAUSE_EXEC = 3,      /* value = errno: the program could not be started */
     WIRE_CAUSE_CREATES = 4,   /* it succeeded but `creates` does not exist */
     WIRE_CAUSE_SETUP = 5,     /* value = errno: its directory, environment or spool could not be prepared */
-    WIRE_CAUSE_PREEMPTED = 6, /* value = signal number: whoever owns the machine told the supervisor to end, not rhrun.
-                                 Of no worker: the rank is WIRE_NO_RANK */
+    WIRE_CAUSE_PREEMPTED = 6, /* value = signal number: whoever owns the machine told the supervisor to end, not rhrun;
+                                 or 0: the provider's notice said so. Of no worker: the rank is WIRE_NO_RANK */
     WIRE_CAUSE_LAST = WIRE_CAUSE_PREEMPTED,
 };
 

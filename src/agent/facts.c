@@ -4,6 +4,9 @@
  */
 #include "internal.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -51,6 +54,16 @@ char *facts_container(struct arena *arena)
 {
     const char *id = getenv("RHRUN_CONTAINER");
     return arena_strndup(arena, id ? id : "", id && strspn(id, "0123456789abcdef") >= 12 ? 12 : 0);
+}
+
+/* RHRUN_IMAGE: its id, and behind a blank its digest, as the runtime says them. */
+static void read_image(struct arena *arena, struct wire_facts *f)
+{
+    const char *text = getenv("RHRUN_IMAGE");
+    const char *blank = text ? strchr(text, ' ') : NULL;
+    bool fits = text && strlen(text) < WIRE_FACT_MAX && str_is_printable(text);
+    f->image = arena_strndup(arena, fits ? text : "", fits ? strcspn(text, " ") : 0);
+    f->image_digest = arena_strdup(arena, fits && blank ? blank + 1 : "");
 }
 
 /* ---- control groups ---- */
@@ -137,6 +150,48 @@ static void read_size(struct wire_facts *f)
     f->cpus = (uint32_t)cpus;
     f->memory_bytes = memory;
 }
+
+/* ---- CPU ---- */
+
+#if defined(__x86_64__)
+/* The CPU says it itself: /proc/cpuinfo makes some kernels measure frequencies first, for 10 ms. */
+static char *cpu_model(struct arena *arena)
+{
+    unsigned r[12] = {0}, max = 0, rest;
+    char text[sizeof r + 1], *at = text, *to = text;
+    __cpuid(0x80000000u, max, rest, rest, rest);
+    for (unsigned i = 0; i < 3 && max >= 0x80000004u; i++)
+        __cpuid(0x80000002u + i, r[4 * i], r[4 * i + 1], r[4 * i + 2], r[4 * i + 3]);
+    memcpy(text, r, sizeof r);
+    text[sizeof r] = 0;
+    for (; *at; at++) /* some pad it with blanks */
+        if (*at != ' ' || (to > text && to[-1] != ' '))
+            *to++ = *at;
+    while (to > text && to[-1] == ' ')
+        to--;
+    return arena_strndup(arena, text, (size_t)(to - text));
+}
+#else
+/* The value of a line of /proc/cpuinfo, "" where there is none. */
+static char *cpuinfo(const char *text, const char *key, struct arena *arena)
+{
+    const char *p = strstr(text, key);
+    p = p ? strchr(p, ':') : NULL;
+    p = p ? p + 1 + strspn(p + 1, " \t") : "";
+    return arena_strndup(arena, p, strcspn(p, "\n"));
+}
+
+static char *cpu_model(struct arena *arena)
+{
+    char text[TEXT_MAX + 1];
+    if (!read_text("/proc/cpuinfo", text))
+        return arena_strdup(arena, "");
+    char *model = cpuinfo(text, "model name", arena), *maker = cpuinfo(text, "CPU implementer", arena);
+    if (*model || !*maker)
+        return model;
+    return arena_printf(arena, "ARM implementer %s, part %s", maker, cpuinfo(text, "CPU part", arena));
+}
+#endif
 
 /* ---- GPUs ---- */
 
@@ -286,6 +341,8 @@ void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *f)
     f->python_version = python_version(f->python, arena);
     f->gpu_driver = facts_line("/proc/driver/nvidia/version", arena);
     f->address = reached_address(arena);
+    f->cpu = cpu_model(arena);
+    read_image(arena, f);
     read_user(arena, f);
     read_size(f);
     read_gpus(arena, f);

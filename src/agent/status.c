@@ -325,7 +325,7 @@ int status_signal(int dir_fd, enum wire_signal signal, uint32_t grace_ms, struct
         return 0;
     struct proc p;
     pid_t pid = (pid_t)st->supervisor_pid;
-    int number = signal == WIRE_KILL ? SIGQUIT : SIGTERM, rc;
+    int number = signal == WIRE_KILL ? SIGQUIT : signal == WIRE_TAKEN ? SIGPWR : SIGTERM, rc;
     long pidfd = pid > 1 ? syscall(SYS_NR_pidfd_open, pid, 0) : -1;
     int errnum = errno;
     /* the pid means the supervisor only together with its start tick and the lock */

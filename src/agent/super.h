@@ -154,6 +154,7 @@ enum phase {
 };
 struct super {
     const struct supervise *s;
+    char *said; /* of notice_watch; NULL: nobody is asked */
     struct status *status;
     struct sink sink;
     struct mask mask;
@@ -174,6 +175,12 @@ int loop_watch(struct super *su, struct worker *w, int which, int fd); /* takes 
 void loop_worker_end(struct super *su, struct worker *w, enum wire_cause cause, int32_t value);
 void loop_run(struct super *su);     /* until PHASE_DONE */
 void loop_discard(struct super *su); /* reads what daemons still write, until they end */
+
+/* ---- super_notice.c: does the provider take the machine back? ---- */
+enum { NOTICE_SAID_MAX = 256 };
+/* Asks until the supervisor of dir_fd has ended, or there is a notice: then `said` (shared with the supervisor) is what
+ * the provider said, and the supervisor gets WIRE_TAKEN. */
+void notice_watch(const struct supervise *s, int dir_fd, char *said);
 
 /* ---- super_files.c: files of workers beside the spool ---- */
 int files_open(struct super *su, uint32_t index);                 /* makes them; -1 with errno */

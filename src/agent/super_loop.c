@@ -231,20 +231,25 @@ static void faults_read(struct super *su)
 
 static void reap(struct super *su);
 
-/* To end: asked for by rhrun, which queues its signals, or told by whoever owns the machine. */
+/* To end: asked for by rhrun, which queues its signals, or told by whoever owns the machine, also through notice_watch. */
 static void told(struct super *su, int signo, int code, int value)
 {
     uint64_t grace = signo == SIGQUIT ? 0 : su->s->run->grace_ms;
-    bool asked = code == SI_QUEUE;
-    if (asked)
+    bool queued = code == SI_QUEUE, taken = queued && signo == SIGPWR && su->said;
+    if (queued)
         reap(su); /* what ended before the request ended by itself */
-    if (asked && signo != SIGQUIT && value >= 0)
+    if (queued && signo != SIGQUIT && value >= 0 && (!taken || (uint64_t)value < grace))
         grace = (uint64_t)value;
-    if (su->phase == PHASE_RUNNING && su->running && asked) {
+    if (su->phase == PHASE_RUNNING && su->running && queued && !taken) {
         su->status->stop_requested = 1;
     } else if (su->phase == PHASE_RUNNING && su->running) {
-        const struct wire_worker_end end = {WIRE_NO_RANK, WIRE_CAUSE_PREEMPTED, signo, mono_ns()};
-        sink_note(su, su->workers, "told to end by signal %d, not by rhrun", signo);
+        const struct wire_worker_end end = {WIRE_NO_RANK, WIRE_CAUSE_PREEMPTED, taken ? 0 : signo, mono_ns()};
+        if (taken) {
+            str_printable(su->said);
+            sink_note(su, su->workers, "%s takes this machine back: %s", su->s->run->notice.who, su->said);
+        } else {
+            sink_note(su, su->workers, "told to end by signal %d, not by rhrun", signo);
+        }
         put_end(su, &end);
         set_failed(su, su->workers, &end, false);
     }

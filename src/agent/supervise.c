@@ -136,6 +136,9 @@ static int plan_make(struct super *su, struct exec_plan *plan, struct environmen
     if (environment_base(env, s) < 0)
         return -1;
     *ret_what = "cannot enter the working directory";
+    const char *point = environment_get(env, "RHRUN_POINT_DIR");
+    if (point)
+        mkdir_p(point, 0700, NULL);
     int cwd = exec_open_cwd(s);
     if (cwd < 0)
         return -1;
@@ -240,9 +243,9 @@ static void record(struct super *su)
     sink_ring(&su->sink);
 }
 
-static void supervisor_main(const struct supervise *s)
+static void supervisor_main(const struct supervise *s, char *said)
 {
-    struct super su = {.s = s, .epoll_fd = -1, .signal_fd = -1, .fault_fd = -1};
+    struct super su = {.s = s, .said = said, .epoll_fd = -1, .signal_fd = -1, .fault_fd = -1};
     struct exec_plan plan = {.capture_fd = -1};
     struct environment env = {0};
     const char *what = "cannot prepare the supervisor";
@@ -284,9 +287,23 @@ static void claim_identity(int status_fd, pid_t pid)
     (void)n;
 }
 
+/* Beside the supervisor, whose lock it does not hold. */
+static void watch(const struct supervise *s, char *said)
+{
+    if (isolate(s) < 0)
+        return;
+    close(FD_STATUS);
+    notice_watch(s, FD_DIR, said);
+}
+
 int supervise_start(const struct supervise *s, struct error *err)
 {
     sigset_t all, before;
+    char *said = NULL;
+    if (s->run->notice.address)
+        said = mmap(NULL, NOTICE_SAID_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (said == MAP_FAILED)
+        return error_errno(err, ERROR_INFRA, errno, "could not start a supervisor");
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before); /* a stop may come before the supervisor can take it: it waits */
     pid_t pid = fork();
@@ -294,15 +311,19 @@ int supervise_start(const struct supervise *s, struct error *err)
         setsid();
         pid_t inner = fork();
         if (inner == 0) {
-            supervisor_main(s);
+            supervisor_main(s, said);
             _exit(0);
         }
         if (inner < 0)
             _exit(errno < 255 ? errno : 255);
         claim_identity(s->status_fd, inner);
+        if (said && fork() == 0)
+            watch(s, said);
         _exit(0);
     }
     int errnum = errno, status = 0;
+    if (said)
+        munmap(said, NOTICE_SAID_MAX);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         return error_errno(err, ERROR_INFRA, errnum, "could not start a supervisor");

@@ -239,3 +239,22 @@ int mkdir_p(const char *path, mode_t mode, struct error *err)
             return 0;
     }
 }
+
+char *system_ca_file(const char *root)
+{
+    static const char *const places[] = {
+        "/etc/ssl/certs/ca-certificates.crt",                /* Debian, Ubuntu, Arch, Alpine */
+        "/etc/pki/tls/certs/ca-bundle.crt",                  /* Fedora, RHEL */
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* RHEL 7, newer Fedora */
+        "/etc/ssl/ca-bundle.pem",                            /* openSUSE */
+        "/etc/ssl/cert.pem",                                 /* Alpine, BSD */
+        "/etc/pki/tls/cacert.pem",                           /* OpenELEC */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        char *path = xasprintf("%s%s", root, places[i]);
+        if (access(path, R_OK) == 0)
+            return path;
+        free(path);
+    }
+    return NULL;
+}

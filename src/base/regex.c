@@ -17,14 +17,15 @@ struct regex {
     bool jit; /* false: interpreted */
 };
 
-struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *ret)
+static struct regex *create(const char *pattern, size_t len, uint32_t options, struct regex_fault *ret)
 {
     int code = 0;
     PCRE2_SIZE at = 0;
     pcre2_compile_context *limits = pcre2_compile_context_create(NULL);
     pcre2_set_max_pattern_length(limits, REGEX_PATTERN_MAX);
-    pcre2_code *compiled = pcre2_compile(
-        (PCRE2_SPTR)pattern, len, PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, limits);
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)pattern, len, PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C | options,
+                      &code, &at, limits);
     pcre2_compile_context_free(limits);
     if (!compiled) {
         ret->at = at < len ? at : len;
@@ -47,6 +48,31 @@ struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *
     return re;
 }
 
+struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *ret)
+{
+    return create(pattern, len, 0, ret);
+}
+
+/* Lookaround, atomic groups and possessive repeats can see, or take, the line end and what is behind it, and then fail
+ * where the line alone would match; \\A, \\z and the like mean the text. Flags may mean anything. Wherever one of these may
+ * stand the answer is no, also where it is a character in brackets. */
+struct regex *regex_create_lines(const char *pattern, size_t len)
+{
+    static const char *const no[] = {"(?=", "(?!", "(?>", "(?|", "(?(", "(?R", "(?&", "(?+", "(?-", "(?P>", "(*",
+                                     "*+",  "++",  "?+",  "}+",  "\\A", "\\Z", "\\z", "\\G", "\\K", "\\g",  "(?#"};
+    struct regex_fault ignored;
+    for (size_t i = 0; i < ARRAY_LEN(no); i++)
+        if (memmem(pattern, len, no[i], strlen(no[i])))
+            return NULL;
+    for (const char *p = pattern; (p = memmem(p, len - (size_t)(p - pattern), "(?", 2)); p += 2) {
+        const char c = (size_t)(p - pattern) + 2 < len ? p[2] : 0, d = (size_t)(p - pattern) + 3 < len ? p[3] : 0;
+        const bool named = (c == '<' && d != '=' && d != '!') || (c == 'P' && d == '<') || c == '\'';
+        if (c != ':' && !named && !(c == 'i' && d == ')'))
+            return NULL;
+    }
+    return create(pattern, len, PCRE2_MULTILINE, &ignored);
+}
+
 void regex_destroy(struct regex *re)
 {
     if (!re)
@@ -66,9 +92,14 @@ int regex_group(const struct regex *re, const char *name)
 
 enum regex_result regex_match(struct regex *re, const char *text, size_t len)
 {
+    return regex_match_from(re, text, len, 0);
+}
+
+enum regex_result regex_match_from(struct regex *re, const char *text, size_t len, size_t at)
+{
     /* right into the compiled code: nothing that pcre2_match looks at before could be wrong here */
-    int rc = re->jit ? pcre2_jit_match(re->code, (PCRE2_SPTR)text, len, 0, 0, re->data, re->context)
-                     : pcre2_match(re->code, (PCRE2_SPTR)text, len, 0, 0, re->data, re->context);
+    int rc = re->jit ? pcre2_jit_match(re->code, (PCRE2_SPTR)text, len, at, 0, re->data, re->context)
+                     : pcre2_match(re->code, (PCRE2_SPTR)text, len, at, 0, re->data, re->context);
     if (rc >= 0)
         return REGEX_YES;
     return rc == PCRE2_ERROR_NOMATCH ? REGEX_NO : REGEX_LIMIT;

@@ -229,6 +229,22 @@ int error_errno(struct error *err, enum error_code code, int errnum, const char 
     return -1;
 }
 
+const char *error_code_name(enum error_code code)
+{
+    static const char *const names[] = {[ERROR_NONE] = "none",
+                                        [ERROR_USAGE] = "usage",
+                                        [ERROR_SPEC] = "spec",
+                                        [ERROR_JOB] = "job",
+                                        [ERROR_INFRA] = "infra",
+                                        [ERROR_HELD] = "held",
+                                        [ERROR_IO] = "io",
+                                        [ERROR_PROTOCOL] = "protocol",
+                                        [ERROR_TIMEOUT] = "timeout",
+                                        [ERROR_INTERRUPTED] = "interrupted",
+                                        [ERROR_INTERNAL] = "internal"};
+    return code < ARRAY_LEN(names) ? names[code] : "internal";
+}
+
 int error_why(struct error *err, enum error_why why)
 {
     if (err)

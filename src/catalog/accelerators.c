@@ -92,6 +92,36 @@ const char *catalog_accelerator(const struct catalog *c, const char *name)
     return NULL;
 }
 
+/* Vendors take off what error correction takes. */
+static bool has_memory(const struct accelerator *a, uint64_t gib)
+{
+    return a->memory_mib >= (gib << 10) - (gib << 10) / 10 && a->memory_mib <= (gib << 10) + (gib << 10) / 10;
+}
+
+const char *catalog_accelerator_called(const struct catalog *c, const char *name, const char *form,
+                                       const char *memory_gib, struct arena *arena)
+{
+    const struct accelerators *all = &c->accelerators;
+    const struct accelerator *known = NULL;
+    uint64_t gib;
+    if (form)
+        known = accelerators_find(all, arena_printf(arena, "%s %s", name, form));
+    if (!known)
+        known = accelerators_find(all, name);
+    if (!known)
+        return name;
+    if (!memory_gib || !parse_u64(memory_gib, &gib) || gib > UINT32_MAX || has_memory(known, gib))
+        return known->name;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct accelerator *other = &all->items[i];
+        const size_t len = strlen(known->name);
+        if (str_starts(other->name, known->name) && other->name[len] == '-' && str_ends(other->name, "GB") &&
+            has_memory(other, gib))
+            return other->name;
+    }
+    return known->name;
+}
+
 const char *catalog_accelerator_note(const struct catalog *c, const char *canonical, struct arena *arena)
 {
     const struct accelerator *known = accelerators_find(&c->accelerators, canonical);
@@ -109,7 +139,7 @@ const char *catalog_accelerator_note(const struct catalog *c, const char *canoni
     }
     const char *note = NULL;
     if (count)
-        note = arena_printf(arena, "%s is the one of %u GB; others are asked for by their own names: %s", known->name,
+        note = arena_printf(arena, "%s means the one with %u GB; the others have names of their own: %s", known->name,
                             (unsigned)(known->memory_mib >> 10), others.data);
     buf_free(&others);
     return note;

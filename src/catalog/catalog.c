@@ -6,6 +6,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 extern const char rhrun_catalog_seed[];
@@ -210,30 +211,73 @@ int catalog_load(const struct catalog_places *places, struct arena *arena, struc
     return 0;
 }
 
-int catalog_replace(const char *cache_dir, const char *provider, const char *text, size_t len, struct arena *arena,
-                    struct diagnostics *d, struct error *err)
+static bool is_among(const struct catalog_regions *regions, const char *region)
+{
+    for (size_t i = 0; i < regions->count; i++)
+        if (strcasecmp(regions->items[i], region) == 0)
+            return true;
+    return regions->count == 0;
+}
+
+/* Rows of the present file that are of other regions. */
+static void put_others(struct buf *out, const char *path, const char *provider, const struct catalog_regions *regions,
+                       struct arena *arena)
+{
+    struct diagnostics ignored = {0};
+    struct error err = ERROR_INIT;
+    bool absent;
+    const struct source *s = regions->count ? read_source(arena, path, &absent, &err) : NULL;
+    if (!s)
+        return;
+    struct catalog *c = catalog_create(arena, &ignored);
+    catalog_read(c, &(struct catalog_file){s, CATALOG_REFRESHED, provider, NULL}, SEVERITY_WARNING, &ignored);
+    for (size_t i = 0; i < c->count; i++)
+        if (!is_among(regions, c->rows[i].region))
+            catalog_write_row(out, &c->rows[i]);
+    diagnostics_free(&ignored);
+}
+
+static int write_rows(const char *cache_dir, const char *path, const struct buf *out, struct error *err)
+{
+    if (mkdir_p(cache_dir, 0700, err) < 0)
+        return -1;
+    return file_write_atomic(path, out->data, out->len, 0600, err);
+}
+
+int catalog_replace(const char *cache_dir, const char *provider, const char *text, size_t len,
+                    struct catalog_regions regions, struct arena *arena, size_t *ret_rows, struct diagnostics *d,
+                    struct error *err)
 {
     struct catalog *c = catalog_create(arena, d);
     const char *path = arena_printf(arena, "%s/%s.csv", cache_dir, provider);
     const struct source *s =
         make_source(arena, arena_printf(arena, "prices of %s", provider), arena_strndup(arena, text, len), len);
+    size_t rows = 0;
     if (strchr(provider, '/') || *provider == '.' || !*provider)
         return error_set(err, ERROR_INTERNAL, "\"%s\" is no name of a provider", provider);
     if (len > CATALOG_FILE_MAX)
         return error_set(err, ERROR_INFRA, "%s answers with prices of %zu bytes; at most %d are taken", provider, len,
                          CATALOG_FILE_MAX);
-    if (catalog_read(c, &(struct catalog_file){s, CATALOG_REFRESHED, provider, NULL}, SEVERITY_WARNING, d) <= 0) {
-        error_set(err, ERROR_INFRA, "%s gave no price that can be used", provider);
+    const long read =
+        catalog_read(c, &(struct catalog_file){s, CATALOG_REFRESHED, provider, NULL}, SEVERITY_WARNING, d);
+    struct buf out = {0};
+    catalog_write_header(&out);
+    for (size_t i = 0; read > 0 && i < c->count; i++)
+        if (is_among(&regions, c->rows[i].region)) {
+            catalog_write_row(&out, &c->rows[i]);
+            rows++;
+        }
+    if (rows == 0) {
+        buf_free(&out);
+        error_set(err, ERROR_INFRA, "%s gave no price that can be used%s", provider,
+                  read > 0 ? " for these regions" : "");
         error_hint(err, "what was known before stays as it was");
         return -1;
     }
-    struct buf out = {0};
-    catalog_write_header(&out);
-    for (size_t i = 0; i < c->count; i++)
-        catalog_write_row(&out, &c->rows[i]);
-    int rc = mkdir_p(cache_dir, 0700, err);
-    if (rc == 0)
-        rc = file_write_atomic(path, out.data, out.len, 0600, err);
+    put_others(&out, path, provider, &regions, arena);
+    int rc = write_rows(cache_dir, path, &out, err);
     buf_free(&out);
+    if (rc == 0 && ret_rows)
+        *ret_rows = rows;
     return rc;
 }

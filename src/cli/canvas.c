@@ -68,6 +68,27 @@ static size_t fit(const char *text, size_t len, unsigned columns, unsigned *ret_
     return i;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_of_number(const char *text, size_t len, size_t i)
+{
+    return is_digit(text[i]) || ((text[i] == '.' || text[i] == ',') && i + 1 < len && is_digit(text[i + 1]));
+}
+
+/* As `fit`, of a text that has more: what is left of a number would be another number. */
+static size_t fit_words(const char *text, size_t len, unsigned columns, unsigned *ret_width)
+{
+    const size_t n = fit(text, len, columns, ret_width);
+    size_t cut = n;
+    while (cut > 0 && n < len && is_of_number(text, len, n) && is_of_number(text, len, cut - 1))
+        cut--;
+    *ret_width -= (unsigned)(n - cut);
+    return cut;
+}
+
 void canvas_clear(struct canvas *v, unsigned columns)
 {
     buf_clear(&v->text);
@@ -96,7 +117,7 @@ void canvas_put(struct canvas *v, const char *style, const char *text, size_t le
     unsigned width, left = canvas_left(v);
     size_t n = fit(text, len, left, &width);
     if (n < len && left > 0) {
-        n = fit(text, len, left - 1, &width);
+        n = fit_words(text, len, left - 1, &width);
         put_styled(v, style, text, n);
         put_styled(v, style, v->utf8 ? "…" : "~", v->utf8 ? 3 : 1);
         v->used = v->columns; /* nothing fits behind a cut */
@@ -115,6 +136,18 @@ void canvas_printf(struct canvas *v, const char *style, const char *fmt, ...)
     canvas_put(v, style, text, strlen(text));
 }
 
+void canvas_time(struct canvas *v, const char *style, uint64_t ms)
+{
+    char took[32];
+    if (ms < 10000)
+        snprintf(took, sizeof took, "%u.%u s", (unsigned)(ms / 1000), (unsigned)(ms / 100 % 10));
+    else if (ms < 60000)
+        snprintf(took, sizeof took, "%u s", (unsigned)(ms / 1000));
+    else
+        cli_duration(ms, took);
+    canvas_printf(v, style, "%s", took);
+}
+
 void canvas_field(struct canvas *v, const char *style, const char *text, unsigned width)
 {
     unsigned got, left = canvas_left(v);
@@ -123,7 +156,7 @@ void canvas_field(struct canvas *v, const char *style, const char *text, unsigne
         width = left;
     size_t n = fit(text, len, width, &got);
     if (n < len && width > 0) {
-        n = fit(text, len, width - 1, &got);
+        n = fit_words(text, len, width - 1, &got);
         put_styled(v, style, text, n);
         put_styled(v, style, v->utf8 ? "…" : "~", v->utf8 ? 3 : 1);
         got++;
@@ -144,6 +177,48 @@ void canvas_end_line(struct canvas *v)
     v->widths[v->lines++] = v->used < v->columns ? v->used : v->columns;
     v->used = 0;
     buf_putc(&v->text, '\n');
+}
+
+/* How many rows it takes: a terminal that became narrower has wrapped its lines. */
+static unsigned rows_shown(const struct canvas *shown)
+{
+    unsigned columns, rows, sum = 0;
+    term_size(&columns, &rows);
+    for (unsigned i = 0; i < shown->lines; i++)
+        sum += shown->widths[i] > columns ? (shown->widths[i] + columns - 1) / columns : 1;
+    return sum < rows ? sum : rows - 1;
+}
+
+void canvas_show(struct canvas *now, struct canvas *shown, struct buf *above)
+{
+    struct buf b = {0};
+    unsigned up = rows_shown(shown);
+    bool same = now->text.len == shown->text.len && now->lines == shown->lines &&
+                (now->text.len == 0 || memcmp(now->text.data, shown->text.data, now->text.len) == 0);
+    if (same && above->len == 0)
+        return;
+    buf_puts(&b, "\033[?2026h");
+    if (up)
+        buf_printf(&b, "\033[%uA", up);
+    buf_putc(&b, '\r');
+    if (above->len || up != shown->lines) {
+        buf_puts(&b, "\033[J");
+        buf_append(&b, above->data, above->len);
+    }
+    for (size_t at = 0; at < now->text.len;) {
+        const char *line = now->text.data + at;
+        size_t len = (size_t)((const char *)memchr(line, '\n', now->text.len - at) - line);
+        buf_append(&b, line, len);
+        buf_puts(&b, "\033[K\n");
+        at += len + 1;
+    }
+    buf_puts(&b, "\033[J\033[?2026l");
+    write_all(2, b.data, b.len);
+    buf_free(&b);
+    buf_clear(above);
+    struct canvas old = *shown;
+    *shown = *now;
+    *now = old;
 }
 
 void canvas_free(struct canvas *v)

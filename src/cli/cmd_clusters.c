@@ -45,10 +45,11 @@ static int up(struct cli *c, struct spec *spec, struct loop *loop, struct error 
     renting_begin(&r, c, loop);
     struct loop_signal *interrupt = loop_signal_create(loop, SIGINT, on_signal, &r, NULL);
     struct loop_signal *term = loop_signal_create(loop, SIGTERM, on_signal, &r, NULL);
+    struct loop_signal *hangup = renting_hold_on(loop);
     struct roster *roster = roster_create(spec, c->arena);
-    journal_job_id(spec->name, spec->origin, job);
+    journal_job_id(spec_id_name(spec), spec_id_origin(spec), job);
     /* The job's lock: no run, and no other `up`, rents for it meanwhile. */
-    int rc = journal_open(loop, spec->name, spec->origin, cli_owner_name(c->arena), &journal, err);
+    int rc = journal_open(loop, spec_id_name(spec), spec_id_origin(spec), cli_owner_name(c->arena), &journal, err);
     if (rc == 0)
         rc = renting_reconcile(&r, job, false, err);
     if (rc == 0)
@@ -59,6 +60,7 @@ static int up(struct cli *c, struct spec *spec, struct loop *loop, struct error 
     journal_close(journal);
     loop_signal_destroy(interrupt);
     loop_signal_destroy(term);
+    loop_signal_destroy(hangup);
     return rc;
 }
 
@@ -69,6 +71,12 @@ static int cmd_up(struct cli *c)
     int rc = cli_load_spec(c, c->words[0], &spec);
     if (rc)
         return rc;
+    if (spec->rent && spec->rent->cluster) {
+        error_set(&err, ERROR_SPEC, "\"%s\" rents no machines: it uses those of cluster %s", spec->path,
+                  spec->rent->cluster);
+        error_hint(&err, "rhrun up of the spec that rents that one");
+        return cli_fail(c, &err);
+    }
     if (!spec->rent) {
         error_set(&err, ERROR_SPEC, "\"%s\" rents no machines", spec->path);
         error_hint(&err, "cluster.instance, or cluster.provider, says which are wanted");
@@ -164,6 +172,8 @@ static int each_cluster(struct cli *c, struct buf *b, size_t *ret_count, struct 
         struct fleet_ledger *l;
         struct error why = ERROR_INIT;
         if (rent_read(*ids, &l, &why) < 0) {
+            if (why.why == ERROR_WHY_ABSENT) /* its rhrun was killed before the first event: nothing was rented */
+                continue;
             cli_print_error(c, &why);
             unreadable++;
             continue;

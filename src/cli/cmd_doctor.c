@@ -113,9 +113,10 @@ static void check_programs(struct doctor *d)
     static const struct {
         const char *name, *otherwise, *cure;
     } programs[] = {
-        {"ssh", "~/.ssh/config is not read then, and transport: openssh cannot be used", "Debian: openssh-client"},
-        {"ssh-agent", "keys with a passphrase and RSA keys cannot be used then", "Debian: openssh-client"},
-        {"ssh-add", "keys with a passphrase and RSA keys cannot be used then", "Debian: openssh-client"},
+        {"ssh", "~/.ssh/config is not read without it, and transport: openssh cannot be used",
+         "Debian: openssh-client"},
+        {"ssh-agent", "keys with a passphrase and RSA keys cannot be used without it", "Debian: openssh-client"},
+        {"ssh-add", "keys with a passphrase and RSA keys cannot be used without it", "Debian: openssh-client"},
         {"python3", "jobs on this machine that run Python need one", "Debian: python3"}};
     for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
         const char *path = program_path(d->c->arena, programs[i].name);
@@ -193,10 +194,34 @@ static void on_finished(void *arg)
     loop_stop(arg);
 }
 
+/* Those that fail alike are one finding. */
+static void check_faults(struct doctor *d, const struct run *r, const struct plan *plan)
+{
+    struct cli_fault *faults;
+    const size_t count = cli_faults(r, plan, d->c->arena, &faults);
+    for (size_t i = 0; i < count; i++) {
+        const struct cli_fault *f = &faults[i];
+        struct run_node_view v;
+        struct buf b = {0};
+        run_node(r, f->first, &v);
+        if (f->count > 1)
+            cli_put_names(&b, f->names, f->count, 16);
+        const char *what = f->count > 1 ? arena_printf(d->c->arena, "%zu of %u nodes", f->count, plan->node_count)
+                                        : arena_printf(d->c->arena, "node %u (%s)", f->first, v.name);
+        struct finding *found = f->count > 1 ? find(d, what, BAD, f->hint, "%s: %s", f->cause, b.data)
+                                             : find(d, what, BAD, f->hint, "%s", v.error);
+        found->nodes = f->names;
+        found->node_count = f->count;
+        buf_free(&b);
+    }
+}
+
 static void check_node(struct doctor *d, const struct run *r, uint32_t node)
 {
     struct run_node_view v;
     run_node(r, node, &v);
+    if (v.presence == PRESENCE_GONE && v.error)
+        return; /* check_faults */
     const char *what = arena_printf(d->c->arena, "node %u (%s)", node, v.name);
     struct finding *f;
     if (!v.facts || v.presence == PRESENCE_GONE)
@@ -235,9 +260,9 @@ static void check_rest(struct doctor *d, const struct plan *plan, const struct r
         bool off;
     } checks[] = {{"ports", "the workers can meet", p->no_ports},
                   {"clocks", "the nodes' clocks agree", p->no_clocks || plan->node_count < 2},
-                  {"disk", "there is room on the nodes", p->no_disk},
-                  {"gpus", "nothing speaks against the workers", p->no_gpus},
-                  {"versions", "no Python or torch is at odds with another", p->no_versions || plan->node_count < 2}};
+                  {"disk", "the nodes have free disk space", p->no_disk},
+                  {"gpus", "every node has the GPUs that its workers need", p->no_gpus},
+                  {"versions", "the nodes have the same Python and torch", p->no_versions || plan->node_count < 2}};
     for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
         bool told = checks[i].off || !dist->present;
         for (size_t k = 0; k < count; k++)
@@ -268,6 +293,7 @@ static int check_nodes(struct doctor *d, struct plan *plan, struct journal *jour
         all = all && v.facts && v.presence != PRESENCE_GONE;
         check_node(d, r, n);
     }
+    check_faults(d, r, plan);
     size_t count;
     const struct run_finding *found = run_findings(r, &count);
     for (size_t i = 0; i < count; i++)
@@ -340,12 +366,12 @@ static bool has_machines(struct doctor *d, const struct spec *spec, const char *
     const char *id = NULL;
     if (!spec->rent)
         return true;
-    if (renting_look(c, job, roster, &id, &err) < 0)
+    if (renting_look_of(c, spec, job, roster, &id, &err) < 0)
         find(d, "machines", BAD, err.hint, "%s", err.text);
     else if (!id && cli_offers(c, spec, &offers) == 0 && rent_credentials_check(&offers, c->arena, &err) < 0)
         find(d, "machines", BAD, arena_strdup(c->arena, err.hint), "%s", err.text);
     else if (!id)
-        find(d, "machines", GOOD, NULL, "none is rented for the job; rhrun plan shows what would be");
+        find(d, "machines", GOOD, NULL, "no machine is rented for the job; rhrun plan shows what a run would rent");
     return id && err.code == ERROR_NONE;
 }
 
@@ -367,7 +393,7 @@ static int with_spec(struct doctor *d)
     if (rc == 0)
         rc = cli_plan(c, spec, roster, sources, &plan);
     if (rc == 0) {
-        journal_job_id(spec->name, spec->origin, id);
+        journal_job_id(spec_id_name(spec), spec_id_origin(spec), id);
         if (journal_open_read(id, &journal, &err) < 0 && err.why != ERROR_WHY_ABSENT)
             find(d, "journal", BAD, err.hint, "%s", err.text);
         check_here(d, plan->node_count);

@@ -133,6 +133,8 @@ static int one_down(struct renting *r, const char *id, struct error *err)
     }
     int rc = renting_open(r, id, name, err);
     if (rc == 0) {
+        if (r->c->given[OPT_YES])
+            rent_trust(r->cluster);
         rent_down(r->cluster, "rhrun down");
         rc = renting_wait_gone(r, err);
     }
@@ -150,7 +152,7 @@ static int every_down(struct renting *r, struct error *err)
         return -1;
     for (; *ids; ids++) {
         struct error why = ERROR_INIT;
-        if (one_down(r, *ids, &why) == 0)
+        if (one_down(r, *ids, &why) == 0 || why.why == ERROR_WHY_ABSENT)
             continue;
         cli_print_error(r->c, &why);
         rc = error_set(err, why.code, "not all clusters could be given back");
@@ -167,10 +169,12 @@ static int clusters_down(struct cli *c, const char *id)
     renting_begin(&r, c, loop);
     struct loop_signal *interrupt = loop_signal_create(loop, SIGINT, on_signal, &r, NULL);
     struct loop_signal *term = loop_signal_create(loop, SIGTERM, on_signal, &r, NULL);
+    struct loop_signal *hangup = renting_hold_on(loop);
     int rc = (id ? one_down(&r, id, &err) : every_down(&r, &err)) < 0 ? cli_fail(c, &err) : 0;
     renting_end(&r);
     loop_signal_destroy(interrupt);
     loop_signal_destroy(term);
+    loop_signal_destroy(hangup);
     loop_destroy(loop);
     return rc;
 }
@@ -197,7 +201,13 @@ static int job_down(struct cli *c, struct spec *spec)
     char job[17];
     const char *id = NULL;
     const struct roster *roster = roster_create(spec, c->arena);
-    journal_job_id(spec->name, spec->origin, job);
+    journal_job_id(spec_id_name(spec), spec_id_origin(spec), job);
+    if (spec->rent && spec->rent->cluster) {
+        error_set(&err, ERROR_SPEC, "the job has rented nothing: it uses cluster %s, which others may use, too",
+                  spec->rent->cluster);
+        error_hint(&err, "rhrun down %s gives that back", cli_quoted(c, spec->rent->cluster));
+        return cli_fail(c, &err);
+    }
     if (spec->rent) { /* a container on a rented machine goes with it */
         if (renting_find(job, c->arena, &id, &err) < 0)
             return cli_fail(c, &err);
@@ -224,8 +234,7 @@ static int cmd_down(struct cli *c)
     const char *id;
     if (c->given[OPT_ALL] != (c->word_count == 0)) {
         error_set(&err, ERROR_USAGE,
-                  c->word_count ? "--all and a name contradict each other"
-                                : "down of what? a SPEC, a cluster, or --all clusters");
+                  c->word_count ? "--all and a name contradict each other" : "down needs a SPEC, a cluster, or --all");
         error_hint(&err, "rhrun clusters lists them");
         return cli_fail(c, &err);
     }
@@ -239,12 +248,14 @@ static int cmd_down(struct cli *c)
     return rc ? rc : job_down(c, spec);
 }
 
-static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_ALL, OPT_COUNT};
+static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_ALL, OPT_YES, OPT_COUNT};
 const struct cli_command cmd_down_command = {
     "down",
     "SPEC|CLUSTER|--all",
     "Give back rented machines; remove a job's containers",
-    "Of rented machines: until the provider shows that they are gone. What is in a\n"
+    "Of rented machines: until the provider shows that they are gone. Other\n"
+    "credentials than those they were rented with prove nothing, unless they show\n"
+    "one of them, or --yes says that they are of the same account. What is in a\n"
     "container is lost, so set-up runs again the next time; the job's ledger, working\n"
     "directory and home folders are on the hosts and stay.\n"
     "Exit status 3: a host was not reached, a runtime refused, or a machine could not\n"

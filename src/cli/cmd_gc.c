@@ -73,7 +73,7 @@ static int all_clusters(struct gc *g, struct error *err)
         return -1;
     for (; *ids && g->fault.code == ERROR_NONE; ids++) {
         struct error why = ERROR_INIT;
-        if (one_cluster(g, *ids, &why) == 0)
+        if (one_cluster(g, *ids, &why) == 0 || why.why == ERROR_WHY_ABSENT)
             continue;
         cli_print_error(g->c, &why);
         rc = error_set(err, why.code, "not all could be given back");
@@ -83,15 +83,17 @@ static int all_clusters(struct gc *g, struct error *err)
 
 /* ---- machines that no ledger knows ---- */
 
-static bool is_known(struct gc *g, const char *run)
+enum known { UNKNOWN, KNOWN, UNREADABLE /* it may be in use: only what is past its time is deleted */ };
+
+static enum known known_of(const char *run)
 {
     struct fleet_ledger *l;
-    if (!run || rent_read(run, &l, NULL) < 0)
-        return false;
+    struct error err = ERROR_INIT;
+    if (rent_read(run, &l, &err) < 0)
+        return err.why == ERROR_WHY_ABSENT || err.code == ERROR_USAGE ? UNKNOWN : UNREADABLE;
     const bool known = l->stage != FLEET_STAGE_OVER && l->stage != FLEET_STAGE_NONE;
-    (void)g;
     fleet_ledger_destroy(l);
-    return known;
+    return known ? KNOWN : UNKNOWN;
 }
 
 static bool is_expired(const struct provider_machine *m)
@@ -118,15 +120,21 @@ static void keep_orphan(struct gc *g, const struct provider_machine *m)
                                    .expires = m->expires ? text(g, m->expires) : NULL};
 }
 
-static void say_orphan(struct gc *g, const struct provider_machine *m)
+static bool is_to_go(const struct gc *g, const struct provider_machine *m, enum known known)
+{
+    return str_eq(m->owner, g->owner) && (is_expired(m) || (g->c->given[OPT_ALL] && known == UNKNOWN));
+}
+
+static void say_orphan(struct gc *g, const struct provider_machine *m, enum known known)
 {
     const bool ours = str_eq(m->owner, g->owner);
-    fprintf(stderr, "rhrun: %s %s %s (run %s, of %s%s): no ledger here knows it%s\n", g->provider, g->region,
-            text(g, m->id), m->run ? text(g, m->run) : "?", m->owner ? text(g, m->owner) : "?",
-            is_expired(m) ? ", past its time" : "",
-            !ours                                     ? "; it is another owner's"
-            : !is_expired(m) && !g->c->given[OPT_ALL] ? "; its time is not over: --all deletes it, too"
-                                                      : "");
+    fprintf(stderr, "rhrun: %s %s %s (run %s, of %s%s): %s%s\n", g->provider, g->region, text(g, m->id),
+            text(g, m->run), m->owner ? text(g, m->owner) : "?", is_expired(m) ? ", past its time" : "",
+            known == UNREADABLE ? "its ledger here cannot be read" : "no ledger here knows it",
+            !ours                   ? "; it is another owner's"
+            : is_to_go(g, m, known) ? ""
+            : known == UNREADABLE   ? "; its time is not over, so it is left alone"
+                                    : "; its time is not over: --all deletes it, too");
 }
 
 static void next_delete(struct gc *g);
@@ -145,11 +153,12 @@ static void on_swept(void *arg, const struct provider_machine *machines, size_t 
     g->orphans = arena_array(g->c->arena, count + 1, sizeof *g->orphans);
     for (size_t i = 0; i < count && i < TOGETHER_MAX; i++) {
         const struct provider_machine *m = &machines[i];
-        if (!m->id || !m->run || m->state == PROVIDER_STATE_GONE || is_known(g, m->run))
+        const enum known known = m->run ? known_of(m->run) : KNOWN;
+        if (!m->id || m->state == PROVIDER_STATE_GONE || known == KNOWN)
             continue;
         if (g->rounds == 0)
-            say_orphan(g, m);
-        if (str_eq(m->owner, g->owner) && (is_expired(m) || g->c->given[OPT_ALL]))
+            say_orphan(g, m, known);
+        if (is_to_go(g, m, known))
             keep_orphan(g, m);
     }
     g->left = (uint32_t)g->orphan_count;
@@ -196,10 +205,14 @@ static int sweep(struct gc *g, const char *provider, const char *region, struct 
     g->sweep = NULL;
     loop_timer_stop(g->pause);
     *err = g->fault;
+    if (err->code != ERROR_INTERRUPTED)
+        g->fault = (struct error)ERROR_INIT;
+    if (err->code != ERROR_NONE && !region[0] && !err->hint[0])
+        error_hint(err, "where it has regions, --region names one; it can be given more than once");
     if (err->code != ERROR_NONE)
         return -1;
     if (g->c->given[OPT_YES] && g->left > 0)
-        return error_set(err, ERROR_INFRA, "%s %s: %u machine%s could not be proven gone", provider, region, g->left,
+        return error_set(err, ERROR_INFRA, "%s %s: %u machine%s may still be there", provider, region, g->left,
                          g->left == 1 ? "" : "s");
     g->todo += g->c->given[OPT_YES] ? 0 : g->left;
     return 0;
@@ -237,31 +250,54 @@ static size_t regions_of(struct gc *g, const char *provider, const char **region
     return count;
 }
 
+/* Of regions that nobody named it is said which they are: machines may be in others. */
+static void say_regions(const struct gc *g, const char *provider, const char *const *regions, size_t count)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&b, "%s%s", i ? ", " : "", regions[i]);
+    if (b.len && !g->c->value_count[OPT_REGION] && !g->c->given[OPT_QUIET])
+        fprintf(stderr, "rhrun: %s is asked where clusters of this machine were: %s; --region asks elsewhere\n",
+                provider, b.data);
+    buf_free(&b);
+}
+
+/* All of them, whatever one answers. */
 static int sweeps(struct gc *g, struct error *err)
 {
     struct cli *c = g->c;
     const char *regions[100];
+    int rc = 0;
     if (!c->value_count[OPT_PROVIDER])
         return 0;
     g->pause = loop_timer_create(g->loop, begin_sweep, g);
     if (renting_connect(&g->renting, err) < 0)
         return -1;
     for (size_t i = 0; i < c->value_count[OPT_PROVIDER]; i++) {
-        const size_t count = regions_of(g, c->values[OPT_PROVIDER][i], regions);
-        for (size_t k = 0; k < count; k++)
-            if (sweep(g, c->values[OPT_PROVIDER][i], regions[k], err) < 0)
-                return -1;
+        const char *provider = c->values[OPT_PROVIDER][i];
+        const size_t count = regions_of(g, provider, regions);
+        say_regions(g, provider, regions, count);
+        for (size_t k = 0; k < count && g->fault.code == ERROR_NONE; k++) {
+            struct error why = ERROR_INIT;
+            if (sweep(g, provider, regions[k], &why) == 0)
+                continue;
+            if (rc < 0)
+                cli_print_error(c, err);
+            *err = why;
+            rc = -1;
+        }
     }
-    return 0;
+    return rc;
 }
 
 static int cmd_gc(struct cli *c)
 {
-    struct gc g = {.c = c, .loop = loop_create(), .owner = renting_owner(c->arena)};
+    struct gc g = {.c = c, .loop = loop_create(), .owner = cli_rent_owner(c->arena)};
     struct error err = ERROR_INIT;
     renting_begin(&g.renting, c, g.loop);
     struct loop_signal *interrupt = loop_signal_create(g.loop, SIGINT, on_signal, &g, NULL);
     struct loop_signal *term = loop_signal_create(g.loop, SIGTERM, on_signal, &g, NULL);
+    struct loop_signal *hangup = renting_hold_on(g.loop);
     int rc = all_clusters(&g, &err);
     struct error why = ERROR_INIT;
     if (g.fault.code == ERROR_NONE && sweeps(&g, &why) < 0) {
@@ -277,6 +313,7 @@ static int cmd_gc(struct cli *c)
     loop_timer_destroy(g.pause);
     loop_signal_destroy(interrupt);
     loop_signal_destroy(term);
+    loop_signal_destroy(hangup);
     loop_destroy(g.loop);
     return rc < 0 ? cli_fail(c, &err) : 0;
 }

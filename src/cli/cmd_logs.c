@@ -1,16 +1,105 @@
 /* rhrun logs, attach, cancel: what concerns a run that is or was under way. */
-#include "internal.h"
+#include "points.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+enum { TAIL_MAX = 1000000, TAIL_BY_ITSELF = 20 };
 
 static int number(struct cli *c, enum cli_option_id id, uint32_t *ret, struct error *err)
 {
     if (c->given[id] && !parse_u32(c->value[id], ret))
         return error_set(err, ERROR_USAGE, "--%s: \"%s\" is no number", cli_option_find(id)->name, c->value[id]);
     return 0;
+}
+
+/* "10m": before now; or a date, with a time or without. */
+static int read_since(const char *text, uint64_t *ret, struct error *err)
+{
+    static const char *const forms[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M",
+                                        "%Y-%m-%d"};
+    uint64_t ms;
+    if (parse_duration_ms(text, &ms)) {
+        const uint64_t now = wall_ms();
+        *ret = now > ms ? now - ms : 0;
+        return 0;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        struct tm tm = {.tm_isdst = -1};
+        const char *end = strptime(text, forms[i], &tm);
+        const time_t at = end && !*end ? mktime(&tm) : -1;
+        if (at >= 0) {
+            *ret = (uint64_t)at * 1000;
+            return 0;
+        }
+    }
+    error_set(err, ERROR_USAGE, "--since: \"%s\" is no time", text);
+    error_hint(err, "10m, 2h, 2026-01-31, \"2026-01-31 08:00\", 2026-01-31T08:00:30");
+    return -1;
+}
+
+/* Which lines of all: --tail, --since, --grep. */
+static int read_filters(struct cli *c, struct cli_logs *what, struct error *err)
+{
+    const char *tail = c->value[OPT_TAIL], *pattern = c->value[OPT_GREP];
+    uint32_t lines = 0;
+    struct regex_fault fault;
+    what->timestamps = c->given[OPT_TIMESTAMPS];
+    if (tail && strcmp(tail, "all") != 0) {
+        if (!parse_u32(tail, &lines) || lines == 0 || lines > TAIL_MAX)
+            return error_set(err, ERROR_USAGE, "--tail: \"%s\" is no number from 1 to %d, and not all", tail, TAIL_MAX);
+        what->tail = lines;
+    }
+    if (c->given[OPT_SINCE] && read_since(c->value[OPT_SINCE], &what->since_ms, err) < 0)
+        return -1;
+    if (pattern && !(what->grep = regex_create(pattern, strlen(pattern), &fault)))
+        return error_set(err, ERROR_USAGE, "--grep: %s, at character %zu of \"%s\"", fault.text, fault.at + 1, pattern);
+    return 0;
+}
+
+/* A number, or the name of a node of the run. */
+static int read_node(struct cli *c, const struct state *s, const struct state_run *run, uint32_t *ret,
+                     struct error *err)
+{
+    const char *word = c->value[OPT_NODE];
+    const bool number = parse_u32(word, ret);
+    if (number && *ret < run->node_count)
+        return 0;
+    for (uint32_t n = 0; n < run->node_count && n < s->node_count && !number; n++)
+        if (str_eq(s->nodes[n].host, word)) {
+            *ret = n;
+            return 0;
+        }
+    error_set(err, ERROR_USAGE, "run %s has no node \"%s\"", run->id, word);
+    struct buf b = {0};
+    const char **names = arena_array(c->arena, run->node_count + 1, sizeof *names);
+    for (uint32_t n = 0; n < run->node_count; n++)
+        names[n] = n < s->node_count && s->nodes[n].host ? s->nodes[n].host : "?";
+    cli_put_names(&b, names, run->node_count, 8);
+    if (run->node_count == 1)
+        error_hint(err, "there is node 0 alone, %s", b.data);
+    else
+        error_hint(err, "there are nodes 0 to %u: %s", run->node_count - 1, b.data);
+    buf_free(&b);
+    return -1;
+}
+
+static int print_logs(struct cli *c, struct journal *j, const struct state_run *run, struct cli_logs *what,
+                      struct error *err)
+{
+    CLEANUP(cleanup_free) char *id = xstrdup(run->id);
+    struct cli_logs_end end = {0};
+    struct cli_points points;
+    if (what->has_node && read_node(c, journal_state(j), run, &what->node, err) < 0)
+        return -1;
+    if (cli_points(c, j, run, &points, err) < 0)
+        return -1;
+    if (points.chosen)
+        what->points = &points;
+    return cli_logs_print(c, j, id, what, &end, err);
 }
 
 static int cmd_logs(struct cli *c)
@@ -24,31 +113,43 @@ static int cmd_logs(struct cli *c)
                             .all = c->given[OPT_VERBOSE],
                             .has_rank = c->given[OPT_RANK],
                             .has_node = c->given[OPT_NODE]};
-    if (number(c, OPT_RANK, &what.rank, &err) < 0 || number(c, OPT_NODE, &what.node, &err) < 0)
-        return cli_fail(c, &err);
-    what.raw = (what.has_rank || (what.step && what.has_node)) && !what.json;
-    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
-        return cli_fail(c, &err);
-    CLEANUP(cleanup_free) char *id = xstrdup(run->id);
-    struct cli_logs_end end = {0};
-    int rc = cli_logs_print(c, j, id, &what, &end, &err);
-    journal_close(j);
+    int rc = number(c, OPT_RANK, &what.rank, &err);
+    if (rc == 0)
+        rc = read_filters(c, &what, &err);
+    const bool of_one = (what.has_rank || (what.step && what.has_node)) && !what.json;
+    what.raw = of_one && !what.tail && !what.since_ms && !what.grep && !what.timestamps;
+    what.bare = of_one && !what.raw;
+    if (what.follow && !what.raw && !what.json && !c->given[OPT_TAIL] && !what.since_ms && isatty(1)) {
+        what.tail = TAIL_BY_ITSELF;
+        what.tail_by_itself = true;
+    }
+    if (rc == 0)
+        rc = cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err);
+    if (rc == 0) {
+        rc = print_logs(c, j, run, &what, &err);
+        journal_close(j);
+    }
+    regex_destroy(what.grep);
     return rc < 0 ? cli_fail(c, &err) : 0;
 }
 
-static const enum cli_option_id logs_options[] = {OPT_FOLLOW,    OPT_RANK, OPT_STEP,  OPT_NODE,
-                                                  OPT_NO_PREFIX, OPT_SET,  OPT_PARAM, OPT_COUNT};
+static const enum cli_option_id logs_options[] = {OPT_FOLLOW, OPT_TAIL,  OPT_SINCE, OPT_TIMESTAMPS, OPT_GREP,
+                                                  OPT_RANK,   OPT_STEP,  OPT_POINT, OPT_NODE,       OPT_NO_PREFIX,
+                                                  OPT_SET,    OPT_PARAM, OPT_COUNT};
 const struct cli_command cmd_logs_command = {
     "logs",
     "[RUN]",
     "Print the workers' output of a run",
-    "RUN is an id, a unique prefix, last (the default), or a spec file, of whose runs\n"
-    "-p, --set and the words behind -- choose one. Without options: the launch, all\n"
-    "its generations in order. --step NAME: the output of that step, --verbose: of\n"
-    "every step. --rank R, or --step NAME with --node N: the bytes as they were\n"
-    "written, stdout to stdout, stderr to stderr. A terminal gets text and colours\n"
-    "only, no other control characters. -f goes on until the run ends; Ctrl-C ends\n"
-    "only that (exit status 0).",
+    "RUN is an id, a unique prefix, last (the default), the name of a job, or a spec\n"
+    "file, of whose runs -p, --set and the words behind -- choose one. Without\n"
+    "options: the launch, all its generations in order. --step NAME: the output of\n"
+    "that step, --verbose: of every step. --point NAME, or -p NAME=VALUE of what is\n"
+    "swept: these points of a sweep, also where an earlier run did them. --rank R, or\n"
+    "--step NAME with --node N: the bytes as they were written, stdout to stdout,\n"
+    "stderr to stderr; with --tail, --since, --grep or --timestamps its lines. A\n"
+    "terminal gets text and colours only, no other control characters. -f goes on\n"
+    "until the run ends, on a terminal from the last 20 lines on; Ctrl-C ends only\n"
+    "that (exit status 0).",
     logs_options,
     0,
     1,
@@ -84,7 +185,8 @@ static int on_alone(void *arg)
     const char *path = run && run->spec_path ? run->spec_path : "";
     if (a->resumed) {
         error_set(&err, ERROR_INFRA, "the controller of run %s has ended, and the run is not at its end", a->run);
-        error_hint(&err, "what it said: %s/controller.log; rhrun %s goes on", journal_path(a->journal), path);
+        error_hint(&err, "what it said: cat %s/controller.log; rhrun %s goes on",
+                   cli_quoted(a->c, journal_path(a->journal)), cli_quoted(a->c, path));
         return cli_fail(a->c, &err);
     }
     a->resumed = true;
@@ -100,7 +202,7 @@ static int on_alone(void *arg)
     if (!run || run->status != RUN_OPEN)
         return 0;
     error_set(&err, ERROR_INFRA, "run %s has no controller any more, and none could go on with it", a->run);
-    error_hint(&err, "what runs on its nodes runs on; to stop it: rhrun cancel %s", a->run);
+    error_hint(&err, "its processes on the nodes go on; this stops them: rhrun cancel %s", a->run);
     cli_print_error(a->c, &err);
     return rc;
 }
@@ -218,7 +320,7 @@ static int cancel_alone(struct cli *c, const char *spec_path)
         return cli_fail(c, &err);
     struct loop *loop = loop_create();
     signal(SIGUSR1, SIG_IGN);
-    if (journal_open(loop, spec->name, spec->origin, cli_owner_name(c->arena), &journal, &err) < 0)
+    if (journal_open(loop, spec_id_name(spec), spec_id_origin(spec), cli_owner_name(c->arena), &journal, &err) < 0)
         return cli_fail(c, &err);
     struct run_options o = {.mode = RUN_CANCEL, .plan = plan};
     cli_run_options(c, &o);
@@ -277,66 +379,3 @@ const struct cli_command cmd_cancel_command = {
     1,
     true,
     cmd_cancel};
-
-/* ---- completion ---- */
-
-static void words_of(const struct cli_command *cmd, FILE *to)
-{
-    for (size_t i = 0; i < cli_option_count; i++)
-        if (cli_command_has(cmd, cli_options[i].id) && !cli_options[i].hidden)
-            fprintf(to, " --%s", cli_options[i].name);
-}
-
-static int cmd_completion(struct cli *c)
-{
-    const char *shell = c->words[0];
-    if (strcmp(shell, "bash") == 0 || strcmp(shell, "zsh") == 0) {
-        if (strcmp(shell, "zsh") == 0)
-            printf("#compdef rhrun\nautoload -U +X bashcompinit && bashcompinit\n");
-        printf("_rhrun() {\n  local cur=${COMP_WORDS[COMP_CWORD]} words\n  COMPREPLY=()\n  if [ \"$COMP_CWORD\" = 1 ] "
-               "&& [ \"${cur#-}\" = \"$cur\" ]; then\n"
-               "    COMPREPLY=($(compgen -W \"");
-        for (size_t i = 0; cli_commands[i]; i++)
-            printf("%s%s", i ? " " : "", cli_commands[i]->name);
-        printf("\" -- \"$cur\") $(compgen -f -X '!*.y*ml' -- \"$cur\") $(compgen -d -- \"$cur\"))\n    return\n  fi\n  "
-               "case ${COMP_WORDS[1]} in\n");
-        for (size_t i = 0; cli_commands[i]; i++) {
-            printf("    %s) words='", cli_commands[i]->name);
-            words_of(cli_commands[i], stdout);
-            printf("' ;;\n");
-        }
-        printf("    *) words='");
-        words_of(cli_commands[0], stdout);
-        printf(
-            "' ;;\n  esac\n  if [ \"${cur#-}\" != \"$cur\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"));\n"
-            "  else COMPREPLY=($(compgen -f -- \"$cur\")); fi\n}\ncomplete -o filenames -F _rhrun rhrun\n");
-        return 0;
-    }
-    if (strcmp(shell, "fish") == 0) {
-        for (size_t i = 0; cli_commands[i]; i++) {
-            printf("complete -c rhrun -n __fish_use_subcommand -a %s -d '%s'\n", cli_commands[i]->name,
-                   cli_commands[i]->summary);
-            for (size_t k = 0; k < cli_option_count; k++)
-                if (cli_command_has(cli_commands[i], cli_options[k].id) && !cli_options[k].hidden)
-                    printf("complete -c rhrun -n '__fish_seen_subcommand_from %s' -l %s%s -d '%s'\n",
-                           cli_commands[i]->name, cli_options[k].name, cli_options[k].value ? " -r" : "",
-                           cli_options[k].help);
-        }
-        return 0;
-    }
-    struct error err = ERROR_INIT;
-    error_set(&err, ERROR_USAGE, "there is no completion for \"%s\"", shell);
-    error_hint(&err, "bash, zsh or fish");
-    return cli_fail(c, &err);
-}
-
-static const enum cli_option_id completion_options[] = {OPT_COUNT};
-const struct cli_command cmd_completion_command = {"completion",
-                                                   "SHELL",
-                                                   "Print a completion script for bash, zsh or fish",
-                                                   "For bash: source <(rhrun completion bash)",
-                                                   completion_options,
-                                                   1,
-                                                   1,
-                                                   false,
-                                                   cmd_completion};

@@ -1,5 +1,6 @@
 /* rhrun plan SPEC: what would be done, and why. */
-#include "internal.h"
+#include "renting.h"
+#include "saved_plan.h"
 
 #include <stdlib.h>
 
@@ -81,8 +82,7 @@ static void put_cell(struct cli *c, const struct state_cell *cell, struct plan_r
 }
 
 /* What is not cached is kept only where the whole job is done, or all of it but what comes home. */
-static void launch_records(struct cli *c, const struct plan *plan, const struct state *state,
-                           struct plan_record *records)
+static void launch_records(struct cli *c, struct plan *plan, const struct state *state, struct plan_record *records)
 {
     bool anew = c->given[OPT_AGAIN] || c->given[OPT_FRESH] || c->given[OPT_FROM];
     const struct state_run *done = state && !anew ? cli_done_run(state, plan) : NULL;
@@ -109,11 +109,32 @@ static void launch_records(struct cli *c, const struct plan *plan, const struct 
                 r->why_not = r->voided ? why_again(c, plan, state) : NULL;
             }
         }
+    for (uint32_t i = 0; i < plan->point_count; i++)
+        plan->points[i].launched = state && !anew && run_point_launched(state, plan, i);
+    for (uint32_t i = 0; i < plan->point_count; i++)
+        plan->points[i].recorded = state && !anew && run_point_recorded(state, plan, i);
 }
 
 static void on_finished(void *arg)
 {
     loop_stop(arg);
+}
+
+static void warn_faults(struct cli *c, const struct run *r, const struct plan *plan)
+{
+    struct cli_fault *faults;
+    const size_t count = cli_faults(r, plan, c->arena, &faults);
+    for (size_t i = 0; i < count; i++) {
+        struct buf b = {0};
+        struct run_node_view v;
+        run_node(r, faults[i].first, &v);
+        if (faults[i].count > 1)
+            cli_put_fault(&b, &faults[i], plan->node_count);
+        else
+            buf_puts(&b, v.error);
+        fprintf(stderr, "rhrun: warning: %s\n", b.data);
+        buf_free(&b);
+    }
 }
 
 /* Strings of the records live in the run. */
@@ -137,9 +158,10 @@ static int online(struct cli *c, struct plan *plan, struct plan_record *records,
             run_node(r, n, &v);
             if (v.facts)
                 facts[n] = (struct plan_facts){true, v.facts->cpus, v.facts->gpu_count};
-            else if (v.error)
+            else if (v.error && v.presence != PRESENCE_GONE)
                 fprintf(stderr, "rhrun: warning: %s\n", v.error);
         }
+        warn_faults(c, r, plan);
         if (plan_bind_ranks(plan, facts, c->arena, &err) < 0)
             fprintf(stderr, "rhrun: warning: %s\n", err.text);
         for (size_t i = 0; i < plan->step_count * plan->node_count; i++) {
@@ -175,8 +197,50 @@ static int show_files(struct cli *c, const struct sources *sources)
     return rc;
 }
 
-static int show_plan(struct cli *c, struct spec *spec, const struct roster *roster, const struct sources *sources,
-                     struct rent_offers *offers)
+/* What is done with a plan, once it is decided. 0, or an exit status. */
+typedef int plan_use(struct cli *c, const struct plan *plan, const struct plan_decision *decisions,
+                     const struct sources *sources, void *arg);
+
+static int save(struct cli *c, const struct plan *plan, const struct plan_decision *decisions,
+                const struct sources *sources, void *arg)
+{
+    saved_plan_put(c, plan, decisions, sources, arg);
+    return 0;
+}
+
+/* -o: the plan is saved, and shown all the same. What was typed with --set is in it, as in a journal: 0600. */
+static int write_saved(struct cli *c, const struct plan *plan, const struct plan_decision *decisions,
+                       const struct sources *sources)
+{
+    struct error err = ERROR_INIT;
+    struct buf text = {0};
+    saved_plan_put(c, plan, decisions, sources, &text);
+    int rc = file_write_atomic(c->value[OPT_OUTPUT], text.data, text.len, 0600, &err) < 0 ? cli_fail(c, &err) : 0;
+    buf_free(&text);
+    return rc;
+}
+
+static int show(struct cli *c, const struct plan *plan, const struct plan_decision *decisions,
+                const struct sources *sources, void *arg)
+{
+    struct buf text = {0};
+    (void)arg;
+    if (c->given[OPT_JSON]) {
+        plan_format_json(plan, decisions, &text);
+        if (!str_ends(text.data ? text.data : "", "\n"))
+            buf_putc(&text, '\n');
+    } else {
+        plan_format(plan, decisions, c->color_out, c->given[OPT_VERBOSE], &text);
+    }
+    int rc = c->given[OPT_OUTPUT] ? write_saved(c, plan, decisions, sources) : 0;
+    if (rc == 0)
+        fwrite(text.data, 1, text.len, stdout);
+    buf_free(&text);
+    return rc;
+}
+
+static int make_plan(struct cli *c, struct spec *spec, const struct roster *roster, const struct sources *sources,
+                     struct rent_offers *offers, plan_use *use, void *arg)
 {
     struct plan *plan;
     struct journal *journal = NULL;
@@ -189,7 +253,7 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
     if (rc)
         return rc;
     plan->rent = offers ? cli_plan_rent(c, offers) : NULL;
-    journal_job_id(spec->name, spec->origin, id);
+    journal_job_id(spec_id_name(spec), spec_id_origin(spec), id);
     if (journal_open_read(id, &journal, &err) < 0 && err.why != ERROR_WHY_ABSENT)
         return cli_fail(c, &err);
     const struct state *state = journal ? journal_state(journal) : NULL;
@@ -211,21 +275,12 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
     flags_void(c, plan, records);
     launch_records(c, plan, state, records);
     plan_decide(plan, records, !c->given[OPT_OFFLINE], c->arena, decisions);
-    struct buf text = {0};
-    if (c->given[OPT_JSON]) {
-        plan_format_json(plan, decisions, &text);
-        if (!str_ends(text.data ? text.data : "", "\n"))
-            buf_putc(&text, '\n');
-    } else {
-        plan_format(plan, decisions, c->color_out && !c->given[OPT_OUTPUT], c->given[OPT_VERBOSE], &text);
-    }
     if (rc == 0)
-        rc = write_out(c, &text);
+        rc = use(c, plan, decisions, sources, arg);
     for (size_t i = 0; i < cells && rc == 0 && c->given[OPT_EXIT_CODE]; i++)
         if (plan->steps[i / plan->node_count].on[i % plan->node_count] && decisions[i].verdict != VERDICT_KEEP &&
             decisions[i].verdict != VERDICT_NOT_NEEDED)
             rc = 10;
-    buf_free(&text);
     run_destroy(run);
     session_destroy(session);
     loop_destroy(loop);
@@ -235,14 +290,26 @@ static int show_plan(struct cli *c, struct spec *spec, const struct roster *rost
     return rc;
 }
 
-static int cmd_plan(struct cli *c)
+/* Of a cluster of another job a plan says nothing else: that none is there is a fault only when the job is run. */
+static void warn_borrowed(struct cli *c, const struct spec *spec)
+{
+    const char *id;
+    struct error err = ERROR_INIT;
+    if (!spec->rent || !spec->rent->cluster || c->given[OPT_QUIET] || renting_find_borrowed(c, spec, &id, &err) == 0)
+        return;
+    fprintf(stderr, "rhrun: warning: %s\n", err.text);
+    if (err.hint[0])
+        fprintf(stderr, "  hint: %s\n", err.hint);
+}
+
+static int plan_spec(struct cli *c, plan_use *use, void *arg)
 {
     struct spec *spec;
     struct sources *sources = NULL;
     struct rent_offers offers;
     struct error err = ERROR_INIT;
-    int rc = cli_load_spec(c, c->words[0], &spec);
-    bool rents = rc == 0 && spec->rent && !c->given[OPT_FILES];
+    int rc = cli_load_planned_spec(c, c->words[0], &spec);
+    bool rents = rc == 0 && spec->rent && !spec->rent->cluster && !c->given[OPT_FILES];
     const struct roster *roster = rc == 0 ? roster_create(spec, c->arena) : NULL;
     if (rc == 0 && !c->given[OPT_OFFLINE] && !c->given[OPT_FILES] && cli_check_trust(c, roster, true, &err) < 0)
         rc = cli_fail(c, &err);
@@ -252,14 +319,27 @@ static int cmd_plan(struct cli *c)
         rc = cli_sources(c, spec, roster, false, &sources);
     if (rc == 0) {
         cli_warn_sources(c, sources);
-        rc = c->given[OPT_FILES] ? show_files(c, sources) : show_plan(c, spec, roster, sources, rents ? &offers : NULL);
+        warn_borrowed(c, spec);
+        rc = c->given[OPT_FILES] ? show_files(c, sources)
+                                 : make_plan(c, spec, roster, sources, rents ? &offers : NULL, use, arg);
     }
     cli_sources_close(sources);
     return rc;
 }
 
-static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_TRUST, OPT_OUTPUT, OPT_FILES, OPT_SET,
-                                             OPT_PARAM,     OPT_ON,      OPT_AGAIN, OPT_FRESH,  OPT_FROM,  OPT_COUNT};
+int cli_plan_saved(struct cli *c, struct buf *ret)
+{
+    return plan_spec(c, save, ret);
+}
+
+static int cmd_plan(struct cli *c)
+{
+    return plan_spec(c, show, NULL);
+}
+
+static const enum cli_option_id options[] = {OPT_EXIT_CODE, OPT_OFFLINE, OPT_TRUST, OPT_OUTPUT, OPT_FILES,
+                                             OPT_SET,       OPT_PARAM,   OPT_ON,    OPT_AGAIN,  OPT_FRESH,
+                                             OPT_FROM,      OPT_POINT,   OPT_COUNT};
 const struct cli_command cmd_plan_command = {
     "plan",
     "SPEC",
@@ -269,7 +349,8 @@ const struct cli_command cmd_plan_command = {
     "of an ssh_config that the SPEC names, unless --trust is given. For machines that\n"
     "are to be rented it shows the offers in order, what they cost and what remains\n"
     "of risk, and asks no provider. --exit-code: 0 nothing to do, 10 there is work to\n"
-    "do. --files lists instead what a node without anything would be sent: count,\n"
+    "do. --output also saves the plan: rhrun apply FILE does it, or says what moved.\n"
+    "--files lists instead what a node without anything would be sent: count,\n"
     "bytes, every file; no node is asked.",
     options,
     1,

@@ -256,18 +256,26 @@ static int find(struct cli *c, struct buf *b, struct error *err)
 
 static int cmd_prices(struct cli *c)
 {
-    struct error err = ERROR_INIT;
+    struct error err = ERROR_INIT, refresh = ERROR_INIT;
     struct buf b = {0};
-    int rc = find(c, &b, &err);
+    int rc;
+    if (c->given[OPT_RATE] && !c->given[OPT_REFRESH]) {
+        error_set(&err, ERROR_USAGE, "--rate is for --refresh: what is kept is in US dollars");
+        return cli_fail(c, &err);
+    }
+    if (c->given[OPT_REFRESH] && cli_refresh_prices(c, &refresh) < 0)
+        return cli_fail(c, &refresh);
+    rc = find(c, &b, &err);
     if (rc < 0)
         rc = cli_fail(c, &err);
     else
         fwrite(b.data, 1, b.len, stdout);
     buf_free(&b);
-    return rc;
+    return refresh.code != ERROR_NONE ? cli_fail(c, &refresh) : rc;
 }
 
-static const enum cli_option_id prices_options[] = {OPT_SPOT, OPT_REGION, OPT_PROVIDER, OPT_LIMIT, OPT_COUNT};
+static const enum cli_option_id prices_options[] = {OPT_SPOT,    OPT_REGION, OPT_PROVIDER, OPT_LIMIT,
+                                                    OPT_REFRESH, OPT_RATE,   OPT_COUNT};
 const struct cli_command cmd_prices_command = {
     "prices",
     "[MACHINE]",
@@ -276,7 +284,9 @@ const struct cli_command cmd_prices_command = {
     "\"A100|A100-80GB:8\", cpu:8+, \"cpu:8+ memory:32+\" (GiB), or a provider's own type\n"
     "such as p4d.24xlarge. Without it, the cheapest machine of each kind is listed.\n"
     "No provider is asked: the prices are those of the catalog, with their age. Your\n"
-    "own go into ~/.config/rhrun/catalog.csv. Nothing is rented.",
+    "own go into ~/.config/rhrun/catalog.csv. Nothing is rented. With --refresh, the\n"
+    "providers that tell prices, and whose credentials are here, are asked first, and\n"
+    "what they say is kept. Exit status 3: one of them failed, its prices stay.",
     prices_options,
     0,
     1,

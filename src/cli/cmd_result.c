@@ -1,5 +1,5 @@
 /* rhrun result [RUN]: what the job's function returned, as each rank's file that was brought home has it. */
-#include "internal.h"
+#include "points.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -126,8 +126,73 @@ static int put_one(const char *folder, const struct ranks *ranks, const struct s
     return -1;
 }
 
+/* Of a point of a sweep, from the run that did it; false: there is none. */
+static bool put_point(struct cli *c, struct journal *j, const struct cli_point *p, uint32_t rank, struct buf *ret)
+{
+    struct error none = ERROR_INIT;
+    if (!p->cell || (p->state != POINT_IS_DONE && p->state != POINT_IS_KEPT))
+        return false;
+    CLEANUP(cleanup_free)
+    char *folder = xasprintf("%s/runs/%s/points/%s/result", journal_path(j), p->cell->run, p->id);
+    struct ranks ranks = ranks_in(folder);
+    const size_t before = ret->len;
+    bool there = false;
+    for (size_t i = 0; i < ranks.count && !c->given[OPT_ALL]; i++)
+        there = there || (ranks.items[i] == rank && put_value(folder, rank, ret, &none) == 0);
+    if (c->given[OPT_ALL] && ranks.count > 0)
+        there = put_all(folder, &ranks, ret, &none) == 0;
+    free(ranks.items);
+    if (!there && ret->data)
+        ret->data[ret->len = before] = 0;
+    return there;
+}
+
+/* One point's value, or of several a list, of each what it is and its value; null where there is none. */
+static int print_points(struct cli *c, struct journal *j, const struct state_run *run, const struct cli_points *points,
+                        uint32_t rank, struct error *err)
+{
+    struct buf b = {0};
+    size_t found = 0;
+    const bool one = points->chosen && points->count == 1;
+    buf_puts(&b, one ? "" : "[");
+    for (size_t i = 0; i < points->count; i++) {
+        const struct cli_point *p = &points->items[i];
+        if (!one) {
+            buf_puts(&b, i ? ",\n {" : "{");
+            cli_json_string(&b, "point", p->name);
+            cli_json_string(&b, "id", p->id);
+            buf_printf(&b, ",\"params\":%s", p->params);
+            cli_json_string(&b, "state", cli_point_state_name(p->state));
+            buf_puts(&b, ",\"result\":");
+        }
+        const bool there = put_point(c, j, p, rank, &b);
+        found += there;
+        if (!there)
+            buf_puts(&b, "null");
+        buf_puts(&b, one ? "" : "}");
+    }
+    buf_puts(&b, one ? "\n" : "]\n");
+    int rc = 0;
+    if (found > 0)
+        fwrite(b.data, 1, b.len, stdout);
+    else if (one && points->items[0].state != POINT_IS_DONE && points->items[0].state != POINT_IS_KEPT)
+        rc = error_set(err, ERROR_JOB, "point %s has no result: it is %s", points->items[0].name,
+                       cli_point_state_name(points->items[0].state));
+    else if (run->status == RUN_DONE && c->given[OPT_RANK])
+        rc = error_set(err, ERROR_USAGE, "no point has a result of rank %u", rank);
+    else
+        rc = why_not(c, j, run, err);
+    buf_free(&b);
+    return rc;
+}
+
 static int print_result(struct cli *c, struct journal *j, const struct state_run *run, uint32_t rank, struct error *err)
 {
+    struct cli_points points;
+    if (cli_points(c, j, run, &points, err) < 0)
+        return -1;
+    if (points.count > 0)
+        return print_points(c, j, run, &points, rank, err);
     CLEANUP(cleanup_free) char *folder = xasprintf("%s/runs/%s/result", journal_path(j), run->id);
     struct ranks ranks = ranks_in(folder);
     struct buf text = {0};
@@ -169,15 +234,16 @@ static int cmd_result(struct cli *c)
     return cli_fail(c, &err);
 }
 
-static const enum cli_option_id options[] = {OPT_RANK, OPT_ALL, OPT_SET, OPT_PARAM, OPT_COUNT};
+static const enum cli_option_id options[] = {OPT_RANK, OPT_ALL, OPT_POINT, OPT_SET, OPT_PARAM, OPT_COUNT};
 const struct cli_command cmd_result_command = {
     "result",
     "[RUN]",
     "Print what the job's function returned, as JSON",
     "RUN is an id, a unique prefix, last (the default), or a spec file, of whose runs\n"
     "-p, --set and the words behind -- choose one. Rank 0's value by default; --all\n"
-    "prints an object with every rank's. Exit status 1 when the run has not finished\n"
-    "or has failed.",
+    "prints an object with every rank's. Of a sweep: a list of its points with their\n"
+    "values; --point NAME, or -p of what is swept, gives the value of one. Exit\n"
+    "status 1 when the run has not finished or has failed.",
     options,
     0,
     1,

@@ -6,10 +6,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+enum { EXIT_HELD = 4 };
 enum { DEADLINE_GRACE_MS = 120000, DEADLINE_SHARE = 10 /* at most this part of max_hours */ };
 
 struct controller {
@@ -26,11 +26,14 @@ struct controller {
     struct cli_printer *printer;
     struct loop_signal *signals[4];
     bool detach_wanted;
+    bool uses;                   /* the machines are there, and used */
+    bool replanned;              /* the machines were rented by this process, for another plan */
     struct loop_timer *deadline; /* of the machines */
     bool leaves;                 /* the run is over; its machines are given back */
     bool open;                   /* the last run is left open */
     bool ended;                  /* the last run is closed, not left open */
-    int detached_fd;             /* of a background controller: where it says that it has begun */
+    uint32_t rented; /* another alternative of any_of than the plan is for; 0: the plan is for what is there */
+    int detached_fd; /* of a background controller: where it says that it has begun */
 };
 
 static void on_finished(void *arg)
@@ -158,7 +161,8 @@ static void say_nothing_to_do(struct controller *s, const struct state_run *done
         fprintf(stderr,
                 "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: rhrun %s --again; everything "
                 "anew: --fresh\n",
-                when, done->id, res->unverified_nodes ? "" : ", set-up verified on every node", s->spec->path);
+                when, done->id, res->unverified_nodes ? "" : ", set-up verified on every node",
+                cli_quoted(c, s->spec->path));
     if (!c->given[OPT_QUIET] && !s->spec->rent)
         say_other_hosts(s);
 }
@@ -168,8 +172,10 @@ static void say_result(struct controller *s, int rc)
 {
     const struct run_result *res = run_result(s->run);
     struct cli *c = s->c;
+    struct error err = res->error;
+    cli_group_faults(c, s->run, s->plan, &err);
     if (c->given[OPT_JSON]) {
-        say_json_result(c, run_id(s->run), run_status_name(res->status), rc, &res->error, res);
+        say_json_result(c, run_id(s->run), run_status_name(res->status), rc, &err, res);
         return;
     }
     if (res->error.code == ERROR_NONE)
@@ -181,7 +187,51 @@ static void say_result(struct controller *s, int rc)
             fprintf(stderr, ", rank %u,", res->cause_rank);
         fprintf(stderr, " on %s:\n%s%s", res->cause_node, res->cause_tail, str_ends(res->cause_tail, "\n") ? "" : "\n");
     }
-    cli_print_error(c, &res->error);
+    cli_print_error(c, &err);
+}
+
+/* ---- rented machines under a run ---- */
+
+static void on_node_lost(void *arg, uint32_t node)
+{
+    struct controller *s = arg;
+    if (!s->leaves)
+        rent_look(s->renting.cluster, node);
+}
+
+static void on_replace(void *arg, uint32_t node)
+{
+    struct controller *s = arg;
+    if (!renting_replace(&s->renting, node, "replace_node"))
+        run_machine_none(s->run, node);
+}
+
+static void on_machine_lost(void *arg, uint32_t node)
+{
+    struct controller *s = arg;
+    if (s->run)
+        run_machine_gone(s->run, node);
+}
+
+static void on_unreplaced(void *arg, uint32_t node)
+{
+    struct controller *s = arg;
+    if (s->run)
+        run_machine_none(s->run, node);
+}
+
+static void on_replaced(void *arg, uint32_t node)
+{
+    struct controller *s = arg;
+    struct error err = ERROR_INIT;
+    if (!s->run)
+        return;
+    if (renting_roster(rent_ledger(s->renting.cluster), s->c->arena, s->roster, &err) == 0) {
+        run_machine_new(s->run, node);
+        return;
+    }
+    cli_print_error(s->c, &err);
+    run_machine_none(s->run, node);
 }
 
 static int execute(struct controller *s, enum run_mode mode, uint32_t flags, bool *ret_started)
@@ -190,11 +240,15 @@ static int execute(struct controller *s, enum run_mode mode, uint32_t flags, boo
     struct run_options o = {.mode = mode, .plan = s->plan, .store = s->sources ? s->sources->store : NULL};
     struct error err = ERROR_INIT;
     cli_run_options(c, &o);
+    if (mode == RUN_EXECUTE)
+        o.made_of = cli_made_of(c, s->plan, o.store, s->renting.cluster ? rent_ledger(s->renting.cluster) : NULL);
     o.flags = flags | (o.flags & RUN_FLAG_DETACH);
     if (!(flags & RUN_FLAG_FROM))
         o.from_step = NULL;
     if (s->printer && mode == RUN_EXECUTE)
         o.observer = cli_printer_observer(s->printer);
+    if (s->renting.cluster)
+        o.machines = (struct run_machines){.lost = on_node_lost, .replace = on_replace, .arg = s};
     s->run = run_create(s->session, &o, on_finished, s);
     if (s->printer && mode == RUN_EXECUTE)
         cli_printer_set_run(s->printer, s->run);
@@ -225,7 +279,7 @@ static void give_back_left(struct controller *s)
 {
     struct error err = ERROR_INIT;
     char job[17];
-    journal_job_id(s->spec->name, s->spec->origin, job);
+    journal_job_id(spec_id_name(s->spec), spec_id_origin(s->spec), job);
     renting_begin(&s->renting, s->c, s->loop);
     if (renting_reconcile(&s->renting, job, true, &err) < 0)
         cli_print_error(s->c, &err);
@@ -289,14 +343,6 @@ static int show_missed(struct controller *s, const char *run)
     return rc < 0 || end.interrupted ? -1 : 0;
 }
 
-static void on_machine_lost(void *arg, uint32_t slot, const char *text)
-{
-    struct controller *s = arg;
-    (void)text; /* it was told */
-    if (s->run)
-        run_machine_gone(s->run, slot);
-}
-
 /* In time to bring home what there is, and not so early that a short time is spent on it. */
 static void on_deadline(void *arg)
 {
@@ -311,7 +357,9 @@ static void on_deadline(void *arg)
 static void on_notice(void *arg, uint64_t at_ms)
 {
     struct controller *s = arg;
-    const uint64_t now = wall_ms(), left = at_ms > now ? at_ms - now : 0, whole = s->spec->rent->max_ms;
+    const struct spec_rent *w = s->spec->rent;
+    const uint64_t now = wall_ms(), left = at_ms > now ? at_ms - now : 0;
+    const uint64_t whole = w->cluster ? DEADLINE_GRACE_MS * DEADLINE_SHARE : w->max_ms;
     const uint64_t grace = whole / DEADLINE_SHARE < DEADLINE_GRACE_MS ? whole / DEADLINE_SHARE : DEADLINE_GRACE_MS;
     if (!s->deadline)
         s->deadline = loop_timer_create(s->loop, on_deadline, s);
@@ -327,53 +375,52 @@ static int rent_machines(struct controller *s, bool fetch)
     const char *id;
     if (!s->spec->rent)
         return 0;
-    journal_job_id(s->spec->name, s->spec->origin, job);
+    journal_job_id(spec_id_name(s->spec), spec_id_origin(s->spec), job);
     renting_begin(&s->renting, c, s->loop);
     s->renting.lost = on_machine_lost;
+    s->renting.replaced = on_replaced;
+    s->renting.unreplaced = on_unreplaced;
     s->renting.json = c->given[OPT_JSON];
     s->renting.notice = on_notice;
     s->renting.arg = s;
     if (renting_reconcile(&s->renting, job, false, &err) < 0)
         return fail(c, &err, cli_exit_status(&err));
-    if (fetch && renting_find(job, c->arena, &id, &err) == 0 && !id) {
+    if (fetch && !s->spec->rent->cluster && renting_find(job, c->arena, &id, &err) == 0 && !id) {
         error_set(&err, ERROR_USAGE, "the machines that have what `outputs` says now were given back");
-        error_hint(&err, "rhrun %s --again rents machines, and launches it there", s->spec->path);
+        error_hint(&err, "rhrun %s --again rents machines, and launches it there", cli_quoted(c, s->spec->path));
         return fail(c, &err, 2);
     }
     const char *by = arena_printf(c->arena, "%s, process %d", cli_owner_name(c->arena), (int)getpid());
-    return renting_up(&s->renting, s->spec, s->roster, job, by, &err) < 0 ? fail(c, &err, cli_exit_status(&err)) : 0;
-}
-
-/* The run did not end: what was lost is the way to the machines, and what runs there goes on. */
-static void say_kept(const struct controller *s)
-{
-    const struct fleet_ledger *l = rent_ledger(s->renting.cluster);
-    struct buf b = {0};
-    char until[32];
-    cli_time(l->wanted.deadline_ms, until);
-    renting_put_usd(&b, fleet_rate(l));
-    fprintf(stderr,
-            "rhrun: warning: the machines stay rented, at %s an hour%s%s: the same command goes on with the run, rhrun "
-            "down "
-            "%s gives them back\n",
-            b.data, l->wanted.deadline_ms ? ", until " : "", l->wanted.deadline_ms ? until : "", l->wanted.id);
-    buf_free(&b);
+    s->renting.quiet = s->renting.quiet || s->replanned;
+    s->renting.json = s->renting.json && !s->replanned;
+    if ((s->spec->rent->cluster ? renting_borrow(&s->renting, s->spec, s->roster, by, &err)
+                                : renting_up(&s->renting, s->spec, s->roster, job, by, &err)) < 0)
+        return fail(c, &err, cli_exit_status(&err));
+    s->renting.quiet = c->given[OPT_QUIET] || c->given[OPT_JSON];
+    s->renting.json = c->given[OPT_JSON];
+    const uint32_t rented = renting_alternative(rent_ledger(s->renting.cluster));
+    s->rented = rented != s->spec->rent->alternative && !s->spec->rent->cluster ? rented : 0;
+    s->uses = !s->rented;
+    return 0;
 }
 
 /* Unless somebody goes on with the run. */
 static int leave_machines(struct controller *s, int rc)
 {
     struct error err = ERROR_INIT;
-    if (!s->renting.cluster || s->detach_wanted)
+    if (!s->renting.cluster || s->detach_wanted || (rc && s->renting.failed)) /* that was told */
         return rc;
     s->renting.json = false; /* the result was the last line */
     s->leaves = true;        /* the run's last events are on their way still: it is destroyed behind the journal */
     if (s->open && !renting_has_lost(&s->renting, cli_owner_name(s->c->arena)) && s->renting.cluster) {
-        say_kept(s);
+        renting_say_kept(&s->renting);
         return rc;
     }
-    if (renting_leave(&s->renting, &err) == 0)
+    if (renting_leave(&s->renting, &err) == 0) {
+        if (rent_ledger(s->renting.cluster)->stage == FLEET_STAGE_COMPLETE)
+            renting_say_stay(&s->renting, s->c);
         return rc;
+    }
     cli_print_error(s->c, &err);
     return rc ? rc : cli_exit_status(&err);
 }
@@ -394,7 +441,7 @@ static int do_job(struct controller *s)
         return 2;
     cli_warn_sources(c, s->sources);
     int rc = rent_machines(s, fetch);
-    if (rc)
+    if (rc || s->rented)
         return rc;
     if (open && wants_new && (open->flags & flags & RUN_FLAGS_ANEW) == (flags & RUN_FLAGS_ANEW))
         wants_new = false; /* the unfinished run was opened by the same flags */
@@ -412,126 +459,12 @@ static int do_job(struct controller *s)
     return rc;
 }
 
-/* A second rhrun in its own session becomes the controller. argv begins with three places that are filled in here. 0 once
- * it has begun, with the run's id; else its exit status, and no id. */
-static int spawn(const struct cli *c, const char **argv, char ret_id[64], pid_t *ret_pid)
-{
-    struct error err = ERROR_INIT;
-    int fds[2];
-    ret_id[0] = 0;
-    if (pipe(fds) < 0) {
-        error_errno(&err, ERROR_INFRA, errno, "could not start a controller in the background");
-        cli_print_error(c, &err);
-        return 3;
-    }
-    argv[0] = "rhrun";
-    argv[1] = "--detached-fd";
-    argv[2] = "3";
-    pid_t pid = fork();
-    if (pid == 0) {
-        sigset_t none;
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        setsid();
-        int null = open("/dev/null", O_RDWR);
-        int out = dup(fds[1]);
-        dup2(null, 0);
-        dup2(null, 1);
-        if (out != 3)
-            dup2(out, 3);
-        for (int fd = 4; fd < 64; fd++)
-            close(fd);
-        execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
-        _exit(127);
-    }
-    if (pid < 0) {
-        error_errno(&err, ERROR_INFRA, errno, "could not start a controller in the background");
-        cli_print_error(c, &err);
-    }
-    close(fds[1]);
-    ssize_t len = pid > 0 ? read(fds[0], ret_id, 63) : -1;
-    close(fds[0]);
-    if (len <= 0) {
-        int status = 0;
-        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            ;
-        return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 3;
-    }
-    ret_id[len] = 0;
-    ret_id[strcspn(ret_id, "\n")] = 0;
-    *ret_pid = pid;
-    return 0;
-}
-
-/* --detach, and the key: the same command line once more. */
-static int spawn_detached(struct cli *c)
-{
-    const char **argv = xcalloc((size_t)c->argc + 4, sizeof *argv);
-    size_t n = 3;
-    char id[64];
-    pid_t pid;
-    for (int i = 1; i < c->argc; i++) {
-        if (strcmp(c->argv[i], "--") == 0) {
-            while (i < c->argc)
-                argv[n++] = c->argv[i++];
-            break;
-        }
-        if (strcmp(c->argv[i], "--detach") != 0 && strcmp(c->argv[i], "-d") != 0)
-            argv[n++] = c->argv[i];
-    }
-    int rc = spawn(c, argv, id, &pid);
-    free(argv);
-    if (!id[0])
-        return rc;
-    if (c->given[OPT_JSON])
-        printf("{\"type\":\"detached\",\"run\":\"%s\",\"pid\":%d}\n", id, (int)pid);
-    else if (!c->given[OPT_QUIET])
-        fprintf(stderr,
-                "rhrun: run %s goes on without a terminal (controller pid %d):\n"
-                "  what is left to do is started, failures are restarted, output is collected\n"
-                "  follow: rhrun attach %s   stop: rhrun cancel %s\n"
-                "  if this machine dies, the nodes finish what runs and start nothing new\n",
-                id, (int)pid, id, id);
-    return 0;
-}
-
-static size_t put_options(const struct cli *c, enum cli_option_id id, const char **argv, size_t n)
-{
-    for (size_t i = 0; i < c->value_count[id]; i++) {
-        argv[n++] = arena_printf(c->arena, "--%s", cli_option_find(id)->name);
-        argv[n++] = c->values[id][i];
-    }
-    return n;
-}
-
-int cli_resume_detached(const struct cli *c, const char *run, const char *spec_path, pid_t *ret_pid)
-{
-    size_t most = 16 + 2 * c->value_count[OPT_SET] + 2 * c->value_count[OPT_PARAM] + c->arg_count, n = 3;
-    const char **argv = arena_array(c->arena, most, sizeof *argv);
-    char id[64];
-    argv[n++] = "--resume";
-    argv[n++] = run;
-    n = put_options(c, OPT_SET, argv, n);
-    n = put_options(c, OPT_PARAM, argv, n);
-    if (c->value[OPT_ON]) {
-        argv[n++] = "--on";
-        argv[n++] = c->value[OPT_ON];
-    }
-    argv[n++] = "run";
-    argv[n++] = spec_path;
-    if (c->arg_count > 0)
-        argv[n++] = "--";
-    for (size_t i = 0; i < c->arg_count; i++)
-        argv[n++] = c->args[i];
-    return spawn(c, argv, id, ret_pid);
-}
-
 /* --replace with a live controller: it is asked to stop, and waited for. Of the same plan there is nothing to replace. */
 static int stop_older(struct controller *s, struct error *err)
 {
     char id[17];
     struct journal *j;
-    journal_job_id(s->spec->name, s->spec->origin, id);
+    journal_job_id(spec_id_name(s->spec), spec_id_origin(s->spec), id);
     if (journal_open_read(id, &j, err) < 0)
         return err->why == ERROR_WHY_ABSENT ? 0 : -1; /* never run */
     const struct state_run *open = state_run_open(journal_state(j));
@@ -583,7 +516,8 @@ static int open_session(struct controller *s, struct error *err)
         return -1;
     }
     watch_signals(s);
-    if (journal_open(s->loop, s->spec->name, s->spec->origin, cli_owner_name(c->arena), &s->journal, err) < 0)
+    if (journal_open(s->loop, spec_id_name(s->spec), spec_id_origin(s->spec), cli_owner_name(c->arena), &s->journal,
+                     err) < 0)
         return -1;
     s->session = cli_session(c, s->loop, s->journal);
     if (c->given[OPT_RESUME] && check_resume(s, err) < 0)
@@ -612,53 +546,118 @@ static int remove_containers(struct controller *s, int rc)
 {
     char job[17];
     end_run(s);
-    journal_job_id(s->spec->name, s->spec->origin, job);
+    journal_job_id(spec_id_name(s->spec), spec_id_origin(s->spec), job);
     int failed = cli_containers_down(s->c, s->roster, job, false);
     return rc ? rc : failed;
+}
+
+/* Before there is a session: the spec, and its plan. */
+static int prepare(struct controller *s)
+{
+    struct cli *c = s->c;
+    int rc = c->given[OPT_ADOPT] ? cli_adopt(c, c->words[0]) : 0;
+    if (rc == 0)
+        rc = cli_load_planned_spec(c, c->words[0], &s->spec);
+    if (rc == 0) {
+        s->roster = roster_create(s->spec, c->arena);
+        rc = cli_sources(c, s->spec, s->roster, true, &s->sources);
+    }
+    if (rc == 0)
+        rc = cli_plan(c, s->spec, s->roster, s->sources, &s->plan);
+    if (rc == 0 && s->spec->lock)
+        rc = s->spec->lock->repeats ? cli_rerun_check(c, s->spec, s->roster, s->plan)
+                                    : cli_check_trees(c, s->spec, s->sources);
+    if (rc) {
+        cli_sources_close(s->sources);
+        s->sources = NULL;
+        say_json_result(c, NULL, NULL, rc, c->told, NULL);
+    }
+    return rc;
+}
+
+static int in_session(struct controller *s)
+{
+    struct cli *c = s->c;
+    struct error err = ERROR_INIT;
+    int rc;
+    if (open_session(s, &err) < 0) {
+        rc = fail(c, &err, cli_exit_status(&err));
+    } else {
+        s->printer = cli_printer_create(c, s->loop, s->plan, on_detach_key, s);
+        rc = do_job(s);
+        if (s->ended)
+            rc = remove_containers(s, rc);
+        if (!s->rented)
+            rc = leave_machines(s, rc);
+    }
+    close_session(s); /* unlocks the job, so that a background controller can take it up */
+    return rc;
+}
+
+/* The alternative of any_of that was rented is not the one of the plan: the plan is made anew, as by a process that
+ * begins now and finds these machines. Which they are is in the cluster's ledger, so a kill changes nothing. */
+static void plan_anew(struct controller *s)
+{
+    struct cli *c = s->c;
+    c->alternative = s->rented;
+    if (!c->given[OPT_QUIET] && !c->given[OPT_JSON])
+        fprintf(stderr, "rhrun: alternative %u of any_of is rented: the job is planned for it\n", s->rented);
+    *s = (struct controller){.c = c, .detached_fd = s->detached_fd, .replanned = true};
+}
+
+/* Nobody uses what was rented for it. */
+static void give_back_unplanned(const struct controller *s)
+{
+    struct spec *spec;
+    struct controller end = {.c = s->c, .loop = loop_create()};
+    if (cli_load_spec(s->c, s->c->words[0], &spec) == 0) {
+        end.spec = spec;
+        give_back_left(&end);
+        renting_end(&end.renting);
+    }
+    loop_destroy(end.loop);
 }
 
 static int cmd_run(struct cli *c)
 {
     struct controller s = {.c = c, .detached_fd = -1};
-    struct error err = ERROR_INIT;
     uint32_t fd;
-    int rc = cli_load_spec(c, c->words[0], &s.spec);
-    if (rc == 0) {
-        s.roster = roster_create(s.spec, c->arena);
-        rc = cli_sources(c, s.spec, s.roster, true, &s.sources);
+    if (c->given[OPT_DRY_RUN]) {
+        c->command = &cmd_plan_command;
+        return c->command->run(c);
     }
-    if (rc == 0)
-        rc = cli_plan(c, s.spec, s.roster, s.sources, &s.plan);
-    if (rc) {
-        cli_sources_close(s.sources);
-        say_json_result(c, NULL, NULL, rc, NULL, NULL);
+    int rc = prepare(&s);
+    if (rc)
         return rc;
-    }
     if (c->given[OPT_DETACH] && !c->given[OPT_DETACHED_FD]) {
         rc = need_secrets(&s) < 0 ? 2 : 0;
         cli_sources_close(s.sources);
-        return rc ? rc : spawn_detached(c);
+        return rc ? rc : cli_spawn_detached(c);
     }
     if (c->given[OPT_DETACHED_FD] && parse_u32(c->value[OPT_DETACHED_FD], &fd)) {
         s.detached_fd = (int)fd;
         fcntl(s.detached_fd, F_SETFD, FD_CLOEXEC);
     }
-    if (open_session(&s, &err) < 0) {
-        rc = fail(c, &err, cli_exit_status(&err));
-    } else {
-        s.printer = cli_printer_create(c, s.loop, s.plan, on_detach_key, &s);
-        rc = do_job(&s);
-        if (s.ended)
-            rc = remove_containers(&s, rc);
-        rc = leave_machines(&s, rc);
+    rc = in_session(&s);
+    while (rc == 0 && s.rented) {
+        plan_anew(&s);
+        rc = prepare(&s);
+        if (rc == 0)
+            rc = in_session(&s);
+        if (rc && rc != EXIT_HELD && !s.uses)
+            give_back_unplanned(&s);
     }
-    close_session(&s); /* unlocks the job, so that a background controller can take it up */
-    return s.detach_wanted ? spawn_detached(c) : rc;
+    if (rc == 0 && !s.detach_wanted && s.spec->lock)
+        cli_rerun_compare(c, s.spec);
+    if (rc == 0 && !s.detach_wanted && c->given[OPT_LOCK])
+        rc = cli_write_lock(c, s.spec);
+    return s.detach_wanted ? cli_spawn_detached(c) : rc;
 }
 
-static const enum cli_option_id options[] = {OPT_SET,       OPT_PARAM,  OPT_ON,          OPT_AGAIN,     OPT_FRESH,
-                                             OPT_FROM,      OPT_DETACH, OPT_DETACHED_FD, OPT_TAKE_OVER, OPT_REPLACE,
-                                             OPT_NO_PREFIX, OPT_YES,    OPT_RESUME,      OPT_COUNT};
+static const enum cli_option_id options[] = {OPT_SET,     OPT_PARAM,     OPT_ON,          OPT_AGAIN,  OPT_FRESH,
+                                             OPT_FROM,    OPT_DETACH,    OPT_DETACHED_FD, OPT_ADOPT,  OPT_TAKE_OVER,
+                                             OPT_REPLACE, OPT_NO_PREFIX, OPT_YES,         OPT_RESUME, OPT_LOCK,
+                                             OPT_LOCKED,  OPT_POINT,     OPT_DRY_RUN,     OPT_COUNT};
 const struct cli_command cmd_run_command = {
     "run",
     "SPEC [-- ARG...]",
@@ -667,7 +666,8 @@ const struct cli_command cmd_run_command = {
     "missing or changed is done. An unfinished run is resumed. ARGs behind -- are\n"
     "appended to the entrypoint's arguments. Ctrl-C stops the job in order; a second\n"
     "one kills at once. In the live view, d leaves the job running without the\n"
-    "terminal, as --detach and the terminal's end (SIGHUP) do.",
+    "terminal, as --detach and the terminal's end (SIGHUP) do. --dry-run shows the\n"
+    "plan, as rhrun plan does.",
     options,
     1,
     1,

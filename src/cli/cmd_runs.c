@@ -1,4 +1,5 @@
-/* rhrun runs: the runs of all jobs, or of one spec; rhrun status: one run in detail; rhrun show: a spec as rhrun reads it, or a run. */
+/* rhrun runs: the runs of all jobs, or of one; rhrun show: a spec as rhrun reads it, or a run. */
+#include "points.h"
 #include "renting.h"
 
 #include <stdlib.h>
@@ -10,13 +11,67 @@ struct row {
     int32_t exit_status;
     uint64_t opened_ms, closed_ms;
     uint32_t nodes, restarts;
+    uint32_t points, points_done;                       /* of its sweep */
+    bool rented;                                        /* machines for its job */
+    uint64_t cost;                                      /* micro-USD */
+    const char *params, *params_json, *result, *others; /* "": none; others: options without params */
 };
+enum { RESULT_WIDTH = 40, RESULT_MAX = 4096 };
+
+/* {"lr":0.3,"model":"gpt2"} as "lr=0.3 model=gpt2", each quoted for the shell. */
+static const char *params_of(struct cli *c, const struct state_run *r)
+{
+    struct diagnostics ignored = {0};
+    struct doc *doc;
+    struct buf b = {0};
+    const char *text = r->params_json ? r->params_json : "";
+    if (*text && doc_load_text("params", text, strlen(text), DOC_FORMAT_JSON, c->arena, &doc, &ignored, NULL) == 0 &&
+        doc->root->type == DOC_OBJECT)
+        for (size_t i = 0; i < doc->root->count; i++) {
+            const char *value = doc->root->members[i].value->text;
+            CLEANUP(cleanup_free) char *word = xasprintf("%s=%s", doc->root->members[i].key, value ? value : "");
+            buf_puts(&b, b.len ? " " : "");
+            buf_shell_quote(&b, word);
+        }
+    diagnostics_free(&ignored);
+    char *ret = arena_strdup(c->arena, b.data ? b.data : "");
+    buf_free(&b);
+    str_printable(ret);
+    return ret;
+}
+
+/* What came of the run, in a few words: what its function returned, else its last metrics; of one that failed, why. */
+static const char *result_of(struct cli *c, const struct journal *j, const struct state_run *r)
+{
+    struct buf b = {0};
+    struct error none = ERROR_INIT;
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/runs/%s/result/0.json", journal_path(j), r->id);
+    if (r->status != RUN_DONE && r->status != RUN_OPEN)
+        buf_puts(&b, r->message && !str_eq(r->message, run_status_name(r->status)) ? r->message : "");
+    else if (file_read(path, RESULT_MAX, &b, &none) < 0)
+        status_metrics(r, &b);
+    while (b.len && strchr(" \t\r\n", b.data[b.len - 1]))
+        b.data[--b.len] = 0;
+    char *ret = arena_strdup(c->arena, b.data ? b.data : "");
+    buf_free(&b);
+    str_printable(ret);
+    return ret;
+}
+
+/* Of a run that went well all are, also those whose launches were repeated, or ended before. */
+static uint32_t points_done(const struct state_run *r)
+{
+    const uint32_t done = r->kept_count + r->points_ok;
+    return r->status == RUN_DONE || done > r->point_count ? r->point_count : done;
+}
 
 static void add_rows(struct cli *c, struct journal *j, const struct cli_choice *choice, struct row **rows,
                      size_t *count)
 {
     const struct state *s = journal_state(j);
     *rows = xreallocarray(*rows, *count + s->run_count + 1, sizeof **rows);
+    uint64_t *costs = xcalloc(s->run_count + 1, sizeof *costs);
+    const bool rented = cli_run_costs(c, journal_job(j), s, costs);
     for (size_t i = 0; i < s->run_count; i++) {
         const struct state_run *r = &s->runs[i];
         if (!cli_chosen(choice, r))
@@ -31,14 +86,83 @@ static void add_rows(struct cli *c, struct journal *j, const struct cli_choice *
                                            r->opened_ms,
                                            r->closed_ms,
                                            r->node_count,
-                                           r->restarts};
+                                           r->restarts,
+                                           r->point_count,
+                                           points_done(r),
+                                           rented,
+                                           costs[i],
+                                           params_of(c, r),
+                                           arena_strdup(c->arena, r->params_json ? r->params_json : ""),
+                                           result_of(c, j, r),
+                                           cli_other_options_of(c, r)};
     }
+    free(costs);
 }
 
 static int newest_first(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
     return x->opened_ms < y->opened_ms ? 1 : x->opened_ms > y->opened_ms ? -1 : 0;
+}
+
+/* A result that is longer than its column is cut, never inside of a number. */
+static void put_result(struct buf *b, const char *text)
+{
+    struct canvas v = {.columns = RESULT_WIDTH + 1};
+    canvas_put(&v, "", text, strlen(text));
+    buf_append(b, v.text.data ? v.text.data : "", v.text.len);
+    const unsigned width = text_width(v.text.data ? v.text.data : "", v.text.len);
+    canvas_free(&v);
+    buf_printf(b, "%*s", (int)(width < RESULT_WIDTH ? RESULT_WIDTH - width : 0), "");
+}
+
+static void put_row(const struct row *r, bool sweeps, bool rented, bool results, struct buf *b)
+{
+    char when[32], took[32] = "-", points[32] = "-";
+    struct buf cost = {0};
+    cli_time(r->opened_ms, when);
+    if (r->closed_ms)
+        cli_duration(r->closed_ms - r->opened_ms, took);
+    else if (str_eq(r->status, "running"))
+        cli_duration(wall_ms() - r->opened_ms, took);
+    buf_printf(b, "%-16s  %-20.20s  %-10s  %-19s  %9s  %5u", r->id, r->job, r->status, when, took, r->nodes);
+    if (r->points)
+        snprintf(points, sizeof points, "%u/%u", r->points_done, r->points);
+    if (sweeps)
+        buf_printf(b, "  %11s", points);
+    if (r->rented)
+        renting_put_usd(&cost, (r->cost + 9999) / 10000 * 10000);
+    if (rented)
+        buf_printf(b, "  %9s", cost.data ? cost.data : "-");
+    buf_puts(b, results ? "  " : "");
+    if (results)
+        put_result(b, r->result);
+    buf_printf(b, "  %s%s%s", r->params, *r->params && *r->others ? "  " : "", r->others);
+    while (b->len && b->data[b->len - 1] == ' ')
+        b->data[--b->len] = 0;
+    buf_putc(b, '\n');
+    buf_free(&cost);
+}
+
+/* Columns that no run has anything for are left out. */
+static void put_table(const struct row *rows, size_t count, struct buf *b)
+{
+    bool rented = false, sweeps = false, results = false;
+    for (size_t i = 0; i < count; i++) {
+        rented = rented || rows[i].rented;
+        sweeps = sweeps || rows[i].points;
+        results = results || *rows[i].result;
+    }
+    buf_printf(b, "%-16s  %-20s  %-10s  %-19s  %9s  %5s  ", "RUN", "JOB", "STATUS", "STARTED", "TOOK", "NODES");
+    if (sweeps)
+        buf_printf(b, "%11s  ", "POINTS");
+    if (rented)
+        buf_printf(b, "%9s  ", "COST");
+    if (results)
+        buf_printf(b, "%-*s  ", RESULT_WIDTH, "RESULT");
+    buf_puts(b, "PARAMS, OPTIONS\n");
+    for (size_t i = 0; i < count; i++)
+        put_row(&rows[i], sweeps, rented, results, b);
 }
 
 static void print_rows(struct cli *c, const struct row *rows, size_t count)
@@ -54,24 +178,23 @@ static void print_rows(struct cli *c, const struct row *rows, size_t count)
             cli_json_string(&b, "variant", rows[i].variant);
             cli_json_string(&b, "spec", rows[i].spec);
             cli_json_string(&b, "options", rows[i].options);
-            buf_printf(&b, ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u}",
+            buf_printf(&b, ",\"params\":%s", *rows[i].params_json ? rows[i].params_json : "{}");
+            cli_json_string(&b, "result", *rows[i].result ? rows[i].result : NULL);
+            buf_printf(&b, ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u",
                        rows[i].exit_status, (unsigned long long)rows[i].opened_ms,
                        (unsigned long long)rows[i].closed_ms, rows[i].nodes, rows[i].restarts);
+            if (rows[i].points)
+                buf_printf(&b, ",\"points\":%u,\"points_done\":%u", rows[i].points, rows[i].points_done);
+            if (rows[i].rented)
+                buf_printf(&b, ",\"usd\":%.6f}", (double)rows[i].cost / 1e6);
+            else
+                buf_puts(&b, ",\"usd\":null}");
         }
         buf_puts(&b, "]\n");
     } else if (count == 0) {
         fprintf(stderr, "rhrun: nothing was run yet\n");
     } else {
-        buf_printf(&b, "%-16s  %-20s  %-10s  %-19s  %9s  %5s  %s\n", "RUN", "JOB", "STATUS", "STARTED", "TOOK", "NODES",
-                   "OPTIONS");
-        for (size_t i = 0; i < count; i++) {
-            char when[32], took[32] = "-";
-            cli_time(rows[i].opened_ms, when);
-            if (rows[i].closed_ms)
-                cli_duration(rows[i].closed_ms - rows[i].opened_ms, took);
-            buf_printf(&b, "%-16s  %-20.20s  %-10s  %-19s  %9s  %5u%s%s\n", rows[i].id, rows[i].job, rows[i].status,
-                       when, took, rows[i].nodes, *rows[i].options ? "  " : "", rows[i].options);
-        }
+        put_table(rows, count, &b);
     }
     fwrite(b.data ? b.data : "", 1, b.len, stdout);
     buf_free(&b);
@@ -81,7 +204,7 @@ static int runs_of_spec(struct cli *c, struct row **rows, size_t *count, struct 
 {
     struct cli_choice choice;
     struct journal *j;
-    if (cli_find_job(c, c->words[0], &j, &choice, err) < 0)
+    if (cli_find_history(c, c->words[0], &j, &choice, err) < 0)
         return -1;
     add_rows(c, j, &choice, rows, count);
     int rc = *count == 0 ? cli_none_chosen(c, &choice, j, err) : 0;
@@ -111,9 +234,35 @@ static int runs_of_all(struct cli *c, struct row **rows, size_t *count, struct e
     return 0;
 }
 
+/* --points: those of one run, or of a spec as its latest run left them. */
+static int list_points(struct cli *c)
+{
+    struct journal *j;
+    const struct state_run *run;
+    struct error err = ERROR_INIT;
+    struct cli_points points;
+    struct buf b = {0};
+    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
+        return cli_fail(c, &err);
+    int rc = cli_points(c, j, run, &points, &err);
+    if (rc == 0 && points.count == 0)
+        rc = error_set(&err, ERROR_USAGE, "run %s has no sweep, so no points", run->id);
+    if (rc == 0 && c->given[OPT_JSON])
+        cli_points_json(journal_state(j), &points, &b);
+    else if (rc == 0)
+        cli_points_list(journal_state(j), &points, &b);
+    if (rc == 0)
+        printf("%s%s", b.data, c->given[OPT_JSON] ? "\n" : "");
+    buf_free(&b);
+    journal_close(j);
+    return rc < 0 ? cli_fail(c, &err) : 0;
+}
+
 static int cmd_runs(struct cli *c)
 {
     struct error err = ERROR_INIT;
+    if (c->given[OPT_POINTS])
+        return list_points(c);
     struct row *rows = NULL;
     size_t count = 0;
     uint64_t limit = SIZE_MAX;
@@ -133,167 +282,20 @@ static int cmd_runs(struct cli *c)
     return rc;
 }
 
-static const enum cli_option_id runs_options[] = {OPT_LIMIT, OPT_SET, OPT_PARAM, OPT_COUNT};
+static const enum cli_option_id runs_options[] = {OPT_LIMIT, OPT_POINTS, OPT_SET, OPT_PARAM, OPT_COUNT};
 const struct cli_command cmd_runs_command = {
     "runs",
-    "[SPEC [-- ARG...]]",
+    "[SPEC|JOB [-- ARG...] | --points RUN]",
     "List the runs, newest first",
-    "With a spec, its runs; -p, --set and the words behind -- choose among them.",
+    "With a spec, or the name of a job, its runs; -p, --set and the words behind --\n"
+    "choose among them. RESULT: what the job's function returned, else its last\n"
+    "metrics; of a run that failed, why.\n"
+    "--points: a line for each point of the last run, or of the run or spec.",
     runs_options,
     0,
     1,
     true,
     cmd_runs};
-
-/* ---- status ---- */
-
-/* A cell holds the latest attempt: what another run of the variant did since stands in place of what this one did. */
-static const char *whose_cell(const struct state *s, const struct state_run *run, const struct state_cell *cell)
-{
-    const struct state_run *other = state_run_find(s, cell->run);
-    return str_eq(cell->run, run->id)                   ? ""
-           : other && other->opened_ms > run->opened_ms ? "  (later run)"
-                                                        : "  (earlier run)";
-}
-
-static void status_cells(const struct state *s, const struct state_run *run, struct buf *b, bool json)
-{
-    bool first = true;
-    for (size_t i = 0; i < s->cell_count; i++) {
-        const struct state_cell *cell = &s->cells[i];
-        if (*cell->scope && run->variant && !str_eq(cell->scope, run->variant))
-            continue;
-        if (json) {
-            buf_puts(b, first ? "{" : ",{");
-            cli_json_string(b, "step", cell->step);
-            cli_json_string(b, "outcome", cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome));
-            cli_json_string(b, "run", cell->run);
-            cli_json_string(b, "attempt", cell->attempt);
-            cli_json_string(b, "key", cell->key);
-            cli_json_string(b, "host", cell->node < s->node_count ? s->nodes[cell->node].host : NULL);
-            buf_printf(b,
-                       ",\"node\":%u,\"generation\":%u,\"settled\":%s,\"started_ms\":%llu,\"finished_ms\":%llu,\"log_"
-                       "bytes\":%llu,\"dropped_bytes\":%llu",
-                       cell->node, cell->generation, cell->settled ? "true" : "false",
-                       (unsigned long long)cell->started_ms, (unsigned long long)cell->finished_ms,
-                       (unsigned long long)cell->log_bytes, (unsigned long long)cell->dropped_bytes);
-            cli_json_string(b, "dropped_by", cell->dropped_by);
-            buf_putc(b, '}');
-        } else {
-            char took[32] = "";
-            if (cell->finished_ms)
-                cli_duration(cell->finished_ms - cell->started_ms, took);
-            const char *host = cell->node < s->node_count ? s->nodes[cell->node].host : NULL;
-            buf_printf(b, "  %-20s  %-20s  %-11s  %9s%s\n", cell->step, host ? host : "-",
-                       cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome), took,
-                       whose_cell(s, run, cell));
-            if (cell->dropped_bytes) {
-                buf_puts(b, "    ");
-                plain_dropped(b, cell->step, host ? host : "-", cell->dropped_bytes, cell->dropped_by);
-                buf_putc(b, '\n');
-            }
-        }
-        first = false;
-    }
-}
-
-/* What it was started with, from any folder; NULL: the journal does not say. */
-static const char *command_of(struct cli *c, const struct state_run *run)
-{
-    struct spec_overrides o = run_overrides(run, c->arena);
-    return run->spec_path ? run_command_line(NULL, run->spec_path, &o, c->arena) : NULL;
-}
-
-/* What is rented for the job now. */
-static void status_cluster(struct cli *c, const char *job, struct buf *b)
-{
-    struct error none = ERROR_INIT;
-    struct fleet_ledger *l;
-    const char *id;
-    if (renting_find(job, c->arena, &id, &none) < 0 || !id || rent_read(id, &l, &none) < 0)
-        return;
-    buf_printf(b, "  cluster %s: %s, ", id, fleet_stage_name(l->stage));
-    renting_put_usd(b, fleet_rate(l));
-    buf_puts(b, " an hour, ");
-    renting_put_usd(b, fleet_cost(l, wall_ms()));
-    buf_puts(b, " so far\n");
-    fleet_ledger_destroy(l);
-}
-
-static int cmd_status(struct cli *c)
-{
-    struct journal *j;
-    const struct state_run *run;
-    struct error err = ERROR_INIT;
-    char when[32], took[32];
-    if (cli_find_run(c, c->word_count ? c->words[0] : "last", &j, &run, &err) < 0)
-        return cli_fail(c, &err);
-    pid_t pid = 0;
-    char *holder = NULL;
-    bool live = run->status == RUN_OPEN && journal_holder(j, &pid, &holder);
-    const char *command = command_of(c, run);
-    const char *word = run->status == RUN_OPEN ? live ? "running" : "unfinished" : run_status_name(run->status);
-    struct buf b = {0};
-    cli_time(run->opened_ms, when);
-    cli_duration((run->closed_ms ? run->closed_ms : wall_ms()) - run->opened_ms, took);
-    if (c->given[OPT_JSON]) {
-        buf_putc(&b, '{');
-        cli_json_string(&b, "run", run->id);
-        cli_json_string(&b, "job", journal_job_name(j));
-        cli_json_string(&b, "origin", journal_origin(j));
-        cli_json_string(&b, "status", word);
-        cli_json_string(&b, "message", run->message);
-        cli_json_string(&b, "variant", run->variant);
-        cli_json_string(&b, "spec", run->spec_path);
-        cli_json_string(&b, "command", command);
-        buf_printf(&b,
-                   ",\"exit_status\":%d,\"opened_ms\":%llu,\"closed_ms\":%llu,\"nodes\":%u,\"restarts\":%u,"
-                   "\"generation\":%u,\"controller_pid\":%d,\"steps\":[",
-                   run->exit_status, (unsigned long long)run->opened_ms, (unsigned long long)run->closed_ms,
-                   run->node_count, run->restarts, run->generation, live ? (int)pid : 0);
-        status_cells(journal_state(j), run, &b, true);
-        buf_putc(&b, ']');
-        status_rules_json(run, &b);
-        buf_puts(&b, "}\n");
-    } else {
-        bool more = run->message && !str_eq(run->message, word);
-        buf_printf(&b, "run %s of %s: %s%s%s\n", run->id, journal_job_name(j), word, more ? ": " : "",
-                   more ? run->message : "");
-        buf_printf(&b, "  started %s, %s %s, %u node%s", when, run->closed_ms ? "took" : "for", took, run->node_count,
-                   run->node_count == 1 ? "" : "s");
-        if (run->restarts)
-            buf_printf(&b, ", %u restart%s", run->restarts, run->restarts == 1 ? "" : "s");
-        buf_putc(&b, '\n');
-        if (command)
-            buf_printf(&b, "  command: %s\n", command);
-        if (live)
-            buf_printf(&b, "  controller: pid %d (%s)\n", (int)pid, holder ? holder : "?");
-        else if (run->status == RUN_OPEN)
-            buf_printf(&b, "  no controller: that command goes on with it, or rhrun attach %s in the background\n",
-                       run->id);
-        status_cluster(c, journal_job(j), &b);
-        status_rules(run, &b);
-        status_cells(journal_state(j), run, &b, false);
-    }
-    fwrite(b.data, 1, b.len, stdout);
-    buf_free(&b);
-    free(holder);
-    journal_close(j);
-    return 0;
-}
-
-static const enum cli_option_id status_options[] = {OPT_SET, OPT_PARAM, OPT_COUNT};
-const struct cli_command cmd_status_command = {
-    "status",
-    "[RUN]",
-    "Show one run: its steps on its nodes",
-    "RUN is an id, a unique prefix, last (the default), or a spec file, of whose runs\n"
-    "-p, --set and the words behind -- choose one.",
-    status_options,
-    0,
-    1,
-    true,
-    cmd_status};
 
 /* ---- show ---- */
 
@@ -329,6 +331,10 @@ static int cmd_show(struct cli *c)
     const char *w = c->words[0];
     struct spec *spec;
     bool file = strchr(w, '/') || str_ends(w, ".yaml") || str_ends(w, ".yml") || str_ends(w, ".json");
+    if (c->given[OPT_BUNDLE])
+        return cli_write_bundle(c, w, c->value[OPT_BUNDLE]);
+    if (c->given[OPT_LOCK])
+        return cli_show_lock(c, w);
     if (!file || c->given[OPT_EVENTS])
         return show_run(c);
     int rc = cli_load_spec(c, w, &spec);
@@ -346,13 +352,17 @@ static int cmd_show(struct cli *c)
     return 0;
 }
 
-static const enum cli_option_id show_options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_EVENTS, OPT_COUNT};
+static const enum cli_option_id show_options[] = {OPT_SET,  OPT_PARAM,  OPT_ON,   OPT_EVENTS,
+                                                  OPT_LOCK, OPT_BUNDLE, OPT_COUNT};
 const struct cli_command cmd_show_command = {
     "show",
     "SPEC|RUN",
-    "Show a spec with everything filled in, or a run's events",
+    "Show a spec with everything filled in, or a run's events or lock",
     "A spec is printed as rhrun understands it: overrides applied, defaults filled\n"
-    "in. Of a run, its journal's events are printed as NDJSON.",
+    "in. Of a run, its journal's events are printed as NDJSON. --lock prints what the\n"
+    "run, or the spec's latest run, exactly ran from, as YAML (--json: as JSON).\n"
+    "--bundle writes a git bundle with lock, files, logs, results: rhrun rerun FILE\n"
+    "takes it on another machine.",
     show_options,
     1,
     1,

@@ -152,8 +152,9 @@ static int cmd_ssh(struct cli *c)
     if (rc)
         return rc;
     struct roster *roster = roster_create(spec, c->arena);
-    journal_job_id(spec->name, spec->origin, job);
-    if (find_node(c, roster, &node, &err) < 0 || (spec->rent && renting_look(c, job, roster, &cluster, &err) < 0))
+    journal_job_id(spec_id_name(spec), spec_id_origin(spec), job);
+    if (find_node(c, roster, &node, &err) < 0 ||
+        (spec->rent && renting_look_of(c, spec, job, roster, &cluster, &err) < 0))
         return cli_fail(c, &err);
     const struct container_place place = {roster_host(roster, node), job, node};
     if (place.host->transport == SPEC_TRANSPORT_RENTED) {

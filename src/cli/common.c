@@ -1,5 +1,6 @@
 /* What several commands share: errors, specs, times. */
-#include "internal.h"
+#include "points.h"
+#include "renting.h"
 
 #include "rhrun/transport.h"
 
@@ -8,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { RENT_OWNER_MAX = 14 /* the least that a provider file has room for */ };
 
 int cli_exit_status(const struct error *err)
 {
@@ -41,12 +44,46 @@ void cli_print_error(const struct cli *c, const struct error *err)
         fputs(c->error_lines, stderr);
     if (err->hint[0])
         fprintf(stderr, "  hint: %s\n", err->hint);
+    if (c->told && err != c->told)
+        *c->told = *err;
+}
+
+/* With --json the error is what is printed, too, but of those commands whose last line tells how it ended. */
+static void put_json_error(const struct cli *c, const struct error *err)
+{
+    static const char *const others[] = {"run", "rerun", "apply", "watch"};
+    static const char *const lines[] = {"attach", "logs"};
+    const char *name = c->command ? c->command->name : "";
+    struct buf b = {0};
+    bool line = false;
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        if (strcmp(others[i], name) == 0)
+            return;
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+        line = line || strcmp(lines[i], name) == 0;
+    if (line)
+        cli_json_result(&b, NULL, NULL, cli_exit_status(err), err, NULL);
+    else
+        cli_json_error(&b, err);
+    fwrite(b.data, 1, b.len, stdout);
+    buf_free(&b);
 }
 
 int cli_fail(const struct cli *c, const struct error *err)
 {
     cli_print_error(c, err);
+    if (c->given[OPT_JSON])
+        put_json_error(c, err);
     return cli_exit_status(err);
+}
+
+const char *cli_quoted(struct cli *c, const char *word)
+{
+    struct buf b = {0};
+    buf_shell_quote(&b, word);
+    const char *text = arena_strdup(c->arena, b.data);
+    buf_free(&b);
+    return text;
 }
 
 void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d)
@@ -66,7 +103,20 @@ void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d)
     buf_free(&text);
 }
 
-struct spec_overrides cli_overrides(const struct cli *c)
+static bool is_rented(void *arg, const char *name)
+{
+    struct cli *c = arg;
+    const char *id;
+    return renting_named(c, name, &id, NULL) == 0 && id;
+}
+
+static int identity(void *arg, struct arena *arena, const char **name, const char **origin, struct error *err)
+{
+    (void)arg;
+    return journal_identity(*name, *origin, arena, name, origin, err);
+}
+
+struct spec_overrides cli_overrides(struct cli *c)
 {
     return (struct spec_overrides){.sets = c->values[OPT_SET],
                                    .set_count = c->value_count[OPT_SET],
@@ -74,7 +124,14 @@ struct spec_overrides cli_overrides(const struct cli *c)
                                    .param_count = c->value_count[OPT_PARAM],
                                    .on = c->value[OPT_ON],
                                    .args = c->args,
-                                   .arg_count = c->arg_count};
+                                   .arg_count = c->arg_count,
+                                   .alternative = c->alternative,
+                                   .locked = c->given[OPT_LOCKED],
+                                   .knows_rented = true,
+                                   .is_rented = is_rented,
+                                   .identity = identity,
+                                   .arg = c,
+                                   .checker = c->checker};
 }
 
 static void put_before(struct cli *c, enum cli_option_id id, const char *const *values, size_t count)
@@ -88,6 +145,14 @@ static void put_before(struct cli *c, enum cli_option_id id, const char *const *
     c->value_count[id] += count;
 }
 
+void cli_add_value(struct cli *c, enum cli_option_id id, const char *value)
+{
+    const size_t count = c->value_count[id]++;
+    c->values[id] = xreallocarray(c->values[id], count + 1, sizeof(char *));
+    c->values[id][count] = c->value[id] = value;
+    c->given[id] = true;
+}
+
 void cli_take_overrides(struct cli *c, const struct state_run *run)
 {
     struct spec_overrides o = run_overrides(run, c->arena);
@@ -99,11 +164,13 @@ void cli_take_overrides(struct cli *c, const struct state_run *run)
     c->arg_count = o.arg_count;
 }
 
-int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
+static int load_spec(struct cli *c, const char *path, struct spec **ret)
 {
-    struct spec_overrides o = cli_overrides(c);
     struct diagnostics d = {0};
     struct error err = ERROR_INIT;
+    if (cli_narrow_to_point(c, path, &err) < 0)
+        return cli_fail(c, &err);
+    struct spec_overrides o = cli_overrides(c);
     int rc = spec_load(path, &o, c->arena, ret, &d, &err);
     if (rc < 0) {
         if (d.count > 0)
@@ -118,13 +185,35 @@ int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
     return rc < 0 ? 2 : 0;
 }
 
+int cli_load_spec(struct cli *c, const char *path, struct spec **ret)
+{
+    const int rc = load_spec(c, path, ret);
+    if (rc || c->alternative)
+        return rc;
+    c->alternative = alternative_of_cluster(c, *ret);
+    return c->alternative && c->alternative != (*ret)->rent->alternative ? load_spec(c, path, ret) : 0;
+}
+
+int cli_load_planned_spec(struct cli *c, const char *path, struct spec **ret)
+{
+    const int rc = cli_load_spec(c, path, ret);
+    if (rc || c->alternative)
+        return rc;
+    const uint32_t planned = alternative_of_run(c, path, *ret);
+    if (!planned || planned == (*ret)->rent->alternative)
+        return 0;
+    c->alternative = planned;
+    return load_spec(c, path, ret);
+}
+
 int cli_plan(struct cli *c, struct spec *spec, const struct roster *roster, const struct sources *sources,
              struct plan **ret)
 {
     struct error err = ERROR_INIT;
-    if (plan_compile(spec, roster, step_kinds, sources ? &sources->plan : NULL, NULL, c->arena, ret, &err) == 0)
-        return 0;
-    return cli_fail(c, &err);
+    int rc = plan_compile(spec, roster, step_kinds, sources ? &sources->plan : NULL, NULL, c->arena, ret, &err);
+    if (rc == 0 && c->expected_plan && !str_eq(c->expected_plan, (*ret)->hash))
+        rc = error_set(&err, ERROR_USAGE, "the plan is not the saved one any more: it changed a moment ago");
+    return rc < 0 ? cli_fail(c, &err) : 0;
 }
 
 int cli_check_trust(const struct cli *c, const struct roster *roster, bool offline, struct error *err)
@@ -178,9 +267,25 @@ void cli_duration(uint64_t ms, char ret[32])
         snprintf(ret, 32, "%u h %02u m", (unsigned)(ms / 3600000), (unsigned)(ms / 60000 % 60));
 }
 
+/* All points are: the latest run of them that went well. */
+static const struct state_run *points_done(const struct state *state, const struct plan *plan)
+{
+    const struct state_run *run = NULL;
+    bool all = !plan->spec->entrypoint.always && !state_run_open(state);
+    for (size_t i = 0; i < state->run_count; i++)
+        if (str_eq(state->runs[i].variant, plan->spec->variant) && state->runs[i].status != RUN_OPEN &&
+            (!run || state->runs[i].status == RUN_DONE || run->status != RUN_DONE))
+            run = &state->runs[i];
+    for (uint32_t i = 0; i < plan->point_count && all; i++)
+        all = run_point_recorded(state, plan, i);
+    return all ? run : NULL;
+}
+
 const struct state_run *cli_done_run(const struct state *state, const struct plan *plan)
 {
     const struct state_run *latest = state_run_latest(state, plan->spec->variant);
+    if (plan->points)
+        return points_done(state, plan);
     if (plan->spec->entrypoint.always || state_run_open(state) || !latest || latest->status != RUN_DONE ||
         !str_eq(latest->plan_hash, plan->hash))
         return NULL;
@@ -213,4 +318,26 @@ void cli_run_options(struct cli *c, struct run_options *o)
     o->reconnect_ms = env_u64("RHRUN_RECONNECT_MS");
     o->join_ms = env_u64("RHRUN_JOIN_MS");
     o->test_boot_id = getenv("RHRUN_TEST_BOOT_ID");
+}
+
+/* Short enough for what a name has room for where there are no tags, so that it is found again as it was given. What
+ * does not fit, or is not plain, is told apart by a digest. */
+const char *cli_rent_owner(struct arena *arena)
+{
+    const char *name = cli_owner_name(arena);
+    char plain[RENT_OWNER_MAX + 1], hex[65];
+    size_t len = 0, at = 0;
+    bool same = true;
+    for (const char *p = name; *p; p++) {
+        const bool upper = *p >= 'A' && *p <= 'Z', good = (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9');
+        at += *p == '@';
+        same = same && (good || (*p == '@' && at == 1 && len > 0 && p[1])) && len < RENT_OWNER_MAX;
+        if (len < RENT_OWNER_MAX && (good || upper || len > 0))
+            plain[len++] = upper ? (char)(*p + 'a' - 'A') : good ? *p : '-';
+    }
+    plain[len] = 0;
+    if (same && len > 0)
+        return arena_strdup(arena, plain);
+    digest_sha256_hex(name, strlen(name), hex);
+    return arena_printf(arena, "%.7s-%.6s", len ? plain : "u", hex);
 }

@@ -1,9 +1,10 @@
-/* Which run a word means: an id, the beginning of one, "last", or a spec file, of whose runs the options choose. */
+/* Which run a word means: an id, the beginning of one, "last", the name of a job, or a spec file, of whose runs the options
+ * choose. */
 #include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 enum { LISTED_MAX = 20 };
 
@@ -53,6 +54,13 @@ static const char *words_of(const struct spec_overrides *o, bool args, struct ar
 const char *cli_options_of(struct cli *c, const struct state_run *run)
 {
     struct spec_overrides o = run_overrides(run, c->arena);
+    return words_of(&o, o.arg_count > 0, c->arena);
+}
+
+const char *cli_other_options_of(struct cli *c, const struct state_run *run)
+{
+    struct spec_overrides o = run_overrides(run, c->arena);
+    o.param_count = 0;
     return words_of(&o, o.arg_count > 0, c->arena);
 }
 
@@ -139,7 +147,7 @@ int cli_find_job(struct cli *c, const char *spec_path, struct journal **ret_jour
     diagnostics_free(&d);
     if (rc < 0)
         return -1;
-    journal_job_id(spec->name, spec->origin, id);
+    journal_job_id(spec_id_name(spec), spec_id_origin(spec), id);
     if (journal_open_read(id, ret_journal, err) < 0) {
         if (err->why == ERROR_WHY_ABSENT)
             error_set(err, ERROR_USAGE, "\"%s\" was never run", spec_path);
@@ -168,37 +176,62 @@ static int latest_chosen(struct cli *c, const char *spec_path, struct journal **
     return -1;
 }
 
-/* ---- by id ---- */
+/* ---- by id, or by the name of a job ---- */
 
-/* Looks for the run in one job; keeps the journal in *best when it has a better match. */
-static void match_runs(struct journal *j, const char *word, struct journal **best, const struct state_run **ret_run,
-                       unsigned *matches)
+/* What the word may mean. An id counts more than a job's name, and that more than the beginning of an id. */
+enum meaning { MEANS_ID, MEANS_JOB, MEANS_PREFIX, MEANINGS };
+struct found {
+    struct journal *journal;
+    const struct state_run *run; /* the latest */
+    unsigned count;              /* how many runs, or jobs, the word fits */
+    const char *specs[2];        /* of the first two */
+};
+struct search {
+    const char *word;
+    struct arena *arena;
+    struct found found[MEANINGS];
+    struct journal **journals; /* those in which something was found */
+    size_t journal_count;
+};
+
+static void take(struct search *s, enum meaning m, struct journal *j, const struct state_run *run)
 {
-    const struct state *s = journal_state(j);
-    bool last = strcmp(word, "last") == 0, kept = false;
-    for (size_t i = 0; i < s->run_count; i++) {
-        const struct state_run *r = &s->runs[i];
-        bool hit = last ? !*ret_run || r->opened_ms >= (*ret_run)->opened_ms : str_starts(r->id, word);
-        if (!hit)
-            continue;
-        *matches += last ? 0 : 1;
-        *ret_run = r;
-        kept = true;
+    struct found *f = &s->found[m];
+    if (f->count < ARRAY_LEN(f->specs))
+        f->specs[f->count] = arena_strdup(s->arena, run->spec_path ? run->spec_path : run->id);
+    f->count++;
+    if (f->run && f->run->opened_ms > run->opened_ms)
+        return;
+    f->journal = j;
+    f->run = run;
+}
+
+static void look(struct search *s, struct journal *j)
+{
+    const struct state *state = journal_state(j);
+    const bool last = strcmp(s->word, "last") == 0;
+    const unsigned before = s->found[MEANS_ID].count + s->found[MEANS_JOB].count + s->found[MEANS_PREFIX].count;
+    for (size_t i = 0; i < state->run_count; i++) {
+        const struct state_run *r = &state->runs[i];
+        if (strcmp(r->id, s->word) == 0)
+            take(s, MEANS_ID, j, r);
+        else if (last || str_starts(r->id, s->word))
+            take(s, MEANS_PREFIX, j, r);
     }
-    if (!kept) {
+    if (!last && state->run_count > 0 && str_eq(journal_job_name(j), s->word))
+        take(s, MEANS_JOB, j, &state->runs[state->run_count - 1]);
+    if (s->found[MEANS_ID].count + s->found[MEANS_JOB].count + s->found[MEANS_PREFIX].count == before) {
         journal_close(j);
         return;
     }
-    journal_close(*best);
-    *best = j;
+    s->journals = xreallocarray(s->journals, s->journal_count + 1, sizeof(struct journal *));
+    s->journals[s->journal_count++] = j;
 }
 
-static int find_by_id(const char *word, struct journal **ret_journal, const struct state_run **ret_run,
-                      struct error *err)
+static int search_jobs(struct search *s, struct error *err)
 {
     struct journal_job *jobs = NULL;
     size_t count = 0;
-    unsigned matches = 0;
     if (journal_jobs(&jobs, &count, err) < 0)
         return -1;
     for (size_t i = 0; i < count; i++) {
@@ -207,32 +240,77 @@ static int find_by_id(const char *word, struct journal **ret_journal, const stru
         if (journal_open_read(jobs[i].id, &j, &unreadable) < 0)
             fprintf(stderr, "rhrun: warning: %s\n", unreadable.text);
         else
-            match_runs(j, word, ret_journal, ret_run, &matches);
+            look(s, j);
     }
     journal_jobs_free(jobs, count);
-    if (matches > 1) {
-        journal_close(*ret_journal);
-        return error_set(err, ERROR_USAGE, "\"%s\" fits %u runs: give more of the id", word, matches);
-    }
-    if (!*ret_run) {
-        error_set(err, ERROR_USAGE, strcmp(word, "last") == 0 ? "nothing was run yet" : "there is no run \"%s\"", word);
+    return 0;
+}
+
+static int decide(const struct search *s, const struct found **ret, bool *ret_job, struct error *err)
+{
+    const enum meaning m = s->found[MEANS_ID].count ? MEANS_ID : s->found[MEANS_JOB].count ? MEANS_JOB : MEANS_PREFIX;
+    const struct found *f = &s->found[m];
+    *ret_job = m == MEANS_JOB;
+    *ret = f;
+    if (f->count == 0 && strcmp(s->word, "last") == 0)
+        return error_set(err, ERROR_USAGE, "nothing was run yet");
+    if (f->count == 0) {
+        error_set(err, ERROR_USAGE, "there is no run and no job \"%s\"", s->word);
         error_hint(err, "rhrun runs lists them");
         return -1;
     }
+    if (m == MEANS_JOB && f->count > 1) {
+        error_set(err, ERROR_USAGE, "%u jobs have the name \"%s\"", f->count, s->word);
+        error_hint(err, "name the spec file: %s, %s%s", f->specs[0], f->specs[1], f->count > 2 ? ", ..." : "");
+        return -1;
+    }
+    if (m == MEANS_PREFIX && f->count > 1 && strcmp(s->word, "last") != 0)
+        return error_set(err, ERROR_USAGE, "\"%s\" fits %u runs: give more of the id", s->word, f->count);
     return 0;
+}
+
+/* ret_job: the word is the name of a job, and the run its latest. */
+static int find_by_word(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run,
+                        bool *ret_job, struct error *err)
+{
+    struct search s = {.word = word, .arena = c->arena};
+    const struct found *f = NULL;
+    int rc = search_jobs(&s, err);
+    if (rc == 0)
+        rc = decide(&s, &f, ret_job, err);
+    for (size_t i = 0; i < s.journal_count; i++)
+        if (rc < 0 || s.journals[i] != f->journal)
+            journal_close(s.journals[i]);
+    free(s.journals);
+    if (rc < 0)
+        return -1;
+    *ret_journal = f->journal;
+    *ret_run = f->run;
+    return 0;
+}
+
+bool cli_is_spec_word(const char *word)
+{
+    struct stat st;
+    return strchr(word, '/') || str_ends(word, ".yaml") || str_ends(word, ".yml") || str_ends(word, ".json") ||
+           (stat(word, &st) == 0 && !S_ISDIR(st.st_mode));
 }
 
 static int find_run(struct cli *c, const char *word, bool over, struct journal **ret_journal,
                     const struct state_run **ret_run, struct error *err)
 {
+    bool job = false;
     *ret_journal = NULL;
     *ret_run = NULL;
-    if (strchr(word, '/') || str_ends(word, ".yaml") || str_ends(word, ".yml") || str_ends(word, ".json") ||
-        access(word, F_OK) == 0)
+    if (cli_is_spec_word(word))
         return latest_chosen(c, word, ret_journal, ret_run, err);
-    if (over ? c->has_args : cli_chooses(c))
-        return cli_nothing_to_choose(err);
-    return find_by_id(word, ret_journal, ret_run, err);
+    if (find_by_word(c, word, ret_journal, ret_run, &job, err) < 0)
+        return -1;
+    if (!(over ? c->has_args : cli_chooses(c)))
+        return 0;
+    const char *spec = job && (*ret_run)->spec_path ? arena_strdup(c->arena, (*ret_run)->spec_path) : NULL;
+    journal_close(*ret_journal);
+    return spec ? latest_chosen(c, spec, ret_journal, ret_run, err) : cli_nothing_to_choose(err);
 }
 
 int cli_find_run(struct cli *c, const char *word, struct journal **ret_journal, const struct state_run **ret_run,
@@ -245,4 +323,26 @@ int cli_find_run_over(struct cli *c, const char *word, struct journal **ret_jour
                       struct error *err)
 {
     return find_run(c, word, true, ret_journal, ret_run, err);
+}
+
+int cli_find_history(struct cli *c, const char *word, struct journal **ret_journal, struct cli_choice *ret,
+                     struct error *err)
+{
+    const struct state_run *run;
+    bool job = false;
+    if (cli_is_spec_word(word))
+        return cli_find_job(c, word, ret_journal, ret, err);
+    if (find_by_word(c, word, ret_journal, &run, &job, err) < 0)
+        return -1;
+    const char *spec = arena_strdup(c->arena, run->spec_path);
+    if (job && !cli_chooses(c)) {
+        *ret = (struct cli_choice){.spec_path = word};
+        return 0;
+    }
+    journal_close(*ret_journal);
+    if (job && spec)
+        return cli_find_job(c, spec, ret_journal, ret, err);
+    error_set(err, ERROR_USAGE, "\"%s\" is a run, and a spec file or the name of a job is wanted", word);
+    error_hint(err, "rhrun status %s shows that run", cli_quoted(c, word));
+    return -1;
 }

@@ -100,10 +100,10 @@ static struct doc_node *conf_map(const struct import *im, const char *text, stru
         if (!*name && !*value)
             continue;
         if (backend && !spec_rdzv_takes(backend, name, &near))
-            comment(comments, "--rdzv_conf %s=%s: left out: torchrun does nothing with it with rdzv_backend %s%s%s%s",
-                    name, value, backend, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+            comment(comments, "--rdzv_conf %s=%s: left out: torchrun ignores it with rdzv_backend %s%s%s%s", name,
+                    value, backend, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
         else if (str_eq(name, "is_host"))
-            comment(comments, "--rdzv_conf %s=%s: left out: rhrun says it to each node", name, value);
+            comment(comments, "--rdzv_conf %s=%s: left out: rhrun passes it to each node itself", name, value);
         else
             doc_set(arena, object, name, scalar(arena, value));
     }
@@ -166,11 +166,11 @@ static const char *left_out(const struct import *im, const struct torchrun_flag 
     if (str_eq(name, "rdzv_id"))
         return "rhrun gives each run one of its own";
     if (is_one_of(name, masters) || str_eq(name, "local_addr") || (str_eq(name, "rdzv_endpoint") && !etcd))
-        return "rhrun says the first node, each node's address and a free port";
+        return "rhrun passes the first node, each node's address and a free port";
     if (is_one_of(name, of_tee) && !import_value(im, "tee"))
-        return "torchrun does nothing with it without --tee";
+        return "torchrun ignores it without --tee";
     if (str_eq(name, "start_method") && !import_value(im, "run_path"))
-        return "torchrun does nothing with it without --run_path";
+        return "torchrun ignores it without --run_path";
     return NULL;
 }
 

@@ -17,7 +17,9 @@ enum {
     HELD_MAX = 8 << 20,
     BARS_MAX = 4,
     FINAL_ROWS = 20,
-    KEPT_GROUP = 3
+    METRIC_LINES = 2,
+    KEPT_GROUP = 3,
+    STEPS_KEPT = 4 /* lines of steps, however many attempts run */
 };
 
 struct item { /* a line of the steps' part */
@@ -38,9 +40,11 @@ struct live {
     uint64_t dropped; /* lines that were not shown */
     uint64_t began_ms;
     unsigned spin;
+    uint32_t steps;            /* that have rows of their own: all but those of points */
     struct run_counts *counts; /* per step, of this frame */
     struct speed *speeds;      /* per step */
     struct item *items;
+    struct live_attempts *attempts;
     char status[96];
     bool stopping, utf8;
     void (*detach)(void *arg);
@@ -48,19 +52,6 @@ struct live {
 };
 
 /* ---- text ---- */
-
-/* Steady: tenths only while they can be read. */
-static void put_time(struct canvas *v, const char *style, uint64_t ms)
-{
-    char took[32];
-    if (ms < 10000)
-        snprintf(took, sizeof took, "%u.%u s", (unsigned)(ms / 1000), (unsigned)(ms / 100 % 10));
-    else if (ms < 60000)
-        snprintf(took, sizeof took, "%u s", (unsigned)(ms / 1000));
-    else
-        cli_duration(ms, took);
-    canvas_printf(v, style, "%s", took);
-}
 
 static void put_separator(struct canvas *v, bool *begun)
 {
@@ -110,20 +101,37 @@ static bool node_is_failed(const struct run_node_view *v)
     return v->presence == PRESENCE_GONE;
 }
 
+static unsigned phase_of(const struct run_node_view *v)
+{
+    return v->phase > TRANSPORT_AGENT ? TRANSPORT_AGENT : v->phase;
+}
+
+/* "2 in connect: n5, n31"; their names only where they are few. */
 static void put_phases(struct live *l, bool *begun)
 {
-    unsigned phases[TRANSPORT_CLOSED + 1] = {0};
+    enum { NAMED_MAX = 8 };
+    unsigned phases[TRANSPORT_CLOSED + 1] = {0}, count = 0;
     for (uint32_t n = 0; n < l->plan->node_count; n++) {
         struct run_node_view v;
         run_node(l->run, n, &v);
         if (v.presence == PRESENCE_ABSENT || v.presence == PRESENCE_COMING)
-            phases[v.phase > TRANSPORT_AGENT ? TRANSPORT_AGENT : v.phase]++;
+            phases[phase_of(&v)]++;
+        count += v.presence == PRESENCE_ABSENT || v.presence == PRESENCE_COMING;
     }
     for (unsigned i = 0; i <= TRANSPORT_AGENT; i++) {
         if (phases[i] == 0)
             continue;
         put_separator(&l->now, begun);
         canvas_printf(&l->now, "", "%u in %s", phases[i], transport_phase_name((enum transport_phase)i));
+        bool named = false;
+        for (uint32_t n = 0; n < l->plan->node_count && count <= NAMED_MAX; n++) {
+            struct run_node_view v;
+            run_node(l->run, n, &v);
+            if ((v.presence != PRESENCE_ABSENT && v.presence != PRESENCE_COMING) || phase_of(&v) != i)
+                continue;
+            canvas_printf(&l->now, "", "%s%s", named ? ", " : ": ", v.name);
+            named = true;
+        }
     }
 }
 
@@ -144,7 +152,7 @@ static void draw_head(struct live *l, bool final)
     else
         canvas_printf(&l->now, "", "  %u of %u nodes", ready, total);
     canvas_put(&l->now, "", "  ", 2);
-    put_time(&l->now, "", wall_ms() - l->began_ms);
+    canvas_time(&l->now, "", wall_ms() - l->began_ms);
     canvas_end_line(&l->now);
     if (ready == total)
         return;
@@ -213,21 +221,34 @@ static void put_failures(struct live *l, const struct plan_step *step, unsigned 
     }
 }
 
-/* "12.3 MB of 90.0 MB, 45.1 MB/s, 120 of 9000 files", as much of it as fits before the time. */
-static void put_transfer(struct live *l, const struct plan_step *step, const struct run_transfer *t)
+/* ", TEXT" where it fits before the time. */
+static void put_part(struct live *l, const char *style, const char *text)
 {
     enum { TIME_WIDTH = 11 };
+    if (canvas_left(&l->now) > strlen(text) + 2 + TIME_WIDTH)
+        canvas_printf(&l->now, style, ", %s", text);
+}
+
+/* "12.3 MB of 90.0 MB, 45.1 MB/s, about 2 s left, 120 of 9000 files", as much of it as fits. */
+static void put_transfer(struct live *l, const struct plan_step *step, const struct run_transfer *t)
+{
     struct buf b = {0};
-    char text[32];
-    double speed = speed_of(&l->speeds[step->id], t->bytes_done);
+    char size[32], text[48];
+    const double speed = speed_of(&l->speeds[step->id], t->bytes_done);
     plain_transfer(&b, t);
     size_t bytes = strcspn(b.data, ",");
     canvas_put(&l->now, "", b.data, bytes);
-    cli_size((uint64_t)speed, text);
-    if (speed > 0 && canvas_left(&l->now) > strlen(text) + 4 + TIME_WIDTH)
-        canvas_printf(&l->now, "2", ", %s/s", text);
-    if (canvas_left(&l->now) > b.len - bytes + TIME_WIDTH)
-        canvas_put(&l->now, "", b.data + bytes, b.len - bytes);
+    if (speed > 0) {
+        cli_size((uint64_t)speed, size);
+        snprintf(text, sizeof text, "%s/s", size);
+        put_part(l, "2", text);
+    }
+    if (speed > 0 && t->bytes_total > t->bytes_done) {
+        cli_left((uint64_t)((double)(t->bytes_total - t->bytes_done) / speed * 1000), text);
+        put_part(l, "2", text);
+    }
+    if (b.data[bytes])
+        put_part(l, "", b.data + bytes + 2);
     buf_free(&b);
 }
 
@@ -298,7 +319,7 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
     struct run_transfer transfer;
     run_step_transfer(l->run, step, &transfer);
     unsigned failures = real_failures(l, step), columns = l->now.columns;
-    bool moves = transfer.nodes > 0 && !final, ended = over(n), launch = step->kind->phase == PHASE_LAUNCH;
+    bool moves = transfer.nodes > 0 && !final, ended = over(n), launch = cli_is_work(step);
     const char *mark = " ", *style = "2";
     if (n->failed) {
         mark = failures ? l->utf8 ? "✗" : "x" : "-";
@@ -313,7 +334,7 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
     canvas_put(&l->now, "", " ", 1);
     canvas_put(&l->now, style, mark, strlen(mark));
     canvas_put(&l->now, "", " ", 1);
-    put_name(l, n->running && !final ? "1" : ended && n->done ? "" : "2", step->name, name_width);
+    put_name(l, n->running && !final ? "1" : ended && n->done ? "" : "2", step->label, name_width);
     canvas_put(&l->now, "", "  ", 2);
     if (n->total > 1 && !launch && (n->running || n->done || n->failed || n->kept)) {
         char total[16];
@@ -330,9 +351,9 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
     if (moves)
         put_transfer(l, step, &transfer);
     if (n->started_ms && (n->done || n->failed || n->running)) {
-        uint64_t to = ended && n->ended_ms ? n->ended_ms : wall_ms();
+        uint64_t to = (ended || !n->running) && n->ended_ms ? n->ended_ms : wall_ms();
         canvas_put(&l->now, "", "  ", 2);
-        put_time(&l->now, "2", to > n->started_ms ? to - n->started_ms : 0);
+        canvas_time(&l->now, "2", to > n->started_ms ? to - n->started_ms : 0);
     }
     if (failures && n->total > 1 && !launch) {
         canvas_put(&l->now, "", "  ", 2);
@@ -352,7 +373,7 @@ static void draw_group(struct live *l, const struct item *item)
     canvas_printf(&l->now, "2", " %u %s", item->count, words[item->kind]);
     for (uint32_t i = 0, k = item->step; item->kind == ITEM_KEPT && i < item->count && canvas_left(&l->now); k++)
         if (l->counts[k].total)
-            canvas_printf(&l->now, "2", "%s%s", i++ ? ", " : ": ", l->plan->steps[k].name);
+            canvas_printf(&l->now, "2", "%s%s", i++ ? ", " : ": ", l->plan->steps[k].label);
     canvas_end_line(&l->now);
 }
 
@@ -361,12 +382,12 @@ static size_t choose_items(struct live *l, size_t room)
 {
     struct item *v = l->items;
     size_t count = 0, ended = 0;
-    for (uint32_t i = 0; i < l->plan->step_count; i++) {
+    for (uint32_t i = 0; i < l->steps; i++) {
         uint32_t kept = 0, next = i;
         run_step_counts(l->run, &l->plan->steps[i], &l->counts[i]);
         if (l->counts[i].total == 0)
             continue;
-        for (; next < l->plan->step_count; next++) {
+        for (; next < l->steps; next++) {
             run_step_counts(l->run, &l->plan->steps[next], &l->counts[next]);
             if (l->counts[next].kept != l->counts[next].total)
                 break;
@@ -403,20 +424,11 @@ static size_t choose_items(struct live *l, size_t room)
 
 /* ---- bars of workers, and the last line ---- */
 
-/* What a step of set-up said last stands there as long as it runs. */
-static bool is_shown(const struct live *l, const struct progress *s)
-{
-    struct run_counts n = {.running = 1};
-    if (s->active && s->quiet)
-        run_step_counts(l->run, s->step, &n);
-    return s->active && n.running > 0;
-}
-
 static unsigned count_bars(const struct live *l)
 {
     unsigned count = 0;
     for (size_t i = 0; i < l->progress->count; i++)
-        count += is_shown(l, l->progress->items[i]);
+        count += l->progress->items[i]->active;
     return count;
 }
 
@@ -426,12 +438,12 @@ static void draw_bars(struct live *l, unsigned lines, unsigned count)
     for (size_t i = 0; i < l->progress->count && drawn < lines; i++) {
         const struct progress *s = l->progress->items[i];
         struct buf prefix = {0}, text = {0};
-        if (!is_shown(l, s))
+        if (!s->active)
             continue;
-        bool launch = s->step->kind->phase == PHASE_LAUNCH;
+        bool launch = cli_is_work(s->step);
         const struct cli_worker worker = cli_worker_of(l->plan, s->step, s->rank);
         if (!launch || l->plan->spec->distributed.present)
-            cli_line_prefix(&prefix, false, &worker, s->step->name, s->node_name, s->rank);
+            cli_line_prefix(&prefix, false, &worker, s->step->label, s->node_name, s->rank);
         text_for_screen(&text, s->text.data, s->text.len, false);
         canvas_put(&l->now, "", "   ", 3);
         canvas_put(&l->now, "36", prefix.data ? prefix.data : "", prefix.len);
@@ -461,7 +473,7 @@ static void draw_status(struct live *l)
 static unsigned name_width(const struct live *l)
 {
     unsigned widest = 0, limit = l->now.columns / 3 > 10 ? l->now.columns / 3 : 10;
-    for (size_t i = 0; i < l->plan->step_count; i++) {
+    for (size_t i = 0; i < l->steps; i++) {
         unsigned w = text_width(l->plan->steps[i].name, strlen(l->plan->steps[i].name));
         widest = w > widest ? w : widest;
     }
@@ -483,61 +495,35 @@ static void draw(struct live *l, bool final)
     unsigned taken = l->now.lines + (final ? 0 : 1), bar_lines = bars < BARS_MAX ? bars : BARS_MAX;
     while (bar_lines > 0 && taken + bar_lines + 3 > limit)
         bar_lines--;
-    size_t count = choose_items(l, limit > taken + bar_lines ? limit - taken - bar_lines : 0);
+    unsigned values = final || l->plan->points ? 0 : live_metrics(NULL, l->run, l->plan->spec, columns, METRIC_LINES);
+    while (values > 0 && taken + bar_lines + values + 3 > limit)
+        values--;
+    taken += values;
+    unsigned left = limit > taken + bar_lines + 2 ? limit - taken - bar_lines - 2 : 1; /* set-up has two lines */
+    const unsigned points = live_points(NULL, l->run, l->plan, left, final);
+    taken += points;
+    left = limit > taken + bar_lines ? limit - taken - bar_lines : 0;
+    size_t attempts = final ? 0 : live_attempts_look(l->attempts, l->run);
+    const size_t most_rows = left > STEPS_KEPT ? left - STEPS_KEPT : left / 2;
+    size_t count = choose_items(l, left - (attempts < most_rows ? attempts : most_rows));
+    attempts = attempts < left - count ? attempts : left - count;
     for (size_t i = 0; i < count; i++) {
         if (l->items[i].kind == ITEM_STEP)
             draw_step(l, &l->plan->steps[l->items[i].step], name_width(l), final);
         else
             draw_group(l, &l->items[i]);
     }
+    live_attempts_draw(l->attempts, &l->now, attempts);
+    if (points)
+        live_points(&l->now, l->run, l->plan, points, final);
+    if (values)
+        live_metrics(&l->now, l->run, l->plan->spec, columns, values);
     draw_bars(l, bar_lines, bars);
     if (!final && l->now.lines < most)
         draw_status(l);
 }
 
 /* ---- the screen ---- */
-
-/* How many rows the view takes: a terminal that became narrower has wrapped its lines. */
-static unsigned rows_shown(const struct live *l)
-{
-    unsigned columns, rows, sum = 0;
-    term_size(&columns, &rows);
-    for (unsigned i = 0; i < l->shown.lines; i++)
-        sum += l->shown.widths[i] > columns ? (l->shown.widths[i] + columns - 1) / columns : 1;
-    return sum < rows ? sum : rows - 1;
-}
-
-static void write_frame(struct live *l)
-{
-    struct buf b = {0};
-    unsigned up = rows_shown(l);
-    bool same = l->now.text.len == l->shown.text.len && l->now.lines == l->shown.lines &&
-                (l->now.text.len == 0 || memcmp(l->now.text.data, l->shown.text.data, l->now.text.len) == 0);
-    if (same && l->above.len == 0)
-        return;
-    buf_puts(&b, "\033[?2026h");
-    if (up)
-        buf_printf(&b, "\033[%uA", up);
-    buf_putc(&b, '\r');
-    if (l->above.len || up != l->shown.lines) {
-        buf_puts(&b, "\033[J");
-        buf_append(&b, l->above.data, l->above.len);
-    }
-    for (size_t at = 0; at < l->now.text.len;) {
-        const char *line = l->now.text.data + at;
-        size_t len = (size_t)((const char *)memchr(line, '\n', l->now.text.len - at) - line);
-        buf_append(&b, line, len);
-        buf_puts(&b, "\033[K\n");
-        at += len + 1;
-    }
-    buf_puts(&b, "\033[J\033[?2026l");
-    write_all(2, b.data, b.len);
-    buf_free(&b);
-    buf_clear(&l->above);
-    struct canvas old = l->shown;
-    l->shown = l->now;
-    l->now = old;
-}
 
 static void schedule(struct live *l, uint64_t after_ms)
 {
@@ -579,7 +565,7 @@ static void frame(struct live *l)
     }
     if (!foreground)
         canvas_clear(&l->shown, 80);
-    write_frame(l);
+    canvas_show(&l->now, &l->shown, &l->above);
     if (l->run)
         schedule(l, TICK_MS);
 }
@@ -617,9 +603,12 @@ struct live *live_create(struct cli *c, struct loop *loop, const struct plan *pl
     l->outcomes = outcomes;
     l->timer = loop_timer_create(loop, on_timer, l);
     l->term = term_create(loop, on_key, on_resumed, l);
+    while (l->steps < plan->step_count && plan->steps[l->steps].kind->phase != PHASE_POINT)
+        l->steps++;
     l->counts = xcalloc(plan->step_count + 1, sizeof *l->counts);
     l->speeds = xcalloc(plan->step_count + 1, sizeof *l->speeds);
     l->items = xcalloc(plan->step_count + 1, sizeof *l->items);
+    l->attempts = live_attempts_create(plan, l->steps);
     l->began_ms = wall_ms();
     l->utf8 = term_utf8();
     return l;
@@ -638,6 +627,11 @@ void live_set_run(struct live *l, struct run *r)
         schedule(l, FRAME_MS);
     else
         loop_timer_stop(l->timer);
+}
+
+void live_heard(struct live *l, const struct run_line *line)
+{
+    live_attempts_heard(l->attempts, line);
 }
 
 void live_above(struct live *l, const char *text, size_t len)
@@ -670,7 +664,7 @@ void live_end(struct live *l, bool summary)
         draw(l, true);
     else
         canvas_clear(&l->now, 80);
-    write_frame(l);
+    canvas_show(&l->now, &l->shown, &l->above);
     term_release(l->term);
     canvas_clear(&l->now, 80);
     canvas_clear(&l->shown, 80);
@@ -691,5 +685,6 @@ void live_destroy(struct live *l)
     free(l->counts);
     free(l->speeds);
     free(l->items);
+    live_attempts_destroy(l->attempts);
     free(l);
 }

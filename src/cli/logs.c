@@ -1,7 +1,7 @@
 /* Log files to the terminal. What was started one after the other (set-up, each generation of the launch, the epilog)
  * is printed one after the other; within that, the records of several attempts are merged by the time at which they
  * were read. Nothing is held but one record per file, so a log may be larger than memory. */
-#include "internal.h"
+#include "points.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,12 +16,11 @@ enum {
     OPEN_MAX_FILES = 256,
     POLL_MS = 100,
     HANDOVER_MS = 3000,
-    NAMES_MAX = 512,
-    ROLES_MAX = 64
+    NAMES_MAX = 512
 };
 
 struct stream {
-    char *path, *step, *host;
+    char *path, *step, *label, *host; /* label: what people read, the name of a point */
     char attempt[WIRE_ID_LEN + 1];
     uint32_t node, group, generation;
     int fd;
@@ -37,10 +36,6 @@ struct group { /* what was started together: streams of a lower group are printe
     char *reason; /* of a restart */
     bool said;
 };
-struct role { /* its workers: numbers first to first + count - 1 */
-    char name[64];
-    uint32_t first, count;
-};
 struct follower {
     struct cli *c;
     const struct cli_logs *what;
@@ -51,8 +46,7 @@ struct follower {
     size_t count, open_count;
     struct group *groups;
     size_t group_count;
-    struct role roles[ROLES_MAX];
-    size_t role_count;
+    struct cli_roles roles;
     uint32_t in_group;                /* whose records are being printed */
     char *reason;                     /* of the restart that comes next */
     uint64_t after;                   /* events seen */
@@ -61,7 +55,10 @@ struct follower {
     uint64_t kept_lines;              /* of `shown`, when it was saved last */
     bool again;                       /* what is read was shown before: it is read for what it begins */
     bool interruptible;               /* signals are blocked and asked for */
+    bool ranked;                      /* points have workers with ranks */
     bool any;                         /* bytes of the asked rank were printed */
+    uint32_t ranks;                   /* one more than the highest rank that has printed something */
+    struct logs_tail *tail;           /* the last lines so far; NULL: they are printed as they come */
     struct stream *current;           /* whose lines the watch gives out */
     const char *names[NAMES_MAX + 1]; /* of steps that were started, for the nearest one */
     size_t name_count;
@@ -81,82 +78,99 @@ static void say(struct follower *f, const char *fmt, ...)
 
 /* ---- lines ---- */
 
+/* What is there was read: its last lines are printed, and all that comes as it comes. */
+static void tail_end(struct follower *f)
+{
+    struct logs_tail *t = f->tail;
+    if (!t)
+        return;
+    f->tail = NULL;
+    if (f->what->tail_by_itself && logs_tail_seen(t) > f->what->tail)
+        say(f, "the last %zu of %llu lines; --tail all prints every one", f->what->tail,
+            (unsigned long long)logs_tail_seen(t));
+    logs_tail_put(t, f->out);
+    logs_tail_destroy(t);
+}
+
 static bool is_launch(const struct stream *s)
 {
-    return s->generation > 0 && step_is_launch(s->step);
+    return step_is_launch(s->step);
 }
 
 static struct cli_worker worker_of(const struct follower *f, const struct stream *s, uint32_t rank)
 {
-    struct cli_worker worker = {is_launch(s) ? "default" : NULL, rank};
-    for (size_t i = 0; worker.role && i < f->role_count; i++)
-        if (rank >= f->roles[i].first && rank - f->roles[i].first < f->roles[i].count) {
-            worker.role = f->roles[i].name;
-            worker.role_rank = rank - f->roles[i].first;
-        }
-    return worker;
+    if (str_starts(s->step, "point:"))
+        return (struct cli_worker){f->ranked ? s->label : NULL, rank};
+    return is_launch(s) ? cli_roles_worker(&f->roles, rank) : (struct cli_worker){.role_rank = rank};
 }
 
-/* What the generation's event says of roles. */
-static void take_roles(struct follower *f, const char *bind_json)
+/* "2026-11-23 20:14:03.120 " */
+static void put_time(struct buf *b, uint64_t ms)
 {
-    struct arena *arena = arena_create();
-    struct diagnostics ignored = {0};
-    struct doc *doc;
-    f->role_count = 0;
-    if (doc_load_text("bind", bind_json, strlen(bind_json), DOC_FORMAT_JSON, arena, &doc, &ignored, NULL) == 0) {
-        const struct doc_node *roles = doc_get(doc->root, "roles");
-        for (size_t i = 0; roles && roles->type == DOC_ARRAY && i < roles->count && i < ROLES_MAX; i++) {
-            struct role *r = &f->roles[f->role_count++];
-            *r = (struct role){.first = (uint32_t)doc_get_int(roles->items[i], "first", 0),
-                               .count = (uint32_t)doc_get_int(roles->items[i], "count", 0)};
-            snprintf(r->name, sizeof r->name, "%s", doc_get_string(roles->items[i], "name", "?"));
-        }
-    }
-    diagnostics_free(&ignored);
-    arena_destroy(arena);
+    char when[32];
+    cli_time(ms, when);
+    buf_printf(b, "%s.%03u ", when, (unsigned)(ms % 1000));
+}
+
+static bool is_asked_for(const struct follower *f, const struct watch_line *line)
+{
+    const struct cli_logs *what = f->what;
+    return (!what->has_rank || line->rank == what->rank) && (!line->returned || line->len > 0) &&
+           line->wall_ms >= what->since_ms &&
+           (!what->grep || regex_match(what->grep, line->text, line->len) == REGEX_YES);
 }
 
 static void on_line(void *arg, const struct watch_line *line)
 {
     struct follower *f = arg;
     const struct stream *s = f->current;
-    bool bare = f->c->given[OPT_NO_PREFIX] && line->stream != WIRE_STREAM_NOTE;
+    const bool bare = (f->c->given[OPT_NO_PREFIX] || f->what->bare) && line->stream != WIRE_STREAM_NOTE;
+    const bool open = bare && line->open && f->count == 1 && !f->tail && !f->what->timestamps && !f->what->json;
     int fd = line->stream == WIRE_STREAM_OUT && (is_launch(s) || !f->what->events) ? 1 : 2; /* as when it is run */
     struct buf b = {0};
-    if (f->again)
+    if (f->again || !is_asked_for(f, line)) /* a bar begins with a bare carriage return */
         return;
     const struct cli_worker worker = worker_of(f, s, line->rank);
-    if (f->what->has_rank && line->rank != f->what->rank)
-        return;
-    if (line->returned && line->len == 0)
-        return; /* a progress bar's way to begin */
+    f->any = true;
     if (f->shown)
         f->shown->lines++;
     if (f->what->json) {
         cli_json_output(&b, f->run, s->step, s->attempt, s->node, &worker, line);
-        out_put(f->out, 1, b.data, b.len);
-        buf_free(&b);
-        return;
+        fd = 1;
+    } else {
+        if (f->what->timestamps)
+            put_time(&b, line->wall_ms);
+        if (!bare)
+            cli_line_prefix(&b, fd == 1 ? f->c->color_out : f->c->color_err, &worker, s->label, s->host, line->rank);
+        buf_append(&b, line->text, line->len);
+        if (!open)
+            buf_putc(&b, '\n');
     }
-    if (!bare)
-        cli_line_prefix(&b, fd == 1 ? f->c->color_out : f->c->color_err, &worker, s->step, s->host, line->rank);
-    buf_append(&b, line->text, line->len);
-    if (bare && line->open && f->count == 1)
+    if (open)
         out_put_open(f->out, fd, b.data ? b.data : "", b.len);
+    else if (f->tail)
+        logs_tail_add(f->tail, fd, &b);
     else
-        buf_putc(&b, '\n');
-    if (!(bare && line->open && f->count == 1))
         out_put(f->out, fd, b.data, b.len);
     buf_free(&b);
 }
 
 /* ---- which attempts ---- */
 
+static bool is_of_points(const struct cli_points *points, const char *step)
+{
+    for (size_t i = 0; str_starts(step, "point:") && i < points->count; i++)
+        if (strcmp(points->items[i].step, step) == 0)
+            return true;
+    return false;
+}
+
 static bool wanted(const struct follower *f, const char *step, uint32_t node, bool launch)
 {
     if (f->what->has_node && node != f->what->node)
         return false;
+    if (f->what->points)
+        return is_of_points(f->what->points, step);
     if (f->what->step)
         return strcmp(step, f->what->step) == 0;
     if (f->what->events && step_is_around(step))
@@ -164,8 +178,8 @@ static bool wanted(const struct follower *f, const char *step, uint32_t node, bo
     return f->what->all || launch;
 }
 
-static void add_stream(struct follower *f, const char *run, const char *step, const char *attempt, uint32_t node,
-                       uint32_t generation)
+static void add_stream(struct follower *f, const char *run, const char *step, const char *label, const char *attempt,
+                       uint32_t node, uint32_t generation)
 {
     const struct state *st = journal_state(f->j);
     const char *host = node < st->node_count ? st->nodes[node].host : NULL;
@@ -173,6 +187,7 @@ static void add_stream(struct follower *f, const char *run, const char *step, co
     struct stream *s = &f->streams[f->count++];
     *s = (struct stream){.path = xasprintf("%s/runs/%s/%s.spool", journal_path(f->j), run, attempt),
                          .step = xstrdup(step),
+                         .label = xstrdup(label ? label : step),
                          .host = xstrdup(host ? host : "?"),
                          .node = node,
                          .group = (uint32_t)f->group_count - 1,
@@ -200,7 +215,7 @@ static void remember_name(struct follower *f, const char *name)
 static void take_started(struct follower *f, const struct event_started *started)
 {
     if (started->bind_json)
-        take_roles(f, started->bind_json);
+        cli_roles_take(&f->roles, started->bind_json);
     if (f->group_count == 0 || f->groups[f->group_count - 1].generation != started->generation) {
         f->groups = xreallocarray(f->groups, f->group_count + 1, sizeof *f->groups);
         f->groups[f->group_count++] = (struct group){started->generation, f->reason, false};
@@ -209,8 +224,8 @@ static void take_started(struct follower *f, const struct event_started *started
     for (uint32_t i = 0; i < started->attempt_count; i++) {
         const struct event_attempt *a = &started->attempts[i];
         remember_name(f, a->step);
-        if (wanted(f, a->step, a->node, started->generation > 0 && step_is_launch(a->step)))
-            add_stream(f, f->run, a->step, a->attempt, a->node, started->generation);
+        if (wanted(f, a->step, a->node, step_is_launch(a->step)))
+            add_stream(f, f->run, a->step, a->point, a->attempt, a->node, started->generation);
     }
 }
 
@@ -248,12 +263,30 @@ static void take_restart(struct follower *f, const char *what, const char *reaso
     f->reason = xasprintf("%s%s%s", what, reason ? ": " : "", reason ? reason : "");
 }
 
+/* Do lines of points say which worker they are of, as when it was run? */
+static bool has_ranks(const struct event_opened *opened)
+{
+    struct arena *arena = arena_create();
+    struct diagnostics ignored = {0};
+    struct doc *doc;
+    const char *text = opened->asked.spec_text ? opened->asked.spec_text : "";
+    bool ranked = doc_load_text("spec", text, strlen(text), DOC_FORMAT_YAML, arena, &doc, &ignored, NULL) == 0 &&
+                  doc->root->type == DOC_OBJECT && doc_get(doc->root, "distributed");
+    for (uint32_t i = 0; i < opened->asked.set_count; i++)
+        ranked = ranked || str_starts(opened->asked.sets[i], "distributed");
+    diagnostics_free(&ignored);
+    arena_destroy(arena);
+    return ranked;
+}
+
 static bool take_event(void *arg, const struct event *e)
 {
     struct follower *f = arg;
     f->after = e->seq;
     if (!str_eq(e->run, f->run))
         return true;
+    if (e->type == EVENT_RUN_OPENED && e->opened.point_count)
+        f->ranked = has_ranks(&e->opened);
     if (e->type == EVENT_STARTED)
         take_started(f, &e->started);
     if (e->type == EVENT_RESTART)
@@ -279,11 +312,35 @@ static void take_kept(struct follower *f)
             f->groups = xreallocarray(f->groups, f->group_count + 1, sizeof *f->groups);
             f->groups[f->group_count++] = (struct group){0, NULL, true};
         }
-        add_stream(f, cell->run, cell->step, cell->attempt, cell->node, cell->generation);
+        add_stream(f, cell->run, cell->step, cell->point, cell->attempt, cell->node, cell->generation);
         from = cell->run;
     }
     if (from)
         say(f, "%s was kept; this is its output in run %s", f->what->step, from);
+}
+
+/* Points that were asked for, and that this run did not do. */
+static void take_kept_points(struct follower *f)
+{
+    const struct cli_points *points = f->what->points;
+    for (size_t i = 0; i < points->count; i++) {
+        const struct cli_point *p = &points->items[i];
+        bool has = !p->cell || str_eq(p->cell->run, f->run);
+        for (size_t k = 0; k < f->count && !has; k++)
+            has = strcmp(f->streams[k].step, p->step) == 0;
+        if (has)
+            continue;
+        if (f->group_count == 0) {
+            f->groups = xcalloc(1, sizeof *f->groups);
+            f->groups[f->group_count++] = (struct group){0, NULL, true};
+        }
+        say(f, "point %s: this is its output in run %s", p->name, p->cell->run);
+        for (uint32_t k = 0; k < p->launch.count; k++) {
+            const struct state_cell *part = p->launch.parts[k];
+            if (!f->what->has_node || part->node == f->what->node)
+                add_stream(f, part->run, p->step, p->name, part->attempt, part->node, part->generation);
+        }
+    }
 }
 
 /* ---- reading ---- */
@@ -330,6 +387,8 @@ static void print_record(struct follower *f, struct stream *s)
     s->offset += len;
     if (n != (ssize_t)len)
         return;
+    if (s->head.rank != WIRE_NO_RANK && s->head.rank >= f->ranks)
+        f->ranks = s->head.rank + 1;
     if (f->what->raw) {
         bool wrote = s->head.stream == WIRE_STREAM_OUT || s->head.stream == WIRE_STREAM_ERR;
         if (f->what->has_rank ? wrote && s->head.rank == f->what->rank : s->head.stream != WIRE_STREAM_END) {
@@ -392,7 +451,7 @@ static void say_group(struct follower *f, uint32_t index)
         return;
     end_lines(f, index); /* what came before has ended: its lines without an end come first */
     f->in_group = index;
-    if (!g->said && g->generation > 1)
+    if (!g->said && g->generation > 1 && !f->tail)
         say(f, "---- launch generation %u: %s ----", g->generation, g->reason ? g->reason : "launched again");
     g->said = true;
 }
@@ -452,6 +511,7 @@ static void finish(struct follower *f)
             close(s->fd);
         free(s->path);
         free(s->step);
+        free(s->label);
         free(s->host);
     }
     for (size_t i = 0; i < f->group_count; i++)
@@ -461,6 +521,7 @@ static void finish(struct follower *f)
     free(f->streams);
     shown_close(f->shown);
     out_destroy(f->out);
+    logs_tail_destroy(f->tail);
     free(f);
 }
 
@@ -493,6 +554,7 @@ static int left_alone(struct follower *f, struct cli_logs_end *ret, struct error
 static int follow(struct follower *f, struct cli_logs_end *ret, struct error *err)
 {
     uint64_t alone_since = 0;
+    bool first = true;
     for (;;) {
         const struct state_run *r = state_run_find(journal_state(f->j), f->run);
         bool over = !r || r->status != RUN_OPEN;
@@ -501,6 +563,9 @@ static int follow(struct follower *f, struct cli_logs_end *ret, struct error *er
             ret->exit_status = r->exit_status;
         if (journal_each(f->j, f->after, take_event, f, err) < 0)
             return -1;
+        if (f->what->points && first)
+            take_kept_points(f);
+        first = false;
         if (f->what->step && f->count == 0 && (over || !f->what->follow)) {
             take_kept(f);
             if (f->count == 0)
@@ -511,6 +576,7 @@ static int follow(struct follower *f, struct cli_logs_end *ret, struct error *er
             return 0;
         if (over || (!f->what->follow && !f->what->on))
             end_lines(f, UINT32_MAX);
+        tail_end(f);
         out_flush(f->out);
         keep_place_now_and_then(f);
         if (!f->what->follow || over)
@@ -527,6 +593,29 @@ static int follow(struct follower *f, struct cli_logs_end *ret, struct error *er
         if (journal_refresh(f->j, err) < 0)
             return -1;
     }
+}
+
+/* A rank that there is may have been silent; another one is an error. */
+static int nothing_of_rank(struct follower *f, struct error *err)
+{
+    const uint32_t rank = f->what->rank;
+    uint32_t count = f->ranks;
+    for (size_t i = 0; i < f->roles.count; i++) {
+        const uint32_t end = f->roles.items[i].first + f->roles.items[i].count;
+        count = end > count ? end : count;
+    }
+    if (rank < count || count == 0) {
+        if (!f->c->given[OPT_QUIET])
+            out_printf(f->out, 2, "rhrun: there is no %soutput of rank %u in run %s\n",
+                       f->what->grep || f->what->since_ms ? "such " : "", rank, f->run);
+        return 0;
+    }
+    error_set(err, ERROR_USAGE, "run %s has no rank %u", f->run, rank);
+    if (count == 1)
+        error_hint(err, "there is rank 0 alone");
+    else
+        error_hint(err, "there are ranks 0 to %u", count - 1);
+    return -1;
 }
 
 static void go_on(struct follower *f)
@@ -556,6 +645,7 @@ int cli_logs_print(struct cli *c, struct journal *j, const char *run, const stru
     f->out = out_create(NULL);
     f->in_group = UINT32_MAX;
     f->interruptible = what->follow || what->on;
+    f->tail = what->tail ? logs_tail_create(what->tail) : NULL;
     take_signals(&set);
     if (f->interruptible)
         sigprocmask(SIG_BLOCK, &set, &old);
@@ -564,8 +654,8 @@ int cli_logs_print(struct cli *c, struct journal *j, const char *run, const stru
         go_on(f);
     }
     int rc = follow(f, ret, err);
-    if (rc == 0 && what->has_rank && what->raw && !f->any && !c->given[OPT_QUIET])
-        out_printf(f->out, 2, "rhrun: there is no output of rank %u in run %s\n", what->rank, run);
+    if (rc == 0 && what->has_rank && !f->any && !ret->interrupted)
+        rc = nothing_of_rank(f, err);
     keep_place(f);
     if (f->interruptible)
         sigprocmask(SIG_SETMASK, &old, NULL);

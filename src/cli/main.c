@@ -13,9 +13,11 @@ static void open_standard_streams(void)
             _exit(3);
 }
 
+extern const char rhrun_commit[]; /* made by cmake/commit.cmake at each build */
+
 int main(int argc, char **argv)
 {
     open_standard_streams();
     signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes (ulimit -f): the write fails, and says so */
-    return cli_main(argc, argv);
+    return cli_main(argc, argv, &(struct cli_build){rhrun_commit, RHRUN_BUILD_TYPE});
 }

@@ -7,7 +7,7 @@
 
 const struct cli_option cli_options[] = {
     {OPT_HELP, 'h', "help", NULL, "this text", false, false},
-    {OPT_VERSION, 0, "version", NULL, "the version", false, false},
+    {OPT_VERSION, 'V', "version", NULL, "the version", false, false},
     {OPT_JSON, 0, "json", NULL, "machine-readable output on stdout", false, false},
     {OPT_QUIET, 'q', "quiet", NULL, "only errors and the workers' output", false, false},
     {OPT_VERBOSE, 'v', "verbose", NULL, "also the output of set-up steps, more detail", false, false},
@@ -17,6 +17,7 @@ const struct cli_option cli_options[] = {
     {OPT_SET, 0, "set", "PATH=VALUE", "override a value of the spec (a.b=VALUE)", true, false},
     {OPT_PARAM, 'p', "param", "NAME=VALUE", "set a param", true, false},
     {OPT_ON, 0, "on", "WHERE", "run on local, a cluster NAME, or user@host,...", false, false},
+    {OPT_ADOPT, 0, "adopt", "JOB", "take over the history of job JOB", false, false},
     {OPT_AGAIN, 0, "again", NULL, "launch again, keep the set-up", false, false},
     {OPT_FRESH, 0, "fresh", NULL, "a new working directory, everything again", false, false},
     {OPT_FROM, 0, "from", "STEP", "do this step and its dependents again", false, false},
@@ -28,19 +29,43 @@ const struct cli_option cli_options[] = {
     {OPT_EXIT_CODE, 0, "exit-code", NULL, "exit 10 when there is work to do", false, false},
     {OPT_TRUST, 0, "trust", NULL, "run what the spec's ssh_config names", false, false},
     {OPT_OFFLINE, 0, "offline", NULL, "do not ask the nodes", false, false},
-    {OPT_OUTPUT, 'o', "output", "FILE", "write there instead of stdout", false, false},
+    {OPT_OUTPUT, 'o', "output", "FILE", "save the plan, or the list of --files", false, false},
     {OPT_FOLLOW, 'f', "follow", NULL, "go on until the run ends", false, false},
     {OPT_RANK, 0, "rank", "R", "only this rank; of logs, byte for byte", false, false},
+    {OPT_POINT, 0, "point", "NAME", "only this point of the sweep (its name or id)", false, false},
+    {OPT_POINTS, 0, "points", NULL, "the points of sweeps, one by one", false, false},
     {OPT_STEP, 0, "step", "NAME", "only this step", false, false},
-    {OPT_NODE, 0, "node", "N", "only this node (its number)", false, false},
+    {OPT_NODE, 0, "node", "N", "only this node (its number or name)", false, false},
+    {OPT_TAIL, 0, "tail", "N", "only the last N lines (all: every line)", false, false},
+    {OPT_SINCE, 0, "since", "T", "since then: 10m (ago), \"2026-01-31 08:00\"", false, false},
+    {OPT_TIMESTAMPS, 0, "timestamps", NULL, "when each line came", false, false},
+    {OPT_GREP, 0, "grep", "PATTERN", "only lines in which it matches (PCRE2)", false, false},
+    {OPT_WATCH, 0, "watch", NULL, "show it anew until the run has ended", false, false},
     {OPT_LIMIT, 'n', "limit", "N", "at most so many", false, false},
     {OPT_EVENTS, 0, "events", NULL, "its events as NDJSON", false, false},
     {OPT_FILES, 0, "files", NULL, "list the files that would be sent", false, false},
-    {OPT_ALL, 0, "all", NULL, "every rank; every cluster", false, false},
+    {OPT_ALL, 0, "all", NULL, "every rank, cluster, series, or point", false, false},
+    {OPT_PARALLEL, 0, "parallel", "N", "so many jobs at once (4)", false, false},
+    {OPT_DRY_RUN, 0, "dry-run", NULL, "say what would be done, start nothing", false, false},
+    {OPT_REQUIRE_CLEAN, 0, "require-clean", NULL, "refuse a tree with uncommitted changes", false, false},
+    {OPT_AT, 0, "at", "REV", "this commit, branch or tag instead of the files", false, false},
+    {OPT_BRANCH, 0, "branch", "B", "this branch, not the default one", false, false},
+    {OPT_EVERY, 0, "every", "TIME", "look so often (1m)", false, false},
+    {OPT_PRUNE, 0, "prune", NULL, "give back what removed specs have rented", false, false},
     {OPT_SPOT, 0, "spot", NULL, "by spot price, where one is known", false, false},
     {OPT_REGION, 0, "region", "R", "only in this region; may be repeated", true, false},
     {OPT_PROVIDER, 0, "provider", "P", "only at this provider; may be repeated", true, false},
-    {OPT_FROM_START, 0, "from-start", NULL, "also what was shown before", false, false},
+    {OPT_REFRESH, 0, "refresh", NULL, "ask the providers for their prices first", false, false},
+    {OPT_RATE, 0, "rate", "EUR=USD", "one unit of a currency in US dollars", true, false},
+    {OPT_CSV, 0, "csv", NULL, "each value as a line of CSV", false, false},
+    {OPT_LOCK, 0, "lock", NULL, "the lock (what it ran from); of run: write it", false, false},
+    {OPT_BUNDLE, 0, "bundle", "FILE", "all that a rerun needs elsewhere, in one file", false, false},
+    {OPT_LOCKED, 0, "locked", NULL, "only what NAME.lock.yaml beside the spec says", false, false},
+    {OPT_STRICT, 0, "strict", NULL, "start nothing unless all can be as it was", false, false},
+    {OPT_FROM_START, 0, "from-start", NULL, "also lines that were shown before", false, false},
+    {OPT_HOSTS, 0, "hosts", "HOST,...", "the machines: user@host, or names of ~/.ssh/config", false, false},
+    {OPT_TORCHRUN, 0, "torchrun", NULL, "for a script that runs under torchrun", false, false},
+    {OPT_FUNCTION, 0, "function", NULL, "for a Python function", false, false},
     {OPT_RESUME, 0, "resume", "RUN", "", false, true},
 };
 const size_t cli_option_count = ARRAY_LEN(cli_options);
@@ -68,8 +93,15 @@ bool cli_command_has(const struct cli_command *cmd, enum cli_option_id id)
     return in_list(common, id) || in_list(cmd->options, id);
 }
 
-static const struct cli_command *find_command(const char *name)
+/* Names that people know from other programs. */
+static const char *const aliases[][2] = {
+    {"ps", "runs"}, {"ls", "runs"}, {"list", "runs"}, {"stop", "cancel"}, {"version", "help"}};
+
+const struct cli_command *cli_command_find(const char *name)
 {
+    for (size_t i = 0; i < ARRAY_LEN(aliases); i++)
+        if (strcmp(aliases[i][0], name) == 0)
+            name = aliases[i][1];
     for (size_t i = 0; cli_commands[i]; i++)
         if (strcmp(cli_commands[i]->name, name) == 0)
             return cli_commands[i];
@@ -189,11 +221,11 @@ static int pick_command(struct cli *c, int argc, char **argv, int *ret_first, st
         }
         first += takes_next(argv[first]) ? 1 : 0;
     }
-    c->command = word ? find_command(word) : NULL;
+    c->command = word ? cli_command_find(word) : NULL;
     *ret_first = first;
     if (c->command || !word)
         return 0;
-    c->command = find_command("run");
+    c->command = cli_command_find("run");
     *ret_first = -1; /* the word is a SPEC */
     if (strchr(word, '.') || strchr(word, '/') || access(word, F_OK) == 0)
         return 0;
@@ -219,8 +251,10 @@ int cli_parse(struct cli *c, int argc, char **argv, struct error *err)
     c->words = xcalloc((size_t)argc + 1, sizeof *c->words);
     if (pick_command(c, argc, argv, &command_at, err) < 0)
         return -1;
+    if (command_at > 0 && command_at < argc)
+        c->given[OPT_VERSION] = strcmp(argv[command_at], "version") == 0;
     if (!c->command) {
-        c->command = find_command("help");
+        c->command = cli_command_find("help");
         command_at = -1;
     }
     for (int i = 1; i < argc; i++) {
@@ -234,7 +268,7 @@ int cli_parse(struct cli *c, int argc, char **argv, struct error *err)
         }
         if (argv[i][0] != '-' || argv[i][1] == 0)
             c->words[c->word_count++] = argv[i];
-        else if (strcmp(argv[i], "--version") == 0)
+        else if (strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0)
             c->given[OPT_VERSION] = true;
         else if (parse_option(c, argc, argv, &i, err) < 0)
             return -1;
@@ -263,11 +297,24 @@ static void help_option(const struct cli_option *o, FILE *to)
     fprintf(to, "  %-28s %s\n", left, o->help);
 }
 
+static void help_aliases(const struct cli_command *cmd, FILE *to)
+{
+    bool any = false;
+    for (size_t i = 0; i < ARRAY_LEN(aliases); i++)
+        if (strcmp(aliases[i][1], cmd->name) == 0) {
+            fprintf(to, "%s rhrun %s", any ? "," : "Also:", aliases[i][0]);
+            any = true;
+        }
+    if (any)
+        fputs(".\n", to);
+}
+
 void cli_help(const struct cli *c, const struct cli_command *cmd, FILE *to)
 {
     (void)c;
     if (strcmp(cmd->name, "help") != 0) {
         fprintf(to, "usage: rhrun %s %s\n\n%s.\n", cmd->name, cmd->usage, cmd->summary);
+        help_aliases(cmd, to);
         if (cmd->detail)
             fprintf(to, "\n%s\n", cmd->detail);
         fprintf(to, "\noptions:\n");

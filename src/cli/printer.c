@@ -30,20 +30,22 @@ static const struct printer_kind *kind_of_lines(const struct cli *c)
     return c->given[OPT_QUIET] ? &printer_quiet : &printer_plain;
 }
 
-/* By options and descriptors: the live view needs a terminal in the foreground, and stdout there too or in a file. */
-static const struct printer_kind *choose(const struct cli *c)
+bool cli_has_view(const struct cli *c)
 {
     struct stat st;
     const char *term = getenv("TERM");
+    if (c->given[OPT_JSON] || c->given[OPT_QUIET] || c->given[OPT_DETACHED_FD] || !isatty(2) || !term || !term[0] ||
+        strcmp(term, "dumb") == 0 || !term_foreground())
+        return false;
+    /* A pipe may end on the same terminal (tee, less): lines from there would tear the view. */
+    return isatty(1) || (fstat(1, &st) == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode)));
+}
+
+static const struct printer_kind *choose(const struct cli *c)
+{
     if (c->given[OPT_JSON] && !c->given[OPT_DETACHED_FD])
         return &printer_json;
-    if (c->given[OPT_QUIET] || c->given[OPT_DETACHED_FD] || !isatty(2) || !term || !term[0] ||
-        strcmp(term, "dumb") == 0 || !term_foreground())
-        return kind_of_lines(c);
-    /* A pipe may end on the same terminal (tee, less): lines from there would tear the view. */
-    if (isatty(1) || (fstat(1, &st) == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode))))
-        return &printer_live;
-    return kind_of_lines(c);
+    return cli_has_view(c) ? &printer_live : kind_of_lines(c);
 }
 
 static void set_kind(struct cli_printer *p, const struct printer_kind *kind)
@@ -173,7 +175,7 @@ void cli_printer_background(struct cli_printer *p)
 
 int printer_line_fd(const struct run_line *line)
 {
-    return line->line->stream != WIRE_STREAM_OUT || line->step->kind->phase != PHASE_LAUNCH ? 2 : 1;
+    return line->line->stream != WIRE_STREAM_OUT || !cli_is_work(line->step) ? 2 : 1;
 }
 
 void printer_put_line(struct cli_printer *p, struct progress *s, const struct run_line *line)
@@ -192,12 +194,13 @@ void printer_put_line(struct cli_printer *p, struct progress *s, const struct ru
 
 static void make_prefix(const struct cli_printer *p, struct progress *s, const struct run_line *line)
 {
-    bool launch = line->step->kind->phase == PHASE_LAUNCH, note = line->line->stream == WIRE_STREAM_NOTE;
-    if (launch && !note && (!p->plan->spec->distributed.present || p->c->given[OPT_NO_PREFIX]))
+    bool launch = cli_is_work(line->step), note = line->line->stream == WIRE_STREAM_NOTE;
+    bool alone = line->step->kind->phase == PHASE_LAUNCH && !p->plan->spec->distributed.present;
+    if (launch && !note && (alone || p->c->given[OPT_NO_PREFIX]))
         return;
     const struct cli_worker worker = cli_worker_of(p->plan, line->step, line->line->rank);
     cli_line_prefix(&s->prefix, printer_line_fd(line) == 1 ? p->c->color_out : p->c->color_err, &worker,
-                    line->step->name, line->node_name, line->line->rank);
+                    line->step->label, line->node_name, line->line->rank);
 }
 
 /* There are many lines: the prefix is made once for each stream, and nothing is copied but into the output. */
@@ -228,7 +231,7 @@ static void put_held_back(struct cli_printer *p)
     traces_end(p->traces);
     for (size_t i = 0; i < p->progress.count; i++) {
         struct progress *s = p->progress.items[i];
-        if (!s->quiet && (s->waits || s->drawn))
+        if (s->waits || s->drawn)
             put_progress(p, s, 0);
         s->active = false;
     }
@@ -329,11 +332,10 @@ static void on_line(void *arg, const struct run_line *line)
     struct cli_printer *p = arg;
     if (p->quiet_output)
         return;
-    if (!is_printed(p, line->step)) {
-        if (p->kind->setup)
-            p->kind->setup(p, line);
+    if (p->kind->heard)
+        p->kind->heard(p, line);
+    if (!is_printed(p, line->step))
         return;
-    }
     struct progress *s = progress_of(&p->progress, line);
     if (is_traced(p, line->step) && traces_take(p->traces, s, line->line)) {
         if (!loop_timer_active(p->traces_timer))
@@ -359,7 +361,7 @@ bool cli_printer_has_shown(const struct cli_printer *p, const char *step, const 
 {
     for (size_t i = 0; p && i < p->progress.count; i++) {
         const struct progress *s = p->progress.items[i];
-        if (!s->quiet && s->rank == rank && str_eq(s->step->name, step) && str_eq(s->node_name, node_name) &&
+        if (s->rank == rank && str_eq(s->step->name, step) && str_eq(s->node_name, node_name) &&
             s->serial + RECENT_LINES > p->progress.serial)
             return true;
     }
@@ -413,8 +415,24 @@ static void note_outcomes(struct cli_printer *p, const struct event *e)
     }
 }
 
-void printer_event_text(const struct cli_printer *p, const struct event *e, struct buf *b)
+/* Is it the same that the end of the run will tell, of all such nodes at once? */
+static bool tells_of_fault(const struct cli_printer *p, const struct event *e)
 {
+    struct run_node_view v;
+    if (e->type != EVENT_NOTE || !p->run || e->note.node >= p->plan->node_count)
+        return false;
+    run_node(p->run, e->note.node, &v);
+    return v.presence == PRESENCE_GONE && str_eq(v.error, e->note.reason);
+}
+
+void printer_event_text(struct cli_printer *p, const struct event *e, struct buf *b)
+{
+    if (tells_of_fault(p, e)) {
+        buf_puts(&p->away, "rhrun: ");
+        plain_event(&p->away, p->plan, e, 0);
+        buf_putc(&p->away, '\n');
+        return;
+    }
     plain_event(b, p->plan, e, p->run ? run_counted_restarts(p->run) : 0);
 }
 
@@ -486,6 +504,8 @@ void cli_printer_end(struct cli_printer *p, enum cli_printer_end how)
     loop_timer_stop(p->changed_timer);
     loop_timer_stop(p->moved_timer);
     put_held_back(p);
+    if (p->closed == RUN_DONE && p->away.len)
+        buf_append(&p->dropped, p->away.data, p->away.len);
     if (p->kind->finished)
         p->kind->finished(p, how);
     out_finish(p->out);
@@ -508,6 +528,7 @@ void cli_printer_destroy(struct cli_printer *p)
     shown_close(p->shown);
     progress_clear(&p->progress);
     buf_free(&p->dropped);
+    buf_free(&p->away);
     shown_metrics_free(p->metrics);
     free(p->outcomes);
     free(p);

@@ -18,12 +18,12 @@ struct printer_kind {
     void *(*create)(struct cli_printer *p); /* what becomes p->own */
     void (*destroy)(void *own);
     void (*run)(struct cli_printer *p); /* p->run is another one, or none any more */
+    void (*heard)(struct cli_printer *p, const struct run_line *line); /* each line, before all that follows of it */
     /* A worker's line is printed. For people s->prefix stands before it; empty: the line is bare. */
     void (*output)(struct cli_printer *p, struct progress *s, const struct run_line *line);
     /* A bar, whose line a carriage return ended. True: it is drawn while it stands, and its last line is printed when
      * it ends. Else one line a second is printed. */
     bool (*bar)(struct cli_printer *p, const struct progress *s);
-    void (*setup)(struct cli_printer *p, const struct run_line *line); /* a line of set-up that is not printed */
     /* A line of rhrun's own is printed. NULL: it says nothing of its own, so each traceback is printed as it comes, and
      * whoever shows the rest of the run tells its events. */
     void (*note)(struct cli_printer *p, const struct buf *line);
@@ -58,6 +58,7 @@ struct cli_printer {
     bool quiet_output; /* workers' lines go nowhere: there is no terminal, the logs have them */
     struct shown_metrics *metrics;
     struct buf dropped; /* lines of the end: output that is in no log */
+    struct buf away;    /* notes that a node could not be reached: the error of the run tells of them, if it has one */
     struct traces *traces;
     struct loop_timer *traces_timer;
     struct loop_timer *progress_timer; /* prints what waits */
@@ -77,7 +78,7 @@ void printer_look_again(struct cli_printer *p, uint64_t after_ms);
 /* ---- what kinds for people share ---- */
 int printer_line_fd(const struct run_line *line); /* where it goes: 1 or 2 */
 void printer_put_line(struct cli_printer *p, struct progress *s, const struct run_line *line); /* to p->out */
-void printer_event_text(const struct cli_printer *p, const struct event *e, struct buf *b); /* plain_event */
+void printer_event_text(struct cli_printer *p, const struct event *e, struct buf *b); /* plain_event */
 void printer_put_dropped(struct cli_printer *p); /* what is missing; with --quiet, too */
 void printer_put_done(struct cli_printer *p);    /* that the run is done, where it is */
 

@@ -60,15 +60,10 @@ static bool bar(struct cli_printer *p, const struct progress *s)
     return own->on_screen[s->stream == WIRE_STREAM_OUT ? 1 : 2];
 }
 
-/* It says what an installation that takes minutes is at. */
-static void setup(struct cli_printer *p, const struct run_line *line)
+/* What runs says by its last line what it is at. */
+static void heard(struct cli_printer *p, const struct run_line *line)
 {
-    if (line->line->len == 0)
-        return;
-    struct progress *s = progress_of(&p->progress, line);
-    s->active = s->quiet = true;
-    buf_clear(&s->text);
-    buf_append(&s->text, line->line->text, line->line->len);
+    live_heard(live_of(p), line);
 }
 
 static void note(struct cli_printer *p, const struct buf *line)
@@ -116,7 +111,7 @@ const struct printer_kind printer_live = {
     .run = set_run,
     .output = output,
     .bar = bar,
-    .setup = setup,
+    .heard = heard,
     .note = note,
     .event = event,
     .stopping = stopping,

@@ -64,8 +64,10 @@ static void say_step(struct cli_printer *p, const struct plan_step *step, const 
     struct plain *own = p->own;
     struct buf b = {0};
     own->steps[step->id].ended = true;
+    if (step->kind->phase == PHASE_POINT && (n->kept == n->total || (step->kind->fetch && !n->failed)))
+        return; /* a note tells how many are kept; what came home is a part of its point */
     if (n->kept == n->total) {
-        buf_printf(&own->kept, "%s%s", own->kept_count++ ? ", " : "", step->name);
+        buf_printf(&own->kept, "%s%s", own->kept_count++ ? ", " : "", step->label);
         return;
     }
     say_kept(p);
@@ -113,7 +115,7 @@ static bool moved(struct cli_printer *p)
         if (now - s->at_ms < TRANSFER_MS || t.bytes_done == s->bytes)
             continue;
         struct buf b = {0};
-        buf_printf(&b, "%s: ", p->plan->steps[i].name);
+        buf_printf(&b, "%s: ", p->plan->steps[i].label);
         plain_transfer(&b, &t);
         note(p, &b);
         buf_free(&b);

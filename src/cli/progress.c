@@ -71,3 +71,14 @@ double speed_of(struct speed *s, uint64_t bytes)
     }
     return s->per_second;
 }
+
+void cli_left(uint64_t ms, char ret[48])
+{
+    if (ms < 60000)
+        snprintf(ret, 48, "about %llu s left", (unsigned long long)(ms / 1000 + 1));
+    else if (ms < 3600000)
+        snprintf(ret, 48, "about %llu m left", (unsigned long long)(ms / 60000 + 1));
+    else
+        snprintf(ret, 48, "about %llu h %02llu m left", (unsigned long long)(ms / 3600000),
+                 (unsigned long long)(ms / 60000 % 60));
+}

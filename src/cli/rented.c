@@ -1,5 +1,5 @@
 /* Machines that are to be rented: what there is to be said of a spec's wish, and the offers as a plan shows them. */
-#include "internal.h"
+#include "renting.h"
 
 #include <stdlib.h>
 
@@ -29,6 +29,8 @@ static void put_offer(struct cli *c, const struct rent_offers *o, size_t i, stru
                                .zone = f->zone,
                                .type = f->type,
                                .spot = f->spot,
+                               .nodes = f->nodes,
+                               .alternative = f->alternative,
                                .at_most = o->at_most[i],
                                .unpriced = f->unpriced,
                                .free = !row,
@@ -58,4 +60,50 @@ const struct plan_rent *cli_plan_rent(struct cli *c, struct rent_offers *o)
     r->providers = providers;
     r->provider_count = o->provider_count;
     return r;
+}
+
+/* The run did not end: what was lost is the way to the machines, and what runs there goes on. */
+void renting_say_kept(const struct renting *r)
+{
+    const struct fleet_ledger *l = rent_ledger(r->cluster);
+    struct buf b = {0};
+    char until[32];
+    cli_time(l->wanted.deadline_ms, until);
+    renting_put_usd(&b, fleet_rate(l));
+    fprintf(stderr,
+            "rhrun: warning: the machines stay rented, at %s an hour%s%s: the same command goes on with the run, rhrun "
+            "down "
+            "%s gives them back\n",
+            b.data, l->wanted.deadline_ms ? ", until " : "", l->wanted.deadline_ms ? until : "", l->wanted.id);
+    buf_free(&b);
+}
+
+/* The run is over, and `down` keeps the machines. Nobody watches them but the next rhrun, and max_hours. */
+void renting_say_stay(const struct renting *r, const struct cli *c)
+{
+    const struct fleet_ledger *l = rent_ledger(r->cluster);
+    const struct fleet_wanted *w = &l->wanted;
+    struct buf b = {0};
+    char when[32], idle[32];
+    if (c->given[OPT_QUIET] || c->given[OPT_JSON])
+        return;
+    buf_puts(&b, "rhrun: the machines stay rented");
+    if (w->down == FLEET_DOWN_IDLE) {
+        cli_duration(w->idle_ms, idle);
+        cli_time(l->freed_ms + w->idle_ms, when);
+        buf_printf(&b, " for %s, until %s", idle, when);
+    }
+    if (fleet_rate(l) > 0) {
+        buf_puts(&b, ", at ");
+        renting_put_usd(&b, fleet_rate(l));
+        buf_puts(&b, " an hour");
+    }
+    buf_printf(&b, ": rhrun down %s gives them back\n", w->id);
+    if (w->down == FLEET_DOWN_IDLE)
+        buf_puts(&b, "  after that time the next rhrun on this machine does it, or rhrun gc --yes");
+    cli_time(w->deadline_ms, when);
+    if (w->deadline_ms)
+        buf_printf(&b, "%s max_hours end at %s", w->down == FLEET_DOWN_IDLE ? ";" : " ", when);
+    fprintf(stderr, "%s\n", b.data);
+    buf_free(&b);
 }

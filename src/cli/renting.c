@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OWNER_MAX = 60, ASK_MS = 15000 };
+enum { ASK_MS = 15000 };
 
 void renting_put_usd(struct buf *b, uint64_t microusd)
 {
@@ -36,7 +36,7 @@ void renting_end(struct renting *r)
 static void say(const struct renting *r, const struct buf *text, bool fault)
 {
     if (!r->quiet || fault)
-        fprintf(stderr, "rhrun: %s\n", text->data);
+        renting_say(r, "%s", text->data);
 }
 
 static void put_offer(struct buf *b, const struct fleet_offer *o)
@@ -44,7 +44,7 @@ static void put_offer(struct buf *b, const struct fleet_offer *o)
     buf_printf(b, "%u × %s at %s%s%s%s", o->nodes, o->type, o->provider, o->region[0] ? " " : "", o->region,
                o->spot ? ", spot" : "");
     if (o->unpriced) {
-        buf_puts(b, ", at a price that nobody has told");
+        buf_puts(b, ", at an unknown price");
     } else if (o->price) {
         buf_puts(b, ", ");
         renting_put_usd(b, o->price * o->nodes);
@@ -69,7 +69,7 @@ static void told_finished(struct renting *r, const struct fleet_effect *e)
         error_set(&r->fault, ours ? ERROR_USAGE : ERROR_INFRA, "the machines could not be rented: %s", why(e));
     }
     if (e->left == 0 && l->machine_count > 0) {
-        buf_printf(&b, "cluster %s: nothing is left of it", l->wanted.id);
+        buf_printf(&b, "cluster %s: all of its machines are gone", l->wanted.id);
         if (fleet_cost(l, wall_ms()) > 0) {
             buf_puts(&b, "; it has cost ");
             renting_put_usd(&b, fleet_cost(l, wall_ms()));
@@ -101,10 +101,10 @@ static void tell(struct renting *r, const struct fleet_effect *e, struct buf *b)
     case FLEET_TELL_RETREAT:
         buf_puts(b, "could not rent ");
         put_offer(b, e->offer);
-        buf_printf(b, ": %s; what there is of it is given back, then the next offer is tried", why(e));
+        buf_printf(b, ": %s; its machines are given back, then the next offer is tried", why(e));
         break;
     case FLEET_TELL_READY:
-        cli_duration(wall_ms() - r->began_ms, took);
+        cli_duration(wall_ms() - (r->machines[e->slot].asked_ms ? r->machines[e->slot].asked_ms : r->began_ms), took);
         buf_printf(b, "node %u is %s %.40s%s%s, ready after %s", e->slot, e->machine->provider, e->machine->id,
                    e->address[0] ? " at " : "", e->address, took);
         break;
@@ -176,15 +176,14 @@ static void on_told(void *arg, const struct fleet_effect *e)
     tell(r, e, &b);
     if (b.len && !r->json)
         say(r, &b, is_fault(e->tell));
+    renting_machine_told(r, e);
     if (r->json && r->waits)
         tell_json(r, e, b.len ? b.data : NULL);
     buf_free(&b);
     if (r->notice && e->tell == FLEET_TELL_NOTICE && e->slot == FLEET_NONE)
         r->notice(r->arg, e->at_ms);
-    if (r->lost && e->tell == FLEET_TELL_LOST)
-        r->lost(r->arg, e->slot, e->text);
     if (r->waits && (e->tell == FLEET_TELL_COMPLETE || e->tell == FLEET_TELL_READY || e->tell == FLEET_TELL_LOST ||
-                     e->tell == FLEET_TELL_FINISHED))
+                     e->tell == FLEET_TELL_UNREPLACED || e->tell == FLEET_TELL_FINISHED))
         loop_stop(r->loop);
 }
 
@@ -197,7 +196,7 @@ static void on_trouble(void *arg, const char *provider, const char *region, cons
     if (str_eq(now, r->troubled))
         return;
     snprintf(r->troubled, sizeof r->troubled, "%s", now);
-    fprintf(stderr, "rhrun: warning: %s; it is tried again\n", now);
+    renting_say(r, "warning: %s; it is tried again", now);
 }
 
 static void on_failed(void *arg, const struct error *err)
@@ -231,6 +230,10 @@ int renting_open(struct renting *r, const char *id, const char *name, struct err
         return -1;
     r->complete = r->finished = r->failed = false;
     r->seen = r->lost_count = 0;
+    if (!r->machines) /* too many for a stack */
+        r->machines = arena_array(r->c->arena, FLEET_NODES_MAX, sizeof *r->machines);
+    memset(r->machines, 0, FLEET_NODES_MAX * sizeof *r->machines);
+    r->held = false;
     r->left = 0;
     r->began_ms = wall_ms();
     r->fault = (struct error)ERROR_INIT;
@@ -240,11 +243,12 @@ int renting_open(struct renting *r, const char *id, const char *name, struct err
 
 void renting_close(struct renting *r)
 {
+    renting_view_end(r);
     rent_close(r->cluster);
     r->cluster = NULL;
 }
 
-static void run_loop(struct renting *r)
+void renting_run_loop(struct renting *r)
 {
     r->waits = true;
     loop_run(r->loop);
@@ -253,8 +257,10 @@ static void run_loop(struct renting *r)
 
 int renting_wait(struct renting *r, struct error *err)
 {
+    renting_view_begin(r);
     while (!r->complete && !r->finished && !r->failed)
-        run_loop(r);
+        renting_run_loop(r);
+    renting_view_end(r);
     if (r->complete && !r->finished && !r->failed)
         return 0;
     *err = r->fault;
@@ -267,16 +273,17 @@ int renting_wait(struct renting *r, struct error *err)
 
 int renting_wait_gone(struct renting *r, struct error *err)
 {
+    renting_view_begin(r);
     while (!r->finished && !r->failed)
-        run_loop(r);
+        renting_run_loop(r);
+    renting_view_end(r);
     if (r->failed) {
         *err = r->fault;
         return -1;
     }
     if (r->left == 0)
         return 0;
-    error_set(err, ERROR_INFRA, "cluster %s: %u machine%s could not be proven gone", r->id, r->left,
-              r->left == 1 ? "" : "s");
+    error_set(err, ERROR_INFRA, "cluster %s: %u machine%s may still be there", r->id, r->left, r->left == 1 ? "" : "s");
     error_hint(err, "they may still cost money; rhrun gc tries again");
     return -1;
 }
@@ -293,8 +300,12 @@ void renting_interrupt(struct renting *r)
         return;
     }
     r->interrupted = true;
+    if (r->settles || r->borrowed) { /* what becomes of them is as `down` says */
+        loop_stop(r->loop);
+        return;
+    }
     if (!r->quiet)
-        fprintf(stderr, "rhrun: interrupted: the machines are given back; Ctrl-C again lets go of them\n");
+        renting_say(r, "interrupted: the machines are given back; Ctrl-C again lets go of them");
     rent_down(r->cluster, "interrupted");
 }
 
@@ -368,16 +379,20 @@ int renting_reconcile(struct renting *r, const char *job, bool own, struct error
         struct fleet_ledger *l;
         struct error why = ERROR_INIT;
         const bool of_job = strncmp(*ids, job, RENT_JOB_PREFIX) == 0;
-        if (rent_is_over(*ids) || (of_job && !own))
+        if (rent_is_over(*ids))
             continue;
         if (rent_read(*ids, &l, &why) < 0) {
-            cli_print_error(r->c, &why);
+            if (why.why != ERROR_WHY_ABSENT)
+                cli_print_error(r->c, &why);
             continue;
         }
         const enum deed deed = renting_deed(l);
         const char *name = arena_strdup(r->c->arena, l->wanted.name);
         const bool in_use = deed == DEED_FREE && !of_job && !renting_is_past(l);
+        const bool spared = of_job && !own && l->stage != FLEET_STAGE_OVER; /* of an over one nothing can be used */
         fleet_ledger_destroy(l);
+        if (spared)
+            continue;
         if (in_use)
             say_left_alone(r, *ids, name);
         else if (deed != DEED_NONE && renting_do(r, *ids, name, deed, &why) < 0 && why.code != ERROR_HELD)
@@ -396,10 +411,15 @@ int renting_find(const char *job_id, struct arena *arena, const char **ret_id, s
         return -1;
     for (; *ids && !*ret_id; ids++) {
         struct fleet_ledger *l;
+        struct error why = ERROR_INIT;
         if (strncmp(*ids, job_id, RENT_JOB_PREFIX) != 0 || rent_is_over(*ids))
             continue;
-        if (rent_read(*ids, &l, err) < 0)
+        if (rent_read(*ids, &l, &why) < 0) {
+            if (why.why == ERROR_WHY_ABSENT)
+                continue;
+            *err = why;
             return -1;
+        }
         if (l->stage != FLEET_STAGE_OVER && l->stage != FLEET_STAGE_NONE)
             *ret_id = *ids;
         fleet_ledger_destroy(l);
@@ -415,8 +435,16 @@ int renting_named(struct cli *c, const char *word, const char **ret_id, struct e
         return -1;
     for (; *ids; ids++) {
         struct fleet_ledger *l;
-        if (rent_read(*ids, &l, err) < 0)
-            return -1;
+        struct error why = ERROR_INIT;
+        if (rent_read(*ids, &l, &why) < 0) {
+            if (strcmp(*ids, word) == 0) {
+                *err = why;
+                return -1;
+            }
+            if (why.why != ERROR_WHY_ABSENT) /* another's: no reason not to give this one back */
+                cli_print_error(c, &why);
+            continue;
+        }
         const bool is_id = strcmp(*ids, word) == 0,
                    there = l->stage != FLEET_STAGE_OVER && l->stage != FLEET_STAGE_NONE;
         const bool is_name = there && str_eq(l->wanted.name, word);
@@ -434,51 +462,70 @@ int renting_named(struct cli *c, const char *word, const char **ret_id, struct e
     return 0;
 }
 
-const char *renting_owner(struct arena *arena)
+static void put_what(struct buf *b, const struct spec_rent *w, uint32_t nodes)
 {
-    char *owner = cli_owner_name(arena);
-    for (char *p = owner; *p; p++) {
-        const bool upper = *p >= 'A' && *p <= 'Z', plain = (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9');
-        *p = upper ? (char)(*p + 'a' - 'A') : plain ? *p : '-';
-    }
-    if (strlen(owner) > OWNER_MAX)
-        owner[OWNER_MAX] = 0;
-    for (size_t len = strlen(owner); len > 0 && owner[len - 1] == '-'; len--)
-        owner[len - 1] = 0;
-    return owner;
+    buf_printf(b, "%u × %s", nodes, w->instance ? w->instance : "any");
+    for (size_t i = 0; i < w->provider_count; i++)
+        buf_printf(b, "%s%s", i ? "|" : " at ", w->providers[i]);
+    for (size_t i = 0; i < w->region_count; i++)
+        buf_printf(b, "%s%s", i ? "|" : " in ", w->regions[i]);
+    buf_puts(b, w->spot == SPOT_ONLY ? " spot" : w->spot == SPOT_PREFER ? " prefer-spot" : "");
 }
 
+/* The same whichever alternative counts; a long one is told from another by its digest. */
 static const char *what_of(const struct spec_rent *w, uint32_t nodes, struct arena *arena)
 {
     struct buf b = {0};
-    buf_printf(&b, "%u × %s", nodes, w->instance ? w->instance : "any");
-    for (size_t i = 0; i < w->provider_count; i++)
-        buf_printf(&b, "%s%s", i ? "|" : " at ", w->providers[i]);
-    for (size_t i = 0; i < w->region_count; i++)
-        buf_printf(&b, "%s%s", i ? "|" : " in ", w->regions[i]);
-    buf_puts(&b, w->spot == SPOT_ONLY ? " spot" : w->spot == SPOT_PREFER ? " prefer-spot" : "");
+    if (w->alternative_count == 0)
+        put_what(&b, w, nodes);
+    for (size_t i = 0; i < w->alternative_count; i++) {
+        buf_puts(&b, i ? " or " : "");
+        put_what(&b, &w->alternatives[i], w->alternatives[i].nodes);
+    }
     if (w->image)
         buf_printf(&b, " image %s", w->image);
     if (w->disk_gb)
         buf_printf(&b, " disk %uGB", w->disk_gb);
-    if (b.len > FLEET_TEXT_MAX)
-        b.data[FLEET_TEXT_MAX] = 0;
+    if (b.len > FLEET_TEXT_MAX) {
+        char digest[65];
+        digest_sha256_hex(b.data, b.len, digest);
+        snprintf(b.data + FLEET_TEXT_MAX - 20, 21, "... %.16s", digest);
+    }
     str_printable(b.data);
     const char *ret = arena_strdup(arena, b.data);
     buf_free(&b);
     return ret;
 }
 
-/* A yes is needed for what costs money, where the spec has no limit. */
+/* The one that costs most of all that may be rented; what has no price costs most. NULL: none costs anything. */
+static const struct fleet_offer *dearest(const struct rent_offers *offers)
+{
+    const struct fleet_offer *most = NULL;
+    for (size_t i = 0; i < offers->count; i++) {
+        const struct fleet_offer *o = &offers->items[i];
+        if (!o->price && !o->unpriced)
+            continue;
+        if (!most || (!most->unpriced && (o->unpriced || o->price * o->nodes > most->price * most->nodes)))
+            most = o;
+    }
+    return most;
+}
+
+/* A yes is needed for what costs money, where the spec has no limit: also for what is rented where the first cannot be
+ * had. */
 static int check_price(const struct renting *r, const struct spec_rent *w, const struct rent_offers *offers,
                        struct error *err)
 {
-    const struct fleet_offer *first = &offers->items[0];
+    const struct fleet_offer *first = &offers->items[0], *most = dearest(offers);
     struct buf b = {0};
     char answer[16] = "";
-    if (r->c->given[OPT_YES] || w->max_price || (!first->price && !first->unpriced))
+    if (r->c->given[OPT_YES] || w->max_price || !most)
         return 0;
     put_offer(&b, first);
+    if (most != first && (most->unpriced || most->price * most->nodes > first->price * first->nodes)) {
+        buf_puts(&b, "; where that cannot be had others, up to ");
+        put_offer(&b, most);
+    }
     if (isatty(0) && isatty(2) && !r->c->given[OPT_JSON]) {
         fprintf(stderr, "rhrun: rent %s? [y/N] ", b.data);
         if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y')) {
@@ -509,7 +556,7 @@ static int want(struct renting *r, const struct spec *spec, const struct roster 
     rent_new_id(job_id, id);
     const struct fleet_wanted wanted = {.id = id,
                                         .name = spec->name,
-                                        .owner = renting_owner(arena),
+                                        .owner = cli_rent_owner(arena),
                                         .what = what,
                                         .image = w->image,
                                         .user = roster_host(roster, 0)->user,
@@ -544,26 +591,25 @@ int renting_roster(const struct fleet_ledger *l, struct arena *arena, struct ros
     return 0;
 }
 
-int renting_look(struct cli *c, const char *job_id, struct roster *roster, const char **ret_id, struct error *err)
+/* It ends by its own rules as soon as it is opened: its time is over, or nobody held it any more. */
+static bool is_spent(const struct fleet_ledger *l)
 {
-    struct fleet_ledger *l;
-    if (renting_find(job_id, c->arena, ret_id, err) < 0 || (*ret_id && rent_read(*ret_id, &l, err) < 0))
-        return -1;
-    if (!*ret_id)
-        return 0;
-    int rc = renting_roster(l, c->arena, roster, err);
-    fleet_ledger_destroy(l);
-    return rc;
+    const struct fleet_wanted *w = &l->wanted;
+    const uint64_t now = wall_ms();
+    return l->stage == FLEET_STAGE_ENDING || (w->deadline_ms && now >= w->deadline_ms) ||
+           (l->freed_ms && w->down == FLEET_DOWN_ALWAYS) ||
+           (l->freed_ms && w->down == FLEET_DOWN_IDLE && now >= l->freed_ms + w->idle_ms);
 }
 
 /* Goes on with the cluster that there is; *ret: it can be used. */
-static int reuse(struct renting *r, const char *id, const char *name, const char *what, bool *ret, struct error *err)
+static int reuse(struct renting *r, const char *id, const struct spec *spec, const char *what, bool *ret,
+                 struct error *err)
 {
     *ret = false;
-    if (renting_open(r, id, name, err) < 0)
+    if (renting_open(r, id, spec->name, err) < 0)
         return -1;
     const struct fleet_ledger *l = rent_ledger(r->cluster);
-    if (l->stage == FLEET_STAGE_ENDING) {
+    if (is_spent(l)) { /* gone first, then another one is rented */
         rent_begin(r->cluster);
         if (renting_wait_gone(r, err) < 0)
             return -1;
@@ -571,11 +617,13 @@ static int reuse(struct renting *r, const char *id, const char *name, const char
         return 0;
     }
     if (!str_eq(l->wanted.what, what)) {
-        error_set(err, ERROR_SPEC, "the job has a cluster of another kind: %s is there (%s), wanted is %s", id,
+        error_set(err, ERROR_SPEC, "the job has a cluster of another kind: %s has %s, and the spec wants %s", id,
                   l->wanted.what ? l->wanted.what : "?", what);
         error_hint(err, "rhrun down %s gives it back; the next run rents anew", id);
         return -1;
     }
+    if (renting_check_holder(l, spec, r->c->arena, err) < 0)
+        return -1;
     *ret = true;
     return 0;
 }
@@ -585,15 +633,21 @@ int renting_up(struct renting *r, const struct spec *spec, struct roster *roster
 {
     const char *id, *what = what_of(spec->rent, spec->nnodes, r->c->arena);
     bool there = false;
-    if (renting_find(job_id, r->c->arena, &id, err) < 0 || (id && reuse(r, id, spec->name, what, &there, err) < 0))
+    if (renting_find(job_id, r->c->arena, &id, err) < 0 || (id && reuse(r, id, spec, what, &there, err) < 0))
         return -1;
     if (!there && want(r, spec, roster, what, job_id, err) < 0)
         return -1;
+    r->held = by != NULL;
     if (by)
         rent_hold(r->cluster, by);
     else
         rent_begin(r->cluster);
-    return renting_wait(r, err) < 0 ? -1 : renting_roster(rent_ledger(r->cluster), r->c->arena, roster, err);
+    r->replaces = true;
+    int rc = renting_wait(r, err);
+    if (rc == 0)
+        rc = renting_wait_machines(r, err);
+    r->replaces = false;
+    return rc < 0 ? -1 : renting_roster(rent_ledger(r->cluster), r->c->arena, roster, err);
 }
 
 static void time_is_over(void *arg)
@@ -622,7 +676,7 @@ bool renting_has_lost(struct renting *r, const char *by)
     rent_hold(r->cluster, by);
     while (!r->asked_enough && !r->finished && !r->failed &&
            r->seen + r->lost_count < rent_ledger(r->cluster)->slot_count)
-        run_loop(r);
+        renting_run_loop(r);
     loop_timer_destroy(timer);
     r->quiet = quiet;
     return r->lost_count > 0;

@@ -82,6 +82,7 @@ void cli_json_result(struct buf *b, const char *run, const char *status, int exi
     buf_printf(b, ",\"exit_status\":%d", exit_status);
     if (err && err->code != ERROR_NONE) {
         put_string(b, "error", err->text);
+        put_string(b, "code", error_code_name(err->code));
         put_string(b, "hint", err->hint[0] ? err->hint : NULL);
     }
     if (res && res->has_cause && exit_status != 0) {
@@ -97,5 +98,14 @@ void cli_json_result(struct buf *b, const char *run, const char *status, int exi
         put_string(b, "tail", res->cause_tail);
         buf_putc(b, '}');
     }
+    buf_puts(b, "}\n");
+}
+
+void cli_json_error(struct buf *b, const struct error *err)
+{
+    buf_putc(b, '{');
+    put_string(b, "error", err->text);
+    put_string(b, "code", error_code_name(err->code));
+    put_string(b, "hint", err->hint[0] ? err->hint : NULL);
     buf_puts(b, "}\n");
 }

@@ -37,7 +37,7 @@ void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *
         cli_duration(n->ended_ms - n->started_ms, took);
     if (n->failed) {
         failed_names(&names, plan, step, outcomes);
-        buf_printf(b, "%s: failed on %s", step->name, names.len ? names.data : "a node that is away");
+        buf_printf(b, "%s: failed on %s", step->label, names.len ? names.data : "a node that is away");
         if (n->total > 1)
             buf_printf(b, " (%u of %u nodes; done on %u)", n->failed, n->total, n->done + n->kept);
         buf_free(&names);
@@ -45,9 +45,9 @@ void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *
     }
     plan_node_set(plan, step->on, &names);
     if (n->total > 1)
-        buf_printf(b, "%s: done on %u node%s", step->name, n->done, plural(n->done));
+        buf_printf(b, "%s: done on %u node%s", step->label, n->done, plural(n->done));
     else
-        buf_printf(b, "%s: done on %s", step->name, names.data);
+        buf_printf(b, "%s: done on %s", step->label, names.data);
     if (n->kept)
         buf_printf(b, ", kept on %u", n->kept);
     if (took[0])
@@ -172,6 +172,7 @@ void plain_event(struct buf *b, const struct plan *plan, const struct event *e, 
         plain_rule(b, plan, &e->rule);
         break;
     case EVENT_METRICS:
+    case EVENT_INSTALLED:
     case EVENT_RUN_CLOSED:
     case EVENT_NODE_BOUND:
     case EVENT_FINISHED:

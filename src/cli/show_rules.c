@@ -116,6 +116,27 @@ static void put_metric(const struct state_run *run, uint32_t first, struct buf *
     buf_putc(b, '\n');
 }
 
+static bool told_before(const struct state_run *run, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (strcmp(run->metrics[k].name, run->metrics[i].name) == 0)
+            return true;
+    return false;
+}
+
+void status_metrics(const struct state_run *run, struct buf *b)
+{
+    for (uint32_t i = 0; i < run->metric_count; i++) {
+        const struct state_metric *lowest = &run->metrics[i];
+        if (told_before(run, i))
+            continue;
+        for (uint32_t k = i; k < run->metric_count; k++)
+            if (strcmp(run->metrics[k].name, lowest->name) == 0 && run->metrics[k].rank < lowest->rank)
+                lowest = &run->metrics[k];
+        buf_printf(b, "%s%s %s", b->len ? ", " : "", lowest->name, lowest->value);
+    }
+}
+
 void status_rules(const struct state_run *run, struct buf *b)
 {
     for (uint32_t i = 0; i < run->rule_count; i++) {
@@ -123,11 +144,7 @@ void status_rules(const struct state_run *run, struct buf *b)
         buf_printf(b, "  rule %u: %s, %u time%s; the last: %s\n", r->number, r->action, r->times,
                    r->times == 1 ? "" : "s", r->reason ? r->reason : "?");
     }
-    for (uint32_t i = 0; i < run->metric_count; i++) {
-        bool again = false;
-        for (uint32_t k = 0; k < i && !again; k++)
-            again = strcmp(run->metrics[k].name, run->metrics[i].name) == 0;
-        if (!again)
+    for (uint32_t i = 0; i < run->metric_count; i++)
+        if (!told_before(run, i))
             put_metric(run, i, b);
-    }
 }

@@ -34,6 +34,9 @@ static void put_left_out(struct gather *g, const char *path)
 /* Links resolved, as in the paths of sources, as far as it exists; behind that by its text alone. */
 static char *real_path_of(struct arena *arena, const char *path)
 {
+    CLEANUP(cleanup_free) char *whole = realpath(path, NULL);
+    if (whole) /* mostly; and part for part it takes as many looks as it has parts, squared */
+        return arena_strdup(arena, whole);
     char *now = arena_strdup(arena, "/");
     while (*path) {
         size_t len = strcspn(path, "/");
@@ -130,6 +133,10 @@ static int find_leave_out(struct gather *g, struct error *err)
         leave_out(g, arena_printf(g->c->arena, "%s/%s", spec->dir, base ? base + 1 : spec->path));
     }
     leave_out(g, arena_printf(g->c->arena, "%s/%s.lock.yaml", spec->dir, spec->name));
+    if (spec->lock && doc_get_path(spec->lock->root, "/spec/path")) { /* the spec that it is the lock of */
+        const char *path = doc_get_path(spec->lock->root, "/spec/path")->text, *base = strrchr(path, '/');
+        leave_out(g, arena_printf(g->c->arena, "%s/%s", spec->dir, base ? base + 1 : path));
+    }
     for (size_t i = 0; i < spec->output_count; i++) {
         g->place = &spec->outputs[i].place;
         if (leave_out_output(g, &spec->outputs[i], err) < 0)
@@ -159,14 +166,16 @@ static int open_store(struct gather *g, struct error *err)
     return tree_store_open(dir, &g->s->store, err);
 }
 
-static int scan(struct gather *g, const struct spec_source *source, struct source_tree *item, struct error *err)
+static int scan(struct gather *g, const struct spec_source *source, struct source_tree *item,
+                struct tree_progress *progress, struct error *err)
 {
     struct tree_scan scan = {.path = source->path,
                              .exclude = list_of(g, &source->exclude),
                              .exclude_count = source->exclude.count,
                              .include = list_of(g, &source->include),
                              .include_count = source->include.count,
-                             .store = g->s->stored};
+                             .store = g->s->stored,
+                             .progress = progress};
     struct tree *tree;
     const char **list = arena_array(g->c->arena, g->leave_out_count + 1, sizeof *list);
     for (size_t i = 0; i < g->leave_out_count; i++)
@@ -203,8 +212,8 @@ static int add(struct gather *g, const char *name, const struct spec_source *sou
     if (open_store(g, err) < 0)
         return -1;
     const char *where = source->path ? source->path : source->url.text;
-    struct patience *p = patience_begin(g->c, arena_printf(g->c->arena, "reading %s ...", where));
-    int rc = source->path ? scan(g, source, item, err) : fetch(g, source, item, err);
+    struct patience *p = patience_begin(g->c, arena_printf(g->c->arena, "reading %s", where));
+    int rc = source->path ? scan(g, source, item, patience_progress(p), err) : fetch(g, source, item, err);
     patience_end(p);
     if (rc < 0)
         return -1;
@@ -427,11 +436,9 @@ static bool has_sources(const struct spec *spec)
     return any;
 }
 
-int cli_sources(struct cli *c, const struct spec *spec, const struct roster *roster, bool stored, struct sources **ret)
+struct sources *sources_new(struct cli *c, const struct spec *spec, bool stored)
 {
     struct sources *s = xcalloc(1, sizeof *s);
-    struct gather g = {.c = c, .spec = spec, .roster = roster, .s = s};
-    struct error err = ERROR_INIT;
     s->spec = spec;
     s->arena = c->arena;
     s->stored = stored;
@@ -439,21 +446,48 @@ int cli_sources(struct cli *c, const struct spec *spec, const struct roster *ros
     s->plan.arg = s;
     size_t most = 1 + spec->file_count + spec->setup_count + spec->output_count * spec->nnodes;
     s->items = arena_array(c->arena, most, sizeof *s->items);
-    int rc = has_sources(spec) ? find_leave_out(&g, &err) : 0;
+    return s;
+}
+
+/* *ret_place: what was looked at when it failed. */
+static int gather_all(struct cli *c, const struct spec *spec, const struct roster *roster, bool stored,
+                      struct sources **ret, const struct place **ret_place, struct error *err)
+{
+    struct sources *s = sources_new(c, spec, stored);
+    struct gather g = {.c = c, .spec = spec, .roster = roster, .s = s};
+    int rc = has_sources(spec) ? find_leave_out(&g, err) : 0;
     if (rc == 0)
-        rc = add_workdir(&g, &err);
+        rc = add_workdir(&g, err);
     if (rc == 0)
-        rc = add_files(&g, &err);
+        rc = add_files(&g, err);
     if (rc == 0)
-        rc = add_restores(&g, &err);
+        rc = add_restores(&g, err);
     free(g.leave_out);
-    if (rc == 0) {
-        *ret = s;
+    *ret_place = g.place;
+    *ret = rc == 0 ? s : NULL;
+    if (rc < 0)
+        cli_sources_close(s);
+    return rc;
+}
+
+int cli_scan_sources(struct cli *c, const struct spec *spec, const struct roster *roster, bool stored,
+                     struct sources **ret, struct error *err)
+{
+    const struct place *place;
+    return gather_all(c, spec, roster, stored, ret, &place, err);
+}
+
+int cli_sources(struct cli *c, const struct spec *spec, const struct roster *roster, bool stored, struct sources **ret)
+{
+    struct error err = ERROR_INIT;
+    const struct place *place;
+    if (spec->lock && spec->lock->repeats)
+        return cli_lock_sources(c, spec, roster, ret);
+    if (gather_all(c, spec, roster, stored, ret, &place, &err) == 0)
         return 0;
-    }
-    if (err.code == ERROR_SPEC && g.place && g.place->source) { /* with the line of the spec */
+    if (err.code == ERROR_SPEC && place && place->source) { /* with the line of the spec */
         struct diagnostics d = {0};
-        struct diagnostic *item = diagnostics_add(&d, SEVERITY_ERROR, *g.place, "%s", err.text);
+        struct diagnostic *item = diagnostics_add(&d, SEVERITY_ERROR, *place, "%s", err.text);
         if (err.hint[0])
             diagnostic_hint(item, "%s", err.hint);
         cli_print_diagnostics(c, &d);
@@ -461,7 +495,6 @@ int cli_sources(struct cli *c, const struct spec *spec, const struct roster *ros
     } else {
         cli_print_error(c, &err);
     }
-    cli_sources_close(s);
     return cli_exit_status(&err);
 }
 

@@ -14,62 +14,172 @@ static void put_head(const struct container_place *p, struct buf *b)
     if (runtime)
         buf_printf(b, "r=%s;command -v $r >/dev/null 2>&1||fail \"$r is not installed there\";", runtime);
     else
-        buf_puts(b, "r=;for k in docker podman;do command -v $k >/dev/null 2>&1&&r=$k&&break;done;"
-                    "[ -n \"$r\" ]||fail \"neither docker nor podman is installed there\";");
+        buf_puts(b, "r=;for k in docker podman apptainer;do command -v $k >/dev/null 2>&1&&r=$k&&break;done;"
+                    "[ -n \"$r\" ]||fail \"none of docker, podman and apptainer is installed there\";");
     buf_printf(b, "n=rhrun-%s-%u-$(id -u);", p->job, p->node);
 }
 
+/* Texts that the runtimes differ in: the one that is said, or those of both kinds, of which the node chooses. */
+static void put_by_runtime(const struct container_place *p, struct buf *b,
+                           void (*engine)(const struct container_place *p, struct buf *b),
+                           void (*apptainer)(const struct container_place *p, struct buf *b))
+{
+    const char *runtime = p->host->container->runtime;
+    if (!runtime)
+        buf_puts(b, "if [ $r = apptainer ];then ");
+    if (!runtime || str_eq(runtime, "apptainer"))
+        apptainer(p, b);
+    if (!runtime)
+        buf_puts(b, "else ");
+    if (!runtime || !str_eq(runtime, "apptainer"))
+        engine(p, b);
+    if (!runtime)
+        buf_puts(b, "fi;");
+}
+
+/* ---- words that both kinds have ---- */
+
 /* "SOURCE:TARGET[:OPTIONS]" */
-static void put_mount(const char *mount, struct buf *b)
+static void put_mount(const char *mount, const char *word, struct buf *b)
 {
     buf_puts(b, "m=");
     buf_shell_quote(b, mount);
-    buf_puts(b, ";case $m in \"~/\"*)m=$HOME/${m#??};;esac;"
-                "[ -e \"${m%%:*}\" ]||{ echo \"${m%%:*}, a mount, is not there\";exit 1; };set -- \"$@\" -v \"$m\";");
+    buf_printf(b,
+               ";case $m in \"~/\"*)m=$HOME/${m#??};;esac;"
+               "[ -e \"${m%%%%:*}\" ]||{ echo \"${m%%%%:*}, a mount, is not there\";exit 1; };set -- \"$@\" %s \"$m\";",
+               word);
 }
+
+static void put_mounts(const struct container_place *p, const char *word, struct buf *b)
+{
+    const struct spec_container *c = p->host->container;
+    /* As the same machine the ledger knows it inside and outside. */
+    buf_printf(b, "[ ! -s /etc/machine-id ]||set -- \"$@\" %s /etc/machine-id:/etc/machine-id:ro;", word);
+    if (p->host->work_dir) {
+        buf_puts(b, "m=");
+        buf_shell_quote(b, p->host->work_dir);
+        buf_printf(b, ";set -- \"$@\" %s \"$m:$m\";", word);
+    }
+    for (size_t i = 0; i < c->mount_count; i++)
+        put_mount(c->mounts[i], word, b);
+}
+
+static void put_options(const struct container_place *p, struct buf *b)
+{
+    const struct spec_container *c = p->host->container;
+    for (size_t i = 0; i < c->option_count; i++) {
+        buf_putc(b, ' ');
+        buf_shell_quote(b, c->options[i]);
+    }
+}
+
+/* long WHAT COMMAND...: it takes as long as it takes: a line now and then says that the node is at it, for two hours at
+ * most. Its output is e. */
+static void put_long(struct buf *b)
+{
+    buf_puts(b, "long(){ (trap \"kill \\$s;exit\" 15;t=0;while [ $t -lt 1800 ]&&say BUSY \"$1\";do "
+                "sleep 4 >/dev/null 2>&1& s=$!;wait $s;t=$((t+1));done)& k=$!;shift;"
+                "e=$(\"$@\" </dev/null 2>&1);c=$?;kill $k;wait $k;return $c; };");
+}
+
+/* ---- docker and podman ---- */
 
 /* The words of `run` behind the runtime's name, as a function of the shell: its arguments would be those of the text
  * else, which are the agent's. What the spec says comes last and wins. */
-static void put_run(const struct container_place *p, struct buf *b)
+static void engine_run(const struct container_place *p, struct buf *b)
 {
-    const struct spec_container *c = p->host->container;
     buf_puts(b, "u=$(id -un 2>/dev/null||id -u);");
     buf_printf(b,
                "make(){ set -- run -d --name \"$n\" --label rhrun.of=$h --label rhrun.job=%s --network host --ipc host "
                "-e \"HOME=$HOME\" -e \"USER=$u\" -e \"LOGNAME=$u\" -v \"$HOME:$HOME\";",
                p->job);
-    /* As the same machine the ledger knows it inside and outside. */
-    buf_puts(b, "[ ! -s /etc/machine-id ]||set -- \"$@\" -v /etc/machine-id:/etc/machine-id:ro;");
     /* podman without root makes the user's number its own with keep-id; groups are kept by it alone */
     buf_puts(b, "if [ $r = podman ];then [ $(id -u) = 0 ]||set -- \"$@\" --userns keep-id --group-add keep-groups;else "
                 "set -- \"$@\" --user \"$(id -u):$(id -g)\";"
                 "for g in $(id -G);do set -- \"$@\" --group-add $g;done;fi;");
     buf_puts(b, "if [ -e /dev/nvidiactl ];then if [ $r = podman ];then set -- \"$@\" --device nvidia.com/gpu=all;"
                 "else set -- \"$@\" --gpus all;fi;fi;");
-    if (p->host->work_dir) {
-        buf_puts(b, "m=");
-        buf_shell_quote(b, p->host->work_dir);
-        buf_puts(b, ";set -- \"$@\" -v \"$m:$m\";");
-    }
-    for (size_t i = 0; i < c->mount_count; i++)
-        put_mount(c->mounts[i], b);
+    put_mounts(p, "-v", b);
     buf_puts(b, "set -- \"$@\" --pull never --entrypoint /bin/sh");
-    for (size_t i = 0; i < c->option_count; i++) {
-        buf_putc(b, ' ');
-        buf_shell_quote(b, c->options[i]);
-    }
+    put_options(p, b);
     /* The first process reaps what others leave, as `wait` of a shell does. */
     buf_puts(b, " \"$i\" -c \"trap \\\"exit 0\\\" TERM;while :;do sleep 86400& wait \\$!;done\";"
                 "$r \"$@\" </dev/null 2>&1; };");
 }
 
-/* Pulling takes as long as it takes: a line now and then says that the node is at it, for two hours at most. */
-static void put_pull(struct buf *b)
+/* s: does it run? o: of which spec it is; g: its image; d: its own id. Of the image of that name, w: its id; v: its digest
+ * of a registry */
+static void engine_look(const struct container_place *p, struct buf *b)
 {
-    buf_puts(b, "pull(){ (trap \"kill \\$s;exit\" 15;t=0;while [ $t -lt 1800 ]&&say BUSY \"pulling $i\";do "
-                "sleep 4 >/dev/null 2>&1& s=$!;wait $s;t=$((t+1));done)& k=$!;"
-                "e=$($r pull -q \"$i\" </dev/null 2>&1);c=$?;kill $k;wait $k;[ $c = 0 ]||fail \"image $i: $e\"; };");
+    (void)p;
+    buf_puts(b, "w=;v=;have(){ w=$($r image inspect -f \"{{.Id}}{{range .RepoDigests}} {{.}}{{end}}\" \"$i\" "
+                "</dev/null 2>/dev/null)||w=;set -- $w;w=$1;v=$2;[ -n \"$w\" ]; };"
+                "look(){ x=$($r container inspect -f \"{{.State.Running}} {{index .Config.Labels \\\"rhrun.of\\\"}} "
+                "{{.Image}} {{.Id}}\" \"$n\" </dev/null 2>/dev/null)||x=;"
+                "set -- $x;s=$1;o=$2;g=$3;d=$4; };");
 }
+
+static void engine_make(const struct container_place *p, struct buf *b)
+{
+    engine_run(p, b);
+    buf_puts(b, "pull(){ long \"pulling $i\" $r pull -q \"$i\"||fail \"image $i: $e\"; };"
+                "gone(){ $r rm -f -v \"$n\" </dev/null >/dev/null 2>&1;s=;};"
+                "inside(){ $r exec \"$n\" /bin/sh -c \"$1\" </dev/null >/dev/null 2>&1; };"
+                "begin(){ e=$($r start \"$n\" </dev/null 2>&1); };"
+                "new(){ e=$(make)&&look&&{ have||:; }; };");
+}
+
+static void engine_exec(const struct container_place *p, struct buf *b)
+{
+    (void)p;
+    buf_puts(b, "[ \"$w\" != \"$g\" ]||g=\"$g $v\";"
+                "exec $r exec -i -e \"RHRUN_CONTAINER=$d\" -e \"RHRUN_IMAGE=$g\" -e \"SSH_CONNECTION=$SSH_CONNECTION\" "
+                "\"$n\" \"$@\";");
+}
+
+/* ---- apptainer: the container is an instance ---- */
+
+/* An instance has no labels: its name says of which spec and image it is, behind the container's name. Its own id is
+ * its first process, by number and start, as hexadecimal digits. l: its name. */
+static void apptainer_look(const struct container_place *p, struct buf *b)
+{
+    (void)p;
+    buf_puts(b,
+             "have(){ false; };look(){ s=;o=;g=;d=;x=$($r instance list -j \"$n.*\" </dev/null 2>/dev/null);"
+             "l=$(printf \"%s\\n\" \"$x\"|sed -n \"s/.*\\\"instance\\\": *\\\"\\([^\\\"]*\\)\\\".*/\\1/p\"|head -n 1);"
+             "k=$(printf \"%s\\n\" \"$x\"|sed -n \"s/.*\\\"pid\\\": *\\([0-9]*\\).*/\\1/p\"|head -n 1);"
+             "[ -n \"$l\" ]&&[ -r /proc/$k/stat ]||return 0;s=true;o=${l#\"$n.\"};g=${o#*.};o=${o%%.*};"
+             "set -- $(cat /proc/$k/stat);shift 21;d=$(printf \"%06x%08x\" $k $1); };");
+}
+
+/* A file or folder of the node, else what apptainer fetches by itself: by a name alone from where docker would. The
+ * image's identity is the file's; whether what is fetched has moved is not known here. */
+static void apptainer_make(const struct container_place *p, struct buf *b)
+{
+    buf_puts(b,
+             "case $i in \"~/\"*)i=$HOME/${i#??};;esac;case $i in /*|*://*);;*)i=docker://$i;;esac;"
+             "make(){ set -- instance start --cleanenv --home \"$HOME\";[ ! -e /dev/nvidiactl ]||set -- \"$@\" --nv;");
+    put_mounts(p, "--bind", b);
+    buf_puts(b, "set -- \"$@\"");
+    put_options(p, b);
+    buf_puts(b, " \"$i\" \"$n.$h.$w\";$r \"$@\"; };"
+                "pull(){ case $i in /*)fail \"image $i is not there\";;esac; };"
+                "gone(){ $r instance stop \"$l\" </dev/null >/dev/null 2>&1;s=; };"
+                "have(){ case $i in /*)w=$(stat -c %i-%Y-%s \"$i\" 2>/dev/null);;*)w=fetched;;esac;[ -n \"$w\" ]; };"
+                "inside(){ $r exec \"instance://$l\" /bin/sh -c \"$1\" </dev/null >/dev/null 2>&1; };"
+                "begin(){ :; };new(){ have&&long \"starting $i\" make&&look&&[ -n \"$s\" ]; };");
+    if (p->host->container->pull == PULL_NEVER)
+        buf_puts(b, "case $i in /*);;*)fail \"image $i is no file there, and pull is never\";;esac;");
+}
+
+static void apptainer_exec(const struct container_place *p, struct buf *b)
+{
+    (void)p;
+    buf_puts(b, "exec $r exec --cleanenv --env \"RHRUN_CONTAINER=$d\" --env \"SSH_CONNECTION=$SSH_CONNECTION\" "
+                "\"instance://$l\" \"$@\";");
+}
+
+/* ---- the texts ---- */
 
 void container_wrap(const struct container_place *p, bool may_make, struct buf *b)
 {
@@ -83,23 +193,19 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
     put_head(p, b);
     buf_printf(b, "h=%.16s;i=", hash);
     buf_shell_quote(b, c->image);
-    /* s: does it run? o: of which spec it is; g: its image; d: its own id */
-    buf_puts(b, ";look(){ x=$($r container inspect -f \"{{.State.Running}} {{index .Config.Labels \\\"rhrun.of\\\"}} "
-                "{{.Image}} {{.Id}}\" \"$n\" </dev/null 2>/dev/null)||x=;"
-                "set -- $x;s=$1;o=$2;g=$3;d=$4; };");
+    buf_putc(b, ';');
+    put_by_runtime(p, b, engine_look, apptainer_look);
     if (!may_make) {
-        buf_puts(b, "look;[ \"$s\" = true ]||exec \"$@\";");
+        buf_puts(b, "look;[ \"$s\" = true ]||{ have&&export RHRUN_IMAGE=\"$w $v\";exec \"$@\"; };");
     } else {
         buf_puts(
             b,
             "[ -d \"$HOME\" ]&&[ \"$HOME\" != / ]||fail \"the user has no home folder that a container could have\";");
-        put_run(p, b);
-        put_pull(b);
-        buf_puts(b, "gone(){ $r rm -f -v \"$n\" </dev/null >/dev/null 2>&1;s=;};have(){ w=$($r image inspect -f "
-                    "\"{{.Id}}\" \"$i\" </dev/null 2>/dev/null);[ -n \"$w\" ]; };");
-        buf_puts(b, "busy(){ [ $s = true ]||return 1;$r exec \"$n\" /bin/sh -c \"for c in /proc/[0-9]*/comm;do "
-                    "read -r c<\\$c;case \\$c in rhrun-supervis*)exit 0;;esac;done 2>/dev/null;exit 9\" </dev/null "
-                    ">/dev/null 2>&1;[ $? != 9 ]; };look;");
+        put_long(b);
+        put_by_runtime(p, b, engine_make, apptainer_make);
+        buf_puts(b, "busy(){ [ $s = true ]||return 1;inside \"for c in /proc/[0-9]*/comm;do "
+                    "read -r c<\\$c;case \\$c in rhrun-supervis*)exit 0;;esac;done 2>/dev/null;exit 9\";"
+                    "[ $? != 9 ]; };look;");
         if (c->pull == PULL_ALWAYS)
             buf_puts(b, "pull;");
         /* Of another spec, or of an image that has moved: a new one, but not while something of rhrun runs in it. */
@@ -108,38 +214,65 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
                  "mounts, still works in $n: rhrun cancel ends it\";gone;"
                  "elif [ -n \"$s\" ]&&have&&[ \"$w\" != \"$g\" ];then busy||gone;fi;");
         /* Where it cannot be made: another connection has made it meanwhile, or its image is not there. */
-        buf_puts(b, "new(){ e=$(make)&&s=true&&d=$(printf \"%s\\n\" \"$e\"|grep -x \"[0-9a-f]*\"|tail -n 1); };"
-                    "if [ -z \"$s\" ];then new||{ look;[ \"$s $o\" = \"true $h\" ]||{ have&&fail \"$e\";");
+        buf_puts(b, "if [ -z \"$s\" ];then new||{ q=$e;look;[ \"$s $o\" = \"true $h\" ]||{ have&&fail \"$q\";");
         buf_puts(b, c->pull == PULL_NEVER ? "fail \"image $i is not there, and pull is never\";" : "pull;");
         buf_puts(b, "new||fail \"$e\"; }; };"
-                    "elif [ $s != true ];then e=$($r start \"$n\" </dev/null 2>&1)||fail \"$e\";fi;");
+                    "elif [ $s != true ];then begin||fail \"$e\";fi;");
     }
-    buf_puts(b, "exec $r exec -i -e \"RHRUN_CONTAINER=$d\" -e \"SSH_CONNECTION=$SSH_CONNECTION\" \"$n\" \"$@\"");
+    put_by_runtime(p, b, engine_exec, apptainer_exec);
 }
 
 #define FAIL_TO_STDERR "fail(){ echo \"$1\" >&2;exit 1; };"
+
+static void engine_enter(const struct container_place *p, struct buf *b)
+{
+    (void)p;
+    buf_puts(
+        b,
+        "look(){ s=$($r container inspect -f \"{{.State.Running}}\" \"$n\" </dev/null 2>/dev/null); };"
+        "enter(){ [ -z \"$2\" ]||set -- \"$1\" -w \"$2\";k=$1;shift;[ -z \"$t\" ]||set -- -t -e \"TERM=$TERM\" \"$@\";"
+        "exec $r exec -i \"$@\" \"$n\" /bin/sh -c \"$k\"; };");
+}
+
+static void apptainer_enter(const struct container_place *p, struct buf *b)
+{
+    apptainer_look(p, b);
+    buf_puts(b, "enter(){ [ -z \"$2\" ]||set -- \"$1\" --pwd \"$2\";k=$1;shift;"
+                "exec $r exec --cleanenv \"$@\" \"instance://$l\" /bin/sh -c \"$k\"; };");
+}
 
 void container_enter(const struct container_place *p, bool terminal, const char *folder, const char *text,
                      struct buf *b)
 {
     buf_puts(b, FAIL_TO_STDERR);
     put_head(p, b);
-    buf_puts(b, "[ \"$($r container inspect -f \"{{.State.Running}}\" \"$n\" </dev/null 2>/dev/null)\" = true ]||"
-                "fail \"container $n does not run there: the job makes it when it is run\";");
-    buf_printf(b, "exec $r exec -i%s ", terminal ? "t -e \"TERM=$TERM\"" : "");
-    if (folder) {
-        buf_puts(b, "-w ");
-        buf_shell_quote(b, folder);
-    }
-    buf_puts(b, " \"$n\" /bin/sh -c ");
+    put_by_runtime(p, b, engine_enter, apptainer_enter);
+    buf_puts(b, "look;[ \"$s\" = true ]||fail \"container $n does not run there: the job makes it when it is run\";");
+    buf_printf(b, "t=%s;enter ", terminal ? "1" : "");
     buf_shell_quote(b, text);
+    buf_putc(b, ' ');
+    buf_shell_quote(b, folder ? folder : "");
+}
+
+static void engine_down(const struct container_place *p, struct buf *b)
+{
+    (void)p;
+    /* Where there is none, docker says so, and podman nothing. */
+    buf_puts(b, "e=$($r rm -f -v \"$n\" </dev/null 2>&1);c=$?;case $c:$e in *o\\ such\\ container*|0:)"
+                "echo " CONTAINER_WAS_GONE ";;0:*)echo " CONTAINER_GONE ";;*)fail \"$e\";;esac;");
+}
+
+static void apptainer_down(const struct container_place *p, struct buf *b)
+{
+    apptainer_look(p, b);
+    buf_puts(b, "look;if [ -z \"$l\" ];then echo " CONTAINER_WAS_GONE
+                ";elif e=$($r instance stop \"$l\" </dev/null 2>&1);then "
+                "echo " CONTAINER_GONE ";else fail \"$e\";fi;");
 }
 
 void container_down(const struct container_place *p, struct buf *b)
 {
     buf_puts(b, FAIL_TO_STDERR);
     put_head(p, b);
-    /* Where there is none, docker says so, and podman nothing. */
-    buf_puts(b, "e=$($r rm -f -v \"$n\" </dev/null 2>&1);c=$?;case $c:$e in *o\\ such\\ container*|0:)"
-                "echo " CONTAINER_WAS_GONE ";;0:*)echo " CONTAINER_GONE ";;*)fail \"$e\";;esac");
+    put_by_runtime(p, b, engine_down, apptainer_down);
 }

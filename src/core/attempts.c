@@ -95,7 +95,14 @@ static void start_many(struct run *r, const struct plan_step *step, const uint32
         started[i] = nodes[i];
         const struct wire_record *latest = lane_latest(&r->lanes[nodes[i]], step);
         const uint64_t seen = latest ? latest->sequence : 0;
-        attempts[i] = (struct event_attempt){step->scope, step->name, t->attempt, step->key, inputs, nodes[i], seen};
+        attempts[i] = (struct event_attempt){.scope = step->scope,
+                                             .step = step->name,
+                                             .attempt = t->attempt,
+                                             .key = step->key,
+                                             .inputs = inputs,
+                                             .node = nodes[i],
+                                             .seen = seen};
+        point_fill(r, step, &attempts[i]);
         if (step->kind->cached)
             lane_set_dirty(&r->lanes[nodes[i]], true);
     }
@@ -125,29 +132,45 @@ void task_join(struct run *r, const struct plan_step *step, uint32_t node)
     start_many(r, step, &node, 1, launch_of(r, step)->generation, true);
 }
 
-/* The journal gets the generation of the attempt, too; it never falls below that of the launch. */
-void task_take_over(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *rec)
+/* The journal gets the generation of the attempts, too; it never falls below that of the launch. */
+void task_take_over_many(struct run *r, const struct plan_step *step, const uint32_t *nodes,
+                         const struct wire_record *const *recs, uint32_t count)
 {
-    struct run_task *t = run_task(r, step, node);
     struct launch *l = launch_of(r, step);
     struct arena *arena = arena_create();
-    const struct event_attempt attempt = {
-        step->scope, step->name, rec->attempt, step->key, plan_inputs_json(step, arena), node, rec->sequence};
-    struct event e = {.type = EVENT_STARTED, .started = {.attempts = &attempt, .attempt_count = 1, .adopted = true}};
+    struct event_attempt *attempts = arena_array(arena, count, sizeof *attempts);
+    struct event e = {.type = EVENT_STARTED,
+                      .started = {.attempts = attempts, .attempt_count = count, .adopted = true}};
+    for (uint32_t i = 0; i < count; i++) {
+        struct run_task *t = run_task(r, step, nodes[i]);
+        attempts[i] = (struct event_attempt){.scope = step->scope,
+                                             .step = step->name,
+                                             .attempt = recs[i]->attempt,
+                                             .key = step->key,
+                                             .inputs = plan_inputs_json(step, arena),
+                                             .node = nodes[i],
+                                             .seen = recs[i]->sequence};
+        point_fill(r, step, &attempts[i]);
+        if (step->kind->phase == PHASE_LAUNCH && launch_generation(recs[i]) > l->generation)
+            l->generation = launch_generation(recs[i]);
+        task_look(t, true);
+        task_set_state(r, t, TASK_RUNNING);
+        memcpy(t->attempt, recs[i]->attempt, sizeof t->attempt);
+        t->started_ms = recs[i]->claim_wall_ms;
+        if (step->kind->cached)
+            lane_set_dirty(&r->lanes[nodes[i]], true);
+    }
     if (step->kind->phase == PHASE_LAUNCH) {
-        if (launch_generation(rec) > l->generation)
-            l->generation = launch_generation(rec);
         e.started.generation = l->generation;
         e.started.joins = true;
     }
-    task_look(t, true);
-    task_set_state(r, t, TASK_RUNNING);
-    memcpy(t->attempt, rec->attempt, sizeof t->attempt);
-    t->started_ms = rec->claim_wall_ms;
-    if (step->kind->cached)
-        lane_set_dirty(&r->lanes[node], true);
     run_append(r, &e);
     arena_destroy(arena);
+}
+
+void task_take_over(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *rec)
+{
+    task_take_over_many(r, step, &node, &rec, 1);
 }
 
 void task_start(struct run *r, const struct plan_step *step, uint32_t node)
@@ -160,7 +183,7 @@ void task_start(struct run *r, const struct plan_step *step, uint32_t node)
 void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum wire_signal signal, uint32_t grace_ms)
 {
     struct run_task *t = run_task(r, step, node);
-    t->marks.stop_wanted = true;
+    task_want_stop(t);
     if (step->kind->fetch) { /* a fetch goes on while the run is stopped, but not when the run is killed */
         if (signal == WIRE_KILL)
             outputs_abort(r, step, node);
@@ -217,6 +240,7 @@ static void offer_cause(struct run *r, const struct plan_step *step, uint32_t no
                             .generation = (l ? l : run_launch(r))->generation};
     if (cause_offer(best, &c))
         best->tail = arena_strdup(r->arena, record->tail);
+    point_cause(r, step, &c);
 }
 
 void attempt_cause(struct launch *l, const struct plan_step *step, uint32_t node, const struct wire_worker_end *end)
@@ -244,6 +268,7 @@ static void append_finished(struct run *r, const struct plan_step *step, uint32_
     e.finished.key = step->key;
     e.finished.inputs = plan_inputs_json(step, arena);
     e.finished.node = node;
+    point_fill_end(r, step, node, arena, &e.finished);
     run_append_then(r, &e, (struct awaited){.follow = FOLLOW_DUE, .due = due});
     arena_destroy(arena);
 }
@@ -276,6 +301,8 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     t->ended_ms = run_wall_ms(r);
     task_set_state(r, t, outcome == OUTCOME_OK ? TASK_DONE : end->left ? TASK_LEFT : TASK_FAILED);
     run_changed(r);
+    if (r->points) /* the last thing that the end of a sweep waits for may be set-up on a node that came late */
+        run_due(r, DUE_BARRIER);
     if (step->kind->sync)
         transfer_stop(&r->lanes[node]);
     if (step->kind->cached && outcome == OUTCOME_OK) {
@@ -290,6 +317,8 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
         elastic_leave(l, node, &end->event);
     } else if (l && step->kind->phase == PHASE_LAUNCH && outcome == OUTCOME_FAILED) {
         launch_will_restart(l);
+    } else if (step->kind->phase == PHASE_POINT) {
+        point_ended(r, step, node, &end->event);
     } else if (step->kind->phase == PHASE_PROLOG && r->lanes[node].left_out && outcome != OUTCOME_OK) {
         prolog_failed(r, step, node, &end->event);
     }

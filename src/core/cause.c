@@ -60,6 +60,8 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
         snprintf(ret, size, "it ended well, but what it `creates` does not exist");
     else if (cause == WIRE_CAUSE_SETUP)
         snprintf(ret, size, "its directory or environment could not be prepared: %s", strerror(value));
+    else if (cause == WIRE_CAUSE_PREEMPTED && value == 0)
+        snprintf(ret, size, "preempted: the provider takes the machine back");
     else if (cause == WIRE_CAUSE_PREEMPTED)
         snprintf(ret, size, "preempted: told to end by signal %d (%s), not by rhrun", value, strsignal(value));
     else if (outcome == OUTCOME_STOPPED)
@@ -138,7 +140,9 @@ void launch_failure(struct launch *l)
     if (run && run->restarts > 0)
         error_prefix(&res->error, "after %u restart%s", run->restarts, run->restarts == 1 ? "" : "s");
     const struct plan_step *launch = launch_step(l, PHASE_LAUNCH);
-    if (launch_preempted(l))
+    if (launch_preempted(l) && c->value == 0)
+        error_hint(&res->error, "the same command starts the launch again; a failure rule does so by itself");
+    else if (launch_preempted(l))
         error_hint(&res->error, "once the machine is there again, the same command starts the launch again");
     else if (c->has_rank)
         error_hint(&res->error, "its output: rhrun logs %s --rank %u", r->id, c->rank);

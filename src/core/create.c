@@ -7,7 +7,7 @@
 static void on_away(void *arg)
 {
     struct lane *lane = arg;
-    rules_node_lost(run_launch(lane->run), lane);
+    rules_node_lost(run_launch(lane->run), lane, false);
 }
 
 /* One launch, of all steps behind set-up. */
@@ -18,7 +18,7 @@ static void create_launches(struct run *r)
     struct launch *l = r->launches;
     l->run = r;
     l->end_step = r->plan->step_count;
-    while (l->first_step < l->end_step && r->plan->steps[l->first_step].kind->phase == PHASE_SETUP)
+    while (l->first_step < l->end_step && r->plan->steps[l->first_step].kind->phase <= PHASE_POINT)
         l->first_step++;
     l->role_ports = arena_array(r->arena, r->plan->spec->role_count + 1, sizeof *l->role_ports);
     l->late = alarm_create(r, elastic_on_late, l);
@@ -72,6 +72,7 @@ struct run *core_create(struct hands *hands, const struct run_options *options, 
     r->finisher = alarm_create(r, run_on_finisher, r);
     r->turn = alarm_create(r, run_turn, r);
     create_launches(r);
+    points_create(r);
     for (uint32_t i = 0; i < r->plan->node_count; i++)
         create_lane(r, i);
     return r;
@@ -79,12 +80,13 @@ struct run *core_create(struct hands *hands, const struct run_options *options, 
 
 void core_begin(struct run *r)
 {
-    for (uint32_t i = 0; i < r->plan->node_count; i++)
+    const bool over = points_all_over(r); /* nothing is needed from any node */
+    for (uint32_t i = 0; i < r->plan->node_count && !over; i++)
         if (reopen_passes_by(r, i))
             lane_pass_by(&r->lanes[i]);
         else
             run_effect(r, &(struct effect){.kind = EFFECT_CONNECT, .node = i});
-    if (r->fetch_only) /* there may be no node to wait for */
+    if (r->fetch_only || over) /* there may be no node to wait for */
         run_due(r, DUE_BARRIER);
     if (r->options.mode == RUN_CANCEL)
         run_interrupt(r, 0);
@@ -111,6 +113,7 @@ void core_destroy(struct run *r)
     alarm_destroy(r->finisher);
     alarm_destroy(r->turn);
     destroy_launches(r);
+    points_destroy(r);
     free(r->tasks);
     free(r->done);
     free(r->lanes);

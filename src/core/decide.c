@@ -147,7 +147,7 @@ static const char *ledger_differs(const struct lane *lane, const struct plan_ste
     if (!is_machine_of(lane, cell))
         return "the node is another machine now";
     if (!latest || strcmp(latest->attempt, cell->attempt) != 0)
-        return "the node's ledger does not have it";
+        return "the node's ledger has no record of it";
     if (!wire_record_success(latest))
         return "the node's ledger does not say that it ended well";
     return NULL;
@@ -339,6 +339,8 @@ const struct wire_record *lane_done_by_another(struct lane *lane, const struct p
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     const struct wire_record *latest = lane_latest(lane, step);
     bool anew = step->kind->cached ? r->voids[step->id] : run && (run->flags & RUN_FLAGS_ANEW) != 0;
+    if (point_launch_name(r, step)) /* a part alone is none */
+        return NULL;
     if (anew || !is_good_for(step, latest) || (cell && latest->sequence <= cell->seen))
         return NULL;
     if (step->kind->phase == PHASE_EPILOG && !lane_follows_launch(lane, latest))
@@ -411,7 +413,7 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
     t->reason = NULL;
     t->general = false;
     if (is_voided(r, step, cell)) {
-        t->reason = "asked for";
+        t->reason = cell || latest ? "--fresh or --from asks for it" : NULL; /* NULL: it never ran */
         t->general = true;
         return;
     }

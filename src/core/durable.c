@@ -1,6 +1,7 @@
 /* What waits for the journal. An event is applied to the state at once. What must not happen before the event is
  * durable waits here, in the journal's order, until INPUT_DURABLE says that the event is on the disk. */
 #include "internal.h"
+#include "rules.h"
 
 #include <stdlib.h>
 
@@ -45,6 +46,11 @@ static void follow(struct run *r, const struct awaited *a)
         break;
     case FOLLOW_CONDEMN:
         launch_condemn(a->launch);
+        break;
+    case FOLLOW_REPLACE:
+        if (rules_condemned(a->launch))
+            launch_condemn(a->launch);
+        lane_replace(&r->lanes[a->node]);
         break;
     case FOLLOW_FAIL:
         rules_lost_for_good(a->launch, a->node, a->words);

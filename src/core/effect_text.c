@@ -15,9 +15,10 @@ static void put_text(struct buf *b, const char *text)
 
 void effect_text(const struct effect *e, struct buf *ret)
 {
-    static const char *const names[] = {
-        "connect", "greet",    "give_up",   "refuse",         "attach", "signal",     "judge_good", "settle",
-        "forget",  "ask_port", "preflight", "preflight_join", "fetch",  "fetch_stop", "ask_rank0",  "look"};
+    static const char *const names[] = {"connect",   "greet",     "give_up",        "replace", "refuse",
+                                        "attach",    "signal",    "judge_good",     "settle",  "forget",
+                                        "ask_port",  "preflight", "preflight_join", "fetch",   "fetch_stop",
+                                        "ask_rank0", "look"};
     buf_printf(ret, "%" PRIu32 " %s", e->node, names[e->kind]);
     if (e->kind == EFFECT_GREET)
         put_text(ret, e->work);

@@ -481,7 +481,7 @@ static bool judge_ends(struct launch *l, const struct plan_step *launch)
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         struct run_task *t = run_task(r, launch, n);
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
-        there += launch->on[n] && may_have_part(l, t) && !task_has_failed(t);
+        there += launch->on[n] && may_have_part(l, t) && !task_has_failed(t) && !r->lanes[n].left_out;
         bool left = c && task_has_failed(t) && may_leave(l, n, c->outcome, c->cause, c->cause_value, c->tail);
         if (task_has_failed(t) && left != (t->state == TASK_LEFT))
             task_set_state(r, t, left ? TASK_LEFT : TASK_FAILED);

@@ -87,7 +87,12 @@ static void leave_open(struct run *r, uint32_t node, const struct error *err)
 {
     struct error copy = *err;
     run_note(r, node, "%s", err->text);
-    if (err->code != ERROR_HELD)
+    if (err->code != ERROR_HELD && r->plan->spec->rent && !r->plan->spec->rent->cluster)
+        error_hint(&copy,
+                   "the same command goes on with it, and rents another machine where one is gone; rhrun cancel %s "
+                   "stops it",
+                   r->id);
+    else if (err->code != ERROR_HELD)
         error_hint(&copy, "what runs goes on: the same command takes it up again, rhrun cancel %s stops it", r->id);
     run_leave_open(r, &copy);
 }
@@ -112,7 +117,9 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
     }
     r->failed_nodes++;
     bool going = r->opening == OPENING_DONE && r->ending == ENDING_NOT && r->stage < STAGE_CLOSING;
-    if (going && r->options.mode == RUN_EXECUTE && launch_complete(run_launch(r)) &&
+    if (r->points && points_node_failed(r, node, err))
+        return;
+    if (going && !r->points && r->options.mode == RUN_EXECUTE && launch_complete(run_launch(r)) &&
         !anything_in_flight(r)) { /* all is done: an earlier controller died right before it could say so */
         run_note(r, node, "%s", err->text);
         run_close(r, RUN_DONE, 0);

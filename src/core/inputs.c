@@ -46,6 +46,8 @@ static void take_lost(struct lane *lane, const struct error *err)
     run_note(r, lane->index, "%s; trying to reconnect, its work goes on", err->text);
     run_changed(r);
     run_due(r, DUE_PARTED);
+    if (r->points) /* nodes that wait for this one to begin a point may begin others */
+        run_due(r, DUE_BARRIER);
 }
 
 /* The node was heard of. Once all were, it is known which nodes share a home. */
@@ -55,6 +57,8 @@ static void heard(struct lane *lane)
     const bool first = lane_first_heard(lane);
     if (r->unheard == 0)
         work_heard(r);
+    if (r->unheard == 0 && r->points)
+        run_due(r, DUE_BARRIER);
     if (!first || r->unheard > 0)
         return;
     for (uint32_t n = 0; n < r->plan->node_count && r->plan->node_count > 1; n++)
@@ -66,10 +70,21 @@ static void take_gone(struct lane *lane, const struct error *err)
 {
     outputs_lost(lane);
     lane->error = *err;
+    lane_set_replacing(lane, false);
     lane_set_presence(lane, PRESENCE_GONE);
     lane_set_state(lane, LANE_FAILED);
     run_node_failed(lane->run, lane->index, err);
     heard(lane);
+}
+
+static void take_vanished(struct lane *lane)
+{
+    struct run *r = lane->run;
+    const bool asked = lane->away || rules_replace(run_launch(r), lane);
+    if (asked && r->opening == OPENING_DONE && r->ending == ENDING_NOT && r->stage < STAGE_CLOSING)
+        rules_node_lost(run_launch(r), lane, true);
+    else
+        run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = lane->index});
 }
 
 static void take_record(struct lane *lane, const struct wire_record *rec)
@@ -239,6 +254,22 @@ static void take_fault(struct lane *lane, const char *attempt, const char *text)
     task_finish_as(r, step, lane->index, end.outcome, text);
 }
 
+static void take_installed(struct lane *lane, const char *role, const char *text)
+{
+    struct run *r = lane->run;
+    const struct state_installed *known = state_installed_on(r->state, lane->index, role);
+    char digest[65];
+    digest_sha256_hex(text, strlen(text), digest);
+    if (known && str_eq(known->digest, digest))
+        return;
+    struct event e = {.type = EVENT_INSTALLED,
+                      .installed = {.node = lane->index,
+                                    .role = role,
+                                    .digest = digest,
+                                    .found_json = state_knows_attempt(r->state, digest) ? NULL : text}};
+    run_append(r, &e);
+}
+
 void core_take(struct run *r, const struct input *in)
 {
     struct lane *lane = &r->lanes[in->node];
@@ -251,6 +282,12 @@ void core_take(struct run *r, const struct input *in)
         break;
     case INPUT_GONE:
         take_gone(lane, in->error);
+        break;
+    case INPUT_VANISHED:
+        take_vanished(lane);
+        break;
+    case INPUT_MACHINE:
+        lane_replaced(lane);
         break;
     case INPUT_RECORD:
         take_record(lane, in->record);
@@ -280,7 +317,8 @@ void core_take(struct run *r, const struct input *in)
         take_fault(lane, in->attempt, in->text);
         break;
     case INPUT_PORT:
-        launch_port(run_launch(r), in->token, in->port);
+        if (!points_port(r, in->token, in->node, in->port))
+            launch_port(run_launch(r), in->token, in->port);
         break;
     case INPUT_DURABLE:
         durable_take(r, in->seq);
@@ -296,6 +334,9 @@ void core_take(struct run *r, const struct input *in)
         break;
     case INPUT_LOOKED:
         rank0_looked(launch_of(r, in->step), in->step, in->node, in);
+        break;
+    case INPUT_INSTALLED:
+        take_installed(lane, in->slot, in->text);
         break;
     }
 }

@@ -18,12 +18,16 @@ void run_touch(struct run *r, uint32_t node);
 
 /* ---- states.c: all that changes a state; a step that is not in its table there ends the program ---- */
 void lane_set_state(struct lane *lane, enum lane_state to);
+void lane_set_replacing(struct lane *lane, bool replacing);
+void lane_set_saving(struct lane *lane, enum saving saving);
+void lane_hold_points(struct lane *lane, bool hold);
 void lane_set_dirty(struct lane *lane, bool dirty);
 void lane_set_doubtful(struct lane *lane, bool doubtful);
 void launch_set(struct launch *l, enum launch_state to);
 void run_has_patches(struct run *r);                   /* a set-up step has changed files of a tree, or may have */
 void task_look(struct run_task *t, bool looked_at);    /* set-up: was it decided whether the step is to be done? */
 void task_set_coming(struct run_task *t, bool coming); /* outputs: is a fetch under way? */
+void task_want_stop(struct run_task *t);               /* it is to be stopped, perhaps once its node is there */
 void task_may_have_started(struct run_task *t);        /* the node has said something of the attempt */
 bool task_is_sent(const struct lane *lane, const struct run_task *t); /* over the lane's present connection */
 bool task_is_done(const struct run_task *t);                          /* done or kept */
@@ -36,6 +40,7 @@ enum follow {
     FOLLOW_STOP,    /* of CANCELLING: all that runs is stopped */
     FOLLOW_CLOSE,   /* of RUN_CLOSED: the run is over */
     FOLLOW_CONDEMN, /* of RULE: the generation has failed */
+    FOLLOW_REPLACE, /* of RULE: the same, if the rule says so, and the node gets another machine */
     FOLLOW_FAIL     /* of RULE: the node has been away too long, and the rule fails the run */
 };
 struct awaited {
@@ -45,8 +50,8 @@ struct awaited {
     uint32_t *nodes;              /* SEND: heap, freed by durable.c */
     uint32_t node_count;          /* SEND */
     uint32_t due;                 /* DUE: enum due */
-    struct launch *launch;        /* CONDEMN, FAIL */
-    uint32_t node;                /* FAIL */
+    struct launch *launch;        /* CONDEMN, REPLACE, FAIL */
+    uint32_t node;                /* REPLACE, FAIL */
     const char *words;            /* FAIL: what the run fails with; in the run's arena */
 };
 /* Appends the event; `then` happens once it is durable. */
@@ -165,6 +170,9 @@ void task_start(struct run *r, const struct plan_step *step, uint32_t node);
 void task_join(struct run *r, const struct plan_step *step, uint32_t node);
 /* An attempt lives on the node that this journal has not begun: it is this run's from now on, with a STARTED. */
 void task_take_over(struct run *r, const struct plan_step *step, uint32_t node, const struct wire_record *rec);
+/* The same of several, which are one launch: with one STARTED. */
+void task_take_over_many(struct run *r, const struct plan_step *step, const uint32_t *nodes,
+                         const struct wire_record *const *recs, uint32_t count);
 /* STARTED, with this number, is durable: RUN goes out, if nothing speaks against that by now. */
 void task_release(struct run *r, const struct plan_step *step, uint32_t node, uint64_t seq);
 /* What is under way is asked for: its RUN goes out, or its files are fetched. Nothing, where the node is away. */
@@ -237,6 +245,43 @@ bool parts_adopted(struct launch *l);
 /* Another controller has done what never began here: if it did all of the launch, its attempts stand for ours. */
 void parts_done_by_another(struct launch *l);
 
+/* ---- points.c: the points of a sweep ---- */
+void points_create(struct run *r); /* does nothing where there is no sweep; nor do the others, but the pass */
+void points_destroy(struct run *r);
+void point_fill_end(const struct run *r, const struct plan_step *step, uint32_t node, struct arena *arena,
+                    struct event_finished *ret);
+void point_cause(const struct run *r, const struct plan_step *step, const struct cause *c); /* of a step of a point */
+/* May the step's RUN be made, as far as it names other nodes? A later pass sends what waits for that. */
+bool point_may_go_out(const struct run *r, const struct plan_step *step);
+bool points_have_metrics(const struct run *r); /* lines of points are to be read from their beginning */
+void points_replay(struct run *r); /* what the journal has of them: of this run, and of those before */
+void points_pass(struct run *r);   /* a pass, DUE_BARRIER: nodes that have room begin points */
+bool points_all_over(const struct run *r);
+void point_fill(const struct run *r, const struct plan_step *step, struct event_attempt *ret);
+/* A step of a point has ended so on the node; the task says so already. */
+void point_ended(struct run *r, const struct plan_step *step, uint32_t node, const struct event_finished *end);
+/* INPUT_PORT. False: the question was none of theirs. */
+bool points_port(struct run *r, uint64_t token, uint32_t node, uint32_t port);
+/* Is the record of one of the plan's points, with its key, so that this run may take it over? */
+bool points_want(const struct run *r, const struct wire_record *rec);
+/* The node has listed its records: a live one that may stand for a point that waits is taken over. NULL: it may not. */
+const struct plan_step *points_owner(struct lane *lane, const struct wire_record *rec);
+/* Points on several nodes: once all nodes have said what they hold, launches that are whole are taken over. */
+void points_meet(struct run *r);
+void points_adopt(struct lane *lane);  /* records of points that ended well, and that the journal does not know */
+void points_listed(struct lane *lane); /* what the node is to bring home is asked for */
+/* The node is gone for good. True: its points go to other nodes. */
+bool points_node_failed(struct run *r, uint32_t node, const struct error *err);
+
+/* ---- replaced.c: rented machines that were lost, and replaced by others ---- */
+/* Before a launch is taken up: a node on which a part of it was lost with the machine; NULL: there is none. A prolog
+ * that was lost so is pending again. */
+const char *replaced_part(struct launch *l);
+void lane_replace(struct lane *lane); /* the node's machine is given up, and another one is asked for */
+void lane_replaced(struct lane *lane); /* INPUT_MACHINE */
+/* Is the node another machine than the one that the attempt was on? */
+bool lane_is_elsewhere(const struct lane *lane, const struct state_cell *c);
+
 /* ---- elastic.c: MIN:MAX nodes ---- */
 bool elastic_wanted(const struct run *r); /* has the job launcher torchrun with nnodes MIN:MAX? */
 /* The node is lost, or something failed there. True: it is left out, because enough others are left, and is tried again
@@ -273,7 +318,10 @@ struct rules *rules_create(struct launch *l);
 void rules_destroy(struct rules *rules);
 /* Is there a rule about nodes that stay away? Then it decides when such a node is given up. */
 bool rules_await_nodes(const struct launch *l);
-void rules_node_lost(struct launch *l, struct lane *lane); /* the node has been away for more than reconnect_ms */
+/* The node has been away for more than reconnect_ms; vanished: its rented machine is gone, and will not be back. */
+void rules_node_lost(struct launch *l, struct lane *lane, bool vanished);
+/* Does the verdict on the generation want another machine for this node, which has the old one still? */
+bool rules_replace(const struct launch *l, const struct lane *lane);
 void rules_lost_for_good(struct launch *l, uint32_t node, const char *words); /* the run fails, as a rule says */
 
 /* ---- preflight.c: what is looked at before a launch ---- */
@@ -291,6 +339,8 @@ void preflight_free(struct launch *l);
 /* ---- outputs.c: what comes home ---- */
 void outputs_watch(struct launch *l); /* the launch runs: outputs with `every` are fetched now and then */
 bool outputs_begin(struct launch *l); /* starts the fetches that are due, once. False: there is nothing to wait for */
+/* Is the step due, after a launch that ended well, or did not? */
+bool outputs_due(struct run *r, const struct plan_step *step, uint32_t node, bool success);
 void outputs_end(struct launch *l);   /* nothing is awaited any more: ends the run */
 void outputs_pass(struct launch *l);  /* a pass */
 bool outputs_complete(const struct launch *l);
@@ -301,6 +351,9 @@ void outputs_stop(struct run *r, const struct plan_step *step, uint32_t node);
 void outputs_take(struct lane *lane, const struct input *in); /* a fetch has ended */
 /* The node's connection has ended, or is a new one, and its fetches have ended with it. */
 void outputs_lost(struct lane *lane);
+/* Before the node's machine is given up, once its workers have ended: what comes home periodically comes once more. Is
+ * all of it here, or not to be had? If not, DUE_BARRIER comes again. */
+bool outputs_saved(struct launch *l, struct lane *lane);
 void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node); /* drops the fetch, and ends the task */
 void outputs_abort_all(struct run *r);
 void outputs_interrupt(struct run *r, int signum);
@@ -335,8 +388,6 @@ bool cause_offer(struct cause *best, const struct cause *c); /* true: c is the e
 bool cause_has_rank(const struct run *r, const struct plan_step *step, uint32_t rank, enum outcome outcome);
 struct cause *cause_of(struct run *r, const struct plan_step *step); /* the launch's, or the run's for set-up */
 void cause_tell(struct run *r); /* run_result gets the launch's first cause; where it has none that of set-up */
-/* "exit status 3", "killed by signal 9 (Killed)", "timed out", ... */
-void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *ret, size_t size);
 /* "rank 3", or with roles "server[1] (rank 3)". */
 const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret, size_t size);
 char *launch_cause(const struct launch *l);    /* the first cause in words; heap */

@@ -68,11 +68,14 @@ static bool at_barrier(struct run *r)
         struct lane *lane = &r->lanes[n];
         if (lane->left_out)
             continue;
+        const bool ends = lane_is_ready(lane) && rules_replace(run_launch(r), lane);
+        if (ends && outputs_saved(run_launch(r), lane))
+            lane_replace(lane);
         if (lane->doubtful && lane_is_ready(lane)) {
             lane_doubt(lane);
             run_touch(r, n);
         }
-        all = all && lane_is_ready(lane) && lane->state == LANE_BARRIER && lane->orphan_count == 0;
+        all = all && !ends && lane_is_ready(lane) && lane->state == LANE_BARRIER && lane->orphan_count == 0;
     }
     return all;
 }
@@ -232,6 +235,8 @@ static void ports_known(struct launch *l)
 {
     struct run *r = l->run;
     l->next_port = 0;
+    l->master_addr = NULL; /* its node may be another machine by now */
+    bind_address(l);
     if (r->options.mode == RUN_LOOK) {
         if (!preflight_begin(l))
             run_look_end(r);
@@ -555,11 +560,16 @@ static bool is_half(struct launch *l)
 }
 
 /* What a run that started nothing of the launch has found done on some nodes only (the journal was lost, or the run
- * before had to close) belongs to a launch that failed: the other nodes would look for it in vain. And a part that
- * never began, on a node whose set-up does not hold any more, would begin on another set-up. */
+ * before had to close) belongs to a launch that failed: the other nodes would look for it in vain. A part that never
+ * began, on a node whose set-up does not hold any more, would begin on another set-up. And a part on a rented machine
+ * that is gone will never end. */
 static void drop_half(struct launch *l)
 {
-    if (is_half(l))
+    const char *replaced = replaced_part(l);
+    if (replaced)
+        reissue(l, arena_printf(l->run->arena, "the machine of node \"%s\" is gone, and its part of the launch with it",
+                                replaced));
+    else if (is_half(l))
         reissue(l, "only some of the nodes have it from a run that this state directory does not know");
     else if (parts_held_undone(l))
         reissue(l, "it had not begun on every node, and the set-up of one was changed meanwhile");

@@ -28,6 +28,17 @@ static int compute_voids(struct run *r, uint32_t flags, const char *from, struct
     return -1;
 }
 
+/* Those of the points that this run need not do. */
+static const char **kept_points(struct run *r, uint32_t *ret_count)
+{
+    const bool anew = (r->options.flags & RUN_FLAGS_ANEW) || r->plan->spec->entrypoint.always;
+    const char **ids = arena_array(r->arena, (size_t)r->plan->point_count + 1, sizeof *ids);
+    for (uint32_t i = 0; i < r->plan->point_count && !anew; i++)
+        if (run_point_recorded(r->state, r->plan, i))
+            ids[(*ret_count)++] = r->plan->points[i].point->id;
+    return ids;
+}
+
 static void append_opened(struct run *r, enum event_type type)
 {
     static const char *const no_sets[1] = {NULL};
@@ -47,11 +58,14 @@ static void append_opened(struct run *r, enum event_type type)
     buf_putc(&args, ']');
     buf_putc(&params, '{');
     for (size_t i = 0; i < spec->param_count; i++) {
-        if (i)
+        const char *value = spec->params[i].swept ? spec->params[i].chosen : spec->params[i].value;
+        if (!value)
+            continue;
+        if (params.len > 1)
             buf_putc(&params, ',');
         buf_json_string(&params, spec->params[i].name, strlen(spec->params[i].name));
         buf_putc(&params, ':');
-        buf_json_string(&params, spec->params[i].value, strlen(spec->params[i].value));
+        buf_json_string(&params, value, strlen(value));
     }
     buf_putc(&params, '}');
     const struct event_asked asked = {.spec_path = spec->real_path ? spec->real_path : spec->path,
@@ -64,11 +78,14 @@ static void append_opened(struct run *r, enum event_type type)
                                       .set_count = (uint32_t)spec->set_count,
                                       .spec_text = spec->doc ? spec->doc->source.text : NULL};
     struct event e = {.type = type};
+    uint32_t kept_count = 0;
+    const char **kept = r->plan->points ? kept_points(r, &kept_count) : NULL;
     if (type == EVENT_RUN_REOPENED)
         e.reopened = asked;
     else
         e.opened = (struct event_opened){.asked = asked,
                                          .job_hash = r->plan->job_hash,
+                                         .made_of = r->options.made_of,
                                          .variant = spec->variant,
                                          .flags = r->options.flags,
                                          .node_count = r->plan->node_count,
@@ -77,6 +94,9 @@ static void append_opened(struct run *r, enum event_type type)
                                          .args_json = args.data,
                                          .params_json = params.data,
                                          .from_step = r->options.from_step,
+                                         .point_count = r->plan->point_count,
+                                         .kept = kept,
+                                         .kept_count = kept_count,
                                          .work = r->options.flags & RUN_FLAG_FRESH ? r->work : NULL};
     run_append(r, &e);
     buf_free(&args);
@@ -92,6 +112,7 @@ static int open_new(struct run *r, struct error *err)
     work_begin(r, r->options.flags);
     run_chance(r, r->id, 8);
     append_opened(r, EVENT_RUN_OPENED);
+    points_replay(r);
     return 0;
 }
 
@@ -277,7 +298,7 @@ static void probe_done(struct run *r)
     for (uint32_t n = 0; n < r->plan->node_count && !r->options.replace; n++)
         for (size_t i = 0; i < r->lanes[n].record_count; i++) {
             const struct wire_record *rec = &r->lanes[n].records[i];
-            if (rec->state != WIRE_STATE_CLAIMED || !step_is_launch(rec->slot))
+            if (rec->state != WIRE_STATE_CLAIMED || !step_is_launch(rec->slot) || points_want(r, rec))
                 continue;
             struct error err = ERROR_INIT;
             error_set(&err, ERROR_HELD,
@@ -363,7 +384,7 @@ void run_look_done(struct run *r)
     if (work_seek(r))
         return;
     fill_records(r);
-    if (r->options.preflight)
+    if (r->options.preflight && !r->points)
         launch_look(run_launch(r));
     else
         run_look_end(r);

@@ -20,7 +20,7 @@ struct output_watch { /* one for each step with `every` */
 
 static bool is_output(const struct plan_step *step)
 {
-    return step->kind->phase == PHASE_OUTPUTS;
+    return step->kind->fetch;
 }
 
 /* When the step fetches, and how often. 0, or -1: that cannot be told. Only the hands know where the files lie. */
@@ -28,9 +28,14 @@ static int when_of(struct run *r, const struct plan_step *step, uint32_t node, s
                    struct step_fetch *ret)
 {
     struct error err = ERROR_INIT; /* told when the fetch begins */
-    const struct step_bind bind = {
-        .spec = r->plan->spec, .node = node, .run_id = r->id, .work = r->work, .result_dir = "/"};
-    return step->kind->fetch(r->plan, step, &bind, arena, ret, &err);
+    const bool of_point = step->kind->phase == PHASE_POINT;
+    const struct plan *plan = of_point ? r->plan->points[step->point].own : r->plan;
+    const struct step_bind bind = {.spec = plan->spec,
+                                   .node = of_point ? point_bind_part(r, step, node) : node,
+                                   .run_id = r->id,
+                                   .work = r->work,
+                                   .result_dir = "/"};
+    return step->kind->fetch(plan, step, &bind, arena, ret, &err);
 }
 
 /* ---- one step, one node ---- */
@@ -70,6 +75,7 @@ void outputs_lost(struct lane *lane)
             task_set_coming(run_task(r, &r->plan->steps[i], lane->index), false);
     for (size_t i = 0; i < r->launch_count; i++)
         rank0_lost(&r->launches[i], lane);
+    lane_set_saving(lane, SAVING_NOT);
 }
 
 /* ---- while the launch runs ---- */
@@ -88,6 +94,38 @@ static void on_watch(void *arg)
         if (w->step->on[n] && (!w->step->at_rank0 || n == from) && lane_is_ready(&r->lanes[n]) &&
             !run_task(r, w->step, n)->coming)
             outputs_ask(r, w->step, n, true);
+}
+
+/* Is one of the watched outputs under way from the node? ask: it is asked for. */
+static bool is_coming(struct launch *l, struct lane *lane, bool ask)
+{
+    struct run *r = l->run;
+    bool coming = false;
+    for (size_t i = 0; i < l->watch_count; i++) {
+        const struct plan_step *step = l->watches[i].step;
+        uint32_t from = 0;
+        if (!step->on[lane->index] || (step->at_rank0 && (!rank0_periodic(l, &from) || from != lane->index)))
+            continue;
+        if (ask)
+            outputs_ask(r, step, lane->index, true);
+        coming = coming || run_task(r, step, lane->index)->coming;
+    }
+    return coming;
+}
+
+bool outputs_saved(struct launch *l, struct lane *lane)
+{
+    outputs_watch(l); /* who takes a run up has not come to that yet */
+    if (lane->saving == SAVING_NOT)
+        lane_set_saving(lane, SAVING_WAITS);
+    if (is_coming(l, lane, false))
+        return false;
+    if (lane->saving == SAVING_WAITS && is_coming(l, lane, true)) {
+        lane_set_saving(lane, SAVING_ASKED);
+        run_note(l->run, lane->index, "its outputs come home before its machine is given up");
+        return false;
+    }
+    return true;
 }
 
 void outputs_watch(struct launch *l)
@@ -161,6 +199,15 @@ bool outputs_complete(const struct launch *l)
             if (r->plan->steps[i].on[n] && r->tasks[i * r->plan->node_count + n].state != TASK_DONE)
                 return false;
     return true;
+}
+
+bool outputs_due(struct run *r, const struct plan_step *step, uint32_t node, bool success)
+{
+    struct arena *arena = arena_create();
+    struct step_fetch what = {.when = WHEN_ALWAYS};
+    when_of(r, step, node, arena, &what);
+    arena_destroy(arena);
+    return success || what.when == WHEN_ALWAYS;
 }
 
 /* Starts the step on the nodes where it is due. What is to be fetched only after a success is not due after anything
@@ -273,13 +320,12 @@ static bool others_are_empty(struct run *r, const struct plan_step *step, uint32
 /* Is the node another machine now than the one on which the launch ended, or has it lost all that it had? */
 static bool is_replaced(const struct run *r, uint32_t node)
 {
-    const struct wire_facts *facts = r->lanes[node].facts;
-    for (size_t i = 0; facts && i < r->plan->step_count; i++) {
+    for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         const struct state_cell *c = step->kind->phase == PHASE_LAUNCH && step->on[node]
                                          ? state_cell_find(r->state, step->scope, step->name, node)
                                          : NULL;
-        if (c && c->outcome == OUTCOME_OK && c->install && !str_eq(c->install, facts->install))
+        if (c && (c->outcome == OUTCOME_OK || c->was_ok) && lane_is_elsewhere(&r->lanes[node], c))
             return true;
     }
     return false;
@@ -287,7 +333,7 @@ static bool is_replaced(const struct run *r, uint32_t node)
 
 static void nothing_there(struct run *r, const struct plan_step *step, uint32_t node, const struct error *err)
 {
-    if (!step->kind->result && !step->at_rank0 && !others_are_empty(r, step, node)) {
+    if (!step->kind->result && !step->at_rank0 && !is_replaced(r, node) && !others_are_empty(r, step, node)) {
         task_finish_as(r, step, node, OUTCOME_OK, err->text);
         return;
     }
@@ -347,8 +393,17 @@ void outputs_take(struct lane *lane, const struct input *in)
         error_prefix(&err, "node \"%s\": step \"%s\"", lane->name, step->name);
     if (in->periodic && in->how == FETCH_BROKEN)
         say_trouble(launch_of(r, step), step, lane->index, &err);
+    if (lane->saving != SAVING_NOT)
+        run_due(r, DUE_BARRIER);
     if (in->periodic || t->state != TASK_RUNNING)
         return;
+    if (step->kind->phase == PHASE_POINT) {
+        const bool good = in->how == FETCH_DONE || in->how == FETCH_EMPTY;
+        if (in->how != FETCH_DONE)
+            run_note(r, lane->index, "%s", err.text);
+        task_finish_as(r, step, lane->index, good ? OUTCOME_OK : OUTCOME_FAILED, good ? NULL : err.text);
+        return;
+    }
     switch (in->how) {
     case FETCH_DONE:
         task_finish_as(r, step, lane->index, OUTCOME_OK, NULL);

@@ -105,15 +105,18 @@ static const struct plan_step *owner_of(struct lane *lane, const struct wire_rec
         }
         return NULL;
     }
-    return NULL;
+    return points_owner(lane, rec);
 }
 
 static void attach_task(struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
     struct run_task *t = run_task(r, step, lane->index);
-    if (!t->log)
+    if (!t->log) {
         t->log = log_open(r, step, lane->index, t->attempt);
+        if (step->kind->phase == PHASE_POINT && points_have_metrics(r))
+            log_again(t->log);
+    }
     task_mark_sent(lane, t);
     task_may_have_started(t);
     attach(lane, t->attempt, t->log->size);
@@ -152,6 +155,12 @@ static bool is_before_barrier(const struct run *r)
     return r->stage == STAGE_SETUP && r->options.mode == RUN_EXECUTE;
 }
 
+static void hold_point(struct lane *lane, struct run_task *t)
+{
+    task_set_state(lane->run, t, TASK_HELD);
+    lane_hold_points(lane, true);
+}
+
 /* The node was away: what became of the task's attempt meanwhile? */
 static void reconcile_task(struct lane *lane, const struct plan_step *step)
 {
@@ -179,6 +188,9 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
         if (is_before_barrier(r) && !step->watch &&
             (step->kind->phase == PHASE_PROLOG || step->kind->phase == PHASE_LAUNCH))
             task_set_state(r, t, TASK_HELD);
+        else if (step->kind->phase == PHASE_POINT && !step->kind->fetch &&
+                 (lane->state != LANE_BARRIER || !point_may_go_out(r, step)))
+            hold_point(lane, t);
         else
             task_go_out(r, step, lane->index);
         break;
@@ -247,6 +259,7 @@ void lane_reconcile(struct lane *lane)
     if (lane->left_out && !elastic_back(lane))
         return;
     drop_ended_orphans(lane);
+    points_meet(r);
     for (size_t i = 0; i < lane->record_count; i++) {
         const struct wire_record *rec = &lane->records[i];
         if (rec->state == WIRE_STATE_CLAIMED && !owner_of(lane, rec) && r->options.mode != RUN_LOOK &&
@@ -276,7 +289,9 @@ void lane_reconcile(struct lane *lane)
     if (first && r->options.mode == RUN_EXECUTE) {
         check_workers(lane);
         adopt_launch(lane);
+        points_adopt(lane);
     }
+    points_listed(lane);
     if (lane->state == LANE_LISTED)
         lane_set_state(lane, LANE_SETUP);
     run_touch(r, lane->index);

@@ -41,7 +41,7 @@ static bool ended_well(const struct state *s, const struct plan *plan, const str
 const struct state_run *run_fetchable(const struct state *s, const struct plan *plan)
 {
     const struct state_run *run = state_run_latest(s, plan->spec->variant), *open = state_run_open(s);
-    if (!run || (open && open != run) || run->cancelling ||
+    if (plan->points || !run || (open && open != run) || run->cancelling ||
         (plan->spec->entrypoint.always && run->status != RUN_OPEN) ||
         (run->job_hash && !str_eq(run->job_hash, plan->job_hash)) || run->node_count != plan->node_count)
         return NULL;

@@ -7,6 +7,21 @@
 
 /* ---- where the workers meet ---- */
 
+/* For the lock: which workers are where. Nobody who goes on with the launch needs it. */
+static void places_write(const struct plan *plan, struct buf *b)
+{
+    uint32_t first = 0;
+    const char *comma = "";
+    buf_puts(b, ",\"places\":[");
+    for (uint32_t i = 0; plan->places && i < plan->place_count; i++, comma = ",") {
+        const struct plan_place *p = &plan->places[i];
+        buf_printf(b, "%s[%u,%u,%u,%u]", comma, p->role, p->node, p->role_rank, p->count);
+    }
+    for (uint32_t n = 0; !plan->places && n < plan->node_count; first += plan->nproc[n++], comma = ",")
+        buf_printf(b, "%s[0,%u,%u,%u]", comma, n, first, plan->nproc[n]);
+    buf_putc(b, ']');
+}
+
 void bind_write(const struct launch *l, struct buf *b)
 {
     const struct run *r = l->run;
@@ -24,6 +39,8 @@ void bind_write(const struct launch *l, struct buf *b)
             buf_printf(b, ",\"master_port\":%u", l->role_ports[i]);
         buf_puts(b, i + 1 < r->plan->spec->role_count ? "}" : "}]");
     }
+    if (r->plan->ranks_known && r->plan->spec->distributed.present)
+        places_write(r->plan, b);
     buf_putc(b, '}');
 }
 
@@ -64,6 +81,7 @@ static enum task_state task_of_bad_end(const struct plan_step *step, const struc
         return TASK_PENDING;
     switch (step->kind->phase) {
     case PHASE_SETUP: /* lane_decide decides, once the node is there */
+    case PHASE_POINT: /* points.c looks at these */
         break;
     case PHASE_PROLOG:
     case PHASE_LAUNCH:
@@ -170,6 +188,7 @@ void run_replay(struct run *r)
         for (uint32_t n = 0; n < r->plan->node_count; n++)
             if (r->plan->steps[i].on[n])
                 replay_task(r, &r->plan->steps[i], n);
+    points_replay(r);
     if (is_only_decided(r, run)) /* so that it begins under that number */
         l->generation--;
     if (!r->fetch_only)

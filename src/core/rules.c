@@ -207,13 +207,14 @@ static struct state_decision decide(const struct rules *x, const struct state_ha
     return d;
 }
 
-/* The rule counts: appends its event, before anything that follows from it. */
-static void count(struct rules *x, const struct state_decision *d, struct rank_of of, const char *reason,
-                  const char *line, const struct awaited *then)
+/* The rule counts: appends its event, before anything that follows from it. generation: on which it is a verdict; 0:
+ * on none. */
+static void count_for(struct rules *x, const struct state_decision *d, uint32_t generation, struct rank_of of,
+                      const char *reason, const char *line, const struct awaited *then)
 {
     const struct spec_rule *rule = &x->spec->rules[d->rule];
     struct event e = {.type = EVENT_RULE,
-                      .rule = {.generation = x->launch->generation,
+                      .rule = {.generation = generation,
                                .rule = d->rule + 1,
                                .rule_id = rule->id,
                                .action = d->action,
@@ -227,6 +228,12 @@ static void count(struct rules *x, const struct state_decision *d, struct rank_o
         run_append_then(x->launch->run, &e, *then);
     else
         run_append(x->launch->run, &e);
+}
+
+static void count(struct rules *x, const struct state_decision *d, struct rank_of of, const char *reason,
+                  const char *line, const struct awaited *then)
+{
+    count_for(x, d, x->launch->generation, of, reason, line, then);
 }
 
 /* ---- verdicts ---- */
@@ -317,7 +324,9 @@ static void give_verdict(struct rules *x, const struct state_decision *d, const 
     struct launch *l = x->launch;
     set_cause(x, d, step, of, line);
     if (subject(x, d) != RULE_NODE_LOST || d->action != RULE_FAIL) {
-        count(x, d, of, what, line, &(struct awaited){.follow = FOLLOW_CONDEMN, .launch = l});
+        const enum follow then =
+            subject(x, d) == RULE_NODE_LOST && d->action == RULE_REPLACE ? FOLLOW_REPLACE : FOLLOW_CONDEMN;
+        count(x, d, of, what, line, &(struct awaited){.follow = then, .launch = l, .node = of.node});
         return;
     }
     count(x, d, of, what, line,
@@ -580,7 +589,7 @@ bool rules_restart(struct launch *l, struct event_restart *ret)
             count(x, &d, of, what, line, NULL);
         }
     }
-    if (d.action != RULE_RESTART)
+    if (!spec_starts_again(d.action))
         return false;
     const char *reason = rules_words(l);
     *ret = (struct event_restart){.generation = l->generation + 1,
@@ -606,7 +615,7 @@ static bool starts_again(const struct launch *l)
 {
     const struct state_verdict *v = verdict_of(l);
     const struct state_run *run = run_recorded(l->run);
-    return v ? v->action == RULE_RESTART : run && run->restarts > 0 && l->run->stage < STAGE_LAUNCH;
+    return v ? spec_starts_again(v->action) : run && run->restarts > 0 && l->run->stage < STAGE_LAUNCH;
 }
 
 static bool is_of_lost(const struct rules *x, const struct state_verdict *v)
@@ -615,28 +624,75 @@ static bool is_of_lost(const struct rules *x, const struct state_verdict *v)
     return subject(x, &d) == RULE_NODE_LOST;
 }
 
-void rules_node_lost(struct launch *l, struct lane *lane)
+/* The rule replaces a node that the launch does without, or before there is a launch: no generation fails. Such rules
+ * have a budget of their own, for no restart is counted. */
+static bool replaces_alone(struct launch *l, struct lane *lane, const struct state_decision *d)
+{
+    const struct run *r = l->run;
+    struct error err = ERROR_INIT;
+    if (d->rule == NO_RULE || d->action != RULE_REPLACE || !d->own)
+        return false;
+    error_set(&err, ERROR_INFRA, "node \"%s\" is lost", lane->name);
+    return lane->left_out || (r->stage <= STAGE_PREFLIGHT && !parts_begun(l)) || elastic_spare(l, lane->index, &err);
+}
+
+/* What is decided already of a node that is lost. */
+static bool is_awaited(const struct rules *x, const struct lane *lane, const struct state_verdict *v, bool vanished)
+{
+    return lane->replacing || (v && is_of_lost(x, v) && v->action == RULE_RESTART && !vanished);
+}
+
+void rules_node_lost(struct launch *l, struct lane *lane, bool vanished)
 {
     struct run *r = l->run;
     struct rules *x = l->rules;
     const struct state_happening what = {.subject = RULE_NODE_LOST, .role = SPEC_NO_ROLE};
     const struct rank_of of = {lane->index, WIRE_NO_RANK};
+    const struct awaited then = {.follow = FOLLOW_REPLACE, .launch = l, .node = lane->index};
     struct state_decision d = {.rule = NO_RULE};
     const struct state_verdict *v = verdict_of(l);
     bool again = x && x->active && starts_again(l);
-    if (again && v && is_of_lost(x, v))
-        return; /* a rule awaits the node already */
-    if (again || (x && x->active && r->stage == STAGE_LAUNCH && !v))
+    if (x && is_awaited(x, lane, again ? v : NULL, vanished))
+        return;
+    if (x && rules_replace(l, lane)) { /* that is decided; it was to bring its outputs home first */
+        lane_replace(lane);
+        return;
+    }
+    if (x && !run_is_stopping(r))
         d = decide(x, &what);
-    if (d.rule == NO_RULE || lane->left_out || run_is_stopping(r)) {
+    CLEANUP(cleanup_free) char *reason = xasprintf("node \"%s\" is lost", lane->name);
+    if (replaces_alone(l, lane, &d)) {
+        count_for(x, &d, 0, of, reason, NULL, &then);
+        return;
+    }
+    bool asked = again || (x && x->active && r->stage == STAGE_LAUNCH && !v);
+    bool in_vain = d.action == RULE_RESTART && vanished, unbounded = again && d.action == RULE_REPLACE && !d.own;
+    if (!asked || d.rule == NO_RULE || in_vain || unbounded || lane->left_out || run_is_stopping(r)) {
         run_effect(r, &(struct effect){.kind = EFFECT_GIVE_UP, .node = lane->index});
         return;
     }
-    CLEANUP(cleanup_free) char *reason = xasprintf("node \"%s\" is lost", lane->name);
-    if (again && d.action == RULE_RESTART)
-        count(x, &d, of, reason, NULL, NULL);
+    if (again && spec_starts_again(d.action))
+        count(x, &d, of, reason, NULL, d.action == RULE_REPLACE ? &then : NULL);
     else
         give_verdict(x, &d, launch_step(l, PHASE_LAUNCH), of, reason, NULL);
     if (d.action == RULE_RESTART)
         run_note(r, lane->index, "all workers start again once the node is back");
+}
+
+bool rules_replace(const struct launch *l, const struct lane *lane)
+{
+    const struct run *r = l->run;
+    const struct state_verdict *v = verdict_of(l);
+    if (!v || v->action != RULE_REPLACE || lane->replacing)
+        return false;
+    for (size_t i = l->first_step; i < l->end_step; i++) {
+        const struct plan_step *step = &r->plan->steps[i];
+        const struct state_cell *c = step->kind->phase == PHASE_LAUNCH && step->on[lane->index]
+                                         ? state_cell_find(r->state, step->scope, step->name, lane->index)
+                                         : NULL;
+        bool meant = c && (v->node == lane->index || c->cause == WIRE_CAUSE_PREEMPTED);
+        if (meant && str_eq(c->run, r->id) && c->generation == l->generation && !lane_is_elsewhere(lane, c))
+            return true;
+    }
+    return false;
 }

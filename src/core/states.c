@@ -56,11 +56,11 @@ void lane_set_presence(struct lane *lane, enum presence to)
 {
     static const unsigned legal[] = {
         [PRESENCE_ABSENT] = BIT(PRESENCE_COMING),
-        [PRESENCE_COMING] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE),
+        [PRESENCE_COMING] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE) | BIT(PRESENCE_LOST) /* given up: replaced.c */,
         [PRESENCE_HERE] = BIT(PRESENCE_LISTED) | BIT(PRESENCE_LOST) | BIT(PRESENCE_GONE) |
                           BIT(PRESENCE_COMING) /* greeted anew: see work.c */,
         [PRESENCE_LISTED] = BIT(PRESENCE_LOST) | BIT(PRESENCE_GONE) | BIT(PRESENCE_COMING),
-        [PRESENCE_LOST] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE),
+        [PRESENCE_LOST] = BIT(PRESENCE_HERE) | BIT(PRESENCE_GONE) | BIT(PRESENCE_COMING) /* as another machine */,
         [PRESENCE_GONE] = BIT(PRESENCE_COMING), /* a node of MIN:MAX nodes is tried again: elastic.c */
     };
     check(legal[lane->presence], to);
@@ -101,6 +101,11 @@ void task_may_have_started(struct run_task *t)
     t->marks.may_have_started = true;
 }
 
+void task_want_stop(struct run_task *t)
+{
+    t->marks.stop_wanted = true;
+}
+
 void task_mark_sent(const struct lane *lane, struct run_task *t)
 {
     t->marks.sent_over = lane->connections;
@@ -114,6 +119,21 @@ bool task_is_sent(const struct lane *lane, const struct run_task *t)
 void task_set_coming(struct run_task *t, bool coming)
 {
     t->coming = coming;
+}
+
+void lane_set_replacing(struct lane *lane, bool replacing)
+{
+    lane->replacing = replacing;
+}
+
+void lane_set_saving(struct lane *lane, enum saving saving)
+{
+    lane->saving = saving;
+}
+
+void lane_hold_points(struct lane *lane, bool hold)
+{
+    lane->holds_points = hold;
 }
 
 void lane_set_dirty(struct lane *lane, bool dirty)

@@ -58,7 +58,7 @@ static bool take(struct run *r, enum due due)
 
 static void each_launch(struct run *r, void (*pass)(struct launch *l))
 {
-    for (size_t i = 0; i < r->launch_count; i++)
+    for (size_t i = 0; i < r->launch_count && !r->points; i++)
         pass(&r->launches[i]);
 }
 
@@ -72,6 +72,8 @@ static bool one_pass(struct run *r)
         order_pass(r);
     else if (take_node(r, &node))
         lane_pass(&r->lanes[node]);
+    else if (r->points && take(r, DUE_BARRIER))
+        points_pass(r);
     else if (take(r, DUE_BARRIER))
         each_launch(r, launch_barrier);
     else if (take(r, DUE_PORT))

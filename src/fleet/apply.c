@@ -303,6 +303,7 @@ static int replace(struct fleet_ledger *l, const struct fleet_event *e, struct e
     }
     slot->state = to;
     slot->tried = 0;
+    slot->blocks = l->block_count;
     slot->fault = PROVIDER_CLASS_NONE;
     slot->text = arena_strdup(l->arena, e->replace.text);
     return 0;
@@ -319,6 +320,18 @@ static int ends(struct fleet_ledger *l, const struct fleet_event *e, struct erro
         l->text = arena_strdup(l->arena, e->end.text);
     }
     set_stage(l, to, e);
+    return 0;
+}
+
+static int settled(struct fleet_ledger *l, const struct fleet_event *e, struct error *err)
+{
+    bool all = l->stage == FLEET_STAGE_COMPLETE;
+    for (uint32_t i = 0; all && i < l->order_count; i++)
+        all = l->orders[i].closed;
+    if (!all)
+        return refuse(e, err, "the cluster is not complete, or something may come of an intent");
+    l->settled_seq = e->seq;
+    l->settled_ms = e->time_ms;
     return 0;
 }
 
@@ -360,6 +373,8 @@ static int apply(struct fleet_ledger *l, const struct fleet_event *e, struct err
     case FLEET_ENDING:
     case FLEET_OVER:
         return ends(l, e, err);
+    case FLEET_SETTLED:
+        return settled(l, e, err);
     }
     return refuse(e, err, "there is no such event");
 }

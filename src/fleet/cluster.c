@@ -108,12 +108,46 @@ static void renting(struct fleet *f)
         fail_attempt(f, PROVIDER_CLASS_TRANSIENT, PROVIDER_SCOPE_ZONE, "its machines were not ready in time");
 }
 
+static bool was_refused(struct fleet *f, const struct refusal *r)
+{
+    return r->times >= FLEET_REFUSALS && has_come(f, r->since_ms + FLEET_REFUSED_MS);
+}
+
+/* All that is not proven gone is where the credentials are refused, and have been for a while. */
+static bool is_refused(struct fleet *f)
+{
+    const struct fleet_ledger *l = f->ledger;
+    bool any = false;
+    for (uint32_t i = 0; i < f->machine_count; i++) {
+        const struct fleet_machine *m = &l->machines[i];
+        if (m->state == FLEET_MACHINE_GONE)
+            continue;
+        any = was_refused(f, &f->machines[i].refusal) || was_refused(f, &site_of(f, m->provider, m->region)->refusal);
+        if (!any)
+            return false;
+    }
+    for (uint32_t i = 0; i < f->order_count; i++) {
+        const struct fleet_offer *o = order_offer(l, &l->orders[i]);
+        if (l->orders[i].closed)
+            continue;
+        any = was_refused(f, &site_of(f, o->provider, o->region)->refusal);
+        if (!any)
+            return false;
+    }
+    for (uint32_t i = 0; !any && i < f->site_count; i++)
+        any = !site_is_swept(f, &f->sites[i]) && was_refused(f, &f->sites[i].refusal);
+    return any;
+}
+
 static void retreating(struct fleet *f)
 {
     if (ledger_is_settled(f->ledger))
         try_next(f);
+    else if (is_refused(f))
+        end(f, FLEET_HOW_FAILED, PROVIDER_CLASS_TRANSIENT,
+            "a machine of a failed attempt may still be there: the credentials are refused");
     else if (has_come(f, f->stage_ms + FLEET_RETURN_MS))
-        end(f, FLEET_HOW_FAILED, PROVIDER_CLASS_TRANSIENT, "a machine of a failed attempt could not be proven gone");
+        end(f, FLEET_HOW_FAILED, PROVIDER_CLASS_TRANSIENT, "a machine of a failed attempt may still be there");
 }
 
 /* In time for the run to bring home what it has. */
@@ -131,10 +165,19 @@ static void tell_deadline(struct fleet *f)
                       .kind = FLEET_EFFECT_TELL, .tell = FLEET_TELL_NOTICE, .slot = FLEET_NONE, .at_ms = at_ms});
 }
 
+/* Once for all intents so far. */
+static void settle(struct fleet *f)
+{
+    const struct fleet_ledger *l = f->ledger;
+    if (l->orders[l->order_count - 1].seq > l->settled_seq && orders_are_settled(f))
+        fleet_append(f, (struct fleet_event){.type = FLEET_SETTLED});
+}
+
 static void complete(struct fleet *f)
 {
     const struct fleet_ledger *l = f->ledger;
     tell_deadline(f);
+    settle(f);
     if (f->told_complete || !is_durable(f, l->stage_seq))
         return;
     f->told_complete = true;
@@ -221,7 +264,7 @@ static void ending(struct fleet *f)
         over = site_is_swept(f, &f->sites[i]);
     if (over)
         fleet_append(f, (struct fleet_event){.type = FLEET_OVER});
-    else if (has_come(f, f->stage_ms + FLEET_RETURN_MS))
+    else if (has_come(f, f->stage_ms + FLEET_RETURN_MS) || is_refused(f))
         give_up(f);
 }
 

@@ -16,9 +16,9 @@
     NAME("type", type, type_names, REQUIRED, .min = FLEET_WANTED), FIELD("seq", seq, REQUIRED), \
         FIELD("time_ms", time_ms, REQUIRED)
 
-static const char *const type_names[] = {"",        "wanted", "intent",  "created",  "ready",   "returning",
-                                         "gone",    "void",   "retreat", "complete", "replace", "unreplaced",
-                                         "noticed", "held",   "freed",   "ending",   "over",    NULL};
+static const char *const type_names[] = {"",      "wanted",  "intent",   "created", "ready",      "returning", "gone",
+                                         "void",  "retreat", "complete", "replace", "unreplaced", "noticed",   "held",
+                                         "freed", "ending",  "over",     "settled", NULL};
 static const char *const fault_names[] = {"none",     "auth",      "quota",     "capacity", "invalid", "exists",
                                           "notfound", "throttled", "transient", "budget",   NULL};
 static const char *const scope_names[] = {"none", "zone", "region", "type", "provider", "run", NULL};
@@ -45,12 +45,14 @@ static const struct field offer_fields[] = {
     OFFER("gpu_count", gpu_count, OPTIONAL),
     OFFER("spot", spot, OPTIONAL),
     OFFER("nodes", nodes, REQUIRED, .max = FLEET_NODES_MAX),
+    OFFER("alternative", alternative, OPTIONAL),
     OFFER("gang_max", gang_max, REQUIRED, .max = FLEET_NODES_MAX),
     OFFER("price", price, OPTIONAL),
     OFFER("unpriced", unpriced, OPTIONAL),
     FIELD_NAME_OF(struct fleet_offer, "idem", idem, idem_names, REQUIRED),
     FIELD_NAME_OF(struct fleet_offer, "deadline", deadline, deadline_names, OPTIONAL),
     OFFER("settle_ms", settle_ms, OPTIONAL),
+    OFFER("late_ms", late_ms, OPTIONAL),
     OFFER("poll_ms", poll_ms, OPTIONAL),
     OFFER("ready_ms", ready_ms, OPTIONAL),
 };
@@ -167,6 +169,7 @@ static const struct fields event_fields[FLEET_EVENT_LAST + 1] = {
     [FLEET_FREED] = EVENT(bare_fields),
     [FLEET_ENDING] = EVENT(ending_fields),
     [FLEET_OVER] = EVENT(bare_fields),
+    [FLEET_SETTLED] = EVENT(bare_fields),
 };
 static const struct fields_types types = {"an event of a cluster", event_fields, FLEET_WANTED, FLEET_JSON_MAX};
 

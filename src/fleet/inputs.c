@@ -60,26 +60,48 @@ static void take_refusal(struct fleet *f, uint32_t number, const struct fleet_in
     }
 }
 
+/* All machines are there, and a later step of the create was refused for good: they never come to anything. What may be
+ * only for now is tried again with each look (rent). */
+static void give_up_made(struct fleet *f, uint32_t number, const struct fleet_input *in)
+{
+    const bool passes = in->fault == PROVIDER_CLASS_NONE || in->fault == PROVIDER_CLASS_TRANSIENT ||
+                        in->fault == PROVIDER_CLASS_THROTTLED || in->fault == PROVIDER_CLASS_EXISTS ||
+                        in->fault == PROVIDER_CLASS_NOTFOUND;
+    for (uint32_t i = 0; i < f->ledger->machine_count && !passes; i++) {
+        const struct fleet_machine *m = &f->ledger->machines[i];
+        if (m->order != number || m->state != FLEET_MACHINE_CREATED)
+            continue;
+        fleet_append(
+            f,
+            (struct fleet_event){
+                .type = FLEET_RETURNING,
+                .machine = {
+                    .provider = m->provider, .id = m->id, .fault = in->fault, .scope = in->scope, .text = in->text}});
+    }
+}
+
 static void take_created(struct fleet *f, const struct fleet_input *in)
 {
     const uint32_t number = ledger_order(f->ledger, in->name);
     if (number == FLEET_NONE)
         return;
-    const uint64_t settle = order_offer(f->ledger, &f->ledger->orders[number])->settle_ms;
+    const struct fleet_offer *offer = order_offer(f->ledger, &f->ledger->orders[number]);
     const bool awaited = f->orders[number].state == ORDER_SENT;
     take_ids(f, number, in);
     struct order_view *v = &f->orders[number];
-    struct site *p = site_of_order(f, number);
-    p->changed = true;
+    site_of_order(f, number)->changed = true;
+    v->awaited -= v->awaited > 0;
+    v->text = arena_strdup(f->ledger->arena, in->text);
     v->unsure = v->unsure || in->unsure;
     v->left = v->left || !in->unsent;
-    v->proof_ms = later(v->proof_ms, f->now.mono_ms + settle + (in->unsure ? FLEET_SETTLE_MS : 0));
-    p->quiet_ms = later(p->quiet_ms, v->proof_ms);
+    v->late_ms = later(v->late_ms, f->now.mono_ms + (in->unsure ? offer_late_ms(offer) : 0));
+    v->proof_ms = later(v->proof_ms, v->late_ms + offer->settle_ms);
+    if (f->ledger->orders[number].machines == f->ledger->orders[number].count)
+        give_up_made(f, number, in);
     if (!awaited || v->state != ORDER_SENT)
         return;
     v->fault = in->fault == PROVIDER_CLASS_NONE ? PROVIDER_CLASS_CAPACITY : in->fault;
     v->scope = in->scope == PROVIDER_SCOPE_NONE ? PROVIDER_SCOPE_REGION : in->scope;
-    v->text = arena_strdup(f->ledger->arena, in->text);
     take_refusal(f, number, in);
 }
 
@@ -168,6 +190,7 @@ static void see_nothing_more(struct fleet *f, const struct site *p, const uint32
         struct order_view *v = &f->orders[i];
         if (v->state != ORDER_DOUBT || !str_eq(offer->provider, p->provider) || !str_eq(offer->region, p->region))
             continue;
+        v->looked = true;
         v->absences = o->machines == machines_before[i] && p->look.sent_ms >= v->proof_ms ? v->absences + 1 : 0;
         f->decided++;
     }
@@ -181,6 +204,15 @@ static uint32_t *count_machines(struct fleet *f)
     return counts;
 }
 
+/* Waiting heals what is wrong for a moment, but no credentials. */
+static void note_refusal(const struct fleet *f, enum provider_class fault, struct refusal *r)
+{
+    if (fault != PROVIDER_CLASS_AUTH)
+        *r = (struct refusal){0};
+    else if (r->times++ == 0)
+        r->since_ms = f->now.mono_ms;
+}
+
 static void take_listed(struct fleet *f, const struct fleet_input *in)
 {
     uint32_t at = 0, live = 0;
@@ -188,6 +220,7 @@ static void take_listed(struct fleet *f, const struct fleet_input *in)
         at++;
     if (at == f->site_count)
         return;
+    note_refusal(f, in->fault, &f->sites[at].refusal);
     if (in->fault != PROVIDER_CLASS_NONE || !is_whole(in)) {
         f->sites[at].clean = 0;
         ask_answered(f, &f->sites[at].look, false, in->retry_after_ms);
@@ -204,7 +237,7 @@ static void take_listed(struct fleet *f, const struct fleet_input *in)
     struct site *p = &f->sites[at];
     see_absent(f, p);
     see_nothing_more(f, p, before);
-    p->clean = live == 0 && p->look.sent_ms >= p->quiet_ms ? p->clean + 1 : 0;
+    p->clean = live == 0 && p->look.sent_ms >= site_quiet_ms(f, p) ? p->clean + 1 : 0;
     ask_answered(f, &p->look, true, 0);
 }
 
@@ -219,6 +252,7 @@ static void take_deleted(struct fleet *f, const struct fleet_input *in)
     struct machine_view *v = &f->machines[number];
     struct site *p = site_of(f, m->provider, m->region);
     p->changed = true;
+    note_refusal(f, in->fault, &v->refusal);
     if (in->fault == PROVIDER_CLASS_NONE) {
         ask_answered(f, &v->delete, true, FLEET_DELETE_MS);
     } else if (in->fault == PROVIDER_CLASS_NOTFOUND) {
@@ -330,6 +364,15 @@ static void take_replace(struct fleet *f, const struct fleet_input *in)
     fleet_append(f, (struct fleet_event){.type = FLEET_REPLACE, .replace = {.slot = in->slot, .text = in->text}});
 }
 
+static void take_look(struct fleet *f, const struct fleet_input *in)
+{
+    const struct fleet_ledger *l = f->ledger;
+    if (in->slot >= l->slot_count || l->slots[in->slot].machine == FLEET_NONE)
+        return;
+    const struct fleet_machine *m = &l->machines[l->slots[in->slot].machine];
+    site_of(f, m->provider, m->region)->doubts = FLEET_DOUBTS;
+}
+
 static void take_down(struct fleet *f, const struct fleet_input *in)
 {
     if (f->ledger->stage == FLEET_STAGE_NONE)
@@ -371,6 +414,9 @@ void inputs_take(struct fleet *f, const struct fleet_input *in)
         break;
     case FLEET_INPUT_REPLACE:
         take_replace(f, in);
+        break;
+    case FLEET_INPUT_LOOK:
+        take_look(f, in);
         break;
     case FLEET_INPUT_DOWN:
         take_down(f, in);

@@ -21,11 +21,15 @@ struct order_view {
     uint32_t tries;      /* of this process; 0: what was sent, an earlier one sent */
     bool spent;          /* it is not sent again */
     bool left;           /* a request may have reached the provider */
+    bool inherited;      /* an earlier process sent it, nobody knows how often */
+    bool looked;         /* a list was seen since then */
+    uint32_t awaited;    /* requests whose answer has not come */
     bool unsure;         /* one of its tries may have been done, or be done yet, whatever a later one was told */
     uint32_t absences;   /* looks in a row that proved: no machine of it that the ledger does not have */
     uint64_t since_ms;   /* when the state began */
     uint64_t begun_ms;   /* when this process learned of it */
     uint64_t retry_ms;   /* not sent before */
+    uint64_t late_ms;    /* so long a request may still be done that nobody has an answer to */
     uint64_t proof_ms;   /* a look that began then, or later, would show what came of it */
     enum provider_class fault; /* of the last answer */
     enum provider_scope scope;
@@ -42,6 +46,11 @@ struct ask {
     uint32_t faults;           /* in a row */
 };
 
+struct refusal { /* answers of class auth, one after the other */
+    uint64_t since_ms; /* monotonic */
+    uint32_t times;
+};
+
 struct machine_view {
     enum seen seen;    /* as belief.h has it */
     uint32_t absences; /* looks in a row that did not show it, and could not hide it */
@@ -52,6 +61,7 @@ struct machine_view {
     enum provider_class fault; /* likewise */
     enum provider_scope scope;
     struct ask delete, meet;
+    struct refusal refusal; /* of deletes */
     bool stranger;     /* that look showed it with another cluster's id, or none: it is not touched */
     uint64_t told_seq; /* the READY event of which TELL_READY told; 0: none */
 };
@@ -66,9 +76,11 @@ struct site { /* (provider, region) in which the ledger has an intent or a machi
     const struct fleet_offer *offer; /* one of those there: how long its list lags, how often it is asked; NULL: none */
     struct ask look;
     uint64_t number;   /* of the look that is under way, or was the last */
-    uint64_t quiet_ms; /* a look that began then, or later, shows all that this cluster ever had there */
+    uint64_t quiet_ms; /* a look that began then, or later, shows all machines that the ledger has, or had, there */
     uint32_t clean;    /* looks in a row since that showed nothing of ours */
+    uint32_t doubts;   /* so many looks more come soon, each after a longer pause */
     bool changed;      /* something did: the next look comes as soon as poll_ms lets it */
+    struct refusal refusal; /* of looks */
 };
 
 struct fleet {
@@ -131,6 +143,7 @@ bool fault_is_final(enum provider_class fault, enum provider_scope scope); /* no
 const struct fleet_offer *order_offer(const struct fleet_ledger *l, const struct fleet_order *o);
 uint64_t offer_poll_ms(const struct fleet_offer *o);
 uint64_t offer_ready_ms(const struct fleet_offer *o);
+uint64_t offer_late_ms(const struct fleet_offer *o);
 bool offer_suits_slot(const struct fleet_ledger *l, uint32_t offer); /* for one node of the cluster as it is */
 uint32_t offer_looks(const struct fleet_offer *o); /* that do not show a machine, until it is proven absent */
 
@@ -145,6 +158,11 @@ void views_begin(struct fleet *f); /* START: nothing was seen yet */
 void views_follow(struct fleet *f, const struct fleet_event *e); /* the ledger has grown by it */
 struct site *site_of(struct fleet *f, const char *provider, const char *region); /* made where there is none */
 struct site *site_of_order(struct fleet *f, uint32_t order);
+uint64_t site_quiet_ms(const struct fleet *f, const struct site *p); /* of creates, too */
+
+/* ---- orders.c ---- */
+bool order_is_whole(const struct fleet *f, uint32_t order); /* all that can come of it is in the ledger */
+bool orders_are_settled(struct fleet *f); /* no create is under way; else the fleet is woken when that may be so */
 
 /* ---- the passes, in their order ---- */
 void orders_pass(struct fleet *f);

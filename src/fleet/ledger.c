@@ -78,16 +78,22 @@ static uint64_t price_of(const struct fleet_ledger *l, const struct fleet_machin
     return m->order == FLEET_NONE ? 0 : l->orders[m->order].price;
 }
 
-uint64_t fleet_cost(const struct fleet_ledger *l, uint64_t now_ms)
+uint64_t fleet_cost_between(const struct fleet_ledger *l, uint64_t from_ms, uint64_t until_ms)
 {
     uint64_t cost = 0;
     for (uint32_t i = 0; i < l->machine_count; i++) {
         const struct fleet_machine *m = &l->machines[i];
-        const uint64_t end = m->state == FLEET_MACHINE_GONE ? m->gone_ms : now_ms;
-        const uint64_t ms = end > m->created_ms ? end - m->created_ms : 0, price = price_of(l, m);
+        const uint64_t begin = m->created_ms > from_ms ? m->created_ms : from_ms;
+        const uint64_t end = m->state == FLEET_MACHINE_GONE && m->gone_ms < until_ms ? m->gone_ms : until_ms;
+        const uint64_t ms = end > begin ? end - begin : 0, price = price_of(l, m);
         cost += ms / HOUR_MS * price + ms % HOUR_MS * price / HOUR_MS;
     }
     return cost;
+}
+
+uint64_t fleet_cost(const struct fleet_ledger *l, uint64_t now_ms)
+{
+    return fleet_cost_between(l, 0, now_ms);
 }
 
 uint64_t fleet_rate(const struct fleet_ledger *l)

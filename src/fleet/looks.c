@@ -2,6 +2,11 @@
  * not at all where nothing is left. */
 #include "internal.h"
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static bool is_at(const struct site *p, const char *provider, const char *region)
 {
     return str_eq(p->provider, provider) && str_eq(p->region, region);
@@ -57,8 +62,13 @@ static uint64_t next_look(const struct fleet *f, const struct site *p)
     if (has_ready(f, p))
         at = last ? last + FLEET_WATCH_MS : 0;
     if (f->ledger->stage == FLEET_STAGE_ENDING && !site_is_swept(f, p) && ledger_is_settled(f->ledger))
-        at = soon > p->quiet_ms ? soon : p->quiet_ms;
-    if (is_waited_for(f, p) || (at != UINT64_MAX && p->changed && soon < at && f->ledger->stage != FLEET_STAGE_ENDING))
+        at = later(soon, site_quiet_ms(f, p));
+    if (at != UINT64_MAX && f->ledger->stage != FLEET_STAGE_ENDING) {
+        const uint64_t doubt = last ? last + (offer_poll_ms(p->offer) << (FLEET_DOUBTS - p->doubts)) : 0;
+        at = p->doubts > 0 && doubt < at ? doubt : at;
+        at = p->changed && soon < at ? soon : at;
+    }
+    if (is_waited_for(f, p))
         at = soon;
     return at;
 }
@@ -70,6 +80,7 @@ static void look(struct fleet *f, struct site *p)
         return;
     ask_sent(f, &p->look);
     p->changed = false;
+    p->doubts -= p->doubts > 0;
     p->number = ++f->numbers;
     fleet_want(f, (struct fleet_effect){
                       .kind = FLEET_EFFECT_LIST, .provider = p->provider, .region = p->region, .number = p->number});

@@ -91,6 +91,8 @@ static const char *why_gone(const struct fleet *f, uint32_t number)
     const struct fleet_machine *m = &f->ledger->machines[number];
     if (m->state == FLEET_MACHINE_RETURNING)
         return NULL;
+    if (m->state == FLEET_MACHINE_CREATED && m->order != FLEET_NONE && f->orders[m->order].text)
+        return f->orders[m->order].text; /* what was said of a later step of its create */
     return m->notice_ms ? "the provider took it back" : "it ended by itself";
 }
 

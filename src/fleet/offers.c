@@ -25,6 +25,11 @@ uint64_t offer_ready_ms(const struct fleet_offer *o)
     return o && o->ready_ms ? o->ready_ms : FLEET_READY_MS;
 }
 
+uint64_t offer_late_ms(const struct fleet_offer *o)
+{
+    return o->late_ms ? o->late_ms : FLEET_LATE_MS;
+}
+
 uint32_t offer_looks(const struct fleet_offer *o)
 {
     return o && o->settle_ms == 0 ? 1 : 2;
@@ -41,6 +46,9 @@ static bool is_alike(const struct fleet_offer *a, const struct fleet_offer *b, e
 static bool is_within(const struct fleet_offer *a, const struct fleet_offer *failed, const struct fleet_block *b)
 {
     const bool region = str_eq(a->region, failed->region);
+    /* Fewer machines may be had where there were not enough for all. */
+    if (a->nodes < failed->nodes && (b->fault == PROVIDER_CLASS_CAPACITY || b->fault == PROVIDER_CLASS_QUOTA))
+        return false;
     if (b->scope == PROVIDER_SCOPE_RUN)
         return true;
     if (!str_eq(a->provider, failed->provider))
@@ -61,10 +69,10 @@ static bool is_within(const struct fleet_offer *a, const struct fleet_offer *fai
     return false;
 }
 
-/* since_ms: what failed before does not count any more. */
-static bool is_blocked(const struct fleet_ledger *l, const struct fleet_offer *o, uint64_t since_ms)
+/* first, since_ms: what failed before does not count. */
+static bool is_blocked(const struct fleet_ledger *l, const struct fleet_offer *o, uint32_t first, uint64_t since_ms)
 {
-    for (uint32_t i = 0; i < l->block_count; i++) {
+    for (uint32_t i = first; i < l->block_count; i++) {
         const struct fleet_block *b = &l->blocks[i];
         if (b->time_ms >= since_ms && is_within(o, &l->wanted.offers[b->offer], b))
             return true;
@@ -81,7 +89,7 @@ uint32_t offer_next(const struct fleet_ledger *l, enum provider_class *ret_fault
 {
     for (uint32_t i = l->offer == FLEET_NONE ? 0 : l->offer + 1; i < l->wanted.offer_count; i++) {
         const struct fleet_offer *o = &l->wanted.offers[i];
-        if (is_blocked(l, o, 0))
+        if (is_blocked(l, o, 0, 0))
             continue;
         if (is_payable(l, o, o->nodes))
             return i;
@@ -97,17 +105,23 @@ bool offer_suits_slot(const struct fleet_ledger *l, uint32_t offer)
     return str_eq(a->provider, own->provider) && str_eq(a->region, own->region) && str_eq(a->type, own->type);
 }
 
-uint32_t offer_for_slot(const struct fleet_ledger *l, uint32_t slot, uint64_t wall_ms)
+static uint32_t next_for_slot(const struct fleet_ledger *l, uint32_t slot, uint32_t first, uint64_t since_ms)
 {
-    const uint64_t since_ms = wall_ms > FLEET_BLOCK_MS ? wall_ms - FLEET_BLOCK_MS : 0;
     uint32_t place = 0; /* among those that suit: the cluster's own first, then the others in their order */
     for (uint32_t n = 0; n <= l->wanted.offer_count; n++) {
         const uint32_t i = n == 0 ? l->offer : n - 1;
         if ((n > 0 && i == l->offer) || !offer_suits_slot(l, i) || place++ < l->slots[slot].tried)
             continue;
         const struct fleet_offer *o = &l->wanted.offers[i];
-        if (!is_blocked(l, o, since_ms) && is_payable(l, o, 1))
+        if (!is_blocked(l, o, first, since_ms) && is_payable(l, o, 1))
             return i;
     }
     return FLEET_NONE;
+}
+
+/* Where nothing else is left, what failed before another machine was asked for is tried again. */
+uint32_t offer_for_slot(const struct fleet_ledger *l, uint32_t slot, uint64_t wall_ms)
+{
+    const uint32_t offer = next_for_slot(l, slot, 0, wall_ms > FLEET_BLOCK_MS ? wall_ms - FLEET_BLOCK_MS : 0);
+    return offer != FLEET_NONE ? offer : next_for_slot(l, slot, l->slots[slot].blocks, 0);
 }

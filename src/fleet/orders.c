@@ -7,6 +7,7 @@ static void send(struct fleet *f, uint32_t number)
     const struct fleet_order *o = &f->ledger->orders[number];
     order_set(f, number, ORDER_SENT);
     f->orders[number].tries++;
+    f->orders[number].awaited++;
     fleet_want(f, (struct fleet_effect){.kind = FLEET_EFFECT_CREATE, .order = o, .offer = order_offer(f->ledger, o)});
 }
 
@@ -36,10 +37,10 @@ static void doubt(struct fleet *f, uint32_t number, bool wanted)
     const struct fleet_offer *offer = order_offer(f->ledger, o);
     struct order_view *v = &f->orders[number];
     const bool nothing = v->absences >= offer_looks(offer); /* more came of it than the ledger has */
-    const bool same = offer->idem == PROVIDER_IDEM_TOKEN || offer->idem == PROVIDER_IDEM_NAME;
+    const bool name = offer->idem == PROVIDER_IDEM_NAME, same = offer->idem == PROVIDER_IDEM_TOKEN || name;
     const bool again = wanted && !v->spent && o->machines == 0 && offer->idem != PROVIDER_IDEM_NONE;
-    /* tries: a create of an earlier process is looked for first; its token may be forgotten there */
-    if (again && (nothing || (same && v->tries > 0))) {
+    /* what an earlier process sent is looked for first; its token may be forgotten there, its name is not */
+    if (again && (nothing || (same && v->tries > 0) || (name && v->looked))) {
         if (!has_come(f, v->retry_ms))
             return;
         v->unsure = v->unsure && !nothing;
@@ -76,9 +77,8 @@ static void order_pass_one(struct fleet *f, uint32_t number)
     case ORDER_SENT:
         if (!has_come(f, v->since_ms + FLEET_CREATE_MS))
             break;
-        v->proof_ms = f->now.mono_ms + FLEET_SETTLE_MS + order_offer(f->ledger, o)->settle_ms;
-        struct site *p = site_of_order(f, number);
-        p->quiet_ms = p->quiet_ms > v->proof_ms ? p->quiet_ms : v->proof_ms;
+        v->late_ms = f->now.mono_ms + offer_late_ms(order_offer(f->ledger, o));
+        v->proof_ms = v->late_ms + order_offer(f->ledger, o)->settle_ms;
         v->retry_ms = f->now.mono_ms;
         v->unsure = true;
         order_set(f, number, ORDER_DOUBT);
@@ -89,6 +89,26 @@ static void order_pass_one(struct fleet *f, uint32_t number)
     case ORDER_CLOSED:
         break;
     }
+}
+
+/* One request makes what was asked for once; a second one, of which nobody knows, might make it again. */
+bool order_is_whole(const struct fleet *f, uint32_t number)
+{
+    const struct fleet_order *o = &f->ledger->orders[number];
+    const struct order_view *v = &f->orders[number];
+    return o->machines == o->count && v->tries == 1 && !v->inherited;
+}
+
+bool orders_are_settled(struct fleet *f)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < f->order_count; i++) {
+        const struct order_view *v = &f->orders[i];
+        if (!f->ledger->orders[i].closed || (v->awaited > 0 && !order_is_whole(f, i)))
+            return false;
+        all = (order_is_whole(f, i) || has_come(f, v->late_ms)) && all;
+    }
+    return all;
 }
 
 void orders_pass(struct fleet *f)

@@ -1,4 +1,4 @@
-/* What people are told of a machine that could not be proven gone. */
+/* What people are told of a machine that may still be there. */
 #include "internal.h"
 
 static void put_price(struct buf *b, uint64_t micro)

@@ -31,15 +31,36 @@ struct site *site_of_order(struct fleet *f, uint32_t order)
     return p;
 }
 
-/* From when on a look shows what came of a create that an earlier process sent. Of one that is closed all answers were
- * there then; the ledger tells when that was. */
-static uint64_t proof_of_replayed(const struct fleet *f, const struct fleet_order *o)
+uint64_t site_quiet_ms(const struct fleet *f, const struct site *p)
 {
-    const uint64_t hidden = FLEET_SETTLE_MS + order_offer(f->ledger, o)->settle_ms;
-    const uint64_t past = f->now.wall_ms > o->closed_ms ? f->now.wall_ms - o->closed_ms : 0;
-    if (!o->closed)
-        return f->now.mono_ms + hidden;
-    return f->now.mono_ms + (past < hidden ? hidden - past : 0);
+    uint64_t at = p->quiet_ms;
+    for (uint32_t i = 0; i < f->order_count; i++) {
+        const struct fleet_offer *o = order_offer(f->ledger, &f->ledger->orders[i]);
+        if (str_eq(o->provider, p->provider) && str_eq(o->region, p->region) && f->orders[i].proof_ms > at &&
+            !order_is_whole(f, i))
+            at = f->orders[i].proof_ms;
+    }
+    return at;
+}
+
+/* How much of `ms` is left, on this process's clock, since the ledger had that a create was closed, or settled; of one that
+ * is open an earlier process may have sent a request just now. */
+static uint64_t left_of(const struct fleet *f, const struct fleet_order *o, uint64_t since_ms, uint64_t ms)
+{
+    const uint64_t past = f->now.wall_ms > since_ms && o->closed ? f->now.wall_ms - since_ms : 0;
+    return f->now.mono_ms + (past < ms ? ms - past : 0);
+}
+
+static void inherit(struct fleet *f, const struct fleet_order *o, struct order_view *v)
+{
+    const struct fleet_ledger *l = f->ledger;
+    const struct fleet_offer *offer = order_offer(l, o);
+    const bool settled = o->closed && o->seq < l->settled_seq;
+    const uint64_t since_ms = settled ? l->settled_ms : o->closed_ms, late = settled ? 0 : offer_late_ms(offer);
+    v->late_ms = left_of(f, o, since_ms, late);
+    v->proof_ms = left_of(f, o, since_ms, late + offer->settle_ms);
+    v->left = v->inherited = true;
+    v->unsure = !o->closed;
 }
 
 static void follow_order(struct fleet *f, uint32_t number, bool replayed)
@@ -49,22 +70,18 @@ static void follow_order(struct fleet *f, uint32_t number, bool replayed)
     f->orders = grown(f->orders, number, &f->order_cap, sizeof *f->orders);
     f->orders[number] = (struct order_view){.state = ORDER_INTENDED, .begun_ms = now, .since_ms = now, .retry_ms = now};
     f->order_count = number + 1;
-    struct site *p = site_of_order(f, number);
+    site_of_order(f, number);
     if (!replayed)
         return;
-    const uint64_t proof_ms = proof_of_replayed(f, o);
-    f->orders[number].proof_ms = proof_ms;
-    f->orders[number].left = true;
+    inherit(f, o, &f->orders[number]);
     order_set(f, number, o->closed ? ORDER_CLOSED : ORDER_DOUBT);
-    if (p->quiet_ms < proof_ms)
-        p->quiet_ms = proof_ms;
 }
 
 static void follow_machine(struct fleet *f, uint32_t number, bool replayed)
 {
     const struct fleet_machine *m = &f->ledger->machines[number];
     struct site *p = site_of(f, m->provider, m->region);
-    const uint64_t settle = p->offer ? p->offer->settle_ms : FLEET_SETTLE_MS;
+    const uint64_t settle = p->offer ? p->offer->settle_ms : FLEET_LATE_MS;
     f->machines = grown(f->machines, number, &f->machine_cap, sizeof *f->machines);
     f->machines[number] = (struct machine_view){.seen = SEEN_UNKNOWN, .proof_ms = f->now.mono_ms + settle};
     f->machine_count = number + 1;

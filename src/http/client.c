@@ -175,16 +175,44 @@ static void free_call(struct http_call *c)
     free(c);
 }
 
+/*
+ * libcurl 7.88: what comes on an HTTP/2 connection goes through one buffer, and a stream that cannot take its part holds
+ * the rest up. When such a stream ends (also well: its last byte came, the frame that says so is still in the buffer),
+ * nobody is told that the rest may be read (http2_data_done in its lib/http2.c): the other streams wait for bytes of the
+ * network that came long ago. So the other streams are told, soon.
+ */
+static void take_out(struct http_call *c)
+{
+    struct http *h = c->http;
+    long version = CURL_HTTP_VERSION_NONE; /* as long as no answer has begun */
+    http_curl.easy_getinfo(c->easy, CURLINFO_HTTP_VERSION, &version);
+    http_curl.multi_remove_handle(h->multi, c->easy);
+    h->running--;
+    if (version == CURL_HTTP_VERSION_NONE || version >= CURL_HTTP_VERSION_2_0)
+        h->stir = true;
+    h->stir = h->stir && h->running;
+}
+
+/* Each connection as if it had something to read. A watch may go and come meanwhile. */
+static void stir(struct http *h)
+{
+    int running = 0;
+    h->stir = false;
+    for (size_t i = 0; i < h->watch_cap; i++) {
+        if (h->watches[i])
+            http_curl.multi_socket_action(h->multi, (curl_socket_t)i, CURL_CSELECT_IN, &running);
+    }
+}
+
 void http_call_end(struct http_call *c, CURLcode code)
 {
-    http_curl.multi_remove_handle(c->http->multi, c->easy);
-    c->http->running--;
+    take_out(c);
     if (c->idle)
         loop_timer_stop(c->idle);
     c->state = CALL_ENDED;
     c->code = code;
     http_call_due(c);
-    if (c->http->waiting)
+    if (c->http->waiting || c->http->stir)
         http_queue_look(c->http);
 }
 
@@ -193,11 +221,9 @@ static void drop(struct http_call *c)
     struct http *h = c->http;
     if (c->state == CALL_WAITS)
         h->waiting--;
-    if (c->state == CALL_RUNS) {
-        http_curl.multi_remove_handle(h->multi, c->easy);
-        h->running--;
-    }
-    if (h->waiting)
+    if (c->state == CALL_RUNS)
+        take_out(c);
+    if (h->waiting || h->stir)
         http_queue_look(h);
     else
         loop_timer_stop(h->turn);
@@ -333,6 +359,8 @@ static void deliver(struct http *h)
 static void turn_came(void *arg)
 {
     struct http *h = arg;
+    if (h->stir)
+        stir(h);
     http_queue_begin(h);
     deliver(h);
 }

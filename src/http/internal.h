@@ -70,6 +70,7 @@ struct http {
     CURLM *multi;
     struct loop_timer *timer; /* libcurl's */
     struct loop_timer *turn;  /* ours: somebody may begin, or has something to be told */
+    bool stir;                /* in that turn: see take_out */
     struct watch **watches;   /* by descriptor */
     size_t watch_cap;
     struct http_call *first, *last;

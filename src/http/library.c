@@ -10,6 +10,16 @@
 
 struct http_curl http_curl;
 
+#if RHRUN_STATIC /* it is linked */
+int http_library_load(struct error *err)
+{
+    (void)err;
+#define TAKE(name) http_curl.name = curl_##name;
+    HTTP_CURL_SYMBOLS(TAKE)
+    http_curl.handle = &http_curl;
+    return 0;
+}
+#else
 /* libcurl as its authors name it, with OpenSSL on Debian; and Debian's with GnuTLS, where that is the only one. */
 static void *open_library(struct buf *ret_why)
 {
@@ -53,4 +63,10 @@ int http_library_load(struct error *err)
     if (handle)
         dlclose(handle);
     return -1;
+}
+#endif
+
+const char *http_library_version(struct error *err)
+{
+    return http_library_load(err) == 0 ? http_curl.version_info(CURLVERSION_NOW)->version : NULL;
 }

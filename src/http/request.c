@@ -25,7 +25,9 @@ int http_ca_file(const char *named, char **ret, struct error *err)
     }
     if (!named) {
         const char *built_in = http_curl.version_info(CURLVERSION_NOW)->cainfo;
-        *ret = built_in ? xstrdup(built_in) : NULL;
+        /* a libcurl that was built elsewhere, as in a static program, does not know the machine's */
+        char *found = built_in && access(built_in, R_OK) == 0 ? NULL : system_ca_file("");
+        *ret = found ? found : built_in ? xstrdup(built_in) : NULL;
         return 0;
     }
     if (access(named, R_OK) == 0) {

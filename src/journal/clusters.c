@@ -25,6 +25,11 @@ static int no_id(const char *id, struct error *err)
     return error_set(err, ERROR_USAGE, "\"%.80s\" is no id of a cluster: it has 8 to 40 of a-z and 0-9", id);
 }
 
+static void hint_to_keep(struct error *err)
+{
+    error_hint(err, "keep the file: machines of this cluster may still be rented; look at the provider's console");
+}
+
 static int read_row(sqlite3_stmt *q, const char *file, struct arena *arena,
                     int (*fn)(void *arg, const struct fleet_event *e, struct error *err), void *arg, struct error *err)
 {
@@ -54,7 +59,7 @@ static int each(sqlite3 *db, const char *file, int (*fn)(void *arg, const struct
     if (rc != SQLITE_ROW && rc != SQLITE_DONE)
         result = db_fault(db, "read", file, err);
     if (result < 0)
-        error_hint(err, "keep the file: machines of this cluster may still be rented; look at the provider's console");
+        hint_to_keep(err);
     sqlite3_finalize(q);
     arena_destroy(arena);
     return result;
@@ -85,6 +90,8 @@ int journal_cluster_open(struct loop *loop, const char *id, const char *name, co
     *ret = c;
     return 0;
 failed:
+    if (err && str_eq(err->hint, db_damaged_hint))
+        hint_to_keep(err);
     sqlite3_close(db);
     journal_cluster_close(c);
     return -1;
@@ -133,6 +140,8 @@ int journal_cluster_read(const char *id, int (*replay)(void *arg, const struct f
         error_set(err, ERROR_USAGE, "there is no cluster \"%s\" in \"%s\"", id, home);
         return error_why(err, ERROR_WHY_ABSENT);
     }
+    if (opened < 0 && err && str_eq(err->hint, db_damaged_hint))
+        hint_to_keep(err);
     const int result = opened < 0 ? -1 : each(db, file, replay, arg, err);
     sqlite3_close(db);
     return result;

@@ -21,6 +21,9 @@ void journal_set_vfs(const char *name)
     atomic_store(&vfs_name, name);
 }
 
+const char db_damaged_hint[] =
+    "move the job's folder away to start anew: what the nodes finished is taken over from them";
+
 int db_fault(sqlite3 *db, const char *verb, const char *file, struct error *err)
 {
     int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM, sys = db ? sqlite3_system_errno(db) : 0;
@@ -31,7 +34,7 @@ int db_fault(sqlite3 *db, const char *verb, const char *file, struct error *err)
     else
         error_set(err, ERROR_IO, "could not %s \"%s\": %s", verb, file, db ? sqlite3_errmsg(db) : "out of memory");
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
-        error_hint(err, "move the job's folder away to start anew: what the nodes finished is taken over from them");
+        error_hint(err, "%s", db_damaged_hint);
     else if (code == SQLITE_IOERR && !sys && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         error_hint(err, "files may have %llu bytes here (ulimit -f): raise that", (unsigned long long)limit.rlim_cur);
     else if (code == SQLITE_FULL || sys == ENOSPC || sys == EDQUOT) {
@@ -73,8 +76,7 @@ static int db_open(const char *file, int flags, sqlite3 **ret, struct error *err
     return 0;
 }
 
-/* Ours, of this format: 1. New and empty: 0. Else -1. */
-static int db_check_format(sqlite3 *db, const char *file, struct error *err)
+static int db_format(sqlite3 *db, const char *file, struct error *err)
 {
     int64_t format = 0, application = 0, tables = 0;
     if (db_integer(db, file, "PRAGMA user_version", &format, err) < 0 ||
@@ -93,6 +95,17 @@ static int db_check_format(sqlite3 *db, const char *file, struct error *err)
     if (application == 0 && format == 0 && tables == 0)
         return 0;
     return error_set(err, ERROR_IO, "cannot use \"%s\": it is no journal of rhrun", file);
+}
+
+/* Ours, of this format: 1. New and empty: 0. Else -1. As of one moment: its maker may be at it. */
+static int db_check_format(sqlite3 *db, const char *file, struct error *err)
+{
+    if (db_exec(db, "BEGIN", "read", file, err) < 0)
+        return -1;
+    const int known = db_format(db, file, err);
+    if (known < 0) /* which would end all that the database says of its failure: callers look at that */
+        return -1;
+    return db_exec(db, "COMMIT", "read", file, err) < 0 ? -1 : known;
 }
 
 static int db_create(sqlite3 *db, const char *file, const char *name, const char *origin, struct error *err)

@@ -24,6 +24,7 @@ enum { JOURNAL_FORMAT = 1, JOURNAL_APPLICATION = 0x7268726e /* "rhrn" */, JOURNA
 /* Tests put a VFS under every database opened from now on; NULL = SQLite's default. */
 void journal_set_vfs(const char *name);
 
+extern const char db_damaged_hint[]; /* of a job's journal */
 /* Sets err from db's last fault: `could not VERB "FILE": reason`. */
 int db_fault(sqlite3 *db, const char *verb, const char *file, struct error *err);
 int db_exec(sqlite3 *db, const char *sql, const char *verb, const char *file, struct error *err);

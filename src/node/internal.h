@@ -16,7 +16,7 @@ struct node {
     struct buf held; /* frames with data, not written yet */
     bool magic_seen, was_ready, gave_up;
     uint64_t written, taken; /* bytes of this connection: given to the transport; seen to have left it */
-    uint64_t heard_ms, lost_since_ms, backoff_ms;
+    uint64_t heard_ms, lost_since_ms, began_ms, backoff_ms;
     struct loop_timer *retry, *deadline, *pinger;
     struct error failure; /* what it fails with in the next turn of the loop: gave_up, and WAITING */
     struct arena *frame_arena; /* strings of the frame at hand */

@@ -166,11 +166,24 @@ static void on_data(void *arg, const uint8_t *data, size_t len)
     node_handle_frames(n);
 }
 
+/* A server that starts, or reads its keys anew, refuses connections and ends those that have no key yet. */
+static bool may_be_starting(const struct node *n, enum transport_phase phase, const struct error *err)
+{
+    return !n->was_ready && !n->gave_up && err->why == ERROR_WHY_NONE &&
+           (phase == TRANSPORT_CONNECT || phase == TRANSPORT_HOST_KEY) &&
+           loop_now_ms(n->loop) - n->began_ms < n->options.first_ms;
+}
+
 static void on_closed(void *arg, const struct error *err, enum transport_phase phase)
 {
     struct node *n = arg;
     struct error copy = *err;
-    (void)phase;
+    if (may_be_starting(n, phase, err)) {
+        drop_connection(n);
+        set_state(n, NODE_WAITING);
+        loop_timer_start(n->retry, n->options.backoff_ms);
+        return;
+    }
     if (n->in.len > 0 && !n->magic_seen && copy.hint[0] == 0) {
         size_t len = n->in.len < 120 ? n->in.len : 120;
         CLEANUP(cleanup_free) char *said = xstrndup(n->in.data, len);
@@ -192,6 +205,8 @@ static void on_drained(void *arg)
 void node_connect(struct node *n)
 {
     static const struct transport_callbacks callbacks = {on_opened, on_data, on_drained, on_closed};
+    if (n->state == NODE_IDLE || n->state == NODE_FAILED)
+        n->began_ms = loop_now_ms(n->loop);
     if (n->state == NODE_FAILED)
         n->was_ready = n->gave_up = false;
     set_state(n, NODE_CONNECTING);
@@ -302,6 +317,18 @@ void node_give_up(struct node *n)
         fail_soon(n);
     }
     n->gave_up = true;
+}
+
+void node_park(struct node *n)
+{
+    if (n->state == NODE_FAILED)
+        return;
+    if (n->lost_since_ms == 0)
+        n->lost_since_ms = loop_now_ms(n->loop);
+    drop_connection(n);
+    loop_timer_stop(n->retry);
+    if (n->state != NODE_WAITING)
+        set_state(n, NODE_WAITING);
 }
 
 enum node_state node_state(const struct node *n)

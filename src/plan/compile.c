@@ -30,7 +30,7 @@ static const char *name_in_key(const char *name)
     return str_starts(name, "after ") ? "after" : name;
 }
 
-static void seal(struct plan_builder *b, struct plan_step *s)
+void builder_seal(struct plan_builder *b, struct plan_step *s)
 {
     if (s->key)
         return;
@@ -107,8 +107,8 @@ static void check_name(struct plan_builder *b, const char *name)
 struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind, const char *name, const char *title)
 {
     if (b->count >= PLAN_STEPS_MAX && !b->failed.code)
-        error_set(&b->failed, ERROR_SPEC, "%s: the job comes to more than %d steps, with \"%.100s\"",
-                  b->plan->spec->path, PLAN_STEPS_MAX, name);
+        error_set(&b->failed, ERROR_SPEC, "%s: the job has more than %d steps, with \"%.100s\"", b->plan->spec->path,
+                  PLAN_STEPS_MAX, name);
     check_name(b, name);
     if (b->count == b->cap) {
         b->cap = b->cap ? 2 * b->cap : 16;
@@ -122,6 +122,7 @@ struct plan_step *plan_add(struct plan_builder *b, const struct step_kind *kind,
     s->id = (uint32_t)b->count;
     s->kind = kind;
     s->name = arena_strdup(b->arena, name);
+    s->label = s->name;
     s->title = arena_strdup(b->arena, title ? title : "");
     s->slot = setup ? arena_printf(b->arena, "setup:%s", name) : s->name;
     s->scope = setup && spec_in_place(spec) ? "" : spec->variant;
@@ -218,7 +219,7 @@ void plan_input_after(struct plan_builder *b, struct plan_step *s, const struct 
     if (!b->reach[s->id])
         b->reach[s->id] = arena_array(b->arena, s->id / 64 + 1, sizeof **b->reach);
     merge_reach(b, b->reach[s->id], e->id);
-    seal(b, e);
+    builder_seal(b, e);
     const char *value = arena_printf(b->arena, "sha256:%s", e->key);
     plan_input(b, s, arena_printf(b->arena, "after %s", e->name), value);
 }
@@ -292,9 +293,11 @@ static const char *hash_steps(const struct plan *plan, enum plan_phase last, str
     return hash;
 }
 
-static int ask_kinds(struct plan_builder *b, const struct step_kind *const *kinds, struct error *err)
+int builder_ask(struct plan_builder *b, const struct step_kind *const *kinds, struct error *err)
 {
     for (; *kinds; kinds++) {
+        if (b->part != PART_ALL && ((*kinds)->phase == PHASE_SETUP) != (b->part == PART_SETUP))
+            continue;
         if ((*kinds)->plan && (*kinds)->plan(b, b->plan->spec, err) < 0)
             return -1;
         if (b->failed.code) {
@@ -306,13 +309,20 @@ static int ask_kinds(struct plan_builder *b, const struct step_kind *const *kind
     return 0;
 }
 
+void builder_free(struct plan_builder *b)
+{
+    free(b->steps);
+    free(b->input_caps);
+    free(b->reach);
+}
+
 int plan_compile(const struct spec *spec, const struct roster *roster, const struct step_kind *const *kinds,
                  const struct plan_sources *sources, const struct plan_facts *facts, struct arena *arena,
                  struct plan **ret_plan, struct error *err)
 {
     static const struct plan_sources no_sources = {0};
     if (spec->nnodes == 0 || spec->nnodes > roster_count(roster))
-        return error_set(err, ERROR_SPEC, "%u nodes are wanted and %u hosts are given", spec->nnodes,
+        return error_set(err, ERROR_SPEC, "the job needs %u nodes, and the spec names %u hosts", spec->nnodes,
                          roster_count(roster));
     struct plan *plan = arena_alloc(arena, sizeof *plan);
     plan->spec = spec;
@@ -321,14 +331,14 @@ int plan_compile(const struct spec *spec, const struct roster *roster, const str
     plan->sources = sources ? sources : &no_sources;
     plan->node_count = spec->nnodes;
     plan->nproc = arena_array(arena, plan->node_count, sizeof *plan->nproc);
-    struct plan_builder b = {.plan = plan, .arena = arena};
+    struct plan_builder b = {.plan = plan, .arena = arena, .part = spec->sweep ? PART_SETUP : PART_ALL};
     b.all = arena_array(arena, plan->node_count, sizeof *b.all);
     memset(b.all, true, plan->node_count);
 
     b.containers = containers_of(plan, arena);
     ranks_of_roles_place(plan, arena);
     /* 1. the kinds add their steps, in the table's order */
-    int rc = ask_kinds(&b, kinds, err);
+    int rc = builder_ask(&b, kinds, err);
     /* 2. the steps move to their final place, phase by phase in that order, and get their keys */
     if (rc == 0) {
         plan->step_count = b.count;
@@ -336,18 +346,19 @@ int plan_compile(const struct spec *spec, const struct roster *roster, const str
         for (size_t i = 0; i < b.count; i++) {
             if (!b.steps[i]->on)
                 plan_on_all(&b, b.steps[i]);
-            seal(&b, b.steps[i]);
+            builder_seal(&b, b.steps[i]);
             plan->steps[i] = *b.steps[i];
         }
-        /* 3. the identity of the whole */
+        /* 3. each point of a sweep adds its own */
+        if (spec->sweep)
+            rc = points_compile(&b, kinds, err);
+        /* 4. the identity of the whole */
         plan->hash = hash_steps(plan, PHASE_OUTPUTS, arena);
         plan->job_hash = hash_steps(plan, PHASE_EPILOG, arena);
     }
-    free(b.steps);
-    free(b.input_caps);
-    free(b.reach);
-    /* 4. the rank table, as far as counts are known */
-    if (rc < 0 || plan_bind_ranks(plan, facts, arena, err) < 0)
+    builder_free(&b);
+    /* 5. the rank table, as far as counts are known */
+    if (rc < 0 || (!spec->sweep && plan_bind_ranks(plan, facts, arena, err) < 0))
         return -1;
     *ret_plan = plan;
     return 0;

@@ -137,7 +137,7 @@ static struct plan_decision decide_one(struct decider *d, const struct plan_step
     if (r->unknown || !r->ok)
         return (struct plan_decision){VERDICT_AGAIN, end_reason(d, s, r)};
     if (r->contradicted)
-        return (struct plan_decision){VERDICT_AGAIN, r->why_not ? r->why_not : "the node's ledger does not have it"};
+        return (struct plan_decision){VERDICT_AGAIN, r->why_not ? r->why_not : "the node's ledger has no record of it"};
     if (r->verified || launch) /* a launch's result counts even when its node is gone */
         return (struct plan_decision){VERDICT_KEEP, NULL};
     return (struct plan_decision){VERDICT_DEPENDS,
@@ -296,7 +296,9 @@ void plan_decide(const struct plan *plan, const struct plan_record *records, boo
     /* 1. every (step, node) by its own record */
     pass_records(&d);
     /* 2. a launch runs again everywhere when it does anywhere */
-    enum launch_is launch = has_launch(plan) ? pass_launch(&d) : LAUNCH_TO_RUN;
+    enum launch_is launch = has_launch(plan)                          ? pass_launch(&d)
+                            : plan->points && points_to_do(plan) == 0 ? LAUNCH_KEPT
+                                                                      : LAUNCH_TO_RUN;
     /* 3. a kept launch makes the rest unnecessary */
     if (launch != LAUNCH_TO_RUN)
         pass_not_needed(&d, launch);

@@ -323,7 +323,7 @@ static void put_roles(const struct plan *plan, bool verbose, struct buf *b)
 
 static void put_ranks(const struct plan *plan, bool verbose, struct buf *b)
 {
-    if (!plan->spec->distributed.present)
+    if (!plan->spec->distributed.present || plan->points)
         return;
     if (plan->spec->role_count > 0) {
         put_roles(plan, verbose, b);
@@ -366,11 +366,14 @@ static void put_commands(const struct plan *plan, const struct plan_decision *de
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct plan_step *s = &plan->steps[i];
         const struct plan_decision *row = decisions ? decisions + i * plan->node_count : NULL;
-        if (!s->command || !starts(plan, s, row) || (!verbose && s->kind->phase != PHASE_LAUNCH))
+        const bool first = plan->points && s->id == plan->points[0].launch;
+        if (!s->command || (!first && (!starts(plan, s, row) || (!verbose && s->kind->phase != PHASE_LAUNCH))))
             continue;
         buf_putc(b, '\n');
         buf_puts(b, "  ");
-        format_clean(b, s->name, SIZE_MAX);
+        if (first)
+            buf_puts(b, "point ");
+        format_clean(b, first ? plan->points[0].point->name : s->name, SIZE_MAX);
         buf_puts(b, " starts\n");
         put_block(b, s->command, "    ");
     }
@@ -409,11 +412,17 @@ static void put_hints(const struct plan *plan, struct buf *b)
     }
 }
 
+/* Without those of points. */
+static size_t format_steps(const struct plan *plan)
+{
+    return plan->points ? plan->points[0].launch : plan->step_count;
+}
+
 static void put_header(const struct plan *plan, const struct plan_decision *decisions, struct buf *b)
 {
     const struct spec *spec = plan->spec;
-    size_t todo = 0, steps = plan->step_count;
-    for (size_t i = 0; i < plan->step_count; i++)
+    size_t todo = points_to_do(plan), steps = format_steps(plan);
+    for (size_t i = 0; i < steps; i++)
         todo += starts(plan, &plan->steps[i], decisions ? decisions + i * plan->node_count : NULL);
     if (plan->rent) {
         steps++;
@@ -426,6 +435,8 @@ static void put_header(const struct plan *plan, const struct plan_decision *deci
         buf_puts(b, ")");
     }
     buf_printf(b, ": %zu step%s", steps, steps == 1 ? "" : "s");
+    if (plan->points)
+        buf_printf(b, " and %u point%s", plan->point_count, plan->point_count == 1 ? "" : "s");
     buf_printf(b, " on %u node%s, ", plan->node_count, plan->node_count == 1 ? "" : "s");
     if (todo)
         buf_printf(b, "%zu to do\n\n", todo);
@@ -438,7 +449,8 @@ void plan_format(const struct plan *plan, const struct plan_decision *decisions,
 {
     size_t name_width = 6;
     struct arena *arena = arena_create();
-    for (size_t i = 0; i < plan->step_count; i++) {
+    const size_t steps = format_steps(plan);
+    for (size_t i = 0; i < steps; i++) {
         size_t n = columns(plan->steps[i].name);
         if (n > name_width)
             name_width = n < NAME_WIDTH ? n : NAME_WIDTH;
@@ -446,10 +458,12 @@ void plan_format(const struct plan *plan, const struct plan_decision *decisions,
     put_header(plan, decisions, ret);
     if (plan->rent)
         format_rent_step(plan, decisions, colour, name_width, ret);
-    for (size_t i = 0; i < plan->step_count; i++) {
+    for (size_t i = 0; i < steps; i++) {
         put_step(plan, &plan->steps[i], decisions, colour, verbose, name_width, arena, ret);
         arena_reset(arena);
     }
+    if (plan->points)
+        format_points(plan, colour, verbose, ret);
     if (plan->rent && plan_rent_verdict(plan, decisions) == VERDICT_RUN)
         format_rent_offers(plan, verbose, ret);
     put_ranks(plan, verbose, ret);

@@ -17,6 +17,8 @@ static void put_string(struct buf *b, const char *name, const char *value)
 static const char *phase_name(enum plan_phase phase)
 {
     switch (phase) {
+    case PHASE_POINT:
+        return "point";
     case PHASE_SETUP:
         return "setup";
     case PHASE_PROLOG:
@@ -180,8 +182,10 @@ void plan_format_json(const struct plan *plan, const struct plan_decision *decis
         put_roles(plan, ret);
     if (plan->rent)
         format_rent_json(plan, decisions, ret);
+    if (plan->points)
+        format_points_json(plan, ret);
     buf_puts(ret, ",\"steps\":[");
-    for (size_t i = 0; i < plan->step_count; i++) {
+    for (size_t i = 0; i < (plan->points ? plan->points[0].launch : plan->step_count); i++) {
         if (i)
             buf_putc(ret, ',');
         put_step(plan, &plan->steps[i], decisions ? decisions + i * plan->node_count : NULL, counts, ret);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OFFER_LINES = 8, CELLS = 5, HOUR_MS = 3600000 };
+enum { OFFER_LINES = 8, CELLS = 5, HOUR_MS = 3600000, OF_EACH = 2 /* alternatives: lines at least */ };
 
 /* ---- money ---- */
 
@@ -83,20 +83,44 @@ struct origins {
     size_t *of, *first, count;
 };
 
-static struct origins origins_of(const struct plan_rent *r, size_t lines)
+static struct origins origins_of(const struct plan_rent *r, const size_t *shown, size_t lines)
 {
     struct origins o = {.of = xcalloc(lines + 1, sizeof *o.of), .first = xcalloc(lines + 1, sizeof *o.first)};
     for (size_t i = 0; i < lines; i++) {
+        const struct plan_offer *offer = &r->offers[shown[i]];
         size_t k = 0;
-        while (k < o.count && !str_eq(r->offers[o.first[k]].source, r->offers[i].source))
+        while (k < o.count && !str_eq(r->offers[o.first[k]].source, offer->source))
             k++;
-        if (r->offers[i].free)
+        if (offer->free)
             continue;
         if (k == o.count)
-            o.first[o.count++] = i;
+            o.first[o.count++] = shown[i];
         o.of[i] = k + 1;
     }
     return o;
+}
+
+static bool has_alternatives(const struct plan *plan)
+{
+    return plan->spec->rent->alternative_count > 0;
+}
+
+/* Which of the offers are shown: the first ones, and of each alternative some. */
+static size_t shown_of(const struct plan *plan, bool verbose, size_t *ret)
+{
+    const struct plan_rent *r = plan->rent;
+    const size_t alternatives = plan->spec->rent->alternative_count;
+    size_t most = OFFER_LINES, lines = 0, of_this = 0;
+    if (verbose || r->offer_count <= OFFER_LINES + 1)
+        most = r->offer_count;
+    else if (alternatives > 1)
+        most = alternatives * OF_EACH > OFFER_LINES ? OF_EACH : OFFER_LINES / alternatives;
+    for (size_t i = 0; i < r->offer_count; i++) {
+        of_this = i > 0 && r->offers[i].alternative == r->offers[i - 1].alternative ? of_this + 1 : 0;
+        if (of_this < most)
+            ret[lines++] = i;
+    }
+    return lines;
 }
 
 static void put_place(const struct plan_offer *o, struct buf *b)
@@ -114,6 +138,8 @@ static void put_cells(const struct plan *plan, size_t at, struct buf cells[CELLS
     uint64_t cost;
     buf_puts(&cells[0], o->provider);
     put_place(o, &cells[1]);
+    if (has_alternatives(plan))
+        buf_printf(&cells[2], "%u × ", o->nodes);
     buf_printf(&cells[2], "%s%s", o->type, o->spot ? ", spot" : "");
     buf_printf(&cells[3], "%s%s", o->at_most ? "<=" : "", o->unpriced ? "?" : o->free ? "0" : usd(o->price, text));
     if (cost_until_end(plan, o, &cost))
@@ -132,8 +158,25 @@ static void put_age(const struct plan_rent *r, const struct plan_offer *o, struc
         buf_printf(b, "  %5u d", r->today > o->as_of_day ? r->today - o->as_of_day : 0);
 }
 
-static void put_table(const struct plan *plan, const struct origins *origins, size_t lines, struct buf *b)
+/* "×" is one column, and two bytes. */
+static int width_of(const struct buf *cell)
 {
+    int width = 0;
+    for (size_t i = 0; i < cell->len; i++)
+        width += ((unsigned char)cell->data[i] & 0xc0) != 0x80;
+    return width;
+}
+
+static void put_cell(const struct buf *cell, int width, bool left, struct buf *b)
+{
+    const int blanks = width - width_of(cell);
+    buf_printf(b, "%*s%s%*s", left ? 0 : blanks, "", cell->data ? cell->data : "", left ? blanks : 0, "");
+}
+
+static void put_table(const struct plan *plan, const struct origins *origins, const size_t *shown, size_t lines,
+                      struct buf *b)
+{
+    const bool any_of = has_alternatives(plan);
     const struct plan_rent *r = plan->rent;
     bool ends = plan->spec->rent->max_ms > 0;
     char text[32];
@@ -142,21 +185,24 @@ static void put_table(const struct plan *plan, const struct origins *origins, si
     struct buf(*cells)[CELLS] = xcalloc(lines + 1, sizeof *cells);
     widths[4] = (int)strlen(end);
     for (size_t i = 0; i < lines; i++) {
-        put_cells(plan, i, cells[i]);
+        put_cells(plan, shown[i], cells[i]);
         for (size_t k = 0; k < CELLS; k++)
-            widths[k] = (int)cells[i][k].len > widths[k] ? (int)cells[i][k].len : widths[k];
+            widths[k] = width_of(&cells[i][k]) > widths[k] ? width_of(&cells[i][k]) : widths[k];
     }
-    buf_printf(b, "    %-*s  %-*s  %-*s  %*s", widths[0], "PROVIDER", widths[1], "REGION", widths[2], "TYPE", widths[3],
-               "USD/H");
+    buf_printf(b, "    %s%-*s  %-*s  %-*s  %*s", any_of ? " #  " : "", widths[0], "PROVIDER", widths[1], "REGION",
+               widths[2], "TYPE", widths[3], "USD/H");
     buf_printf(b, ends ? "  %*s      AGE\n" : "      AGE\n", widths[4], end);
     for (size_t i = 0; i < lines; i++) {
         buf_puts(b, "    ");
+        if (any_of)
+            buf_printf(b, "%2u  ", r->offers[shown[i]].alternative);
         for (size_t k = 0; k < CELLS; k++) {
+            buf_puts(b, k > 0 && (k < CELLS - 1 || ends) ? "  " : "");
             if (k < CELLS - 1 || ends)
-                buf_printf(b, "%s%*s", k ? "  " : "", k < 3 ? -widths[k] : widths[k], cells[i][k].data);
+                put_cell(&cells[i][k], widths[k], k < 3, b);
             buf_free(&cells[i][k]);
         }
-        put_age(r, &r->offers[i], b);
+        put_age(r, &r->offers[shown[i]], b);
         if (origins->of[i])
             buf_printf(b, " [%zu]", origins->of[i]);
         buf_putc(b, '\n');
@@ -169,7 +215,7 @@ static void put_sources(const struct plan_rent *r, const struct origins *origins
     for (size_t i = 0; i < origins->count; i++) {
         const char *source = r->offers[origins->first[i]].source;
         buf_printf(b, "    [%zu] ", i + 1);
-        format_clean(b, *source ? source : "nobody says where it is from", SIZE_MAX);
+        format_clean(b, *source ? source : "its source is not known", SIZE_MAX);
         buf_putc(b, '\n');
     }
 }
@@ -182,9 +228,9 @@ static void put_end(const struct plan *plan, struct buf *b)
     char text[32], each[32];
     uint64_t cost;
     if (w->max_ms == 0)
-        buf_puts(b, "    no end: it bills until it is given back (max_hours is none)\n");
+        buf_puts(b, "    no end: the machines cost money until they are given back (max_hours is none)\n");
     else if (most && cost_until_end(plan, most, &cost) && cost > 0)
-        buf_printf(b, "    worst case: %s USD, with the dearest of them for all %s h\n", bill(cost, text),
+        buf_printf(b, "    worst case: %s USD, the dearest offer for all %s h\n", bill(cost, text),
                    hours(w->max_ms, each));
     buf_puts(b, "    given back: ");
     if (w->down == DOWN_ALWAYS)
@@ -208,7 +254,7 @@ static void put_lessors(const struct plan *plan, struct buf *b)
         buf_printf(b, "    %s%s: ", p->left_out ? "without " : "if this machine dies, ", p->name);
         format_clean(b,
                      p->left_out                     ? p->left_out
-                     : plan->spec->rent->max_ms == 0 ? "nothing ends it there, as max_hours is none"
+                     : plan->spec->rent->max_ms == 0 ? "nothing ends the machines there, as max_hours is none"
                                                      : p->risk,
                      SIZE_MAX);
         buf_putc(b, '\n');
@@ -224,23 +270,36 @@ static void put_lessors(const struct plan *plan, struct buf *b)
     }
 }
 
+static void put_heading(const struct plan *plan, struct buf *b)
+{
+    buf_puts(b, "\n  rent tries in this order");
+    if (has_alternatives(plan))
+        buf_puts(b, " (#: number in any_of; prices are for all nodes)");
+    else if (plan->node_count > 1)
+        buf_printf(b, " (prices are for all %u nodes)", plan->node_count);
+    buf_putc(b, '\n');
+}
+
 void format_rent_offers(const struct plan *plan, bool verbose, struct buf *b)
 {
     const struct plan_rent *r = plan->rent;
-    size_t lines = verbose || r->offer_count <= OFFER_LINES + 1 ? r->offer_count : OFFER_LINES;
+    const struct spec_rent *w = plan->spec->rent;
     if (r->offer_count == 0)
         return;
-    buf_puts(b, "\n  rent tries in this order");
-    if (plan->node_count > 1)
-        buf_printf(b, " (prices are of all %u nodes)", plan->node_count);
-    buf_putc(b, '\n');
-    struct origins origins = origins_of(r, lines);
-    put_table(plan, &origins, lines, b);
+    size_t *shown = xcalloc(r->offer_count + 1, sizeof *shown);
+    const size_t lines = shown_of(plan, verbose, shown);
+    put_heading(plan, b);
+    struct origins origins = origins_of(r, shown, lines);
+    put_table(plan, &origins, shown, lines, b);
     if (r->offer_count + r->cut > lines)
         buf_printf(b, "    and %zu more\n", r->offer_count + r->cut - lines);
     put_sources(r, &origins, b);
     free(origins.of);
     free(origins.first);
+    free(shown);
+    if (w->alternative_count > 1)
+        buf_printf(b, "    this plan is for alternative %u; a run that rents another one makes the plan anew\n",
+                   w->alternative);
     put_end(plan, b);
     put_lessors(plan, b);
 }
@@ -274,6 +333,8 @@ static void json_offer(const struct plan *plan, const struct plan_offer *o, stru
     json_string(b, "region", o->region);
     json_string(b, "zone", o->zone);
     json_string(b, "type", o->type);
+    buf_printf(b, ",\"nodes\":%u", o->nodes);
+    buf_printf(b, o->alternative ? ",\"alternative\":%u" : ",\"alternative\":null", o->alternative);
     buf_printf(b, ",\"spot\":%s,\"at_most\":%s", o->spot ? "true" : "false", o->at_most ? "true" : "false");
     json_usd(b, "usd_hour", !o->unpriced, o->price);
     json_usd(b, "usd_until_end", ends, cost);
@@ -293,6 +354,7 @@ void format_rent_json(const struct plan *plan, const struct plan_decision *decis
     bool ends = most && cost_until_end(plan, most, &cost);
     buf_printf(b, ",\"rent\":{\"verdict\":\"%s\",\"nodes\":%u", verdict_name(plan_rent_verdict(plan, decisions)),
                plan->node_count);
+    buf_printf(b, w->alternative ? ",\"alternative\":%u" : ",\"alternative\":null", w->alternative);
     json_usd(b, "max_hours", w->max_ms > 0, (w->max_ms * 1000 + 3599) / 3600);
     json_usd(b, "max_price", w->max_price > 0, w->max_price);
     json_usd(b, "worst_case_usd", ends, cost);

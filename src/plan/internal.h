@@ -17,8 +17,11 @@ enum {
     PLAN_RANKS_MAX = 4 << 20,     /* workers of a launch */
 };
 
+enum plan_part { PART_ALL, PART_SETUP, PART_POINT /* all behind set-up, for one point of a sweep */ };
+
 struct plan_builder {
     struct plan *plan;
+    enum plan_part part;
     struct arena *arena;
     struct plan_step **steps; /* so that kinds may hold pointers while more are added */
     size_t *input_caps;
@@ -36,6 +39,17 @@ int ranks_of_roles_check(const struct plan *plan, uint32_t node, const struct pl
 /* The workers that `np` comes to on a node; 0 = not known. */
 int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc *np, const struct plan_facts *facts,
                 uint32_t *ret, struct error *err);
+
+/* compile.c: what a builder has added is asked of the kinds; keys are made. */
+int builder_ask(struct plan_builder *b, const struct step_kind *const *kinds, struct error *err);
+void builder_seal(struct plan_builder *b, struct plan_step *s);
+void builder_free(struct plan_builder *b);
+/* format_points.c */
+uint32_t points_to_do(const struct plan *plan);
+void format_points(const struct plan *plan, bool colour, bool verbose, struct buf *b);
+void format_points_json(const struct plan *plan, struct buf *b); /* as a member */
+/* points.c: the steps of the sweep's points, behind those of set-up, which `setup` has. */
+int points_compile(struct plan_builder *setup, const struct step_kind *const *kinds, struct error *err);
 
 /* Does a pattern match a path? Components are matched by fnmatch, `**` stands for any number of
  * them. Both relative, without "." and "..". */

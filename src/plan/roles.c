@@ -68,7 +68,7 @@ static int check_room(const struct plan *plan, uint32_t node, uint64_t ranks, co
     room = told ? room : PLAN_NPROC_MAX;
     if (ranks <= room)
         return 0;
-    error_set(err, ERROR_SPEC, "node \"%s\": the roles come to %llu workers there, but there is room for %u",
+    error_set(err, ERROR_SPEC, "node \"%s\": the roles place %llu workers there, but the node has room for %u",
               roster_name(plan->roster, node), (unsigned long long)ranks, room);
     if (!told)
         error_hint(err, "a node takes no more workers");

@@ -175,6 +175,25 @@ static void check_body(struct checking *c, const struct step *step)
     check_template(c, form);
 }
 
+static void check_offers(struct checking *c, const struct step *step)
+{
+    static const char *const pointers[] = {"in",           "type",        "price", "spot_price", "regions", "region",
+                                           "region_price", "accelerator", "count", "vcpus",      "memory",  "only"};
+    const struct doc_node *offers = doc_get(step->node, "offers"), *where = doc_get(offers, "where");
+    if (!offers)
+        return;
+    if (step->reply == BODY_XML)
+        fault(c, offers, "offers are read from JSON only");
+    for (size_t i = 0; i < ARRAY_LEN(pointers); i++)
+        check_path(c, doc_get(offers, pointers[i]), false);
+    for (size_t i = 0; where && i < where->count; i++)
+        check_template(c, where->members[i].value);
+    if (doc_get(offers, "region_price") && !doc_get(offers, "regions"))
+        fault(c, doc_get(offers, "region_price"), "region_price is a path from an item of regions, which are not here");
+    if (step->accelerator_pattern && regex_group(step->accelerator_pattern, "name") < 0)
+        fault(c, doc_get(offers, "accelerator_pattern"), "the pattern has no group (?<name>...)");
+}
+
 static void check_step(struct checking *c, const struct step *step)
 {
     const struct doc_node *node = step->node, *page = doc_get(node, "page"), *machines = doc_get(node, "machines");
@@ -194,6 +213,7 @@ static void check_step(struct checking *c, const struct step *step)
     check_extracts(c, doc_get(node, "extract"), xml);
     check_path(c, doc_get(node, "machine"), xml);
     check_path(c, machines, xml);
+    check_offers(c, step);
     if (page)
         check_extract(c, doc_get(page, "at"), xml);
     if (doc_get(node, "done_when") && c->operation != PROVIDER_POLL && !provider_has(c->p, PROVIDER_POLL))

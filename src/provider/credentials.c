@@ -69,6 +69,34 @@ void provider_redact(const struct provider_credentials *c, char *text)
     }
 }
 
+static const char *variable(const struct doc_node *source, const char *key)
+{
+    const char *name = doc_get_string(source, key, NULL), *value = name ? getenv(name) : NULL;
+    return value && *value ? value : NULL;
+}
+
+void provider_account_digest(const struct provider *p, const struct provider_credentials *c, const char *salt,
+                             char ret[65])
+{
+    struct buf b = {0};
+    buf_reserve(&b, 4 * VALUE_MAX); /* at once, as it holds secrets */
+    const struct doc_node *list = doc_get(p->root, "credentials");
+    const bool passing = c->passing || doc_get(c->values, "session_token");
+    buf_printf(&b, "%s\n%s\n%s\n%s\n", salt, p->facts.name, p->base ? p->base : "", p->socket ? p->socket : "");
+    for (size_t i = 0; i < c->values->count; i++) {
+        const struct doc_member *m = &c->values->members[i];
+        if (!passing || doc_get(c->public_names, m->key))
+            buf_printf(&b, "%s=%s\n", m->key, m->value->text);
+    }
+    for (size_t i = 0; passing && list && i < list->count; i++) { /* AWS_PROFILE: which of the sign-ons it is */
+        const char *section = variable(list->items[i], "section_env");
+        buf_printf(&b, "section=%s\n", section ? section : "");
+    }
+    digest_sha256_hex(b.data, b.len, ret);
+    explicit_bzero(b.data, b.len);
+    buf_free(&b);
+}
+
 static bool put(struct provider_credentials *c, const char *name, const char *value)
 {
     size_t len = value ? strlen(value) : 0;
@@ -91,12 +119,6 @@ static const char *home_path(const char *path, struct arena *arena)
 {
     const char *home = getenv("HOME");
     return path[0] == '~' ? arena_printf(arena, "%s%s", home ? home : "", path + 1) : path;
-}
-
-static const char *variable(const struct doc_node *source, const char *key)
-{
-    const char *name = doc_get_string(source, key, NULL), *value = name ? getenv(name) : NULL;
-    return value && *value ? value : NULL;
 }
 
 /* ---- one source: 1 found, 0 not there, -1 there in part or not readable ---- */
@@ -328,6 +350,7 @@ int provider_credentials_take(const struct provider *p, const char *output, size
         explicit_bzero(text.data, text.cap);
     buf_free(&text);
     if (rc > 0) {
+        c->passing = true;
         accept(c, source, ret_credentials);
         return 0;
     }

@@ -104,7 +104,7 @@ static const struct doc_node *cut(const struct answer *a, const struct doc_node 
     return text_node(a, text);
 }
 
-static bool item_fits(const struct answer *a, const struct doc_node *how, const struct doc_node *item)
+bool item_fits(const struct answer *a, const struct doc_node *how, const struct doc_node *item)
 {
     const struct doc_node *where = doc_get(how, "where");
     const char *has = doc_get_string(how, "has", NULL);

@@ -16,7 +16,7 @@ static const char *const deadline_names[] = {"none", "server", "shutdown", "self
 static const char *const create_inputs[] = {
     EVERYWHERE,  "node",     "name",       "names", "count",     "type",  "image",   "disk_gb",     "spot",
     "key",       "key_name", "public_key", "user",  "user_data", "token", "expires", "max_seconds", "gpu",
-    "gpu_count", "cpus",     "memory_gib", "id",    "env",       "ports", "cloud",   NULL};
+    "gpu_count", "cpus",     "memory_gib", "id",    "env",       "ports", "cloud",   "max_price",   NULL};
 static const char *const machine_inputs[] = {EVERYWHERE, "id", "name", "token", NULL};
 static const char *const poll_inputs[] = {EVERYWHERE, "operation", NULL};
 static const char *const list_inputs[] = {EVERYWHERE, NULL};
@@ -96,6 +96,7 @@ void facts_read(struct provider *p)
         .stoppable = doc_get_bool(r, "stoppable", false),
         .gang_max = (uint32_t)doc_get_int(r, "gang_max", 1),
         .settle_ms = duration_ms(doc_get(r, "settle"), 10000),
+        .late_ms = duration_ms(doc_get(r, "late"), 0),
         .poll_ms = duration_ms(doc_get(poll, "every"), 3000),
         .ready_ms = duration_ms(doc_get(poll, "within"), 600000),
         .user_data_max = (uint64_t)doc_get_int(r, "user_data_max", 0),

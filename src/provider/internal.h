@@ -25,6 +25,7 @@ struct step {
     const struct doc_node *path;   /* the template */
     enum body_kind reply;
     struct rules errors;
+    struct regex *accelerator_pattern; /* of offers; NULL: there is none */
 };
 struct operation {
     struct step steps[PROVIDER_STEPS_MAX];
@@ -46,12 +47,14 @@ struct provider_credentials {
     const struct doc_node *auth; /* of the file or the source; belongs to the provider */
     struct doc_node *values;     /* an object of strings */
     const struct doc_node *public_names;
+    bool passing; /* they run out, and others of the same account follow */
 };
 
 /* ---- facts.c: tables of words, and the file's plain values ---- */
 extern const char *const class_names[], *const scope_names[];
 int word_index(const char *const *words, const char *word); /* -1: none */
 void facts_read(struct provider *p);
+bool notice_read(struct provider *p, struct arena *arena, struct diagnostics *d); /* notice.c; false: a fault is told */
 uint64_t duration_ms(const struct doc_node *node, uint64_t otherwise);
 
 /* ---- check.c: what no schema can say ---- */
@@ -135,14 +138,18 @@ struct spot answer_top(const struct answer *a);
 const struct doc_node *extract_node(const struct answer *a, const struct doc_node *how, struct spot spot);
 const char *extract_text(const struct answer *a, const struct doc_node *how, struct spot spot); /* never "" */
 bool predicate_holds(const struct answer *a, const struct doc_node *predicate);
+/* Has the item what `where` and `has` of a search (or of offers) want? */
+bool item_fits(const struct answer *a, const struct doc_node *how, const struct doc_node *item);
 const char *reply_header(const struct provider_reply *reply, const char *name);
 
 /* ---- machines.c ---- */
 /* NULL, or what is wrong with them. */
 const char *machines_read(const struct answer *a, const struct step *step, struct provider_result *result);
-void offers_read(const struct answer *a, const struct doc_node *how, struct provider_result *result);
 /* False: the next page is at another host. */
 bool page_read(const struct answer *a, const struct doc_node *page, struct provider_result *result);
+
+/* ---- offers.c ---- */
+const char *offers_read(const struct answer *a, const struct step *step, struct provider_result *result); /* likewise */
 
 /* ---- errors.c ---- */
 void error_judge(const struct answer *a, const struct step *step, struct provider_result *result);

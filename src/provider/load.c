@@ -42,6 +42,16 @@ static enum body_kind body_kind(const struct doc_node *root, const struct doc_no
     return str_eq(kind, "xml") ? BODY_XML : str_eq(kind, "lines") ? BODY_LINES : BODY_JSON;
 }
 
+static int compile_pattern(const struct doc_node *pattern, struct regex **ret, struct diagnostics *d)
+{
+    struct regex_fault fault;
+    *ret = pattern ? regex_create(pattern->text, pattern->text_len, &fault) : NULL;
+    if (!pattern || *ret)
+        return 0;
+    diagnostics_add(d, SEVERITY_ERROR, pattern->place, "the pattern is faulty: %s", fault.text);
+    return -1;
+}
+
 static int compile_step(struct provider *p, const struct doc_node *node, struct arena *arena, struct step *ret,
                         struct diagnostics *d)
 {
@@ -55,7 +65,9 @@ static int compile_step(struct provider *p, const struct doc_node *node, struct 
             ret->method = methods[i].method;
             ret->path = doc_get(node, methods[i].key);
         }
-    return rules_compile(doc_get(node, "errors"), arena, &ret->errors, d);
+    const int rc =
+        compile_pattern(doc_get(doc_get(node, "offers"), "accelerator_pattern"), &ret->accelerator_pattern, d);
+    return rules_compile(doc_get(node, "errors"), arena, &ret->errors, d) < 0 ? -1 : rc;
 }
 
 static int compile_operations(struct provider *p, struct arena *arena, struct diagnostics *d)
@@ -75,37 +87,41 @@ static int compile_operations(struct provider *p, struct arena *arena, struct di
 static int compile_patterns(struct provider *p, struct arena *arena, struct diagnostics *d)
 {
     const struct doc_node *pattern = doc_get(doc_get(p->root, "machine"), "name_pattern");
-    struct regex_fault fault;
-    int rc = rules_compile(doc_get(p->root, "errors"), arena, &p->errors, d);
-    p->name_pattern = pattern ? regex_create(pattern->text, pattern->text_len, &fault) : NULL;
-    if (pattern && !p->name_pattern) {
-        diagnostics_add(d, SEVERITY_ERROR, pattern->place, "the pattern is faulty: %s", fault.text);
-        rc = -1;
-    }
-    return rc;
+    const int rc = compile_pattern(pattern, &p->name_pattern, d);
+    return rules_compile(doc_get(p->root, "errors"), arena, &p->errors, d) < 0 ? -1 : rc;
 }
 
-/* An address of the environment is for a proxy, or for an engine that listens elsewhere. */
-static void choose_base(struct provider *p, struct arena *arena)
+/* An address of the environment is for a proxy, or for an engine that listens elsewhere. One that is not understood is an
+ * error: what asks for another place is no reason to rent at the usual one. */
+static int choose_base(struct provider *p, struct arena *arena, struct error *err)
 {
     const struct doc_node *names = doc_get(p->root, "base_env");
     char *own = arena_printf(arena, "RHRUN_%s_ENDPOINT", p->facts.name);
     for (char *c = own; *c; c++)
         *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
-    const char *value = getenv(own);
+    const char *name = own, *value = getenv(own);
     for (size_t i = 0; !(value && *value) && names && i < names->count; i++)
-        value = getenv(names->items[i]->text);
+        value = getenv(name = names->items[i]->text);
     p->base = doc_get_string(p->root, "base", NULL);
     p->socket = doc_get_string(p->root, "socket", NULL);
-    if (!value || !str_is_printable(value))
-        return;
-    if (str_starts(value, "unix:///")) {
+    if (!value || !*value)
+        return 0;
+    if (p->socket && str_starts(value, "tcp://")) /* as engines say it */
+        value = arena_printf(arena, "http://%s", value + strlen("tcp://"));
+    if (str_is_printable(value) && str_starts(value, "unix:///")) {
         p->socket = arena_strdup(arena, value + strlen("unix://"));
-    } else if (str_starts(value, "http://") || str_starts(value, "https://")) {
+        return 0;
+    }
+    if (str_is_printable(value) && (str_starts(value, "http://") || str_starts(value, "https://"))) {
         p->base = arena_strdup(arena, value);
         p->socket = NULL;
         p->override = true;
+        return 0;
     }
+    error_set(err, ERROR_SPEC, "%s: the environment variable %s has no address that can be asked: \"%.200s\"",
+              p->facts.name, name, value);
+    error_hint(err, "an address begins with https://, with http:// (of this machine), or is unix:///PATH");
+    return -1;
 }
 
 static bool schema_good(const struct doc_node *root, struct arena *arena, struct diagnostics *d)
@@ -132,10 +148,14 @@ static int compile_doc(struct doc *doc, bool checked, struct arena *arena, struc
     if (good) {
         p->root = doc->root;
         facts_read(p);
-        good = compile_operations(p, arena, d) == 0;
+        good = notice_read(p, arena, d);
+        good = compile_operations(p, arena, d) == 0 && good;
         good = compile_patterns(p, arena, d) == 0 && good;
         good = (checked || provider_check(p, d)) && good;
-        choose_base(p, arena);
+        if (good && choose_base(p, arena, err) < 0) {
+            provider_destroy(p);
+            return -1;
+        }
     }
     if (good) {
         *ret = p;
@@ -244,7 +264,9 @@ void provider_destroy(struct provider *p)
     rules_free(&p->errors);
     regex_destroy(p->name_pattern);
     for (int o = 0; o < PROVIDER_OPERATIONS; o++)
-        for (size_t i = 0; i < p->operations[o].count; i++)
+        for (size_t i = 0; i < p->operations[o].count; i++) {
             rules_free(&p->operations[o].steps[i].errors);
+            regex_destroy(p->operations[o].steps[i].accelerator_pattern);
+        }
     free(p);
 }

@@ -1,7 +1,6 @@
-/* Machines, offers and pages in replies. What is dirty is dropped field by field; a machine without an id is an error. */
+/* Machines and pages in replies. What is dirty is dropped field by field; a machine without an id is an error. */
 #include "internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,52 +219,6 @@ const char *machines_read(const struct answer *a, const struct step *step, struc
     }
     free(spots.items);
     return fault;
-}
-
-/* ---- offers ---- */
-
-static void put_offer(const struct answer *a, const struct doc_node *item, const struct doc_node *how, size_t max,
-                      const struct doc_node *region, struct provider_result *result)
-{
-    const struct doc_node *type = doc_get_path(item, doc_get_string(how, "type", ""));
-    const char *price_at = doc_get_string(how, "price", NULL);
-    const struct doc_node *price = price_at ? doc_get_path(item, price_at) : NULL;
-    const struct doc_node *scale = doc_get(how, "scale");
-    double usd = 0;
-    if (!type || type->type != DOC_STRING || !type->text_len || !str_is_printable(type->text) ||
-        result->offer_count == max)
-        return;
-    if (price && price->type == DOC_STRING)
-        usd = doc_new_plain(a->arena, price->text)->number;
-    else if (price && (price->type == DOC_INT || price->type == DOC_FLOAT))
-        usd = price->number;
-    usd *= scale ? scale->number : 1;
-    struct provider_offer *o = &result->offers[result->offer_count++];
-    *o = (struct provider_offer){type->text, NULL, isfinite(usd) && usd > 0 ? usd : 0};
-    if (region && region->type == DOC_STRING && str_is_printable(region->text))
-        o->region = arena_strdup(a->arena, region->text);
-    o->type = arena_strdup(a->arena, type->text);
-}
-
-void offers_read(const struct answer *a, const struct doc_node *how, struct provider_result *result)
-{
-    const struct doc_node *list = how && a->json ? doc_get_path(a->json, doc_get_string(how, "in", "")) : NULL;
-    const char *only = doc_get_string(how, "only", NULL), *regions_at = doc_get_string(how, "regions", NULL);
-    if (!list || (list->type != DOC_ARRAY && list->type != DOC_OBJECT))
-        return;
-    result->offers = arena_array(a->arena, PROVIDER_ITEMS_MAX, sizeof *result->offers);
-    for (size_t i = 0; i < list->count; i++) {
-        const struct doc_node *item = list->type == DOC_ARRAY ? list->items[i] : list->members[i].value;
-        const struct doc_node *flag = only ? doc_get_path(item, only) : NULL;
-        const struct doc_node *regions = regions_at ? doc_get_path(item, regions_at) : NULL;
-        if (only && !(flag && flag->type == DOC_BOOL && flag->boolean))
-            continue;
-        if (!regions_at)
-            put_offer(a, item, how, PROVIDER_ITEMS_MAX, NULL, result);
-        for (size_t k = 0; regions && regions->type == DOC_ARRAY && k < regions->count; k++)
-            put_offer(a, item, how, PROVIDER_ITEMS_MAX,
-                      doc_get_path(regions->items[k], doc_get_string(how, "region", "")), result);
-    }
 }
 
 /* ---- pages ---- */

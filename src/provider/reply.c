@@ -61,11 +61,12 @@ static void take_good(const struct answer *a, const struct step *step, struct pr
     const struct doc_node *done = doc_get(step->node, "done_when");
     result->outcome = done && !predicate_holds(a, done) ? PROVIDER_PENDING : PROVIDER_DONE;
     const char *fault = machines_read(a, step, result);
+    if (!fault)
+        fault = offers_read(a, step, result);
     if (fault) {
         dirty(a, fault, result);
         return;
     }
-    offers_read(a, doc_get(step->node, "offers"), result);
     if (!page_read(a, doc_get(step->node, "page"), result))
         dirty(a, "the next page of the reply is at another host, or is this one again", result);
     else if (result->outcome == PROVIDER_PENDING && !doc_get(result->values, "operation"))

@@ -51,6 +51,16 @@ struct xml {
     xmlXPathContextPtr context;
 };
 
+#if RHRUN_STATIC /* it is linked */
+int xml_open(struct error *err)
+{
+    (void)err;
+#define TAKE(name) lib.name = &name;
+    SYMBOLS(TAKE)
+    lib.handle = &lib;
+    return 0;
+}
+#else
 int xml_open(struct error *err)
 {
 #define ROW(name) {#name, &lib.name},
@@ -77,6 +87,12 @@ int xml_open(struct error *err)
     if (handle)
         dlclose(handle);
     return -1;
+}
+#endif
+
+const char *provider_xml_version(struct error *err)
+{
+    return xml_open(err) == 0 ? LIBXML_DOTTED_VERSION : NULL;
 }
 
 #if LIBXML_VERSION >= 21200

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROGRAM_MS = 60000, PROGRAM_BYTES = 256 << 10, TOKEN_SPARE_MS = 60000 };
+enum { PROGRAM_MS = 60000, PROGRAM_BYTES = 256 << 10, TOKEN_SPARE_MS = 60000, RENEW_MS = 2000 };
 
 static void forget_token(struct account *s)
 {
@@ -19,6 +19,7 @@ void account_free(struct account *s)
     loop_capture_destroy(s->capture);
     forget_token(s);
     provider_credentials_destroy(s->credentials);
+    provider_credentials_destroy(s->former);
     provider_destroy(s->provider);
     free(s);
 }
@@ -59,7 +60,6 @@ static void program_ended(void *arg, const struct loop_capture_result *result)
     }
     char said[200];
     snprintf(said, sizeof said, "%s", result->error_text);
-    provider_redact(s->credentials, said);
     str_printable(said);
     error_set(&s->fault, ERROR_USAGE, "%s: the program that tells its credentials %s%s%s", s->name,
               result->timed_out ? "did not end in a minute" : "failed", said[0] ? ": " : "", said);
@@ -69,6 +69,9 @@ static void look_for_credentials(struct account *s)
 {
     const char *const *program;
     s->looked = true;
+    s->looked_ms = loop_now_ms(s->rent->loop);
+    s->generation++;
+    s->fault = (struct error)ERROR_INIT;
     switch (provider_credentials_find(s->provider, s->rent->arena, &s->credentials, &program, &s->fault)) {
     case PROVIDER_FOUND:
     case PROVIDER_MISSING:
@@ -79,13 +82,39 @@ static void look_for_credentials(struct account *s)
     }
 }
 
+static bool is_time_again(const struct account *s)
+{
+    return loop_now_ms(s->rent->loop) >= s->looked_ms + RENEW_MS;
+}
+
 enum account_state account_look(struct account *s)
 {
     if (!s->provider)
         return ACCOUNT_FAULT;
-    if (!s->looked)
+    if (!s->looked || (!s->credentials && !s->capture && is_time_again(s)))
         look_for_credentials(s);
     return s->capture ? ACCOUNT_BUSY : s->credentials ? ACCOUNT_READY : ACCOUNT_FAULT;
+}
+
+bool account_renew(struct account *s, uint32_t generation)
+{
+    if (s->generation != generation)
+        return true;
+    if (s->capture || !is_time_again(s))
+        return false;
+    forget_token(s);
+    if (s->credentials) {
+        provider_credentials_destroy(s->former);
+        s->former = s->credentials;
+        s->credentials = NULL;
+    }
+    look_for_credentials(s);
+    return true;
+}
+
+const struct provider_credentials *account_secrets(const struct account *s)
+{
+    return s->credentials ? s->credentials : s->former;
 }
 
 bool account_has_token(const struct account *s)

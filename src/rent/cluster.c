@@ -213,9 +213,19 @@ void rent_down(struct rent_cluster *c, const char *text)
     ask_with(c, FLEET_INPUT_DOWN, 0, text);
 }
 
+void rent_trust(struct rent_cluster *c)
+{
+    c->trusts = true;
+}
+
 void rent_replace(struct rent_cluster *c, uint32_t slot, const char *text)
 {
     ask_with(c, FLEET_INPUT_REPLACE, slot, text);
+}
+
+void rent_look(struct rent_cluster *c, uint32_t slot)
+{
+    ask_with(c, FLEET_INPUT_LOOK, slot, NULL);
 }
 
 int rent_sync(struct rent_cluster *c, struct error *err)
@@ -277,6 +287,8 @@ int rent_open(struct rent *r, const char *id, const char *name, const struct ren
     c->wake = loop_timer_create(r->loop, tick, c);
     c->inputs = loop_timer_create(r->loop, take_pending, c);
     c->folder = rent_folder(id, err);
+    c->opened_ms = loop_now_ms(r->loop);
+    c->may_be_prepared = c->folder && cleanup_may_be_late(c);
     if (kill_at)
         parse_u32(kill_at, &c->kill_at);
     if (!c->folder || journal_cluster_open(r->loop, id, name, name, replay, c, &c->journal, err) < 0) {

@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
+    BUSY_MS = 20,
     CLEANUP_TRIES = 12,
     CLEANUP_PAUSE_MS = 500,
     CLEANUP_PAUSE_MAX_MS = 10000,
@@ -28,6 +30,7 @@ struct site { /* a region of a provider, for one cluster */
     enum provider_operation at; /* BUSY: prepare, key_list, key_create */
     bool pull;
     struct doc_node *values; /* what was told so far */
+    uint64_t late_ms;        /* so long a request may still be done whose answer is not known; the loop's clock */
     struct exchange *exchange;
     /* of cleanup */
     uint32_t tries;
@@ -221,6 +224,12 @@ static void send_create(struct job *j, struct site *p)
         put_number(a, in, "disk_gb", w->disk_gb);
     if (o->spot)
         doc_set(a, in, "spot", doc_new_bool(a, true));
+    if (o->spot && w->max_price) { /* the price of a spot machine moves while it runs */
+        const uint64_t each = w->max_price / o->nodes;
+        put_text(
+            a, in, "max_price",
+            arena_printf(a, "%llu.%06llu", (unsigned long long)(each / MICRO), (unsigned long long)(each % MICRO)));
+    }
     if (put_user_data(j, in, &err) < 0) {
         refuse_create(j, &err);
         return;
@@ -231,15 +240,41 @@ static void send_create(struct job *j, struct site *p)
 
 /* ---- what comes first ---- */
 
-/* Durable before the first thing that cleanup takes away again. */
+/* Durable before the first thing that cleanup takes away again. It is empty as long as something may be asked for whose
+ * answer is not known, and has one byte once all answers were there. */
 static int note_cleanup(struct rent_cluster *c, struct error *err)
 {
     CLEANUP(cleanup_free) char *file = xasprintf("%s/cleanup", c->folder);
-    CLEANUP(cleanup_close) int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CLEANUP(cleanup_close) int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     CLEANUP(cleanup_close) int folder = open(c->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fsync(fd) < 0 || folder < 0 || fsync(folder) < 0)
         return error_errno(err, ERROR_IO, errno, "could not write \"%s\"", file);
     return 0;
+}
+
+/* What is lost of this only makes the next process wait. */
+static void note_answers(const struct rent_cluster *c)
+{
+    CLEANUP(cleanup_free) char *file = xasprintf("%s/cleanup", c->folder);
+    CLEANUP(cleanup_close) int fd = open(file, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool all = fd >= 0 && !c->may_be_prepared;
+    for (const struct site *p = c->sites; p; p = p->next)
+        all = all && p->state != SITE_BUSY && p->late_ms == 0;
+    if (all && write(fd, ".", 1) < 0)
+        return;
+}
+
+bool cleanup_may_be_late(const struct rent_cluster *c)
+{
+    struct stat st;
+    CLEANUP(cleanup_free) char *file = xasprintf("%s/cleanup", c->folder);
+    return stat(file, &st) == 0 && st.st_size == 0;
+}
+
+static uint64_t late_of(const struct site *p)
+{
+    const uint64_t ms = p->account->provider ? provider_facts(p->account->provider)->late_ms : 0;
+    return ms ? ms : FLEET_LATE_MS;
 }
 
 bool cleanup_is_due(const struct rent_cluster *c)
@@ -270,6 +305,8 @@ static void on_prepared(void *arg, const struct exchange_answer *a)
 {
     struct site *p = arg;
     p->exchange = NULL;
+    if (a->unsure)
+        p->late_ms = loop_now_ms(p->cluster->rent->loop) + late_of(p);
     if (a->class == PROVIDER_CLASS_EXISTS && p->at == PROVIDER_KEY_CREATE) {
         p->at = PROVIDER_KEY_LIST; /* somebody was faster: it is ours, by its name */
     } else if (a->class != PROVIDER_CLASS_NONE) {
@@ -304,6 +341,7 @@ static void site_next(struct site *p)
         p->at = PROVIDER_OPERATIONS;
     if (p->at == PROVIDER_OPERATIONS) {
         p->state = SITE_READY;
+        note_answers(p->cluster);
         site_settled(p, NULL);
         return;
     }
@@ -313,6 +351,17 @@ static void site_next(struct site *p)
     p->exchange = exchange_begin(p->account, &ask, on_prepared, p);
 }
 
+/* One cluster is in one account. Where there are no credentials the first request says so. */
+static int keep_account(struct job *j, struct error *err)
+{
+    struct rent_cluster *c = j->cluster;
+    if (account_look(j->account) != ACCOUNT_READY)
+        return 0;
+    if (!c->trusts && !pin_fits(c, j->account))
+        return error_set(err, ERROR_USAGE, "%s", pin_text(c, j->arena));
+    return pin_keep(c, j->account, err);
+}
+
 static void begin_later(void *arg)
 {
     struct job *j = arg;
@@ -320,6 +369,14 @@ static void begin_later(void *arg)
     struct site *p = site_of(j->cluster, j->account, j->region);
     if (!j->account->provider) {
         refuse_create(j, &j->account->fault);
+        return;
+    }
+    if (account_look(j->account) == ACCOUNT_BUSY) {
+        loop_timer_start(j->later, BUSY_MS);
+        return;
+    }
+    if (keep_account(j, &err) < 0) {
+        refuse_create(j, &err);
         return;
     }
     if (p->state == SITE_READY) {
@@ -387,6 +444,18 @@ void create_go_on(struct rent_cluster *c, struct account *account, const char *r
     arena_destroy(arena);
 }
 
+void create_drop(struct rent_cluster *c, const char *id)
+{
+    for (struct going *g = c->going; g; g = g->next) {
+        if (!g->id || !str_eq(g->id, id))
+            continue;
+        exchange_end(g->exchange);
+        g->exchange = NULL;
+        free(g->id);
+        g->id = NULL;
+    }
+}
+
 /* ---- taking it away ---- */
 
 static void clean_next(void *arg);
@@ -451,6 +520,15 @@ static void clean_next(void *arg)
     p->exchange = exchange_begin(p->account, &ask, on_clean, p);
 }
 
+/* What was asked for, and may be made yet, is awaited first: else it would be made after it was taken away. */
+static uint64_t pause_of(const struct site *p)
+{
+    const struct rent_cluster *c = p->cluster;
+    const uint64_t now = loop_now_ms(c->rent->loop), inherited = c->may_be_prepared ? c->opened_ms + late_of(p) : 0;
+    const uint64_t at = p->late_ms > inherited ? p->late_ms : inherited;
+    return at > now ? at - now : 0;
+}
+
 void cleanup_begin(struct rent_cluster *c, void (*cleaned)(struct rent_cluster *c))
 {
     const struct fleet_ledger *l = rent_ledger(c);
@@ -465,7 +543,7 @@ void cleanup_begin(struct rent_cluster *c, void (*cleaned)(struct rent_cluster *
         p->cleaned = cleaned;
         p->at = PROVIDER_CLEANUP;
         p->timer = loop_timer_create(c->rent->loop, clean_next, p);
-        loop_timer_start(p->timer, 0);
+        loop_timer_start(p->timer, pause_of(p));
         begun++;
     }
     if (begun == 0)

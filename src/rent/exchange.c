@@ -13,6 +13,7 @@ enum {
     POLL_MS = 1000,
     BUSY_MS = 20,
     MACHINES_MAX = 10000,
+    OFFERS_MAX = 100000,
 };
 
 struct exchange {
@@ -24,10 +25,14 @@ struct exchange {
     const char *page;
     bool polling; /* an operation that goes on at the provider */
     bool asks_token;
-    bool sent;  /* something has left */
-    bool local; /* the request goes to a program of this machine */
+    bool sent;           /* something has left */
+    bool local;          /* the request goes to a program of this machine */
+    bool renewed;        /* a refusal has had the credentials looked for again */
+    uint32_t generation; /* of the credentials of the last request */
     struct provider_machine *machines;
     size_t machine_count, machine_cap;
+    struct provider_offer *offers;
+    size_t offer_count, offer_cap;
     struct http_call *call;
     struct loop_timer *timer;
     void (*done)(void *arg, const struct exchange_answer *answer);
@@ -42,6 +47,7 @@ void exchange_end(struct exchange *e)
         http_cancel(e->call);
     loop_timer_destroy(e->timer);
     free(e->machines);
+    free(e->offers);
     arena_destroy(e->arena);
     free(e);
 }
@@ -53,6 +59,8 @@ static void answer(struct exchange *e, struct exchange_answer a)
     a.values = e->values;
     a.machines = e->machines;
     a.machine_count = e->machine_count;
+    a.offers = e->offers;
+    a.offer_count = e->offer_count;
     if (a.class != PROVIDER_CLASS_NONE && !a.text)
         a.text = provider_class_name(a.class);
     e->done(e->arg, &a);
@@ -71,7 +79,7 @@ static struct provider_ask ask_of(const struct exchange *e)
     return (struct provider_ask){.operation = e->polling ? PROVIDER_POLL : e->operation,
                                  .step = e->polling ? 0 : e->step,
                                  .inputs = e->values,
-                                 .credentials = e->account->credentials,
+                                 .credentials = account_secrets(e->account),
                                  .page = e->page,
                                  .access_token = e->account->token};
 }
@@ -102,6 +110,19 @@ static bool keep_machines(struct exchange *e, const struct provider_result *r)
     return true;
 }
 
+static bool keep_offers(struct exchange *e, const struct provider_result *r)
+{
+    if (r->offer_count > OFFERS_MAX - e->offer_count)
+        return false;
+    if (e->offer_count + r->offer_count > e->offer_cap) {
+        e->offer_cap = 2 * e->offer_cap + r->offer_count;
+        e->offers = xreallocarray(e->offers, e->offer_cap, sizeof *e->offers);
+    }
+    for (size_t i = 0; i < r->offer_count; i++)
+        e->offers[e->offer_count++] = r->offers[i];
+    return true;
+}
+
 static void endless(struct exchange *e, const char *what)
 {
     answer(e, (struct exchange_answer){
@@ -113,6 +134,10 @@ static void step_done(struct exchange *e, const struct provider_result *r)
     keep_values(e, r->values);
     if (!keep_machines(e, r)) {
         endless(e, "the provider shows more machines than anybody has");
+        return;
+    }
+    if (!keep_offers(e, r)) {
+        endless(e, "the provider shows more offers than there can be");
         return;
     }
     e->page = r->next;
@@ -136,7 +161,9 @@ static void step_pending(struct exchange *e, const struct provider_result *r)
         return;
     }
     e->polling = true;
-    soon(e, r->retry_after_ms > POLL_MS ? r->retry_after_ms : POLL_MS);
+    const uint64_t every = provider_facts(e->account->provider)->poll_ms;
+    const uint64_t pause = every ? every : POLL_MS;
+    soon(e, r->retry_after_ms > pause ? r->retry_after_ms : pause);
 }
 
 static const char *words_of(struct exchange *e, const struct provider_result *r, const char *failure)
@@ -180,19 +207,31 @@ static struct provider_reply reply_of(struct exchange *e, const struct http_repl
     return r;
 }
 
+/* Of a refusal nothing was done, so it can be asked again. */
+static bool may_renew(struct exchange *e)
+{
+    if (e->renewed || !account_renew(e->account, e->generation))
+        return false;
+    return e->renewed = true;
+}
+
 static void take_token(struct exchange *e, const struct provider_reply *reply, const char *failure)
 {
     const char *token;
     uint64_t life_s;
     struct error err = ERROR_INIT;
     e->asks_token = false;
-    if (!failure && provider_token_reply(e->account->provider, e->account->credentials, reply, e->arena, &token,
+    if (!failure && provider_token_reply(e->account->provider, account_secrets(e->account), reply, e->arena, &token,
                                          &life_s, &err) == 0) {
         account_set_token(e->account, token, life_s);
         soon(e, 0);
         return;
     }
     const bool refused = !failure && reply->status >= 400 && reply->status < 500;
+    if (refused && may_renew(e)) {
+        soon(e, 0);
+        return;
+    }
     answer(e, (struct exchange_answer){.class = refused ? PROVIDER_CLASS_AUTH : PROVIDER_CLASS_TRANSIENT,
                                        .scope = PROVIDER_SCOPE_PROVIDER,
                                        .text = failure ? failure : err.text});
@@ -225,6 +264,10 @@ static void on_reply(void *arg, const struct http_reply *reply, const struct htt
         step_pending(e, &result);
         break;
     case PROVIDER_FAILED:
+        if (result.class == PROVIDER_CLASS_AUTH && may_renew(e)) {
+            soon(e, 0);
+            break;
+        }
         step_failed(e, &result, words);
         break;
     }
@@ -275,6 +318,7 @@ static void send(struct exchange *e, const struct provider_request *r)
                                          .group = r->group,
                                          .interval_ms = r->interval_ms};
     e->local = r->socket != NULL;
+    e->generation = e->account->generation;
     e->call = http_send(e->account->rent->http, &request, NULL, on_reply, e, &err);
     if (!e->call)
         refuse(e, PROVIDER_CLASS_INVALID, &err);

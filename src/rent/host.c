@@ -46,7 +46,8 @@ static int by_ssh(const struct fleet_machine *m, const char *user, const struct 
                               .proxy_jump = host.proxy_jump,
                               .known_hosts = host.known_hosts,
                               .ssh_config = host.ssh_config,
-                              .transport = SPEC_TRANSPORT_AUTO};
+                              .transport = SPEC_TRANSPORT_AUTO,
+                              .booting = true};
     return 0;
 }
 
@@ -56,6 +57,12 @@ struct reached { /* what the machines of one ledger have in common */
     struct provider *provider; /* of the machine before */
     struct rent_keys *keys;
 };
+
+/* Of a machine that is no order's nobody knows whether it is a spot machine. */
+static bool may_be_taken(const struct fleet_ledger *l, const struct fleet_machine *m)
+{
+    return m->order == FLEET_NONE || l->wanted.offers[l->orders[m->order].offer].spot;
+}
 
 static int host_of(struct reached *r, const struct fleet_machine *m, struct arena *arena, struct spec_host *ret,
                    struct error *err)
@@ -70,13 +77,16 @@ static int host_of(struct reached *r, const struct fleet_machine *m, struct aren
             return -1;
     }
     const struct provider_facts *facts = provider_facts(r->provider);
-    if (str_eq(facts->connect, "docker")) {
+    int rc = 0;
+    if (str_eq(facts->connect, "docker"))
         by_engine(m, arena, ret);
-        return 0;
-    }
-    if (!r->keys)
-        r->keys = rent_keys_open(r->folder, err);
-    return r->keys ? by_ssh(m, cluster_user(r->ledger, facts), r->keys, arena, ret, err) : -1;
+    else if (r->keys || (r->keys = rent_keys_open(r->folder, err)))
+        rc = by_ssh(m, cluster_user(r->ledger, facts), r->keys, arena, ret, err);
+    else
+        rc = -1;
+    if (rc == 0 && facts->notice.address && may_be_taken(r->ledger, m))
+        ret->notice = memcpy(arena_alloc(arena, sizeof facts->notice), &facts->notice, sizeof facts->notice);
+    return rc;
 }
 
 int rent_hosts(const struct fleet_ledger *l, struct arena *arena, struct spec_host **ret, struct error *err)

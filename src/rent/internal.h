@@ -1,7 +1,8 @@
 /*
  * The parts of rent: account.c (a provider, loaded, with its credentials), exchange.c (one operation with all its steps
  * and pages), create.c (what comes before and with a create), cluster.c (fleet's inputs and effects), job.c (an effect
- * that takes time), host.c (how a machine is reached), sweep.c (gc). machine.h has what is asked of a machine itself.
+ * that takes time), host.c (how a machine is reached), pin.c (whose account it is), sweep.c (gc). machine.h has what is
+ * asked of a machine itself.
  */
 #ifndef RHRUN_RENT_INTERNAL_H
 #define RHRUN_RENT_INTERNAL_H
@@ -20,8 +21,11 @@ struct account { /* a provider as this process uses it */
     struct provider *provider; /* NULL: it could not be loaded */
     struct error fault;        /* why it cannot be used */
     struct provider_credentials *credentials;
+    struct provider_credentials *former; /* replies to them may come yet */
     struct loop_capture *capture; /* the program that tells them runs */
     bool looked;                  /* for the credentials */
+    uint64_t looked_ms;           /* when, the last time; on the loop's clock */
+    uint32_t generation;          /* how often */
     char *token;                  /* of oauth2; NULL: none yet */
     uint64_t token_until_ms;      /* on the loop's clock */
 };
@@ -36,6 +40,11 @@ struct rent {
 struct account *account_of(struct rent *r, const char *provider);
 enum account_state { ACCOUNT_READY, ACCOUNT_BUSY /* ask again */, ACCOUNT_FAULT /* as account.fault says */ };
 enum account_state account_look(struct account *s); /* has it all that requests need? */
+/* The provider has refused what was sent with the credentials of that look (generation). They may have run out: those
+ * of a sign-on live for an hour, a machine for days. True: there are others now, or will be; ask again. */
+bool account_renew(struct account *s, uint32_t generation);
+/* What a reply may have in it. */
+const struct provider_credentials *account_secrets(const struct account *s);
 bool account_has_token(const struct account *s);
 void account_set_token(struct account *s, const char *token, uint64_t life_s);
 void account_free(struct account *s);
@@ -52,6 +61,8 @@ struct exchange_answer {
     const struct doc_node *values;           /* what steps told, over the inputs */
     const struct provider_machine *machines; /* of all steps and pages */
     size_t machine_count;
+    const struct provider_offer *offers; /* likewise */
+    size_t offer_count;
 };
 struct exchange;
 struct exchange_ask {
@@ -82,14 +93,24 @@ struct rent_cluster {
     struct going *going;   /* creates of earlier processes that go on */
     struct pending *pending, **pending_end; /* inputs that wait for their turn */
     struct fleet_effect *finished; /* FLEET_TELL_FINISHED, which waits for the cleanup */
+    uint64_t opened_ms;            /* on the loop's clock */
+    bool may_be_prepared;          /* something besides machines may be made that an earlier process asked for */
     uint64_t durable_seq;
     uint32_t kill_at, durable_count; /* the test hook */
+    bool trusts; /* its accounts are those of now, whatever was kept */
     bool started, failed;
 };
 char *rent_folder(const char *id, struct error *err); /* clusters/ID; the caller's */
 const char *cluster_user(const struct fleet_ledger *l, const struct provider_facts *facts); /* who logs in */
 const struct rent_keys *cluster_keys(struct rent_cluster *c, struct error *err); /* opened when first asked for */
 void cluster_give(struct rent_cluster *c, const struct fleet_input *input);
+
+/* ---- pin.c ---- */
+/* Keeps whose account it is, where that is not kept yet; durable when it returns. Once its credentials are there. */
+int pin_keep(struct rent_cluster *c, const struct account *s, struct error *err);
+int pin_renew(struct rent_cluster *c, const struct account *s, struct error *err); /* the one of now is the same */
+bool pin_fits(const struct rent_cluster *c, const struct account *s); /* false: it may be another account */
+const char *pin_text(const struct rent_cluster *c, struct arena *arena);
 
 /* ---- job.c ---- */
 struct job { /* one effect that is being done */
@@ -104,6 +125,7 @@ struct job { /* one effect that is being done */
     struct fleet_order order;        /* of CREATE; its strings are the ledger's */
     bool pulled;                     /* the image was asked for */
     bool waits;                      /* CREATE: for its site */
+    struct doc_node *inputs;         /* of DELETE */
     const char *intent, *host_key, *token; /* of MEET: of the machine's intent; as the ledger has it */
     struct exchange *exchange;
     struct meet *meet;
@@ -123,8 +145,10 @@ void create_begin(struct job *j);
 /* The later steps of a create, for a machine that is there and on its way. */
 void create_go_on(struct rent_cluster *c, struct account *account, const char *region,
                   const struct provider_machine *m);
+void create_drop(struct rent_cluster *c, const char *id); /* it is given back: none of these steps is sent any more */
 void sites_free(struct rent_cluster *c);
 bool cleanup_is_due(const struct rent_cluster *c);
+bool cleanup_may_be_late(const struct rent_cluster *c); /* something that it takes away may be made yet */
 /* Takes away what prepare made, and the keys; cleaned(c) once, within this call or later. */
 void cleanup_begin(struct rent_cluster *c, void (*cleaned)(struct rent_cluster *c));
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BUSY_MS = 20 /* until the credentials are looked at again, for which a program is asked */ };
+
 void job_end(struct job *j)
 {
     exchange_end(j->exchange);
@@ -65,10 +67,35 @@ static struct fleet_item item_of(struct arena *a, const struct provider_machine 
         .run = m->run, .id = m->id, .name = m->name, .region = region, .state = m->state, .address = address};
 }
 
-static void listed(void *arg, const struct exchange_answer *a)
+/* Asked once the list was taken in: what is not wanted is being given back by then, and nothing is begun with it. */
+static bool is_awaited(const struct rent_cluster *c, const char *provider, const char *id)
+{
+    const struct fleet_ledger *l = rent_ledger(c);
+    for (uint32_t i = 0; i < l->machine_count && !c->failed; i++)
+        if (str_eq(l->machines[i].id, id) && str_eq(l->machines[i].provider, provider))
+            return l->machines[i].state == FLEET_MACHINE_CREATED;
+    return false;
+}
+
+/* By other credentials than before it is one only where it shows something of the cluster. */
+static bool is_of_the_account(struct job *j, const struct exchange_answer *a)
+{
+    struct rent_cluster *c = j->cluster;
+    bool shown = c->trusts;
+    if (a->class != PROVIDER_CLASS_NONE || pin_fits(c, j->account))
+        return true;
+    for (size_t i = 0; i < a->machine_count; i++)
+        shown = shown || str_eq(a->machines[i].run, rent_ledger(c)->wanted.id);
+    return shown && pin_renew(c, j->account, NULL) == 0;
+}
+
+static void listed(void *arg, const struct exchange_answer *answer)
 {
     struct job *j = arg;
     struct rent_cluster *c = j->cluster;
+    const struct exchange_answer nothing = {
+        .class = PROVIDER_CLASS_AUTH, .scope = PROVIDER_SCOPE_PROVIDER, .text = pin_text(c, j->arena)};
+    const struct exchange_answer *a = is_of_the_account(j, answer) ? answer : &nothing;
     j->exchange = NULL;
     say_trouble(j, a);
     struct fleet_input in = {.kind = FLEET_INPUT_LISTED,
@@ -85,11 +112,12 @@ static void listed(void *arg, const struct exchange_answer *a)
             items[i] = item_of(j->arena, &a->machines[i], j->region, connect);
         in.items = items;
         in.item_count = a->machine_count;
-        for (size_t i = 0; i < a->machine_count; i++)
-            if (items[i].state == PROVIDER_STATE_COMING && str_eq(items[i].run, rent_ledger(c)->wanted.id))
-                create_go_on(c, j->account, j->region, &a->machines[i]);
     }
-    job_answer(j, &in);
+    cluster_give(c, &in);
+    for (size_t i = 0; i < in.item_count; i++)
+        if (in.items[i].state == PROVIDER_STATE_COMING && is_awaited(c, j->provider, in.items[i].id))
+            create_go_on(c, j->account, j->region, &a->machines[i]);
+    job_end(j);
 }
 
 static void list(struct job *j)
@@ -122,14 +150,34 @@ static const struct fleet_offer *offer_of(const struct rent_cluster *c, uint32_t
     return order == FLEET_NONE ? NULL : &l->wanted.offers[l->orders[order].offer];
 }
 
+/* By other credentials than before not until a list has shown that the account is the same: what is deleted is shown by
+ * none. */
+static void send_delete(void *arg)
+{
+    struct job *j = arg;
+    struct rent_cluster *c = j->cluster;
+    const enum account_state state = account_look(j->account);
+    if (state == ACCOUNT_BUSY) {
+        loop_timer_start(j->later, BUSY_MS);
+    } else if (state == ACCOUNT_READY && !c->trusts && !pin_fits(c, j->account)) {
+        const struct exchange_answer a = {
+            .class = PROVIDER_CLASS_TRANSIENT, .scope = PROVIDER_SCOPE_PROVIDER, .text = pin_text(c, j->arena)};
+        deleted(j, &a);
+    } else {
+        const struct exchange_ask ask = {.operation = PROVIDER_DELETE, .inputs = j->inputs};
+        j->exchange = exchange_begin(j->account, &ask, deleted, j);
+    }
+}
+
 static void delete (struct job *j, const struct fleet_machine *m)
 {
     const struct fleet_offer *offer = offer_of(j->cluster, m->order);
-    struct doc_node *in = cluster_inputs(j->cluster, j->region, offer ? offer->zone : NULL, j->arena);
-    put_text(j->arena, in, "id", m->id);
-    put_text(j->arena, in, "name", m->name);
-    const struct exchange_ask ask = {.operation = PROVIDER_DELETE, .inputs = in};
-    j->exchange = exchange_begin(j->account, &ask, deleted, j);
+    j->inputs = cluster_inputs(j->cluster, j->region, offer ? offer->zone : NULL, j->arena);
+    put_text(j->arena, j->inputs, "id", m->id);
+    put_text(j->arena, j->inputs, "name", m->name);
+    create_drop(j->cluster, m->id);
+    j->later = loop_timer_create(j->cluster->rent->loop, send_delete, j);
+    loop_timer_start(j->later, 0);
 }
 
 /* ---- meeting ---- */

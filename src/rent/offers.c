@@ -11,6 +11,8 @@ struct finder {
     struct arena *arena;
     struct diagnostics *d;
     struct error *err;
+    const struct catalog *catalog;
+    size_t max;                      /* offers */
     const char *const *known;        /* providers that there are files of */
     struct rent_provider *providers; /* loaded so far */
     size_t provider_count;
@@ -122,7 +124,7 @@ static void add_one(struct finder *f, struct rent_provider *p, const struct cata
 {
     struct rent_offers *o = f->o;
     const struct provider_facts *facts = &p->facts;
-    if (o->count == FLEET_OFFERS_MAX) {
+    if (o->count == f->max) {
         o->cut++;
         return;
     }
@@ -137,12 +139,14 @@ static void add_one(struct finder *f, struct rent_provider *p, const struct cata
                                                 .gpu_count = row ? row->count : 0,
                                                 .spot = spot,
                                                 .nodes = f->nodes,
+                                                .alternative = f->rent->alternative,
                                                 .gang_max = facts->gang_max,
                                                 .price = price,
                                                 .unpriced = row && price == 0,
                                                 .idem = facts->idem,
                                                 .deadline = facts->deadline,
                                                 .settle_ms = facts->settle_ms,
+                                                .late_ms = facts->late_ms,
                                                 .poll_ms = facts->poll_ms,
                                                 .ready_ms = facts->ready_ms};
 }
@@ -321,8 +325,7 @@ static int request_of(struct finder *f, const struct catalog *c, struct catalog_
 static int find_offers(struct finder *f)
 {
     const struct spec_rent *r = f->rent;
-    struct catalog_places places = catalog_places(f->arena);
-    struct catalog *c = NULL;
+    const struct catalog *c = f->catalog;
     struct catalog_request request;
     const struct catalog_request *wish;
     if (!load_named(f))
@@ -332,7 +335,7 @@ static int find_offers(struct finder *f)
               FLEET_NODES_MAX);
         return -1;
     }
-    if (catalog_load(&places, f->arena, &c, f->d, f->err) < 0 || request_of(f, c, &request, &wish) < 0)
+    if (request_of(f, c, &request, &wish) < 0)
         return -1;
     for (size_t i = 0, named = f->provider_count; i < named; i++)
         if (f->providers[i].facts.free_type && !add_free(f, &f->providers[i], wish))
@@ -378,36 +381,108 @@ static void list_providers(struct finder *f)
     o->provider_count = count;
 }
 
-int rent_offers(const struct spec_rent *rent, uint32_t nodes, struct arena *arena, struct rent_offers *ret,
-                struct diagnostics *d, struct error *err)
+static struct rent_offers room_for(const struct spec_rent *rent, uint32_t nodes, struct arena *arena)
 {
-    struct rent_offers o = {.rent = rent, .nodes = nodes};
+    return (struct rent_offers){.rent = rent,
+                                .nodes = nodes,
+                                .items = arena_array(arena, FLEET_OFFERS_MAX, sizeof(struct fleet_offer)),
+                                .rows = arena_array(arena, FLEET_OFFERS_MAX, sizeof(struct catalog_row *)),
+                                .of = arena_array(arena, FLEET_OFFERS_MAX, sizeof(struct rent_provider *)),
+                                .at_most = arena_array(arena, FLEET_OFFERS_MAX, sizeof(bool))};
+}
+
+/* Of a cluster, or of one alternative: by price. */
+static int offers_of(const struct spec_rent *rent, uint32_t nodes, size_t max, const struct catalog *c,
+                     struct arena *arena, struct rent_offers *ret, struct diagnostics *d, struct error *err)
+{
+    struct rent_offers o = room_for(rent, nodes, arena);
     struct error none = ERROR_INIT;
-    struct finder f = {.rent = rent, .nodes = nodes, .arena = arena, .d = d, .err = err ? err : &none, .o = &o};
-    size_t known = 0, errors = d->errors;
+    struct finder f = {.rent = rent,
+                       .nodes = nodes,
+                       .arena = arena,
+                       .d = d,
+                       .err = err ? err : &none,
+                       .catalog = c,
+                       .max = max,
+                       .o = &o};
+    size_t known = 0;
     f.known = provider_list(arena);
     while (f.known[known])
         known++;
     f.providers = arena_array(arena, known + 1, sizeof *f.providers);
-    o.items = arena_array(arena, FLEET_OFFERS_MAX, sizeof *o.items);
-    o.rows = arena_array(arena, FLEET_OFFERS_MAX, sizeof *o.rows);
-    o.of = arena_array(arena, FLEET_OFFERS_MAX, sizeof *o.of);
-    o.at_most = arena_array(arena, FLEET_OFFERS_MAX, sizeof *o.at_most);
-    if (find_offers(&f) < 0) {
-        size_t faults = d->errors - errors;
-        if (faults == 0) /* err says it: a file that cannot be read */
-            return -1;
-        return error_set(err, ERROR_SPEC, "nothing can be rented: %zu fault%s", faults, faults == 1 ? "" : "s");
-    }
+    if (find_offers(&f) < 0)
+        return -1;
     list_providers(&f);
     *ret = o;
     return 0;
 }
 
+/* Those of an alternative behind those of the ones before it. A provider that is left out of one may be in another. */
+static void append(struct rent_offers *all, const struct rent_offers *part)
+{
+    for (size_t i = 0; i < part->provider_count; i++) {
+        struct rent_provider *p = NULL;
+        for (size_t k = 0; k < all->provider_count && !p; k++)
+            p = str_eq(all->providers[k].name, part->providers[i].name) ? &all->providers[k] : NULL;
+        if (!p)
+            all->providers[all->provider_count++] = part->providers[i];
+        else if (!part->providers[i].left_out)
+            p->left_out = NULL;
+    }
+    for (size_t i = 0; i < part->count; i++, all->count++) {
+        all->items[all->count] = part->items[i];
+        all->rows[all->count] = part->rows[i];
+        all->at_most[all->count] = part->at_most[i];
+        all->of[all->count] = NULL;
+        for (size_t k = 0; k < all->provider_count; k++)
+            if (str_eq(all->providers[k].name, part->items[i].provider))
+                all->of[all->count] = &all->providers[k];
+    }
+    all->cut += part->cut;
+}
+
+static int offers_of_any(const struct spec_rent *rent, uint32_t nodes, const struct catalog *c, struct arena *arena,
+                         struct rent_offers *ret, struct diagnostics *d, struct error *err)
+{
+    struct rent_offers all = room_for(rent, nodes, arena);
+    const size_t count = rent->alternative_count;
+    size_t known = 0;
+    const char *const *names = provider_list(arena);
+    int rc = 0;
+    while (names[known])
+        known++;
+    all.providers = arena_array(arena, known + 1, sizeof *all.providers);
+    for (size_t i = 0; i < count; i++) {
+        const struct spec_rent *one = &rent->alternatives[i];
+        struct rent_offers part;
+        if (offers_of(one, one->nodes, FLEET_OFFERS_MAX / count, c, arena, &part, d, err) < 0)
+            rc = -1;
+        else
+            append(&all, &part);
+    }
+    *ret = all;
+    return rc;
+}
+
+int rent_offers(const struct spec_rent *rent, uint32_t nodes, struct arena *arena, struct rent_offers *ret,
+                struct diagnostics *d, struct error *err)
+{
+    const struct catalog_places places = catalog_places(arena);
+    struct catalog *c;
+    const size_t errors = d->errors;
+    if (catalog_load(&places, arena, &c, d, err) == 0 &&
+        (rent->alternative_count > 0 ? offers_of_any(rent, nodes, c, arena, ret, d, err)
+                                     : offers_of(rent, nodes, FLEET_OFFERS_MAX, c, arena, ret, d, err)) == 0)
+        return 0;
+    const size_t faults = d->errors - errors;
+    if (faults == 0) /* err says it: a file that cannot be read */
+        return -1;
+    return error_set(err, ERROR_SPEC, "nothing can be rented: %zu fault%s", faults, faults == 1 ? "" : "s");
+}
+
 /* ---- credentials ---- */
 
-/* What is missing, or NULL. */
-static const char *missing_of(const char *name, struct arena *arena)
+const char *rent_credentials_missing(const char *name, struct arena *arena)
 {
     struct provider *p = NULL;
     struct provider_credentials *credentials = NULL;
@@ -442,6 +517,29 @@ static void drop(struct rent_offers *o)
     o->count = kept;
 }
 
+static bool names_one(const struct spec_rent *rent, const char *provider)
+{
+    for (size_t i = 0; i < rent->provider_count; i++)
+        if (str_eq(rent->providers[i], provider))
+            return true;
+    return false;
+}
+
+/* Is one of those without credentials a provider that the spec names? */
+static bool names_a_missing(const struct rent_offers *o)
+{
+    bool names = false;
+    for (size_t i = 0; i < o->provider_count; i++) {
+        const struct rent_provider *p = &o->providers[i];
+        if (!p->missing || p->left_out)
+            continue;
+        names |= o->rent->alternative_count == 0 && names_one(o->rent, p->name);
+        for (size_t k = 0; k < o->rent->alternative_count; k++)
+            names |= names_one(&o->rent->alternatives[k], p->name);
+    }
+    return names;
+}
+
 int rent_credentials_check(struct rent_offers *o, struct arena *arena, struct error *err)
 {
     const char *text = "";
@@ -451,7 +549,7 @@ int rent_credentials_check(struct rent_offers *o, struct arena *arena, struct er
         if (p->left_out)
             continue;
         asked++;
-        p->missing = missing_of(p->name, arena);
+        p->missing = rent_credentials_missing(p->name, arena);
         if (!p->missing)
             continue;
         text = arena_printf(arena, "%s%s%s", text, missing ? "; " : "", p->missing);
@@ -459,7 +557,7 @@ int rent_credentials_check(struct rent_offers *o, struct arena *arena, struct er
     }
     if (missing == 0)
         return 0;
-    if (o->rent->provider_count > 0 || missing == asked) {
+    if (names_a_missing(o) || missing == asked) {
         error_set(err, ERROR_SPEC, "%s", text);
         error_hint(err, "nothing was asked of a provider, and nothing is rented");
         return error_why(err, ERROR_WHY_CREDENTIALS);

@@ -37,6 +37,16 @@ const struct spec_host *roster_host(const struct roster *r, uint32_t node)
     return &r->hosts[node];
 }
 
+struct roster *roster_of(const struct roster *r, const uint32_t *nodes, uint32_t count, struct arena *arena)
+{
+    struct roster *some = arena_alloc(arena, sizeof *some);
+    struct spec_host *hosts = arena_array(arena, (size_t)count + 1, sizeof *hosts);
+    for (uint32_t i = 0; i < count; i++)
+        hosts[i] = r->hosts[nodes[i]];
+    *some = (struct roster){.arena = arena, .hosts = hosts, .count = count};
+    return some;
+}
+
 const char *roster_name(const struct roster *r, uint32_t node)
 {
     return roster_host(r, node)->name;

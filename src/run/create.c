@@ -81,7 +81,7 @@ static void create_lane(struct run *r, uint32_t i)
     struct lane *lane = &r->lanes[i];
     const struct spec *spec = r->plan->spec;
     const struct spec_host *h = roster_host(r->plan->roster, i);
-    if (h->transport == SPEC_TRANSPORT_LOCAL && i > 0) {
+    if (h->transport == SPEC_TRANSPORT_LOCAL && i > 0 && !lane_hands(lane)->base_dir) {
         const char *home = getenv("HOME");
         lane_hands(lane)->base_dir = xasprintf("%s/.rhrun/local/%u", home ? home : "", i);
     }
@@ -92,15 +92,15 @@ static void create_lane(struct run *r, uint32_t i)
         o.host.kind = TRANSPORT_SIM;
     bool look = r->options.mode == RUN_LOOK || r->options.mode == RUN_VERIFY;
     char job[17];
-    journal_job_id(spec->name, spec->origin, job);
+    journal_job_id(spec_id_name(spec), spec_id_origin(spec), job);
     o.host.wrap = wrap_of(r, job, i);
     o.hello = (struct wire_hello){
         .mode = look                   ? WIRE_READ
                 : r->options.take_over ? WIRE_TAKE_OVER
                                        : WIRE_OWN,
         .job = arena_strdup(r->arena, job),
-        .job_name = arena_strdup(r->arena, spec->name),
-        .origin = arena_strdup(r->arena, spec->origin),
+        .job_name = arena_strdup(r->arena, spec_id_name(spec)),
+        .origin = arena_strdup(r->arena, spec_id_origin(spec)),
         /* who only reads owns nothing */
         .owner = arena_strdup(r->arena, r->hands->session->journal ? journal_owner(r->hands->session->journal)
                                                                    : "00000000000000000000000000000000"),
@@ -113,6 +113,8 @@ static void create_lane(struct run *r, uint32_t i)
     o.reconnect_ms = r->options.reconnect_ms ? r->options.reconnect_ms : RECONNECT_MS;
     if (lane->away) /* failure rules say what becomes of a node that stays away */
         o.reconnect_ms = UINT64_MAX;
+    if (h->booting && r->options.mode == RUN_EXECUTE)
+        o.first_ms = BOOT_MS;
     o.hello_ms = r->options.hello_ms;
     o.backoff_ms = r->options.backoff_ms;
     o.label = h->name;
@@ -190,9 +192,38 @@ void run_ask_detach(struct run *r)
     run_detach(r);
 }
 
+static bool has_node(const struct run *r, uint32_t node)
+{
+    return node < r->plan->node_count && r->hands->lanes[node].node;
+}
+
 void run_machine_gone(struct run *r, uint32_t node)
 {
-    if (node < r->plan->node_count)
+    const struct input in = {.kind = INPUT_VANISHED, .node = node};
+    if (!has_node(r, node))
+        return;
+    trace_input(r, &in);
+    core_take(r, &in);
+}
+
+void run_machine_new(struct run *r, uint32_t node)
+{
+    const struct input in = {.kind = INPUT_MACHINE, .node = node};
+    if (!has_node(r, node) || !r->lanes[node].replacing)
+        return;
+    if (r->ending != ENDING_NOT) { /* nothing is done there any more */
+        run_machine_none(r, node);
+        return;
+    }
+    node_destroy(r->hands->lanes[node].node);
+    create_lane(r, node);
+    trace_input(r, &in);
+    core_take(r, &in);
+}
+
+void run_machine_none(struct run *r, uint32_t node)
+{
+    if (has_node(r, node))
         node_give_up(r->hands->lanes[node].node);
 }
 
@@ -208,6 +239,7 @@ void run_destroy(struct run *r)
     for (uint32_t i = 0; i < r->plan->node_count; i++) {
         transfer_stop(&r->lanes[i]);
         rank0_drop(&r->lanes[i]);
+        installed_stop(&r->lanes[i]);
         node_destroy(h->lanes[i].node);
         free(h->lanes[i].base_dir);
     }

@@ -27,10 +27,19 @@ void run_effect(struct run *r, const struct effect *e)
     case EFFECT_GIVE_UP:
         node_give_up(n);
         break;
+    case EFFECT_REPLACE:
+        run_stop_moving(lane);
+        node_park(n);
+        if (r->options.machines.replace)
+            r->options.machines.replace(r->options.machines.arg, e->node);
+        else
+            node_give_up(n);
+        break;
     case EFFECT_REFUSE:
         node_refuse(n, e->error);
         break;
     case EFFECT_ATTACH:
+        installed_ask(lane, false);
         node_attach(n, e->attempt, e->offset);
         break;
     case EFFECT_SIGNAL:

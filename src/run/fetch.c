@@ -42,6 +42,7 @@ struct fetch {
     struct fetch *queued; /* in the run's queue, while it waits for its turn */
     struct lane *lane;
     const struct plan_step *step;
+    const struct plan *plan; /* the run's, or a point's own */
     bool periodic;
     enum fetch_phase phase;
     struct arena *arena;
@@ -250,12 +251,20 @@ static int what_of(struct fetch *f, struct error *err)
 {
     struct run *r = run_of(f);
     struct step_bind bind = run_bind(r, launch_of(r, f->step), f->lane->index);
+    struct plan *plan = r->plan;
     CLEANUP(cleanup_free) char *dir = run_dir(r, err);
     if (!dir)
         return -1;
-    bind.launch = lane_launch(f->lane);
-    bind.result_dir = arena_printf(f->arena, "%s/result", dir);
-    if (f->step->kind->fetch(r->plan, f->step, &bind, f->arena, &f->what, err) < 0)
+    if (f->step->kind->phase == PHASE_POINT) {
+        if (run_bind_point(r, f->step, f->lane->index, &bind, f->arena, &plan, err) < 0)
+            return -1;
+        bind.result_dir = arena_printf(f->arena, "%s/points/%s/result", dir, bind.point->id);
+    } else {
+        bind.launch = lane_launch(f->lane);
+        bind.result_dir = arena_printf(f->arena, "%s/result", dir);
+    }
+    f->plan = plan;
+    if (f->step->kind->fetch(plan, f->step, &bind, f->arena, &f->what, err) < 0)
         return -1;
     if (!wire_pattern_of(&f->pattern, f->what.from, f->arena))
         return error_set(err, ERROR_SPEC, "\"%s\" has more than %d parts", f->what.from, WIRE_PATTERN_PARTS);
@@ -293,7 +302,7 @@ void fetch_start(struct lane *lane, const struct plan_step *step, bool periodic)
  * from that rank's node. */
 static bool rank_of(const struct fetch *f, const struct wire_entry *e, uint32_t *ret)
 {
-    const struct plan *plan = run_of(f)->plan;
+    const struct plan *plan = f->plan;
     CLEANUP(cleanup_free) char *number = xstrdup(e->path);
     if (!str_ends(number, ".json") || !S_ISREG(e->mode))
         return false;
@@ -304,10 +313,10 @@ static bool rank_of(const struct fetch *f, const struct wire_entry *e, uint32_t 
 /* mpirun has its own ways to place ranks, and on one machine all of them are the first node's. */
 static bool is_of_node(const struct fetch *f, uint32_t rank)
 {
-    const struct plan *plan = run_of(f)->plan;
+    const struct plan *plan = f->plan;
     const struct spec_distributed *d = &plan->spec->distributed;
     bool placed = plan->ranks && !(d->present && d->launcher == LAUNCHER_MPIRUN);
-    return !placed || plan->ranks[rank].node == f->lane->index;
+    return !placed || plan->ranks[rank].node == (plan == run_of(f)->plan ? f->lane->index : 0);
 }
 
 /* The results of nodes that share rhrun's folder lie together: each node names all of them, and brings only those of

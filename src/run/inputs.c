@@ -18,17 +18,18 @@ static void tell(struct run *r, struct node *n, struct input in)
 }
 
 /* What was under way over the node's connection has ended with it. */
-static void stop_moving(struct lane *lane)
+void run_stop_moving(struct lane *lane)
 {
     transfer_stop(lane);
     fetch_stop(lane, NULL);
     rank0_drop(lane);
+    installed_stop(lane);
 }
 
 static void on_ready(void *arg, struct node *n, bool again)
 {
     struct lane *lane = lane_of(arg, n);
-    stop_moving(lane);
+    run_stop_moving(lane);
     tell(arg, n, (struct input){.kind = INPUT_READY, .facts = node_facts(n), .again = again});
     run_learn_node(arg, lane->index);
 }
@@ -36,13 +37,16 @@ static void on_ready(void *arg, struct node *n, bool again)
 static void on_lost(void *arg, struct node *n, const struct error *err)
 {
     struct lane *lane = lane_of(arg, n);
-    stop_moving(lane);
+    const struct run_machines *m = &lane->run->options.machines;
+    run_stop_moving(lane);
     tell(arg, n, (struct input){.kind = INPUT_LOST, .error = err});
+    if (m->lost)
+        m->lost(m->arg, lane->index);
 }
 
 static void on_failed(void *arg, struct node *n, const struct error *err)
 {
-    stop_moving(lane_of(arg, n));
+    run_stop_moving(lane_of(arg, n));
     tell(arg, n, (struct input){.kind = INPUT_GONE, .error = err});
 }
 
@@ -85,6 +89,11 @@ static void on_output(void *arg, struct node *n, const char *attempt, uint64_t o
 
 static void on_ended(void *arg, struct node *n, const struct wire_record *rec)
 {
+    const struct plan_step *step = lane_in_flight(lane_of(arg, n), rec->attempt);
+    if (step && step->kind->uses_python)
+        installed_ask(lane_of(arg, n), true);
+    if (step && step->kind->phase != PHASE_SETUP && installed_holds(lane_of(arg, n), rec))
+        return;
     tell(arg, n, (struct input){.kind = INPUT_ENDED, .record = rec});
 }
 
@@ -118,14 +127,15 @@ static void on_sync_state(void *arg, struct node *n, const struct wire_sync_stat
 static void on_entries(void *arg, struct node *n, const struct wire_entries *e)
 {
     struct lane *lane = lane_of(arg, n);
-    if (!preflight_entries(run_launch(lane->run), lane, e) && !rank0_entries(lane, e))
+    if (!preflight_entries(run_launch(lane->run), lane, e) && !rank0_entries(lane, e) && !installed_entries(lane, e))
         fetch_entries(lane, e);
 }
 
 static void on_file_data(void *arg, struct node *n, uint64_t token, uint64_t offset, bool last, const char *error,
                          const uint8_t *data, uint32_t len)
 {
-    fetch_data(lane_of(arg, n), token, offset, last, error, data, len);
+    if (!installed_data(lane_of(arg, n), token, last, error, data, len))
+        fetch_data(lane_of(arg, n), token, offset, last, error, data, len);
 }
 
 static void on_probed(void *arg, struct node *n, uint64_t token, uint32_t errnum, const char *who)

@@ -17,6 +17,8 @@ struct lane_hands {
     char *base_dir;
     struct fetch *fetches;     /* files that are being fetched from it */
     struct look *looks;        /* what the node was asked because of rank 0: see rank0.c */
+    struct installed *installed; /* lists of packages that the node was asked for: see installed.c */
+    struct held_end *held;       /* ends that are told once these lists are here */
     struct transfer *transfer; /* files that are being brought to it, of at most one step at a time */
     uint64_t received;         /* bytes from the node that lie on this machine's disk */
 };
@@ -42,11 +44,13 @@ struct hands {
     struct guard *guard;         /* see guard.h; NULL = nothing was fetched yet */
     uint32_t fetching;
     uint64_t fetch_token;
+    uint64_t installed_serial; /* of what installed.c asked last */
     uint32_t crowded;        /* how often a node or a fetch was ended for want of room here */
     struct step_node *nodes; /* per node, as RUN messages name it */
     char *node_addrs;        /* addresses of all nodes; NULL = to be made */
     char *hosts;             /* made together with node_addrs */
     struct known *known;     /* see strangers.c; NULL = nobody has asked yet */
+    struct metrics *metrics; /* of the latest launch; NULL = the spec has none */
     int trace_fd;            /* see trace.h; -1 = nothing is traced */
     uint32_t alarms;         /* number of alarms that were created */
 };
@@ -61,6 +65,9 @@ extern const struct node_callbacks lane_callbacks;
 /* The run's folder in the state directory, which exists then; heap. NULL and err: it cannot be made. */
 char *run_dir(const struct run *r, struct error *err);
 void run_append_free(struct append *a); /* takes it off the run's list */
+
+/* ---- inputs.c ---- */
+void run_stop_moving(struct lane *lane); /* what was under way over the node's connection has ended with it */
 
 /* ---- room.c: what one node may take of this machine ---- */
 const char *room_text(uint64_t bytes, char ret[32]); /* "1.5 GB" */
@@ -96,7 +103,21 @@ void rank0_drop(struct lane *lane); /* the connection has ended, or is a new one
 /* The node has answered a GLOB. False: rank0.c did not ask that. */
 bool rank0_entries(struct lane *lane, const struct wire_entries *e);
 
+/* ---- installed.c: what installations have left on nodes, for the lock ---- */
+/* anew: something was installed; in place of what was asked before. Else asked once per connection. */
+void installed_ask(struct lane *lane, bool anew);
+void installed_stop(struct lane *lane); /* the connection has ended: no answer comes any more */
+/* Takes the end of an attempt to itself, and tells it later, as lists are still to come. False: none is. */
+bool installed_holds(struct lane *lane, const struct wire_record *rec);
+/* The node has answered a GLOB, or sends a file. False: installed.c did not ask that. */
+bool installed_entries(struct lane *lane, const struct wire_entries *e);
+bool installed_data(struct lane *lane, uint64_t token, bool last, const char *error, const uint8_t *data, uint32_t len);
+
 /* ---- send.c ---- */
+/* The same for a step of a point on that node, with the plan that it is built with, which has the point's nodes. -1 and
+ * err: they cannot. */
+int run_bind_point(struct run *r, const struct plan_step *step, uint32_t node, struct step_bind *bind,
+                   struct arena *arena, struct plan **ret, struct error *err);
 struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node); /* l: NULL for a step of set-up */
 void run_forget_addrs(struct run *r);
 void run_learn_node(struct run *r, uint32_t node); /* the node is ready: its facts and address may be new */

@@ -43,6 +43,8 @@ static void on_line(void *arg, const struct watch_line *line)
         trace_line(log, "line", line);
     if (launch)
         rules_line(launch, log->step, log->node, line);
+    if (log->step->kind->phase == PHASE_POINT)
+        point_line(r, log->step, log->node, line);
     if (r->options.observer.line && !log->quiet && is_shown(log, line))
         r->options.observer.line(r->options.observer.arg, &out);
 }

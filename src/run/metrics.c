@@ -2,7 +2,6 @@
  * more rarely the more values there are, so that a long job with many ranks does not fill the journal. */
 #include "internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +35,7 @@ struct metrics *metrics_create(struct run *r)
     m->run = r;
     m->series = xcalloc(r->plan->spec->metric_count + 1, sizeof *m->series);
     m->timer = loop_timer_create(r->hands->session->loop, on_timer, m);
+    r->hands->metrics = m;
     return m;
 }
 
@@ -45,6 +45,8 @@ void metrics_destroy(struct metrics *m)
         return;
     for (size_t i = 0; i < m->run->plan->spec->metric_count; i++)
         free(m->series[i].values);
+    if (m->run->hands->metrics == m)
+        m->run->hands->metrics = NULL;
     loop_timer_destroy(m->timer);
     free(m->series);
     free(m);
@@ -83,21 +85,6 @@ void metrics_add(struct metrics *m, uint32_t metric, uint32_t rank, double value
         loop_timer_start(m->timer, FLUSH_MIN_MS);
 }
 
-/* The shortest text that reads back as the same number. */
-static void put_number(char *ret, size_t size, double v)
-{
-    if (isnan(v)) {
-        snprintf(ret, size, "nan");
-        return;
-    }
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(ret, size, "%.*g", digits, v);
-        double back = strtod(ret, NULL);
-        if (back >= v && back <= v)
-            return;
-    }
-}
-
 void metrics_flush(struct metrics *m)
 {
     struct run *r = m ? m->run : NULL;
@@ -112,8 +99,8 @@ void metrics_flush(struct metrics *m)
             struct value *v = &m->series[i].values[k];
             if (!v->changed)
                 continue;
-            char *text = arena_alloc(arena, 32);
-            put_number(text, 32, v->latest);
+            char *text = arena_alloc(arena, MATCH_NUMBER_MAX);
+            match_number_text(v->latest, text);
             items[count++] = (struct event_metric){r->plan->spec->metrics[i].name, text,
                                                    k == 0 ? WIRE_NO_RANK : (uint32_t)k - 1, v->count};
             v->changed = false;
@@ -125,4 +112,34 @@ void metrics_flush(struct metrics *m)
     uint64_t pause = (uint64_t)count * FLUSH_PER_VALUE_MS;
     /* after that it is flushed again, if something has changed */
     loop_timer_start(m->timer, pause > FLUSH_MIN_MS ? pause : FLUSH_MIN_MS);
+}
+
+static bool recorded(const struct run *r, const char *name, double *ret_value, uint32_t *ret_rank)
+{
+    const struct state_run *run = run_recorded(r);
+    const struct state_metric *best = NULL;
+    for (uint32_t i = 0; run && i < run->metric_count; i++) {
+        const struct state_metric *m = &run->metrics[i];
+        if (strcmp(m->name, name) == 0 && (!best || m->rank < best->rank))
+            best = m;
+    }
+    if (!best || !match_number(best->value, strlen(best->value), ret_value))
+        return false;
+    *ret_rank = best->rank;
+    return true;
+}
+
+bool run_metric(const struct run *r, uint32_t metric, double *ret_value, uint32_t *ret_rank)
+{
+    const struct metrics *m = r->hands->metrics;
+    const struct series *s = m ? &m->series[metric] : NULL;
+    for (size_t i = 0; s && i < s->cap; i++) {
+        const size_t slot = i + 1 < s->cap ? i + 1 : 0; /* launchers come last */
+        if (s->values[slot].count == 0)
+            continue;
+        *ret_value = s->values[slot].latest;
+        *ret_rank = slot ? (uint32_t)slot - 1 : WIRE_NO_RANK;
+        return true;
+    }
+    return recorded(r, r->plan->spec->metrics[metric].name, ret_value, ret_rank);
 }

@@ -84,9 +84,12 @@ static const char **params_of(const struct spec *spec, bool all, struct arena *a
 {
     const char **texts = arena_array(arena, spec->param_count, sizeof *texts);
     size_t count = 0;
-    for (size_t i = 0; i < spec->param_count; i++)
-        if (all || spec->params[i].given)
-            texts[count++] = arena_printf(arena, "%s=%s", spec->params[i].name, spec->params[i].value);
+    for (size_t i = 0; i < spec->param_count; i++) {
+        const struct spec_param *p = &spec->params[i];
+        const char *value = p->swept ? p->chosen : p->value;
+        if (value && (all || p->given || p->chosen))
+            texts[count++] = arena_printf(arena, "%s=%s", p->name, value);
+    }
     *ret_count = count;
     return texts;
 }

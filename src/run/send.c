@@ -101,6 +101,70 @@ static const char *launch_run(const struct launch *l, struct arena *arena)
     return dash ? arena_strndup(arena, l->adopted, (size_t)(dash - l->adopted)) : l->run->id;
 }
 
+/* Which run launched it: an earlier one, where only its files are missing. */
+static const char *point_run(const struct run *r, const struct plan_step *step, uint32_t node)
+{
+    const struct plan_step *launch = &r->plan->steps[r->plan->points[step->point].launch];
+    const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, node);
+    return c ? c->run : r->id;
+}
+
+/* The GPUs of a place; NULL: places are not by GPU. */
+static const char *devices_of(const struct spec *spec, uint32_t node, uint32_t place, struct arena *arena)
+{
+    const uint32_t each = spec->sweep->per_node;
+    const char *at = spec_devices(spec, node)->list;
+    struct buf b = {0};
+    if (spec->sweep->place != SWEEP_GPUS)
+        return NULL;
+    for (uint32_t i = 0; i < (place + 1) * each; i++) {
+        const size_t len = at ? strcspn(at, ",") : 0;
+        if (i >= place * each && at)
+            buf_printf(&b, "%s%.*s", b.len ? "," : "", (int)len, at);
+        else if (i >= place * each)
+            buf_printf(&b, "%s%" PRIu32, b.len ? "," : "", i);
+        at = at && at[len] ? at + len + 1 : at;
+    }
+    const char *text = arena_strdup(arena, b.data ? b.data : "");
+    buf_free(&b);
+    return text;
+}
+
+/* The nodes of a point are the only ones that it knows, numbered from 0. */
+int run_bind_point(struct run *r, const struct plan_step *step, uint32_t node, struct step_bind *bind,
+                   struct arena *arena, struct plan **ret, struct error *err)
+{
+    const struct plan_point *p = &r->plan->points[step->point];
+    const struct plan_step *launch = &r->plan->steps[p->launch];
+    const struct point_bind point = point_bind(r, step);
+    const struct wire_facts *f = r->lanes[node].facts;
+    struct plan_facts *facts = arena_array(arena, point.node_count, sizeof *facts);
+    struct step_node *nodes = arena_array(arena, point.node_count, sizeof *nodes);
+    const char *name = point_launch_name(r, launch);
+    for (uint32_t i = 0; i < point.node_count; i++) {
+        const struct wire_facts *of = r->lanes[point.nodes[i]].facts;
+        facts[i] = (struct plan_facts){of != NULL, of ? of->cpus : 0, of ? of->gpu_count : 0};
+        nodes[i] = r->hands->nodes[point.nodes[i]];
+    }
+    if (plan_at_nodes(p->own, point.nodes, facts, arena, ret, err) < 0)
+        return -1;
+    bind->spec = (*ret)->spec;
+    bind->node = point_bind_part(r, step, node);
+    bind->nodes = nodes;
+    bind->point = p->point;
+    bind->launch =
+        name ? arena_strdup(arena, name) : arena_printf(arena, "%s-%s", point_run(r, step, node), p->point->id);
+    bind->nonce = name ? bind->launch : NULL;
+    bind->generation = point.tries + 1;
+    bind->restart_count = point.tries;
+    bind->master_address = point.node_count > 1 && nodes[0].address ? nodes[0].address : "127.0.0.1";
+    bind->master_port = point.port;
+    if (f && f->base_dir && f->base_dir[0] == '/')
+        bind->point_dir = arena_printf(arena, "%s/points/%s/%s", f->base_dir, r->plan->spec->job_id, p->point->id);
+    bind->devices = devices_of(r->plan->spec, node, point.place, arena);
+    return 0;
+}
+
 static void send_task(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
@@ -111,11 +175,13 @@ static void send_task(struct run *r, const struct plan_step *step, uint32_t node
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;
     struct step_bind bind = run_bind(r, l, node);
+    struct plan *plan = r->plan;
     if (l && step->kind->phase == PHASE_LAUNCH) {
         bind_addrs(l, &bind);
         bind.run_id = launch_run(l, arena);
     }
     struct wire_run run = {0};
+    const struct wire_notice *notice = roster_host(r->plan->roster, node)->notice;
     bool is_run = step->kind->build;
     if (step->watch) {
         ready_begin(r, step, node);
@@ -124,8 +190,10 @@ static void send_task(struct run *r, const struct plan_step *step, uint32_t node
     }
     if (step->kind->sync)
         trace_untraced(r, "files that are brought");
-    int rc = step->kind->sync ? transfer_start(r, step, node, &bind, &err)
-                              : step_build(r->plan, step, &bind, arena, &run, &err);
+    int rc = step->kind->phase == PHASE_POINT ? run_bind_point(r, step, node, &bind, arena, &plan, &err) : 0;
+    if (rc == 0)
+        rc = step->kind->sync ? transfer_start(r, step, node, &bind, &err)
+                              : step_build(plan, step, &bind, arena, &run, &err);
     if (rc < 0) {
         trace_untraced(r, "a RUN that cannot be made");
         task_finish_as(r, step, node, OUTCOME_NOT_STARTED, err.text);
@@ -143,8 +211,14 @@ static void send_task(struct run *r, const struct plan_step *step, uint32_t node
         if (l && step->kind->phase == PHASE_LAUNCH)
             run.launch =
                 l->adopted ? arena_strdup(arena, l->adopted) : arena_printf(arena, "%s-%u", r->id, l->generation);
+        if (point_launch_name(r, step))
+            run.launch = arena_strdup(arena, point_launch_name(r, step));
+        if (notice && step->kind->ranked)
+            run.notice = *notice;
         if (step->kind->cached)
             run.flags |= WIRE_RUN_PATCHES;
+        if (step->kind->phase == PHASE_LAUNCH && !step->kind->asks)
+            installed_ask(lane, false);
         node_run(lane_hands(lane)->node, &run);
     }
     arena_destroy(arena);

@@ -219,6 +219,12 @@ static void put_input(struct buf *b, const struct input *in)
         wire_put_patched(&frame, in->state);
         buf_puts(b, " patched");
         break;
+    case INPUT_VANISHED:
+        buf_puts(b, " vanished");
+        return;
+    case INPUT_MACHINE:
+        buf_puts(b, " machine");
+        return;
     case INPUT_LISTED:
         buf_puts(b, " listed");
         return;
@@ -261,6 +267,11 @@ static void put_input(struct buf *b, const struct input *in)
         return;
     case INPUT_RANK0:
         buf_printf(b, " rank0 %" PRIu64 " %" PRIu64, in->token, in->at_ns);
+        return;
+    case INPUT_INSTALLED:
+        buf_puts(b, " installed");
+        put_text(b, in->slot);
+        put_text(b, in->text);
         return;
     case INPUT_LOOKED:
         buf_printf(b, " looked %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64, in->step->id, in->token, in->files,

@@ -54,6 +54,15 @@ void run_step_transfer(const struct run *r, const struct plan_step *step, struct
     }
 }
 
+bool run_attempt_view(const struct run *r, const struct plan_step *step, uint32_t node, struct run_attempt_view *ret)
+{
+    const struct run_task *t = &r->tasks[(size_t)step->id * r->plan->node_count + node];
+    if (!task_in_flight(t))
+        return false;
+    *ret = (struct run_attempt_view){t->started_ms, t->bytes_done, t->bytes_total};
+    return true;
+}
+
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret)
 {
     const struct lane *lane = &r->lanes[node];
@@ -115,9 +124,14 @@ void run_facts_json(const struct wire_facts *f, struct buf *b)
     put_string(b, "arch", f->arch);
     put_string(b, "kernel", f->kernel);
     put_string(b, "os", f->os);
+    put_string(b, "cpu", f->cpu);
     put_string(b, "python", f->python);
     put_string(b, "python_version", f->python_version);
     put_string(b, "gpus", f->gpus);
+    put_string(b, "gpu_driver", f->gpu_driver);
+    put_string(b, "container", f->container);
+    put_string(b, "image", f->image);
+    put_string(b, "image_digest", f->image_digest);
     put_string(b, "work_dir", f->work_dir);
     buf_putc(b, '}');
 }

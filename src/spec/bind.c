@@ -7,7 +7,7 @@
 /* What the entrypoint's texts may name: a rank only where rhrun starts the ranks itself. */
 static struct expr_rules of_launch(const struct load *l)
 {
-    return (struct expr_rules){.scope = spec_has_ranks(&l->spec->distributed) ? SCOPE_RANK : SCOPE_NODE};
+    return (struct expr_rules){.scope = spec_has_ranks(&l->spec->distributed) ? SCOPE_RANK : SCOPE_NODE, .point = true};
 }
 
 static const char *const forms[] = {
@@ -125,7 +125,7 @@ static bool bind_form(struct load *l, struct spec_entrypoint *e, const struct do
         }
     }
     if (!found)
-        diagnostic_expected(fault(l, place_of(node), "entrypoint says nothing to run"),
+        diagnostic_expected(fault(l, place_of(node), "entrypoint names nothing to run"),
                             "exactly one of script, module, command, run and function");
     return found != NULL;
 }
@@ -173,7 +173,7 @@ bool entrypoint_of(struct load *l, const struct doc_node *node, const struct exp
     e->env = env_list(l, doc_get(node, "env"), &e->env_count);
     for (size_t i = 0; i < e->env_count; i++)
         expr_check_rules(&e->env[i].value, l->spec, rules, false, l->diagnostics);
-    e->cwd = checked(l, doc_get(node, "cwd"), &on_node, false);
+    e->cwd = checked(l, doc_get(node, "cwd"), &on_node_at_point, false);
     check_home(l, &e->cwd, "cwd");
     if (e->kind == ENTRY_SCRIPT)
         check_home(l, &e->target, "script");

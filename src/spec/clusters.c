@@ -23,6 +23,8 @@ static void bind_local(struct load *l, const struct doc_node *node)
     const struct spec_container *container = NULL;
     l->hosts_failed = is_object(node) && !container_bind(l, node, &container);
     uint32_t n = spec->distributed.present && spec->distributed.nnodes > 0 ? spec->distributed.nnodes : 1;
+    if (spec->sweep && spec->sweep->nodes)
+        n = spec->sweep->nodes;
     bool in_place = !doc_get(l->root, "workdir"); /* which is not bound yet */
     spec->placement = PLACEMENT_HERE;
     spec->nodes = arena_array(l->arena, n, sizeof *spec->nodes);
@@ -59,6 +61,22 @@ static void check_counts(struct load *l, const struct doc_node *node, uint32_t h
     note(l, place_of(node), "the cluster is here");
 }
 
+/* Those of a cluster's hosts that take points: as many as one takes, at least. */
+static void take_nodes(struct load *l, uint32_t hosts)
+{
+    const uint32_t nodes = l->spec->sweep->nodes ? l->spec->sweep->nodes : hosts, each = l->spec->distributed.nnodes;
+    const struct doc_node *said = doc_get(doc_get(l->root, "sweep"), "nodes");
+    if (each > nodes) {
+        struct diagnostic *d = fault(l, place_of(l->nnodes), "a point takes %u nodes, but %s %u", each,
+                                     said ? "sweep.nodes is" : "the cluster has", nodes);
+        diagnostic_hint(d, "distributed.nnodes is the number of nodes of each point, sweep.nodes that of all points");
+    }
+    if (nodes <= hosts)
+        l->spec->nnodes = nodes;
+    else
+        fault(l, place_of(said), "nodes is %u, but the cluster has %u host%s", nodes, hosts, hosts == 1 ? "" : "s");
+}
+
 /* The job's own nodes. */
 static void bind_job(struct clusters *c, const struct doc_node *node)
 {
@@ -75,10 +93,13 @@ static void bind_job(struct clusters *c, const struct doc_node *node)
         spec->rent = c->job.rent;
     }
     uint32_t hosts = (uint32_t)spec->host_count, wanted = spec->distributed.nnodes;
-    check_counts(l, node, hosts);
+    if (!spec->sweep)
+        check_counts(l, node, hosts);
     if (wanted == 0)
-        spec->distributed.nnodes = hosts;
-    spec->nnodes = spec->distributed.present && wanted > 0 ? wanted : hosts;
+        spec->distributed.nnodes = spec->sweep ? 1 : hosts;
+    spec->nnodes = spec->distributed.present && wanted > 0 && !spec->sweep ? wanted : hosts;
+    if (spec->sweep && !l->hosts_failed)
+        take_nodes(l, hosts);
 }
 
 bool spec_in_place(const struct spec *spec)
@@ -103,8 +124,9 @@ static void find_roles(const struct load *l, uint32_t *ret_own, uint32_t *ret_ot
     }
 }
 
-static const char *const no_mix = "all nodes of a job are agents on this machine, or hosts; for SSH to this machine "
-                                  "write hosts: [localhost]";
+static const char *const no_mix =
+    "a job has all of its nodes on this machine, or all on hosts; for SSH to this machine "
+    "write hosts: [localhost]";
 
 /* Hosts cannot reach what runs on this machine, which has no name that they know. */
 static bool refuse_mixed(struct load *l, uint32_t own, uint32_t other)
@@ -247,13 +269,14 @@ static void refuse_rented(struct clusters *c, size_t role)
     const struct doc_node *node = cluster_of(l, role), *job = doc_get(l->root, "cluster");
     const char *name = l->spec->roles[role].name;
     if (c->roles[role].rent)
-        diagnostic_hint(
-            fault(l, place_of(node), "role \"%s\" has a rented cluster of its own, which is not there yet", name),
-            "rent in the cluster of the top level: all roles are placed on its machines");
+        diagnostic_hint(fault(l, place_of(node),
+                              "role \"%s\" has a rented cluster of its own, which this version of rhrun cannot do",
+                              name),
+                        "rent in the cluster of the top level: all roles are placed on its machines");
     else if (c->job.rent)
         diagnostic_hint(
             fault(l, place_of(node), "role \"%s\" is on hosts that you have, but the job on rented machines", name),
-            "that is not there yet: all roles are on the rented machines, or none");
+            "this version of rhrun cannot do that: all roles are on the rented machines, or none");
     else
         return;
     if (c->job.rent && job)
@@ -305,7 +328,7 @@ void clusters_bind(struct load *l)
     if (node || own == SPEC_NO_ROLE || other != SPEC_NO_ROLE) {
         bind_job(&c, node);
     } else if (l->nnodes) {
-        diagnostic_hint(fault(l, place_of(l->nnodes), "nnodes is %u, but there is no cluster that it could be of",
+        diagnostic_hint(fault(l, place_of(l->nnodes), "nnodes is %u, but the top level has no cluster",
                               l->spec->distributed.nnodes),
                         "every role has a cluster of its own; nnodes of a role says how many nodes it takes");
         l->hosts_failed = true;

@@ -43,7 +43,7 @@ static bool options_fit(struct load *l, const struct spec_container *c, const st
         for (size_t k = 0; k < ARRAY_LEN(own); k++)
             if (strlen(own[k]) == len && memcmp(own[k], c->options[i], len) == 0) {
                 fault(l, place_of(node->items[i]),
-                      "%s is not for a spec to say: rhrun names, starts and removes the "
+                      "a spec cannot have the option %s: rhrun names, starts and removes the "
                       "container",
                       own[k]);
                 return false;
@@ -84,7 +84,10 @@ bool container_bind(struct load *l, const struct doc_node *cluster, const struct
         return false;
     }
     c->pull = str_eq(pull, "always") ? PULL_ALWAYS : str_eq(pull, "never") ? PULL_NEVER : PULL_MISSING;
-    c->runtime = str_eq(runtime, "docker") ? "docker" : str_eq(runtime, "podman") ? "podman" : NULL;
+    static const char *const runtimes[] = {"docker", "podman", "apptainer"};
+    for (size_t i = 0; i < ARRAY_LEN(runtimes); i++)
+        if (str_eq(runtime, runtimes[i]))
+            c->runtime = runtimes[i];
     c->down = str_eq(doc_get_string(node, "down", "never"), "always");
     if (!list_of(l, node, "options", &c->options, &c->option_count) ||
         !list_of(l, node, "mounts", &c->mounts, &c->mount_count) || !mounts_fit(l, c, doc_get(node, "mounts")) ||

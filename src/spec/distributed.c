@@ -172,7 +172,7 @@ static struct spec_text mapped(struct load *l, const struct doc_node *node)
             continue;
         if (strchr(value.text, ',') || !*value.text || !*m->key || strpbrk(m->key, ",= "))
             fault(l, place_of(m->value),
-                  *value.text ? "%s cannot have a comma, which torchrun takes for its end" : "%s needs a value",
+                  *value.text ? "a value of %s cannot have a comma: torchrun ends the value there" : "%s needs a value",
                   m->key);
         buf_printf(&text, "%s%s=%s", i ? "," : "", m->key, value.text);
     }
@@ -204,7 +204,7 @@ static bool flag_value(struct load *l, const struct torchrun_flag *flag, const s
     case TORCHRUN_STRING:
         break;
     }
-    *ret = checked(l, node, &on_node, false);
+    *ret = checked(l, node, &on_node_at_point, false);
     return ret->text != NULL;
 }
 
@@ -231,6 +231,6 @@ void distributed_bind_flags(struct load *l)
     size_t cap = 0;
     for (size_t i = 0; is_array(words) && i < words->count; i++)
         if (is_scalar(words->items[i]))
-            texts_add(l, &d->launcher_args, &cap, checked(l, words->items[i], &on_node, false));
+            texts_add(l, &d->launcher_args, &cap, checked(l, words->items[i], &on_node_at_point, false));
     distributed_check(l);
 }

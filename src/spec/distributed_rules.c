@@ -170,8 +170,9 @@ static void check_args(struct load *l)
         for (char *p = word; *p; p++)
             *p = *p == '-' && p > word + 1 ? '_' : *p;
         if (in(of_launcher[launcher], word))
-            diagnostic_hint(fault(l, place_of(args->items[i]), "launcher_args cannot have %s: rhrun says it", word),
-                            "the layout is said by the keys of distributed and by the hosts");
+            diagnostic_hint(
+                fault(l, place_of(args->items[i]), "launcher_args cannot have %s: rhrun passes it itself", word),
+                "the keys of distributed and the hosts determine the layout");
     }
 }
 
@@ -228,14 +229,14 @@ static void check_conf(struct load *l, const char *backend)
         const char *near;
         if (strcmp(m->key, "is_host") == 0 && c10d && l->spec->distributed.nnodes > 1) {
             diagnostic_hint(fault(l, m->key_place, "is_host cannot be the same on all nodes"),
-                            "rhrun says it itself, unless rdzv_endpoint names another host");
+                            "rhrun sets is_host itself, unless rdzv_endpoint names another host");
         } else if (!spec_rdzv_takes(backend, m->key, &near)) {
             struct diagnostic *d = fault(l, m->key_place, "rdzv_backend %s has no setting \"%s\"", backend, m->key);
             if (near)
                 diagnostic_hint(d, "did you mean %s?", near);
             else
-                diagnostic_hint(d, "torchrun would take it and do nothing with it; launcher_args: [--rdzv_conf, TEXT] "
-                                   "hands over what rhrun does not know");
+                diagnostic_hint(d, "torchrun would ignore the setting; launcher_args: [--rdzv_conf, TEXT] passes "
+                                   "settings that rhrun does not know");
         } else {
             check_conf_value(l, m, str_eq(backend, "etcd") ? 0 : 1);
         }
@@ -279,8 +280,9 @@ static void check_dynamic(struct load *l, const char *backend)
                                  c10d ? " and rdzv_endpoint" : ""),
                         "rdzv_endpoint: HOST:PORT says where the nodes meet");
     if (!c10d && !given(l, "rdzv_endpoint"))
-        diagnostic_hint(fault_at(l, "rdzv_backend", "rdzv_backend %s needs rdzv_endpoint: where etcd answers", backend),
-                        "rdzv_endpoint: HOST:2379");
+        diagnostic_hint(
+            fault_at(l, "rdzv_backend", "rdzv_backend %s needs rdzv_endpoint, the address of etcd", backend),
+            "rdzv_endpoint: HOST:2379");
 }
 
 static void check_standalone(struct load *l)
@@ -316,8 +318,9 @@ static void check_rendezvous(struct load *l)
         check_dynamic(l, backend);
     check_conf(l, backend);
     if (d->launcher == LAUNCHER_ACCELERATE && *backend == 'e')
-        diagnostic_hint(fault_at(l, "rdzv_backend", "accelerate meets on the first node, and there is no etcd"),
-                        "rdzv_backend: static or c10d");
+        diagnostic_hint(
+            fault_at(l, "rdzv_backend", "the workers of accelerate meet on the first node, never through etcd"),
+            "rdzv_backend: static or c10d");
 }
 
 /* ---- what has no effect ---- */
@@ -358,7 +361,7 @@ static void check_logs(struct load *l)
     const struct spec_text *dir = spec_flag_value(d, "log_dir");
     for (size_t i = 0; i < ARRAY_LEN(of_tee); i++)
         if (given(l, of_tee[i]) && !given(l, "tee"))
-            diagnostic_hint(fault_at(l, of_tee[i], "torchrun does nothing with %s without tee", of_tee[i]), "tee: 3");
+            diagnostic_hint(fault_at(l, of_tee[i], "torchrun ignores %s without tee", of_tee[i]), "tee: 3");
     if (dir && strcmp(dir->text, "/dev/null") == 0 && (given(l, "tee") || given(l, "redirects")))
         fault_at(l, "log_dir", "with log_dir /dev/null %s does nothing with %s", spec_launchers[d->launcher],
                  given(l, "tee") ? "tee" : "redirects");
@@ -408,7 +411,7 @@ static void check_entry(struct load *l)
     const struct spec_distributed *d = &l->spec->distributed;
     bool run_path = spec_flag_value(d, "run_path") != NULL;
     if (given(l, "start_method") && !run_path)
-        diagnostic_hint(fault_at(l, "start_method", "torchrun does nothing with start_method without run_path"),
+        diagnostic_hint(fault_at(l, "start_method", "torchrun ignores start_method without run_path"),
                         "run_path: true runs the script in torch's own interpreter");
     if (run_path && l->spec->entrypoint.place.source && l->spec->entrypoint.kind != ENTRY_SCRIPT)
         fault_at(l, "run_path", "run_path is for entrypoint.script only");

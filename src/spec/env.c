@@ -106,7 +106,7 @@ static void check_shadow(struct load *l, const struct spec_secret *s, const stru
     if (!m)
         return;
     struct diagnostic *d = fault(l, s->place, "secret \"%s\" is in %s too", s->to, where);
-    diagnostic_hint(d, "leave it out of %s: what stands there is stored and shown", where);
+    diagnostic_hint(d, "leave it out of %s: rhrun stores and shows the values there", where);
     note(l, m->key_place, "%s has it here", where);
 }
 

@@ -33,6 +33,10 @@ static const struct {
 } names[] = {
     {NAME_ARGS, "args", SCOPE_LOAD},
     {NAME_JOB_NAME, "job.name", SCOPE_LOAD},
+    {NAME_POINT, "point", SCOPE_LOAD},
+    {NAME_POINT_ID, "point.id", SCOPE_LOAD},
+    {NAME_POINT_INDEX, "point.index", SCOPE_LOAD},
+    {NAME_POINT_DIR, "point.dir", SCOPE_NODE},
     {NAME_RUN_ID, "run.id", SCOPE_NODE},
     {NAME_NODE_RANK, "node.rank", SCOPE_NODE},
     {NAME_NODE_NAME, "node.name", SCOPE_NODE},
@@ -187,8 +191,13 @@ static void read_sign(struct parser *p)
         }
     p->token.type = TOKEN_BAD;
     char c = p->text[p->pos];
-    const char *hint = c == '=' ? "equality is ==" : c == '&' || c == '|' ? "write && or ||" : "";
-    fail(p, p->pos, p->pos + 1, "not a sign that expressions know", hint);
+    const char *hint = c == '='               ? "equality is =="
+                       : c == '&' || c == '|' ? "write && or ||"
+                       : c == '}'             ? "two of them close an expression: ${{ NAME }}"
+                                              : "";
+    const char *message =
+        c == '}' ? "the expression is not closed: one } stands here" : "an expression cannot have this character";
+    fail(p, p->pos, p->pos + 1, message, hint);
     p->pos++;
 }
 
@@ -239,7 +248,8 @@ static void expect(struct parser *p, const char *sign)
     }
     char message[80];
     bool open = p->token.type == TOKEN_END;
-    snprintf(message, sizeof message, open ? "no }} closes the expression" : "\"%s\" expected here", sign);
+    snprintf(message, sizeof message, open ? "the expression is not closed: }} is missing" : "\"%s\" expected here",
+             sign);
     fail(p, open ? 0 : p->token.at, p->token.end, message, "");
 }
 
@@ -295,7 +305,7 @@ static const struct expr *parse_primary(struct parser *p)
         return inner;
     }
     if (p->token.type == TOKEN_END)
-        fail(p, 0, 1, "no }} closes the expression", "a literal ${{ is written ${{ '${{' }}");
+        fail(p, 0, 1, "the expression is not closed: }} is missing", "a literal ${{ is written ${{ '${{' }}");
     else
         fail(p, p->token.at, p->token.end, "a value expected here", "");
     return node(p, OP_LITERAL, NULL, NULL);
@@ -372,7 +382,7 @@ const struct expr *expr_parse(const char *text, struct arena *arena, size_t *ret
     const struct expr *e = parse_choice(&p);
     if (!p.failed && !is_sign(&p, "}}")) {
         if (p.token.type == TOKEN_END)
-            fail(&p, 0, 1, "no }} closes the expression", "a literal ${{ is written ${{ '${{' }}");
+            fail(&p, 0, 1, "the expression is not closed: }} is missing", "a literal ${{ is written ${{ '${{' }}");
         else
             fail(&p, p.token.at, p.token.end, "an operator or }} expected here", "");
     }

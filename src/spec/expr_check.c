@@ -94,6 +94,9 @@ static void report_unknown(struct check *c, const struct expr *e)
                                         "args",
                                         "job.name",
                                         "run.id",
+                                        "point",
+                                        "point.id",
+                                        "point.index",
                                         "node.rank",
                                         "node.name",
                                         "node.address",
@@ -113,7 +116,7 @@ static void report_unknown(struct check *c, const struct expr *e)
                                         NULL};
     struct diagnostic *d = report(c, e->at, e->end, "unknown name \"%s\" in an expression", e->whole);
     if (str_starts(e->whole, "secrets")) {
-        diagnostic_hint(d, "a secret cannot be put into text; it reaches the job as an environment variable only");
+        diagnostic_hint(d, "an expression cannot have a secret; the job finds the secret in its environment");
         return;
     }
     size_t context_len = strcspn(e->whole, ".");
@@ -127,7 +130,8 @@ static void report_unknown(struct check *c, const struct expr *e)
         diagnostic_hint(d, "did you mean %s?", near);
     else
         diagnostic_expected(
-            d, "params.NAME, env.NAME, args, job.name, run.id, node.rank, node.name, node.address, nnodes, "
+            d, "params.NAME, env.NAME, args, job.name, run.id, point, point.id, point.index, node.rank, node.name, "
+               "node.address, nnodes, "
                "rank, local_rank, world_size, local_world_size, role, role_rank, role_world_size, peer.rank, "
                "peer.address, roles.NAME.count or roles.NAME.nodes[0].address");
 }
@@ -147,6 +151,52 @@ static void check_role(struct check *c, const struct expr *e)
         diagnostic_hint(d, "did you mean %s?", near);
 }
 
+/* ---- the sweep ---- */
+
+static bool same_place(const struct place *a, const struct place *b)
+{
+    return a->source == b->source && a->line == b->line && a->column == b->column;
+}
+
+/* The keys that lead to the value at that place: "setup.0.run". */
+static bool put_keys(const struct doc_node *node, const struct place *place, struct buf *ret)
+{
+    const size_t len = ret->len;
+    if (node->type != DOC_OBJECT && node->type != DOC_ARRAY)
+        return same_place(&node->place, place);
+    for (size_t i = 0; i < node->count; i++) {
+        const bool object = node->type == DOC_OBJECT;
+        if (object)
+            buf_printf(ret, "%s%.60s", len ? "." : "", node->members[i].key);
+        else
+            buf_printf(ret, "%s%zu", len ? "." : "", i);
+        if (put_keys(object ? node->members[i].value : node->items[i], place, ret))
+            return true;
+        ret->len = len;
+    }
+    return false;
+}
+
+/* What differs between points stands where all of them share it. */
+static void report_differs(struct check *c, const struct expr *e)
+{
+    const struct source *source = c->text->place.source;
+    struct buf keys = {0};
+    bool found = c->spec->doc && source && put_keys(c->spec->doc->root, &c->text->place, &keys);
+    if (!found && source && str_starts(source->name, "--set ")) {
+        buf_printf(&keys, "%s", source->name + strlen("--set "));
+        found = true;
+    }
+    struct diagnostic *d =
+        report(c, e->at, e->end, "\"%s\" differs between the points of the sweep, and %s%s%s is shared by all of them",
+               e->whole, found ? "\"" : "", found ? keys.data : "this", found ? "\"" : "");
+    if (found && str_starts(keys.data, "env."))
+        diagnostic_hint(d, "env of entrypoint is each point's own");
+    else
+        diagnostic_hint(d, "entrypoint (but prolog and epilog) and outputs are each point's own");
+    buf_free(&keys);
+}
+
 /* What a worker of this role does not have. */
 static bool lacks(const struct check *c, enum expr_name name)
 {
@@ -160,6 +210,8 @@ static void check_name(struct check *c, const struct expr *e)
 {
     if (e->name == NAME_UNKNOWN) {
         report_unknown(c, e);
+    } else if (!c->rules->point && expr_differs(c->spec, e)) {
+        report_differs(c, e);
     } else if (e->name == NAME_PARAM || e->name == NAME_ENV) {
         bool param = e->name == NAME_PARAM;
         if (!param && c->rules->no_env) {
@@ -187,14 +239,13 @@ static void check_name(struct check *c, const struct expr *e)
         bool rank = expr_name_scope(e->name) == SCOPE_RANK;
         struct diagnostic *d = report(c, e->at, e->end, "\"%s\" is not known here", e->whole);
         if (!rank)
-            diagnostic_hint(
-                d, "it is known on the nodes only: in run and to of set-up, in python, outputs and entrypoint");
+            diagnostic_hint(d, "names of a node can stand in run and to of set-up, in python, outputs and entrypoint");
         else if (c->spec->distributed.present && !spec_has_ranks(&c->spec->distributed))
             diagnostic_hint(d, "launcher %s gives the ranks: each worker finds its own in $RANK and $LOCAL_RANK",
                             spec_launchers[c->spec->distributed.launcher]);
         else if (c->spec->distributed.present)
             diagnostic_hint(
-                d, "it is known to workers only: in script, module, command, run, args, kwargs and entrypoint.env");
+                d, "names of a worker can stand in script, module, command, run, args, kwargs and entrypoint.env");
         else
             diagnostic_hint(d, "without distributed there is one plain process, which has no rank");
     }
@@ -226,11 +277,17 @@ static void check_args(struct check *c, const struct expr *e, const struct shell
                              : "write it as an item of its own: [..., \"${{ args }}\"]");
 }
 
-/* Evaluates with stand-ins for what is late; returns the value's text for the shell check, or NULL. */
-static const char *try_value(struct check *c, const struct expr *e)
+static void note_point(struct check *c, const struct spec *spec)
 {
-    struct expr_context now = {.spec = c->spec};
-    struct expr_context later = {.spec = c->spec,
+    if (spec->point)
+        diagnostics_add(c->diagnostics, SEVERITY_NOTE, spec->point->place, "at point \"%s\"", spec->point->name);
+}
+
+/* Evaluates with stand-ins for what is late; returns the value's text for the shell check, or NULL. */
+static const char *try_value(struct check *c, const struct spec *spec, const struct expr *e)
+{
+    struct expr_context now = {.spec = spec};
+    struct expr_context later = {.spec = spec,
                                  .has_node = true,
                                  .node_name = "x",
                                  .node_address = "x",
@@ -254,8 +311,34 @@ static const char *try_value(struct check *c, const struct expr *e)
         struct diagnostic *d = report(c, fault.at, fault.end, "%s", fault.text);
         if (fault.hint[0])
             diagnostic_hint(d, "%s", fault.hint);
+        note_point(c, spec);
     }
     return NULL;
+}
+
+/* Its value can be had, and can stand there. */
+static void check_value(struct check *c, const struct spec *spec, const struct expr *e,
+                        const struct shell_tracker *shell, size_t used)
+{
+    const size_t errors = c->diagnostics->errors;
+    const char *value = try_value(c, spec, e);
+    const char *why = shell && c->diagnostics->errors == errors ? shell_refuses(shell, value ? value : "x") : NULL;
+    if (!why)
+        return;
+    struct diagnostic *d = report(c, 0, used, "a value cannot stand %s", why);
+    diagnostic_hint(d, "put it in a variable first: x=${{ ... }}, then use \"$x\"");
+    note_point(c, spec);
+}
+
+/* Of each point, to the first with a fault. The value of a name alone can always be had. */
+static void check_points(struct check *c, const struct expr *e, const struct shell_tracker *shell, size_t used)
+{
+    const struct spec_sweep *s = c->spec->sweep;
+    const size_t errors = c->diagnostics->errors;
+    for (size_t i = 0; (shell || e->op != OP_NAME) && i < s->all_count && c->diagnostics->errors == errors; i++) {
+        const struct spec at = spec_at_point(c->spec, &s->all[i]);
+        check_value(c, &at, e, shell, used);
+    }
 }
 
 /* Returns the length to behind "}}", or 0 when it cannot be told. */
@@ -264,6 +347,12 @@ static size_t check_one(struct check *c, const struct shell_tracker *shell)
     struct expr_fault fault = {0};
     size_t used = 0, errors = c->diagnostics->errors;
     const struct expr *e = expr_parse(c->source, c->arena, &used, &fault);
+    if (!e && !strstr(c->source, "}}")) {
+        struct diagnostic *d = report(c, 0, 0, "the expression is not closed: no }} follows ${{");
+        diagnostic_hint(d, strchr(c->source, '}') ? "one } does not close it: ${{ NAME }}"
+                                                  : "a literal ${{ is written ${{ '${{' }}");
+        return 0;
+    }
     if (!e) {
         struct diagnostic *d = report(c, fault.at, fault.end, "%s", fault.text);
         if (fault.hint[0])
@@ -278,12 +367,10 @@ static size_t check_one(struct check *c, const struct shell_tracker *shell)
     check_names(c, e);
     if (c->diagnostics->errors > errors)
         return used;
-    const char *value = try_value(c, e);
-    const char *why = shell && c->diagnostics->errors == errors ? shell_refuses(shell, value ? value : "x") : NULL;
-    if (why) {
-        struct diagnostic *d = report(c, 0, used, "a value cannot stand %s", why);
-        diagnostic_hint(d, "put it in a variable first: x=${{ ... }}, then use \"$x\"");
-    }
+    if (expr_differs(c->spec, e))
+        check_points(c, e, shell, used);
+    else
+        check_value(c, c->spec, e, shell, used);
     return used;
 }
 
@@ -335,6 +422,6 @@ const char *expand_now(struct load *l, const struct spec_text *text)
     /* late: through env, or because a param has no value, which is reported where params are bound */
     if (status == EXPR_LATE && l->diagnostics->errors == 0)
         diagnostic_hint(fault(l, text->place, "the value is not known when planning"),
-                        "it uses a value of env that is known on the nodes only");
+                        "it uses a value of env that only the nodes know");
     return status == EXPR_OK ? value : NULL;
 }

@@ -72,7 +72,7 @@ static enum expr_status lookup_param(struct eval *v, const struct expr *e, struc
         const struct spec_param *p = &spec->params[i];
         if (strcmp(p->name, e->member) != 0)
             continue;
-        if (!p->value)
+        if (!p->value || (p->swept && !spec->point))
             return EXPR_LATE; /* its fault is reported where params are bound */
         int64_t n;
         if (p->type == SPEC_INTEGER || p->type == SPEC_NUMBER) {
@@ -154,6 +154,34 @@ static enum expr_status look_up_role(struct eval *v, const struct expr *e, struc
                       c->address_of ? c->address_of(c->address_arg, placed->nodes[index]) : NULL);
 }
 
+bool expr_differs(const struct spec *spec, const struct expr *e)
+{
+    if (!e || !spec->sweep)
+        return false;
+    if (e->op != OP_NAME)
+        return expr_differs(spec, e->a) || expr_differs(spec, e->b) || expr_differs(spec, e->c);
+    if (e->name == NAME_POINT || e->name == NAME_POINT_ID || e->name == NAME_POINT_INDEX || e->name == NAME_POINT_DIR)
+        return true;
+    for (size_t i = 0; e->name == NAME_PARAM && i < spec->param_count; i++)
+        if (strcmp(spec->params[i].name, e->member) == 0)
+            return spec->params[i].swept;
+    return false;
+}
+
+/* A job without a sweep is one point without a name. */
+static enum expr_status look_up_point(struct eval *v, enum expr_name name, struct expr_value *ret)
+{
+    const struct spec *spec = v->ctx->spec;
+    const struct spec_point *p = spec->point;
+    if (spec->sweep && !p)
+        return EXPR_LATE;
+    if (name == NAME_POINT_INDEX)
+        return known(ret, true, p ? p->index : 0);
+    if (name == NAME_POINT)
+        return known_text(ret, true, p ? p->name : "");
+    return known_text(ret, true, p ? p->id : params_id(spec->params, spec->param_count, v->arena));
+}
+
 static enum expr_status look_up(struct eval *v, const struct expr *e, struct expr_value *ret)
 {
     const struct expr_context *c = v->ctx;
@@ -164,8 +192,16 @@ static enum expr_status look_up(struct eval *v, const struct expr *e, struct exp
         return lookup_env(v, e, ret);
     case NAME_ARGS:
         return failed(v, e, "args is a list: it stands alone in an item of args or command, or in shell text");
+    case NAME_POINT:
+    case NAME_POINT_ID:
+    case NAME_POINT_INDEX:
+        return look_up_point(v, e->name, ret);
     case NAME_JOB_NAME:
         return known_text(ret, true, c->spec->name);
+    case NAME_POINT_DIR:
+        if (!c->spec->sweep && !c->spec->point)
+            return failed(v, e, "point.dir is the folder of a point, and there is no sweep");
+        return known_text(ret, c->point_dir != NULL, c->point_dir);
     case NAME_RUN_ID:
         return known_text(ret, c->run != NULL, c->run);
     case NAME_NODE_RANK:

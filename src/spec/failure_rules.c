@@ -8,7 +8,7 @@
 
 enum { BACKOFF_BASE_MS = 1000, BACKOFF_MAX_MS = 300000, TEXT_MAX_BYTES = 120 };
 
-const char *const spec_actions[] = {"fail", "restart", "ignore", NULL};
+const char *const spec_actions[] = {"fail", "restart", "ignore", "replace_node", NULL};
 
 static const struct {
     const char *name;
@@ -137,14 +137,14 @@ static void bind_match(struct load *l, const struct doc_node *node, struct spec_
     if (r->pattern.text)
         check_pattern(l, &r->pattern, false);
     else if (of_stream)
-        diagnostic_hint(fault(l, of_stream->key_place, "stream is about a pattern, and there is none"),
+        diagnostic_hint(fault(l, of_stream->key_place, "stream needs a pattern, and this match has none"),
                         "give a pattern too");
     if (event)
         r->subject = str_eq(event, "preempted") ? RULE_PREEMPTED : RULE_NODE_LOST;
     if (of_event &&
         (r->pattern.text || doc_get(node, "exit_status") || doc_get(node, "signal") || doc_get(node, "role")))
         diagnostic_hint(
-            fault(l, of_event->key_place, "event is about a node, the other keys of this match about a worker"),
+            fault(l, of_event->key_place, "event matches a node, and the other keys of this match a worker"),
             "make two rules of it");
 }
 
@@ -170,6 +170,22 @@ static void bind_backoff(struct load *l, const struct doc_node *item, struct spe
     }
 }
 
+static void check_replace(struct load *l, const struct doc_node *item, const struct spec_rule *r)
+{
+    const struct doc_node *action = doc_get(item, "action");
+    if (r->subject == RULE_WORKER)
+        diagnostic_hint(fault(l, place_of(action), "replace_node replaces a node, and this rule matches a worker"),
+                        "match: {event: node_lost}, or {event: preempted}");
+    if (l->spec->rent && !l->spec->rent->cluster)
+        return;
+    diagnostic_hint(fault(l, place_of(action), "replace_node without machines that are rented"),
+                    "restart waits until the node is back");
+    const struct doc_member *cluster = doc_get_member(l->root, "cluster", 7);
+    if (cluster)
+        diagnostic_hint(fault(l, cluster->key_place, "no machine of this cluster can be replaced"),
+                        "instance, or provider, says which are to be rented");
+}
+
 static void check_rule(struct load *l, const struct doc_node *item, const struct spec_rule *r)
 {
     const struct doc_node *action = doc_get(item, "action");
@@ -190,11 +206,13 @@ static void check_rule(struct load *l, const struct doc_node *item, const struct
     if (r->action == RULE_FAIL && times)
         diagnostic_hint(fault(l, times->key_place, "times has no meaning here: the rule ends the job"),
                         "leave times out");
-    if (r->action != RULE_RESTART && backoff)
+    if (r->action == RULE_REPLACE)
+        check_replace(l, item, r);
+    if (!spec_starts_again(r->action) && backoff)
         diagnostic_hint(
             fault(l, backoff->key_place, "backoff is the pause before a restart, and this rule does not restart"),
             "leave backoff out");
-    if (r->action == RULE_RESTART && !times && spec_restarts(d) == 0)
+    if (spec_starts_again(r->action) && !times && spec_restarts(d) == 0)
         diagnostic_hint(fault(l, place_of(action), "this rule can never restart: %s",
                               d->present && d->max_restarts > 0
                                   ? "max_restarts are the launcher's own"
@@ -277,10 +295,12 @@ static void bind_rule(struct load *l, const struct doc_node *item)
 static void bind_metric(struct load *l, const struct doc_node *item)
 {
     struct spec_metric *m = &l->spec->metrics[l->spec->metric_count];
-    const struct doc_node *name = doc_get(item, "name"), *pattern = doc_get(item, "pattern");
+    const struct doc_node *name = doc_get(item, "name"), *pattern = doc_get(item, "pattern"),
+                          *role = doc_get(item, "role");
     int64_t rank = doc_get_int(item, "rank", -1);
     *m = (struct spec_metric){.name = is_scalar(name) ? name->text : "", .pattern = text_of(pattern)};
-    m->role = bind_role(l, doc_get(item, "role"));
+    m->role = bind_role(l, role);
+    m->role_name = is_scalar(role) ? role->text : NULL;
     m->has_rank = rank >= 0 && rank < UINT32_MAX;
     m->rank = m->has_rank ? (uint32_t)rank : 0;
     for (size_t i = 0; i < l->spec->metric_count; i++)
@@ -290,18 +310,46 @@ static void bind_metric(struct load *l, const struct doc_node *item)
         l->spec->metric_count++;
 }
 
+static void bind_metrics(struct load *l)
+{
+    const struct doc_node *metrics = doc_get(l->root, "metrics");
+    if (!is_array(metrics))
+        return;
+    l->spec->metrics = arena_array(l->arena, metrics->count + 1, sizeof *l->spec->metrics);
+    for (size_t i = 0; i < metrics->count && i < SPEC_RULES_MAX; i++)
+        if (is_object(metrics->items[i]))
+            bind_metric(l, metrics->items[i]);
+}
+
+int spec_metrics_of(const char *text, const char *const *sets, size_t set_count, struct arena *arena,
+                    const struct spec_metric **ret, size_t *ret_count, struct error *err)
+{
+    const struct spec_overrides over = {.sets = sets, .set_count = set_count};
+    struct diagnostics d = {0};
+    struct spec *spec = arena_alloc(arena, sizeof *spec);
+    struct load l = {.arena = arena, .spec = spec, .over = &over, .diagnostics = &d};
+    struct doc *doc;
+    spec->dir = "";
+    int rc = doc_load_text("spec", text, strlen(text), DOC_FORMAT_YAML, arena, &doc, &d, err);
+    if (rc == 0) {
+        l.root = doc_clone(arena, doc->root);
+        overrides_apply(&l);
+        bind_metrics(&l);
+        *ret = spec->metrics;
+        *ret_count = spec->metric_count;
+    }
+    diagnostics_free(&d);
+    return rc;
+}
+
 void failure_rules_bind(struct load *l)
 {
-    const struct doc_node *rules = doc_get(l->root, "failure_rules"), *metrics = doc_get(l->root, "metrics");
+    const struct doc_node *rules = doc_get(l->root, "failure_rules");
     struct spec *spec = l->spec;
     if (is_array(rules))
         spec->rules = arena_array(l->arena, rules->count + 1, sizeof *spec->rules);
     for (size_t i = 0; is_array(rules) && i < rules->count && i < SPEC_RULES_MAX; i++)
         if (is_object(rules->items[i]))
             bind_rule(l, rules->items[i]);
-    if (is_array(metrics))
-        spec->metrics = arena_array(l->arena, metrics->count + 1, sizeof *spec->metrics);
-    for (size_t i = 0; is_array(metrics) && i < metrics->count && i < SPEC_RULES_MAX; i++)
-        if (is_object(metrics->items[i]))
-            bind_metric(l, metrics->items[i]);
+    bind_metrics(l);
 }

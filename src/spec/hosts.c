@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct cluster {
     struct load *l;
@@ -88,6 +89,8 @@ static const char *file_of(struct cluster *c, const struct doc_node *object, con
         return written;
     const char *path = path_here(c->l, c->dir, written);
     file_check(c->l, place_of(doc_get(object, key)), path);
+    if (str_eq(key, "identity_file"))
+        here_check_identity(c->l, place_of(doc_get(object, key)), written, path);
     return path;
 }
 
@@ -358,7 +361,7 @@ void hosts_check_twice(struct load *l, struct host_list *list, bool names)
 
 static void no_hosts(struct load *l, const struct doc_node *node)
 {
-    if (doc_get(node, "slurm") || doc_get(node, "any_of"))
+    if (doc_get(node, "slurm"))
         return; /* reported as a key of a later version */
     diagnostic_hint(fault(l, place_of(node), "cluster has no hosts"),
                     "list them in hosts or hostfile, or give --on user@host,...; instance says what is to be rented");
@@ -369,6 +372,12 @@ static void bind_object(struct load *l, const struct doc_node *node, const char 
     struct cluster c = {.l = l, .node = node, .dir = dir, .list = list};
     read_common(&c, node, &c.defaults);
     list->failed = !container_bind(l, node, &c.defaults.container) || list->failed;
+    if (doc_get(node, "any_of")) { /* of the job's own cluster nothing is left of it here */
+        diagnostic_hint(fault(l, place_of(doc_get(node, "any_of")), "any_of is of the job's own cluster alone"),
+                        "write it in cluster of the spec");
+        list->failed = true;
+        return;
+    }
     if (rent_is_wished(node)) {
         rent_bind(l, node, &c.defaults, list);
         return;
@@ -417,9 +426,10 @@ static void bind_object(struct load *l, const struct doc_node *node, const char 
 
 /* ---- clusters/NAME.yaml ---- */
 
-static void hint_clusters(struct load *l, struct diagnostic *d, const char *name)
+/* The name of a file that may have been meant, or NULL. */
+static const char *near_cluster(struct load *l, const char *name)
 {
-    const char *names[257] = {NULL};
+    const char *names[258] = {NULL};
     size_t n = 0;
     DIR *dir = opendir(arena_printf(l->arena, "%s/clusters", l->spec->dir));
     for (struct dirent *e; dir && n < 256 && (e = readdir(dir));)
@@ -428,7 +438,21 @@ static void hint_clusters(struct load *l, struct diagnostic *d, const char *name
     if (dir)
         closedir(dir);
     names[n++] = "local";
-    const char *near = str_nearest(name, names);
+    return str_nearest(name, names);
+}
+
+/* There is no file of that name: it is a rented cluster, unless a file seems to be meant. */
+static bool is_rented(struct load *l, const char *path, const char *name)
+{
+    const struct spec_overrides *o = l->over;
+    if (!o->knows_rented || access(path, F_OK) == 0)
+        return false;
+    return !near_cluster(l, name) || (o->is_rented && o->is_rented(o->arg, name));
+}
+
+static void hint_clusters(struct load *l, struct diagnostic *d, const char *name)
+{
+    const char *near = near_cluster(l, name);
     if (near)
         diagnostic_hint(d, "did you mean %s?", near);
     else
@@ -447,6 +471,11 @@ static void bind_named(struct load *l, const struct doc_node *node, struct host_
     struct error err = ERROR_INIT;
     const char *path = arena_printf(l->arena, "%s/clusters/%s.yaml", l->spec->dir, node->text);
     size_t errors = l->diagnostics->errors;
+    if (is_rented(l, path, node->text)) {
+        list->failed = false;
+        rent_bind_cluster(l, node, list);
+        return;
+    }
     const char *home = l->spec->doc->source.hidden ? "" : l->spec->dir; /* "": none of it may be quoted */
     if (doc_load_below(path, home, DOC_FORMAT_YAML, l->arena, &doc, l->diagnostics, &err) != 0) {
         if (l->diagnostics->errors == errors)

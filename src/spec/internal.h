@@ -13,6 +13,7 @@ enum {
     SPEC_HOSTS_MAX = 65536, /* slots of a plan: EVENT_NODE_MAX */
     SPEC_NPROC_MAX = 4096,
     SPEC_STEPS_MAX = 10000,
+    SPEC_SWEPT_MAX = 100, /* params of a sweep */
     SPEC_ARGS_MAX_BYTES = 1 << 20,
     SPEC_CALL_MAX_BYTES =
         96 << 10, /* of a function, as JSON: they travel in one variable, which Linux ends at 128 KiB */
@@ -30,13 +31,34 @@ struct load {
     struct error *err;
     const struct doc_node *nnodes; /* distributed.nnodes where it is a number or MIN:MAX, or NULL */
     bool hosts_failed;             /* no use in checking counts against hosts */
+    const struct doc_node *any_of; /* of the job's cluster; NULL: there is none */
+    const struct doc_node **alternatives; /* the job's cluster by each of them */
+    uint32_t alternative;                 /* the one that counts, from 1 */
+    uint32_t any_nodes;                   /* of those that say nothing of it */
+    const struct doc_node **chosen;       /* by param: the value that -p gives a swept one, or NULL */
+    bool chooses;                         /* there is one */
 };
+
+/* ---- lock.c, lock_pin.c ---- */
+/* The document is a lock: *doc becomes the spec in it, and what the lock says besides is in l. -1 after faults. */
+int lock_open(struct load *l, struct doc **doc, const char *real_path, struct error *err);
+void lock_put_cluster(struct load *l); /* after --set and --on */
+const char *lock_origin(struct load *l);
+/* Of a spec that is held to the lock beside it: faults for what differs. Then packages and outputs as the lock has
+ * them. */
+void lock_hold(struct load *l);
+void lock_pin(struct load *l);
 
 /* ---- stages, in the order of spec_load ---- */
 void overrides_apply(struct load *l);                                   /* --set, then --on, into the tree */
 void schema_check(struct load *l);                                      /* against the embedded schema */
 void schema_check_cluster(struct load *l, const struct doc_node *node); /* a cluster file's root */
+/* elsewhere.c: hints for what the schema found in the document, from diagnostics[first] on. */
+void elsewhere_hint(const struct doc_node *root, struct diagnostics *diagnostics, size_t first);
 void params_bind(struct load *l);
+void sweep_bind(struct load *l);  /* the points; needs params alone */
+void sweep_refuse(struct load *l); /* sweep_alone.c: keys that do not go with a sweep */
+void sweep_check(struct load *l); /* what crosses keys: best, per_node */
 void roles_bind(struct load *l); /* names and counts of roles, and what each has of its own */
 void env_bind(struct load *l);   /* spec.env, entrypoint.env */
 void secrets_bind(struct load *l);
@@ -60,9 +82,49 @@ void distributed_bind_flags(struct load *l); /* what goes to the launcher; then 
 void distributed_check(struct load *l);      /* distributed_rules.c */
 void failure_rules_bind(struct load *l);     /* failure_rules and metrics; needs roles and distributed */
 void rules_check(struct load *l);            /* what crosses keys */
+/* here.c: what `thorough` asks for; nothing without it. */
+void here_check(struct load *l);
+void here_check_identity(struct load *l, struct place place, const char *written, const char *path);
 const struct doc_node *spec_normalise(const struct load *l);
 /* The git remote and the path in the repository ("https://host/x.git#jobs/a.yaml"), else real_path itself. */
 const char *origin_find(const char *real_path, struct arena *arena);
+
+/* ---- params and sweep ---- */
+/* The param of that name, by its key; SIZE_MAX: there is none. */
+size_t param_index(const struct load *l, const char *name);
+/* Whether the value, written as it is, is one of the param's; a fault where not. */
+bool param_takes(struct load *l, size_t param, const struct doc_node *value);
+/* A value as JSON in its one spelling: what makes two values the same. */
+const char *param_canonical(enum spec_type type, const char *value, struct arena *arena);
+void sweep_mark(struct load *l); /* sets `swept`, before -p is taken in */
+
+struct sweep_row { /* a point to be */
+    const struct doc_node **values; /* by swept param; NULL: its default */
+    const char *name;               /* given, or NULL */
+    bool out;                       /* exclude takes it away */
+    struct place place;
+};
+struct sweep_rows {
+    struct load *l;
+    const struct doc_node *node; /* sweep */
+    size_t *params;              /* of the swept ones, ascending */
+    size_t count;                /* of params */
+    struct sweep_row *rows;
+    size_t row_count, cap;
+    bool own; /* it is the one that -p alone makes */
+};
+struct sweep_row *sweep_row_add(struct sweep_rows *s, struct place place);
+size_t sweep_slot(const struct sweep_rows *s, const char *param); /* in values; SIZE_MAX: it is no param */
+/* Each adds its rows; faults where it cannot. */
+void sweep_matrix(struct sweep_rows *s);
+void sweep_list(struct sweep_rows *s);
+void sweep_random(struct sweep_rows *s);
+/* The rows as points, equal ones once; without variants. false after a fault. */
+bool sweep_points(struct sweep_rows *s, struct spec_point **ret, size_t *ret_count);
+/* The id of a job's params, as a point has it. */
+const char *params_id(const struct spec_param *params, size_t count, struct arena *arena);
+/* For spec_normalise. */
+struct doc_node *sweep_normalise(const struct load *l);
 
 /* ---- small readers ---- */
 struct diagnostic *fault(struct load *l, struct place place, const char *fmt, ...) FORMAT(3, 4);
@@ -91,6 +153,7 @@ bool name_is_valid(const char *name); /* as $defs/name of the schema */
  * out, after a fault). A single text is a list of one; with split its words are, as shlex splits them. */
 struct expr_rules;
 extern const struct expr_rules on_node; /* what is known per node may be used */
+extern const struct expr_rules on_node_at_point; /* and what differs between points */
 struct spec_text checked(struct load *l, const struct doc_node *node, const struct expr_rules *rules, bool shell);
 struct spec_text text_now(struct load *l, const struct doc_node *node);
 struct spec_texts texts_now(struct load *l, const struct doc_node *node, bool split);
@@ -113,6 +176,13 @@ bool container_bind(struct load *l, const struct doc_node *cluster, const struct
 bool rent_is_wished(const struct doc_node *cluster);
 /* The machines that it wishes, as placeholders; failed after faults. h: what all of them have. */
 void rent_bind(struct load *l, const struct doc_node *cluster, const struct spec_host *h, struct host_list *ret);
+/* Machines of another job's cluster, as placeholders. */
+void rent_bind_cluster(struct load *l, const struct doc_node *name, struct host_list *ret);
+/* any_of.c: the job's cluster and nnodes become those of the alternative that counts. */
+void any_of_choose(struct load *l);
+uint32_t any_of_nodes(const struct load *l, size_t i); /* machines of the i-th */
+void any_of_normalise(struct arena *a, const struct spec_rent *r, struct doc_node *cluster);
+void rent_put_wish(struct arena *a, const struct spec_rent *r, struct doc_node *to); /* instance to regions */
 /* A cluster that rents nothing: faults where it says how. */
 bool rent_check_none(struct load *l, const struct doc_node *cluster);
 void rent_normalise(struct arena *a, const struct spec *spec, struct doc_node *cluster);
@@ -137,6 +207,9 @@ const char *near_path(struct load *l, const char *path, bool folder);
 /* A short form of `packages`, or the text behind "pip:" and the like in an item of its own. false after a fault. */
 bool package_of(struct load *l, const struct doc_node *node, struct spec_step *ret);
 bool package_words(struct load *l, struct spec_step *s, const struct spec_text *text);
+/* Neighbours of `packages` that pip installs in the same way are one command, so that it resolves them together. true:
+ * the packages of s are those of `before` now, too. */
+bool package_join(struct load *l, struct spec_step *before, const struct spec_step *s);
 bool check_requirement(struct load *l, struct spec_text *text); /* "src/pkg" becomes "./src/pkg" */
 /* Whether the text is one expression, `args`, and nothing else. */
 bool is_args_item(const char *text);
@@ -172,6 +245,7 @@ struct expr_rules {
     bool no_world;      /* the workers have a role and no rank */
     bool args;          /* `args` may stand alone in an item */
     bool args_in_shell; /* `args` may stand in shell text */
+    bool point;         /* it is per launch: swept params and `point` are known */
     size_t first;       /* how many "${{" of the same value stand before this text */
 };
 /* Checks all expressions of text at load time: syntax, unknown names, names that are not known there, with places.
@@ -235,6 +309,10 @@ enum expr_name {
     NAME_ROLE_SIZE,
     NAME_PEER_RANK,
     NAME_PEER_ADDRESS,
+    NAME_POINT,
+    NAME_POINT_ID,
+    NAME_POINT_INDEX,
+    NAME_POINT_DIR,
     NAME_ROLE_COUNT,
     NAME_ROLE_ADDRESS,
     NAME_UNKNOWN,
@@ -263,6 +341,8 @@ enum expr_scope expr_name_scope(enum expr_name name);
 /* in_env: below an env value, where env itself is not known. */
 enum expr_status expr_eval(const struct expr *e, const struct expr_context *ctx, bool in_env, struct arena *arena,
                            struct expr_value *ret, struct expr_fault *fault);
+/* Whether a name in it differs between the points of the sweep. */
+bool expr_differs(const struct spec *spec, const struct expr *e);
 const char *expr_value_text(const struct expr_value *value, struct arena *arena);
 /* The value of a name, with env values expanded. */
 enum expr_status expr_lookup(const struct expr *e, const struct expr_context *ctx, bool in_env, struct arena *arena,

@@ -65,35 +65,74 @@ void spec_job_id(const char *name, const char *origin, char ret_id[17])
 static const char *job_id_of(const struct spec *spec, struct arena *arena)
 {
     char id[17];
-    spec_job_id(spec->name, spec->origin, id);
+    spec_job_id(spec_id_name(spec), spec_id_origin(spec), id);
     return arena_strdup(arena, id);
 }
 
 /* Of the params, the words behind -- and the job; what is kept on nodes is named by it, so it never changes. */
-static const char *variant_of(const struct spec *spec, struct arena *a)
+static const char *variant_of(const struct spec *spec, const struct spec_param *values, struct arena *a)
 {
     struct doc_node *variant = doc_new_object(a), *params = doc_new_object(a);
     for (size_t i = 0; i < spec->param_count; i++)
-        doc_set(a, params, spec->params[i].name, doc_new_string(a, spec->params[i].value));
-    doc_set(a, variant, "name", doc_new_string(a, spec->name));
-    doc_set(a, variant, "origin", doc_new_string(a, spec->origin));
+        if (values[i].value)
+            doc_set(a, params, values[i].name, doc_new_string(a, values[i].value));
+    doc_set(a, variant, "name", doc_new_string(a, spec_id_name(spec)));
+    doc_set(a, variant, "origin", doc_new_string(a, spec_id_origin(spec)));
     doc_set(a, variant, "params", params);
     doc_set(a, variant, "args", strings(a, spec->args, spec->arg_count));
     return arena_strndup(a, digest_of(a, variant), 16);
 }
 
-static void identify(struct load *l, const char *real_path)
+static void put_variants(struct load *l)
+{
+    struct spec *spec = l->spec;
+    const struct spec_sweep *s = spec->sweep;
+    struct arena *scratch = arena_create();
+    spec->variant = variant_of(spec, spec->params, l->arena);
+    for (size_t i = 0; s && i < s->all_count; i++, arena_reset(scratch))
+        s->all[i].variant = arena_strdup(l->arena, variant_of(spec, s->all[i].params, scratch));
+    for (size_t i = 0; s && i < s->point_count; i++)
+        s->points[i].variant =
+            s->own ? variant_of(spec, s->points[i].params, l->arena) : s->all[s->points[i].index].variant;
+    arena_destroy(scratch);
+}
+
+/* The job may go on with the history of one that had another name or origin. */
+static void find_identity(struct load *l, const char *real_path)
+{
+    struct spec *spec = l->spec;
+    struct error err = ERROR_INIT;
+    spec->origin = spec->lock ? lock_origin(l) : origin_find(real_path, l->arena);
+    const char *name = spec->name, *origin = spec->origin;
+    if (!l->over->identity || !name || spec->lock)
+        return;
+    if (l->over->identity(l->over->arg, l->arena, &name, &origin, &err) < 0) {
+        struct place top = {.source = &l->spec->doc->source, 1, 1, 1, 1};
+        struct diagnostic *d = diagnostics_add(l->diagnostics, SEVERITY_ERROR, top, "%s", err.text);
+        if (err.hint[0])
+            diagnostic_hint(d, "%s", err.hint);
+    } else if (!str_eq(name, spec->name) || !str_eq(origin, spec->origin)) {
+        spec->id_name = name;
+        spec->id_origin = origin;
+    }
+}
+
+static int identify(struct load *l, const char *real_path)
 {
     struct spec *spec = l->spec;
     struct arena *a = l->arena;
-    spec->origin = origin_find(real_path, a);
+    const size_t errors = l->diagnostics->errors;
+    find_identity(l, real_path);
+    if (l->diagnostics->errors > errors)
+        return -1;
     spec->resolved = spec_normalise(l);
     struct doc_node *whole = doc_new_array(a);
     doc_append(a, whole, doc_clone(a, spec->resolved));
     doc_append(a, whole, strings(a, spec->args, spec->arg_count));
     spec->hash = digest_of(a, whole);
-    spec->variant = variant_of(spec, a);
+    put_variants(l);
     spec->job_id = job_id_of(spec, a);
+    return 0;
 }
 
 /* As little as tells the job, and with params or arguments its variant. */
@@ -103,13 +142,16 @@ static int identify_only(struct load *l, const char *real_path)
     size_t errors = l->diagnostics->errors;
     overrides_apply(l); /* --set name=... */
     bind_name(l);
-    spec->origin = origin_find(real_path, l->arena);
+    find_identity(l, real_path);
+    if (l->diagnostics->errors > errors)
+        return -1;
     spec->job_id = job_id_of(spec, l->arena);
     if (l->over->param_count || l->over->args) {
         params_bind(l);
+        sweep_bind(l);
         if (l->diagnostics->errors > errors)
             return -1;
-        spec->variant = variant_of(spec, l->arena);
+        put_variants(l);
     }
     return 0;
 }
@@ -117,13 +159,16 @@ static int identify_only(struct load *l, const char *real_path)
 static void bind_all(struct load *l)
 {
     overrides_apply(l);
+    lock_put_cluster(l);
     doc_refuse_nul(l->root, l->diagnostics);
     schema_check(l);
     if (!is_object(l->root))
         return;
+    any_of_choose(l);
     bind_name(l);
     distributed_bind(l);
     params_bind(l);
+    sweep_bind(l);
     roles_bind(l);
     env_bind(l);
     secrets_bind(l);
@@ -138,7 +183,27 @@ static void bind_all(struct load *l)
     outputs_bind(l);
     distributed_bind_flags(l);
     failure_rules_bind(l);
+    sweep_check(l);
     rules_check(l);
+    here_check(l);
+}
+
+/* A spec that is good with one alternative may be none with another: it is not found out when machines were rented. */
+static void check_others(struct load *l, const char *path)
+{
+    for (uint32_t k = 2; l->any_of && l->over->alternative == 0 && k <= l->any_of->count; k++) {
+        struct spec_overrides o = *l->over;
+        struct diagnostics unused = {0};
+        struct spec *spec;
+        o.alternative = k;
+        const int rc = spec_load(path, &o, l->arena, &spec, &unused, NULL);
+        diagnostics_free(&unused);
+        if (rc == 0)
+            continue;
+        spec_load(path, &o, l->arena, &spec, l->diagnostics, NULL);
+        note(l, place_of(l->any_of->items[k - 1]), "with this alternative");
+        return;
+    }
 }
 
 int spec_load(const char *path, const struct spec_overrides *overrides, struct arena *arena, struct spec **ret_spec,
@@ -155,12 +220,14 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
         return error_set(err, ERROR_SPEC, "cannot find \"%s\"", path);
     struct spec *spec = arena_alloc(arena, sizeof *spec);
     struct load l = {.arena = arena, .spec = spec, .over = overrides ? overrides : &none, .diagnostics = diagnostics};
-    l.root = doc_clone(arena, doc->root); /* overrides change it, and aliases share */
     spec->path = arena_strdup(arena, path);
     spec->real_path = arena_strdup(arena, real);
     spec->dir = arena_strndup(arena, real, (size_t)(strrchr(real, '/') - real));
     if (!*spec->dir)
         spec->dir = "/";
+    if (spec_is_lock(doc->root) && lock_open(&l, &doc, real, err) < 0)
+        return -1;
+    l.root = doc_clone(arena, doc->root); /* overrides change it, and aliases share */
     spec->doc = doc;
     spec->args = l.over->args;
     spec->arg_count = l.over->arg_count;
@@ -174,10 +241,24 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
     }
     if (!brief)
         bind_all(&l);
+    if (diagnostics->errors == errors && !brief)
+        check_others(&l, path);
     size_t faults = diagnostics->errors - errors;
     if (faults > 0)
         return error_set(err, ERROR_SPEC, "%s: %zu fault%s", path, faults, faults == 1 ? "" : "s");
-    identify(&l, real);
+    if (identify(&l, real) < 0)
+        return error_set(err, ERROR_SPEC, "%s: 1 fault", path);
+    if (!brief && l.over->locked && !spec->lock)
+        lock_hold(&l);
+    if (!brief && spec->lock && diagnostics->errors == errors)
+        lock_pin(&l);
+    faults = diagnostics->errors - errors;
+    if (faults > 0) {
+        error_set(err, ERROR_SPEC, "%s: %zu thing%s not as %s.lock.yaml has it", path, faults,
+                  faults == 1 ? " is" : "s are", spec->name);
+        error_hint(err, "rhrun rerun takes the lock as it is; rhrun run --lock writes it anew");
+        return -1;
+    }
     *ret_spec = spec;
     return 0;
 }

@@ -76,7 +76,9 @@ static struct doc_node *params_node(struct arena *a, const struct spec *spec)
         const struct spec_param *p = &spec->params[i];
         struct doc_node *one = doc_new_object(a);
         doc_set(a, one, "type", doc_new_string(a, types[p->type]));
-        doc_set(a, one, "default", p->type == SPEC_STRING ? doc_new_string(a, p->value) : doc_new_plain(a, p->value));
+        if (p->value)
+            doc_set(a, one, "default",
+                    p->type == SPEC_STRING ? doc_new_string(a, p->value) : doc_new_plain(a, p->value));
         doc_set(a, object, p->name, one);
     }
     return object;
@@ -136,10 +138,14 @@ static void put_cluster(struct arena *a, struct doc_node *to, const struct spec 
 {
     struct doc_node *object = doc_new_object(a), *hosts = doc_new_array(a);
     bool spare = spec->host_count > spec->nnodes; /* then all are the job's, and more than take part */
-    size_t count = role ? role->host_count : spare ? spec->host_count : spec->distributed.nnodes;
+    size_t count = role ? role->host_count : spare || spec->sweep ? spec->host_count : spec->distributed.nnodes;
     for (size_t i = 0; i < count; i++) {
         size_t n = role ? role->hosts[i] : i;
         doc_append(a, hosts, host_node(a, &spec->hosts[n], &spec->nodes[n]));
+    }
+    if (spec->rent && spec->rent->cluster) {
+        doc_set(a, to, "cluster", doc_new_string(a, spec->rent->cluster));
+        return;
     }
     const struct spec_host *first = role && count > 0 ? &spec->hosts[role->hosts[0]] : spec->hosts;
     if (spec->rent)
@@ -480,6 +486,8 @@ const struct doc_node *spec_normalise(const struct load *l)
     struct doc_node *root = doc_new_object(a), *files = files_node(a, spec, NULL);
     put_text(a, root, "name", spec->name);
     doc_set(a, root, "params", params_node(a, spec));
+    if (spec->sweep)
+        doc_set(a, root, "sweep", sweep_normalise(l));
     put_cluster(a, root, spec, NULL);
     if (spec->has_workdir)
         doc_set(a, root, "workdir", source_node(a, &spec->workdir));

@@ -122,12 +122,47 @@ static const char *without_credentials(const char *url, struct arena *arena)
     return arena_printf(arena, "%.*s%.*s%s", (int)(host - url), url, (int)keep, host, keep > 0 ? at : at + 1);
 }
 
+const char *spec_repository_origin(const char *root, bool bare, struct arena *arena)
+{
+    const char *git = bare ? root : git_dir(root, arena);
+    struct buf config = {0};
+    char *url = NULL;
+    if (git && file_read(arena_printf(arena, "%s/config", git), CONFIG_MAX_BYTES, &config, NULL) == 0 && config.len > 0)
+        url = remote_url(config.data, arena);
+    buf_free(&config);
+    if (url && *url)
+        return spec_url_origin(url, arena);
+    return arena_printf(arena, bare ? "%s#" : "%s/", root);
+}
+
+const char *spec_url_origin(const char *url, struct arena *arena)
+{
+    return arena_printf(arena, "%s#", without_credentials(url, arena));
+}
+
+const char *spec_folder_origin(const char *real_dir, struct arena *arena)
+{
+    const char *inside = origin_find(arena_printf(arena, "%s/x", real_dir), arena);
+    return arena_strndup(arena, inside, strlen(inside) - 1);
+}
+
+/* The files of a commit, written to TOP/tree: the marker beside them says which repository they are of. */
+static const char *in_checkout(const char *top, const char *below, struct arena *arena)
+{
+    const char *origin =
+        str_starts(below, "tree/") ? first_line(arena_printf(arena, "%s/" SPEC_CHECKOUT_MARKER, top), arena) : NULL;
+    return origin && *origin ? arena_printf(arena, "%s%s", origin, below + strlen("tree/")) : NULL;
+}
+
 const char *origin_find(const char *real_path, struct arena *arena)
 {
     char *top = arena_strdup(arena, real_path);
     for (char *slash; (slash = strrchr(top, '/'));) {
         *slash = 0;
-        const char *git = git_dir(*top ? top : "/", arena);
+        const char *git = git_dir(*top ? top : "/", arena), *below = real_path + strlen(top) + 1;
+        const char *of_commit = git ? NULL : in_checkout(top, below, arena);
+        if (of_commit)
+            return of_commit;
         if (!git)
             continue;
         struct buf config = {0};
@@ -137,7 +172,7 @@ const char *origin_find(const char *real_path, struct arena *arena)
         buf_free(&config);
         if (!url || !*url)
             return arena_strdup(arena, real_path);
-        return arena_printf(arena, "%s#%s", without_credentials(url, arena), real_path + strlen(top) + 1);
+        return arena_printf(arena, "%s#%s", without_credentials(url, arena), below);
     }
     return arena_strdup(arena, real_path);
 }

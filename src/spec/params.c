@@ -71,11 +71,13 @@ static bool is_allowed(struct load *l, const struct doc_node *decl, const struct
     return false;
 }
 
-/* Checks one value, by -p or by default; the parameter keeps its source text. */
-static void set_value(struct load *l, struct spec_param *p, const struct doc_node *decl, const struct doc_node *value)
+bool param_takes(struct load *l, size_t param, const struct doc_node *value)
 {
+    const struct spec_param *p = &l->spec->params[param];
+    const struct doc_node *decl = doc_get(l->root, "params")->members[param].value;
     struct buf list = {0};
     const char *near = NULL;
+    bool good = false;
     if (!fits(value, p->type)) {
         struct diagnostic *d =
             fault(l, place_of(value), "param \"%s\" is \"%s\", not %s", p->name, value->text, type_words(p->type));
@@ -87,9 +89,17 @@ static void set_value(struct load *l, struct spec_param *p, const struct doc_nod
         if (near)
             diagnostic_hint(d, "did you mean %s?", near);
     } else {
-        p->value = value->text;
+        good = true;
     }
     buf_free(&list);
+    return good;
+}
+
+/* Checks one value, by -p or by default; the parameter keeps its source text. */
+static void set_value(struct load *l, size_t param, const struct doc_node *value)
+{
+    if (param_takes(l, param, value))
+        l->spec->params[param].value = value->text;
 }
 
 static void check_enum(struct load *l, const struct spec_param *p, const struct doc_node *decl)
@@ -103,12 +113,11 @@ static void check_enum(struct load *l, const struct spec_param *p, const struct 
 
 /* ---- -p NAME=VALUE ---- */
 
-static struct spec_param *find(struct spec *spec, const char *name)
+size_t param_index(const struct load *l, const char *name)
 {
-    for (size_t i = 0; i < spec->param_count; i++)
-        if (strcmp(spec->params[i].name, name) == 0)
-            return &spec->params[i];
-    return NULL;
+    const struct doc_node *decls = doc_get(l->root, "params");
+    const struct doc_member *m = is_object(decls) ? doc_get_member(decls, name, strlen(name)) : NULL;
+    return m ? (size_t)(m - decls->members) : SIZE_MAX;
 }
 
 static struct doc_node *given_value(struct load *l, const char *text, const struct place *place, enum spec_type type)
@@ -118,7 +127,7 @@ static struct doc_node *given_value(struct load *l, const char *text, const stru
     return node;
 }
 
-static void apply_given(struct load *l, const struct doc_node *decls, const char *text)
+static void apply_given(struct load *l, const char *text)
 {
     struct place place = option_place(l, "-p", text, 0, strlen(text));
     const char *equals = strchr(text, '=');
@@ -128,8 +137,8 @@ static void apply_given(struct load *l, const struct doc_node *decls, const char
     }
     size_t len = (size_t)(equals - text);
     const char *name = arena_strndup(l->arena, text, len);
-    struct spec_param *p = find(l->spec, name);
-    if (!p) {
+    size_t param = param_index(l, name);
+    if (param == SIZE_MAX) {
         place = option_place(l, "-p", text, 0, len);
         const char **names = arena_array(l->arena, l->spec->param_count + 1, sizeof *names);
         for (size_t i = 0; i < l->spec->param_count; i++)
@@ -143,10 +152,20 @@ static void apply_given(struct load *l, const struct doc_node *decls, const char
         return;
     }
     place = option_place(l, "-p", text, len + 1, strlen(text));
+    struct spec_param *p = &l->spec->params[param];
+    const struct doc_node *value = given_value(l, equals + 1, &place, p->type);
+    if (p->swept) {
+        if (param_takes(l, param, value)) {
+            l->chosen[param] = value;
+            p->chosen = value->text;
+        }
+        l->chooses = true;
+        return;
+    }
     p->given = true;
     p->value = NULL;
     p->place = place;
-    set_value(l, p, doc_get(decls, name), given_value(l, equals + 1, &place, p->type));
+    set_value(l, param, value);
 }
 
 void params_bind(struct load *l)
@@ -164,8 +183,10 @@ void params_bind(struct load *l)
             check_enum(l, p, decl);
         }
     }
+    sweep_mark(l);
+    l->chosen = arena_array(l->arena, spec->param_count, sizeof *l->chosen);
     for (size_t i = 0; i < l->over->param_count; i++)
-        apply_given(l, decls, l->over->params[i]);
+        apply_given(l, l->over->params[i]);
     for (size_t i = 0; i < spec->param_count; i++) {
         struct spec_param *p = &spec->params[i];
         const struct doc_node *decl = decls->members[i].value;
@@ -173,8 +194,8 @@ void params_bind(struct load *l)
         if (p->given)
             continue;
         if (is_scalar(value))
-            set_value(l, p, decl, value);
-        else if (is_object(decl) && !value)
+            set_value(l, i, value);
+        else if (is_object(decl) && !value && !p->swept)
             diagnostic_hint(fault(l, p->place, "param \"%s\" has no default and must be given", p->name), "-p %s=VALUE",
                             p->name);
     }

@@ -127,7 +127,7 @@ static const char *default_to(struct load *l, const char *from)
 
 static void report_no_to(struct load *l, const struct spec_text *from)
 {
-    struct diagnostic *d = fault(l, from->place, "nothing says where \"%s\" is to go", from->text);
+    struct diagnostic *d = fault(l, from->place, "no folder here is given for \"%s\"", from->text);
     if (strchr("/~@", *from->text) || from->has_expr)
         diagnostic_hint(d, "{from: \"%s\", to: FOLDER}", from->text);
     else
@@ -144,7 +144,7 @@ static struct spec_text home_expanded(struct load *l, struct spec_text text)
 /* What is put in for `role` of a role's output, at once: no worker is meant, and the step has none. */
 static struct spec_text for_role(struct load *l, const struct spec_role *role, const struct doc_node *node)
 {
-    const struct expr_rules rules = {.scope = SCOPE_NODE, .role = role != NULL};
+    const struct expr_rules rules = {.scope = SCOPE_NODE, .role = role != NULL, .point = true};
     const struct expr_context ctx = {.spec = l->spec, .role = role ? role->name : NULL};
     struct spec_text text = checked(l, node, &rules, false);
     struct error err = ERROR_INIT;

@@ -11,9 +11,9 @@
 enum { HOURS_MAX = 8784, DISK_MAX_GB = 1000000 };
 
 /* All keys of renting; those before WISHES say that something is rented, all others only how. */
-enum { WISHES = 2 };
-static const char *const rent_keys[] = {"instance", "provider",  "use_spot",  "regions", "image",
-                                        "disk",     "max_price", "max_hours", "down",    NULL};
+enum { WISHES = 2 }; /* any_of is neither: it is gone when this is asked */
+static const char *const rent_keys[] = {"instance",  "provider",  "use_spot", "regions", "image", "disk",
+                                        "max_price", "max_hours", "down",     "any_of",  NULL};
 
 /* ---- what is not said ---- */
 
@@ -94,13 +94,14 @@ bool rent_check_none(struct load *l, const struct doc_node *cluster)
         if (!m || says_nothing(l, m))
             continue;
         struct diagnostic *d =
-            hosts ? fault(l, m->key_place, "%s is of rented machines, but the cluster has hosts that you have", *key)
-                  : fault(l, m->key_place, "%s says how machines are rented, but nothing says which", *key);
+            hosts ? fault(l, m->key_place, "%s is a key of rented machines, but this cluster lists hosts", *key)
+                  : fault(l, m->key_place, "%s is a key of rented machines, but this cluster names no machine to rent",
+                          *key);
         if (hosts) {
             diagnostic_hint(d, "leave it out, or rent with instance instead of %s", hosts->key);
             note(l, hosts->key_place, "%s is here", hosts->key);
         } else {
-            diagnostic_hint(d, "instance: \"A100:8\" says which; without instance and provider nothing is ever rented");
+            diagnostic_hint(d, "instance: \"A100:8\" names one; without instance and provider rhrun rents nothing");
         }
         good = false;
     }
@@ -119,10 +120,10 @@ static bool refuse_own(struct load *l, const struct doc_node *cluster, const str
             continue;
         if (i < 2)
             diagnostic_hint(fault(l, m->key_place, "cluster has both %s and %s", m->key, wish->key),
-                            "a cluster is either of machines that you have, or rented: leave one of them out");
+                            "a cluster has either hosts or rented machines: leave one of the two out");
         else
-            diagnostic_hint(fault(l, m->key_place, "%s beside %s: it is for machines that you have", m->key, wish->key),
-                            "leave it out: rhrun makes the key of a rented machine, and knows how it is reached");
+            diagnostic_hint(fault(l, m->key_place, "%s beside %s: it is for hosts only", m->key, wish->key),
+                            "leave it out: rhrun makes the key of a rented machine, and knows the address");
         note(l, wish->key_place, "%s is here", wish->key);
         good = false;
     }
@@ -288,10 +289,38 @@ static void down_of(struct renting *t)
     }
 }
 
+static void read_all(struct renting *t);
+
 static struct place place_at(const struct doc_node *cluster, const char *key)
 {
     const struct doc_node *node = doc_get(cluster, key);
     return node ? place_of(node) : (struct place){0};
+}
+
+/* Each of any_of as if it were the cluster. Those that do not count now may count later, so that they are read, too. */
+static void alternatives_of(struct renting *t)
+{
+    struct load *l = t->l;
+    const size_t count = l->any_of ? l->any_of->count : 0;
+    struct spec_rent *list = arena_array(l->arena, count + 1, sizeof *list);
+    if (count == 0 || t->node != l->alternatives[l->alternative - 1])
+        return;
+    for (size_t i = 0; i < count; i++) {
+        struct renting one = {.l = l, .node = l->alternatives[i], .r = &list[i]};
+        if (i + 1 == l->alternative)
+            list[i] = *t->r;
+        else
+            read_all(&one);
+        list[i].place = place_of(l->any_of->items[i]);
+        list[i].alternative = (uint32_t)i + 1;
+        list[i].nodes = any_of_nodes(l, i);
+        list[i].own_nodes = doc_get_text(l->any_of->items[i], "nnodes", NULL);
+        list[i].own_nproc = doc_get_text(l->any_of->items[i], "nproc_per_node", NULL);
+        t->failed = t->failed || one.failed;
+    }
+    t->r->alternatives = list;
+    t->r->alternative_count = count;
+    t->r->alternative = l->alternative;
 }
 
 static void read_all(struct renting *t)
@@ -315,16 +344,12 @@ static void read_all(struct renting *t)
     down_of(t);
 }
 
-void rent_bind(struct load *l, const struct doc_node *cluster, const struct spec_host *h, struct host_list *ret)
+/* One for each node of the job. */
+static void put_places(struct load *l, const struct spec_host *h, const struct spec_rent *r, struct host_list *ret)
 {
-    const struct doc_member *wish = wish_of(cluster);
-    struct spec_rent *r = arena_alloc(l->arena, sizeof *r);
     uint32_t nodes = l->spec->distributed.nnodes ? l->spec->distributed.nnodes : 1;
-    *r = (struct spec_rent){0};
-    struct renting t = {.l = l, .node = cluster, .r = r};
-    t.failed = !refuse_own(l, cluster, wish);
-    read_all(&t);
-    ret->failed = ret->failed || t.failed;
+    if (l->spec->sweep && l->spec->sweep->nodes)
+        nodes = l->spec->sweep->nodes;
     ret->rent = r;
     ret->items = arena_array(l->arena, nodes, sizeof *ret->items);
     ret->count = ret->cap = nodes;
@@ -337,6 +362,27 @@ void rent_bind(struct load *l, const struct doc_node *cluster, const struct spec
                                                      .transport = SPEC_TRANSPORT_RENTED},
                                             .wish.place = r->place};
     }
+}
+
+void rent_bind_cluster(struct load *l, const struct doc_node *name, struct host_list *ret)
+{
+    const struct spec_host none = {0};
+    struct spec_rent *r = arena_alloc(l->arena, sizeof *r);
+    *r = (struct spec_rent){.cluster = arena_strdup(l->arena, name->text), .place = place_of(name)};
+    put_places(l, &none, r, ret);
+}
+
+void rent_bind(struct load *l, const struct doc_node *cluster, const struct spec_host *h, struct host_list *ret)
+{
+    const struct doc_member *wish = wish_of(cluster);
+    struct spec_rent *r = arena_alloc(l->arena, sizeof *r);
+    *r = (struct spec_rent){0};
+    struct renting t = {.l = l, .node = cluster, .r = r};
+    t.failed = !refuse_own(l, cluster, wish);
+    read_all(&t);
+    alternatives_of(&t);
+    ret->failed = ret->failed || t.failed;
+    put_places(l, h, r, ret);
 }
 
 /* ---- the normalised document ---- */
@@ -369,20 +415,28 @@ static void put_down(struct arena *a, struct doc_node *to, const struct spec_ren
     doc_set(a, to, "down", idle);
 }
 
+void rent_put_wish(struct arena *a, const struct spec_rent *r, struct doc_node *to)
+{
+    if (r->instance)
+        doc_set(a, to, "instance", doc_new_string(a, r->instance));
+    if (r->provider_count > 0)
+        put_words(a, to, "provider", r->providers, r->provider_count);
+    else
+        doc_set(a, to, "provider", doc_new_string(a, "cheapest"));
+    doc_set(a, to, "use_spot",
+            r->spot == SPOT_PREFER ? doc_new_string(a, "prefer") : doc_new_bool(a, r->spot == SPOT_ONLY));
+    if (r->region_count > 0)
+        put_words(a, to, "regions", r->regions, r->region_count);
+}
+
 void rent_normalise(struct arena *a, const struct spec *spec, struct doc_node *cluster)
 {
     const struct spec_rent *r = spec->rent;
     const struct spec_host *h = &spec->hosts[0];
-    if (r->instance)
-        doc_set(a, cluster, "instance", doc_new_string(a, r->instance));
-    if (r->provider_count > 0)
-        put_words(a, cluster, "provider", r->providers, r->provider_count);
+    if (r->alternative_count > 0)
+        any_of_normalise(a, r, cluster);
     else
-        doc_set(a, cluster, "provider", doc_new_string(a, "cheapest"));
-    doc_set(a, cluster, "use_spot",
-            r->spot == SPOT_PREFER ? doc_new_string(a, "prefer") : doc_new_bool(a, r->spot == SPOT_ONLY));
-    if (r->region_count > 0)
-        put_words(a, cluster, "regions", r->regions, r->region_count);
+        rent_put_wish(a, r, cluster);
     if (r->image)
         doc_set(a, cluster, "image", doc_new_string(a, r->image));
     if (r->disk_gb > 0)

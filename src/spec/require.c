@@ -84,7 +84,7 @@ enum expr_status spec_require(const struct spec *spec, size_t i, const struct ex
     bool holds = status == EXPR_OK && value.type == VALUE_BOOLEAN && value.integer;
     if (!holds) {
         const char *why = status == EXPR_FAILED         ? fault.text
-                          : value.type != VALUE_BOOLEAN ? "it is a value and no condition"
+                          : value.type != VALUE_BOOLEAN ? "the expression is a value, not a condition"
                                                         : "";
         error_set(err, ERROR_SPEC, "required: %s%s%s%s%s", s.text.len ? s.text.data : source,
                   *why || s.values.len ? ": " : "", why, *why && s.values.len ? "; " : "",
@@ -110,9 +110,15 @@ static void check_names(struct load *l, const struct spec_text *text, const stru
     struct expr_value value;
     struct expr_fault told = {0};
     bool known = e->name != NAME_UNKNOWN && expr_name_scope(e->name) == SCOPE_LOAD;
-    if (known && expr_lookup(e, &ctx, false, l->arena, &value, &told) != EXPR_FAILED)
+    const bool differs = expr_differs(l->spec, e);
+    if (known && !differs && expr_lookup(e, &ctx, false, l->arena, &value, &told) != EXPR_FAILED)
         return;
     *ret_good = false;
+    if (known && differs) {
+        fault(l, text->place, "\"%s\" differs between the points of the sweep, and require is about all of them",
+              e->whole);
+        return;
+    }
     struct diagnostic *d =
         fault(l, text->place, known ? "%s" : "\"%s\" is not known here", known ? told.text : e->whole);
     if (!known)

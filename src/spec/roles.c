@@ -222,7 +222,7 @@ static void bind_nodes(struct load *l, struct spec_role *r, const struct doc_nod
     for (size_t i = 0; i < r->node_count; i++)
         if (r->node_count == node->count && !l->hosts_failed && !may_be_on(l->spec, r, r->nodes[i]))
             diagnostic_hint(fault(l, place_of(node->items[i]),
-                                  r->own_hosts ? "node %u is not of the cluster of role \"%s\""
+                                  r->own_hosts ? "node %u does not belong to the cluster of role \"%s\""
                                                : "node %u is of another role's cluster, and not for role \"%s\"",
                                   r->nodes[i], r->name),
                             "the job's nodes come first, then those of roles, in the file's order");
@@ -291,7 +291,7 @@ static void bind_ready(struct load *l, struct spec_role *r, const struct doc_nod
         }
     }
     if (!found) {
-        diagnostic_expected(fault(l, place_of(node), "ready says nothing to look for"),
+        diagnostic_expected(fault(l, place_of(node), "ready names nothing to wait for"),
                             "exactly one of port, log and command");
         return;
     }
@@ -305,7 +305,7 @@ static void bind_ready(struct load *l, struct spec_role *r, const struct doc_nod
         r->ready.what = text_now(l, found->value);
         break;
     case READY_COMMAND:
-        r->ready.what = checked(l, found->value, &on_node, true);
+        r->ready.what = checked(l, found->value, &on_node_at_point, true);
         break;
     }
 }
@@ -348,7 +348,7 @@ static const struct doc_node *entry_of(struct load *l, size_t i)
 static struct expr_rules rules_of(const struct spec_role *r)
 {
     return (struct expr_rules){
-        .scope = SCOPE_RANK, .peer = r->peer != SPEC_NO_ROLE, .no_world = r->world == WORLD_NONE};
+        .scope = SCOPE_RANK, .point = true, .peer = r->peer != SPEC_NO_ROLE, .no_world = r->world == WORLD_NONE};
 }
 
 static void bind_program(struct load *l, size_t i, bool *spliced)
@@ -361,7 +361,7 @@ static void bind_program(struct load *l, size_t i, bool *spliced)
         expr_check_rules(&r->env[e].value, l->spec, &rules, false, l->diagnostics);
     const struct doc_node *entry = entry_of(l, i);
     if (!has_form(entry)) {
-        diagnostic_hint(fault(l, r->place, "role \"%s\" says nothing to run", r->name),
+        diagnostic_hint(fault(l, r->place, "role \"%s\" names nothing to run", r->name),
                         "give it an entrypoint with script, module, command, run or function, or the top level one "
                         "for all roles");
         return;

@@ -19,7 +19,7 @@ static struct rules rules_of(struct load *l)
 {
     const struct spec *spec = l->spec;
     struct rules r = {.l = l, .before = spec->setup_count};
-    r.base = spec->has_workdir ? spec->workdir.path : spec_in_place(spec) ? spec->dir : NULL;
+    r.base = spec->lock ? NULL : spec->has_workdir ? spec->workdir.path : spec_in_place(spec) ? spec->dir : NULL;
     r.nothing_sent = !spec->has_workdir && spec->placement != PLACEMENT_HERE;
     return r;
 }
@@ -94,11 +94,11 @@ static void hint_order(const struct rules *r, struct diagnostic *d, const char *
     const char *later = brought_later(r, path);
     if (later)
         diagnostic_hint(d,
-                        "items are done in the file's order, and \"%s\", which may bring it, stands behind: put this "
-                        "one behind it in setup",
+                        "items run in the file's order, and \"%s\", which may bring the file, comes later: move this "
+                        "item behind that one",
                         later);
     else if (spec_in_place(r->l->spec) && r->before > 0)
-        diagnostic_hint(d, "a run item that makes it stands before it and names it: creates: %s", path);
+        diagnostic_hint(d, "a run item that makes the file must come first, with creates: %s", path);
 }
 
 static bool is_elsewhere(const char *path)
@@ -124,10 +124,20 @@ static void check_there(const struct rules *r, struct place place, const char *w
         hint_order(r, d, path);
 }
 
-static void check_script(const struct rules *r, const struct spec_entrypoint *e)
+/* Shell text that runs before the launch may make any file. */
+static bool may_be_made(const struct rules *r)
+{
+    const struct spec *spec = r->l->spec;
+    bool made = spec->entrypoint.prolog.text != NULL;
+    for (size_t i = 0; i < spec->setup_count; i++)
+        made |= spec->setup[i].item == ITEM_RUN;
+    return made;
+}
+
+static void check_script_at(const struct rules *r, const struct spec_entrypoint *e, const struct spec *spec)
 {
     struct load *l = r->l;
-    struct expr_context ctx = {.spec = l->spec};
+    struct expr_context ctx = {.spec = spec};
     struct error err = ERROR_INIT;
     const char *path = NULL;
     if (e->kind != ENTRY_SCRIPT || !e->target.text)
@@ -140,8 +150,48 @@ static void check_script(const struct rules *r, const struct spec_entrypoint *e)
     } else if (r->nothing_sent && !is_brought(r, path)) {
         struct diagnostic *d = fault(l, e->target.place, "the script \"%s\" is not on the hosts", path);
         diagnostic_hint(d, "workdir: . sends the spec's folder to them; a path that begins with / is one of theirs");
-    } else if (l->spec->has_workdir) {
+    } else if (l->spec->has_workdir || !may_be_made(r)) {
         check_there(r, e->target.place, "script ", path);
+    }
+}
+
+/* The folder to start in must be there; an output that is put back brings it. */
+static void check_cwd(const struct rules *r, const struct spec_entrypoint *e)
+{
+    struct load *l = r->l;
+    const struct expr_context ctx = {.spec = l->spec};
+    struct error err = ERROR_INIT;
+    const char *path = NULL;
+    if (!e->cwd.text || may_be_made(r) ||
+        expr_expand(&e->cwd, EXPR_PLAIN, &ctx, true, l->arena, &path, &err) != EXPR_OK || is_elsewhere(path))
+        return;
+    for (size_t i = 0; i < l->spec->output_count; i++)
+        if (l->spec->outputs[i].restore)
+            return;
+    const size_t errors = l->diagnostics->errors;
+    if (r->nothing_sent && !is_brought(r, path)) {
+        struct diagnostic *d = fault(l, e->cwd.place, "the folder \"%s\" of cwd is not on the hosts", path);
+        diagnostic_hint(d, "workdir: . sends the spec's folder to them; a path that begins with / is one of theirs");
+    } else if (r->nothing_sent || path_leaves(path)) {
+        return;
+    } else {
+        check_there(r, e->cwd.place, "folder ", path);
+    }
+    if (l->diagnostics->errors == errors && r->base && !is_brought(r, path) &&
+        access(arena_printf(l->arena, "%s/%s/.", r->base, path), F_OK) != 0)
+        diagnostic_expected(fault(l, e->cwd.place, "\"%s\" is not a folder", path), "the folder to start in");
+}
+
+/* Of each point, to the first whose script is not there. */
+static void check_script(const struct rules *r, const struct spec_entrypoint *e)
+{
+    const struct spec_sweep *s = e->target.has_expr ? r->l->spec->sweep : NULL;
+    const size_t errors = r->l->diagnostics->errors;
+    if (!s)
+        check_script_at(r, e, r->l->spec);
+    for (size_t i = 0; s && i < s->point_count && r->l->diagnostics->errors == errors; i++) {
+        const struct spec at = spec_at_point(r->l->spec, &s->points[i]);
+        check_script_at(r, e, &at);
     }
 }
 
@@ -197,7 +247,7 @@ static void check_item(const struct rules *r, const struct spec_step *s)
             len--;
         if (!pattern->text || is_brought(r, arena_strndup(l->arena, pattern->text, len)))
             continue;
-        struct diagnostic *d = fault(l, pattern->place, "inputs are files of workdir, and there is none");
+        struct diagnostic *d = fault(l, pattern->place, "inputs name files of workdir, and the spec has no workdir");
         diagnostic_hint(d, "workdir: . sends the spec's folder to the hosts; without inputs the step runs again when "
                            "its text changes");
         if (brought_later(r, pattern->text))
@@ -258,8 +308,11 @@ void rules_check(struct load *l)
         return;
     struct rules r = rules_of(l);
     check_script(&r, &l->spec->entrypoint);
-    for (size_t i = 0; i < l->spec->role_count; i++)
+    check_cwd(&r, &l->spec->entrypoint);
+    for (size_t i = 0; i < l->spec->role_count; i++) {
         check_script(&r, &l->spec->roles[i].entrypoint);
+        check_cwd(&r, &l->spec->roles[i].entrypoint);
+    }
     for (size_t i = 0; i < l->spec->setup_count; i++) {
         r.before = i;
         r.role = l->spec->setup[i].role;

@@ -232,7 +232,7 @@ static void check_paths(struct load *l, const struct spec_step *s)
     for (size_t i = 0; i < s->packages.count; i++)
         local += *s->packages.items[i].text == '.' || *s->packages.items[i].text == '/';
     if (s->editable && s->packages.count > 0 && local < s->packages.count)
-        diagnostic_hint(fault(l, s->place, "only a package of files that are there can be editable"),
+        diagnostic_hint(fault(l, s->place, "only a package in the working directory can be editable"),
                         "an item with pip: ./ or pip: ./PATH; others get an item of their own");
 }
 
@@ -287,7 +287,7 @@ static bool find_kind(struct load *l, const struct doc_node *item, enum spec_ite
         strange |= !is_kind && !is_field;
     }
     if (!found && !strange)
-        diagnostic_expected(fault(l, place_of(item), "this item says nothing to do"),
+        diagnostic_expected(fault(l, place_of(item), "this item names nothing to do"),
                             "exactly one of run, pip, requirements, apt, conda, git and copy");
     return found != NULL;
 }
@@ -460,7 +460,7 @@ static void bind_list(struct load *l, const struct spec_role *role, const char *
     struct spec *spec = l->spec;
     const struct doc_node *list = role_value(l, role, key);
     bool short_forms = strcmp(key, "packages") == 0, files = strcmp(key, "requirements") == 0;
-    bool own = !role || doc_get(role_doc(l, role), key);
+    bool own = !role || doc_get(role_doc(l, role), key), joinable = false;
     for (size_t i = 0; role && own && is_array(list) && i < list->count; i++)
         role_check_nodes(l, role, doc_get(list->items[i], "on"));
     for (size_t i = 0; i < count_of(list); i++) {
@@ -470,8 +470,12 @@ static void bind_list(struct load *l, const struct spec_role *role, const char *
             continue;
         *s = (struct spec_step){.role = role};
         bool good = files ? bind_requirements(l, s, item) : bind_item(l, s, item);
-        if (good && (own || role_keep_nodes(l, role, s)))
+        if (!good || !(own || role_keep_nodes(l, role, s)))
+            continue;
+        bool named = is_object(item) && doc_get(item, "name");
+        if (!short_forms || named || !joinable || !package_join(l, s - 1, s))
             items[spec->setup_count++] = (struct item){item, i + 1};
+        joinable = !named;
     }
 }
 

@@ -108,6 +108,10 @@ static bool find_path(struct load *l, const struct spec_text *text, bool folder,
 {
     struct stat st;
     const char *full = path_here(l, l->spec->dir, text->text);
+    if (l->spec->lock) { /* what was there is in the snapshot store */
+        ret->path = path_clean(arena_strdup(l->arena, full));
+        return true;
+    }
     if (stat(full, &st) != 0) {
         struct diagnostic *d =
             fault(l, text->place, "there is no %s \"%s\" here", folder ? "folder" : "file or folder", text->text);

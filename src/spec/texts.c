@@ -4,6 +4,7 @@
 #include <string.h>
 
 const struct expr_rules on_node = {.scope = SCOPE_NODE};
+const struct expr_rules on_node_at_point = {.scope = SCOPE_NODE, .point = true};
 
 struct spec_text checked(struct load *l, const struct doc_node *node, const struct expr_rules *rules, bool shell)
 {

@@ -18,9 +18,9 @@
 #define TYPE NAME("type", type, event_type_names, REQUIRED, .min = EVENT_RUN_OPENED)
 #define HEAD TYPE, FIELD("seq", seq, OPTIONAL), FIELD("time_ms", time_ms, REQUIRED), FIELD("run", run, REQUIRED)
 
-static const char *const event_type_names[] = {"",        "run_opened", "node_bound", "started",      "finished",
-                                               "settled", "restart",    "reissue",    "cancelling",   "run_closed",
-                                               "note",    "rule",       "metrics",    "run_reopened", NULL};
+static const char *const event_type_names[] = {
+    "",           "run_opened", "node_bound", "started", "finished", "settled",      "restart",   "reissue",
+    "cancelling", "run_closed", "note",       "rule",    "metrics",  "run_reopened", "installed", NULL};
 static const char *const outcome_names[] = {"none",      "ok",      "failed",      "stopped",
                                             "timed_out", "unknown", "not_started", NULL};
 static const char *const run_status_names[] = {"open", "done", "failed", "cancelled", "infra", "superseded", NULL};
@@ -51,6 +51,9 @@ static const struct field opened_fields[] = {
     FIELD("from_step", opened.from_step, OPTIONAL),
     FIELD("work", opened.work, OPTIONAL),
     FIELD("job_hash", opened.job_hash, OPTIONAL),
+    FIELD("made_of", opened.made_of, OPTIONAL),
+    FIELD("points", opened.point_count, OPTIONAL, .none = true),
+    STRINGS("kept", opened.kept, opened.kept_count, OPTIONAL, .max = SPEC_POINTS_MAX),
     FIELD("spec_text", opened.asked.spec_text, OPTIONAL),
 };
 
@@ -84,6 +87,11 @@ static const struct field attempt_fields[] = {
     FIELD_OF(struct event_attempt, "key", key, OPTIONAL),
     FIELD_OF(struct event_attempt, "inputs", inputs, OPTIONAL),
     FIELD_OF(struct event_attempt, "seen", seen, OPTIONAL, .none = true),
+    FIELD_OF(struct event_attempt, "point", point, OPTIONAL),
+    FIELD_OF(struct event_attempt, "params", params, OPTIONAL),
+    FIELD_OF(struct event_attempt, "place", place, OPTIONAL, .none = true),
+    FIELD_OF(struct event_attempt, "parts", parts, OPTIONAL, .none = true),
+    FIELD_OF(struct event_attempt, "tries", tries, OPTIONAL, .none = true),
 };
 static const struct fields attempts = {attempt_fields, ARRAY_LEN(attempt_fields), sizeof(struct event_attempt)};
 
@@ -115,6 +123,7 @@ static const struct field finished_fields[] = {
     FIELD("dropped_bytes", finished.dropped_bytes, OPTIONAL),
     FIELD("dropped_by", finished.dropped_by, OPTIONAL),
     FIELD("tail", finished.tail, OPTIONAL),
+    FIELD("metrics", finished.metrics, OPTIONAL),
 };
 
 static const struct field settled_fields[] = {
@@ -186,6 +195,14 @@ static const struct field metrics_fields[] = {
     OBJECTS("metrics", metrics.items, metrics.count, &values, REQUIRED, .max = EVENT_METRICS_MAX),
 };
 
+static const struct field installed_fields[] = {
+    HEAD,
+    FIELD("node", installed.node, REQUIRED, NODE),
+    FIELD("role", installed.role, OPTIONAL),
+    FIELD("digest", installed.digest, REQUIRED),
+    FIELD("found_json", installed.found_json, OPTIONAL),
+};
+
 #define EVENT(fields)                                   \
     {                                                   \
         fields, ARRAY_LEN(fields), sizeof(struct event) \
@@ -204,6 +221,7 @@ static const struct fields event_fields[EVENT_LAST + 1] = {
     [EVENT_RULE] = EVENT(rule_fields),
     [EVENT_METRICS] = EVENT(metrics_fields),
     [EVENT_RUN_REOPENED] = EVENT(reopened_fields),
+    [EVENT_INSTALLED] = EVENT(installed_fields),
 };
 _Static_assert(ARRAY_LEN(finished_fields) <= FIELDS_MAX && ARRAY_LEN(opened_fields) <= FIELDS_MAX, "of a table");
 static const struct fields_types types = {"event", event_fields, EVENT_RUN_OPENED, EVENT_JSON_MAX};

@@ -44,14 +44,14 @@ void state_decide(const struct spec_rule *rules, size_t count, const uint32_t *u
     for (size_t i = 0; i < count; i++) {
         const struct spec_rule *r = &rules[i];
         if (!matches(r, i, what) || (r->has_times && used[i] >= r->times) ||
-            (r->action == RULE_RESTART && !r->has_times && restarts_left == 0))
+            (spec_starts_again(r->action) && !r->has_times && restarts_left == 0))
             continue;
         *ret = (struct state_decision){.rule = (uint32_t)i,
                                        .action = r->action,
                                        .own = r->has_times,
                                        .used = used[i] + 1,
                                        .left = r->has_times ? r->times - used[i] - 1 : EVENT_UNBOUNDED,
-                                       .backoff_ms = r->action == RULE_RESTART ? backoff(r, used[i]) : 0};
+                                       .backoff_ms = spec_starts_again(r->action) ? backoff(r, used[i]) : 0};
         return;
     }
     *ret = (struct state_decision){.rule = UINT32_MAX, .left = EVENT_UNBOUNDED};

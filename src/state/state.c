@@ -1,7 +1,7 @@
 /* Replaying events. Beside the arrays of the header there is a private index: interned strings (a job of 1,000 nodes
  * names the same step, key and inputs 1,000 times), two hash tables over the cells, each node's chain of cells, and
  * what the open run voids. */
-#include "rhrun/state.h"
+#include "internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -203,28 +203,6 @@ const struct state_run *state_run_find(const struct state *s, const char *id)
     return run_find(s, id);
 }
 
-bool state_run_left(const struct state *s, const char *id)
-{
-    for (size_t i = 0; i < s->cell_count; i++)
-        if (s->cells[i].outcome == OUTCOME_NONE && str_eq(s->cells[i].run, id))
-            return true;
-    return false;
-}
-
-const struct state_run *state_run_open(const struct state *s)
-{
-    /* A run that opens closes the one before it, so only the last can be open. */
-    return s->run_count && s->runs[s->run_count - 1].status == RUN_OPEN ? &s->runs[s->run_count - 1] : NULL;
-}
-
-const struct state_run *state_run_latest(const struct state *s, const char *variant)
-{
-    for (size_t i = s->run_count; i-- > 0;)
-        if (!variant || str_eq(s->runs[i].variant, variant))
-            return &s->runs[i];
-    return NULL;
-}
-
 /* ---- applying ---- */
 
 static struct state_node *node_at(struct state *s, uint32_t node)
@@ -318,6 +296,11 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
         .attempt = arena_strdup(s->arena, a->attempt),
         .key = keep(s, a->key),
         .inputs = keep(s, a->inputs),
+        .point = keep(s, a->point),
+        .params = keep(s, a->params),
+        .place = a->place,
+        .parts = a->parts,
+        .tries = a->tries,
         .install = n->install,
         .boot_id = n->boot_id,
         .voided = voided,
@@ -359,6 +342,9 @@ static void apply_run_opened(struct state *s, const struct event *e)
         .on = keep(s, o->asked.on),
         .sets = keep_all(s, o->asked.sets, o->asked.set_count),
         .set_count = o->asked.set_count,
+        .kept = keep_all(s, o->kept, o->kept_count),
+        .kept_count = o->kept_count,
+        .point_count = o->point_count < SPEC_POINTS_MAX ? (uint32_t)o->point_count : SPEC_POINTS_MAX,
         .flags = o->flags,
         .node_count = o->node_count,
         .opened_ms = e->time_ms,
@@ -379,6 +365,8 @@ static void apply_node_bound(struct state *s, const struct event *e)
     const struct event_bound *b = &e->bound;
     const struct index *x = s->index;
     struct state_node *n = node_at(s, b->node);
+    if (!str_eq(n->install, b->install)) /* another machine */
+        n->installed = NULL;
     n->host = keep(s, b->host);
     n->install = keep(s, b->install);
     n->boot_id = keep(s, b->boot_id);
@@ -413,6 +401,17 @@ static void apply_started(struct state *s, const struct event *e)
         r->bind_json = keep(s, started->bind_json);
 }
 
+/* Of a point's launch: have all parts ended well? */
+static bool is_last_part(const struct state *s, const struct state_cell *cell)
+{
+    uint64_t good = 0;
+    for (uint32_t n = 0; cell->parts > 1 && n < s->node_count; n++) {
+        const struct state_cell *c = cell_find(s, cell->scope, cell->step, n);
+        good += c && c->seq == cell->seq && c->outcome == OUTCOME_OK;
+    }
+    return cell->parts <= 1 || good == cell->parts;
+}
+
 static void apply_finished(struct state *s, const struct event *e)
 {
     const struct event_finished *f = &e->finished;
@@ -420,7 +419,14 @@ static void apply_finished(struct state *s, const struct event *e)
     bool known = c && str_eq(c->attempt, f->attempt);
     uint64_t began = e->time_ms > f->duration_ms ? e->time_ms - f->duration_ms : 0;
     if (f->adopted && !(known && str_eq(c->run, e->run))) { /* of this run from now on, whichever began it */
-        const struct event_attempt a = {f->scope, f->step, f->attempt, f->key, f->inputs, f->node, 0};
+        const struct event_attempt a = {.scope = f->scope,
+                                        .step = f->step,
+                                        .attempt = f->attempt,
+                                        .key = f->key,
+                                        .inputs = f->inputs,
+                                        .point = known ? c->point : NULL,
+                                        .params = known ? c->params : NULL,
+                                        .node = f->node};
         began = known ? c->started_ms : began;
         bool is_new = !c;
         c = cell_begin(s, e, &a, f->generation);
@@ -440,8 +446,12 @@ static void apply_finished(struct state *s, const struct event *e)
     const struct state_node *n = node_at(s, f->node);
     if (str_eq(c->install, n->install))
         c->boot_id = n->boot_id; /* the record was read in this boot, whenever the attempt ran */
+    struct state_run *run = run_find(s, e->run);
+    const bool was_ok = c->outcome == OUTCOME_OK;
     c->failures += f->outcome == OUTCOME_FAILED || f->outcome == OUTCOME_TIMED_OUT;
     c->outcome = f->outcome;
+    if (run && !was_ok && f->outcome == OUTCOME_OK && str_starts(f->step, "point:") && is_last_part(s, c))
+        run->points_ok++;
     c->settled = c->was_ok = false;
     c->finished_ms = e->time_ms;
     c->log_bytes = f->log_bytes;
@@ -451,6 +461,7 @@ static void apply_finished(struct state *s, const struct event *e)
     c->cause_rank = f->cause_rank;
     c->cause_value = f->cause_value;
     c->tail = arena_strdup(s->arena, f->tail);
+    c->metrics = arena_strdup(s->arena, f->metrics);
 }
 
 static void apply_settled(struct state *s, const struct event *e)
@@ -533,7 +544,8 @@ static void apply_rule(struct state *s, const struct event *e)
     rule->reason = keep(s, counted->reason);
     if (counted->action == RULE_IGNORE && !counted->line)
         add_ignored(s, r, counted);
-    if (counted->action == RULE_IGNORE || (r->verdict.generation && r->verdict.generation >= counted->generation))
+    if (counted->action == RULE_IGNORE || counted->generation == 0 ||
+        (r->verdict.generation && r->verdict.generation >= counted->generation))
         return;
     r->verdict = (struct state_verdict){.generation = counted->generation,
                                         .rule = counted->rule,
@@ -674,6 +686,11 @@ void state_apply(struct state *s, const struct event *e)
         break;
     case EVENT_METRICS:
         apply_metrics(s, e);
+        break;
+    case EVENT_INSTALLED:
+        assert(e->installed.node < EVENT_NODE_MAX && e->installed.digest);
+        installed_apply(s->arena, node_at(s, e->installed.node), keep(s, e->installed.role),
+                        keep(s, e->installed.digest));
         break;
     case EVENT_NOTE:
         break;

@@ -165,7 +165,8 @@ struct expr_context step_context(const struct plan *plan, const struct step_bind
                                .node_rank = bind->node,
                                .node_name = name,
                                .node_address = n && n->address ? n->address : name,
-                               .run = bind->run_id};
+                               .run = bind->run_id,
+                               .point_dir = bind->point_dir};
     ctx.roles = plan->placed;
     ctx.address_of = address_of;
     ctx.address_arg = bind->nodes;
@@ -328,12 +329,24 @@ int step_run_env(const struct plan *plan, const struct step_bind *bind, unsigned
     return 0;
 }
 
+const char *step_round(const struct step_bind *bind, struct arena *arena)
+{
+    const char *of = bind->point && bind->launch ? bind->launch : bind->run_id ? bind->run_id : "run";
+    return arena_printf(arena, "%s-%u", of, bind->generation);
+}
+
 void step_run_own_env(const struct step_bind *bind, bool node_rank, struct step_env *env)
 {
     if (bind->run_id)
         step_env_set(env, "RHRUN_RUN_ID", bind->run_id);
     if (bind->job_id)
         step_env_set(env, "RHRUN_JOB_ID", bind->job_id);
+    if (bind->point_dir) /* the node makes it: wire.h */
+        step_env_set(env, "RHRUN_POINT_DIR", bind->point_dir);
+    if (bind->point) {
+        step_env_set(env, "RHRUN_POINT", bind->point->name);
+        step_env_set(env, "RHRUN_POINT_ID", bind->point->id);
+    }
     if (node_rank) /* a launch sets it itself, and only where there are ranks */
         step_env_set(env, "RHRUN_NODE_RANK", arena_printf(env->arena, "%u", bind->node));
 }

@@ -50,6 +50,27 @@ static const char *marker_of(const struct spec *spec, const char *venv, const ch
     return arena_printf(arena, "@base/pip/%s/%s.json", spec->job_id ? spec->job_id : spec->name, name);
 }
 
+static bool installs_on(const struct plan *plan, const struct spec_role *role, uint32_t node)
+{
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *s = &plan->steps[i];
+        if (s->kind->uses_python && s->role == role && s->on[node])
+            return true;
+    }
+    return false;
+}
+
+const char *step_installed_path(const struct plan *plan, const struct step_bind *bind, struct arena *arena)
+{
+    const char *dir, *marker;
+    struct error ignored = ERROR_INIT;
+    if (!bind->nodes || !bind->nodes[bind->node].facts || !installs_on(plan, bind->role, bind->node) ||
+        step_python_dir(plan, bind, arena, &dir, &ignored) < 0 ||
+        step_absolute(bind, marker_of(plan->spec, dir, "x", arena), arena, &marker, &ignored) < 0)
+        return NULL;
+    return arena_printf(arena, "%.*s/installed", (int)(strrchr(marker, '/') - marker), marker);
+}
+
 struct plan_step *step_install_add(struct plan_builder *b, const struct spec *spec, const struct step_kind *kind,
                                    const struct spec_step *item, const char *title, const char *command)
 {

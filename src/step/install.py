@@ -3,6 +3,7 @@
 Its data is JSON in RHRUN_ITEM: marker, key, and packages or file, with upgrade, editable, options, index_url,
 extra_index_url, find_links. The marker (written last) holds the key and the versions that the item left. Where it
 agrees, nothing is installed: so a verified item costs no more than a look, and one that was killed is done again.
+Beside the marker, `installed` names all packages that this python sees then, for the lock of the run.
 Needs Python 3.6. uv is used where it is there and means the same as pip, else pip.
 """
 import sys
@@ -148,6 +149,114 @@ def write_marker(versions):
     os.rename(temporary, item["marker"])
 
 
+# ---- what there is, for the lock ----
+
+LIST_MAX = 4 << 20
+
+
+def without_login(url):
+    return re.sub(r"^([a-z+]+://)[^/@]*@(?=.)", r"\1", url) if not re.match(r"(git\+)?ssh://", url) else url
+
+
+def downloads(path):
+    """name -> (version, where from, hash), by pip's report."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            items = json.load(f)["install"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    found = {}
+    for one in items:
+        info = one.get("download_info", {})
+        archive = info.get("archive_info") or {}
+        digest = (archive.get("hashes") or {}).get("sha256")
+        found[normal(one["metadata"]["name"])] = (one["metadata"]["version"], digest)
+    return found
+
+
+def source_of(dist):
+    """What direct_url.json says (PEP 610): the address, and of a repository the commit; None: it came from an index."""
+    try:
+        said = json.loads(dist.read_text("direct_url.json") or "{}")
+        url = said.get("url")
+        if not url:
+            return {}
+        one = {"url": without_login(url)}
+        if "vcs_info" in said:
+            one["url"] = "%s+%s@%s" % (said["vcs_info"]["vcs"], one["url"], said["vcs_info"]["commit_id"])
+        if said.get("subdirectory"):
+            one["url"] += "#subdirectory=" + said["subdirectory"]
+        if said.get("dir_info", {}).get("editable"):
+            one["editable"] = True
+        digest = (said.get("archive_info", {}).get("hashes") or {}).get("sha256")
+        if digest:
+            one["sha256"] = digest
+        if "dir_info" in said and url.startswith("file://"):
+            place = os.path.relpath(urllib.parse.unquote(url[7:]), os.path.realpath("."))
+            if place != ".." and not place.startswith("../"):  # it is of the working directory, wherever that is
+                one["folder"] = place
+                del one["url"]
+        return one
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return {}
+
+
+def installer(dist):
+    try:
+        return (dist.read_text("INSTALLER") or "").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def packages(report, before):
+    """Each package that this python sees; what an earlier item knew stays known: hashes, and which are ours."""
+    path = os.path.join(os.path.dirname(item["marker"]), "installed")
+    brought, ours = downloads(report), set()
+    try:
+        with open(path, encoding="utf-8") as f:
+            for one in json.load(f)["packages"]:
+                if not one.get("system"):
+                    ours.add(one["name"])
+                if one.get("sha256"):
+                    brought.setdefault(normal(one["name"]), (one["version"], one["sha256"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    found, own = {}, os.path.realpath(sys.prefix) + os.sep
+    for dist in metadata.distributions() if metadata else []:
+        name = dist.metadata["Name"]
+        if not name or normal(name) in found:
+            continue
+        one = {"name": normal(name), "version": dist.version}
+        one.update(source_of(dist))
+        there = normal(name) in before and before[normal(name)][0] == dist.version and normal(name) not in ours
+        inside = is_venv() and os.path.realpath(str(dist.locate_file(""))).startswith(own)
+        if installer(dist) == "conda" or not (inside if is_venv() else not there):
+            one["system"] = True
+        digest = brought.get(normal(name))
+        if digest and digest[0] == dist.version and digest[1]:
+            one.setdefault("sha256", digest[1])
+        found[normal(name)] = one
+    return [found[name] for name in sorted(found)]
+
+
+def write_installed(report, before):
+    """Nothing of this makes an installation fail."""
+    path = os.path.join(os.path.dirname(item["marker"]), "installed")
+    try:
+        text = json.dumps({"python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name,
+                           "packages": packages(report, before)})
+        if len(text) > LIST_MAX:
+            return
+        temporary = "%s.%d" % (path, os.getpid())
+        with open(temporary, "w", encoding="utf-8") as f:
+            f.write(text + "\n")
+            f.flush()
+            os.fsync(f.fileno())
+        os.rename(temporary, path)
+    except Exception as e:
+        print("rhrun: what is installed cannot be noted for the lock: %s" % e, file=sys.stderr)
+
+
 # ---- the tool ----
 
 
@@ -242,7 +351,13 @@ def uv_replaces_system(argv, now):
     return done.returncode == 0 and any(normal(name) in now for name in brings)
 
 
-def tool(now):
+def reporting(now, report):
+    """pip's own report of what it brings, where that pip knows the option (23.0)."""
+    version = re.match(r"(\d+)", now["pip"][0]) if "pip" in now else None
+    return ["--report", report] if version and int(version.group(1)) >= 23 else []
+
+
+def tool(now, report):
     options = indexes()
     uv, pip = find_uv(), find_pip()
     managed = not is_venv() and os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED"))
@@ -255,7 +370,8 @@ def tool(now):
             return argv
     if pip:
         os.environ.setdefault("PIP_ROOT_USER_ACTION", "ignore")
-        return pip + ["install", "--disable-pip-version-check", "--no-input"] + override + what("-e") + options
+        noted = reporting(now, report) if pip[0] == sys.executable else []
+        return pip + ["install", "--disable-pip-version-check", "--no-input"] + noted + override + what("-e") + options
     sys.exit("rhrun: %s has no pip, and there is no uv (apt-get install python3-pip python3-venv)" % sys.executable)
 
 
@@ -279,11 +395,13 @@ def main():
     if versions:
         some = ", ".join("%s %s" % one for one in sorted(versions.items())[:20])
         print("as installed: %s%s" % (some, " ..." if len(versions) > 20 else ""))
+        write_installed("", now)
         return 0
     os.makedirs(os.path.dirname(item["marker"]), mode=0o700, exist_ok=True)
     if os.path.exists(item["marker"]):
         os.unlink(item["marker"])
-    argv = tool(now)
+    report = item["marker"] + ".report"
+    argv = tool(now, report)
     sys.stdout.flush()
     status = subprocess.call(argv)
     try:
@@ -295,6 +413,9 @@ def main():
         return status if status > 0 else 128 - status
     importlib.invalidate_caches()
     site.main()  # folders and .pth files that came just now
+    write_installed(report, now)
+    if os.path.exists(report):
+        os.unlink(report)
     write_marker(left(now, dists()))
     return 0
 

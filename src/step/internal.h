@@ -96,6 +96,8 @@ int step_run_env(const struct plan *plan, const struct step_bind *bind, unsigned
                  const struct spec_env ***ret_late, struct error *err);
 /* RHRUN_RUN_ID and RHRUN_JOB_ID */
 void step_run_own_env(const struct step_bind *bind, bool node_rank, struct step_env *env);
+/* Names the launch generation among all that may meet: of a point, too. */
+const char *step_round(const struct step_bind *bind, struct arena *arena);
 /* Takes a variable out of what the step starts with; those of secrets. */
 void step_run_unset(struct wire_run *run, struct arena *arena, const char *name);
 void step_run_unset_secrets(const struct step_bind *bind, struct arena *arena, struct wire_run *run);

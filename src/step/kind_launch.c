@@ -81,6 +81,8 @@ static int build_plain(struct launch *l, struct step_env *env, struct error *err
     if (status != EXPR_OK)
         return -1;
     worker->shell = l->plan->spec->entrypoint.kind == ENTRY_RUN;
+    if (l->bind->devices)
+        launch_set_devices(l, env);
     l->run->workers = worker;
     l->run->worker_count = 1;
     l->run->env = env->list;
@@ -235,10 +237,15 @@ static int launch_build(const struct plan *plan, const struct plan_step *step, c
     return spec_has_ranks(&plan->spec->distributed) ? build_ranks(&l, &env, err) : build_launcher(&l, &env, err);
 }
 
+/* Of a sweep's point; launch_plan plans it. */
+static const struct step_kind of_point = {
+    .name = "point", .version = 1, .phase = PHASE_POINT, .ranked = true, .build = launch_build};
+
 const struct step_kind step_kind_launch = {.name = "launch",
                                            .version = 1,
                                            .phase = PHASE_LAUNCH,
                                            .cached = false,
                                            .ranked = true,
+                                           .of_point = &of_point,
                                            .plan = launch_plan,
                                            .build = launch_build};

@@ -38,7 +38,8 @@ static int outputs_fetch(const struct plan *plan, const struct plan_step *step, 
                                      .node_rank = bind->node,
                                      .node_name = step_node_name(plan, bind),
                                      .node_address = n && n->address ? n->address : step_node_name(plan, bind),
-                                     .run = bind->run_id};
+                                     .run = bind->run_id,
+                                     .point_dir = bind->point_dir};
     const char *from, *to = NULL;
     if (step_expand_node(plan, bind, &o->from, EXPR_PLAIN, arena, &from, err) < 0)
         return -1;
@@ -60,5 +61,12 @@ static int outputs_fetch(const struct plan *plan, const struct plan_step *step, 
     return 0;
 }
 
-const struct step_kind step_kind_outputs = {
-    .name = "outputs", .version = 1, .phase = PHASE_OUTPUTS, .plan = outputs_plan, .fetch = outputs_fetch};
+static const struct step_kind of_point = {
+    .name = "point-outputs", .version = 1, .phase = PHASE_POINT, .fetch = outputs_fetch};
+
+const struct step_kind step_kind_outputs = {.name = "outputs",
+                                            .version = 1,
+                                            .phase = PHASE_OUTPUTS,
+                                            .of_point = &of_point,
+                                            .plan = outputs_plan,
+                                            .fetch = outputs_fetch};

@@ -47,5 +47,13 @@ static int result_fetch(const struct plan *plan, const struct plan_step *step, c
     return 0;
 }
 
-const struct step_kind step_kind_result = {
-    .name = "result", .version = 1, .phase = PHASE_OUTPUTS, .result = true, .plan = result_plan, .fetch = result_fetch};
+static const struct step_kind of_point = {
+    .name = "point-result", .version = 1, .phase = PHASE_POINT, .result = true, .fetch = result_fetch};
+
+const struct step_kind step_kind_result = {.name = "result",
+                                           .version = 1,
+                                           .phase = PHASE_OUTPUTS,
+                                           .result = true,
+                                           .of_point = &of_point,
+                                           .plan = result_plan,
+                                           .fetch = result_fetch};

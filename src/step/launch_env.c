@@ -83,8 +83,7 @@ void launch_set_world(const struct launch *l, const struct launch_world *w, stru
     launch_set_number(env, "TORCHELASTIC_RESTART_COUNT", bind->restart_count);
     launch_set_number(env, "TORCHELASTIC_MAX_RESTARTS", l->plan->spec->distributed.max_restarts);
     /* torch names a rendezvous by it: a round must never meet workers of an older one */
-    step_env_set(env, "TORCHELASTIC_RUN_ID",
-                 arena_printf(l->arena, "%s-%u", bind->run_id ? bind->run_id : "run", bind->generation));
+    step_env_set(env, "TORCHELASTIC_RUN_ID", step_round(bind, l->arena));
     step_env_set(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
 }
 

@@ -10,9 +10,10 @@ enum { STD_OUT = 1, STD_ERR = 2 };
 
 void launch_set_devices(const struct launch *l, struct step_env *env)
 {
-    const struct spec_devices *devices = spec_devices(l->plan->spec, l->bind->node);
-    if (devices->list)
-        step_env_set(env, "CUDA_VISIBLE_DEVICES", devices->list);
+    const char *own = l->bind->devices; /* of a point's place; else of the node */
+    const char *list = own ? own : spec_devices(l->plan->spec, l->bind->node)->list;
+    if (list)
+        step_env_set(env, "CUDA_VISIBLE_DEVICES", list);
 }
 
 int launch_set_local(const struct launch *l, const struct step_env *node_env, uint32_t local_rank, struct step_env *env,

@@ -11,7 +11,7 @@
 bool step_is_launch(const char *name)
 {
     size_t len = strlen(step_kind_launch.name);
-    return str_starts(name, step_kind_launch.name) && (!name[len] || name[len] == ':');
+    return (str_starts(name, step_kind_launch.name) && (!name[len] || name[len] == ':')) || str_starts(name, "point:");
 }
 
 /* ---- which roles start together ---- */

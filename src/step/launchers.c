@@ -235,7 +235,7 @@ uint32_t launcher_restarts(const struct launcher_job *job)
 
 const char *launcher_round(const struct launcher_job *job)
 {
-    return arena_printf(job->arena, "%s-%u", job->bind->run_id ? job->bind->run_id : "run", job->bind->generation);
+    return step_round(job->bind, job->arena);
 }
 
 int launcher_marked(const struct launcher_job *job, const char *program, const char **ret, struct error *err)

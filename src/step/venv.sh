@@ -35,9 +35,61 @@ messages=$(mktemp -d "${TMPDIR:-/tmp}/rhrun-venv.XXXXXX") # a folder: a second f
 said=$messages/said
 trap 'rm -rf -- "$messages"' EXIT
 
+# The pip that ensurepip would install, and setuptools where it would: their wheels, unpacked as they are. ensurepip runs
+# pip for that, which takes many times as long.
+seed() {
+    "$python" - "$RHRUN_VENV" <<'END'
+import ensurepip, glob, os, re, subprocess, sys, sysconfig, zipfile
+
+names = ["pip"] + (["setuptools"] if sys.version_info < (3, 12) else [])
+folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), os.path.join(os.path.dirname(ensurepip.__file__), "_bundled"),
+           "/usr/share/python-wheels"]
+wheels = {}
+for folder in filter(None, folders):
+    for name in names:
+        found = glob.glob(os.path.join(glob.escape(folder), name + "-*.whl"))
+        if len(found) == 1:  # of several nobody knows which one it takes
+            wheels.setdefault(name, found[0])
+if sorted(wheels) != sorted(names):
+    sys.exit("no wheels of " + " and ".join(names))
+python = os.path.join(sys.argv[1], "bin", "python")
+lib = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).decode().rstrip("\n")
+line = "#!" + python
+if len(line) > 120 or " " in python:  # as pip writes it then
+    line = "#!/bin/sh\n'''exec' \"" + python + "\" \"$0\" \"$@\"\n' '''"
+scripts = ["pip", "pip3", "pip%d.%d" % sys.version_info[:2]]
+for name in names:
+    with zipfile.ZipFile(wheels[name]) as wheel:
+        wheel.extractall(lib)
+        record = next(n for n in wheel.namelist() if n.endswith(".dist-info/RECORD"))
+        main = re.search(r"(?m)^pip *= *([\w.]+):(\w+)", wheel.read(record[:-6] + "entry_points.txt").decode()) if name == "pip" else main
+    with open(os.path.join(lib, os.path.dirname(record), "INSTALLER"), "w") as f:
+        f.write("pip\n")
+    with open(os.path.join(lib, record), "a") as f:  # so that an upgrade removes all of it
+        f.write(os.path.dirname(record) + "/INSTALLER,,\n")
+        for script in scripts if name == "pip" else []:
+            f.write(os.path.relpath(os.path.join(sys.argv[1], "bin", script), lib) + ",,\n")
+for script in scripts:
+    path = os.path.join(sys.argv[1], "bin", script)
+    with open(path, "w") as f:
+        f.write("%s\nimport sys\nfrom %s import %s\nif __name__ == '__main__':\n    sys.exit(%s())\n" % (line, main.group(1), main.group(2), main.group(2)))
+    os.chmod(path, 0o755)
+END
+}
+
+# uv makes one in a tenth of the time. UV_NO_CONFIG: what a project's uv.toml says is for that project's own.
+with_uv() {
+    [ -n "$uv" ] && UV_NO_CONFIG=1 "$uv" venv -q --no-project --allow-existing --python "$python" $system "$RHRUN_VENV"
+}
+has_pip() { "$RHRUN_VENV/bin/python" -c 'import pip, sys; sys.exit(not pip.__file__.startswith(sys.prefix + "/"))'; }
+
 begin
 made=
-if "$python" -m venv $system "$RHRUN_VENV" >"$said" 2>&1; then
+if with_uv >"$said" 2>&1 && seed >"$said" 2>&1 && has_pip >"$said" 2>&1; then
+    made=1
+elif begin && "$python" -m venv --without-pip $system "$RHRUN_VENV" >"$said" 2>&1 && seed >"$said" 2>&1 && has_pip >"$said" 2>&1; then
+    made=1
+elif begin && "$python" -m venv $system "$RHRUN_VENV" >"$said" 2>&1; then
     made=1
 elif [ -n "$uv" ] && begin && "$uv" venv --allow-existing --python "$python" $system "$RHRUN_VENV" >"$said.2" 2>&1; then
     made=1

@@ -85,19 +85,6 @@ bool command_again(struct transport *t)
 
 /* ---- any program ---- */
 
-static const char *as_typed(struct transport *t)
-{
-    struct buf b = {0};
-    for (const char *const *word = t->host.exec; *word; word++) {
-        if (b.len)
-            buf_putc(&b, ' ');
-        buf_shell_quote(&b, *word);
-    }
-    const char *text = arena_strdup(t->arena, b.data);
-    buf_free(&b);
-    return text;
-}
-
 static const char *const *arguments(struct transport *t)
 {
     start_on_stdin(t);
@@ -115,7 +102,7 @@ static void ended(struct transport *t, int status, int sig, const char *said)
     transport_last_line(said, words, sizeof(words));
     if (!words[0] && t->start.seen.len)
         transport_last_line(t->start.seen.data, words, sizeof(words));
-    snprintf(hint, sizeof(hint), "try it by hand: %s", as_typed(t));
+    snprintf(hint, sizeof(hint), "try it by hand: %s", transport_by_hand(&t->host, t->arena));
     if (sig)
         transport_failf(t, ERROR_INFRA, hint, "%s was killed by signal %d%s%s", program, sig, words[0] ? ": " : "",
                         words);
@@ -149,7 +136,7 @@ static bool command_timed_out(struct transport *t)
     char hint[300];
     if (t->phase != TRANSPORT_CONNECT)
         return false;
-    snprintf(hint, sizeof(hint), "try it by hand: %s", as_typed(t));
+    snprintf(hint, sizeof(hint), "try it by hand: %s", transport_by_hand(&t->host, t->arena));
     transport_failf(t, ERROR_TIMEOUT, hint, "%s: no shell answered within %.3g s", t->host.exec[0],
                     transport_timeout_ms(t) / 1000.0);
     return true;

@@ -117,7 +117,7 @@ static enum transport_phase phase_of(const char *text, const char **ret_hint)
         const char *hint;
     } signs[] = {
         {"Could not resolve hostname", TRANSPORT_RESOLVE,
-         "check the name, or give an address: {host: NAME, address: IP}"},
+         "check the name, or write its IP address instead: {host: 10.0.0.7}"},
         {"REMOTE HOST IDENTIFICATION HAS CHANGED", TRANSPORT_HOST_KEY,
          "somebody may be between you and the host; if the change is expected: ssh-keygen -R HOST"},
         {" revoked by file ", TRANSPORT_HOST_KEY, "its host key is among those that RevokedHostKeys says are revoked"},
@@ -191,6 +191,9 @@ static void ended(struct transport *t, int status, int sig, const char *said)
         last--;
     struct buf details = {0};
     append_details(&details, error_text);
+    const bool way = told == TRANSPORT_CONNECT || told == TRANSPORT_HOST_KEY || told == TRANSPORT_AUTH;
+    if (way && *hint)
+        hint = arena_printf(t->arena, "%s; by hand: %s", hint, transport_by_hand(&t->host, t->arena));
     transport_failf(t, ERROR_INFRA, hint, "%.*s%s", (int)(end - last), last, details.data ? details.data : "");
     if (strstr(error_text, "Host key verification failed"))
         transport_fail_why(t, ERROR_WHY_HOST_KEY);

@@ -233,8 +233,11 @@ static void connect_failed(struct ssh *s, int errnum)
         connect_next(s);
         return;
     }
-    const char *hint = errnum == ECONNREFUSED ? "is sshd running there, and is the port right?"
-                                              : "is the host up, and does a firewall let this port through?";
+    char hint[sizeof(s->t->error.hint)];
+    snprintf(hint, sizeof(hint), "%s by hand: %s",
+             errnum == ECONNREFUSED ? "is sshd running there, and is the port right?"
+                                    : "is the host up, and does a firewall let this port through?",
+             transport_by_hand(&s->t->host, s->t->arena));
     if (errnum == ETIMEDOUT)
         transport_failf(s->t, ERROR_TIMEOUT, hint, "no answer from %s port %u", text, s->config.port);
     else
@@ -292,7 +295,7 @@ static void resolved(void *arg, const struct address *addresses, size_t count, c
     struct ssh *s = arg;
     transport_enter(s->t);
     if (!count) {
-        transport_failf(s->t, ERROR_INFRA, "check the name, or give an address: {host: NAME, address: IP}",
+        transport_failf(s->t, ERROR_INFRA, "check the name, or write its IP address instead: {host: 10.0.0.7}",
                         "\"%s\": %s", s->config.hostname, reason);
     } else {
         s->address_count = count < ADDRESS_LIST_MAX ? count : ADDRESS_LIST_MAX;

@@ -166,15 +166,19 @@ static void exhausted(struct ssh *s)
         if (s->candidates[i].offered)
             buf_printf(&text, "%s%s (publickey)",
                        text.len ? ", " : "the server accepted none of: ", s->candidates[i].name);
-    if (!text.len)
+    const bool offered = text.len > 0;
+    if (!offered)
         buf_puts(&text, "there is no key to offer");
     if (s->problems.len)
         buf_printf(&text, "; not offered: %s", s->problems.data);
-    char hint[300];
-    snprintf(hint, sizeof(hint),
-             "it was for user \"%s\": is the public key in its authorized_keys there? set user or identity_file, or "
-             "try: ssh %s",
-             s->config.user, t->host.name);
+    char hint[sizeof(t->error.hint)];
+    if (offered)
+        snprintf(hint, sizeof(hint),
+                 "is the public key in authorized_keys of user \"%s\" there? set user or identity_file; by hand: %s",
+                 s->config.user, transport_by_hand(&t->host, t->arena));
+    else
+        snprintf(hint, sizeof(hint), "set identity_file, or load a key: ssh-add FILE; by hand: %s",
+                 transport_by_hand(&t->host, t->arena));
     transport_failf(t, ERROR_INFRA, hint, "%s", text.data);
     transport_fail_why(t, ERROR_WHY_LOGIN);
     buf_free(&text);

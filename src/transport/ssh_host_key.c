@@ -102,8 +102,8 @@ bool ssh_host_key_ok(struct ssh *s)
         transport_failf(s->t, ERROR_PROTOCOL, "", "the server sent no host key");
         return false;
     }
-    char print[64], hint[300] = "";
-    const char *name = s->known_name, *config = s->t->host.ssh_config;
+    char print[64], hint[sizeof(s->t->error.hint)] = "";
+    const char *name = s->known_name;
     fingerprint(blob, len, print);
     digest_sha256_hex(blob, len, s->t->digest);
     const struct known_hosts_line *line;
@@ -122,8 +122,8 @@ bool ssh_host_key_ok(struct ssh *s)
     case KNOWN_CHANGED:
         snprintf(hint, sizeof(hint),
                  "somebody may be between you and the host; if the change is expected: ssh-keygen -R '%s' -f '%s', "
-                 "then connect once with ssh",
-                 name, file);
+                 "then %s",
+                 name, file, transport_by_hand(&s->t->host, s->t->arena));
         transport_failf(s->t, ERROR_INFRA, hint, "the host key has changed: %s:%u lists another %.*s key than %s", file,
                         number, (int)type_len, type, print);
         break;
@@ -149,11 +149,9 @@ bool ssh_host_key_ok(struct ssh *s)
             s->t->digest[0] = '\0';
             return false;
         }
-        snprintf(
-            hint, sizeof(hint),
-            "connect once with `ssh %s%s%s%s` and compare the fingerprint, or set StrictHostKeyChecking accept-new "
-            "in ssh_config",
-            config ? "-F '" : "", config ? config : "", config ? "' " : "", s->t->host.name);
+        snprintf(hint, sizeof(hint),
+                 "connect once, and compare the fingerprint: %s; or set StrictHostKeyChecking accept-new in ssh_config",
+                 transport_by_hand(&s->t->host, s->t->arena));
         transport_failf(s->t, ERROR_INFRA, hint, "the host is not in %s (%.*s %s)",
                         s->config.user_known_hosts.count ? s->config.user_known_hosts.items[0] : "known_hosts",
                         (int)type_len, type, print);

@@ -478,3 +478,47 @@ const char *const *transport_login(const struct transport_host *host, bool termi
     argv[count++] = arena_strdup(arena, text);
     return argv;
 }
+
+/* A path below the home directory stays one: quotes would keep the shell from expanding it. */
+static void put_path(struct buf *b, const char *path)
+{
+    const bool home = strncmp(path, "~/", 2) == 0 && path[2];
+    buf_puts(b, home ? "~/" : "");
+    buf_shell_quote(b, home ? path + 2 : path);
+}
+
+const char *transport_by_hand(const struct transport_host *host, struct arena *arena)
+{
+    struct buf b = {0};
+    for (size_t i = 0; host->kind == TRANSPORT_COMMAND && host->exec[i]; i++) {
+        buf_puts(&b, i ? " " : "");
+        buf_shell_quote(&b, host->exec[i]);
+    }
+    if (host->kind != TRANSPORT_COMMAND) {
+        const char *const paths[][2] = {{"-F", host->ssh_config}, {"-i", host->identity_file}};
+        buf_puts(&b, "ssh");
+        for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+            if (paths[i][1]) {
+                buf_printf(&b, " %s ", paths[i][0]);
+                put_path(&b, paths[i][1]);
+            }
+        if (host->port)
+            buf_printf(&b, " -p %u", host->port);
+        if (host->proxy_jump && strcmp(host->proxy_jump, "none") != 0) {
+            buf_puts(&b, " -J ");
+            buf_shell_quote(&b, host->proxy_jump);
+        }
+        if (host->address) {
+            CLEANUP(cleanup_free) char *option = xasprintf("HostName=%s", host->address);
+            buf_puts(&b, " -o ");
+            buf_shell_quote(&b, option);
+        }
+        CLEANUP(cleanup_free)
+        char *name = xasprintf("%s%s%s", host->user ? host->user : "", host->user ? "@" : "", host->name);
+        buf_putc(&b, ' ');
+        buf_shell_quote(&b, name);
+    }
+    const char *text = arena_strdup(arena, b.data ? b.data : "");
+    buf_free(&b);
+    return text;
+}

@@ -96,6 +96,11 @@ bool repo_find(const char *work_tree, struct arena *a, char **ret_git_dir, char 
     return true;
 }
 
+bool repo_is_bare(const char *path)
+{
+    return head_is_sound(path) && is_folder(path, "objects") && is_folder(path, "refs");
+}
+
 static uint64_t text_sum(const char *name, const struct buf *text)
 {
     uint64_t h = 14695981039346656037u;

@@ -273,6 +273,18 @@ enum tree_found tree_list(struct tree_store *s, const char *id, struct arena *ar
     return found;
 }
 
+int tree_load_whole(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret, struct error *err)
+{
+    struct error why = ERROR_INIT;
+    bool same;
+    enum tree_found found = tree_list(s, id, arena, ret, &same, NULL, &why);
+    if (found == TREE_FOUND)
+        return 0;
+    return error_set(err, ERROR_IO, "the snapshot of tree %s is %s in \"%s\"%s%s", id,
+                     found == TREE_MISSING ? "not complete" : "damaged", tree_store_dir(s), why.text[0] ? ": " : "",
+                     why.text);
+}
+
 bool tree_load(struct tree_store *s, const char *id, struct arena *arena, struct tree **ret)
 {
     struct error err = ERROR_INIT;

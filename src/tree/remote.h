@@ -7,6 +7,9 @@
 #include "internal.h"
 
 #include <git2.h>
+#if defined(__has_include) && __has_include(<git2/sys/errors.h>)
+#include <git2/sys/errors.h> /* git_error_set_str, from libgit2 1.8 on */
+#endif
 #include <pthread.h>
 
 struct remote_job {

@@ -188,16 +188,19 @@ static int fetch(struct remote_job *job, git_repository *repository, git_remote 
     return rc < 0 || remote_peel(job, repository, &p) < 0 ? -1 : keep(job, repository);
 }
 
-/* Whose certificates count: what the user says, else what libgit2 was built with. */
+/* Whose certificates count: what the user says, else what libgit2 was built with; a static program was built elsewhere. */
 static void trust(git_repository *repository)
 {
     git_config *config = NULL;
+    CLEANUP(cleanup_free) char *found = RHRUN_STATIC ? system_ca_file("") : NULL;
     const char *file = getenv("GIT_SSL_CAINFO");
     if (!file)
         file = getenv("SSL_CERT_FILE");
     if (git_repository_config_snapshot(&config, repository) == 0 && !file &&
         git_config_get_string(&file, config, "http.sslCAInfo") < 0)
         file = NULL;
+    if (!file)
+        file = found;
     if (file && *file)
         (void)git_libgit2_opts(GIT_OPT_SET_SSL_CERT_LOCATIONS, file, NULL);
     git_config_free(config);

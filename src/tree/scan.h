@@ -87,6 +87,7 @@ struct repo {
 };
 /* Is there a repository with its work tree here? Its directories go to the arena. */
 bool repo_find(const char *work_tree, struct arena *a, char **ret_git_dir, char **ret_common_dir);
+bool repo_is_bare(const char *path); /* has the folder itself what makes a repository? */
 /* Reads its configuration (known: from the table, new ones are added to it; under the lock) and ignore files. */
 int repo_open(const char *work_tree, const char *prefix, char *git_dir, char *common_dir, struct arena *a,
               struct scan_configs *known, pthread_mutex_t *lock, struct repo **ret, struct error *err);

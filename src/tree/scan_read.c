@@ -282,6 +282,14 @@ static bool to_read(const struct job *job, const struct scan_item *item)
     return !(item->flags & ITEM_KNOWN) || (job->batch && !(item->flags & ITEM_STORED));
 }
 
+static void count_read(struct tree_progress *p, const struct scan_item *item)
+{
+    if (!p)
+        return;
+    atomic_fetch_add_explicit(&p->read, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&p->read_bytes, item->st.size, memory_order_relaxed);
+}
+
 static void *work(void *arg)
 {
     struct reader *r = arg;
@@ -295,8 +303,10 @@ static void *work(void *arg)
             if (!to_read(job, item))
                 continue;
             enum result result = read_item(r, item, &err);
-            if (result == DONE || result == GONE)
+            if (result == DONE || result == GONE) {
+                count_read(job->walk->scan->progress, item);
                 continue;
+            }
             pthread_mutex_lock(&job->lock);
             if (!atomic_exchange(&job->failed, true))
                 job->error = err;

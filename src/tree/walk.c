@@ -36,6 +36,8 @@ static void count_files(struct walk *w, const struct walk_folder *f)
             w->files++;
             w->path_bytes += f->len + f->entries[i].len + 1;
         }
+    if (w->scan->progress)
+        atomic_store_explicit(&w->scan->progress->found, w->files, memory_order_relaxed);
     if (w->files > TREE_FILES_MAX && !w->failed) {
         struct error err;
         error_set(&err, ERROR_SPEC, "\"%s\" has more than %d files", w->scan->path, TREE_FILES_MAX);

@@ -2,19 +2,29 @@
  * all of them could be searched, so each is asked in turn. */
 #include "rhrun/watch.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct entry {
     struct match_pattern asked;
     struct regex *regex; /* NULL: never matches */
-    int group;
-    bool limited; /* was told */
+    struct regex *lines; /* over many lines at once, made for the first block; NULL: not with this pattern */
+    bool has_lines;      /* that was found out */
+    int group, step;     /* the same in both */
+    bool limited;        /* was told */
+};
+
+struct found { /* a hit in a block */
+    size_t line;
+    struct match_hit hit;
 };
 
 struct matcher {
     struct entry *entries;
     size_t count;
+    struct found *found;
+    size_t found_count, found_cap;
     void (*hit)(void *arg, const struct match_hit *hit);
     void (*limit)(void *arg, uint32_t pattern, const struct watch_line *line);
     void *arg;
@@ -36,6 +46,7 @@ struct matcher *matcher_create(const struct match_pattern *patterns, size_t coun
         e->asked = patterns[i];
         e->regex = regex_create(patterns[i].pattern, strlen(patterns[i].pattern), &ignored);
         e->group = e->regex && patterns[i].value ? regex_group(e->regex, "value") : -1;
+        e->step = e->group > 0 ? regex_group(e->regex, "step") : -1;
     }
     return m;
 }
@@ -46,6 +57,9 @@ void matcher_destroy(struct matcher *m)
         return;
     for (size_t i = 0; i < m->count; i++)
         regex_destroy(m->entries[i].regex);
+    for (size_t i = 0; i < m->count; i++)
+        regex_destroy(m->entries[i].lines);
+    free(m->found);
     free(m->entries);
     free(m);
 }
@@ -69,22 +83,163 @@ bool match_number(const char *text, size_t len, double *ret)
     return *end == 0 && end != copy;
 }
 
+void match_number_text(double v, char ret[MATCH_NUMBER_MAX])
+{
+    if (isnan(v)) {
+        snprintf(ret, MATCH_NUMBER_MAX, "nan");
+        return;
+    }
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(ret, MATCH_NUMBER_MAX, "%.*g", digits, v);
+        double back = strtod(ret, NULL);
+        if (back >= v && back <= v)
+            return;
+    }
+}
+
+static bool match_step(const char *text, size_t len, uint64_t *ret)
+{
+    char copy[24];
+    if (len == 0 || len >= sizeof copy)
+        return false;
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    return parse_u64(copy, ret);
+}
+
+static bool looks_at(const struct entry *e, const struct watch_line *line)
+{
+    return e->regex && e->asked.streams & 1u << line->stream && (!e->asked.has_rank || e->asked.rank == line->rank);
+}
+
+/* What `re` has matched in `text`; false where it counts for nothing. */
+static bool read_hit(const struct entry *e, const struct regex *re, const char *text, struct match_hit *ret)
+{
+    size_t at, n;
+    if (e->asked.value && (!regex_span(re, e->group, &at, &n) || !match_number(text + at, n, &ret->value)))
+        return false;
+    if (e->step > 0 && regex_span(re, e->step, &at, &n))
+        ret->has_step = match_step(text + at, n, &ret->step);
+    return true;
+}
+
+static bool match_one(struct matcher *m, size_t i, const struct watch_line *line, struct match_hit *ret)
+{
+    struct entry *e = &m->entries[i];
+    enum regex_result r = regex_match(e->regex, line->text, line->len < MATCH_LINE_MAX ? line->len : MATCH_LINE_MAX);
+    if (r == REGEX_LIMIT && !e->limited) {
+        e->limited = true;
+        m->limit(m->arg, (uint32_t)i, line);
+    }
+    *ret = (struct match_hit){.pattern = (uint32_t)i, .line = line};
+    return r == REGEX_YES && read_hit(e, e->regex, line->text, ret);
+}
+
 void matcher_line(struct matcher *m, const struct watch_line *line, const bool *wanted)
 {
-    size_t len = line->len < MATCH_LINE_MAX ? line->len : MATCH_LINE_MAX, at, n;
-    for (size_t i = 0; i < m->count; i++) {
-        struct entry *e = &m->entries[i];
-        if ((wanted && !wanted[i]) || !(e->asked.streams & 1u << line->stream) ||
-            (e->asked.has_rank && e->asked.rank != line->rank) || !e->regex)
-            continue;
-        enum regex_result r = regex_match(e->regex, line->text, len);
-        if (r == REGEX_LIMIT && !e->limited) {
-            e->limited = true;
-            m->limit(m->arg, (uint32_t)i, line);
-        }
-        struct match_hit hit = {(uint32_t)i, line, 0};
-        if (r == REGEX_YES && (!e->asked.value || (regex_span(e->regex, e->group, &at, &n) &&
-                                                   match_number(line->text + at, n, &hit.value))))
+    struct match_hit hit;
+    for (size_t i = 0; i < m->count; i++)
+        if ((!wanted || wanted[i]) && looks_at(&m->entries[i], line) && match_one(m, i, line, &hit))
             m->hit(m->arg, &hit);
+}
+
+/* ---- many lines at once ---- */
+
+static void keep(struct matcher *m, size_t line, const struct match_hit *hit)
+{
+    if (m->found_count == m->found_cap) {
+        m->found_cap = m->found_cap ? 2 * m->found_cap : 64;
+        m->found = xreallocarray(m->found, m->found_cap, sizeof *m->found);
+    }
+    m->found[m->found_count++] = (struct found){line, *hit};
+}
+
+static struct watch_line line_at(const struct watch_line *lines, size_t at)
+{
+    struct watch_line line = *lines;
+    const char *end = memchr(lines->text + at, '\n', lines->len - at);
+    line.text = lines->text + at;
+    line.len = end ? (size_t)(end - line.text) : lines->len - at;
+    return line;
+}
+
+/* From byte `at` on, which is a line's beginning, line by line. */
+static void match_each(struct matcher *m, size_t i, const struct watch_line *lines, size_t at)
+{
+    struct match_hit hit;
+    while (at < lines->len) {
+        const struct watch_line line = line_at(lines, at);
+        if (match_one(m, i, &line, &hit))
+            keep(m, at, &hit);
+        at += line.len + 1;
+    }
+}
+
+static bool has_long_line(const struct watch_line *lines)
+{
+    for (size_t at = 0; lines->len - at > MATCH_LINE_MAX;) {
+        const char *end = memrchr(lines->text + at, '\n', MATCH_LINE_MAX);
+        if (!end)
+            return true;
+        at = (size_t)(end - lines->text) + 1;
+    }
+    return false;
+}
+
+/* Most matchers see no block: then it is not compiled. */
+static bool over_lines(struct entry *e)
+{
+    if (!e->has_lines)
+        e->lines = regex_create_lines(e->asked.pattern, strlen(e->asked.pattern));
+    e->has_lines = true;
+    return e->lines != NULL;
+}
+
+static void match_block(struct matcher *m, size_t i, const struct watch_line *lines)
+{
+    struct entry *e = &m->entries[i];
+    for (size_t at = 0; at < lines->len;) {
+        size_t from, n;
+        const enum regex_result r = regex_match_from(e->lines, lines->text, lines->len, at);
+        if (r == REGEX_LIMIT)
+            match_each(m, i, lines, at);
+        if (r != REGEX_YES || !regex_span(e->lines, 0, &from, &n) || from == lines->len)
+            return;
+        const char *before = memrchr(lines->text + at, '\n', from - at);
+        const size_t begin = before ? (size_t)(before - lines->text) + 1 : at;
+        struct match_hit hit = {.pattern = (uint32_t)i};
+        const struct watch_line line = line_at(lines, begin);
+        if (from + n <= begin + line.len ? read_hit(e, e->lines, lines->text, &hit) : match_one(m, i, &line, &hit))
+            keep(m, begin, &hit);
+        at = begin + line.len + 1;
+    }
+}
+
+static int by_line(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+    if (x->line != y->line)
+        return x->line < y->line ? -1 : 1;
+    return x->hit.pattern < y->hit.pattern ? -1 : x->hit.pattern > y->hit.pattern;
+}
+
+void matcher_block(struct matcher *m, const struct watch_line *lines, const bool *wanted)
+{
+    const bool is_long = has_long_line(lines);
+    m->found_count = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        if ((wanted && !wanted[i]) || !looks_at(&m->entries[i], lines))
+            continue;
+        if (!is_long && over_lines(&m->entries[i]))
+            match_block(m, i, lines);
+        else
+            match_each(m, i, lines, 0);
+    }
+    if (m->found_count)
+        qsort(m->found, m->found_count, sizeof *m->found, by_line);
+    for (size_t i = 0; i < m->found_count; i++) {
+        const struct watch_line line = line_at(lines, m->found[i].line);
+        m->found[i].hit.line = &line;
+        m->hit(m->arg, &m->found[i].hit);
     }
 }

@@ -18,6 +18,7 @@ enum { PARTIALS_MAX = 3 * (WIRE_WORKERS_MAX + 1) }; /* streams of one RUN's work
 struct watch {
     void (*line)(void *arg, const struct watch_line *line);
     void (*end)(void *arg, const struct wire_worker_end *end); /* or NULL */
+    void (*block)(void *arg, const struct watch_line *lines);  /* or NULL */
     void *arg;
     uint8_t end_data[WIRE_END_SIZE];
     size_t end_len;
@@ -43,6 +44,11 @@ struct watch *watch_create(void (*line)(void *arg, const struct watch_line *line
 void watch_on_end(struct watch *w, void (*end)(void *arg, const struct wire_worker_end *end))
 {
     w->end = end;
+}
+
+void watch_on_block(struct watch *w, void (*block)(void *arg, const struct watch_line *lines))
+{
+    w->block = block;
 }
 
 void watch_destroy(struct watch *w)
@@ -90,9 +96,36 @@ static size_t line_length(const char *data, size_t len)
     return returned ? (size_t)(returned - data) : n;
 }
 
+static bool has_begun(const struct partial *p)
+{
+    return p->text.len > 0 || p->pending_return;
+}
+
+/* Gives out the whole lines that the data begins with, where it has no others. How many bytes that are. */
+static size_t feed_block(struct watch *w, const struct partial *p, const char *data, size_t len)
+{
+    const char *last =
+        w->block && !has_begun(p) ? memrchr(data, '\n', len < WATCH_LINE_MAX ? len : WATCH_LINE_MAX) : NULL;
+    const size_t n = last ? (size_t)(last - data) + 1 : 0;
+    if (n == 0 || memchr(data, '\r', n))
+        return 0;
+    struct watch_line lines = {p->rank, p->stream, data, n, p->wall_ms, false, false};
+    w->ended++;
+    w->block(w->arg, &lines);
+    return n;
+}
+
 static void feed_text(struct watch *w, struct partial *p, const char *data, size_t len)
 {
+    bool tried = false; /* once is enough: what is no block now is none a line later */
     while (len > 0) {
+        if (!tried && !has_begun(p)) {
+            const size_t block = feed_block(w, p, data, len);
+            tried = true;
+            data += block;
+            len -= block;
+            continue;
+        }
         if (p->pending_return) {
             p->pending_return = false;
             bool newline = *data == '\n';
@@ -127,11 +160,6 @@ static void feed_text(struct watch *w, struct partial *p, const char *data, size
         data += used;
         len -= used;
     }
-}
-
-static bool has_begun(const struct partial *p)
-{
-    return p->text.len > 0 || p->pending_return;
 }
 
 static void feed_record(struct watch *w, const char *data, size_t len)

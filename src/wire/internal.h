@@ -8,9 +8,9 @@
 #include "rhrun/wire.h"
 
 enum field_type { FIELD_U8, FIELD_U32, FIELD_U64, FIELD_STRING, FIELD_STRINGS };
-struct field {
-    enum field_type type;
-    size_t offset;
+struct field { /* small: the agent has a few hundred of them */
+    uint16_t type; /* enum field_type */
+    uint16_t offset;
 };
 
 #define U8(s, f)                        \

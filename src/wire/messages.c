@@ -29,7 +29,8 @@ static const struct field facts_fields[] = {
     STRING(wire_facts, address),      U32(wire_facts, cpus),
     U32(wire_facts, gpu_count),       U64(wire_facts, memory_bytes),
     U64(wire_facts, disk_free_bytes), U64(wire_facts, mono_ns),
-    U64(wire_facts, wall_ms),
+    U64(wire_facts, wall_ms),         STRING(wire_facts, cpu),
+    STRING(wire_facts, image),        STRING(wire_facts, image_digest),
 };
 
 static const struct field run_fields[] = {
@@ -54,6 +55,14 @@ static const struct field run_fields[] = {
     U64(wire_run, timeout_ms),
     U32(wire_run, grace_ms),
     STRINGS(wire_run, spared),
+    STRING(wire_run, notice.who),
+    U32(wire_run, notice.address),
+    U32(wire_run, notice.port),
+    STRING(wire_run, notice.token),
+    STRING(wire_run, notice.request),
+    STRING(wire_run, notice.match),
+    U32(wire_run, notice.every_ms),
+    U32(wire_run, notice.within_ms),
     U64(wire_run, log_limit_bytes),
 };
 
@@ -229,8 +238,10 @@ bool wire_get_run(struct wire_in *in, struct wire_run *ret)
     if (!wire_id_valid(m.attempt) || (m.kind != WIRE_KIND_STEP && m.kind != WIRE_KIND_LAUNCH) || !*m.slot ||
         strlen(m.slot) > 200 || strlen(m.key) > 64 || strlen(m.launch) >= WIRE_LAUNCH_MAX ||
         (*m.env_in && !wire_name_valid(m.env_in)) || (*m.env_out && !wire_name_valid(m.env_out)) ||
-        (*m.log_dir && *m.log_dir != '/') || !assignments_valid(&m.env) || !assignments_valid(&m.env_default) ||
-        !assignments_valid(&m.secrets))
+        (*m.log_dir && *m.log_dir != '/') ||
+        (m.notice.address &&
+         (!wire_notice_address(m.notice.address) || m.notice.every_ms < WIRE_NOTICE_EVERY_MIN_MS)) ||
+        !assignments_valid(&m.env) || !assignments_valid(&m.env_default) || !assignments_valid(&m.secrets))
         return false;
     *ret = m;
     return true;

@@ -40,7 +40,7 @@ static const char *match_class(const char *p, uint32_t c, bool *ret)
     return p + 1;
 }
 
-static bool match(const char *p, const char *s)
+bool wire_pattern_name(const char *p, const char *s)
 {
     const char *star = NULL, *again = NULL; /* behind the last *, and what it was tried at */
     while (*s || *p) {
@@ -99,7 +99,9 @@ uint64_t wire_pattern_step(const struct wire_pattern *g, uint64_t set, const cha
     uint64_t next = set & UINT64_C(1) << g->part_count;
     for (size_t i = 0; i < g->part_count; i++)
         if (set >> i & 1)
-            next |= any_parts(g, i) ? UINT64_C(1) << i : match(g->parts[i], name) ? UINT64_C(1) << (i + 1) : 0;
+            next |= any_parts(g, i)                        ? UINT64_C(1) << i
+                    : wire_pattern_name(g->parts[i], name) ? UINT64_C(1) << (i + 1)
+                                                           : 0;
     return with_skipped(g, next);
 }
 

@@ -25,8 +25,8 @@ class Engine:
         with open(self.folder / "log", "wb") as log:
             self.daemon = subprocess.Popen(
                 ["dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec", "--pidfile",
-                 self.folder / "pid", "-H", f"unix://{self.socket}", "--bridge=none", "--iptables=false",
-                 "--storage-driver=vfs"], stdout=log, stderr=log, start_new_session=True)
+                 self.folder / "pid", "-H", f"unix://{self.socket}", "--bridge=none", "--iptables=false"],
+                stdout=log, stderr=log, start_new_session=True)
         end = time.monotonic() + 60
         while subprocess.run(["docker", "version"], env=self.env, capture_output=True).returncode != 0:
             if self.daemon.poll() is not None or time.monotonic() > end:

@@ -69,6 +69,13 @@ def _read(pid, name):
         return b""
 
 
+def _is_below(pid, folder):
+    try:
+        return (os.readlink(f"/proc/{pid}/cwd".encode()) + b"/").startswith(folder + b"/")
+    except OSError:
+        return False
+
+
 class Process:
     """A process as /proc shows it at this moment."""
 
@@ -107,13 +114,14 @@ def processes():
 
 def processes_of(folder):
     """Those that belong to a folder: it is in their environment, arguments or working directory."""
-    needle = str(folder)
-    hit = []
-    for p in processes():
-        if any(needle.encode() in v for v in p.environ.values()) or any(needle in a for a in p.argv) or \
-                (p.cwd + "/").startswith(needle + "/"):
-            hit.append(p)
-    return hit
+    needle, hit = str(folder).encode(), []
+    for pid in os.listdir("/proc"):
+        if not pid.isdigit() or int(pid) == os.getpid():
+            continue
+        # Looked at in full only then: there are hundreds of others, and this is asked again and again.
+        if needle in _read(pid, "environ") or needle in _read(pid, "cmdline") or _is_below(pid, needle):
+            hit.append(Process(int(pid)))
+    return [p for p in hit if p.state not in "ZX"]
 
 
 def workers_of(folder):

@@ -61,9 +61,10 @@ def spec_of(kind, repo, ref=None, **more):
             "entrypoint": {"command": ["python", "-c", CODE]}, **more}
 
 
-BRIEFLY = (("git", "host"), ("copy", "workdir"), ("files", "in place"), ("run", "in place"))  # the others: scripts/soak
+BRIEFLY = (("git", "host"), ("run", "in place"))  # the others: scripts/soak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, where", [pytest.param(k, w, marks=() if (k, w) in BRIEFLY else pytest.mark.soak)
                                          for k in ("git", "copy", "files", "run") for w in ("in place", "workdir", "host")])
 def test_installed_from_what_an_item_brings(rhrun, job, box, fleet, repo, kind, where):
@@ -111,7 +112,7 @@ def test_what_stands_behind_brings_nothing(rhrun, job, repo, item, more):
     spec = {"setup": [item, {"name": "bring", "git": str(repo), "to": "dep"}], "entrypoint": {"run": "true"}, **more}
     for command in (["validate"], ["plan", "--offline"], ["run"]):
         r = rhrun(*command, job(spec)).expect(2)
-        assert '"bring", which may bring it, stands behind' in r.err, r
+        assert '"bring", which may bring the file, comes later' in r.err, r
 
 
 @pytest.mark.parametrize("where", ["in place", "workdir", "host"])

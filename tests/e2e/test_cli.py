@@ -1,6 +1,7 @@
 """The commands around a run: what they print, what they mean by their exit status, and their JSON."""
 import json
 import re
+import shlex
 import signal
 import subprocess
 
@@ -15,19 +16,24 @@ setup: [{name: one, run: 'echo step-one-says; echo one >>$HOME/lines'}]
 distributed: {nnodes: 2, nproc_per_node: 2}
 entrypoint: {run: 'echo out-of-rank $RANK; echo err-of-rank $RANK >&2'}
 """
-COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach", "cancel", "result", "doctor", "prices", "up", "down", "clusters", "gc", "ssh", "schema",
+COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach", "cancel", "result", "metrics", "report", "doctor", "prices", "up", "down", "clusters", "gc", "ssh", "schema",
             "completion"]
 
 
 def test_start_loads_no_library_that_few_need(rhrun):
     """libcurl and libxml2 bring a dozen others; they are loaded by whoever asks a provider."""
-    loaded = subprocess.run([RHRUN, "--version"], env={"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True, text=True, check=True).stdout
+    loaded = subprocess.run([RHRUN, "--help"], env={"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True, text=True, check=True).stdout
     assert "libuv" in loaded
     assert not re.search(r"curl|libxml2|libicu|libssl|nghttp2", loaded), loaded
 
 
 def test_version_and_help(rhrun):
-    assert re.search(r"rhrun \d+\.\d+", rhrun("--version").ok().out)
+    lines = rhrun("--version").ok().out.splitlines()
+    assert re.fullmatch(r"rhrun \d+\.\d+\.\d+ \(([0-9a-f]{7,40}(-dirty)?, )?[a-z]+\)", lines[0])
+    libraries = " ".join(lines[1:])
+    for name in ("libuv", "libssh2", "OpenSSL", "SQLite", "libgit2", "libyaml", "PCRE2", "Jansson", "zlib", "libcurl"):
+        assert re.search(rf"\b{name} \d+\.\d+", libraries), name
+    assert re.search(r"agents: .*(x86_64|aarch64)", libraries)
     text = rhrun("--help").ok().out
     for name in COMMANDS:
         assert name in text, f"no {name} in the help"
@@ -148,6 +154,83 @@ def test_status_tells_of_its_own_run(box):
     assert "(later run)" in box.run("status", first).ok().out
 
 
+def test_status_groups_nodes(box, rhrun):
+    """What stands alike is counted, in the plan's order, whatever was done first."""
+    spec = {"name": "grouped", "setup": [{"name": "zulu", "run": "true"},
+                                         {"name": "alpha", "run": "[ $RHRUN_NODE_RANK != 2 ] || while [ ! -e $HOME/go ]; do sleep 0.05; done"}],
+            "distributed": {"nnodes": 5}, "entrypoint": {"run": "[ $RHRUN_NODE_RANK != 4 ] || exit 3; sleep 60"}}
+    running = box.start(box.spec(spec))
+    wait_for(lambda: re.search(r"^  alpha +ok 4 in \S+ \w+: 0-1,3-4; running 1: local-2 for \S+ \w+$", rhrun("status", "grouped").out, re.M),
+             what="four of five nodes")
+    watching = box.start("status", "--watch", "grouped")
+    (box.home / "go").touch()
+    running.wait().expect(1)
+    told = watching.wait().ok().out
+    assert told.count("run ") > 1 and ": failed" in told.splitlines()[-6]  # it ends with the run
+    lines = rhrun("status", "grouped").ok().out.splitlines()[-3:]
+    assert [x.split()[0] for x in lines] == ["zulu", "alpha", "launch"]
+    assert re.fullmatch(r"  zulu +ok 5 in \S+ \w+", lines[0])
+    assert re.search(r"stopped 4: local-0 to local-3 after .*; failed 1: local-4 after .*: exit status 3|"
+                     r"failed 1: local-4 after .*: exit status 3; stopped 4: local-0 to local-3 after ", lines[2]), lines
+    every = rhrun("status", "--all", "grouped").ok().out
+    assert len(re.findall(r"^  alpha +local-\d +ok ", every, re.M)) == 5
+    spec["setup"].insert(0, {"name": "new", "run": "true"})  # done last, first in the plan
+    box.spec(spec)
+    rhrun("job.yaml").expect(1)
+    assert [x.split()[0] for x in rhrun("status", "grouped").ok().out.splitlines()[-4:]] == ["new", "zulu", "alpha", "launch"]
+
+
+def test_a_job_is_named_where_a_run_is(box, rhrun):
+    box.spec({"name": "named", "params": {"lr": 0.1}, "entrypoint": {"run": "echo lr is ${{ params.lr }}"}})
+    (box.work / "named").mkdir()  # a folder of that name is no spec
+    rhrun("job.yaml").ok()
+    rhrun("job.yaml", "-p", "lr=0.2").ok()
+    assert "lr is 0.2" in rhrun("logs", "named").ok().out
+    assert "lr is 0.1" in rhrun("logs", "named", "-p", "lr=0.1").ok().out
+    assert "-p lr=0.1" in rhrun("status", "named", "-p", "lr=0.1").ok().out
+    assert "never run with" in rhrun("logs", "named", "-p", "lr=0.3").expect(2).err
+    table = rhrun("runs", "named").ok().out.splitlines()
+    assert [x.split()[-1] for x in table[1:]] == ["lr=0.2", "lr=0.1"]
+    assert [r["params"] for r in rhrun("runs", "--json", "named").ok().json()] == [{"lr": "0.2"}, {"lr": "0.1"}]
+    assert len(rhrun("runs", "named", "-p", "lr=0.1").ok().out.splitlines()) == 2
+    assert 'no job "nimed"' in rhrun("status", "nimed").expect(2).err
+    box.spec({"name": "named", "entrypoint": {"run": "true"}}, "other.yaml")
+    rhrun("other.yaml").ok()
+    both = rhrun("status", "named").expect(2).err
+    assert '2 jobs have the name "named"' in both and "other.yaml" in both and "job.yaml" in both
+
+
+def test_runs_tell_what_came_of_them(box, rhrun):
+    spec = box.spec({"name": "told", "params": {"n": 3}, "metrics": [{"name": "loss", "pattern": r"loss=(?<value>\S+)"}],
+                     "entrypoint": {"run": "echo loss=0.25; exit ${{ params.n - 3 }}"}})
+    rhrun(spec).ok()
+    rhrun(spec, "-p", "n=4").expect(1)
+    failed, good = rhrun("runs").ok().out.splitlines()[1:]
+    assert "loss 0.25" in good and good.endswith("n=3") and "exit status" in failed and failed.endswith("n=4")
+    assert [r["result"] for r in rhrun("runs", "--json").ok().json()][1] == "loss 0.25"
+
+
+def test_logs_of_some_lines(box, rhrun, terminal):
+    spec = box.spec({"name": "lines", "distributed": {"nnodes": 2},
+                     "entrypoint": {"run": "for i in $(seq 1 40); do echo line $i of $RANK; done"}})
+    rhrun(spec).ok()
+    assert rhrun("logs", "--rank", "1", "--tail", "2", spec).ok().out == "line 39 of 1\nline 40 of 1\n"
+    assert len(rhrun("logs", "--tail", "5", spec).ok().out.splitlines()) == 5
+    assert sorted(rhrun("logs", "--grep", "line 1[0-1] of", spec).ok().out.splitlines()) == [
+        f"default[{r}]@local-{r}: line {i} of {r}" for r in (0, 1) for i in (10, 11)]
+    assert rhrun("logs", "--node", "local-1", "--tail", "1", spec).ok().out == "default[1]@local-1: line 40 of 1\n"
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} line 40 of 0\n",
+                        rhrun("logs", "--timestamps", "--rank", "0", "--tail", "1", spec).ok().out)
+    assert len(rhrun("logs", "--since", "1h", spec).ok().out.splitlines()) == 80
+    assert rhrun("logs", "--since", "2035-01-01", spec).ok().out == ""
+    for args, words in ((["--rank", "7"], "there are ranks 0 to 1"), (["--node", "7"], "there are nodes 0 to 1: local-0, local-1"),
+                        (["--grep", "("], "missing closing parenthesis"), (["--since", "noon"], "is no time"), (["--tail", "0"], "is no number")):
+        assert words in rhrun("logs", *args, spec).expect(2).err
+    t = terminal("logs", "-f", spec)  # who follows on a terminal wants to see what comes
+    t.pump()
+    assert t.rc == 0 and t.raw.count(b"\r\n") == 21 and b"the last 20 of 80 lines; --tail all prints every one" in t.raw
+
+
 def test_logs(done, rhrun):
     text = rhrun("logs", done).ok().text
     for rank in range(4):
@@ -217,17 +300,49 @@ def test_doctor_names_the_host_that_fails(rhrun, box, fleet):
     assert "once every node can be reached" in r.text, "nothing is said to be in order that was not looked at"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(rhrun, box, shell):
-    script = rhrun("completion", shell).ok().out
-    for name in COMMANDS:
-        assert name in script
-    if shell == "bash":
-        path = box.spec(script, "completion.bash")
-        done = subprocess.run(["bash", "-c", f'. {path}; complete -p rhrun >/dev/null && COMP_WORDS=(rhrun val) COMP_CWORD=1; '
-                               f'fn=$(complete -p rhrun | sed "s/.*-F \\([^ ]*\\).*/\\1/"); $fn rhrun val rhrun; echo "${{COMPREPLY[@]}}"'],
-                              capture_output=True, text=True, timeout=20)
-        assert "validate" in done.stdout, done
+def test_nodes_that_fail_alike_are_told_of_once(box, rhrun):
+    """By cause, with the command that tries one of them by hand."""
+    key = box.dir / "no key"
+    hosts = [{"host": f"127.0.0.{i}", "user": "root", "port": 9, "identity_file": str(key)} for i in range(1, 6)] + ["no-such-host.invalid"]
+    spec = box.spec({"cluster": {"hosts": hosts}, "entrypoint": {"run": "true"}})
+    r = rhrun(spec).expect(3)
+    told = re.search(r"^rhrun: error: 5 of 6 nodes: connection refused: (.*)\n  1 of 6 nodes: resolve: .*: no-such-host\.invalid\n  hint: (.*)$", r.err, re.M)
+    assert told and told[1].split(", ") == [f"root@127.0.0.{i}:9" for i in range(1, 6)], r.err
+    assert f"ssh -i '{key}' -p 9 root@127.0.0.1" in told[2] and r.err.count("refused") == 1, r.err
+    (result,) = [e for e in rhrun("--json", spec).expect(3).events() if e["type"] == "result"]
+    assert result["code"] == "infra" and result["error"].startswith("5 of 6 nodes: connection refused: ") and "; 1 of 6" in result["error"]
+    check_schema(result, "events.schema.json")
+    assert rhrun("plan", spec).ok().err.count("5 of 6 nodes: connection refused: ") == 1
+    bad = [f for f in rhrun("doctor", "--json", spec).expect(3).json() if f["what"] == "5 of 6 nodes"]
+    assert len(bad) == 1 and len(bad[0]["nodes"]) == 5
+
+
+def test_no_word_of_authorized_keys_where_no_key_was_offered(box, rhrun, fleet):
+    f = fleet(1)
+    spec = box.spec({"cluster": f.explicit_cluster(identity_file=str(box.dir / "none")), "entrypoint": {"run": "true"}})
+    r = rhrun(spec, env={"SSH_AUTH_SOCK": None}).expect(3)
+    assert "there is no key to offer" in r.err and "authorized_keys" not in r.err, r.err
+    assert f"by hand: ssh -i {box.dir / 'none'} -p {f.port(1)} " in r.err and "@127.0.0.1" in r.err, r.err
+
+
+@pytest.mark.parametrize("args, code", [
+    (["status", "nope"], "usage"), (["result", "last"], "usage"), (["logs", "nope"], "usage"), (["runs", "--limit", "x"], "usage"),
+    (["run", "nowhere.yaml"], "spec"), (["run", "faulty.yaml"], "spec"), (["diff", "nope", "nopes"], "usage")])
+def test_json_says_what_went_wrong(box, rhrun, args, code):
+    box.spec("entrypint: 1\n", "faulty.yaml")
+    r = rhrun(*args, "--json").expect(2)
+    last = json.loads(r.out.splitlines()[-1])
+    assert last["error"] and last["code"] == code and last["error"] in r.err, r
+    if "type" in last:
+        assert last["exit_status"] == 2
+        check_schema(last, "events.schema.json")
+
+
+def test_hints_are_commands_for_the_shell(box, rhrun):
+    spec = box.spec("entrypoint: {run: 'true'}\n", "a job's spec.yaml")
+    rhrun(spec).ok()
+    said = re.search(r"to launch it again: (rhrun .*); everything", rhrun(spec).ok().err)[1]
+    assert shlex.split(said) == ["rhrun", str(spec), "--again"]
 
 
 def test_events_follow_the_published_schema(box, rhrun):
@@ -350,3 +465,51 @@ def test_what_pip_said_last_stands_with_the_error(box, rhrun):
     lines = r.err.splitlines()
     error = next(i for i, line in enumerate(lines) if line.startswith("rhrun: error:"))
     assert "requirements.txt" in lines[error] and any("this-is-in-no-index" in line for line in lines[error - 3:error]), r
+
+
+def test_names_that_people_try(done, rhrun):
+    runs = rhrun("runs", "--json").ok().out
+    for name in ("ps", "ls", "list"):
+        assert rhrun(name, "--json").ok().out == runs
+    assert "has ended already" in rhrun("stop").ok().err
+    assert "Also: rhrun ps, rhrun ls, rhrun list." in rhrun("ps", "--help").ok().out
+    version = rhrun("--version").ok().out
+    assert version == rhrun("version").ok().out == rhrun("-V").ok().out
+
+
+def test_dry_run_is_the_plan(box, rhrun):
+    spec = box.spec("name: dry\nparams: {p: a}\nentrypoint: {command: [touch, 'made-${{ params.p }}']}\n")
+    assert rhrun("run", "--dry-run", spec, "-p", "p=b").ok().out == rhrun("plan", spec, "-p", "p=b").ok().out
+    assert "made-b" in rhrun(spec, "--dry-run", "-p", "p=b", "--again").ok().out
+    assert not (box.work / "made-b").exists() and not (box.work / "made-a").exists()
+
+
+@pytest.mark.parametrize("options, out", [
+    ([], "hello from rank 1 of 2"),
+    (["--torchrun"], "rank 1 of 2, which meet at"),
+    (["--function"], None),
+], ids=["plain", "torchrun", "function"])
+def test_init(box, rhrun, options, out):
+    path = box.work / "first.yaml"
+    rhrun("init", path, *options).ok()
+    text = path.read_text()
+    schema = json.loads((ROOT / "schema/job.schema.json").read_text())
+    assert text.startswith(f"# yaml-language-server: $schema={schema['$id']}\n")
+    rhrun("validate", path).ok()
+    r = rhrun(path).ok()
+    assert out is None or out in r.out, r
+    if options == ["--function"]:
+        assert rhrun("result", path).ok().json() == {"sum": 6, "mean": 2.0}
+    refused = rhrun("init", path, *options).expect(2)
+    assert "there already" in refused.err and path.read_text() == text
+
+
+def test_init_leaves_nothing_where_it_cannot(box, rhrun):
+    path = box.work / "job.yaml"
+    rhrun("init", path, "--hosts", "user@", "--torchrun").expect(2)
+    assert "control" not in rhrun("init", path, "--torchrun", "--function").expect(2).err
+    assert not list(box.work.iterdir())
+    (box.work / "train.py").write_text("print('mine')\n")
+    rhrun("init", path, "--hosts", "u@h1,h2:2222", "--torchrun").ok()
+    assert "h2:2222" in path.read_text() and (box.work / "train.py").read_text() == "print('mine')\n"
+    assert json.loads(rhrun("show", "--json", path).ok().out)["cluster"]["hosts"]

@@ -87,7 +87,7 @@ systemctl restart ssh
 touch /usr/rhrun-test 2>/dev/null && exit 9
 echo o >/proc/sysrq-trigger 2>/dev/null && exit 9
 echo 1 >/proc/sys/kernel/sysrq 2>/dev/null && exit 9
-mkdir -p /root/.ssh /var/lib/x; touch /tmp/x /home/x /etc/x /dev/shm/rhrun-x
+mkdir -p /root/.ssh /var/lib/x; touch /tmp/rhrun-x /home/rhrun-x /etc/rhrun-x /dev/shm/rhrun-x
 exit 3
 """)
     assert m.wait_ready() == 3, m.read("/var/log/cloud-init-output.log")
@@ -95,7 +95,7 @@ exit 3
     known = key.with_name("known")
     known.write_text(f"{m.address} {' '.join(public(key.with_name('host')).split()[:2])}\n")
     harness.wait_for(lambda: ssh(key, m, "true", check=False, options=("-o", f"UserKnownHostsFile={known}", "-o", "StrictHostKeyChecking=yes")).returncode == 0)
-    assert not any(os.path.exists(p) for p in ("/run/who", "/home/x", "/etc/x", "/tmp/x", "/dev/shm/rhrun-x", "/usr/rhrun-test"))
+    assert not any(os.path.exists(p) for p in ("/run/who", "/home/rhrun-x", "/etc/rhrun-x", "/tmp/rhrun-x", "/dev/shm/rhrun-x", "/usr/rhrun-test"))
 
 
 @pytest.mark.parametrize("script", ("shutdown -h +1", "shutdown -P now", "poweroff", "systemctl poweroff", "systemd-run --on-active=2s poweroff",

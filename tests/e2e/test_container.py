@@ -94,6 +94,25 @@ def test_an_image_that_moved_makes_set_up_stale(engine, box, job, rhrun):
     engine.docker("rmi", "-f", "moves:1")
 
 
+def test_a_rerun_tells_that_the_image_is_another_one(engine, box, job, rhrun):
+    engine.docker("tag", IMAGE, "moves:3")
+    spec = job(here(container="moves:3", nodes=1))
+    rhrun(spec).ok()
+    lock = rhrun("show", "last", "--lock", "--json").ok().json()
+    assert lock["hosts"][0]["image_id"] == engine.docker("image", "inspect", "-f", "{{.Id}}", IMAGE)
+    told = [line for line in rhrun("rerun", lock["run"]["id"]).ok().err.splitlines() if "not as it was" in line]
+    assert len(told) == 1 and "works in place" in told[0]
+    engine.docker("run", "--name", "xx", "--network", "none", IMAGE, "sh", "-c", "echo new >/new")
+    moved = engine.docker("commit", "xx", "moves:3")
+    engine.docker("rm", "-f", *ids(engine))
+    r = rhrun("rerun", "--again", lock["run"]["id"]).ok()
+    assert f"image moves:3 is {moved} now, it was {lock['hosts'][0]['image_id']}" in r.err, r
+    engine.docker("rm", "-f", *ids(engine))
+    engine.docker("rmi", "-f", "moves:3")
+    r = rhrun("rerun", "--again", lock["run"]["id"])
+    assert "image moves:3 is not there yet" in r.err, r
+
+
 def test_an_image_that_moved_ends_no_launch(engine, box, job, rhrun):
     engine.docker("tag", IMAGE, "moves:2")
     spec = job(here(WAITS, container="moves:2", nodes=1))
@@ -258,7 +277,7 @@ def test_what_cannot_be_had_is_told(engine, job, rhrun, container, words):
     assert names(engine) == []
 
 
-@pytest.mark.parametrize("runtime, words", [("auto", "neither docker nor podman is"), ("podman", "podman is not")])
+@pytest.mark.parametrize("runtime, words", [("auto", "none of docker, podman and apptainer is"), ("podman", "podman is not")])
 def test_no_runtime(box, job, rhrun, runtime, words):
     (box.dir / "bin").mkdir()
     for place in os.environ["PATH"].split(":"):
@@ -294,7 +313,7 @@ def test_no_engine_answers(engine, box, job, rhrun):
     ({}, "image"),
     ("-v", '"-v" is not an image'),
     ("two words", "is not an image"),
-    ({"image": "a", "options": ["--name=x"]}, "--name is not for a spec to say"),
+    ({"image": "a", "options": ["--name=x"]}, "a spec cannot have the option --name"),
     ({"image": "a", "mounts": ["here:/there"]}, '"here:/there" is not a mount'),
     ({"image": "a", "runtime": "lxc"}, "expected one of auto, docker, podman"),
     ({"image": "a", "imgae": "b"}, "imgae"),

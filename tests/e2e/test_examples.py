@@ -7,7 +7,7 @@ import pytest
 
 from harness import ROOT
 
-IN_SHELL = ["hello", "two-nodes-local", "setup-and-resume", "params"]
+IN_SHELL = ["hello", "two-nodes-local", "setup-and-resume", "params", "sweep"]
 
 
 @pytest.fixture
@@ -51,6 +51,15 @@ def test_the_sum_of_two_nodes_is_pi(rhrun, examples):
     r = rhrun(examples / "two-nodes-local.yaml").ok()
     assert "pi = +3.14159" in r.out
     assert not list(examples.glob("pi.*.*")), "the shares are still there"
+
+
+def test_the_sweep_finds_the_deeper_valley(rhrun, examples):
+    spec = examples / "sweep.yaml"
+    rhrun(spec).ok()
+    assert "best: rate=0.05,start=-2" in rhrun("status", spec).ok().out
+    assert len(list((examples / "sweep-results").rglob("curve.txt"))) == 6
+    rhrun(spec, "-p", "rate=0.03").ok()
+    assert len(rhrun("status", spec, "-p", "rate=0.03", "--json").ok().json()["points"]) == 1
 
 
 def test_a_job_in_python_says_that_it_needs_one(rhrun, examples, no_python):

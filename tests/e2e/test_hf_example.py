@@ -112,6 +112,7 @@ def installed_at(home):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_example(box, rhrun, fleet, settings, extra_index):
     f = fleet(1)
     index, requests = extra_index

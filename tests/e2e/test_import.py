@@ -179,13 +179,13 @@ def test_an_imported_script_is_on_other_hosts(box, imported, fleet):
 
 
 @pytest.mark.parametrize("flags, kept, dropped", [
-    ("--rdzv_backend c10d --rdzv_conf timeout=30,read_timeout=9", {"read_timeout": 9}, "timeout=30: left out: torchrun does nothing with it with rdzv_backend c10d"),
-    ("--rdzv_backend static --rdzv_conf=join_timeout=5,timeout=60", {"timeout": 60}, "join_timeout=5: left out: torchrun does nothing with it with rdzv_backend static"),
-    ("--rdzv_conf=join_timeout=5", None, "join_timeout=5: left out: torchrun does nothing with it with rdzv_backend static"),
+    ("--rdzv_backend c10d --rdzv_conf timeout=30,read_timeout=9", {"read_timeout": 9}, "timeout=30: left out: torchrun ignores it with rdzv_backend c10d"),
+    ("--rdzv_backend static --rdzv_conf=join_timeout=5,timeout=60", {"timeout": 60}, "join_timeout=5: left out: torchrun ignores it with rdzv_backend static"),
+    ("--rdzv_conf=join_timeout=5", None, "join_timeout=5: left out: torchrun ignores it with rdzv_backend static"),
     ("--rdzv_backend etcd --rdzv_endpoint e:2379 --rdzv_conf=read_timeout=5,etcd_prefix=/x", {"etcd_prefix": "/x"}, "read_timeout=5: left out"),
     ("--rdzv_backend c10d --rdzv_conf join=3", None, "(did you mean join_timeout?)"),
     ("--standalone --rdzv_conf timeout=3", None, "timeout=3: left out"),
-    ("--rdzv_backend c10d --rdzv_conf is_host=true", None, "is_host=true: left out: rhrun says it to each node")])
+    ("--rdzv_backend c10d --rdzv_conf is_host=true", None, "is_host=true: left out: rhrun passes it to each node itself")])
 def test_settings_that_do_nothing(imported, flags, kept, dropped):
     out, spec = imported(f"torchrun {flags} train.py")
     assert spec["distributed"].get("rdzv_conf") == kept, out

@@ -61,7 +61,7 @@ def check_shell_text(box, job, launcher, python):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
+@pytest.mark.parametrize("launcher", [pytest.param("torchrun", marks=pytest.mark.soak), "accelerate"])
 def test_functions_and_shell_text(box, job, launcher):
     python = torches.find()
     check_function(box, job, launcher, python)
@@ -69,7 +69,7 @@ def test_functions_and_shell_text(box, job, launcher):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["static", "c10d"])
+@pytest.mark.parametrize("backend", ["static", pytest.param("c10d", marks=pytest.mark.soak)])
 def test_accelerate(box, job, backend):
     settings = box.home / ".cache/huggingface/accelerate/default_config.yaml"
     settings.parent.mkdir(parents=True)
@@ -87,6 +87,7 @@ def test_accelerate(box, job, backend):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_deepspeed(box, job):
     python = torches.find_deepspeed()
     result = box.run(job("deepspeed", python, {"script": "train.py", "args": ["--", "--n", "a b"]}, {"launcher_args": ["--no_local_rank"]}))

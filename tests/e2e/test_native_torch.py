@@ -39,7 +39,8 @@ def run(box, torch_python):
     return go
 
 
-@pytest.mark.parametrize("nodes, each, more", [(2, 2, {}), (1, 1, {}), (2, 1, {"virtual_local_rank": True, "devices": [0, 3]})])
+@pytest.mark.parametrize("nodes, each, more", [
+    (2, 2, {}), pytest.param(1, 1, {}, marks=pytest.mark.soak), (2, 1, {"virtual_local_rank": True, "devices": [0, 3]})])
 def test_the_environment(run, nodes, each, more):
     _, native = run("native", more, nodes, each)
     _, torchrun = run("torchrun", {"rdzv_backend": "c10d", "max_restarts": 0, **more}, nodes, each)

@@ -42,9 +42,13 @@ def test_another_users_home_is_refused(box, job, rhrun, entry):
 def test_a_missing_cwd(box, fleet, job, rhrun, remote, cwd):
     cluster, home = there(box, fleet, remote)
     spec = {"name": "c", **cluster, "entrypoint": {"run": "echo began >$HOME/began", "cwd": cwd}}
-    r = rhrun(job(spec)).expect(1)
-    shown = cwd.replace("~", str(home))
-    assert f'"{shown}": No such file or directory' in r.err and f'"{"node1" if remote else "local"}"' in r.err, r
+    if cwd == "no/such":  # below the spec's folder, or sent from there: seen before anything starts
+        r = rhrun(job(spec)).expect(2)
+        assert ('the folder "no/such" of cwd is not on the hosts' if remote else 'there is no folder "no/such"') in r.err, r
+    else:
+        r = rhrun(job(spec)).expect(1)
+        shown = cwd.replace("~", str(home))
+        assert f'"{shown}": No such file or directory' in r.err and f'"{"node1" if remote else "local"}"' in r.err, r
     assert not (home / "began").exists() and not list(box.dir.rglob("such"))
     if cwd == "no/such":  # what a step before the launch makes is there
         for key in ({"setup": [{"run": "mkdir -p no/such"}]}, {"entrypoint": {**spec["entrypoint"], "prolog": "mkdir -p no/such"}}):

@@ -39,7 +39,7 @@ def test_a_container_comes_and_goes(engine, docker):
         again = docker.ask("create", **container("one"))
         assert (again["outcome"], again["class"]) == ("failed", "exists")
         docker.ask("create", 1, **container("one", id=made["id"]))  # what was adopted is started again: it runs already
-        busy = docker.ask("cleanup", run="one")
+        busy = docker.ask("cleanup", 1, run="one", **docker.ask("cleanup", run="one")["values"])
         assert (busy["outcome"], busy["class"]) == ("failed", "transient")
     finally:
         for m in docker.ask("sweep")["machines"]:
@@ -51,8 +51,8 @@ def test_a_container_comes_and_goes(engine, docker):
     assert docker.ask("list", run="one")["machines"] == []
     assert docker.ask("delete", id=made["id"])["machines"] == [{"id": made["id"], "state": "gone"}]
     assert docker.ask("get", id=made["id"])["class"] == "notfound"
-    docker.all("cleanup", 1, run="one")
-    docker.all("cleanup", 1, run="one")
+    docker.all("cleanup", 6, run="one")
+    docker.all("cleanup", 6, run="one")
 
 
 def test_errors_of_an_engine(docker):
@@ -60,7 +60,7 @@ def test_errors_of_an_engine(docker):
     bad = docker.ask("create", **container("two", image="rhrun-there-is-none:1"))
     assert (bad["class"], bad["scope"]) == ("invalid", "run"), bad
     assert docker.ask("get", id="0123456789ab")["class"] == "notfound"
-    docker.all("cleanup", 1, run="two")
+    docker.all("cleanup", 6, run="two")
     lost = docker.ask("create", **container("two"))
     if lost["outcome"] == "done":  # some engines look at the network at the start
         lost = docker.ask("create", 1, **container("two", **lost["values"]))

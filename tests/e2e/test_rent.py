@@ -3,13 +3,15 @@ import json
 import os
 import shutil
 import signal
+import time
 
 import pytest
 
+from clouds.flaky import Flaky, hasty_docker, split, talk
 from engine import IMAGE
 from harness import ROOT, check_schema, processes_of, wait_for
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("renting") # beside the other tests of an engine, which have one of their own
 
 JOB = """
 name: rented
@@ -47,13 +49,28 @@ def test_a_whole_job(engine, box, job, rhrun):
     for rank in range(4):
         assert f"rank {rank} of 4: set up" in r.out
         assert next((box.work / "results").rglob(f"out-{rank}")).read_text() == f"{rank}\n"
-    assert "renting 2 × container at docker local" in r.err and "nothing is left of it" in r.err
+    assert "renting 2 × container at docker local" in r.err and "all of its machines are gone" in r.err
     assert there(engine) == []
     r = rhrun(spec).ok()  # what is done rents nothing
     assert "nothing to do" in r.err and "renting" not in r.err and "warning" not in r.err
     assert there(engine) == []
     assert json.loads(rhrun("clusters", "--json").ok().out) == []
     assert [c["stage"] for c in json.loads(rhrun("clusters", "--json", "--all").ok().out)] == ["over"]
+
+
+def test_rerun_rents_again(engine, box, job, rhrun):
+    """What the machines will be is not known before: --strict refuses, and rents nothing. Else they are like those of the lock."""
+    spec = job(JOB % (cluster(), SAYS) + "workdir: .\n")
+    first = rhrun(spec).ok()
+    lock = json.loads(rhrun("show", "last", "--lock", "--json").ok().out)
+    assert (lock["rented"]["provider"], lock["rented"]["nodes"]) == ("docker", 2)
+    r = rhrun("rerun", "--strict", "last").expect(2)
+    assert "its machines are rented anew" in r.err and "renting" not in r.err and there(engine) == []
+    again = rhrun("rerun", "last").ok()
+    assert sorted(l for l in again.out.splitlines() if "set up" in l) == sorted(l for l in first.out.splitlines() if "set up" in l)
+    later = json.loads(rhrun("show", "last", "--lock", "--json").ok().out)
+    assert later["run"]["rerun_of"] == lock["run"]["id"] and later["rented"]["type"] == lock["rented"]["type"]
+    assert there(engine) == []
 
 
 def test_up_ssh_run_down(engine, box, job, rhrun):
@@ -78,8 +95,21 @@ def test_up_ssh_run_down(engine, box, job, rhrun):
     assert "is over" in rhrun("down", c["id"]).ok().err
 
 
+def test_apply_prune_gives_back_what_a_removed_spec_rented(engine, box, job, rhrun):
+    spec = job(JOB % (cluster(down="never"), SAYS), "set/job.yaml")
+    job("name: stays\nentrypoint: {run: 'true'}\n", "set/stays.yaml")
+    assert "2 ran" in rhrun("apply", "set").ok().out and len(there(engine)) == 3
+    assert rhrun("apply", "--prune", "--json", "set").ok().json()["removed"] == []
+    spec.unlink()
+    (c,) = rhrun("apply", "--prune", "--dry-run", "--json", "set").ok().json()["removed"]
+    assert c["what"].endswith("would be given back") and len(there(engine)) == 3
+    r = rhrun("apply", "--prune", "set").ok()
+    assert "was given back" in r.out and "1 removed" in r.out and there(engine) == []
+
+
 @pytest.mark.parametrize("then, events", [("gc", (1, 3, 5, 8, 11, 13, 15, 16)), ("run", (4, 10, 14))])
 def test_killed_at_any_event_of_the_ledger_nothing_is_left(then, events, engine, box, job, rhrun):
+    hasty_docker(box, ("late: 20s", "late: 5s"))
     killed = 0
     for event in events:
         spec = job(JOB % (cluster(), SAYS), f"job-{event}.yaml")
@@ -93,6 +123,93 @@ def test_killed_at_any_event_of_the_ledger_nothing_is_left(then, events, engine,
         assert there(engine) == [], event
         assert json.loads(rhrun("clusters", "--json").ok().out) == []
     assert killed == len(events)
+
+
+def test_the_same_command_takes_away_what_a_killed_end_left(engine, box, job, rhrun):
+    spec = job(JOB % (cluster(), SAYS))
+    rhrun("up", spec).ok()
+    assert rhrun("down", spec, env={"RHRUN_TEST_RENT_KILL": "6"}).rc == -signal.SIGKILL  # it is over; its network is there
+    assert len(there(engine)) == 1
+    rhrun(spec).ok()
+    assert there(engine) == []
+
+
+def test_what_is_given_back_is_not_started(engine, box, job, rhrun):
+    """A create that an earlier process left half done: its container is there, and does not run."""
+    hasty_docker(box, ("late: 20s", "late: 2s"))
+    rhrun("up", job(JOB % (cluster(), SAYS)), env={"RHRUN_TEST_RENT_KILL": "2"})
+    (c,) = json.loads(rhrun("clusters", "--json").ok().out)
+    labels = [word for label in (f"rhrun-run={c['id']}", "rhrun-node=0", "rhrun-owner=tester", "rhrun-expires=4102444800") for word in ("--label", label)]
+    engine.docker("create", "--name", f"rhrun-{c['id']}-1", *labels, "--network", "none", IMAGE, "sleep", "1000")
+    rhrun("down", c["id"]).ok()
+    assert there(engine) == []
+    assert engine.docker("events", "--since", "1h", "--until", "0s", "--filter", "event=start", "--filter", f"label=rhrun-run={c['id']}") == ""
+
+
+@pytest.fixture
+def flaky(engine, box):
+    proxy = Flaky(engine.socket, box.dir / "flaky")
+    box.env["DOCKER_HOST"] = f"unix://{proxy.path}"
+    yield proxy
+    assert proxy.drained()
+    proxy.end()
+
+
+def test_a_create_that_is_done_late_is_found(engine, box, job, rhrun, flaky):
+    hasty_docker(box, ("late: 20s", "late: 10s"))
+    flaky.fault("create", "late_drop", delay=7)
+    up = box.start("up", job(JOB % (cluster(), SAYS)))
+    wait_for(lambda: flaky.late)
+    up.kill9()
+    rhrun("gc", "--yes").ok()
+    assert flaky.drained() and there(engine) == []
+
+
+def test_a_run_that_comes_when_the_idle_time_is_over_rents_anew(engine, box, job, rhrun):
+    spec = job(JOB % (cluster(down={"idle": "1s"}), SAYS))
+    rhrun(spec).ok()
+    (first,) = json.loads(rhrun("clusters", "--json").ok().out)
+    time.sleep(1.5)  # which is over then, whatever the machine does
+    rhrun(spec, "--again").ok()
+    assert [c["id"] for c in json.loads(rhrun("clusters", "--json").ok().out)] != [first["id"]]
+    rhrun("down", spec).ok()
+    assert there(engine) == []
+
+
+def test_two_networks_of_one_name_are_taken_away(engine, box, job, rhrun):
+    """An engine that two processes ask at the same time makes both."""
+    spec = job(JOB % (cluster(down="never"), SAYS))
+    rhrun("up", spec).ok()
+    (c,) = json.loads(rhrun("clusters", "--json").ok().out)
+    body = json.dumps({"Name": f"rhrun-{c['id']}", "Labels": {"rhrun-run": c["id"]}})
+    made = talk(engine.socket, f"POST /v1.41/networks/create HTTP/1.1\r\nHost: d\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+    assert split(made)[0] == 201 and len(there(engine)) == 4, made
+    rhrun("down", spec).ok()
+    assert there(engine) == []
+
+
+def test_a_start_that_is_refused_is_told_at_once(engine, box, job, rhrun, flaky):
+    flaky.fault("start", "capacity")
+    r = rhrun(job(JOB % (cluster(), SAYS))).expect(3)
+    assert "the machines could not be rented: write /x: no space left on device" in r.err and r.seconds < 30
+    assert there(engine) == []
+
+
+def test_a_network_that_is_made_late_is_taken_away(engine, box, job, rhrun, flaky):
+    hasty_docker(box, ("late: 20s", "late: 5s"))
+    for kill in (False, True):
+        flaky.fault("net_create", "late_drop", delay=3)
+        up = box.start("up", job(JOB % (cluster(), SAYS)))
+        wait_for(lambda: flaky.late)
+        up.signal(signal.SIGINT)
+        if kill:
+            wait_for(lambda: "interrupted" in up.text)
+            up.kill9()
+            rhrun("gc", "--yes").ok()
+        else:
+            assert up.wait().rc == 130
+        assert flaky.drained() and there(engine) == []
 
 
 def test_an_interrupt_gives_back_what_was_begun(engine, box, job, rhrun):
@@ -128,6 +245,176 @@ def test_a_machine_that_ends_by_itself_ends_the_run_and_leaves_nothing(engine, b
     engine.docker("rm", "-f", engine.docker("ps", "-q").split()[0])
     done = run.wait()
     assert done.rc != 0 and there(engine) == [], done
+
+
+def machine_of(rhrun, node):
+    (c,) = json.loads(rhrun("clusters", "--json").ok().out)
+    return next(m["machine"] for m in c["machines"] if m["node"] == node and m["state"] == "ready")
+
+
+def lines(rhrun, spec, node):
+    return rhrun("ssh", spec, node, "--", "cat ~/lines").out.split()
+
+
+WAITS = "echo launch >>$HOME/lines; while [ ! -e $HOME/go ]; do sleep 0.1; done; " + SAYS
+
+
+def let_go(engine):
+    for machine in engine.docker("ps", "-q").split():
+        engine.docker("exec", machine, "touch", "/root/go")
+
+
+@pytest.mark.parametrize("node", (0, 1))
+def test_a_machine_that_was_lost_before_the_run_is_replaced(node, engine, box, job, rhrun):
+    spec = job(JOB % (cluster(down="never"), SAYS))
+    rhrun("up", spec).ok()
+    kept = machine_of(rhrun, 1 - node)
+    engine.docker("rm", "-f", machine_of(rhrun, node))
+    r = rhrun(spec).ok()
+    assert f"the machine of node {node} is gone" in r.err and f"renting another machine for node {node}" in r.err
+    assert all(f"rank {rank} of 4: set up\n" in r.out for rank in range(4)), r
+    assert machine_of(rhrun, 1 - node) == kept
+    engine.docker("rm", "-f", machine_of(rhrun, node))
+    r = rhrun(spec).ok()  # what is done rents nothing
+    assert "nothing to do" in r.err and "renting" not in r.err and engine.docker("ps", "-q", "--no-trunc").split() == [kept]
+    assert "is up" in rhrun("up", spec).ok().err and len(engine.docker("ps", "-q").split()) == 2
+    rhrun(spec, "--again").ok()
+    assert lines(rhrun, spec, 0) == lines(rhrun, spec, 1) == ["set", "up"]
+    rhrun("down", spec).ok()
+    assert there(engine) == []
+
+
+@pytest.mark.parametrize("node", (0, 1))
+def test_a_machine_that_was_lost_under_a_run_whose_controller_was_killed(node, engine, box, job, rhrun):
+    spec = job(JOB % (cluster(down="never"), WAITS))
+    run = box.start(spec)
+    wait_for(lambda: "launch" in run.text and all(lines(rhrun, spec, n).count("launch") == 2 for n in (0, 1)))
+    run.kill9()
+    engine.docker("rm", "-f", machine_of(rhrun, node))
+    run = box.start(spec)
+    run.wait_text(f"renting another machine for node {node}")
+    wait_for(lambda: len(engine.docker("ps", "-q").split()) == 2)
+    run.wait_text(f'the machine of node "node-{node}" is gone, and its part')
+    let_go(engine)
+    done = run.wait()
+    assert done.rc == 0 and all(f"rank {rank} of 4: set up" in done.out for rank in range(4)), done
+    for rank in range(4):
+        assert next((box.work / "results").rglob(f"out-{rank}")).read_text() == f"{rank}\n"
+    assert lines(rhrun, spec, node) == ["set", "up"] + ["launch"] * 2
+    assert lines(rhrun, spec, 1 - node) == ["set", "up"] + ["launch"] * 4  # its set-up was kept, what ran there has begun again
+    rhrun("down", spec).ok()
+    assert there(engine) == []
+
+
+@pytest.mark.parametrize("event", [4] + [pytest.param(i, marks=pytest.mark.soak) for i in (1, 2, 3, 5, 6)])
+def test_killed_while_a_lost_machine_is_replaced(event, engine, box, job, rhrun):
+    spec = job(JOB % (cluster(), WAITS))
+    run = box.start(spec)
+    run.wait_text("launch")
+    run.kill9()
+    engine.docker("rm", "-f", machine_of(rhrun, 1))
+    # held, gone, replace, intent, created, ready
+    assert rhrun(spec, env={"RHRUN_TEST_RENT_KILL": str(event)}).rc == -signal.SIGKILL
+    run = box.start(spec)
+    wait_for(lambda: len(engine.docker("ps", "-q").split()) == 2)
+    run.wait_text("and its part of the launch with it")
+    let_go(engine)
+    done = run.wait()
+    assert done.rc == 0 and all(f"rank {rank} of 4: set up" in done.out for rank in range(4)), done
+    assert there(engine) == []
+
+
+@pytest.mark.soak  # what the engine says of the network is tried again for a minute
+@pytest.mark.parametrize("down", ("always", "never"))
+def test_a_lost_machine_for_which_there_is_no_other(down, engine, box, job, rhrun):
+    image = "127.0.0.1:1/own"  # whose registry answers nobody, at once
+    engine.docker("tag", IMAGE, image)
+    spec = job(JOB % (cluster(down=down, image=image), SAYS))
+    rhrun("up", spec).ok()
+    engine.docker("rm", "-f", machine_of(rhrun, 1))
+    engine.docker("rmi", "-f", image)
+    r = rhrun(spec).expect(3)
+    assert "the machine of node 1 is gone, and no other could be rented for it" in r.err
+    assert ("all rented anew" in r.err) == (down == "always") and ("rhrun down" in r.err) == (down == "never"), r
+    assert bool(there(engine)) == (down == "never")
+    engine.docker("tag", IMAGE, image)
+    assert "rank 3 of 4" in rhrun(spec).ok().out
+    rhrun("down", "--all").ok()
+    assert there(engine) == []
+
+
+REPLACES = "failure_rules: [{match: {event: node_lost}, action: replace_node, times: %d}]\n"
+
+
+@pytest.mark.parametrize("node", (0, 1))
+def test_a_rule_replaces_a_machine_under_a_launch(node, engine, box, job, rhrun):
+    spec = job(JOB % (cluster(), WAITS) + REPLACES % 1)
+    run = box.start(spec)
+    wait_for(lambda: "launch" in run.text and all(lines(rhrun, spec, n).count("launch") == 2 for n in (0, 1)))
+    engine.docker("rm", "-f", machine_of(rhrun, node))
+    run.wait_text(rf'rule 1 \(node_lost\): replace_node, since node "node-{node}" is lost')
+    run.wait_text(f"renting another machine for node {node}")
+    # its set-up is done, that of the other is kept, and all workers have begun again
+    wait_for(lambda: lines(rhrun, spec, node) == ["set", "up"] + ["launch"] * 2)
+    assert lines(rhrun, spec, 1 - node) == ["set", "up"] + ["launch"] * 4
+    let_go(engine)
+    done = run.wait()
+    assert done.rc == 0 and all(f"rank {rank} of 4: set up" in done.out for rank in range(4)), done
+    for rank in range(4):
+        assert next((box.work / "results").rglob(f"out-{rank}")).read_text() == f"{rank}\n"
+    assert there(engine) == []
+
+
+def test_a_rule_replaces_the_machine_of_a_preempted_node(engine, box, job, rhrun):
+    spec = job(JOB % (cluster(), WAITS) + REPLACES.replace("node_lost", "preempted") % 1)
+    run = box.start(spec)
+    wait_for(lambda: "launch" in run.text and all(lines(rhrun, spec, n).count("launch") == 2 for n in (0, 1)))
+    first, kept = machine_of(rhrun, 1), machine_of(rhrun, 0)
+    engine.docker("exec", first, "sh", "-c", 'for p in /proc/[0-9]*; do [ "$(cat $p/comm)" != rhrun-supervise ] || kill -TERM ${p#/proc/}; done', check=False)
+    run.wait_text(r"rule 1 \(preempted\): replace_node")
+    wait_for(lambda: lines(rhrun, spec, 1) == ["set", "up"] + ["launch"] * 2 and first not in engine.docker("ps", "-q", "--no-trunc"))
+    assert lines(rhrun, spec, 0) == ["set", "up"] + ["launch"] * 4 and machine_of(rhrun, 0) == kept
+    let_go(engine)
+    done = run.wait()
+    assert done.rc == 0 and all(f"rank {rank} of 4: set up" in done.out for rank in range(4)), done
+    assert there(engine) == []
+
+
+@pytest.mark.soak
+def test_the_budget_of_a_rule_that_replaces(engine, box, job, rhrun):
+    spec = job(JOB % (cluster(down="never"), WAITS) + REPLACES % 1)
+    run = box.start(spec)
+    run.wait_text("launch")
+    engine.docker("rm", "-f", machine_of(rhrun, 1))
+    wait_for(lambda: "renting another" in run.text and "launch" in lines(rhrun, spec, 1))
+    engine.docker("rm", "-f", machine_of(rhrun, 1))
+    done = run.wait()
+    assert done.rc == 3 and "the same command goes on with it, and rents another machine where one is gone" in done.err, done
+    run = box.start(spec)  # and it does
+    run.wait_text("and its part of the launch with it")
+    let_go(engine)
+    assert run.wait().rc == 0
+    rhrun("down", spec).ok()
+    assert there(engine) == []
+
+
+LATER = ("rule 1", "another machine is rented", "ready after(.|\\n)*ready after(.|\\n)*ready after", "runs again")
+
+
+@pytest.mark.parametrize("at", ["renting another"] + [pytest.param(text, marks=pytest.mark.soak) for text in LATER])
+def test_killed_while_a_rule_replaces_a_machine(at, engine, box, job, rhrun):
+    spec = job(JOB % (cluster(), WAITS) + REPLACES % 1)
+    run = box.start(spec)
+    run.wait_text("launch")
+    engine.docker("rm", "-f", machine_of(rhrun, 1))
+    run.wait_text(at)
+    run.kill9()
+    run = box.start(spec)
+    wait_for(lambda: len(engine.docker("ps", "-q").split()) == 2 and "launch" in lines(rhrun, spec, 1))
+    let_go(engine)
+    done = run.wait()
+    assert done.rc == 0 and all(f"rank {rank} of 4: set up" in done.out for rank in range(4)), done
+    assert there(engine) == []
 
 
 def test_machines_that_are_only_out_of_reach_stay_and_the_run_goes_on(engine, box, job, rhrun):

@@ -34,8 +34,8 @@ def rented(box, rhrun):
     ("{instance: 'Q9:8', hosts: [a]}", ["cluster has both hosts and instance", "instance is here", ":1:29: error", ":1:11: note"]),
     ("{provider: aws, hostfile: x}", ["cluster has both hostfile and provider", "provider is here"]),
     ("{instance: 'Q9:8', identity_file: k}", ["identity_file beside instance", "rhrun makes the key", "instance is here"]),
-    ("{hosts: [a], max_price: 3}", ["max_price is of rented machines", "hosts is here"]),
-    ("{max_hours: 3}", ["max_hours says how machines are rented, but nothing says which"]),
+    ("{hosts: [a], max_price: 3}", ["max_price is a key of rented machines", "hosts is here"]),
+    ("{max_hours: 3}", ["max_hours is a key of rented machines, but this cluster names no machine to rent"]),
     ("{instance: 'Q9:8', provider: awss}", ['there is no provider "awss"', "did you mean aws?", ":1:39: error"]),
     ("{instance: 'Q99:8'}", ['there is no accelerator "Q99"', "did you mean Q9?", ":1:21: error"]),
     ("{instance: 'Q9:3'}", ["the catalog has no machine with Q9:3", "there are Q9:8"]),
@@ -48,7 +48,10 @@ def rented(box, rhrun):
     ("{instance: 'Q9:8', down: soon}", ['down cannot be "soon"', "{idle: 30m}"]),
     ("{provider: aws}", ["provider without instance", 'instance: "A100:8"']),
     ("{provider: docker, instance: 'Q9:8'}", ["Docker Engine has no Q9:8", "leave instance out"]),
-    ("{instance: 'Q9:8', any_of: []}", ['unknown key "any_of"', "not in this version"]),
+    ("{any_of: []}", ["any_of"]),
+    ("{any_of: [{instance: 'Q9:8'}, {instance: 'Q99:8'}]}", ['there is no accelerator "Q99"', "did you mean Q9?", ":1:51: error"]),
+    ("{any_of: [{instance: 'Q9:8'}, {instance: 'Q9:8', regions: us-west-9}]}", ["no price of Q9:8 in us-west-9", ":1:68: error"]),
+    ("{any_of: [{instance: 'Q9:8', nnodes: 2}]}", ["nnodes without distributed"]),
 ], ids=lambda v: v if isinstance(v, str) else "")
 def test_refused(rented, cluster, words):
     for command in ("plan", "validate"):
@@ -60,7 +63,7 @@ def test_refused(rented, cluster, words):
 
 def test_a_role_does_not_rent(rented):
     r = rented("local", more="roles: {a: {count: 1, cluster: {instance: 'Q9:8'}, entrypoint: {run: x}}}\n").expect(2)
-    assert 'role "a" has a rented cluster of its own, which is not there yet' in r.err
+    assert 'role "a" has a rented cluster of its own, which this version of rhrun cannot do' in r.err
 
 
 def test_faults_are_json_too(rented):
@@ -92,13 +95,13 @@ def test_plan_as_text(rented):
   run         run-1   0-1             make
   run         launch  0-1             train
 
-  rent tries in this order (prices are of all 2 nodes)
+  rent tries in this order (prices are for all 2 nodes)
     PROVIDER  REGION      TYPE        USD/H   IN 12 H      AGE
     aws       us-east-1   q1, spot  <=40.00  <=480.00 AGE [1]
     lambda    us-south-1  q3          36.00    432.00 AGE [1]
     aws       us-east-1   q1          40.00    480.00 AGE [1]
     [1] mine ({catalog})
-    worst case: 480.00 USD, with the dearest of them for all 12 h
+    worst case: 480.00 USD, the dearest offer for all 12 h
     given back: once no run has used them for 30 min, after 12 h at the latest
     if this machine dies, aws: the machine shuts down at its deadline, and that terminates it
     if this machine dies, lambda: the machine bills until it is terminated; run rhrun gc from another machine
@@ -118,11 +121,26 @@ def test_plan_as_json(rented):
     assert again == plan
 
 
+def test_alternatives_come_one_after_the_other(rented):
+    cluster = "{provider: [aws, lambda], any_of: [{instance: 'Q9:8', nnodes: 2}, {instance: q2, provider: gcp}], max_hours: 1}"
+    more = "distributed: {nnodes: 3, nproc_per_node: 8}\n" + ENTRY
+    plan = rented(cluster, "--json", more=more, env=CREDENTIALS).ok().json()
+    check_schema(plan, "plan.schema.json")
+    offers = [(o["alternative"], o["provider"], o["nodes"], o["usd_hour"]) for o in plan["rent"]["offers"]]
+    assert offers[:2] == [(1, "lambda", 2, 36), (1, "aws", 2, 40)] and {o[:4] for o in offers[2:]} == {(2, "gcp", 3, 90)}
+    assert plan["rent"]["alternative"] == 1 and len(plan["nodes"]) == 2
+    text = rented(cluster, more=more, env=CREDENTIALS).ok().out
+    assert "\n     1  lambda    us-south-1     2 × q3  36.00   36.00 " in text and "\n     2  gcp       us-central1-a  3 × q2  90.00" in text, text
+    # A named provider without credentials is an error, of whichever alternative it is.
+    missing = rented(cluster, "--json", more=more, env={**CREDENTIALS, "GOOGLE_APPLICATION_CREDENTIALS": "/nonexistent"}).ok().json()
+    assert "/nonexistent" in missing["rent"]["missing"]
+
+
 def test_no_end_is_said(rented):
     r = rented("{provider: docker, max_hours: none, down: never}").ok()
-    assert "no end: it bills until it is given back (max_hours is none)" in r.out
+    assert "no end: the machines cost money until they are given back (max_hours is none)" in r.out
     assert "given back: by rhrun down alone\n" in r.out
-    assert "if this machine dies, docker: nothing ends it there" in r.out and "IN " not in r.out
+    assert "if this machine dies, docker: nothing ends the machines there" in r.out and "IN " not in r.out
     plan = rented("{provider: docker, max_hours: none}", "--json").ok().json()
     check_schema(plan, "plan.schema.json")
     assert plan["rent"]["max_hours"] is None and plan["rent"]["offers"][0]["usd_hour"] == 0
@@ -188,7 +206,7 @@ def test_nobody_is_asked(rented, box):
 
 
 def test_who_reaches_out_finds_no_machine(rented):
-    assert "none is rented for the job" in rented("{provider: docker}", command="doctor").ok().out
+    assert "no machine is rented for the job" in rented("{provider: docker}", command="doctor").ok().out
     assert "no machine is rented for node 0" in rented("{provider: docker}", command="ssh").expect(2).err
 
 

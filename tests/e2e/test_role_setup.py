@@ -138,6 +138,7 @@ def test_killed_in_the_middle_of_a_roles_set_up(box, wheels):
     assert box.lines() == ["begin", "end"]
 
 
+@pytest.mark.soak
 def test_a_supervisor_that_dies_in_a_roles_set_up(box, wheels):
     """Unknown is no success: it is done again, in the venv that is there, and the other role's steps are kept."""
     wait = 'echo "begin $(basename $VIRTUAL_ENV)" >>$LINES; [ ! -e $LINES.first ] || exit 0; touch $LINES.first; while :; do sleep 0.02; done'

@@ -189,5 +189,5 @@ def test_a_role_that_finds_no_place_once_the_nodes_are_known(box, fleet):
     spec = spec_of(f, "touch $HOME/started", each=1)
     spec.update(roles={"t": {"nnodes": 2, "nproc_per_node": "cpu"}}, setup=[{"run": "touch $HOME/set-up"}])
     r = box.run(box.spec(spec)).expect(1)
-    assert re.search(rf'node "node[12]": the roles come to {cpus} workers there, but there is room for 1', r.err), r
+    assert re.search(rf'node "node[12]": the roles place {cpus} workers there, but the node has room for 1', r.err), r
     assert not any((f.home(i) / name).exists() for i in (1, 2) for name in ("started", "set-up"))

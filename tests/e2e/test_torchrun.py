@@ -45,7 +45,7 @@ def job(box, torch_python):
     return write
 
 
-@pytest.mark.parametrize("backend", ["static", "c10d"])
+@pytest.mark.parametrize("backend", ["static", pytest.param("c10d", marks=pytest.mark.soak)])
 def test_all_reduce_over_two_nodes(box, job, backend):
     inherited = {"PET_NNODES": "9", "PET_RDZV_BACKEND": "zeus", "RANK": "5", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "other"}
     result = box.run(job({"rdzv_backend": backend}), env=inherited).ok()
@@ -54,16 +54,18 @@ def test_all_reduce_over_two_nodes(box, job, backend):
     assert "nothing to do" in box.run("job.yaml").ok().err
 
 
+@pytest.mark.soak
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", [pytest.param("static", marks=pytest.mark.soak), "c10d"])
+@pytest.mark.parametrize("backend", ["static", "c10d"])
 def test_over_ssh(box, job, fleet, backend):
     f = fleet(2)
     path = job({"rdzv_backend": backend}, cluster=f.cluster(), workdir=".")
     assert sums(box.run(path).ok()) == FOUR
 
 
+@pytest.mark.soak
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", [pytest.param({"rdzv_backend": "static"}, marks=pytest.mark.soak), {"rdzv_backend": "c10d"}])
+@pytest.mark.parametrize("layout", [{"rdzv_backend": "static"}, {"rdzv_backend": "c10d"}])
 def test_a_failing_rank_and_its_restart(box, job, layout):
     (box.home / "fail").write_text("once")
     result = box.run(job({**layout, "max_restarts": 2})).ok()
@@ -73,6 +75,7 @@ def test_a_failing_rank_and_its_restart(box, job, layout):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_standalone(box, job):
     (box.home / "fail").write_text("once")
     result = box.run(job({"nnodes": 1, "nproc_per_node": 2, "standalone": True, "max_restarts": 1})).ok()
@@ -121,6 +124,7 @@ class Elastic:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_torchrun_that_is_killed_comes_again(box, job):
     e = Elastic(box, job, "1:2")
     e.wait_world(2, 0)
@@ -143,6 +147,7 @@ def test_a_torchrun_that_is_told_to_end_comes_again(box, job):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_host_that_comes_late(box, job, fleet):
     f = fleet(3)
     f.stop(3)
@@ -166,7 +171,8 @@ def test_the_controller_is_killed_while_a_host_comes(box, job, fleet):
     f.start(3)
     e.running = box.start("job.yaml", env=e.env)
     e.wait_world(3, 0, 1, 2)
-    e.end(*(f.home(i) for i in (1, 2, 3)))
+    assert "rhrun: restart" not in e.end(*(f.home(i) for i in (1, 2, 3))).err
+    assert "nothing to do" in box.run("job.yaml").ok().err
 
 
 @pytest.mark.slow
@@ -198,6 +204,7 @@ def test_a_worker_that_fails_too_often_ends_all(box, job):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_host_that_is_down_while_enough_are_left(box, job, fleet):
     f = fleet(3)
     cluster = f.explicit_cluster()
@@ -233,7 +240,8 @@ def etcd(box, torch_python):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["etcd", pytest.param("etcd-v2", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])
 def test_etcd(box, job, etcd, backend):
     (box.home / "fail").write_text("once")
     result = box.run(job({"rdzv_backend": backend, "nproc_per_node": 1, "rdzv_endpoint": etcd, "max_restarts": 2})).ok()
@@ -247,7 +255,10 @@ def test_etcd_goes_on_without_any_node(box, job, etcd, backend):
     e.wait_world(2, 1)
     os.kill(e.wait_world(2, 0)[0], signal.SIGKILL)  # no node holds the store
     e.wait_world(2, 0, 1, times=2)
-    assert "local-0: it joins the launch: 2 of 1:2 nodes take part" in e.end().err
+    result = e.end()
+    assert "local-0: its torchrun has left the others (killed by signal 9 (Killed)): 1 of 1:2 nodes are left" in result.err
+    assert "local-0: it joins the launch: 2 of 1:2 nodes take part" in result.err
+    assert "rhrun: restart" not in result.err
 
 
 # ---- the command line ----

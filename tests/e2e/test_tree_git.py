@@ -1,5 +1,5 @@
 """The files of a tree are those that git sees, and its id is the one that git gives: random work trees with random ignore
-files, compared with `git ls-files` and `git write-tree`. RHRUN_TEST_SEEDS: how many (default 240)."""
+files, compared with `git ls-files` and `git write-tree`. RHRUN_TEST_SEEDS: how many (default 240; scripts/test plays the first half)."""
 import hashlib
 import os
 import pathlib
@@ -249,7 +249,7 @@ def change(rng, world, folders, fold):
             track(rng, world, world.root)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", [pytest.param(n, marks=pytest.mark.soak if n >= SEEDS / 2 else ()) for n in range(0, SEEDS, CHUNK)])
 def test_random_trees(first):
     _need()
     for seed in range(first, min(first + CHUNK, SEEDS)):

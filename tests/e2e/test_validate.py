@@ -1,5 +1,6 @@
 """validate: every fault at once, with its place; exit status 0 or 2; nothing is touched."""
 import json
+import shutil
 
 import pytest
 
@@ -157,3 +158,28 @@ def test_the_schema_means_the_same_to_another_validator(path):
     schema = json.loads((ROOT / "schema/job.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(yaml.safe_load(path.read_text()))
+
+
+def test_what_only_this_machine_can_tell(rhrun, box, job):
+    """Warnings where another machine may do better, faults where bash cannot read shell text."""
+    r = rhrun("validate", job("cluster: {hosts: [a], identity_file: ./nokey}\nworkdir: .\nenv: {A: ~/a}\n"
+                              "entrypoint: {command: [ls, ~/b], args: [\"~/c\", \"x~/d\"]}\n")).ok()
+    assert 'job.yaml:1:38: warning: there is no key "./nokey" on this machine' in r.err
+    for text in ('"~/a" in env', '"~/b" in command', '"~/c" in args'):
+        assert f"warning: nothing expands the ~ of {text}" in r.err, r
+    assert r.err.count("warning:") == 4
+    assert "warning" not in rhrun("validate", job("outputs: [{from: out/, to: ~/x/}]\nentrypoint: {run: ls ~/x}\n")).ok().err
+    if not shutil.which("bash"):
+        return
+    r = rhrun("validate", job("setup:\n  - run: |\n      echo a\n      fi\nactivate: |\n  shopt -s extglob\n  ls @(a|b)\n"
+                              "params: {p: {default: 'a (b'}}\nentrypoint: {run: 'if true; then echo ${{ params.p }}', "
+                              "epilog: 'echo ${{ params.p }} ${{ node.rank }}'}\n")).expect(2)
+    assert "job.yaml:4:7: error: bash cannot read this: syntax error near unexpected token `fi'" in r.err
+    assert "unexpected end of file" in r.err and "2 faults" in r.err, r
+
+
+def test_a_file_that_cannot_be_read_is_a_fault(rhrun, box):
+    (box.work / "folder.yaml").mkdir()
+    r = rhrun("validate", "nope.yaml", "folder.yaml").expect(2)
+    assert 'error: cannot read "nope.yaml": No such file' in r.err and "not valid: 2 faults" in r.err
+    assert "nope.yaml" in rhrun("validate", "--json", "nope.yaml").expect(2).json()[0]["message"]

@@ -39,10 +39,10 @@ def test_each_command_takes_the_variants_run(runs, rhrun):
     assert [r["run"] for r in rhrun("runs", "--json", "fn.yaml", "-p", "lr=0.3").ok().json()] == ids[:0:-1]
     assert [r["run"] for r in rhrun("runs", "--json", "fn.yaml").ok().json()] == ids[::-1]
     listed = rhrun("runs").ok().out
-    assert "-p lr=0.2 -p seed=1\n" in listed and "--set env.A=1 -p lr=0.3 -p seed=1\n" in listed
+    assert "  lr=0.2 seed=1\n" in listed and "  lr=0.3 seed=1  --set env.A=1\n" in listed
 
 
-@pytest.mark.parametrize("command", ["result", "status", "logs", "attach", "cancel", "show --events", "runs"])
+@pytest.mark.parametrize("command", ["result", "status", "logs", "attach", "cancel", "show --events", "runs", "metrics", "report"])
 def test_a_variant_that_never_ran(runs, rhrun, command):
     for words in (("-p", "lr=0.7"), ("--set", "env.A=2"), ("-p", "lr=0.2", "--", "x"), ("--", "x")):
         r = rhrun(*command.split(), "fn.yaml", *words).expect(2)

@@ -448,7 +448,7 @@ def test_logs_of_all_generations_in_order(box, rhrun):
     assert len(re.findall(r"^rhrun: ---- launch generation [23]: .*----$", r.err, re.M)) == 2
     one = rhrun("logs", "--rank", "1", spec).ok()
     assert (one.out, one.err) == ("".join(f"generation {i} of 1\nunended" for i in range(3)), ""), "its bytes, and no others"
-    assert "no output of rank 9" in rhrun("logs", "--rank", "9", spec).ok().err
+    assert "there are ranks 0 to 1" in rhrun("logs", "--rank", "9", spec).expect(2).err
     assert rhrun("logs", "--step", "one", "--node", "1", spec).ok().out == "of one\n"
     rhrun("--again", spec).expect(1)
     kept = rhrun("logs", "--step", "one", spec).ok()
@@ -460,13 +460,52 @@ def test_what_set_up_says_stands_there_while_it_runs(box, terminal):
                                                           "while [ ! -e $HOME/go ]; do sleep 0.05; done; echo Installed"}],
                      "entrypoint": {"run": "while [ ! -e $HOME/on ]; do sleep 0.05; done; echo launched"}})
     t = terminal(spec)
-    t.pump(until=lambda shown: re.search(r"install\S* Downloading b", shown))
+    t.pump(until=lambda shown: re.search(r"^ +local +\d+ s: Downloading b$", shown, re.M))
     assert "Downloading a" not in t.display()
     (box.home / "go").touch()
     t.pump(until=lambda shown: re.search(r"launch +running", shown) and "Downloading" not in shown)
     (box.home / "on").touch()
     t.pump()
     assert t.rc == 0 and "launched" in t.display() and "Installed" not in t.display(), t.display()
+
+
+def hanging(nodes, who):
+    """Set-up that ends everywhere but on some nodes, and there once the test says so."""
+    return {"name": "hang", "setup": [{"name": "prepare", "run": "true"},
+                                      {"name": "packages", "run": f"echo reading lists; case $RHRUN_NODE_RANK in {who}) ;; *) exit 0;; esac; "
+                                       "echo waiting for lock 1234567890123456789012345678901234567890 /var/lib/dpkg/lock; "
+                                       "while [ ! -e $HOME/go ]; do sleep 0.1; done"}],
+            "distributed": {"nnodes": nodes}, "entrypoint": {"run": "true"}}
+
+
+@pytest.mark.parametrize("nodes, columns, rows", [(5, 80, 24), (32, 200, 50), (32, 40, 24)])
+def test_the_node_that_hangs_is_shown(box, terminal, nodes, columns, rows):
+    t = terminal(box.spec(hanging(nodes, "3")), columns=columns, rows=rows)
+    t.pump(until=lambda shown: re.search(rf"packages .*{nodes - 1}/{nodes}", shown) and re.search(r"local-3 +[2-9] s: ", shown))
+    shown = t.display()
+    assert re.findall(r"^ +(local-\d+) +\d+ s: waiting for lock", shown, re.M) == ["local-3"], shown  # what is over has no row
+    if columns == 40:
+        assert re.search(r"waiting for lock …$", shown, re.M), shown  # a part of a number would be another number
+    else:
+        assert "1234567890123456789012345678901234567890" in shown
+    (box.home / "go").touch()
+    t.pump()
+    assert t.rc == 0 and "local-3" not in t.display()
+
+
+def test_more_nodes_hang_than_there_is_room_for(box, terminal):
+    def told(shown):
+        """How many nodes have a row, and how many are told of in all."""
+        rows = re.findall(r"^ +local-\d+ +\d+ s: ", shown, re.M)
+        others = re.search(r"also waiting for: ((?:local-\d+, )*local-\d+) \(and (\d+) more\)", shown)
+        return len(rows), len(rows) + len(others[1].split(", ")) + int(others[2]) if others else 0
+
+    t = terminal(box.spec(hanging(32, "*")), columns=80, rows=24)
+    t.pump(until=lambda shown: told(shown)[1] == 32 and "0/32" in shown)
+    assert told(t.display())[0] >= 3, t.display()
+    (box.home / "go").touch()
+    t.pump()
+    assert t.rc == 0
 
 
 def test_how_far_files_are(box, terminal, fleet):
@@ -489,3 +528,20 @@ def test_how_far_files_are_as_json(box, rhrun):
     assert last["nodes_done"] == 1
     for event in events:
         check_schema(event, "events.schema.json")
+
+
+# ---- sweeps ----
+
+def test_points_of_a_sweep(box, terminal):
+    t = terminal(box.spec({"name": "s", "params": {"i": 0}, "sweep": {"matrix": {"i": list(range(60))}, "per_node": 8},
+                           "metrics": [{"name": "loss", "pattern": r"loss=(?<value>\S+)"}],
+                           "entrypoint": {"run": "i=${{ params.i }}; [ $i != 2 ] || exit 3; [ $i -lt 40 ] && exit 0; echo loss=0.$i; "
+                                                 "while [ ! -e $HOME/go ]; do sleep 0.05; done"}}), columns=80)
+    t.pump(until=lambda shown: re.search(r"points +\S+ 39/60  1 failed, 8 running, about \d+ [smh] left", shown)
+           and "loss 0.4" in shown)
+    shown = t.display()
+    assert re.search(r"^ +i=4\d +local +\d+(\.\d)? s  loss 0\.4\d$", shown, re.M) and "failed: i=2" in shown, shown
+    assert "i=7 " not in shown[shown.rindex("points "):], shown  # what is over has no row
+    (box.home / "go").touch()
+    t.pump()
+    assert t.rc == 1 and re.search(r"points +\S+ 59/60  1 failed\n +failed: i=2", t.display()), t.display()

@@ -9,11 +9,11 @@ import zlib
 from harness import ROOT, missing
 
 
-def wheel(folder, name, version, requires=()):
+def wheel(folder, name, version, requires=(), body=""):
     info = f"{name}-{version}.dist-info"
     meta = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n" + "".join(f"Requires-Dist: {r}\n" for r in requires)
     files = {
-        f"{name}.py": f"version = {version!r}\n",
+        f"{name}.py": f"version = {version!r}\n{body}",
         f"{info}/METADATA": meta,
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }

@@ -34,7 +34,7 @@ static void two_steps(const char *text, struct arena *arena)
 
 static void check(const char *text, bool shell, struct arena *arena)
 {
-    static const struct expr_rules rules = {.scope = SCOPE_RANK, .args = true, .args_in_shell = true};
+    static const struct expr_rules rules = {.scope = SCOPE_RANK, .args = true, .args_in_shell = true, .point = true};
     struct spec_text t = {.text = text, .has_expr = strstr(text, "${{") != NULL};
     struct diagnostics d = {0};
     struct buf out = {0};

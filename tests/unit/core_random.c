@@ -85,6 +85,8 @@ static void program(void *arg, const struct world_node *n, const struct world_re
     const struct random_job *job = arg;
     *ret = random_program(job->seed, job->elastic, n->index, r->step,
                           random_start_number(job, job->world, r->step, r->launch, r->number));
+    if (job->rented && r->step->kind->phase == PHASE_LAUNCH && ret->cause == WIRE_CAUSE_EXIT && ret->ms % 2)
+        *ret = (struct world_program){ret->ms, WIRE_CAUSE_PREEMPTED, SIGTERM, ""};
 }
 
 /* ---- files ---- */
@@ -240,10 +242,22 @@ static bool only_files_missed(const struct random_job *job)
     return only;
 }
 
+static void check_budget(struct random_job *job)
+{
+    struct state *s = world_replay(job->world);
+    const struct state_run *run = state_run_latest(s, NULL);
+    for (uint32_t i = 0; run && i < run->rule_count; i++)
+        if (run->rules[i].number == 0 || run->rules[i].times > job->rules[run->rules[i].number - 1].times)
+            violate(job, "rule %u has counted %u times", run->rules[i].number, run->rules[i].times);
+    state_destroy(s);
+}
+
 static void durable(void *arg, const struct event *e)
 {
     struct random_job *job = arg;
     const struct event_finished *end = &e->finished;
+    if (e->type == EVENT_RULE)
+        check_budget(job);
     if (e->type == EVENT_SETTLED)
         for (size_t i = 0; i < RANDOM_STEPS_MAX; i++)
             job->track[i][e->settled.node].unsettled = job->track[i][e->settled.node].live;
@@ -317,6 +331,14 @@ static void excuse(struct random_job *job, uint32_t node, bool all)
     job->launch_excused = job->launch_lost[node] = true;
 }
 
+static void replaced(void *arg, uint32_t node)
+{
+    struct random_job *job = arg;
+    excuse(job, node, true);
+    job->disturbed[node] = true;
+    job->vanished[node] = false;
+}
+
 /* What a step creates is gone. */
 static void unmake(struct random_job *job, uint32_t node)
 {
@@ -348,7 +370,11 @@ static void accident(struct random_job *job)
         world_reboot(w, node, more);
     } else if (kind < 83) {
         excuse(job, node, true);
-        world_reinstall(w, node);
+        job->vanished[node] = job->rented;
+        if (job->rented)
+            world_vanish(w, node);
+        else
+            world_reinstall(w, node);
     } else if (kind < 95)
         world_lose(w, node);
     else
@@ -408,6 +434,11 @@ static bool begin(struct random_job *job)
         violate(job, "not done after %u controllers", job->controllers);
         return false;
     }
+    for (uint32_t n = 0; n < job->spec.node_count; n++)
+        if (job->vanished[n]) { /* another one was rented */
+            job->world->nodes[n].away = job->vanished[n] = false;
+            job->disturbed[n] = true;
+        }
     job->began_us = job->world->now_us;
     job->began_steps = job->world->steps;
     job->world->options.from_step = job->from;
@@ -581,53 +612,12 @@ void random_job_check(struct random_job *job)
 
 /* ---- the job ---- */
 
-static void make_spec(struct random_job *job, uint64_t *rng)
-{
-    static const char *const names[] = {"one", "two", "three", "four"};
-    const uint32_t nodes = 1 + (uint32_t)(world_random(rng) % RANDOM_NODES_MAX);
-    const size_t steps = 1 + world_random(rng) % ARRAY_LEN(names);
-    job->spec = made_up_spec(job->arena, job->hosts, nodes);
-    job->spec.setup = job->setup;
-    job->spec.setup_count = steps;
-    for (size_t i = 0; i < steps; i++) {
-        struct spec_step *s = &job->setup[i];
-        *s = (struct spec_step){
-            .name = names[i], .run = {.text = arena_printf(job->arena, "make %s", names[i])}, .retry_backoff_ms = 100};
-        s->on = world_random(rng) % 4 == 0 ? ON_FIRST : ON_ALL;
-        s->retry_times = (uint32_t)(world_random(rng) % 3);
-        s->on_unknown_fail = world_random(rng) % 8 == 0;
-        s->creates.text = world_random(rng) % 3 == 0 ? arena_printf(job->arena, "made/%s", names[i]) : NULL;
-    }
-    struct spec_distributed *d = &job->spec.distributed;
-    d->present = world_random(rng) % 5 > 0;
-    d->max_restarts = (uint32_t)(world_random(rng) % 3);
-    job->elastic = world_random(rng) % 3 == 0 && d->present && nodes > 1;
-    if (job->elastic)
-        d->min_nodes = 1 + (uint32_t)(world_random(rng) % (nodes - 1));
-    job->spec.entrypoint.prolog.text = world_random(rng) % 3 == 0 ? "before" : NULL;
-    job->spec.entrypoint.epilog.text = world_random(rng) % 3 == 0 ? "after" : NULL;
-}
-
-static void make_outputs(struct random_job *job, uint64_t rng)
-{
-    static const char *const names[RANDOM_OUTPUTS_MAX] = {"outputs-1", "outputs-2"};
-    job->spec.outputs = job->outputs;
-    job->spec.output_count = world_random(&rng) % (RANDOM_OUTPUTS_MAX + 1);
-    for (size_t i = 0; i < job->spec.output_count; i++) {
-        struct spec_output *o = &job->outputs[i];
-        *o = (struct spec_output){.name = names[i], .from.text = "out/", .to.text = names[i]};
-        o->when = world_random(&rng) % 2 ? WHEN_SUCCESS : WHEN_ALWAYS;
-        o->on = world_random(&rng) % 3 ? ON_ALL : ON_FIRST;
-        o->required = world_random(&rng) % 3;
-        o->every_ms = world_random(&rng) % 2 ? 100 + world_random(&rng) % 1000 : 0;
-    }
-}
-
 struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigned flags)
 {
     static const struct world_watch watch = {.program = program,
                                              .started = started,
                                              .ended = ended,
+                                             .replaced = replaced,
                                              .durable = durable,
                                              .frame = frame,
                                              .refuse = refuse,
@@ -635,7 +625,6 @@ struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigne
                                              .find = find,
                                              .violated = violated};
     struct random_job *job = xcalloc(1, sizeof *job);
-    struct error err = ERROR_INIT;
     uint64_t rng = world_mix(seed, 2);
     job->seed = seed;
     job->seen = flags & RANDOM_SEEN;
@@ -643,20 +632,7 @@ struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigne
     job->faults = (uint32_t)(world_random(&rng) % 25);
     job->faults = job->faults < faults_max ? job->faults : faults_max;
     job->arena = arena_create();
-    make_spec(job, &rng);
-    if (flags & RANDOM_NO_FILES)
-        job->spec.distributed.preflight = (struct spec_preflight){
-            .no_ports = true, .no_clocks = true, .no_disk = true, .no_gpus = true, .no_versions = true};
-    else
-        make_outputs(job, world_mix(seed, 5));
-    if (plan_compile(&job->spec, roster_create(&job->spec, job->arena), step_kinds, NULL, NULL, job->arena, &job->plan,
-                     &err) < 0) {
-        fprintf(stderr, "%s\n", err.text);
-        abort();
-    }
-    for (size_t i = 0; i < job->plan->step_count; i++)
-        if (job->plan->steps[i].kind->phase == PHASE_LAUNCH)
-            job->launch = i;
+    random_job_make(job, &rng, flags);
     job->world = world_create(job->plan, seed, &watch, job);
     job->world->options.reconnect_ms = job->elastic ? 10000 : 60000;
     job->world->options.join_ms = 100 + world_random(&rng) % 5000;
@@ -672,11 +648,4 @@ void random_job_destroy(struct random_job *job)
     arena_destroy(job->arena);
     buf_free(&job->log);
     free(job);
-}
-
-uint64_t random_number(const char *name, uint64_t otherwise)
-{
-    uint64_t n;
-    const char *text = getenv(name);
-    return text && parse_u64(text, &n) ? n : otherwise;
 }

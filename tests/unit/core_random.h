@@ -8,6 +8,7 @@
  *   - an item of set-up starts nowhere before the earlier ones with `on: first` have ended well on the first node;
  *   - files are fetched for good from a node only when nothing of the launch runs there, and not again once they are
  *     here; a launch is not done again because files were not there;
+ *   - a rule that replaces machines counts no more often than it may;
  *   - the outcome of nothing is called unknown where nothing happened;
  *   - a controller comes to an end, and in the end the job is done: on the nodes, too, where nothing is left running,
  *     and with all outputs, each fetched after the end of the launch that the job is done with.
@@ -15,13 +16,12 @@
  * How a program ends is a function of the seed, the node, the step and its number (of a launch: of the generation among
  * all of the job): whoever starts it, and when, it ends so. Whether files are there is a function of the seed, the node,
  * the step and the number of runs that were closed; that a fetch breaks off is a fault.
- *
- * RHRUN_RANDOM_SEEDS=N, RHRUN_RANDOM_FIRST=N: which seeds; RHRUN_RANDOM_VERBOSE: says what happens.
  */
 #ifndef RHRUN_TEST_CORE_RANDOM_H
 #define RHRUN_TEST_CORE_RANDOM_H
 
 #include "core_world.h"
+#include "seeds.h"
 #include "sim_made_up.h"
 
 enum { RANDOM_NODES_MAX = 4, RANDOM_STEPS_MAX = 8, RANDOM_OUTPUTS_MAX = 2, RANDOM_CONTROLLERS_MAX = 150 };
@@ -44,7 +44,9 @@ struct random_job {
     struct world *world;
     uint64_t began_us, began_steps; /* the controller at hand */
     uint64_t still_us, still;       /* since when time stands still, in steps */
-    bool elastic, forgot, seen;
+    struct spec_rule rules[2]; /* of rented machines: both replace a node */
+    bool vanished[RANDOM_NODES_MAX]; /* its machine is gone; who starts the next controller replaces it before */
+    bool elastic, forgot, seen, rented;
     const char *from; /* for --from */
     size_t redoing;   /* that step and those behind it, in the run at hand: number, from 1 */
     bool unmade;      /* what a step had created was removed, since the launch began */
@@ -65,8 +67,11 @@ struct random_job {
 enum random_flag {
     RANDOM_VERBOSE = 1,
     RANDOM_NO_FILES = 4, /* no outputs, no preflight: seeds that found a fault before worlds had any play it so */
+    RANDOM_RENTED = 8, /* machines vanish, and rules replace them */
     RANDOM_SEEN = 2 /* what is removed on a node is seen soon: its connection is lost, too */
 };
+/* core_random_job.c: its spec and its plan, as its seed has them. */
+void random_job_make(struct random_job *job, uint64_t *rng, unsigned flags);
 /* The job of that seed, not yet begun, with at most so many of its faults. */
 struct random_job *random_job_create(uint64_t seed, uint32_t faults_max, unsigned flags);
 void random_job_destroy(struct random_job *job);
@@ -79,7 +84,5 @@ extern const struct world_watch random_quiet;
 /* Of a program that was started: the number that decides how it ends. */
 uint32_t random_start_number(const struct random_job *job, const struct world *w, const struct plan_step *step,
                              const char *launch, uint32_t number);
-/* The environment's number. */
-uint64_t random_number(const char *name, uint64_t otherwise);
 
 #endif

@@ -185,6 +185,8 @@ static void tell_input(struct replay *p, const char *const *w)
         in.kind = INPUT_PATCHED;
         in.state = &state;
         good = good && wire_get_patched(&frame, &state);
+    } else if (str_eq(kind, "vanished") || str_eq(kind, "machine")) {
+        in.kind = str_eq(kind, "vanished") ? INPUT_VANISHED : INPUT_MACHINE;
     } else if (str_eq(kind, "listed")) {
         in.kind = INPUT_LISTED;
     } else if (str_eq(kind, "checked")) {
@@ -227,6 +229,10 @@ static void tell_input(struct replay *p, const char *const *w)
         in.kind = INPUT_RANK0;
         in.token = number(w[2]);
         in.at_ns = number(w[3]);
+    } else if (str_eq(kind, "installed")) {
+        in.kind = INPUT_INSTALLED;
+        in.slot = w[2];
+        in.text = w[3];
     } else if (str_eq(kind, "looked")) {
         in.kind = INPUT_LOOKED;
         in.step = step_of(p, w[2], &good);

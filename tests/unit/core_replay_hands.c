@@ -173,6 +173,8 @@ static void take_over(struct event *e, const struct event *then)
         asked->version = was->version;
         asked->spec_hash = was->spec_hash;
     }
+    if (e->type == EVENT_RUN_OPENED)
+        e->opened.made_of = then->opened.made_of;
     if (e->type == EVENT_NODE_BOUND)
         e->bound.facts_json = then->bound.facts_json;
     if (e->type == EVENT_FINISHED)

@@ -159,6 +159,7 @@ static void happen(struct world *w, struct happening *h)
     case HAPPENS_RETRY:
     case HAPPENS_LOST:
     case HAPPENS_ANSWER:
+    case HAPPENS_MACHINE:
         world_link(w, h);
         break;
     case HAPPENS_REQUEST:

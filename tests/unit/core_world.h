@@ -48,6 +48,7 @@ struct world_node {
     uint32_t *starts; /* per step */
     bool *made;       /* per step: what it creates is there */
     bool away;        /* it cannot be reached */
+    bool parked;      /* it was given up, and another machine is on its way */
     /* the controller's side of it */
     enum world_link link;
     uint32_t changes, heard_changes; /* what happened to it by itself, and how much of that was heard of */
@@ -76,6 +77,7 @@ struct world_watch {
     void (*program)(void *arg, const struct world_node *n, const struct world_record *r, struct world_program *ret);
     void (*started)(void *arg, const struct world_node *n, const struct world_record *r);
     void (*ended)(void *arg, const struct world_node *n, const struct world_record *r);
+    void (*replaced)(void *arg, uint32_t node); /* another machine is ready, by EFFECT_REPLACE */
     void (*durable)(void *arg, const struct event *e);
     enum world_fault (*frame)(void *arg, uint32_t node, bool is_run); /* of a request; REFUSED: it is answered FAULT */
     bool (*refuse)(void *arg, uint32_t node);            /* a connection */
@@ -134,6 +136,8 @@ void world_away(struct world *w, uint32_t node, uint64_t ms); /* and no new one 
 void world_reach_all(struct world *w);
 void world_reboot(struct world *w, uint32_t node, uint64_t vanish); /* records that were not settled vanish by its bits */
 void world_reinstall(struct world *w, uint32_t node);
+/* Its rented machine is gone for good, and the controller is told so. */
+void world_vanish(struct world *w, uint32_t node);
 void world_lose(struct world *w, uint32_t node); /* its supervisors die without an outcome */
 void world_unmake(struct world *w, uint32_t node, size_t step); /* what it created is removed */
 /* It has restarted, was replaced or lost something, and the controller has not heard of it yet. */
@@ -149,6 +153,7 @@ enum happening_kind {
     HAPPENS_RETRY,
     HAPPENS_LOST,  /* that it was cut is noticed */
     HAPPENS_ANSWER,
+    HAPPENS_MACHINE, /* another machine is ready */
     HAPPENS_FINDINGS, /* preflight is over */
     HAPPENS_REQUEST, /* from here on, nodes' own */
     HAPPENS_END,
@@ -226,6 +231,7 @@ void world_fetched(struct world *w, struct world_node *n, const struct world_ans
 void world_link(struct world *w, struct happening *h); /* OPEN, RETRY, LOST, ANSWER */
 void world_connect(struct world *w, uint32_t node);
 void world_give_up(struct world *w, uint32_t node);
+void world_replace(struct world *w, uint32_t node);
 void world_refuse(struct world *w, uint32_t node, const struct error *err);
 /* core_world_hands.c */
 void world_alarm(struct world *w, struct happening *h);

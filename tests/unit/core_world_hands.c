@@ -93,6 +93,9 @@ void run_effect(struct run *r, const struct effect *e)
     case EFFECT_GIVE_UP:
         world_give_up(w, e->node);
         break;
+    case EFFECT_REPLACE:
+        world_replace(w, e->node);
+        break;
     case EFFECT_REFUSE:
         world_refuse(w, e->node, e->error);
         break;
@@ -157,6 +160,8 @@ void task_send(struct run *r, const struct plan_step *step, uint32_t node)
         snprintf(ask.launch, sizeof ask.launch, "%s", l->adopted);
     else if (l && step->kind->phase == PHASE_LAUNCH)
         snprintf(ask.launch, sizeof ask.launch, "%s-%u", r->id, l->generation);
+    if (point_launch_name(r, step))
+        snprintf(ask.launch, sizeof ask.launch, "%s", point_launch_name(r, step));
     if (t->state == TASK_RUNNING) {
         t->log = t->log ? t->log : log_open(r, step, node, t->attempt);
         task_mark_sent(&r->lanes[node], t);
@@ -270,7 +275,12 @@ static void keep_opened(struct arena *a, struct event_opened *o)
     o->from_step = arena_strdup(a, o->from_step);
     o->work = arena_strdup(a, o->work);
     o->job_hash = arena_strdup(a, o->job_hash);
+    o->made_of = arena_strdup(a, o->made_of);
     o->voids = voids;
+    const char **kept = arena_array(a, (size_t)o->kept_count + 1, sizeof *kept);
+    for (uint32_t i = 0; i < o->kept_count; i++)
+        kept[i] = arena_strdup(a, o->kept[i]);
+    o->kept = kept;
 }
 
 static void keep_started(struct arena *a, struct event_started *s)
@@ -344,6 +354,11 @@ static struct event keep(struct arena *a, const struct event *e)
         k.rule.rule_id = arena_strdup(a, e->rule.rule_id);
         k.rule.line = arena_strdup(a, e->rule.line);
         k.rule.reason = arena_strdup(a, e->rule.reason);
+        break;
+    case EVENT_INSTALLED:
+        k.installed.role = arena_strdup(a, e->installed.role);
+        k.installed.digest = arena_strdup(a, e->installed.digest);
+        k.installed.found_json = arena_strdup(a, e->installed.found_json);
         break;
     case EVENT_METRICS:
         abort(); /* there is no output here */

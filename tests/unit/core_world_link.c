@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPEN_US = 300000, PAUSE_MS = 200, PAUSE_MAX_MS = 5000 };
+enum { OPEN_US = 300000, MACHINE_US = 60000000, PAUSE_MS = 200, PAUSE_MAX_MS = 5000 };
 
 static void tell(struct world *w, uint32_t node, struct input in)
 {
@@ -27,7 +27,7 @@ void world_connect(struct world *w, uint32_t node)
 {
     struct world_node *n = &w->nodes[node];
     n->link = LINK_CONNECTING;
-    n->was_ready = n->gave_up = false;
+    n->was_ready = n->gave_up = n->parked = false;
     of_link(w, HAPPENS_OPEN, node, world_delay_us(w, OPEN_US));
 }
 
@@ -112,8 +112,41 @@ void world_give_up(struct world *w, uint32_t node)
 {
     struct world_node *n = &w->nodes[node];
     n->gave_up = true;
-    if (n->link == LINK_WAITING)
+    if (n->link == LINK_WAITING || n->parked)
         fail_soon(w, n, "lost, and not tried again");
+    n->parked = false;
+}
+
+void world_replace(struct world *w, uint32_t node)
+{
+    struct world_node *n = &w->nodes[node];
+    if (n->link == LINK_READY)
+        world_disconnect(w, node);
+    n->link = LINK_IDLE;
+    n->parked = true;
+    of_link(w, HAPPENS_MACHINE, node, world_delay_us(w, MACHINE_US));
+}
+
+static void on_machine(struct world *w, struct world_node *n)
+{
+    if (!n->parked)
+        return;
+    world_say(w, "  node %u is another machine", n->index);
+    n->parked = n->away = false;
+    world_reinstall(w, n->index);
+    if (w->watch->replaced)
+        w->watch->replaced(w->arg, n->index);
+    tell(w, n->index, (struct input){.kind = INPUT_MACHINE});
+}
+
+void world_vanish(struct world *w, uint32_t node)
+{
+    struct world_node *n = &w->nodes[node];
+    world_say(w, "  the machine of node %u vanishes", node);
+    world_reinstall(w, node);
+    n->away = true;
+    if (w->hands && !w->hands->finished)
+        tell(w, node, (struct input){.kind = INPUT_VANISHED});
 }
 
 void world_refuse(struct world *w, uint32_t node, const struct error *err)
@@ -203,6 +236,9 @@ void world_link(struct world *w, struct happening *h)
             fail(w, n, ERROR_INFRA, h->says.text);
         else if (n->link == LINK_READY && !n->cut && h->connection == n->connection)
             on_answer(w, n, &h->says);
+        break;
+    case HAPPENS_MACHINE:
+        on_machine(w, n);
         break;
     case HAPPENS_ALARM:
     case HAPPENS_FINDINGS:

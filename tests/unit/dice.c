@@ -1,4 +1,5 @@
 #include "dice.h"
+#include "seeds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,17 +69,10 @@ void dice_violated(const struct dice *d, const char *fmt, ...)
     fail_msg("seed %llu: %s", (unsigned long long)d->seed, text);
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    uint64_t n;
-    const char *text = getenv(name);
-    return text && parse_u64(text, &n) ? n : otherwise;
-}
-
 void dice_seeds(uint64_t count, void (*one)(const struct dice *dice))
 {
-    uint64_t first = number("RHRUN_RANDOM_FIRST", 1);
-    count = number("RHRUN_RANDOM_SEEDS", count);
+    uint64_t first = seeds_first();
+    count = seeds_count(count);
     for (uint64_t seed = first; seed < first + count; seed++) {
         const struct dice dice = {
             .seed = seed, .rng = seed * 0x2545F4914F6CDD1Du, .verbose = getenv("RHRUN_RANDOM_VERBOSE") != NULL};

@@ -1,8 +1,6 @@
 /*
  * What the tests under random faults share: numbers that a seed decides, a number of faults that may happen, and an account
  * of what did, which a violated invariant prints.
- *
- * RHRUN_RANDOM_SEEDS=N, RHRUN_RANDOM_FIRST=N: which seeds; RHRUN_RANDOM_VERBOSE: says what happens.
  */
 #ifndef RHRUN_TEST_DICE_H
 #define RHRUN_TEST_DICE_H

@@ -192,7 +192,7 @@ static struct scene complete(const struct fleet_wanted *w)
     struct scene s = begin(w);
     answers(&s, FIRST, PROVIDER_CLASS_NONE, 0, "i-1");
     shows(&s, "i-1", PROVIDER_STATE_READY, "10.0.0.1");
-    assert_string_equal(met(&s, "i-1", "key-1"), "ready complete tell:ready tell:complete");
+    assert_string_equal(met(&s, "i-1", "key-1"), "ready complete settled tell:ready tell:complete");
     return s;
 }
 

@@ -130,11 +130,12 @@ static void make_offers(struct world *w)
 {
     static const uint64_t settles[] = {0, 3000, 20000};
     enum provider_idem idem[WORLD_PROVIDERS];
-    uint64_t settle[WORLD_PROVIDERS];
+    uint64_t settle[WORLD_PROVIDERS], late[WORLD_PROVIDERS];
     uint32_t gang[WORLD_PROVIDERS];
     for (uint32_t p = 0; p < WORLD_PROVIDERS; p++) {
         idem[p] = (enum provider_idem)world_random(w, 4);
         settle[p] = settles[world_random(w, 3)];
+        late[p] = world_chance(w, 50) ? 4000 : 0;
         gang[p] = idem[p] == PROVIDER_IDEM_NAME ? 1 : (uint32_t)(world_chance(w, 50) ? 1 : 1 + world_random(w, 4));
         w->refuses[p] = world_chance(w, 4);
         w->outage_ms[p] = world_random(w, 2 * WORLD_HOUR_MS);
@@ -154,6 +155,7 @@ static void make_offers(struct world *w)
             .price = 1000000 + world_random(w, 9) * 100000,
             .idem = idem[p],
             .settle_ms = settle[p],
+            .late_ms = late[p],
             .poll_ms = world_chance(w, 30) ? 500 : 0,
             .ready_ms = 10 * WORLD_MINUTE_MS,
         };
@@ -235,6 +237,9 @@ static void check_event(struct world *w, const struct fleet_event *e)
 {
     if (e->type == FLEET_OVER && world_live(w) > 0)
         world_violated(w, "it is over, and %u machines live", world_live(w));
+    for (size_t i = 0; i < w->heap_count && e->type == FLEET_SETTLED; i++)
+        if (w->heap[i]->kind == HAPPENS_REQUEST && w->heap[i]->ask == FLEET_EFFECT_CREATE)
+            world_violated(w, "it is settled, and %s is under way", w->heap[i]->strings[0]);
     for (uint32_t i = 0; i < w->instance_count; i++) {
         const struct world_instance *in = &w->instances[i];
         if (in->foreign && e->type == FLEET_CREATED && str_eq(in->id, e->created.id))

@@ -91,7 +91,14 @@ static inline struct doc_node *result_doc(struct arena *a, const struct provider
         struct doc_node *offer = doc_new_object(a);
         put(a, offer, "type", r->offers[i].type);
         put(a, offer, "region", r->offers[i].region);
-        doc_set(a, offer, "price", doc_new_float(a, r->offers[i].price_usd_hour));
+        put(a, offer, "price", r->offers[i].price);
+        put(a, offer, "spot_price", r->offers[i].spot_price);
+        put(a, offer, "accelerator", r->offers[i].accelerator);
+        put(a, offer, "accelerator_form", r->offers[i].accelerator_form);
+        put(a, offer, "gpu_memory_gib", r->offers[i].gpu_memory_gib);
+        put(a, offer, "count", r->offers[i].count);
+        put(a, offer, "vcpus", r->offers[i].vcpus);
+        put(a, offer, "memory_gib", r->offers[i].memory_gib);
         doc_append(a, offers, offer);
     }
     doc_set(a, ret, "machines", machines);

@@ -106,6 +106,7 @@ void sim_event_text(const struct event *e, struct buf *b)
     case EVENT_NODE_BOUND:
     case EVENT_SETTLED:
     case EVENT_METRICS:
+    case EVENT_INSTALLED:
         break;
     }
     if (generation)

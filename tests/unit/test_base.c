@@ -512,10 +512,42 @@ static void test_diagnostics_colour(void **state)
                "|\033[0m \033[1;31m^\033[0m\n");
 }
 
+static void test_system_ca_file(void **state)
+{
+    (void)state;
+    struct error err = ERROR_INIT;
+    char root[] = "/tmp/rhrun-ca-XXXXXX", path[128];
+    assert_non_null(mkdtemp(root));
+    assert_null(system_ca_file(root));
+    static const char *const places[] = {"/etc/ssl/cert.pem",
+                                         "/etc/pki/tls/certs/ca-bundle.crt"}; /* the later one counts more */
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        snprintf(path, sizeof path, "%s%s", root, places[i]);
+        *strrchr(path, '/') = '\0';
+        assert_int_equal(mkdir_p(path, 0755, &err), 0);
+        snprintf(path, sizeof path, "%s%s", root, places[i]);
+        assert_int_equal(file_write_atomic(path, "x", 1, 0644, &err), 0);
+        char *found = system_ca_file(root);
+        assert_string_equal(found, path);
+        free(found);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        snprintf(path, sizeof path, "%s%s", root, places[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    for (const char *const *at =
+             (const char *const[]){"/etc/pki/tls/certs", "/etc/pki/tls", "/etc/pki", "/etc/ssl", "/etc", "", NULL};
+         *at; at++) {
+        snprintf(path, sizeof path, "%s%s", root, *at);
+        assert_int_equal(rmdir(path), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test(name)
+        TEST(test_system_ca_file),
         TEST(test_parse_integers),
         TEST(test_parse_durations),
         TEST(test_parse_sizes),

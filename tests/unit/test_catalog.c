@@ -358,9 +358,9 @@ static void test_names_of_accelerators(void **state)
         if (catalog_accelerator(s.c, unknown[i]) && !str_eq(unknown[i], "A10"))
             fail_msg("\"%s\" is %s", unknown[i], catalog_accelerator(s.c, unknown[i]));
     assert_string_equal(catalog_accelerator_note(s.c, "A100", s.arena),
-                        "A100 is the one of 40 GB; others are asked for by their own names: A100-80GB");
+                        "A100 means the one with 40 GB; the others have names of their own: A100-80GB");
     assert_string_equal(catalog_accelerator_note(s.c, "H100", s.arena),
-                        "H100 is the one of 80 GB; others are asked for by their own names: H100-NVL, H100-PCIE");
+                        "H100 means the one with 80 GB; the others have names of their own: H100-NVL, H100-PCIE");
     assert_null(catalog_accelerator_note(s.c, "H200", s.arena));
     scene_close(&s);
 }
@@ -556,17 +556,71 @@ static char *text_of(const char *path)
     return buf_steal(&b);
 }
 
-static int replace(const char *provider, const char *text, size_t *ret_faults, struct error *err)
+static int replace_in(struct catalog_regions regions, const char *provider, const char *text, size_t *ret_faults,
+                      struct error *err)
 {
     struct arena *arena = arena_create();
     struct diagnostics d = {0};
     const char *dir = arena_printf(arena, "%s/new/cache", folder);
-    int rc = catalog_replace(dir, provider, text, strlen(text), arena, &d, err);
+    int rc = catalog_replace(dir, provider, text, strlen(text), regions, arena, NULL, &d, err);
     *ret_faults = d.count;
     assert_int_equal(d.errors, 0); /* what a provider says is no fault of the user's */
     diagnostics_free(&d);
     arena_destroy(arena);
     return rc;
+}
+
+static int replace(const char *provider, const char *text, size_t *ret_faults, struct error *err)
+{
+    return replace_in((struct catalog_regions){0}, provider, text, ret_faults, err);
+}
+
+static void test_refreshed_prices_of_some_regions(void **state)
+{
+    (void)state;
+    struct error err = ERROR_INIT;
+    size_t faults;
+    static const char *const names[] = {"EU"};
+    const struct catalog_regions only = {names, 1};
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/new/cache/lab.csv", folder);
+    assert_int_equal(
+        replace("lab", HEADER "lab,us,t,A100,8,96,1152,20,,api,\nlab,eu,old,A100,8,96,1152,20,,api,\n", &faults, &err),
+        0);
+    assert_int_equal(replace_in(only, "lab",
+                                HEADER "lab,us,u,A100,8,96,1152,1,,api,\nlab,eu,new,A100,8,96,1152,2,,api,\n", &faults,
+                                &err),
+                     0);
+    CLEANUP(cleanup_free) char *both = text_of(path);
+    assert_non_null(strstr(both, "lab,us,,t,A100,8,96,1152,,20,"));
+    assert_non_null(strstr(both, "lab,eu,,new,A100,8,96,1152,,2,"));
+    assert_null(strstr(both, ",u,"));
+    assert_null(strstr(both, ",old,"));
+    assert_int_equal(replace_in(only, "lab", HEADER "lab,us,u,A100,8,96,1152,1,,api,\n", &faults, &err), -1);
+    assert_string_equal(err.text, "lab gave no price that can be used for these regions");
+    CLEANUP(cleanup_free) char *after = text_of(path);
+    assert_string_equal(after, both);
+}
+
+static void test_how_accelerators_are_called(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *form, *memory, *is;
+    } cases[] = {{"A100", "SXM4", "80", "A100-80GB"},     {"A100", "SXM4", "40", "A100"},
+                 {"H100", "PCIe", "80", "H100-PCIE"},     {"H100", "SXM5", "80", "H100"},
+                 {"Tesla V100", NULL, "16", "V100"},      {"nvidia_h100", NULL, NULL, "H100"},
+                 {"amd_mi300x", NULL, NULL, "MI300X"},    {"GH200", NULL, "96", "GH200"},
+                 {"Tesla V100", NULL, "32", "V100-32GB"}, {"A100", NULL, "9999999999999999", "A100"},
+                 {"H100", "SXM5", "79", "H100"},          {"Quux 9", "X", "7", "Quux 9"}};
+    struct arena *arena = arena_create();
+    struct diagnostics d = {0};
+    struct catalog *c;
+    assert_int_equal(catalog_load(&(struct catalog_places){0}, arena, &c, &d, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_string_equal(catalog_accelerator_called(c, cases[i].name, cases[i].form, cases[i].memory, arena),
+                            cases[i].is);
+    diagnostics_free(&d);
+    arena_destroy(arena);
 }
 
 static void test_refreshed_prices_are_replaced_or_stay(void **state)
@@ -619,6 +673,8 @@ int main(void)
         cmocka_unit_test(test_too_many_refreshed_files),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_refreshed_prices_are_replaced_or_stay),
+        cmocka_unit_test(test_refreshed_prices_of_some_regions),
+        cmocka_unit_test(test_how_accelerators_are_called),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

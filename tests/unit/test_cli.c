@@ -140,6 +140,31 @@ static void test_readme(void **state)
     assert_int_equal(lines, count);
 }
 
+static void count_literal(void *arg, const char *word)
+{
+    (void)word;
+    ++*(unsigned *)arg;
+}
+
+/* Completion goes by the usage: of each word that a command takes it is known what it may be. */
+static void test_usages(void **state)
+{
+    (void)state;
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const struct cli_command *cmd = cli_commands[i];
+        for (size_t at = 0; at < cmd->words_max && at < 3; at++) {
+            unsigned literals = 0;
+            if (!cli_usage_kinds(cmd->usage, at, count_literal, &literals) && !literals)
+                fail_msg("%s: nobody knows what word %zu of \"%s\" may be (src/cli/complete.c)", cmd->name, at + 1,
+                         cmd->usage);
+        }
+    }
+    assert_int_equal(cli_usage_kinds("", 0, NULL, NULL), 0);
+    assert_int_equal(cli_usage_kinds("SPEC [-- ARG...]", 1, NULL, NULL), 0);
+    assert_int_equal(cli_usage_kinds("SPEC... | --schema FILE", 0, NULL, NULL),
+                     cli_usage_kinds("SPEC...", 5, NULL, NULL));
+}
+
 static void parse(struct cli *c, const char *line, int ret_expected, struct error *err)
 {
     static char words[512];
@@ -199,6 +224,29 @@ static void test_parse(void **state)
         assert_int_equal(err.code, ERROR_USAGE);
         if (!strstr(err.text, wrong[i][1]) && !strstr(err.hint, wrong[i][1]))
             fail_msg("%s: \"%s\" (%s)", wrong[i][0], err.text, err.hint);
+        release(&c);
+    }
+}
+
+/* Names that people try; none of them is in the way of a command. */
+static void test_aliases(void **state)
+{
+    (void)state;
+    struct cli c;
+    struct error err;
+    static const char *const names[][2] = {{"ps", "runs"}, {"ls", "runs"}, {"list", "runs"}, {"stop", "cancel"}};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        for (size_t k = 0; cli_commands[k]; k++)
+            assert_string_not_equal(cli_commands[k]->name, names[i][0]);
+        CLEANUP(cleanup_free) char *line = xasprintf("rhrun --json %s", names[i][0]);
+        parse(&c, line, 0, &err);
+        assert_string_equal(c.command->name, names[i][1]);
+        release(&c);
+    }
+    static const char *const versions[] = {"rhrun version", "rhrun -V", "rhrun --version", "rhrun run -V"};
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+        parse(&c, versions[i], 0, &err);
+        assert_true(c.given[OPT_VERSION]);
         release(&c);
     }
 }
@@ -315,6 +363,48 @@ static void on_screen(const char *text, const char *want, bool returns)
     }
 }
 
+/* What is left of a number that is cut would be another number. */
+static void test_a_cut_is_never_inside_of_a_number(void **state)
+{
+    static const struct {
+        const char *text, *expected;
+        unsigned columns;
+    } cases[] = {{"epoch 12345", "epoch 12345", 12},
+                 {"epoch 12345", "epoch ~", 11},
+                 {"epoch 12345", "epoch ~", 9},
+                 {"took 12.25 s", "took 12.25~", 12},
+                 {"took 12.25 s", "took ~", 11},
+                 {"took 12.25 s", "took ~", 9},
+                 {"12345678", "~", 6},
+                 {"node-17 of x", "node-~", 8},
+                 {"a longer text", "a long~", 8}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct canvas v = {.columns = cases[i].columns};
+        canvas_put(&v, "", cases[i].text, strlen(cases[i].text));
+        assert_string_equal(v.text.data, cases[i].expected);
+        canvas_free(&v);
+    }
+}
+
+static void test_names_in_few_words(void **state)
+{
+    static const char *const names[] = {"n3",    "n5",    "n6", "n7",  "n8",  "gpu-1",
+                                        "gpu-2", "gpu-3", "x",  "n09", "n10", "n11"};
+    const uint32_t numbers[] = {0, 1, 2, 4, 6, 7};
+    struct buf b = {0};
+    (void)state;
+    cli_put_names(&b, names, ARRAY_LEN(names), 99);
+    assert_string_equal(b.data, "n3, n5-n8, gpu-1 to gpu-3, x, n09, n10, n11");
+    buf_clear(&b);
+    cli_put_names(&b, names, ARRAY_LEN(names), 2);
+    assert_string_equal(b.data, "n3, n5-n8 and 7 more");
+    buf_clear(&b);
+    cli_put_numbers(&b, numbers, ARRAY_LEN(numbers));
+    assert_string_equal(b.data, "0-2,4,6-7");
+    buf_free(&b);
+}
+
 static void test_text_of_others_on_a_terminal(void **state)
 {
     (void)state;
@@ -352,10 +442,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_of_others_on_a_terminal),
+        cmocka_unit_test(test_a_cut_is_never_inside_of_a_number),
+        cmocka_unit_test(test_names_in_few_words),
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_man_page_commands),
         cmocka_unit_test(test_man_page_options),
         cmocka_unit_test(test_readme),
+        cmocka_unit_test(test_usages),
+        cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_exit_status),
         cmocka_unit_test(test_sizes),

@@ -278,9 +278,9 @@ static void check_seed(uint64_t seed, uint64_t only, bool verbose, unsigned flag
 static void test_reopened(void **unused)
 {
     (void)unused;
-    const uint64_t first = random_number("RHRUN_RANDOM_FIRST", 1), count = random_number("RHRUN_RANDOM_SEEDS", SEEDS);
-    const uint64_t only = random_number("RHRUN_REOPEN_AT", 0);
-    every = random_number("RHRUN_REOPEN_EVERY", EVERY);
+    const uint64_t first = seeds_first(), count = seeds_count(SEEDS);
+    const uint64_t only = seeds_number("RHRUN_REOPEN_AT", 0);
+    every = seeds_number("RHRUN_REOPEN_EVERY", EVERY);
     for (uint64_t seed = first; seed < first + count; seed++)
         check_seed(seed, only, getenv("RHRUN_RANDOM_VERBOSE"), 0);
     print_message("reopened at %llu instants; %llu more were not compared\n", (unsigned long long)checks,

@@ -29,17 +29,28 @@ static bool passes(uint64_t seed, bool verbose, unsigned flags)
     return good;
 }
 
-static void test_random_worlds(void **unused)
+static void check_worlds(unsigned flags)
 {
-    (void)unused;
-    const uint64_t first = random_number("RHRUN_RANDOM_FIRST", 1), count = random_number("RHRUN_RANDOM_SEEDS", SEEDS);
+    const uint64_t first = seeds_first(), count = seeds_count(SEEDS);
     const bool verbose = getenv("RHRUN_RANDOM_VERBOSE");
     uint64_t bad = 0;
     for (uint64_t seed = first; seed < first + count; seed++)
-        if (!passes(seed, verbose, 0) && bad++ == 0 && !verbose)
-            passes(seed, true, 0);
+        if (!passes(seed, verbose, flags) && bad++ == 0 && !verbose)
+            passes(seed, true, flags);
     if (bad)
         fail_msg("%llu of %llu worlds", (unsigned long long)bad, (unsigned long long)count);
+}
+
+static void test_random_worlds(void **unused)
+{
+    (void)unused;
+    check_worlds(0);
+}
+
+static void test_random_worlds_rented(void **unused)
+{
+    (void)unused;
+    check_worlds(RANDOM_RENTED);
 }
 
 /* Each found a fault once. */
@@ -48,16 +59,19 @@ static void test_found(void **unused)
     static const uint64_t seeds[] = {6827,     41550,    67491,    55855,    110990,  159787,   190174,
                                      2090015,  10018282, 20226709, 20380787, 244185,  60013707, 40032087,
                                      20042678, 60593690, 60752495, 60910160, 10163156};
-    static const uint64_t with_files[] = {138266, 107297, 86663};
+    static const uint64_t with_files[] = {138266, 107297, 86663}, rented[] = {18911, 91010};
     (void)unused;
     for (size_t i = 0; i < ARRAY_LEN(seeds); i++)
         assert_true(passes(seeds[i], false, RANDOM_NO_FILES));
     for (size_t i = 0; i < ARRAY_LEN(with_files); i++)
         assert_true(passes(with_files[i], false, 0));
+    for (size_t i = 0; i < ARRAY_LEN(rented); i++)
+        assert_true(passes(rented[i], false, RANDOM_RENTED));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_worlds), cmocka_unit_test(test_found)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_worlds),
+                                       cmocka_unit_test(test_random_worlds_rented), cmocka_unit_test(test_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static void test_all_is_well(void **unused)
     assert_string_equal(shows(&s, "i-1", PROVIDER_STATE_COMING, NULL), "");
     assert_string_equal(later(&s, FLEET_POLL_MS), "list:here");
     assert_string_equal(shows(&s, "i-1", PROVIDER_STATE_READY, "10.0.0.1"), "meet:i-1@10.0.0.1");
-    assert_string_equal(met(&s, "i-1", "key"), "ready complete tell:ready tell:complete");
+    assert_string_equal(met(&s, "i-1", "key"), "ready complete settled tell:ready tell:complete");
     assert_string_equal(later(&s, FLEET_POLL_MS), "");
     assert_string_equal(later(&s, FLEET_WATCH_MS), "list:here");
     assert_string_equal(shows(&s, "i-1", PROVIDER_STATE_READY, "10.0.0.1"), "");
@@ -135,7 +135,7 @@ static void test_unsure(void **unused)
     o.settle_ms = 20000;
     s = begin(&w);
     unsure(&s, FIRST);
-    for (uint64_t ms = 0; ms < 20000 + FLEET_SETTLE_MS; ms += FLEET_POLL_MS) {
+    for (uint64_t ms = 0; ms < 20000 + FLEET_LATE_MS; ms += FLEET_POLL_MS) {
         assert_string_equal(lists(&s, NULL, 0), "");
         assert_string_equal(later(&s, FLEET_POLL_MS), "list:here");
     }
@@ -149,7 +149,7 @@ static void test_unsure(void **unused)
     s = begin(&w);
     unsure(&s, FIRST);
     assert_string_equal(lists(&s, NULL, 0), "");
-    later(&s, FLEET_SETTLE_MS);
+    later(&s, FLEET_LATE_MS);
     assert_string_equal(lists(&s, NULL, 0), "void retreat tell:retreat ending");
     finish(&s);
 }
@@ -171,6 +171,26 @@ static void test_gang(void **unused)
     finish(&s);
 }
 
+/* What is short of two machines may do for one; what is short of one does not for two. */
+static void test_fewer_machines(void **unused)
+{
+    struct fleet_offer o[] = {plain, plain, plain};
+    (void)unused;
+    o[0].nodes = o[2].nodes = 2;
+    o[0].alternative = 1;
+    o[1].alternative = 2;
+    const struct fleet_wanted w = wish(o, ARRAY_LEN(o));
+    struct scene s = begin(&w);
+    answers(&s, FIRST, PROVIDER_CLASS_CAPACITY, PROVIDER_SCOPE_REGION, NULL);
+    assert_string_equal(answers(&s, "rhrun-" ID "-2", PROVIDER_CLASS_CAPACITY, PROVIDER_SCOPE_REGION, NULL),
+                        "void intent tell:trying create:3");
+    assert_int_equal(fleet_ledger_of(s.fleet)->slot_count, 1);
+    assert_int_equal(fleet_ledger_of(s.fleet)->wanted.offers[fleet_ledger_of(s.fleet)->offer].alternative, 2);
+    assert_string_equal(answers(&s, "rhrun-" ID "-3", PROVIDER_CLASS_CAPACITY, PROVIDER_SCOPE_REGION, NULL),
+                        "void retreat tell:retreat ending list:here");
+    finish(&s);
+}
+
 /* An error that names machines, or fewer than were asked for: they are given back, and what else there may be is awaited. */
 static void test_partial(void **unused)
 {
@@ -182,6 +202,76 @@ static void test_partial(void **unused)
     assert_string_equal(answers(&s, FIRST, PROVIDER_CLASS_CAPACITY, PROVIDER_SCOPE_ZONE, "i-1"), "created list:here");
     assert_string_equal(shows(&s, "i-1", PROVIDER_STATE_COMING, NULL),
                         "void retreat tell:retreat returning delete:i-1");
+    finish(&s);
+}
+
+/* ---- refused credentials ---- */
+
+static const char *listed_so(struct scene *s, enum provider_class fault)
+{
+    return does(s, &(struct fleet_input){.kind = FLEET_INPUT_LISTED, .number = s->number, .fault = fault});
+}
+
+/* Nobody waits 15 minutes for credentials that were revoked: what is left is told after one, and stays in the ledger. */
+static void test_revoked_credentials(void **unused)
+{
+    const struct fleet_wanted w = wish(&plain, 1);
+    struct scene s = complete(&w);
+    (void)unused;
+    assert_string_equal(asks(&s, FLEET_INPUT_DOWN), "ending returning delete:i-1");
+    for (uint64_t waited = 0; waited < FLEET_REFUSED_MS - 1; waited += FLEET_REFUSED_MS / 4) {
+        assert_null(strstr(deleted(&s, "i-1", PROVIDER_CLASS_AUTH), "left"));
+        listed_so(&s, PROVIDER_CLASS_AUTH);
+        assert_null(strstr(later(&s, FLEET_REFUSED_MS / 4 - 1), "left"));
+    }
+    const char *did = later(&s, FLEET_REFUSED_MS);
+    assert_non_null(strstr(did, "tell:left <p here i-1"));
+    assert_non_null(strstr(did, "tell:finished:1"));
+    finish(&s);
+}
+
+/* Where one of the answers is another one, it goes on. */
+static void test_credentials_that_are_refused_now_and_then(void **unused)
+{
+    const struct fleet_wanted w = wish(&plain, 1);
+    struct scene s = complete(&w);
+    (void)unused;
+    asks(&s, FLEET_INPUT_DOWN);
+    for (uint32_t i = 0; i < 12; i++) {
+        deleted(&s, "i-1", i % 3 == 2 ? PROVIDER_CLASS_TRANSIENT : PROVIDER_CLASS_AUTH);
+        listed_so(&s, PROVIDER_CLASS_TRANSIENT);
+        assert_null(strstr(later(&s, FLEET_AGAIN_MAX_MS + 1), "left"));
+        assert_non_null(strstr(s.did.data, "delete:i-1"));
+    }
+    finish(&s);
+}
+
+/* It is there, and a later step of its create was refused: given back at once, with the words of that. */
+static void test_made_and_refused(void **unused)
+{
+    const struct fleet_wanted w = wish(&plain, 1);
+    struct scene s = begin(&w);
+    const char *id = "i-1";
+    struct fleet_input in = {.kind = FLEET_INPUT_CREATED,
+                             .name = FIRST,
+                             .ids = &id,
+                             .id_count = 1,
+                             .fault = PROVIDER_CLASS_CAPACITY,
+                             .scope = PROVIDER_SCOPE_PROVIDER,
+                             .text = "no GPU"};
+    (void)unused;
+    assert_string_equal(does(&s, &in), "created returning retreat tell:retreat delete:i-1");
+    assert_string_equal(fleet_ledger_of(s.fleet)->text, "no GPU");
+    finish(&s);
+
+    in.fault = PROVIDER_CLASS_TRANSIENT;
+    in.text = "busy";
+    s = begin(&w);
+    assert_string_equal(does(&s, &in), "created list:here");
+    shows(&s, "i-1", PROVIDER_STATE_COMING, NULL);
+    later(&s, FLEET_POLL_MS);
+    assert_string_equal(lists(&s, NULL, 0), "gone retreat tell:retreat ending");
+    assert_string_equal(fleet_ledger_of(s.fleet)->text, "busy");
     finish(&s);
 }
 
@@ -244,7 +334,26 @@ static void test_notice_and_loss(void **unused)
     assert_string_equal(later(&s, 10 * FLEET_WATCH_MS), "");
     assert_string_equal(asks(&s, FLEET_INPUT_REPLACE), "replace intent create:2");
     assert_string_equal(answers(&s, "rhrun-" ID "-2", PROVIDER_CLASS_CAPACITY, PROVIDER_SCOPE_ZONE, NULL),
-                        "void unreplaced tell:unreplaced");
+                        "void unreplaced tell:unreplaced settled");
+    /* whoever asks again means it, though nothing else is left */
+    assert_string_equal(asks(&s, FLEET_INPUT_REPLACE), "replace intent create:3");
+    assert_string_equal(answers(&s, "rhrun-" ID "-3", PROVIDER_CLASS_CAPACITY, PROVIDER_SCOPE_ZONE, NULL),
+                        "void unreplaced tell:unreplaced settled");
+    finish(&s);
+}
+
+/* Its node cannot be reached: it is looked at at once, then after longer and longer pauses. */
+static void test_doubt(void **unused)
+{
+    const struct fleet_wanted w = wish(&plain, 1);
+    struct scene s = complete(&w);
+    (void)unused;
+    assert_string_equal(later(&s, FLEET_POLL_MS), "");
+    assert_string_equal(asks(&s, FLEET_INPUT_LOOK), "list:here");
+    assert_string_equal(shows(&s, "i-1", PROVIDER_STATE_READY, "10.0.0.1"), "");
+    assert_string_equal(later(&s, FLEET_POLL_MS), "");
+    assert_string_equal(later(&s, FLEET_POLL_MS), "list:here");
+    assert_string_equal(shows(&s, "i-1", PROVIDER_STATE_GONE, NULL), "gone tell:lost");
     finish(&s);
 }
 
@@ -302,11 +411,11 @@ static void test_left(void **unused)
     struct scene s = complete(&w);
     (void)unused;
     asks(&s, FLEET_INPUT_DOWN);
-    deleted(&s, "i-1", PROVIDER_CLASS_AUTH);
+    deleted(&s, "i-1", PROVIDER_CLASS_TRANSIENT);
     for (uint64_t ms = 0; ms < FLEET_RETURN_MS - 60000; ms += 60000) {
         later(&s, 60000);
         if (strstr(s.did.data, "delete"))
-            deleted(&s, "i-1", PROVIDER_CLASS_AUTH);
+            deleted(&s, "i-1", PROVIDER_CLASS_TRANSIENT);
         does(&s,
              &(struct fleet_input){.kind = FLEET_INPUT_LISTED, .number = s.number, .fault = PROVIDER_CLASS_TRANSIENT});
     }
@@ -341,8 +450,56 @@ static void test_again(void **unused)
     asks(&s, FLEET_INPUT_START);
     assert_string_equal(asks(&s, FLEET_INPUT_DOWN), "ending"); /* what may have been made is not forgotten */
     assert_string_equal(lists(&s, NULL, 0), "");
-    later(&s, FLEET_SETTLE_MS);
+    later(&s, FLEET_LATE_MS);
     assert_string_equal(lists(&s, NULL, 0), "void over tell:finished:0,none");
+    finish(&s);
+}
+
+/* Whoever comes after a cluster that is settled has no create to wait for; where one may be done yet, it is not. */
+static void test_settled(void **unused)
+{
+    struct fleet_offer o = plain;
+    (void)unused;
+    o.idem = PROVIDER_IDEM_NAME;
+    const struct fleet_wanted w = wish(&o, 1);
+    struct scene s = complete(&w);
+    again(&s);
+    asks(&s, FLEET_INPUT_START);
+    shows(&s, "i-1", PROVIDER_STATE_READY, "10.0.0.1");
+    assert_string_equal(asks(&s, FLEET_INPUT_DOWN), "ending returning delete:i-1");
+    deleted(&s, "i-1", PROVIDER_CLASS_NONE);
+    assert_string_equal(later(&s, FLEET_POLL_MS), "list:here");
+    assert_string_equal(lists(&s, NULL, 0), "gone over tell:finished:0,none");
+    finish(&s);
+
+    s = begin(&w);
+    unsure(&s, FIRST);
+    lists(&s, NULL, 0);
+    assert_string_equal(later(&s, FLEET_AGAIN_MS), "create:1");
+    assert_string_equal(answers(&s, FIRST, PROVIDER_CLASS_NONE, 0, "i-1"), "created");
+    assert_string_equal(later(&s, FLEET_POLL_MS), "list:here");
+    shows(&s, "i-1", PROVIDER_STATE_READY, "10.0.0.1");
+    assert_string_equal(met(&s, "i-1", "key-1"), "ready complete tell:ready tell:complete");
+    again(&s);
+    asks(&s, FLEET_INPUT_START);
+    shows(&s, "i-1", PROVIDER_STATE_READY, "10.0.0.1");
+    asks(&s, FLEET_INPUT_DOWN);
+    deleted(&s, "i-1", PROVIDER_CLASS_NONE);
+    assert_string_equal(later(&s, FLEET_POLL_MS), "list:here");
+    assert_string_equal(lists(&s, NULL, 0), "gone"); /* the first request may make it once more */
+    assert_string_equal(later(&s, FLEET_LATE_MS), "list:here");
+    assert_string_equal(lists(&s, NULL, 0), "over tell:finished:0,none");
+    finish(&s);
+
+    s = begin(&w);
+    unsure(&s, FIRST);
+    lists(&s, NULL, 0);
+    later(&s, FLEET_AGAIN_MS);
+    answers(&s, FIRST, PROVIDER_CLASS_NONE, 0, "i-1");
+    later(&s, FLEET_POLL_MS);
+    shows(&s, "i-1", PROVIDER_STATE_READY, "10.0.0.1");
+    met(&s, "i-1", "key-1");
+    assert_string_equal(later(&s, FLEET_LATE_MS), "settled");
     finish(&s);
 }
 
@@ -444,13 +601,19 @@ int main(void)
         cmocka_unit_test(test_unsure),
         cmocka_unit_test(test_gang),
         cmocka_unit_test(test_partial),
+        cmocka_unit_test(test_fewer_machines),
+        cmocka_unit_test(test_revoked_credentials),
+        cmocka_unit_test(test_credentials_that_are_refused_now_and_then),
+        cmocka_unit_test(test_made_and_refused),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_host_keys),
         cmocka_unit_test(test_notice_and_loss),
+        cmocka_unit_test(test_doubt),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_left),
         cmocka_unit_test(test_again),
+        cmocka_unit_test(test_settled),
         cmocka_unit_test(test_max_price),
         cmocka_unit_test(test_address_used_again),
         cmocka_unit_test(test_last_look),

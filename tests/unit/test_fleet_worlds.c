@@ -8,10 +8,9 @@
  *   - each wait ends;
  *   - in the end, after one more start that gives back, nothing that carries the cluster's id is left;
  *   - a second core, made of the ledger alone, comes to the same end as the first one.
- *
- * RHRUN_RANDOM_SEEDS=N, RHRUN_RANDOM_FIRST=N: which seeds; RHRUN_RANDOM_VERBOSE: says what happens.
  */
 #include "fleet_world.h"
+#include "seeds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,13 +20,6 @@
 #include <cmocka.h>
 
 enum { SEEDS = 2000, STEPS_MAX = 20000, CALM_MS = 3 * WORLD_HOUR_MS };
-
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    uint64_t n = otherwise;
-    const char *text = getenv(name);
-    return text && parse_u64(text, &n) ? n : otherwise;
-}
 
 static void check_end(struct world *w)
 {
@@ -171,7 +163,7 @@ static bool same_end(uint64_t seed, uint64_t at, bool verbose, bool *ret_compare
 static void test_random_worlds(void **unused)
 {
     (void)unused;
-    const uint64_t first = number("RHRUN_RANDOM_FIRST", 1), count = number("RHRUN_RANDOM_SEEDS", SEEDS);
+    const uint64_t first = seeds_first(), count = seeds_count(SEEDS);
     const bool verbose = getenv("RHRUN_RANDOM_VERBOSE");
     uint64_t bad = 0;
     for (uint64_t seed = first; seed < first + count && bad < 20; seed++)
@@ -184,7 +176,7 @@ static void test_random_worlds(void **unused)
 static void test_second_core(void **unused)
 {
     (void)unused;
-    const uint64_t first = number("RHRUN_RANDOM_FIRST", 1), count = number("RHRUN_RANDOM_SEEDS", SEEDS);
+    const uint64_t first = seeds_first(), count = seeds_count(SEEDS);
     const bool verbose = getenv("RHRUN_RANDOM_VERBOSE");
     uint64_t bad = 0, compared = 0;
     for (uint64_t seed = first; seed < first + count && bad < 20; seed++) {

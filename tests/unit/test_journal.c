@@ -242,6 +242,38 @@ static void test_no_such_job(void **unused)
     assert_int_equal(stat(getenv("RHRUN_HOME"), &st), -1); /* reading creates nothing */
 }
 
+/* A job that is being made is there or is not yet, and nothing else is said of it. */
+static void test_read_while_it_is_made(void **unused)
+{
+    enum { JOBS = 60 };
+    (void)unused;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i < JOBS; i++) {
+            CLEANUP(cleanup_free) char *name = xasprintf("job-%d", i);
+            journal_close(open_job(NULL, name));
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < JOBS; i++) {
+        CLEANUP(cleanup_free) char *name = xasprintf("job-%d", i);
+        struct journal *j = NULL;
+        char id[17];
+        journal_job_id(name, "origin", id);
+        for (const uint64_t began = mono_ns(); !j && mono_ns() - began < 60000000000;) {
+            struct error err = ERROR_INIT;
+            if (journal_open_read(id, &j, &err) < 0 && err.why != ERROR_WHY_ABSENT)
+                fail_msg("%s: %s", name, err.text);
+        }
+        assert_non_null(j);
+        assert_string_equal(journal_job_name(j), name);
+        journal_close(j);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 /* In a child that is not root and owns nothing of the state directory. */
 static void read_as_nobody(const char *id, uint64_t expected_seq)
 {
@@ -600,6 +632,7 @@ int main(void)
         TEST(test_given_time_is_kept),
         TEST(test_reader_follows_a_writer),
         TEST(test_no_such_job),
+        TEST(test_read_while_it_is_made),
         TEST(test_read_where_writing_is_not_allowed),
         TEST(test_jobs_are_listed),
         TEST(test_held),

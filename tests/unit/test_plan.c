@@ -426,7 +426,7 @@ static void test_ranks_refused(void **state)
     scene.spec.distributed.nproc = (struct spec_nproc){NPROC_COUNT, 5000};
     refuse(NULL, "node \"h0\": 5000 workers, but 1 to 4096 are possible on a node");
     scene.spec.nnodes = 9;
-    refuse(NULL, "9 nodes are wanted and 8 hosts are given");
+    refuse(NULL, "the job needs 9 nodes, and the spec names 8 hosts");
 }
 
 static void test_no_ranks(void **state)

@@ -85,8 +85,8 @@ static void test_what_it_costs(void **state)
                                                "    a         r/z     t        <=2.00    <=3.00      5 d [2]\n"
                                                "    b         r       t             ?         ?     10 d [1]\n"
                                                "    [1] x\n"
-                                               "    [2] nobody says where it is from\n"
-                                               "    worst case: 3.00 USD, with the dearest of them for all 1.5 h\n"
+                                               "    [2] its source is not known\n"
+                                               "    worst case: 3.00 USD, the dearest offer for all 1.5 h\n"
                                                "    given back: with the end of the run, after 1.5 h at the latest\n");
 }
 
@@ -127,8 +127,8 @@ static void test_what_is_said_of_providers(void **state)
                                                   "      no KEY\n"));
     s->wish.max_ms = 0;
     const char *text = shown(s, VERDICT_RUN);
-    assert_non_null(strstr(text, "no end: it bills until it is given back (max_hours is none)"));
-    assert_non_null(strstr(text, "if this machine dies, a: nothing ends it there"));
+    assert_non_null(strstr(text, "no end: the machines cost money until they are given back (max_hours is none)"));
+    assert_non_null(strstr(text, "if this machine dies, a: nothing ends the machines there"));
     assert_null(strstr(text, "IN "));
 }
 

@@ -3,6 +3,8 @@
 
 /* ---- files ---- */
 
+#define NOTICE(url, within) "idem: list\nnotice: {get: \"" url "\", is: x, within: " within "}"
+
 static void test_faults_of_a_file_are_told_with_their_place(void **state)
 {
     static const struct {
@@ -34,6 +36,17 @@ static void test_faults_of_a_file_are_told_with_their_place(void **state)
         {"[{env: {token: SMALL_TOKEN}}]", "[{env: {token: small-token}}]", "the name of an environment variable"},
         {"base: https://", "base: file://", "an address that begins with https://"},
         {"risk: it", "risk: \"\\0\" #", "NUL"},
+        {"idem: list", NOTICE("http://10.0.0.1/a", "1m"), "a machine asks itself only"},
+        {"idem: list", NOTICE("http://169.254.1/a", "1m"), "a machine asks itself only"},
+        {"idem: list", NOTICE("http://169.254.1.1:70000/a", "1m"), "the port is no number"},
+        {"idem: list", NOTICE("https://169.254.1.1/a", "1m"), "an address such as http://169.254.169.254/path"},
+        {"idem: list", NOTICE("http://169.254.1.1/a b", "1m"), "an address such as http://169.254.169.254/path"},
+        {"idem: list", NOTICE("http://metadata.internal/a", "1m"), "an address such as http://169.254.169.254/path"},
+        {"idem: list", NOTICE("http://169.254.1.1/a", "9s"), "a machine is there for 10 s to 1 h after its notice"},
+        {"idem: list", NOTICE("http://169.254.1.1/a", "1m, every: 50ms"), "a notice is asked for every 100 ms at most"},
+        {"idem: list", NOTICE("http://169.254.1.1/a", "1m, headers: {a: \"b\\r\\nc: d\"}"), "small.yaml:8:"},
+        {"idem: list", NOTICE("http://169.254.1.1/a", "1m, token: {put: \"http://169.254.1.2/\", header: x}"),
+         "the token is another server's"},
     };
     struct fixture *f = *state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -47,6 +60,36 @@ static void test_faults_of_a_file_are_told_with_their_place(void **state)
         buf_free(&text);
     }
     assert_int_equal(load(f, small), 0);
+}
+
+static void test_a_notice_is_two_requests(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(load(f, small), 0);
+    assert_int_equal(provider_facts(f->provider)->notice.address, 0);
+    assert_int_equal(load(f, replaced(f, small, "idem: list", NOTICE("http://127.0.0.1:81", "90"))), 0);
+    const struct wire_notice *n = &provider_facts(f->provider)->notice;
+    assert_string_equal(n->request, "GET / HTTP/1.1\r\nHost: 127.0.0.1:81\r\nUser-Agent: rhrun\r\nConnection: close");
+    assert_string_equal(n->token, "");
+    assert_string_equal(n->who, "Small");
+    assert_int_equal(n->port, 81);
+    assert_int_equal(n->every_ms, 5000);
+    assert_int_equal(n->within_ms, 90000);
+    provider_destroy(f->provider);
+    assert_int_equal(provider_load("aws", f->arena, &f->provider, &f->diagnostics, &f->err), 0);
+    n = &provider_facts(f->provider)->notice;
+    assert_true(n->address == 0xA9FEA9FE && n->port == 80 && n->within_ms == 120000);
+    assert_string_equal(n->token, "PUT /latest/api/token HTTP/1.1\r\nHost: 169.254.169.254\r\nUser-Agent: rhrun\r\n"
+                                  "Connection: close\r\nContent-Length: 0\r\n"
+                                  "X-aws-ec2-metadata-token-ttl-seconds: 21600");
+    assert_string_equal(n->request, "GET /latest/meta-data/spot/instance-action HTTP/1.1\r\nHost: 169.254.169.254\r\n"
+                                    "User-Agent: rhrun\r\nConnection: close\r\nX-aws-ec2-metadata-token: ");
+    provider_destroy(f->provider);
+    assert_int_equal(provider_load("gcp", f->arena, &f->provider, &f->diagnostics, &f->err), 0);
+    n = &provider_facts(f->provider)->notice;
+    assert_string_equal(n->request, "GET /computeMetadata/v1/instance/preempted HTTP/1.1\r\nHost: 169.254.169.254\r\n"
+                                    "User-Agent: rhrun\r\nConnection: close\r\nMetadata-Flavor: Google");
+    assert_int_equal(n->within_ms, 30000);
 }
 
 static void test_a_name_that_nobody_has(void **state)
@@ -405,6 +448,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_faults_of_a_file_are_told_with_their_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_notice_is_two_requests, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_name_that_nobody_has, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_users_file_wins, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_value_changes_what_stands_around_it, setup, teardown),

@@ -107,6 +107,74 @@ static void test_a_program_prints_credentials(void **state)
     assert_int_equal(provider_credentials_take(f->provider, "{}", 2, &c, &f->err), -1);
 }
 
+static const char *digest(struct fixture *f, const struct provider_credentials *c, const char *salt)
+{
+    char hex[65];
+    provider_account_digest(f->provider, c, salt, hex);
+    return arena_strdup(f->arena, hex);
+}
+
+static const char *digest_of_token(struct fixture *f, const char *token, const char *salt)
+{
+    struct provider_credentials *c;
+    setenv("SMALL_TOKEN", token, 1);
+    assert_int_equal(find(f, &c), PROVIDER_FOUND);
+    const char *hex = digest(f, c, salt);
+    provider_credentials_destroy(c);
+    unsetenv("SMALL_TOKEN");
+    return hex;
+}
+
+static void test_accounts_are_told_apart(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(load(f, small), 0);
+    const char *one = digest_of_token(f, "secret-of-one", "a");
+    assert_string_equal(one, digest_of_token(f, "secret-of-one", "a"));
+    assert_string_not_equal(one, digest_of_token(f, "secret-of-two", "a"));
+    assert_string_not_equal(one, digest_of_token(f, "secret-of-one", "b"));
+}
+
+/* What a program prints, or a sign-on gives, is another one each hour. */
+static void test_passing_credentials_do_not_tell_accounts_apart(void **state)
+{
+    struct fixture *f = *state;
+    struct provider_credentials *c = NULL;
+    const char *seen[2];
+    char *file =
+        replaced(f, small, "[{env: {token: SMALL_TOKEN}}]", "[{exec: [helper], format: text, keys: {token: \"\"}}]");
+    assert_int_equal(load(f, file), 0);
+    for (int i = 0; i < 2; i++) {
+        const char *output = i ? "of-the-second-hour" : "of-the-first-hour";
+        assert_int_equal(provider_credentials_take(f->provider, output, strlen(output), &c, &f->err), 0);
+        seen[i] = digest(f, c, "a");
+        provider_credentials_destroy(c);
+    }
+    assert_string_equal(seen[0], seen[1]);
+    provider_destroy(f->provider);
+    assert_int_equal(provider_load("aws", f->arena, &f->provider, &f->diagnostics, &f->err), 0);
+    for (int i = 0; i < 2; i++) {
+        setenv("AWS_ACCESS_KEY_ID", i ? "ASIA2222" : "ASIA1111", 1);
+        setenv("AWS_SECRET_ACCESS_KEY", i ? "second-secret" : "first-secret", 1);
+        setenv("AWS_SESSION_TOKEN", "session", 1);
+        assert_int_equal(find(f, &c), PROVIDER_FOUND);
+        seen[i] = digest(f, c, "a");
+        provider_credentials_destroy(c);
+    }
+    assert_string_equal(seen[0], seen[1]);
+    setenv("AWS_PROFILE", "another", 1); /* but which sign-on it is does */
+    assert_int_equal(find(f, &c), PROVIDER_FOUND);
+    assert_string_not_equal(seen[1], digest(f, c, "a"));
+    provider_credentials_destroy(c);
+    unsetenv("AWS_PROFILE");
+    unsetenv("AWS_SESSION_TOKEN");
+    assert_int_equal(find(f, &c), PROVIDER_FOUND);
+    assert_string_not_equal(seen[1], digest(f, c, "a"));
+    provider_credentials_destroy(c);
+    unsetenv("AWS_ACCESS_KEY_ID");
+    unsetenv("AWS_SECRET_ACCESS_KEY");
+}
+
 static void test_a_secret_with_a_line_feed_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -137,7 +205,21 @@ static void test_an_address_of_the_environment(void **state)
     assert_int_equal(load(f, replaced(f, small, "https://${region}.", "https://")), 0);
     assert_int_equal(provider_request(f->provider, &ask, f->arena, &r, &f->err), 0);
     assert_string_equal(r.socket, "/run/x.sock");
+    static const char *const none[] = {
+        "localhost:4566", "tcp://127.0.0.1:2375", "ssh://host", "unix://x", "http:", "\n"};
+    for (size_t i = 0; i < ARRAY_LEN(none); i++) { /* not at the usual place then */
+        setenv("RHRUN_SMALL_ENDPOINT", none[i], 1);
+        assert_int_equal(load(f, small), -1);
+        assert_non_null(strstr(f->err.text, "RHRUN_SMALL_ENDPOINT has no address that can be asked"));
+    }
     unsetenv("RHRUN_SMALL_ENDPOINT");
+    setenv("DOCKER_HOST", "tcp://127.0.0.1:2375", 1);
+    assert_int_equal(provider_load("docker", f->arena, &f->provider, &f->diagnostics, &f->err), 0);
+    const struct provider_ask sweep = {.operation = PROVIDER_SWEEP};
+    assert_int_equal(provider_request(f->provider, &sweep, f->arena, &r, &f->err), 0);
+    assert_true(str_starts(r.url, "http://127.0.0.1:2375/v1.41/containers/json"));
+    assert_null(r.socket);
+    unsetenv("DOCKER_HOST");
 }
 
 /* ---- access tokens ---- */
@@ -266,6 +348,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_file_with_several_sections, setup, teardown),
         cmocka_unit_test_setup_teardown(test_half_of_the_credentials_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_program_prints_credentials, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_accounts_are_told_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_passing_credentials_do_not_tell_accounts_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_secret_with_a_line_feed_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_address_of_the_environment, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_jwt_is_signed, setup, teardown),

@@ -58,7 +58,7 @@ static void test_flags(void **unused)
     assert_int_equal(sim_started(job->net, 0, "setup:deps"), 1);
     assert_int_equal(sim_started(job->net, 0, "setup:data"), 2);
     assert_int_equal(sim_started(job->net, 0, "launch"), 3);
-    assert_said(job, "step \"data\" runs again: asked for");
+    assert_said(job, "step \"data\" runs again: --fresh or --from asks for it");
     assert_int_equal(sim_job_run(job, RUN_FLAG_FRESH), 0);
     assert_int_equal(sim_started(job->net, 0, "setup:deps"), 2);
     assert_int_equal(sim_started(job->net, 0, "setup:data"), 3);
@@ -126,7 +126,7 @@ static void test_contradictions(void **unused)
 
     sim_wipe(job->net, 1, "setup:deps");
     assert_int_equal(sim_job_run(job, RUN_FLAG_AGAIN), 0);
-    assert_said(job, "step \"deps\" runs again: the node's ledger does not have it");
+    assert_said(job, "step \"deps\" runs again: the node's ledger has no record of it");
     assert_int_equal(sim_started(job->net, 0, "setup:deps"), 1);
     assert_int_equal(sim_started(job->net, 1, "setup:deps"), 2);
 

@@ -43,6 +43,15 @@ static void read_options(struct options *o, char *text)
     }
 }
 
+/* The points, as comments behind the normalised document. */
+static void put_points(const struct spec_sweep *sweep, struct buf *ret)
+{
+    for (size_t i = 0; sweep && i < sweep->point_count; i++) {
+        const struct spec_point *p = &sweep->points[i];
+        buf_printf(ret, "# %s %s %s\n", p->id, p->name, p->params_json);
+    }
+}
+
 /* What the case gives, as text; `here` is shown as <here>, so that no fixture has a path of this machine. */
 static char *outcome(const struct spec_overrides *over, const char *here)
 {
@@ -54,10 +63,12 @@ static char *outcome(const struct spec_overrides *over, const char *here)
     int rc = spec_load("job.yaml", over, arena, &spec, &diagnostics, &err);
     assert_int_equal(rc == 0, diagnostics.errors == 0);
     diagnostics_format(&diagnostics, false, &raw);
-    if (rc == 0)
+    if (rc == 0) {
         doc_to_yaml(spec->resolved, &raw);
-    else
+        put_points(spec->sweep, &raw);
+    } else {
         buf_printf(&raw, "%s\n", err.text);
+    }
     assert_int_equal(err.code, rc == 0 ? ERROR_NONE : ERROR_SPEC);
     const char *p = raw.data;
     for (const char *hit; (hit = strstr(p, here)); p = hit + strlen(here)) {

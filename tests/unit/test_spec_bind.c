@@ -172,13 +172,42 @@ static void test_names_stay(void **state)
                  "pip:torch apt:git run-2");
     expect_names("packages: [numpy, torch==2]\nrequirements: requirements.txt\nsetup: [{apt: git}, {run: make}]\n"
                  "entrypoint: {run: x}\n",
-                 "pip:numpy pip:torch requirements.txt apt:git run-2");
-    expect_names("packages: [torch, torch, torch]\nsetup: [{name: 'pip:torch', run: x}]\nentrypoint: {run: x}\n",
+                 "pip:numpy requirements.txt apt:git run-2");
+    expect_names("packages: [torch, torch --pre, torch]\nsetup: [{name: 'pip:torch', run: x}]\nentrypoint: {run: x}\n",
                  "pip:torch-2 pip:torch-3 pip:torch-4 pip:torch");
-    expect_names("packages: [torch, torch, 'pip:torch-2']\nentrypoint: {run: x}\n",
+    expect_names("packages: [torch, torch --pre, 'pip:torch-2']\nentrypoint: {run: x}\n",
                  "pip:torch pip:torch-2 pip:torch-2-2");
     expect_names("setup: [{git: 'git@host:a/b c.git'}, {git: /srv/x.git/}]\nentrypoint: {run: x}\n", "git:b_c git:x");
     expect_names("setup: [{run: x, creates: a}, {pip: './a b'}]\nentrypoint: {run: x}\n", "run-1 pip:./a");
+}
+
+/* Neighbours of `packages` that pip installs alike are one command, which resolves them together. */
+static void test_neighbours(void **state)
+{
+    (void)state;
+    put("pyproject.toml", "[project]\nname = 'x'\n");
+    struct spec *spec =
+        load("packages: [pandas, tabulate, ./, 'a --pre', {pip: [b, c], options: --pre}, {pip: d, name: own}, e,\n"
+             "           'apt:git', f, {pip: g, upgrade: true}, {pip: h, on: first}, i]\n"
+             "setup: [{pip: j}, {pip: k}]\nentrypoint: {run: x}\n");
+    static const char *const expected[] = {
+        "pandas tabulate ./", "a b c", "d", "e", "git", "f", "g", "h", "i", "j", "k"};
+    assert_int_equal(spec->setup_count, ARRAY_LEN(expected));
+    for (size_t i = 0; i < spec->setup_count; i++) {
+        struct buf b = {0};
+        for (size_t k = 0; k < spec->setup[i].packages.count; k++)
+            buf_printf(&b, "%s%s", k ? " " : "", spec->setup[i].packages.items[k].text);
+        assert_string_equal(b.data, expected[i]);
+        buf_free(&b);
+    }
+    /* One command's packages go to the node in one variable. */
+    struct buf many = {0};
+    buf_puts(&many, "packages: [");
+    for (int i = 0; i < 4000; i++)
+        buf_printf(&many, "package-%06d,", i);
+    buf_puts(&many, "]\nentrypoint: {run: x}\n");
+    assert_int_equal(load(many.data)->setup_count, 2);
+    buf_free(&many);
 }
 
 static void test_many_items(void **state)
@@ -188,16 +217,16 @@ static void test_many_items(void **state)
     const char *why;
     buf_puts(&b, "packages: [");
     for (int i = 0; i < 9000; i++)
-        buf_puts(&b, "same,");
+        buf_puts(&b, "apt:same,");
     buf_puts(&b, "]\nsetup: [");
     for (int i = 0; i < 1000; i++)
-        buf_puts(&b, "{apt: same},");
+        buf_puts(&b, "{pip: same},");
     size_t len = b.len;
     buf_puts(&b, "]\nentrypoint: {run: x}\n");
     struct spec *spec = load(b.data);
     assert_int_equal(spec->setup_count, 10000);
-    assert_string_equal(spec->setup[8999].name, "pip:same-9000");
-    assert_string_equal(spec->setup[9999].name, "apt:same-1000");
+    assert_string_equal(spec->setup[8999].name, "apt:same-9000");
+    assert_string_equal(spec->setup[9999].name, "pip:same-1000");
     b.len = len;
     buf_puts(&b, "{run: one too many}]\nentrypoint: {run: x}\n");
     assert_null(try_load(b.data, NULL, &why));
@@ -412,6 +441,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_job_id, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_in_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_neighbours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_items, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_python_default, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_links, set_up, tear_down),

@@ -33,7 +33,7 @@ static void bound(struct state *s, uint32_t node, const char *install, const cha
 
 static void started(struct state *s, const char *step, uint32_t node, const char *attempt, uint32_t generation)
 {
-    struct event_attempt a = {"", step, attempt, "key", "{\"a\":\"1\"}", node, 0};
+    struct event_attempt a = {"", step, attempt, "key", "{\"a\":\"1\"}", node, 0, NULL, NULL, 0, 0, 0};
     struct event e = {.type = EVENT_STARTED,
                       .seq = s->last_seq + 1,
                       .time_ms = 30,
@@ -253,13 +253,13 @@ static void test_adopted_generation(void **unused)
     assert_int_equal(state_cell_find(s, "", "launch", 0)->generation, 3);
     assert_int_equal(state_run_open(s)->generation, 3);
     assert_int_equal(state_run_open(s)->own_generation, 0);
-    const struct event_attempt other = {"", "launch:other", "a0", "k", NULL, 0, 0};
+    const struct event_attempt other = {"", "launch:other", "a0", "k", NULL, 0, 0, NULL, NULL, 0, 0, 0};
     const struct event part = {.type = EVENT_STARTED,
                                .run = "r1",
                                .started = {.attempts = &other, .attempt_count = 1, .generation = 3, .joins = true}};
     state_apply(s, &part);
     assert_int_equal(state_run_open(s)->own_generation, 0);
-    const struct event_attempt live = {"", "launch", "a3", "k", NULL, 1, 5};
+    const struct event_attempt live = {"", "launch", "a3", "k", NULL, 1, 5, NULL, NULL, 0, 0, 0};
     const struct event found = {
         .type = EVENT_STARTED,
         .run = "r1",
@@ -424,7 +424,7 @@ static void test_many_cells(void **unused)
             for (uint32_t k = 0; k < STEPS; k++) {
                 snprintf(step, sizeof step, "step:%u", k);
                 snprintf(attempt, sizeof attempt, "%032u", round * NODES * STEPS + n * STEPS + k);
-                struct event_attempt a = {"", step, attempt, "key", inputs, n, 0};
+                struct event_attempt a = {"", step, attempt, "key", inputs, n, 0, NULL, NULL, 0, 0, 0};
                 struct event e = {.type = EVENT_STARTED, .run = "r1", .started = {.attempts = &a, .attempt_count = 1}};
                 state_apply(s, &e);
                 finished(s, step, n, attempt, OUTCOME_OK, false);
@@ -484,6 +484,29 @@ static void test_reopened(void **unused)
     state_destroy(s);
 }
 
+static void test_points(void **unused)
+{
+    (void)unused;
+    static const char *const kept[] = {"aaaaaaaaaaaa"};
+    const struct event e = {
+        .type = EVENT_RUN_OPENED,
+        .time_ms = 1,
+        .run = "r1",
+        .opened = {.variant = "v", .node_count = 1, .point_count = 3, .kept = kept, .kept_count = 1}};
+    struct state *s = state_create();
+    state_apply(s, &e);
+    bound(s, 0, "i", "b");
+    started(s, "point:bbbbbbbbbbbb", 0, A1, 0);
+    finished(s, "point:bbbbbbbbbbbb", 0, A1, OUTCOME_OK, false);
+    finished(s, "point:bbbbbbbbbbbb", 0, A1, OUTCOME_OK, false); /* counts once */
+    started(s, "point:cccccccccccc", 0, A2, 0);
+    finished(s, "point:cccccccccccc", 0, A2, OUTCOME_FAILED, false);
+    const struct state_run *run = state_run_find(s, "r1");
+    assert_true(run->point_count == 3 && run->kept_count == 1 && run->points_ok == 1);
+    assert_string_equal(run->kept[0], "aaaaaaaaaaaa");
+    state_destroy(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -497,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_adopted_from_a_run),
         cmocka_unit_test(test_runs),
         cmocka_unit_test(test_reopened),
+        cmocka_unit_test(test_points),
         cmocka_unit_test(test_overrides_of_a_run),
         cmocka_unit_test(test_too_many_overrides),
         cmocka_unit_test(test_many_cells),

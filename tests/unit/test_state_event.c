@@ -15,8 +15,9 @@
 static const char *const voids_sample[] = {"\tsetup:a", "v\tlaunch"};
 static const char *const sets_sample[] = {"env.A=it's \"x\"\n \xc3\xa4", "a.0="};
 static const struct event_attempt attempts_sample[] = {
-    {"", "setup:a", A1, "k1", "{\"x\":\"\\u00e4\"}", 0, 0},
-    {"0123456789abcdef", "launch", A2, NULL, NULL, 65535, UINT64_C(1) << 40},
+    {"", "setup:a", A1, "k1", "{\"x\":\"\\u00e4\"}", 0, 0, NULL, NULL, 0, 0, 0},
+    {"0123456789abcdef", "launch", A2, NULL, NULL, 65535, UINT64_C(1) << 40, "lr=1e-3,m=\xc3\xa4", "{\"lr\":0.001}", 7,
+     2, 1},
 };
 static const struct event_metric metrics_sample[] = {{"loss", "0.25", 0, 17},
                                                      {"loss", "nan", UINT32_MAX, UINT64_C(1) << 40}};
@@ -37,6 +38,7 @@ static const struct event samples[] = {
                           .set_count = 2},
                 .variant = "v",
                 .job_hash = "j",
+                .made_of = "{\"format\": 1}",
                 .args_json = "[\"--x\"]",
                 .params_json = "{\"p\":1e-3}",
                 .from_step = "launch",
@@ -44,7 +46,10 @@ static const struct event samples[] = {
                 .flags = RUN_FLAG_AGAIN | RUN_FLAG_REPLACE,
                 .node_count = 65536,
                 .voids = voids_sample,
-                .void_count = 2}},
+                .void_count = 2,
+                .point_count = 10000,
+                .kept = voids_sample,
+                .kept_count = 2}},
     {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = ""},
     {.type = EVENT_RUN_OPENED, .seq = 1, .time_ms = 1, .run = "r", .opened = {.asked = {.sets = sets_sample}}},
     {.type = EVENT_NODE_BOUND,
@@ -83,6 +88,7 @@ static const struct event samples[] = {
                   .cause_value = INT32_MIN,
                   .cause_rank = UINT32_MAX,
                   .tail = "Traceback\n",
+                  .metrics = "{\"loss\":0.25}",
                   .duration_ms = 5,
                   .log_bytes = 6,
                   .dropped_bytes = 7,
@@ -135,6 +141,11 @@ static const struct event samples[] = {
                   .on = "a",
                   .sets = sets_sample,
                   .set_count = 2}},
+    {.type = EVENT_INSTALLED,
+     .seq = 14,
+     .time_ms = 8,
+     .run = "r",
+     .installed = {.node = 3, .role = "data", .digest = "d", .found_json = "{\"python\": \"3.11.2\"}"}},
 };
 
 static void same_string(const char *a, const char *b)
@@ -172,8 +183,10 @@ static void same_opened(const struct event_opened *a, const struct event_opened 
     same_string(a->from_step, b->from_step);
     same_string(a->work, b->work);
     same_string(a->job_hash, b->job_hash);
+    same_string(a->made_of, b->made_of);
     same_strings(a->voids, a->void_count, b->voids, b->void_count);
-    assert_true(a->flags == b->flags && a->node_count == b->node_count);
+    same_strings(a->kept, a->kept_count, b->kept, b->kept_count);
+    assert_true(a->flags == b->flags && a->node_count == b->node_count && a->point_count == b->point_count);
 }
 
 static void same_bound(const struct event_bound *a, const struct event_bound *b)
@@ -200,6 +213,9 @@ static void same_started(const struct event_started *a, const struct event_start
         same_string(x->inputs, y->inputs);
         assert_int_equal(x->node, y->node);
         assert_int_equal(x->seen, y->seen);
+        same_string(x->point, y->point);
+        same_string(x->params, y->params);
+        assert_int_equal(x->place, y->place);
     }
 }
 
@@ -217,6 +233,7 @@ static void same_finished(const struct event_finished *a, const struct event_fin
     assert_true(a->dropped_bytes == b->dropped_bytes);
     same_string(a->dropped_by, b->dropped_by);
     same_string(a->tail, b->tail);
+    same_string(a->metrics, b->metrics);
 }
 
 static void same_rule(const struct event_rule *a, const struct event_rule *b)
@@ -290,6 +307,12 @@ static void assert_same_event(const struct event *a, const struct event *b)
         break;
     case EVENT_METRICS:
         same_metrics(&a->metrics, &b->metrics);
+        break;
+    case EVENT_INSTALLED:
+        assert_int_equal(a->installed.node, b->installed.node);
+        same_string(a->installed.role, b->installed.role);
+        same_string(a->installed.digest, b->installed.digest);
+        same_string(a->installed.found_json, b->installed.found_json);
         break;
     }
 }

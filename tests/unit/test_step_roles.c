@@ -298,7 +298,7 @@ static void test_counts_of_nodes(void **state)
                    NULL);
     err = (struct error)ERROR_INIT;
     assert_int_equal(plan_bind_ranks(plan, facts, arena, &err), -1);
-    assert_string_equal(err.text, "node \"local\": the roles come to 4 workers there, but there is room for 3");
+    assert_string_equal(err.text, "node \"local\": the roles place 4 workers there, but the node has room for 3");
 }
 
 /* Room that the nodes tell of: nothing is known of it before. */
@@ -323,15 +323,15 @@ static void test_room(void **state)
     expect_room("cpu", (struct plan_facts){true, 3, 0}, NULL);
     expect_room("cpu", (struct plan_facts){false, 0, 0}, NULL);
     expect_room("cpu", (struct plan_facts){true, 2, 8},
-                "node \"local\": the roles come to 3 workers there, but there is room for 2");
+                "node \"local\": the roles place 3 workers there, but the node has room for 2");
     expect_room("gpu", (struct plan_facts){true, 64, 3}, NULL);
     expect_room("gpu", (struct plan_facts){true, 64, 2},
-                "node \"local\": the roles come to 3 workers there, but there is room for 2");
+                "node \"local\": the roles place 3 workers there, but the node has room for 2");
     expect_room("gpu", (struct plan_facts){true, 64, 0},
                 "node \"local\": nproc_per_node is gpu, and no GPU was found there");
     expect_room("auto", (struct plan_facts){true, 3, 0}, NULL);
     expect_room("auto", (struct plan_facts){true, 64, 1},
-                "node \"local\": the roles come to 3 workers there, but there is room for 1");
+                "node \"local\": the roles place 3 workers there, but the node has room for 1");
 }
 
 /* ---- steps ---- */

@@ -288,7 +288,7 @@ static void test_refused_key(void **state)
     (void)state;
     struct transport_host host = host_of(MAIN);
     host.identity_file = path("stranger");
-    expect_fail(&host, TRANSPORT_AUTH, ERROR_INFRA, "auth: the server accepted none of: ", "for user");
+    expect_fail(&host, TRANSPORT_AUTH, ERROR_INFRA, "auth: the server accepted none of: ", "of user");
     expect_fail(&host, TRANSPORT_AUTH, ERROR_INFRA, "/stranger (publickey)", "identity_file");
     host = host_of(MAIN);
     host.user = "no-such-user";

@@ -12,23 +12,11 @@
 
 #include <cmocka.h>
 
+#include "script.h"
+
 static char dir[] = "/tmp/rhrun-fetch-XXXXXX";
 static char *url; /* of the repository "remote" in dir; NULL: git is not here */
 static bool over_ssh;
-
-/* Runs a script in dir; fails the test if it fails. */
-static FORMAT(1, 2) void script(const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    CLEANUP(cleanup_free) char *text = xvasprintf(fmt, ap);
-    va_end(ap);
-    CLEANUP(cleanup_free) char *command = xasprintf("set -e; cd %s; { %s\n} >log 2>&1", dir, text);
-    if (system(command) != 0) {
-        CLEANUP(cleanup_free) char *show = xasprintf("tail -5 %s/log", dir);
-        fail_msg("%s%s", text, system(show) == 0 ? "" : " (and it left no log)");
-    }
-}
 
 /* What a command in dir prints: one word. */
 static void word(char *ret, size_t size, const char *command)

@@ -129,6 +129,20 @@ static char *table_of(const struct world *w)
 
 /* ---- what a tree has ---- */
 
+/* Who shows how far a scan is sees all files, and of those that had to be read how many were. */
+static void test_progress(void **state)
+{
+    struct world *w = *state;
+    struct tree_progress p = {0};
+    put(w, "a/b", "hello\n");
+    put(w, "c", "xyz");
+    w->scan.progress = &p;
+    assert_string_equal(names(w), "a/b c ");
+    assert_int_equal(p.found, 2);
+    assert_int_equal(p.read, 2);
+    assert_int_equal(p.read_bytes, 9);
+}
+
 static void test_ids(void **state)
 {
     struct world *w = *state;
@@ -615,6 +629,7 @@ int main(void)
         cmocka_unit_test(test_racily_clean),
 #define SCAN_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         SCAN_TEST(test_ids),
+        SCAN_TEST(test_progress),
         SCAN_TEST(test_one_file),
         SCAN_TEST(test_odd_names),
         SCAN_TEST(test_without_a_repository_all_files_count),

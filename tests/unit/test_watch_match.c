@@ -73,6 +73,48 @@ static void test_values(void **unused)
     buf_free(&out);
 }
 
+static void on_step(void *arg, const struct match_hit *hit)
+{
+    if (hit->has_step)
+        buf_printf(arg, "%g at %llu\n", hit->value, (unsigned long long)hit->step);
+    else
+        buf_printf(arg, "%g\n", hit->value);
+}
+
+static void test_steps(void **unused)
+{
+    (void)unused;
+    const struct match_pattern patterns[] = {
+        {.pattern = "(step (?<step>\\S+) )?loss=(?<value>\\S+)", .streams = BOTH, .value = true}};
+    struct buf out = {0};
+    struct matcher *m = matcher_create(patterns, 1, on_step, on_limit, &out);
+    give(m, 0, WIRE_STREAM_OUT, "step 120 loss=0.5", NULL);
+    give(m, 0, WIRE_STREAM_OUT, "loss=0.5", NULL);
+    give(m, 0, WIRE_STREAM_OUT, "step -1 loss=0.5", NULL); /* no whole number: the value counts all the same */
+    give(m, 0, WIRE_STREAM_OUT, "step 99999999999999999999999 loss=0.5", NULL);
+    expect(&out, "0.5 at 120\n0.5\n0.5\n0.5\n");
+    matcher_destroy(m);
+    buf_free(&out);
+}
+
+static void test_numbers_as_text(void **unused)
+{
+    (void)unused;
+    static const struct {
+        double v;
+        const char *text;
+    } cases[] = {{0.25, "0.25"}, {0.1, "0.1"},         {1.0 / 3, "0.3333333333333333"}, {-1e300, "-1e+300"},
+                 {1e6, "1e+06"}, {(double)NAN, "nan"}, {-(double)INFINITY, "-inf"}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char text[MATCH_NUMBER_MAX];
+        double back;
+        match_number_text(cases[i].v, text);
+        assert_string_equal(text, cases[i].text);
+        assert_true(match_number(text, strlen(text), &back));
+        assert_true(isnan(back) ? isnan(cases[i].v) : back >= cases[i].v && back <= cases[i].v);
+    }
+}
+
 static void test_numbers(void **unused)
 {
     (void)unused;
@@ -151,6 +193,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_streams_and_ranks),
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_numbers_as_text),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_a_pattern_at_its_bound_says_so_once),
         cmocka_unit_test(test_long_lines_are_looked_at_up_to_a_bound),

@@ -42,6 +42,9 @@ static const struct wire_facts facts = {.version = 1,
                                         .arch = (char *)"x86_64",
                                         .kernel = (char *)"6",
                                         .os = (char *)"Debian",
+                                        .cpu = (char *)"EPYC 9654",
+                                        .image = (char *)"sha256:0123",
+                                        .image_digest = (char *)"library/debian@sha256:4567",
                                         .shell = (char *)"/bin/bash",
                                         .python = (char *)"/usr/bin/python3",
                                         .python_version = (char *)"3.11",
@@ -74,6 +77,14 @@ static const struct wire_run run = {.attempt = (char *)ID,
                                     .timeout_ms = 9,
                                     .grace_ms = 8,
                                     .spared = {strings_b, 1},
+                                    .notice = {.who = (char *)"w",
+                                               .address = 0xA9FEA9FE,
+                                               .port = 80,
+                                               .token = (char *)"t",
+                                               .request = (char *)"r",
+                                               .match = (char *)"*",
+                                               .every_ms = WIRE_NOTICE_EVERY_MIN_MS,
+                                               .within_ms = 6},
                                     .log_limit_bytes = 7};
 static const struct wire_record record = {.attempt = (char *)ID,
                                           .slot = (char *)"launch",
@@ -333,6 +344,10 @@ static void test_rules(void **state)
     REFUSED(env_default, ((struct wire_strings){no_name, 1}));
     REFUSED(secrets, ((struct wire_strings){no_name, 1}));
     REFUSED(worker_count, 0);
+    REFUSED(notice.address, 0x08080808); /* a node asks itself only */
+    REFUSED(notice.address, 0xA9FF0001);
+    REFUSED(notice.address, 1);
+    REFUSED(notice.every_ms, WIRE_NOTICE_EVERY_MIN_MS - 1);
 #undef REFUSED
     struct wire_worker w = workers[0];
     r = run;

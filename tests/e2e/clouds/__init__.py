@@ -9,11 +9,13 @@ Each request is held to what is known of the provider, and to its API document w
 provider does not know fails the test at its end. No provider's throttle and patience are a test's: the box gets a copy of the
 provider's file in which waiting is short, and two offers of the provider in its catalog (Cloud.offers).
 """
+import pathlib
 import re
 
 import harness
 
 from . import machine
+from .metadata import Metadata
 
 
 def classes():
@@ -23,17 +25,20 @@ def classes():
     from .hetzner import Hetzner
     from .lambdacloud import Lambda
     from .runpod import RunPod
-    return {c.name: c for c in (Aws, DigitalOcean, Gcp, Hetzner, Lambda, RunPod)}
+    from .vultr import Vultr
+    return {c.name: c for c in (Aws, DigitalOcean, Gcp, Hetzner, Lambda, RunPod, Vultr)}
 
 
 COLUMNS = "provider,region,zone,instance_type,accelerator,count,vcpus,memory_gib,price_usd_hour,spot_usd_hour,source,as_of\n"
+# Those that rhrun brings. vultr is another one: its file, beside this one, is a user's.
 NAMES = ("aws", "digitalocean", "gcp", "hetzner", "lambda", "runpod")
 
 
 def hasty(name, within):
     """The provider's file with short waits; within: how long a machine may take until it is ready."""
-    text = (harness.ROOT / f"providers/{name}.yaml").read_text(encoding="utf-8")
-    for pattern, new in ((r"(?m)^throttle: .*$", "throttle: {default: 0}"), (r"(?m)^settle: \S+", "settle: 500ms"),
+    folder = harness.ROOT / "providers" if name in NAMES else pathlib.Path(__file__).parent
+    text = (folder / f"{name}.yaml").read_text(encoding="utf-8")
+    for pattern, new in ((r"(?m)^throttle: .*$", "throttle: {default: 0}"), (r"(?m)^settle: \S+", "settle: 500ms\nlate: 5s"),
                          (r"(?m)^poll: .*$", f"poll: {{every: 100ms, within: {within}}}"), (r"retry_after: \S+?}", "retry_after: 100ms}")):
         text, count = re.subn(pattern, new, text)
         assert count or "retry_after" in pattern, f"{name}: {pattern}"
@@ -52,7 +57,11 @@ class Clouds:
         self.box.env.update(cloud.env)
         config = self.box.home / ".config/rhrun"
         (config / "providers").mkdir(parents=True, exist_ok=True)
-        (config / f"providers/{name}.yaml").write_text(hasty(name, within), encoding="utf-8")
+        text = hasty(name, within)
+        if "notice:" in text:  # what its machines ask on themselves
+            cloud.metadata = Metadata(cloud)
+            text = re.sub(r"every: \d+s", "every: 200ms", text.replace("http://169.254.169.254", cloud.metadata.base))
+        (config / f"providers/{name}.yaml").write_text(text, encoding="utf-8")
         if not (config / "catalog.csv").exists():
             (config / "catalog.csv").write_text(COLUMNS)
         with open(config / "catalog.csv", "a", encoding="utf-8") as rows:

@@ -121,8 +121,12 @@ class DigitalOcean(Cloud):
         return Reply(200, {"sizes": [self.size(s) for s in self.sizes], "links": {}, "meta": {"total": len(self.sizes)}})
 
     def size(self, slug):
-        return {"slug": slug, "memory": 1024, "vcpus": 1, "disk": 25, "transfer": 1.0, "price_monthly": self.sizes[slug] * 672,
-                "price_hourly": self.sizes[slug], "regions": list(self.regions), "available": True, "description": "Basic"}
+        one = {"slug": slug, "memory": 1024, "vcpus": 1, "disk": 25, "transfer": 1.0, "price_monthly": self.sizes[slug] * 672,
+               "price_hourly": self.sizes[slug], "regions": list(self.regions), "available": True, "description": "Basic"}
+        gpu = re.fullmatch(r"gpu-(\w+)x([0-9])-([0-9]+)gb", slug)
+        if gpu:
+            one["gpu_info"] = {"count": int(gpu[2]), "model": f"nvidia_{gpu[1]}", "vram": {"amount": int(gpu[3]), "unit": "gib"}}
+        return one
 
     def droplet(self, i, new=False):
         # The answer to a create has no address yet.

@@ -60,6 +60,7 @@ class Gcp(Cloud):
     def __init__(self, folder):
         super().__init__(folder)
         self.tokens, self.operations, self.requests = [], {}, {}
+        self.unreachable = None  # a zone that does not answer
         credentials = folder / "gcp-service-account.json"
         credentials.write_text(json.dumps({"type": "service_account", "project_id": PROJECT, "private_key_id": "key-1", "private_key": private_key(),
                                            "client_email": EMAIL, "client_id": "1", "token_uri": f"{self.base}/token"}))
@@ -168,15 +169,20 @@ class Gcp(Cloud):
             raise Wrong(400, "invalid", "Invalid value for field 'filter'", violation=True)
         items = {f"zones/{zone}": {"warning": {"code": "NO_RESULTS_ON_PAGE", "message": "x"}} for zone in ZONES}
         for i in self.shown():
+            if i.facts["zone"] == self.unreachable:
+                continue
             value = i.facts["body"]["labels"].get(label[1])
             if value is not None and (label[3] == "*" or value == label[3]):
                 items[f"zones/{i.facts['zone']}"].setdefault("instances", []).append(self.instance(i))
-        return Reply(200, {"kind": "compute#instanceAggregatedList", "id": "x", "items": items, "selfLink": request.target})
+        missing = {"unreachables": [f"projects/{PROJECT}/zones/{self.unreachable}"]} if self.unreachable else {}
+        return Reply(200, {"kind": "compute#instanceAggregatedList", "id": "x", "items": items, "selfLink": request.target, **missing})
 
     sweep = list
 
     def one(self, request):
         zone, i = self.zone(request), self.find(request.path.rpartition("/")[2])
+        if zone == self.unreachable:
+            raise Wrong(503, "backendError", "The zone is not available.")
         if not i or i.facts["zone"] != zone:
             raise Wrong(404, "notFound", f"The resource '{request.path.removeprefix('/compute/v1/')}' was not found")
         return i

@@ -5,6 +5,7 @@ from . import document
 from .server import Cloud, Reply, Wrong, bearer, no_others
 
 TOKEN = "hetzner-test-token"
+OTHER = "hetzner-token-of-another-project"  # in which there is nothing
 NOW = "2026-01-01T00:00:00+00:00"
 SERVER_FIELDS = ("name", "server_type", "image", "location", "ssh_keys", "user_data", "start_after_create", "labels", "networks", "volumes",
                  "placement_group", "public_net", "firewalls", "automount")
@@ -28,7 +29,8 @@ class Hetzner(Cloud):
     def __init__(self, folder):
         super().__init__(folder)
         self.keys = {}
-        self.env["HCLOUD_TOKEN"] = TOKEN
+        self.token = self.env["HCLOUD_TOKEN"] = TOKEN
+        self.other = False
         self.document = document.of(self.name)
 
     def prefix(self):
@@ -39,12 +41,16 @@ class Hetzner(Cloud):
         if path == "/v1/servers" and method == "GET":
             return "sweep" if request.query.get("label_selector") == "rhrun-run" else "list"
         return {("POST", "/v1/servers"): "create", ("GET", "/v1/ssh_keys"): "key_list", ("POST", "/v1/ssh_keys"): "key_create",
-                ("GET", "/v1/server_types"): "stock"}.get((method, path)) or \
+                ("GET", "/v1/server_types"): "stock", ("GET", "/v1/pricing"): "pricing"}.get((method, path)) or \
             ({"GET": "get", "DELETE": "delete"}.get(method) if re.fullmatch(r"/v1/servers/[0-9]+", path) else None) or \
             ("key_delete" if method == "DELETE" and re.fullmatch(r"/v1/ssh_keys/[0-9]+", path) else None)
 
     def authorize(self, request):
-        bearer(request, TOKEN)
+        if request.headers.get("Authorization") == f"Bearer {OTHER}":
+            self.other = True
+            return
+        self.other = False
+        bearer(request, self.token)
 
     def error(self, wrong):
         return Reply(wrong.status, {"error": {"code": wrong.code, "message": wrong.message, "details": {}}}, wrong.headers)
@@ -56,6 +62,12 @@ class Hetzner(Cloud):
 
     def answer(self, kind, request, making):
         return getattr(self, kind)(request, making)
+
+    def shown(self, look=True):
+        return [] if self.other else super().shown(look)
+
+    def find(self, id, look=True):
+        return None if self.other else super().find(id, look)
 
     # ---- servers ----
     def create(self, request, making):
@@ -123,7 +135,7 @@ class Hetzner(Cloud):
         return Reply(201, {"ssh_key": key})
 
     def key_list(self, request, making):
-        keys = [k for k in self.keys.values() if request.query.get("name", k["name"]) == k["name"]]
+        keys = [k for k in self.keys.values() if request.query.get("name", k["name"]) == k["name"] and not self.other]
         return Reply(200, {"ssh_keys": keys, "meta": self.meta(1, 25, len(keys))})
 
     def key_delete(self, request, making):
@@ -133,6 +145,16 @@ class Hetzner(Cloud):
 
     def stock(self, request, making):
         return Reply(200, {"server_types": [self.type_of(t) for t in self.types], "meta": self.meta(1, 50, len(self.types))})
+
+    currency = "EUR"
+
+    def pricing(self, request, making):
+        price = {"net": "1.0000", "gross": "1.1900"}
+        return Reply(200, {"pricing": {
+            "currency": self.currency, "vat_rate": "19.00", "image": {"price_per_gb_month": price}, "floating_ip": {"price_monthly": price},
+            "floating_ips": [], "primary_ips": [], "load_balancer_types": [], "traffic": {"price_per_tb": price},
+            "server_backup": {"percentage": "20.00"}, "volume": {"price_per_gb_month": price},
+            "server_types": [{"id": kind["id"], "name": kind["name"], "prices": kind["prices"]} for kind in map(self.type_of, self.types)]}})
 
     # ---- shapes ----
     @staticmethod

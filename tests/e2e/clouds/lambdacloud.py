@@ -104,9 +104,13 @@ class Lambda(Cloud):
         return Reply(200, {"data": {name: {"instance_type": self.type_of(name), "regions_with_capacity_available": [
             {"name": r, "description": r} for r in self.regions]} for name in self.types}})
 
+    gpus = {"gpu_1x_a10": "A10 (24 GB PCIe)", "gpu_1x_h100_pcie": "H100 (80 GB PCIe)", "gpu_8x_a100": "A100 (40 GB SXM4)",
+            "gpu_8x_a100_80gb_sxm4": "A100 (80 GB SXM4)", "gpu_8x_v100": "Tesla V100 (16 GB)"}
+
     def type_of(self, name):
-        return {"name": name, "description": name, "gpu_description": name, "price_cents_per_hour": self.types[name],
-                "specs": {"vcpus": 30, "memory_gib": 200, "storage_gib": 1400, "gpus": 1}}
+        count = int(name[4]) if name in self.gpus else 0
+        return {"name": name, "description": f"{count}x {self.gpus.get(name)}", "gpu_description": self.gpus.get(name, "N/A"),
+                "price_cents_per_hour": self.types[name], "specs": {"vcpus": 30, "memory_gib": 200, "storage_gib": 1400, "gpus": count}}
 
     def instance(self, i):
         status = {"coming": "booting", "running": "active", "stopped": "unhealthy", "going": "terminating"}[i.state]

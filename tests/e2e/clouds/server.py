@@ -111,6 +111,7 @@ class Instance:
         self.coming, self.going, self.hidden = cloud.coming_looks + 1, cloud.going_looks and cloud.going_looks + 1, 0
         self.stuck = self.dead = False
         self.deleted = self.vanished = False
+        self.notices = 0
         self.ends_at = None
 
     def look(self):
@@ -176,6 +177,7 @@ class Cloud:
         self.log = []
         self.violations = []
         self.lock = threading.RLock()
+        self.metadata = None  # the endpoint that its machines ask, where the provider has one
         self.gate, self.waiting = threading.Event(), []
         self.numbers = collections.Counter()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -228,6 +230,11 @@ class Cloud:
             instance.vanished = True
             instance.machine.kill()
 
+    def take_back(self, instance, times=1000000):
+        """The provider's notice: the machine hears it so often, when it asks."""
+        with self.lock:
+            instance.notices = times
+
     def usurp(self, instance):
         """Another machine answers at its address, which knows nobody: as when a provider gives the address away."""
         with self.lock:
@@ -238,6 +245,8 @@ class Cloud:
 
     def end(self):
         self.release()
+        if self.metadata:
+            self.metadata.end()
         self.server.shutdown()
         self.server.server_close()
         with self.lock:

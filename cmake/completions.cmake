@@ -1,0 +1,10 @@
+# cmake -DRHRUN=PROGRAM -DFOLDER=FOLDER -P completions.cmake: the completions of three shells, as the program prints them.
+foreach(row bash:rhrun zsh:_rhrun fish:rhrun.fish)
+  string(REPLACE ":" ";" row ${row})
+  list(GET row 0 shell)
+  list(GET row 1 name)
+  execute_process(COMMAND ${RHRUN} completion ${shell} OUTPUT_FILE ${FOLDER}/${name} RESULT_VARIABLE status)
+  if(status)
+    message(FATAL_ERROR "${RHRUN} completion ${shell}: ${status}")
+  endif()
+endforeach()

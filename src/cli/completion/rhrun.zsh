@@ -1,0 +1,38 @@
+#compdef rhrun
+# zsh completion of rhrun. What fits is asked of rhrun itself, so this file does not age.
+_rhrun() {
+    local line value text how program=${(Q)words[1]}
+    local -a lines whole open
+    program=${program/#\~/$HOME}
+    lines=("${(@f)$("$program" completion candidates -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
+    for line in "${lines[@]}"; do
+        if [[ $line == :* ]]; then
+            how=${line#:}
+            continue
+        fi
+        [[ -n $line ]] || continue
+        value=${${line%%$'\t'*}//:/\\:}
+        text=${line#*$'\t'}
+        value+=${text:+:$text}
+        if [[ ${line%%$'\t'*} == *[=.] ]]; then
+            open+=("$value")
+        else
+            whole+=("$value")
+        fi
+    done
+    (($#whole)) && _describe -V rhrun whole
+    (($#open)) && _describe -V rhrun open -S ''
+    [[ $PREFIX == --*=* ]] && compset -P '*='
+    case $how in
+    specs) _files -g '*.(yaml|yml|json)' ;;
+    files) _files ;;
+    dirs) _directories ;;
+    esac
+    return 0
+}
+# As a file of $fpath it is run when it is wanted; read with source it says of what it is.
+if [[ $funcstack[1] == _rhrun ]]; then
+    _rhrun "$@"
+else
+    compdef _rhrun rhrun
+fi
