@@ -264,6 +264,8 @@ const struct torchrun_flag *torchrun_flag_find(const char *name, size_t len); /*
 bool spec_rdzv_takes(const char *backend, const char *setting, const char **ret_near);
 /* Of two paths below the working directory, with or without "./" and "/" around them: `path` is `folder`, or in it. */
 bool spec_path_covers(const char *folder, const char *path);
+/* The same texts in the same order. */
+bool spec_texts_equal(const struct spec_texts *a, const struct spec_texts *b);
 
 struct spec_flag {
     const struct torchrun_flag *flag;

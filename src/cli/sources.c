@@ -239,18 +239,10 @@ static int add_workdir(struct gather *g, struct error *err)
     return 0;
 }
 
-static bool same_texts(const struct spec_texts *a, const struct spec_texts *b)
-{
-    bool same = a->count == b->count;
-    for (size_t i = 0; same && i < a->count; i++)
-        same = str_eq(a->items[i].text, b->items[i].text);
-    return same;
-}
-
 static bool same_source(const struct spec_source *a, const struct spec_source *b)
 {
     return str_eq(a->path, b->path) && str_eq(a->url.text, b->url.text) && str_eq(a->ref.text, b->ref.text) &&
-           same_texts(&a->exclude, &b->exclude) && same_texts(&a->include, &b->include);
+           spec_texts_equal(&a->exclude, &b->exclude) && spec_texts_equal(&a->include, &b->include);
 }
 
 /* A role that has the top level's list has its items a second time: they are not read twice. */

@@ -208,14 +208,6 @@ bool package_of(struct load *l, const struct doc_node *node, struct spec_step *s
 
 enum { JOINED_BYTES_MAX = 32 << 10 }; /* of all packages of one item: they go to the node in one variable */
 
-static bool same_texts(const struct spec_texts *a, const struct spec_texts *b)
-{
-    for (size_t i = 0; a->count == b->count && i < a->count; i++)
-        if (!str_eq(a->items[i].text, b->items[i].text))
-            return false;
-    return a->count == b->count;
-}
-
 static size_t bytes_of(const struct spec_texts *texts)
 {
     size_t bytes = 0;
@@ -235,9 +227,9 @@ bool package_join(struct load *l, struct spec_step *before, const struct spec_st
     if (before->item != ITEM_PIP || s->item != ITEM_PIP || before->role != s->role || !same_nodes(before, s) ||
         before->upgrade != s->upgrade || before->editable != s->editable || before->timeout_ms != s->timeout_ms ||
         before->retry_times != s->retry_times || before->retry_backoff_ms != s->retry_backoff_ms ||
-        !str_eq(before->index_url.text ? before->index_url.text : "", s->index_url.text ? s->index_url.text : "") ||
-        !same_texts(&before->extra_index_url, &s->extra_index_url) ||
-        !same_texts(&before->find_links, &s->find_links) || !same_texts(&before->options, &s->options) ||
+        !str_eq(before->index_url.text, s->index_url.text) ||
+        !spec_texts_equal(&before->extra_index_url, &s->extra_index_url) ||
+        !spec_texts_equal(&before->find_links, &s->find_links) || !spec_texts_equal(&before->options, &s->options) ||
         bytes_of(&before->packages) + bytes_of(&s->packages) > JOINED_BYTES_MAX)
         return false;
     struct spec_texts all = {0};

@@ -45,6 +45,14 @@ bool spec_path_covers(const char *folder, const char *path)
     return len == 0 || (path_len >= len && strncmp(folder, path, len) == 0 && (path_len == len || path[len] == '/'));
 }
 
+bool spec_texts_equal(const struct spec_texts *a, const struct spec_texts *b)
+{
+    for (size_t i = 0; a->count == b->count && i < a->count; i++)
+        if (!str_eq(a->items[i].text, b->items[i].text))
+            return false;
+    return a->count == b->count;
+}
+
 static bool may_bring(const char *to, const char *path)
 {
     return !to || strstr(to, "${{") || spec_path_covers(to, path) || spec_path_covers(path, to);
