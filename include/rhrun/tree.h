@@ -56,6 +56,17 @@ struct tree_store;
 /* dir is made (0700) with its parents if need be. One store may be open in several processes. */
 int tree_store_open(const char *dir, struct tree_store **ret, struct error *err);
 void tree_store_close(struct tree_store *s); /* takes NULL */
+/* Removes what is in none of the wanted trees, nor in what was fetched; packs only as a whole. Without `really` it says
+ * what it would remove. The first `whole` of the trees have all their folders there, or nothing is removed (ERROR_IO);
+ * of the others what is there is kept. ERROR_HELD: somebody has the store open. After a kill the store is sound, and has
+ * every wanted tree. */
+struct tree_swept {
+    uint64_t files, bytes; /* bytes: what they take of the disk */
+};
+int tree_store_sweep(const char *dir, const char *const *wanted, size_t count, size_t whole, bool really,
+                     struct tree_swept *ret, struct error *err);
+/* Removes the whole store. After a kill it is a store that lacks something, and the same call goes on. */
+int tree_store_remove(const char *dir, struct error *err);
 
 /* How far a scan is, for another thread to look at: files that were found, and of those that had to be read how many
  * were, and their bytes. */

@@ -69,6 +69,7 @@ int git_folder_check(const char *path, struct error *err);
  *   DIR/big/OID              contents over TREE_BIG_SIZE
  *   DIR/scan-*               the tables of scan_*.c
  *   DIR/fetched/NAME         what refs and commits of other repositories are: "COMMIT TREE", then what was noted
+ *   DIR/rhrun-lock           flock: shared by who has the store open, alone for who sweeps it
  *   tmp_rhrun_*              of a batch at work, locked (flock): one whose lock is free was left behind, and goes
  *
  * A pack is on the disk before it gets its name (its pages are written out while it grows, so that costs little). A
@@ -89,6 +90,7 @@ struct tree_pack {
 };
 struct tree_store {
     char *dir;
+    int lock; /* -1: none could be made */
     struct tree_pack *packs;
     size_t pack_count;
     bool packs_read; /* at least once */
@@ -97,6 +99,8 @@ struct tree_store {
     struct git_odb *odb;
 };
 
+/* Opens one that is there, alone: ERROR_HELD where somebody has it open, and nobody opens it until it is closed. */
+int tree_store_hold(const char *dir, struct tree_store **ret, struct error *err);
 /* Opens the repository with libgit2 if it is not open yet. */
 int tree_store_git(struct tree_store *s, struct error *err);
 /* "what: the last message of libgit2" */

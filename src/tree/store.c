@@ -104,16 +104,53 @@ static int make_layout(const struct tree_store *s, struct error *err)
     return 0;
 }
 
-int tree_store_open(const char *dir, struct tree_store **ret, struct error *err)
+/* Who has a store open shares its lock; who sweeps has it alone. Where no lock can be made nobody can remove anything
+ * either. */
+static int lock_store(struct tree_store *s, int how)
+{
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/rhrun-lock", s->dir);
+    s->lock = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_CREAT, 0600);
+    if (s->lock < 0)
+        s->lock = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int rc = s->lock < 0 ? -1 : flock(s->lock, how);
+    while (rc < 0 && s->lock >= 0 && errno == EINTR)
+        rc = flock(s->lock, how);
+    return rc;
+}
+
+static struct tree_store *store_new(const char *dir)
 {
     struct tree_store *s = xcalloc(1, sizeof *s);
     s->dir = xstrdup(dir);
+    s->lock = -1;
+    return s;
+}
+
+int tree_store_hold(const char *dir, struct tree_store **ret, struct error *err)
+{
+    struct tree_store *s = store_new(dir);
+    CLEANUP(cleanup_free) char *head = xasprintf("%s/HEAD", dir);
+    if (access(head, F_OK) < 0 || lock_store(s, LOCK_EX | LOCK_NB) < 0) {
+        const int why = errno;
+        tree_store_close(s);
+        if (why == EWOULDBLOCK)
+            return error_set(err, ERROR_HELD, "snapshot store \"%s\" is in use", dir);
+        return error_errno(err, ERROR_IO, why, "could not open the snapshot store \"%s\"", dir);
+    }
+    *ret = s;
+    return 0;
+}
+
+int tree_store_open(const char *dir, struct tree_store **ret, struct error *err)
+{
+    struct tree_store *s = store_new(dir);
     CLEANUP(cleanup_free) char *head = xasprintf("%s/HEAD", dir);
     if (access(head, F_OK) < 0 && make_layout(s, err) < 0) {
         error_prefix(err, "snapshot store \"%s\"", dir);
         tree_store_close(s);
         return -1;
     }
+    (void)lock_store(s, LOCK_SH);
     clean(s, "objects");
     clean(s, "objects/pack");
     clean(s, "big");
@@ -130,6 +167,8 @@ void tree_store_close(struct tree_store *s)
     if (s->git_ready)
         git_libgit2_shutdown();
     tree_packs_free(s);
+    if (s->lock >= 0)
+        close(s->lock);
     free(s->dir);
     free(s);
 }

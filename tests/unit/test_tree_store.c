@@ -277,6 +277,81 @@ static void test_living_writers_keep_their_files(void **state)
     arena_destroy(set.arena);
 }
 
+/* ---- what is not wanted any more ---- */
+
+static struct tree_swept sweep(const char *name, const char *wanted, bool really)
+{
+    CLEANUP(cleanup_free) char *path = path_of(name);
+    struct tree_swept swept = {0};
+    struct error err = ERROR_INIT;
+    if (tree_store_sweep(path, &wanted, 1, 1, really, &swept, &err) < 0)
+        fail_msg("%s", err.text);
+    return swept;
+}
+
+static void test_sweep(void **state)
+{
+    (void)state;
+    static const uint64_t big[] = {TREE_BIG_SIZE + 1, 10, 300000};
+    struct set keep = make_set(3, 21, big, ARRAY_LEN(big)), packed = make_set(600, 22, few_sizes, ARRAY_LEN(few_sizes));
+    struct set loose = make_set(20, 23, big + 1, 1), large = make_set(3, 24, big, ARRAY_LEN(big));
+    struct set *sets[] = {&keep, &packed, &loose, &large};
+    char ids[4][TREE_ID_LEN + 1];
+    CLEANUP(cleanup_free) char *path = path_of("swept"), *table = path_of("swept/scan-x");
+    struct tree_store *s = open_store("swept");
+    struct tree_swept swept;
+    struct error err = ERROR_INIT;
+    for (size_t i = 0; i < 4; i++)
+        store_set(s, sets[i], sets[i]->count, ids[i]);
+    assert_int_equal(shell("echo x >%s", table), 0);
+    const char *wanted[] = {ids[0], "00000000000000000000000000000000000000ff"};
+    assert_int_equal(tree_store_sweep(path, wanted, 1, 1, true, &swept, &err), -1); /* it is open */
+    assert_int_equal(err.code, ERROR_HELD);
+    tree_store_close(s);
+    assert_int_equal(tree_store_sweep(path, wanted, 2, 2, true, &swept, &err), -1); /* one is not there */
+    for (size_t i = 0; i < 4; i++)
+        check_set("swept", sets[i], ids[i]);
+    const struct tree_swept before = sweep("swept", ids[0], false);
+    assert_int_equal(count_in("swept", "objects/pack", "") > 0, 1);
+    assert_int_equal(access(table, F_OK), 0);
+    assert_true(before.bytes > TREE_BIG_SIZE);
+    swept = sweep("swept", ids[0], true);
+    assert_int_equal(swept.bytes, before.bytes);
+    assert_int_equal(swept.files, before.files);
+    assert_int_equal(access(table, F_OK), -1);
+    assert_int_equal(count_in("swept", "objects/pack", ""), 2); /* of what is kept */
+    assert_int_equal(count_in("swept", "big", ""), 1);
+    check_set("swept", &keep, ids[0]);
+    check_with_git("swept");
+    swept = sweep("swept", ids[0], true);
+    assert_int_equal(swept.files, 0);
+    s = open_store("swept"); /* what went can be stored again */
+    store_set(s, &large, large.count, ids[3]);
+    tree_store_close(s);
+    check_set("swept", &large, ids[3]);
+    for (size_t i = 0; i < 4; i++)
+        arena_destroy(sets[i]->arena);
+}
+
+/* A pack stays whole for one content that is wanted; what a kill left of a pack goes. */
+static void test_sweep_packs(void **state)
+{
+    (void)state;
+    struct set set = make_set(600, 25, few_sizes, ARRAY_LEN(few_sizes)), part = set;
+    struct tree_store *s = open_store("packs");
+    char all[TREE_ID_LEN + 1], some[TREE_ID_LEN + 1];
+    store_set(s, &set, set.count, all);
+    part.count = 5;
+    store_set(s, &part, part.count, some);
+    tree_store_close(s);
+    assert_int_equal(sweep("packs", some, true).files, 0);
+    check_set("packs", &set, all);
+    assert_int_equal(shell("rm -f %s/packs/objects/pack/*.idx", dir), 0);
+    assert_int_equal(sweep("packs", "4b825dc642cb6eb9a060e54bf8d69288fbee4904", true).files >= 1, 1);
+    assert_int_equal(count_in("packs", "objects/pack", ""), 0);
+    arena_destroy(set.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +365,8 @@ int main(void)
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_two_processes),
         cmocka_unit_test(test_living_writers_keep_their_files),
+        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_sweep_packs),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
