@@ -76,6 +76,10 @@ const char *journal_job(const struct journal *j);           /* job id */
 const char *journal_path(const struct journal *j);          /* jobs/JOB */
 const char *journal_job_name(const struct journal *j);
 const char *journal_origin(const struct journal *j);
+/* Takes a job's lock alone, without its journal: while the descriptor is open no controller begins. -1 and err
+ * (ERROR_HELD): one has it. Close it with journal_let_go. */
+int journal_hold(const char *job_id, const char *name, const char *owner_name, struct error *err);
+void journal_let_go(int lock);
 /* The live controller of this job, if any: true and its pid and name. */
 bool journal_holder(const struct journal *j, pid_t *ret_pid, char **ret_name);
 

@@ -58,8 +58,8 @@ int tree_store_open(const char *dir, struct tree_store **ret, struct error *err)
 void tree_store_close(struct tree_store *s); /* takes NULL */
 /* Removes what is in none of the wanted trees, nor in what was fetched; packs only as a whole. Without `really` it says
  * what it would remove. The first `whole` of the trees have all their folders there, or nothing is removed (ERROR_IO);
- * of the others what is there is kept. ERROR_HELD: somebody has the store open. After a kill the store is sound, and has
- * every wanted tree. */
+ * of the others what is there is kept. ERROR_HELD: somebody has the store open. After a kill the store is sound, and
+ * has every wanted tree. */
 struct tree_swept {
     uint64_t files, bytes; /* bytes: what they take of the disk */
 };

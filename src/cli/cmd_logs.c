@@ -99,6 +99,9 @@ static int print_logs(struct cli *c, struct journal *j, const struct state_run *
         return -1;
     if (points.chosen)
         what->points = &points;
+    CLEANUP(cleanup_free) char *gone = xasprintf("%s/runs/%s/" CLI_LOGS_GONE, journal_path(j), id);
+    if (access(gone, F_OK) == 0)
+        fprintf(stderr, "rhrun: logs of run %s were removed by rhrun gc\n", id);
     return cli_logs_print(c, j, id, what, &end, err);
 }
 

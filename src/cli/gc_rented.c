@@ -1,4 +1,5 @@
-/* rhrun gc: gives back what nobody uses any more, and what no ledger knows. */
+/* Of gc: gives back machines that nobody uses any more, and those that no ledger knows. */
+#include "gcing.h"
 #include "renting.h"
 
 #include <signal.h>
@@ -7,7 +8,7 @@
 
 enum { ROUNDS_MAX = 30, ROUND_MS = 2000, TOGETHER_MAX = 10000 };
 
-struct gc {
+struct giving {
     struct cli *c;
     struct loop *loop;
     struct renting renting;
@@ -25,7 +26,7 @@ struct gc {
 
 static void on_signal(void *arg, int signum)
 {
-    struct gc *g = arg;
+    struct giving *g = arg;
     (void)signum;
     error_set(&g->fault, ERROR_INTERRUPTED, "interrupted");
     renting_interrupt(&g->renting);
@@ -34,7 +35,7 @@ static void on_signal(void *arg, int signum)
 
 /* ---- clusters of this machine ---- */
 
-static int one_cluster(struct gc *g, const char *id, struct error *err)
+static int one_cluster(struct giving *g, const char *id, struct error *err)
 {
     struct fleet_ledger *l;
     if (rent_is_over(id))
@@ -65,7 +66,7 @@ static int one_cluster(struct gc *g, const char *id, struct error *err)
     return 0;
 }
 
-static int all_clusters(struct gc *g, struct error *err)
+static int all_clusters(struct giving *g, struct error *err)
 {
     const char *const *ids;
     int rc = 0;
@@ -102,14 +103,14 @@ static bool is_expired(const struct provider_machine *m)
     return m->expires && parse_u64(m->expires, &at_s) && at_s > 0 && at_s * 1000 < wall_ms();
 }
 
-static const char *text(struct gc *g, const char *s)
+static const char *text(struct giving *g, const char *s)
 {
     char *copy = arena_strdup(g->c->arena, s ? s : "");
     str_printable(copy);
     return copy;
 }
 
-static void keep_orphan(struct gc *g, const struct provider_machine *m)
+static void keep_orphan(struct giving *g, const struct provider_machine *m)
 {
     struct provider_machine *o = &g->orphans[g->orphan_count++];
     *o = (struct provider_machine){.id = text(g, m->id),
@@ -120,12 +121,12 @@ static void keep_orphan(struct gc *g, const struct provider_machine *m)
                                    .expires = m->expires ? text(g, m->expires) : NULL};
 }
 
-static bool is_to_go(const struct gc *g, const struct provider_machine *m, enum known known)
+static bool is_to_go(const struct giving *g, const struct provider_machine *m, enum known known)
 {
     return str_eq(m->owner, g->owner) && (is_expired(m) || (g->c->given[OPT_ALL] && known == UNKNOWN));
 }
 
-static void say_orphan(struct gc *g, const struct provider_machine *m, enum known known)
+static void say_orphan(struct giving *g, const struct provider_machine *m, enum known known)
 {
     const bool ours = str_eq(m->owner, g->owner);
     fprintf(stderr, "rhrun: %s %s %s (run %s, of %s%s): %s%s\n", g->provider, g->region, text(g, m->id),
@@ -137,12 +138,12 @@ static void say_orphan(struct gc *g, const struct provider_machine *m, enum know
                                     : "; its time is not over: --all deletes it, too");
 }
 
-static void next_delete(struct gc *g);
+static void next_delete(struct giving *g);
 static void begin_sweep(void *arg);
 
 static void on_swept(void *arg, const struct provider_machine *machines, size_t count, const struct error *err)
 {
-    struct gc *g = arg;
+    struct giving *g = arg;
     g->sweep = NULL;
     if (err) {
         g->fault = *err;
@@ -170,7 +171,7 @@ static void on_swept(void *arg, const struct provider_machine *machines, size_t 
 
 static void on_deleted(void *arg, const struct provider_machine *machines, size_t count, const struct error *err)
 {
-    struct gc *g = arg;
+    struct giving *g = arg;
     (void)machines, (void)count;
     g->sweep = NULL;
     if (err && g->rounds == 1)
@@ -180,7 +181,7 @@ static void on_deleted(void *arg, const struct provider_machine *machines, size_
 }
 
 /* Deleted until the list shows nothing. */
-static void next_delete(struct gc *g)
+static void next_delete(struct giving *g)
 {
     if (g->next < g->orphan_count)
         g->sweep = rent_delete(g->renting.rent, g->provider, g->region, &g->orphans[g->next], on_deleted, g);
@@ -190,11 +191,11 @@ static void next_delete(struct gc *g)
 
 static void begin_sweep(void *arg)
 {
-    struct gc *g = arg;
+    struct giving *g = arg;
     g->sweep = rent_sweep(g->renting.rent, g->provider, g->region, on_swept, g);
 }
 
-static int sweep(struct gc *g, const char *provider, const char *region, struct error *err)
+static int sweep(struct giving *g, const char *provider, const char *region, struct error *err)
 {
     g->provider = provider;
     g->region = region;
@@ -218,7 +219,7 @@ static int sweep(struct gc *g, const char *provider, const char *region, struct 
     return 0;
 }
 
-static void add_region(struct gc *g, const char **regions, size_t *count, const char *region)
+static void add_region(struct giving *g, const char **regions, size_t *count, const char *region)
 {
     for (size_t i = 0; i < *count; i++)
         if (str_eq(regions[i], region))
@@ -228,7 +229,7 @@ static void add_region(struct gc *g, const char **regions, size_t *count, const 
 }
 
 /* Those that were asked for, else those in which a cluster of this machine was. */
-static size_t regions_of(struct gc *g, const char *provider, const char **regions)
+static size_t regions_of(struct giving *g, const char *provider, const char **regions)
 {
     const char *const *ids;
     struct cli *c = g->c;
@@ -251,7 +252,7 @@ static size_t regions_of(struct gc *g, const char *provider, const char **region
 }
 
 /* Of regions that nobody named it is said which they are: machines may be in others. */
-static void say_regions(const struct gc *g, const char *provider, const char *const *regions, size_t count)
+static void say_regions(const struct giving *g, const char *provider, const char *const *regions, size_t count)
 {
     struct buf b = {0};
     for (size_t i = 0; i < count; i++)
@@ -263,7 +264,7 @@ static void say_regions(const struct gc *g, const char *provider, const char *co
 }
 
 /* All of them, whatever one answers. */
-static int sweeps(struct gc *g, struct error *err)
+static int sweeps(struct giving *g, struct error *err)
 {
     struct cli *c = g->c;
     const char *regions[100];
@@ -290,18 +291,17 @@ static int sweeps(struct gc *g, struct error *err)
     return rc;
 }
 
-static int cmd_gc(struct cli *c)
+int gc_rented(struct cli *c, uint32_t *ret_todo, struct error *err)
 {
-    struct gc g = {.c = c, .loop = loop_create(), .owner = cli_rent_owner(c->arena)};
-    struct error err = ERROR_INIT;
+    struct giving g = {.c = c, .loop = loop_create(), .owner = cli_rent_owner(c->arena)};
     renting_begin(&g.renting, c, g.loop);
     struct loop_signal *interrupt = loop_signal_create(g.loop, SIGINT, on_signal, &g, NULL);
     struct loop_signal *term = loop_signal_create(g.loop, SIGTERM, on_signal, &g, NULL);
     struct loop_signal *hangup = renting_hold_on(g.loop);
-    int rc = all_clusters(&g, &err);
+    int rc = all_clusters(&g, err);
     struct error why = ERROR_INIT;
     if (g.fault.code == ERROR_NONE && sweeps(&g, &why) < 0) {
-        err = why;
+        *err = why;
         rc = -1;
     }
     if (rc == 0 && !c->given[OPT_QUIET] && !c->given[OPT_YES])
@@ -315,22 +315,6 @@ static int cmd_gc(struct cli *c)
     loop_signal_destroy(term);
     loop_signal_destroy(hangup);
     loop_destroy(g.loop);
-    return rc < 0 ? cli_fail(c, &err) : 0;
+    *ret_todo = g.todo;
+    return rc;
 }
-
-static const enum cli_option_id gc_options[] = {OPT_YES, OPT_ALL, OPT_PROVIDER, OPT_REGION, OPT_COUNT};
-const struct cli_command cmd_gc_command = {
-    "gc",
-    "",
-    "Give back rented machines that nobody uses any more",
-    "Clusters whose rhrun has ended while it rented, used, or gave them back; and\n"
-    "those past their time. Without --yes it says what it would do. With --provider,\n"
-    "the provider is asked for all machines that rhrun made: those that are yours,\n"
-    "that no ledger here knows, and whose time is over are deleted, too; with --all\n"
-    "also those whose time is not over. Exit status 3: something could not be proven\n"
-    "gone.",
-    gc_options,
-    0,
-    0,
-    false,
-    cmd_gc};

@@ -21,7 +21,7 @@ enum cli_option_id {
     OPT_PARALLEL, OPT_DRY_RUN, OPT_REQUIRE_CLEAN, OPT_AT, OPT_PRUNE, OPT_BRANCH, OPT_EVERY, OPT_ADOPT,
     OPT_SPOT, OPT_REGION, OPT_PROVIDER, OPT_REFRESH, OPT_RATE, OPT_CSV, OPT_LOCK, OPT_LOCKED,
     OPT_STRICT, OPT_BUNDLE, OPT_WATCH, OPT_TAIL, OPT_SINCE, OPT_TIMESTAMPS, OPT_GREP,
-    OPT_HOSTS, OPT_TORCHRUN, OPT_FUNCTION, OPT_COUNT
+    OPT_HOSTS, OPT_TORCHRUN, OPT_FUNCTION, OPT_OLDER_THAN, OPT_COUNT
 };
 struct cli_option {
     enum cli_option_id id;
@@ -70,6 +70,9 @@ struct cli_command {
 extern const struct cli_command *const cli_commands[]; /* NULL-terminated */
 extern const struct cli_option cli_options[];
 extern const size_t cli_option_count;
+
+/* In the folder of a run: gc has removed its logs. */
+#define CLI_LOGS_GONE "logs-removed"
 
 /* parse.c */
 int cli_parse(struct cli *c, int argc, char **argv, struct error *err);

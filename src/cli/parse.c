@@ -66,6 +66,7 @@ const struct cli_option cli_options[] = {
     {OPT_HOSTS, 0, "hosts", "HOST,...", "the machines: user@host, or names of ~/.ssh/config", false, false},
     {OPT_TORCHRUN, 0, "torchrun", NULL, "for a script that runs under torchrun", false, false},
     {OPT_FUNCTION, 0, "function", NULL, "for a Python function", false, false},
+    {OPT_OLDER_THAN, 0, "older-than", "TIME", "what was not used for so long (30d)", false, false},
     {OPT_RESUME, 0, "resume", "RUN", "", false, true},
 };
 const size_t cli_option_count = ARRAY_LEN(cli_options);

@@ -265,6 +265,20 @@ char *journal_take_request(struct journal *j)
 
 /* ---- folders and listing ---- */
 
+int journal_hold(const char *job_id, const char *name, const char *owner_name, struct error *err)
+{
+    CLEANUP(cleanup_free) char *home = journal_home_path(err);
+    if (!home)
+        return -1;
+    CLEANUP(cleanup_free) char *path = xasprintf("%s/jobs/%s", home, job_id);
+    return journal_lock(path, name, owner_name, err);
+}
+
+void journal_let_go(int lock)
+{
+    journal_unlock(lock);
+}
+
 char *journal_run_dir(struct journal *j, const char *run, struct error *err)
 {
     if (!*run || *run == '.' || strchr(run, '/')) {
