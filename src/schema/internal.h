@@ -38,7 +38,8 @@ struct resource { /* a schema with an $id, or the root of a document */
 
 struct pattern {
     const char *text;
-    void *code; /* pcre2_code */
+    void *code;    /* pcre2_code */
+    unsigned uses; /* matches so far */
 };
 
 struct sub_list {
@@ -92,7 +93,7 @@ void pattern_translate(const char *text, size_t len, struct buf *ret);
 struct pattern *pattern_compile(struct schema *schema, const char *text, size_t len, char *ret_problem,
                                 size_t problem_size);
 /* *match_data is made at the first call and released by pattern_release. */
-enum pattern_result pattern_match(const struct pattern *pattern, const char *text, size_t len, void **match_data);
+enum pattern_result pattern_match(struct pattern *pattern, const char *text, size_t len, void **match_data);
 void pattern_release(void *match_data);
 void pattern_destroy(struct pattern *pattern);
 

@@ -1,5 +1,5 @@
 /*
- * Patterns: ECMA-262 regular expressions as far as PCRE2 reads them, with JIT where it works. A hostile
+ * Patterns: ECMA-262 regular expressions as far as PCRE2 reads them, with JIT where it works and pays. A hostile
  * pattern costs at most MATCH_LIMIT steps per match.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MATCH_LIMIT = 200000, DEPTH_LIMIT = 2000, HEAP_LIMIT_KIB = 16384, PATTERN_MAX = 16384 };
+enum { MATCH_LIMIT = 200000, DEPTH_LIMIT = 2000, HEAP_LIMIT_KIB = 16384, PATTERN_MAX = 16384, JIT_AFTER = 16 };
 
 struct pattern *pattern_compile(struct schema *schema, const char *text, size_t len, char *ret_problem,
                                 size_t problem_size)
@@ -36,10 +36,10 @@ struct pattern *pattern_compile(struct schema *schema, const char *text, size_t 
         snprintf(ret_problem, problem_size, "%s (at character %zu)", (const char *)message, (size_t)offset + 1);
         return NULL;
     }
-    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE); /* fails where JIT is missing: then it is interpreted */
     struct pattern *pattern = arena_alloc(schema->arena, sizeof *pattern);
     pattern->text = arena_strndup(schema->arena, text, len);
     pattern->code = compiled;
+    pattern->uses = 0;
     if (schema->pattern_count == schema->pattern_cap) {
         schema->pattern_cap = schema->pattern_cap > 0 ? schema->pattern_cap * 2 : 16;
         schema->patterns = xreallocarray(schema->patterns, schema->pattern_cap, sizeof(struct pattern *));
@@ -64,11 +64,14 @@ static struct match_state *match_state_create(void)
     return state;
 }
 
-enum pattern_result pattern_match(const struct pattern *pattern, const char *text, size_t len, void **match_data)
+/* Machine code costs more than it saves until some texts were matched; most patterns of a schema meet none or one. */
+enum pattern_result pattern_match(struct pattern *pattern, const char *text, size_t len, void **match_data)
 {
     if (!*match_data)
         *match_data = match_state_create();
     struct match_state *state = *match_data;
+    if (++pattern->uses == JIT_AFTER)
+        pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE); /* fails where JIT is missing: then it is interpreted */
     int rc = pcre2_match(pattern->code, (PCRE2_SPTR)text, len, 0, 0, state->data, state->context);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(pattern->code, (PCRE2_SPTR)text, len, 0, PCRE2_NO_JIT, state->data, state->context);

@@ -119,7 +119,7 @@ static void add_value_hint(const struct eval *e, struct diagnostic *item, const 
         return;
     }
     bool scalar = node->type != DOC_ARRAY && node->type != DOC_OBJECT && node->type != DOC_NULL;
-    const struct pattern *pattern = e->sub->pattern;
+    struct pattern *pattern = e->sub->pattern;
     bool would_do = !pattern || pattern_match(pattern, node->text, node->text_len, &e->run->match_data) == PATTERN_YES;
     if (scalar && would_do && (e->sub->types & TYPE_STRING) && !(e->sub->types & type_of(node)) &&
         strlen(node->text) < 40)

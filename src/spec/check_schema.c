@@ -9,7 +9,8 @@
 #include <string.h>
 
 extern const char rhrun_job_schema[];
-extern const uint64_t rhrun_job_schema_size;
+extern const char rhrun_job_schema_packed[]; /* without descriptions: it is read at each start */
+extern const uint64_t rhrun_job_schema_packed_size;
 
 const char *spec_schema_text(void)
 {
@@ -21,8 +22,8 @@ static int compile(const char *definition, struct arena *arena, struct diagnosti
 {
     struct doc *doc;
     struct error err = ERROR_INIT;
-    if (doc_load_text("job.schema.json", rhrun_job_schema, (size_t)rhrun_job_schema_size, DOC_FORMAT_JSON, arena, &doc,
-                      diagnostics, &err) != 0)
+    if (doc_load_text("job.schema.json", rhrun_job_schema_packed, (size_t)rhrun_job_schema_packed_size, DOC_FORMAT_JSON,
+                      arena, &doc, diagnostics, &err) != 0)
         return -1;
     struct doc_node *defs = doc_get(doc->root, "$defs");
     doc_remove(doc_get(doc->root, "else"), "properties");

@@ -4,9 +4,11 @@
 
 #include <git2.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { GIT_LINK = 0160000, TOO_LARGE_MAX = 20 };
 
@@ -142,6 +144,27 @@ static void find_dirty(git_repository *repository, const git_commit *commit, con
     arena_destroy(l.arena);
 }
 
+/* May the folder be in a repository, as far as names tell? libgit2 reads all certificates of the machine as it begins, which
+ * takes longer than a short job. */
+static bool may_be_in_repository(const char *folder)
+{
+    static const char *const signs[] = {".git", "HEAD"}; /* HEAD: of a bare one */
+    char path[PATH_MAX], name[PATH_MAX + 8];
+    if (!realpath(folder, path))
+        return false;
+    for (size_t len = strlen(path);; path[len] = 0) {
+        for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+            snprintf(name, sizeof name, "%s/%s", path, signs[i]);
+            if (access(name, F_OK) == 0)
+                return true;
+        }
+        if (len == 0)
+            return false;
+        while (len > 0 && path[--len] != '/')
+            ;
+    }
+}
+
 bool tree_head(const char *folder, const struct tree *tree, struct tree_store *store, struct arena *arena,
                struct tree_head *ret)
 {
@@ -150,7 +173,7 @@ bool tree_head(const char *folder, const struct tree *tree, struct tree_store *s
     git_object *commit = NULL;
     char hex[TREE_ID_LEN + 1];
     bool found = false;
-    if (git_libgit2_init() < 0)
+    if (!may_be_in_repository(folder) || git_libgit2_init() < 0)
         return false;
     if (git_repository_open_ext(&repository, folder, 0, NULL) == 0 && git_repository_head(&head, repository) == 0 &&
         git_reference_peel(&commit, head, GIT_OBJECT_COMMIT) == 0) {

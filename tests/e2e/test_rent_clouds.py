@@ -24,13 +24,17 @@ def nodes_of(name):
     return 1 if name == "runpod" else 2  # pods reach each other only in clusters of RunPod's own
 
 
+# What happened on a machine goes home under this name. It is one file, so that no two workers of a machine race to write a copy.
+KEEP = "mkdir -p out; ln $HOME/lines out/lines 2>/dev/null || [ out/lines -ef $HOME/lines ]"
+
+
 def spec_of(box, cloud, nnodes=None, cluster=None, **more):
     n = nnodes or nodes_of(cloud.name)
     return box.spec({
         "name": "rented", "cluster": {k: v for k, v in {"instance": cloud.offers[0][2], "provider": cloud.name, "max_price": 20, "max_hours": 1,
                                                         **(cluster or {})}.items() if v is not None},
         "setup": [{"name": "s", "run": "echo setup >>$HOME/lines; hostname"}],
-        "entrypoint": {"run": "echo launch >>$HOME/lines; mkdir -p out; cp $HOME/lines out/lines; echo rank $RANK of $WORLD_SIZE"},
+        "entrypoint": {"run": f"echo launch >>$HOME/lines; {KEEP}; echo rank $RANK of $WORLD_SIZE"},
         "distributed": {"nnodes": n, "nproc_per_node": 1}, "outputs": [{"from": "out/", "to": "results/", "nodes": "all"}], **more})
 
 
@@ -160,7 +164,7 @@ def test_a_rule_replaces_a_machine_that_was_terminated(box, clouds, name, how):
     """Its node is lost at once, and the provider is asked at once."""
     cloud = clouds.start(name)
     rule = {"match": {"event": "node_lost"}, "action": "replace_node", "times": 1}
-    wait = "echo launch >>$HOME/lines; [ $TORCHELASTIC_RESTART_COUNT != 0 ] || { echo begun; sleep 1000; }; mkdir -p out; cp $HOME/lines out/lines"
+    wait = "echo launch >>$HOME/lines; [ $TORCHELASTIC_RESTART_COUNT != 0 ] || { echo begun; sleep 1000; }; " + KEEP
     run = box.start(spec_of(box, cloud, entrypoint={"run": wait}, failure_rules=[rule]))
     run.wait_text("begun(.|\\n)*begun")
     getattr(cloud, how)(cloud.machines()[1])

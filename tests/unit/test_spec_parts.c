@@ -233,6 +233,49 @@ static bool has_key(const struct doc_node *node, const char *key)
     return false;
 }
 
+extern const char rhrun_job_schema_packed[];
+
+/* What specs are checked against is the schema but for what people read: the packing is done on its text. */
+static bool same_but_words(const struct doc_node *full, const struct doc_node *packed)
+{
+    size_t at = 0;
+    if (full->type != packed->type || full->text_len != packed->text_len ||
+        (full->text && memcmp(full->text, packed->text, full->text_len) != 0) || full->boolean != packed->boolean)
+        return false;
+    for (size_t i = 0; full->type == DOC_ARRAY && i < full->count; i++)
+        if (i >= packed->count || !same_but_words(full->items[i], packed->items[i]))
+            return false;
+    for (size_t i = 0; full->type == DOC_OBJECT && i < full->count; i++) {
+        const struct doc_member *m = &full->members[i];
+        const bool words = str_eq(m->key, "description") || str_eq(m->key, "$comment");
+        if (words && m->value->type == DOC_STRING)
+            continue;
+        if (at >= packed->count || !str_eq(m->key, packed->members[at].key) ||
+            !same_but_words(m->value, packed->members[at].value))
+            return false;
+        at++;
+    }
+    return full->type == DOC_OBJECT ? at == packed->count : full->count == packed->count;
+}
+
+static void test_packed_schema(void **state)
+{
+    (void)state;
+    struct arena *arena = arena_create();
+    struct diagnostics diagnostics = {0};
+    struct error err = ERROR_INIT;
+    struct doc *full = NULL, *packed = NULL;
+    const char *text = spec_schema_text();
+    assert_int_equal(doc_load_text("full", text, strlen(text), DOC_FORMAT_JSON, arena, &full, &diagnostics, &err), 0);
+    text = rhrun_job_schema_packed;
+    assert_int_equal(doc_load_text("packed", text, strlen(text), DOC_FORMAT_JSON, arena, &packed, &diagnostics, &err),
+                     0);
+    assert_true(same_but_words(full->root, packed->root));
+    assert_null(strstr(text, "\"description\": \""));
+    diagnostics_free(&diagnostics);
+    arena_destroy(arena);
+}
+
 static void test_reference(void **state)
 {
     (void)state;
@@ -269,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_shlex),
         cmocka_unit_test_setup_teardown(test_origin, make_top, remove_top),
         cmocka_unit_test_setup_teardown(test_secrets, make_top, remove_top),
+        cmocka_unit_test(test_packed_schema),
         cmocka_unit_test(test_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
