@@ -143,7 +143,8 @@ def parser_files(version):
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:
         done = subprocess.run(["python3", "-m", "pip", "-q", "download", "--no-deps", "--only-binary=:all:", "--platform", platform,
                                "--python-version", python, "--dest", f"{made}/wheel", f"torch=={version}"], capture_output=True,
-                              text=True, timeout=INSTALL)
+                              text=True, timeout=INSTALL,
+                              env={**os.environ, "PIP_CONSTRAINT": os.devnull})  # what a machine's pip may install is no matter here
         assert done.returncode == 0, done.stdout + done.stderr
         os.mkdir(f"{made}/{version}")
         with zipfile.ZipFile(next(pathlib.Path(made, "wheel").iterdir())) as wheel:
