@@ -565,7 +565,8 @@ static bool is_half(struct launch *l)
  * that is gone will never end. */
 static void drop_half(struct launch *l)
 {
-    const char *replaced = replaced_part(l);
+    /* once the epilog has begun, an earlier controller has decided what the launch came to */
+    const char *replaced = phase_of(l) == AT_EPILOG ? NULL : replaced_part(l);
     if (replaced)
         reissue(l, arena_printf(l->run->arena, "the machine of node \"%s\" is gone, and its part of the launch with it",
                                 replaced));

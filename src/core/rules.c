@@ -610,12 +610,13 @@ bool rules_await_nodes(const struct launch *l)
     return false;
 }
 
-/* Does the launch start again, whatever becomes of this node? Then what ran has ended, or is being stopped. */
+/* Does the launch start again, whatever becomes of this node? Then what ran has ended, or is being stopped. Not so where the
+ * generation of the last RESTART has begun: another controller may have left it at work, or done. */
 static bool starts_again(const struct launch *l)
 {
     const struct state_verdict *v = verdict_of(l);
     const struct state_run *run = run_recorded(l->run);
-    return v ? spec_starts_again(v->action) : run && run->restarts > 0 && l->run->stage < STAGE_LAUNCH;
+    return v ? spec_starts_again(v->action) : run && run->restarts > 0 && run->generation > run->begun;
 }
 
 static bool is_of_lost(const struct rules *x, const struct state_verdict *v)
