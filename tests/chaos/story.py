@@ -117,6 +117,9 @@ class Story:
         """A second controller goes by what its own journal says of what it did before: only with a new one it must find all."""
         if state == self.other_state:
             self.blind = self.foreign = True
+            if self.was_wiped:
+                # What was done before the wipe only the first one's journal knows: nothing on the node tells it.
+                self.oracle.forget(set_up=True)
             if state.exists():
                 # It knows nothing of a --fresh since, and goes on in the directory that it knows: what is current is then for
                 # each of the two the one that it made, and a third can only take the one that was used last.
