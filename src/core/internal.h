@@ -207,6 +207,7 @@ void launch_will_restart(struct launch *l);
 /* A worker has failed, or a rule says that the generation has: all of it is stopped. */
 void launch_condemn(struct launch *l);
 bool launch_epilog(struct launch *l);   /* starts the epilog where it is due; false: there is nothing to wait for */
+bool launch_starts_again(const struct launch *l); /* a generation was announced that has not begun */
 bool launch_complete(struct launch *l); /* nothing of the launch, its epilog and its outputs is left to do */
 uint32_t launch_generation(const struct wire_record *record); /* from 1; 1 where an older record does not say */
 /* Between TERM and KILL: `least`, or more where shutdown_timeout gives torchrun more to stop its workers in. */

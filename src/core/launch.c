@@ -131,14 +131,18 @@ static enum phase phase_of(struct launch *l)
     return epilog && has_begun(r, epilog) ? AT_EPILOG : AT_END;
 }
 
+bool launch_starts_again(const struct launch *l)
+{
+    const struct state_run *run = run_recorded(l->run);
+    return run && run->generation > l->generation;
+}
+
 bool launch_complete(struct launch *l)
 {
     struct run *r = l->run;
     const struct plan_step *epilog = launch_step(l, PHASE_EPILOG);
-    const struct state_run *run = run_recorded(r);
-    if (run && run->generation > l->generation) /* it starts again */
-        return false;
-    return launch_over(l) && parts_ended(l) && (!epilog || step_all_done(r, epilog)) && outputs_complete(l);
+    return !launch_starts_again(l) && launch_over(l) && parts_ended(l) && (!epilog || step_all_done(r, epilog)) &&
+           outputs_complete(l);
 }
 
 static void finish_launch(struct launch *l, bool good);

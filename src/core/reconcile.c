@@ -233,7 +233,8 @@ static void finished_part_lost(struct lane *lane)
         if ((step->kind->phase == PHASE_LAUNCH && !launch_over(launch_of(r, step))) ||
             (step->kind->phase == PHASE_PROLOG && r->stage == STAGE_PROLOG))
             task_finish_as(r, step, lane->index, OUTCOME_UNKNOWN, "the node restarted or was replaced meanwhile");
-        else if (step->kind->phase == PHASE_PROLOG && !launch_over(launch_of(r, step)))
+        else if (step->kind->phase == PHASE_PROLOG &&
+                 (!launch_over(launch_of(r, step)) || launch_starts_again(launch_of(r, step))))
             task_set_state(r, run_task(r, step, lane->index),
                            TASK_PENDING); /* it runs again before the next generation, should there be one */
     }

@@ -59,7 +59,7 @@ static void test_found(void **unused)
     static const uint64_t seeds[] = {6827,     41550,    67491,    55855,    110990,  159787,   190174,
                                      2090015,  10018282, 20226709, 20380787, 244185,  60013707, 40032087,
                                      20042678, 60593690, 60752495, 60910160, 10163156};
-    static const uint64_t with_files[] = {138266, 107297, 86663}, rented[] = {18911, 91010, 314123, 315860};
+    static const uint64_t with_files[] = {138266, 107297, 86663}, rented[] = {18911, 91010, 314123, 315860, 416528};
     (void)unused;
     for (size_t i = 0; i < ARRAY_LEN(seeds); i++)
         assert_true(passes(seeds[i], false, RANDOM_NO_FILES));
