@@ -177,7 +177,7 @@ static void launch_started(struct random_job *job, uint32_t node, const struct w
             lost = lost || job->launch_lost[n];
         if (!job->launch_excused && !lost && !job->unmade)
             violate(job, "the launch on node %u was started again without a reason", node);
-        job->launch_excused = job->epilog_failed = false;
+        job->launch_excused = job->epilog_failed = job->closed_badly = false;
         job->unmade = is_unmade(job);
     } else if (strcmp(r->launch, job->last[node]) == 0 && job->launch_ok[node] && !job->launch_lost[node]) {
         violate(job, "the part of node %u was started again though it had ended well", node);
@@ -225,7 +225,7 @@ static void ended(void *arg, const struct world_node *n, const struct world_reco
     job->launch_live[n->index] = false;
     if (!launch_is_whole(job))
         return;
-    job->launch_excused = job->epilog_failed; /* what speaks for another one comes later */
+    job->launch_excused = job->epilog_failed || job->closed_badly; /* what speaks for another one comes later */
     for (size_t i = 0; i < RANDOM_STEPS_MAX; i++)
         for (uint32_t k = 0; k < RANDOM_NODES_MAX; k++)
             job->track[i][k].launched = job->track[i][k].ok;
@@ -263,6 +263,8 @@ static void durable(void *arg, const struct event *e)
             job->track[i][e->settled.node].unsettled = job->track[i][e->settled.node].live;
     if (e->type == EVENT_RUN_CLOSED && e->closed.status != RUN_DONE && !only_files_missed(job))
         job->launch_excused = true;
+    job->closed_badly =
+        job->closed_badly || (job->elastic && e->type == EVENT_RUN_CLOSED && e->closed.status != RUN_DONE);
     if (e->type == EVENT_RUN_OPENED && e->opened.from_step)
         job->from = NULL;
     if (e->type == EVENT_FINISHED && end->outcome == OUTCOME_UNKNOWN) {

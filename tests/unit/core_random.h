@@ -59,6 +59,7 @@ struct random_job {
     char generation[WORLD_LAUNCH]; /* of the launch that began last */
     char last[RANDOM_NODES_MAX][WORLD_LAUNCH]; /* the generation that the node's part belongs to */
     bool disturbed[RANDOM_NODES_MAX];
+    bool closed_badly; /* MIN:MAX, and the latest run failed: the next launches again (reopen.c) */
     bool launch_excused, epilog_failed, launch_ok[RANDOM_NODES_MAX], launch_live[RANDOM_NODES_MAX];
     bool part[RANDOM_NODES_MAX]; /* in the end, as the journal has it: it ended well */
     bool launch_lost[RANDOM_NODES_MAX]; /* its node lost power, or was replaced, since it started there */
