@@ -197,19 +197,20 @@ static const enum cli_option_id options[] = {OPT_AT,    OPT_PARALLEL,      OPT_D
 const struct cli_command cmd_apply_command = {
     "apply",
     "DIR|GLOB|SPEC...|PLAN",
-    "Bring every spec of a folder to done, or do a saved plan",
-    "Plans all specs first; one that is invalid, or two with one name, and nothing is\n"
-    "started. What is done with the same content is left alone, and no node is asked.\n"
-    "What another rhrun is at is awaited, never run twice. In a folder, files count\n"
-    "that are specs (*.yaml, *.yml with entrypoint or roles); hidden and ignored ones\n"
-    "do not. --at: specs and code are those of a commit; words are paths in a\n"
-    "repository, which may be a bare one (REPO.git/jobs). --prune gives back what\n"
-    "jobs have rented whose specs were removed. One table at the end; with --json,\n"
-    "schema apply. Exit status: 0 all is done; 1 a job failed; 2 nothing was started;\n"
-    "3 infrastructure; 10 --dry-run --exit-code: there is work to do. --yes lets the\n"
-    "jobs rent machines. PLAN, a file of rhrun plan --output: exactly that is done;\n"
-    "where spec, files, params, nodes, verdicts or offers moved, nothing is, and what\n"
-    "moved is said (exit status 2). --dry-run only looks.",
+    "Run every spec of a folder until it is done, or do a saved plan",
+    "Plans all specs first; if one is invalid, or two have the same name, nothing is\n"
+    "started. Jobs that are done with the same content are left alone, and their\n"
+    "nodes are not asked. If another rhrun works on a job, waits for its end; no job\n"
+    "runs twice. In a folder, files count that are specs (*.yaml, *.yml with\n"
+    "entrypoint or roles); hidden and ignored files do not. --at: specs and code are\n"
+    "those of a commit; words are paths in a repository, which may be a bare one\n"
+    "(REPO.git/jobs). --prune gives back machines of jobs whose specs were removed.\n"
+    "Prints one table at the end; with --json, schema apply. Exit status: 0 all is\n"
+    "done; 1 a job failed; 2 nothing was started; 3 infrastructure; 10 --dry-run\n"
+    "--exit-code: there is work to do. --yes lets the jobs rent machines. With PLAN,\n"
+    "a file of rhrun plan --output, does exactly that plan; if spec, files, params,\n"
+    "nodes, verdicts or offers have changed, does nothing and names the changes (exit\n"
+    "status 2). --dry-run only looks.",
     options,
     1,
     APPLY_SPECS_MAX,

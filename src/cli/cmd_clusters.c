@@ -216,9 +216,10 @@ const struct cli_command cmd_up_command = {
     "up",
     "SPEC",
     "Rent the job's machines, and keep them",
-    "The next run of the job uses them. What the spec says of the end (max_hours,\n"
-    "down) counts from now on; rhrun down gives them back. Run it again after a\n"
-    "crash: it finds what there is. Ctrl-C gives back what was begun.",
+    "The next run of the job uses them. The time limits of the spec (max_hours, down)\n"
+    "count from now on; rhrun down gives the machines back. After a crash, run this\n"
+    "again: it finds the machines that exist. After Ctrl-C, machines that were begun\n"
+    "are given back.",
     up_options,
     1,
     1,
@@ -229,8 +230,8 @@ const struct cli_command cmd_clusters_command = {
     "clusters",
     "",
     "List rented machines, with what they cost",
-    "What this machine's ledgers know; no provider is asked. With --all also those\n"
-    "that were given back.",
+    "Reads the ledgers of this machine and asks no provider. With --all also lists\n"
+    "machines that were given back.",
     clusters_options,
     0,
     0,

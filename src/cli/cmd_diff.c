@@ -247,12 +247,12 @@ const struct cli_command cmd_diff_command = {
     "A B",
     "What differs between two runs, or locks",
     "A and B are runs (an id, its beginning, or last), specs (their latest run), or\n"
-    "files of locks; RUN:POINT is one point of a sweep, by its name or id. What went\n"
-    "in is compared: params, spec, the commit, the files as git diff has them,\n"
-    "packages, hosts, values of env from the caller; and of two runs what came out:\n"
-    "status, metrics, results. Exit status: 0 nothing differs, 1 something does, 2 it\n"
-    "could not be compared. How long steps took is shown, and does not count. -p and\n"
-    "--set choose among the runs of a spec.\n",
+    "files of locks; RUN:POINT is one point of a sweep, by its name or id. Compares\n"
+    "the inputs: params, spec, the commit, the files in the form of git diff,\n"
+    "packages, hosts, values of env from the caller; and for two runs also the\n"
+    "outcome: status, metrics, results. Exit status: 0 nothing differs, 1 something\n"
+    "does, 2 the two could not be compared. Durations of steps are shown, but do not\n"
+    "count. -p and --set choose among the runs of a spec.\n",
     diff_options,
     2,
     2,

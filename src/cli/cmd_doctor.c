@@ -430,11 +430,11 @@ const struct cli_command cmd_doctor_command = {
     "doctor",
     "[SPEC]",
     "Check this machine, and with a SPEC its nodes",
-    "With a SPEC: logs in to each node and looks at what is looked at before a\n"
-    "launch: ports, clocks, disk, GPUs, Python and torch; and whether the Python is\n"
-    "there that set-up or workers start. Sets up and starts nothing, and no command\n"
-    "of an ssh_config that the SPEC names, unless --trust is given.\n"
-    "Exit status 0, or 3 when something would keep a job from running.",
+    "With a SPEC: logs in to each node and checks everything that is checked before a\n"
+    "launch: ports, clocks, disk, GPUs, Python and torch; and whether the node has\n"
+    "the Python that set-up or workers start. Sets up and starts nothing. Runs no\n"
+    "command of an ssh_config that the SPEC names, unless --trust is given.\n"
+    "Exit status 0, or 3 if something would keep a job from running.",
     options,
     0,
     1,

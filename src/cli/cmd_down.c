@@ -253,13 +253,13 @@ const struct cli_command cmd_down_command = {
     "down",
     "SPEC|CLUSTER|--all",
     "Give back rented machines; remove a job's containers",
-    "Of rented machines: until the provider shows that they are gone. Other\n"
-    "credentials than those they were rented with prove nothing, unless they show\n"
-    "one of them, or --yes says that they are of the same account. What is in a\n"
-    "container is lost, so set-up runs again the next time; the job's ledger, working\n"
-    "directory and home folders are on the hosts and stay.\n"
-    "Exit status 3: a host was not reached, a runtime refused, or a machine could not\n"
-    "be proven gone; down again does the rest.",
+    "Deletes rented machines until the provider shows that they are gone. Credentials\n"
+    "other than those with which they were rented prove nothing, unless they show one\n"
+    "of the machines, or --yes says that they belong to the same account. The content\n"
+    "of a container is lost, so set-up runs again the next time; the job's ledger,\n"
+    "working directory and home folders are on the hosts and stay.\n"
+    "Exit status 3: a host could not be reached, a runtime refused, or a machine\n"
+    "could not be proven gone; rhrun down again does the rest.",
     options,
     0,
     1,

@@ -134,17 +134,17 @@ const struct cli_command cmd_gc_command = {
     "gc",
     "[SPEC]",
     "Free disk, and give back rented machines that nobody uses",
-    "Shows what was not used for 30 days (--older-than), how large it is, and asks;\n"
-    "--yes answers, --dry-run only looks. Here: logs of old runs, snapshots of files\n"
-    "that only old runs name, bundles that were rerun. Of each job the newest run,\n"
-    "what is unfinished or in use, results and the history stay. With a SPEC: of\n"
-    "that job, on its nodes too: working directories of old variants, and logs.\n"
-    "What was removed is done again when a run needs it.\n"
-    "Rented: clusters whose rhrun has ended while it rented, used, or gave them\n"
-    "back; and those past their time. With --provider that provider is asked for all\n"
-    "machines that rhrun made: those that are yours, that no ledger here knows, and\n"
-    "whose time is over are deleted, too; with --all also those whose time is not\n"
-    "over. Exit status 3: something could not be removed, or proven gone.",
+    "Shows what nobody has used for 30 days (--older-than), how large it is, and\n"
+    "asks; --yes answers, --dry-run only looks. On this machine: logs of old runs,\n"
+    "snapshots of files that only old runs name, bundles that were rerun. Keeps each\n"
+    "job's newest run, everything unfinished or in use, results and the history.\n"
+    "With a SPEC: only that job, also on its nodes: working directories of old\n"
+    "variants, and logs. A run that needs what was removed does it again.\n"
+    "Rented machines count as unused if their rhrun ended while it rented, used, or\n"
+    "gave them back, or if their time is over. With --provider, asks that provider\n"
+    "for all machines that rhrun made, and also deletes those that are yours, that\n"
+    "are in no ledger here, and whose time is over; with --all also those whose time\n"
+    "is not over. Exit status 3: something could not be removed, or proven gone.",
     gc_options,
     0,
     1,

@@ -68,9 +68,9 @@ const struct cli_command cmd_import_command = {
     "import",
     "torchrun -- COMMAND LINE",
     "Print the spec of a torchrun command line",
-    "torchrun, or python -m torch.distributed.run, with all its flags; variables\n"
-    "before it, PET_ ones too, and srun, nohup, ...; so may `tune run`. What rhrun\n"
-    "says itself or does otherwise is left out, with a comment.\n"
+    "Takes torchrun, python -m torch.distributed.run or `tune run`, with all flags;\n"
+    "variables, also PET_ ones, and srun, nohup, ... may stand before it. Leaves out,\n"
+    "with a comment, what rhrun gives itself or replaces.\n"
     "Example: rhrun import torchrun -- torchrun --nnodes=2 train.py --x 1 > job.yaml",
     options,
     1,

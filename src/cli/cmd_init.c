@@ -233,10 +233,10 @@ const struct cli_command cmd_init_command = {
     "init",
     "[FILE]",
     "Write a first spec, with comments, that runs at once",
-    "FILE is job.yaml without it. Nothing is asked, and no file overwritten. --hosts\n"
+    "The default FILE is job.yaml. Asks nothing, and overwrites no file. --hosts\n"
     "names the machines; without it the job runs on this one. --torchrun: for a\n"
-    "script that runs under torchrun, train.py beside the spec, which is written\n"
-    "where there is none. --function: for a Python function, in hello.py.",
+    "script that runs under torchrun, train.py beside the spec, which is written,\n"
+    "too, if it does not exist. --function: for a Python function, in hello.py.",
     options,
     0,
     1,

@@ -144,15 +144,15 @@ const struct cli_command cmd_logs_command = {
     "[RUN]",
     "Print the workers' output of a run",
     "RUN is an id, a unique prefix, last (the default), the name of a job, or a spec\n"
-    "file, of whose runs -p, --set and the words behind -- choose one. Without\n"
-    "options: the launch, all its generations in order. --step NAME: the output of\n"
-    "that step, --verbose: of every step. --point NAME, or -p NAME=VALUE of what is\n"
-    "swept: these points of a sweep, also where an earlier run did them. --rank R, or\n"
-    "--step NAME with --node N: the bytes as they were written, stdout to stdout,\n"
-    "stderr to stderr; with --tail, --since, --grep or --timestamps its lines. A\n"
-    "terminal gets text and colours only, no other control characters. -f goes on\n"
-    "until the run ends, on a terminal from the last 20 lines on; Ctrl-C ends only\n"
-    "that (exit status 0).",
+    "file; with a spec file -p, --set and the words behind -- choose one of its runs.\n"
+    "Without options: the launch, all its generations in order. --step NAME: the\n"
+    "output of that step, --verbose: of every step. --point NAME, or -p NAME=VALUE\n"
+    "with a param of the sweep: these points, even if an earlier run did them.\n"
+    "--rank R, or --step NAME with --node N: the bytes as they were written, stdout\n"
+    "to stdout, stderr to stderr; with --tail, --since, --grep or --timestamps the\n"
+    "lines. A terminal gets only text and colours, no other control characters. -f\n"
+    "goes on until the run ends, on a terminal from the last 20 lines on; Ctrl-C ends\n"
+    "only the following (exit status 0).",
     logs_options,
     0,
     1,
@@ -252,10 +252,11 @@ const struct cli_command cmd_attach_command = {
     "attach",
     "[RUN]",
     "Follow a run to its end; Ctrl-C only detaches",
-    "Prints the output that was not shown yet and what comes, and exits with the\n"
-    "job's status, or 0 when Ctrl-C ended the following. It begins where the terminal\n"
-    "stopped that showed the run last; --from-start, and --json, show everything. An\n"
-    "open run whose controller was killed gets another one, in the background.",
+    "Prints the output that was not shown yet, and new output until the run ends, and\n"
+    "exits with the job's status, or with 0 if Ctrl-C ended the following. Begins\n"
+    "where the last terminal stopped that showed the run; --from-start and --json\n"
+    "show everything. An open run whose controller was killed gets a new controller,\n"
+    "in the background.",
     attach_options,
     0,
     1,
@@ -375,8 +376,9 @@ const struct cli_command cmd_cancel_command = {
     "cancel",
     "[RUN]",
     "Stop a run: every process of every rank on every node",
-    "TERM, a grace time, KILL. With no live controller, it goes to the nodes itself.\n"
-    "Exit status 3: nodes that it names were not reached; cancel again does the rest.",
+    "Sends TERM, waits a grace time, then sends KILL. If the run has no controller,\n"
+    "connects to the nodes itself. Exit status 3: it could not reach the nodes that\n"
+    "it names; rhrun cancel again does the rest.",
     cancel_options,
     0,
     1,

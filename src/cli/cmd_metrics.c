@@ -268,11 +268,11 @@ const struct cli_command cmd_metrics_command = {
     "metrics",
     "[RUN [METRIC...]]",
     "Print the numbers that the workers of a run printed",
-    "RUN is as for logs. A row for each metric, generation and rank, and of a sweep\n"
-    "for each point: how many values, of which steps, the first, last, lowest and\n"
-    "highest. --csv and --json print each value with its step and time, as the logs\n"
-    "of the run have them. A pattern's group (?<step>...) gives the step; without it\n"
-    "values are counted.",
+    "RUN is as for logs. Prints a row for each metric, generation and rank, and in a\n"
+    "sweep for each point: the number of values, their steps, the first, last, lowest\n"
+    "and highest. --csv and --json print each value with its step and time, from the\n"
+    "logs of the run. A pattern's group (?<step>...) gives the step; without that\n"
+    "group the values are numbered.",
     metrics_options,
     0,
     101,

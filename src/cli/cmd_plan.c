@@ -344,14 +344,14 @@ const struct cli_command cmd_plan_command = {
     "plan",
     "SPEC",
     "Show what would be done on which node, and why",
-    "Per step: keep, run, or run again and why by the name of the input that changed.\n"
-    "Asks the nodes what they hold; --offline uses the journal alone. Runs no command\n"
-    "of an ssh_config that the SPEC names, unless --trust is given. For machines that\n"
-    "are to be rented it shows the offers in order, what they cost and what remains\n"
-    "of risk, and asks no provider. --exit-code: 0 nothing to do, 10 there is work to\n"
-    "do. --output also saves the plan: rhrun apply FILE does it, or says what moved.\n"
-    "--files lists instead what a node without anything would be sent: count,\n"
-    "bytes, every file; no node is asked.",
+    "For each step: keep, run, or run again because of the input that it names. Asks\n"
+    "the nodes what they have recorded; --offline uses only the journal. Runs no\n"
+    "command of an ssh_config that the SPEC names, unless --trust is given. For\n"
+    "machines to rent it shows the offers in order, what they cost and what risk\n"
+    "remains, and asks no provider. --exit-code: 0 nothing to do, 10 there is work to\n"
+    "do. --output also saves the plan: rhrun apply FILE does it, or says what has\n"
+    "changed. --files lists instead the files that an empty node would be sent:\n"
+    "count, bytes, every file; no node is asked.",
     options,
     1,
     1,

@@ -280,13 +280,13 @@ const struct cli_command cmd_prices_command = {
     "prices",
     "[MACHINE]",
     "List machines that can be rented, cheapest first",
-    "MACHINE says what is wanted: A100:8 (accelerators of one machine),\n"
+    "MACHINE is what you want: A100:8 (accelerators of one machine),\n"
     "\"A100|A100-80GB:8\", cpu:8+, \"cpu:8+ memory:32+\" (GiB), or a provider's own type\n"
-    "such as p4d.24xlarge. Without it, the cheapest machine of each kind is listed.\n"
-    "No provider is asked: the prices are those of the catalog, with their age. Your\n"
-    "own go into ~/.config/rhrun/catalog.csv. Nothing is rented. With --refresh, the\n"
-    "providers that tell prices, and whose credentials are here, are asked first, and\n"
-    "what they say is kept. Exit status 3: one of them failed, its prices stay.",
+    "such as p4d.24xlarge. Without MACHINE, lists the cheapest machine of each kind.\n"
+    "Asks no provider: the prices are those of the catalog, with their age. Your own\n"
+    "prices go into ~/.config/rhrun/catalog.csv. Rents nothing. With --refresh, first\n"
+    "asks the providers that publish prices and for which there are credentials here,\n"
+    "and keeps the answers. Exit status 3: a provider failed; its old prices stay.",
     prices_options,
     0,
     1,

@@ -94,12 +94,12 @@ static const enum cli_option_id report_options[] = {OPT_OUTPUT, OPT_SET, OPT_PAR
 const struct cli_command cmd_report_command = {
     "report",
     "[RUN...]",
-    "Write runs as one HTML page that needs no network",
-    "RUN is as for logs; several are overlaid and compared. The page has the steps\n"
-    "on their nodes in time, ranks, metrics as curves, failures with their cause,\n"
-    "excerpts of logs with a search, and where each run comes from. It shows what\n"
-    "logs show, so -o writes a file that only its owner can read. --json: the data\n"
-    "of the page alone.",
+    "Write one HTML page about runs that needs no network",
+    "RUN is as for logs; several runs are overlaid and compared. The page has the\n"
+    "steps on each node over time, ranks, metrics as curves, failures with their\n"
+    "cause, excerpts of logs with a search, and the provenance of each run. It shows\n"
+    "text of logs, so -o writes a file that only its owner can read. --json prints\n"
+    "only the data of the page.",
     report_options,
     0,
     REPORT_RUNS_MAX,

@@ -327,13 +327,13 @@ static const enum cli_option_id options[] = {OPT_PARAM,   OPT_POINT,     OPT_ON,
 const struct cli_command cmd_rerun_command = {
     "rerun",
     "RUN|LOCK|BUNDLE [-- ARG...]",
-    "Run exactly that again: the same files, packages, params",
+    "Repeat a run exactly: the same files, packages, params",
     "RUN is an id, a unique prefix, last, or a spec (its latest run); LOCK is a file\n"
     "that show --lock or run --lock wrote, BUNDLE one that show --bundle wrote. Files\n"
-    "come from the snapshot store, packages are installed as the lock has them, in a\n"
-    "folder and venv of their own. What cannot be as it was is told before anything\n"
-    "starts; --strict starts nothing then. -p and ARGs change what they say. Relative\n"
-    "outputs go to rerun-RUN/.",
+    "come from the snapshot store; the packages of the lock are installed in a folder\n"
+    "and venv of their own. Before anything starts, names everything that cannot be\n"
+    "as it was; --strict then starts nothing. -p and ARGs replace what they name.\n"
+    "Relative outputs go to rerun-RUN/.",
     options,
     1,
     1,

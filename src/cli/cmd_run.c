@@ -661,13 +661,13 @@ static const enum cli_option_id options[] = {OPT_SET,     OPT_PARAM,     OPT_ON,
 const struct cli_command cmd_run_command = {
     "run",
     "SPEC [-- ARG...]",
-    "Bring the job to done: check, plan, do what is missing",
-    "What is finished is kept: run it again after a crash or an edit and only what is\n"
-    "missing or changed is done. An unfinished run is resumed. ARGs behind -- are\n"
-    "appended to the entrypoint's arguments. Ctrl-C stops the job in order; a second\n"
-    "one kills at once. In the live view, d leaves the job running without the\n"
-    "terminal, as --detach and the terminal's end (SIGHUP) do. --dry-run shows the\n"
-    "plan, as rhrun plan does.",
+    "Run the job until it is done: check, plan, do what is missing",
+    "Finished steps are kept: run the same command again after a crash or an edit,\n"
+    "and it does only what is missing or has changed. An unfinished run is resumed.\n"
+    "ARGs behind -- are appended to the entrypoint's arguments. Ctrl-C stops the job\n"
+    "in an orderly way; a second Ctrl-C kills at once. In the live view, d leaves the\n"
+    "job running without the terminal; so do --detach and closing the terminal\n"
+    "(SIGHUP). --dry-run shows the plan, as rhrun plan does.",
     options,
     1,
     1,

@@ -287,10 +287,10 @@ const struct cli_command cmd_runs_command = {
     "runs",
     "[SPEC|JOB [-- ARG...] | --points RUN]",
     "List the runs, newest first",
-    "With a spec, or the name of a job, its runs; -p, --set and the words behind --\n"
-    "choose among them. RESULT: what the job's function returned, else its last\n"
-    "metrics; of a run that failed, why.\n"
-    "--points: a line for each point of the last run, or of the run or spec.",
+    "With a spec, or the name of a job, lists its runs; -p, --set and the words\n"
+    "behind -- choose among them. RESULT is what the job's function returned, or else\n"
+    "its last metrics; for a run that failed, the reason.\n"
+    "--points: a line for each point of the last run, or of the given run or spec.",
     runs_options,
     0,
     1,
@@ -358,11 +358,11 @@ const struct cli_command cmd_show_command = {
     "show",
     "SPEC|RUN",
     "Show a spec with everything filled in, or a run's events or lock",
-    "A spec is printed as rhrun understands it: overrides applied, defaults filled\n"
-    "in. Of a run, its journal's events are printed as NDJSON. --lock prints what the\n"
-    "run, or the spec's latest run, exactly ran from, as YAML (--json: as JSON).\n"
-    "--bundle writes a git bundle with lock, files, logs, results: rhrun rerun FILE\n"
-    "takes it on another machine.",
+    "Prints a spec as rhrun understands it, with overrides applied and defaults\n"
+    "filled in; for a run, its journal's events as NDJSON. --lock prints exactly what\n"
+    "the run, or the spec's latest run, ran from, as YAML (--json: as JSON). --bundle\n"
+    "writes a git bundle with lock, files, logs and results, for rhrun rerun FILE on\n"
+    "another machine.",
     show_options,
     1,
     1,

@@ -168,10 +168,11 @@ static const enum cli_option_id options[] = {OPT_SET, OPT_PARAM, OPT_ON, OPT_COU
 const struct cli_command cmd_ssh_command = {
     "ssh",
     "SPEC|CLUSTER [NODE] [-- COMMAND...]",
-    "A shell on a node of the job, or one command there",
-    "NODE is a name or a number, by default the first. It begins in the job's working\n"
-    "directory; where the job has a container, inside of it. Over SSH it is your ssh,\n"
-    "with what the spec says of the host. The exit status is the command's.",
+    "Open a shell on a node of the job, or run one command there",
+    "NODE is a name or a number, by default the first node. The shell begins in the\n"
+    "job's working directory, and inside the job's container if it has one. Over SSH\n"
+    "this starts your ssh, with the settings of the host in the spec. The exit status\n"
+    "is that of the command.",
     options,
     1,
     2,

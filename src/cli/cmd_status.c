@@ -481,11 +481,12 @@ const struct cli_command cmd_status_command = {
     "[RUN]",
     "Show one run: its steps on its nodes",
     "RUN is an id, a unique prefix, last (the default), the name of a job, or a spec\n"
-    "file, of whose runs -p, --set and the words behind -- choose one. A step is one\n"
-    "line: nodes on which it stands alike are counted, by their numbers where it\n"
-    "ended well; --all: a line for each node. --watch shows it anew until the run has\n"
-    "ended. Of a sweep: a table of its points, failed and running ones first, at\n"
-    "most 20 without --all; --point, and -p of what is swept, choose among them.",
+    "file; with a spec file -p, --set and the words behind -- choose one of its runs.\n"
+    "Each step is one line, which counts the nodes on which the step is in the same\n"
+    "state, and gives numbers of nodes where it ended well; --all: a line for each\n"
+    "node. --watch refreshes the output until the run has ended. For a sweep: a table\n"
+    "of its points, failed and running points first, at most 20 without --all;\n"
+    "--point, and -p with a param of the sweep, choose among them.",
     status_options,
     0,
     1,

@@ -110,9 +110,10 @@ const struct cli_command cmd_validate_command = {
     "validate",
     "SPEC... | --schema FILE DOC...",
     "Check specs, or any YAML or JSON against a schema",
-    "Reports every fault at once with its place; `bash -n` reads shell text where\n"
-    "there is a bash here. Nothing is touched, no host is asked. --schema provider\n"
-    "checks files of providers (providers/NAME.yaml). Exit status 0 valid, 2 not.",
+    "Reports every fault at once with its place; `bash -n` checks shell text if this\n"
+    "machine has a bash. Touches nothing, asks no host. --schema provider checks\n"
+    "files of providers (providers/NAME.yaml). Exit status 0 if all are valid, else\n"
+    "2.",
     options,
     1,
     10000,

@@ -337,15 +337,15 @@ static const enum cli_option_id options[] = {OPT_BRANCH, OPT_EVERY, OPT_PARALLEL
 const struct cli_command cmd_watch_command = {
     "watch",
     "REPO",
-    "Apply what a branch gets, commit after commit",
-    "Looks at the branch again and again; each new commit is applied, as apply --at\n"
-    "does. What came of it is in a note of the commit (git notes --ref=rhrun show)\n"
-    "where the repository is on this machine, and in status.json in the state\n"
-    "directory. REPO is a URL, or a path: a clone, a bare one, or a folder in one. A\n"
+    "Apply each new commit of a branch, one after another",
+    "Looks at the branch again and again, and applies each new commit as apply --at\n"
+    "does. The result is in status.json in the state directory, and in a note of the\n"
+    "commit (git notes --ref=rhrun show) if the repository is on this machine. REPO\n"
+    "is a URL, or the path of a clone, of a bare clone, or of a folder in one. A\n"
     "fetch that fails is tried again; so is a commit that failed, after pauses that\n"
-    "grow; one that cannot be applied at all (exit status 2) is not. Ctrl-C stops what\n"
-    "runs, in order; TERM leaves it running, and the next watch goes on with the\n"
-    "commit, as after a kill -9.",
+    "grow, but not a commit that cannot be applied at all (exit status 2). Ctrl-C\n"
+    "stops the running jobs in an orderly way; TERM leaves them running, and the next\n"
+    "watch continues with the commit, as after a kill -9.",
     options,
     1,
     1,
