@@ -207,7 +207,7 @@ char *system_ca_file(const char *root);
 
 /* ---- patterns (PCRE2; not in the agent) ---- */
 /* A match costs a bounded number of steps, whatever pattern and text; one that needs more says REGEX_LIMIT. Text may
- * hold any bytes: what is no UTF-8 is matched by nothing. */
+ * hold any bytes: what is not UTF-8 is matched by nothing. */
 enum { REGEX_PATTERN_MAX = 4096 };
 enum regex_result { REGEX_NO, REGEX_YES, REGEX_LIMIT };
 struct regex_fault {

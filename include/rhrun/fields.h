@@ -32,7 +32,7 @@ struct field {
     bool none;                  /* FIELD_U32's UINT32_MAX, 0 of the others: stands for "none", and is left out */
     uint32_t min;               /* of FIELD_U32; of FIELD_NAME, as an index of names; of FIELD_OBJECTS: how many */
     uint32_t max;               /* of FIELD_U32, and bytes of FIELD_STRING's UTF-8, 0: any; of the lists: how many */
-    const char *const *names;   /* of FIELD_NAME and FIELD_FLAGS; NULL behind the last, an empty one is no name */
+    const char *const *names;   /* of FIELD_NAME and FIELD_FLAGS; NULL behind the last, an empty one is not a name */
     size_t count_offset;        /* of FIELD_STRINGS and FIELD_OBJECTS */
     const struct fields *items; /* of FIELD_OBJECTS */
 };

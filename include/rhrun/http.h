@@ -124,7 +124,7 @@ enum http_phase {
     HTTP_PHASE_TLS,       /* no agreement; our certificate was refused or cannot be read */
     HTTP_PHASE_TRUST,     /* the server's certificate is not trusted: why is ERROR_WHY_CERTIFICATE */
     HTTP_PHASE_EXCHANGE,  /* the connection broke off before or within the answer */
-    HTTP_PHASE_PROTOCOL,  /* what came is no HTTP */
+    HTTP_PHASE_PROTOCOL,  /* what came is not HTTP */
     HTTP_PHASE_TOO_LARGE, /* the answer is larger than its bound */
     HTTP_PHASE_REDIRECT,  /* the answer is a redirect that is not followed */
     HTTP_PHASE_OTHER,

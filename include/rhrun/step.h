@@ -14,8 +14,8 @@
  * epilog; never to activate or a conda environment, whose environment is written to the node's disk, nor to what makes
  * the venv.
  *
- * What runs on nodes that is no text of the spec are small programs beside the kinds (venv.sh, install.py, ...), sent
- * with the RUN as one argument; what they are told goes through the environment, so that no value is ever shell text.
+ * Besides texts of the spec, nodes run small programs that lie beside the kinds (venv.sh, install.py, ...). A program
+ * is sent with the RUN as one argument, and gets its values through the environment, so no value is ever shell text.
  *
  * A shell worker's argv is the script, then its positional parameters: the agent starts
  * `bash -e -o pipefail -c argv[0] rhrun argv[1] ...`, so pass-through ARGs are "$1", "$2", ... of an

@@ -141,7 +141,7 @@ struct tree_head {
     const char *branch; /* NULL: none is checked out */
     bool knows_dirty, dirty;
     const char *diff; /* what makes it dirty, as tree_change_text has it; UTF-8. NULL: nobody asked, or it is clean */
-    bool diff_cut;    /* files are left out of that: what is beyond TREE_HEAD_DIFF_MAX, is no UTF-8, cannot be read */
+    bool diff_cut;    /* files are left out of that: what is beyond TREE_HEAD_DIFF_MAX, is not UTF-8, cannot be read */
 };
 enum { TREE_HEAD_DIFF_MAX = 256 << 10 };
 /* tree NULL: nobody asks whether it is dirty; store, which has the tree: nor how. false: there is no repository, or no
@@ -182,8 +182,8 @@ int tree_diff_text(const void *before, size_t before_len, const void *after, siz
 /* ---- repositories of this machine, as people and pipelines have them ---- */
 struct tree_repo;
 /* The repository that an absolute path (without "." and "..") lies in, or is: a work tree, or a bare repository. Parts
- * at the path's end need not exist. NULL: there is none, or its git directory holds what is no file; err (may be NULL)
- * says which (ERROR_USAGE, ERROR_SPEC). */
+ * at the path's end need not exist. NULL: there is no repository (ERROR_USAGE), or an entry of its git directory is not
+ * a file (ERROR_SPEC); err may be NULL. */
 struct tree_repo *tree_repo_open(const char *path, struct error *err);
 void tree_repo_close(struct tree_repo *r); /* takes NULL */
 /* The work tree's top, or the bare repository: links resolved. */

@@ -224,7 +224,7 @@ int error_errno(struct error *err, enum error_code code, int errnum, const char 
         else if (errnum == EMFILE)
             error_hint(err, "raise the limit of open files: ulimit -n 4096");
         else if (errnum == EFBIG)
-            error_hint(err, "a limit on file sizes ends it (ulimit -f): raise that, or write less");
+            error_hint(err, "a limit on file sizes was reached (ulimit -f): raise the limit, or write less");
     }
     return -1;
 }

@@ -58,7 +58,7 @@ void accelerators_read(struct accelerators *ret, struct arena *arena, struct dia
         if (header || got == CSV_FAULT)
             continue;
         if (r.count != 4 || !parse_u64(r.fields[1].text, &gib)) {
-            diagnostics_add(d, SEVERITY_ERROR, r.place, "no line of the table of accelerators");
+            diagnostics_add(d, SEVERITY_ERROR, r.place, "not a line of the table of accelerators");
             continue;
         }
         struct accelerator *a = &ret->items[ret->count++];

@@ -164,7 +164,7 @@ static void read_refreshed(struct catalog *c, const char *folder, struct diagnos
     size_t count = refreshed_providers(c->arena, folder, names, &more);
     if (more)
         diagnostics_add(d, SEVERITY_WARNING, (struct place){0},
-                        "\"%s\" has more than %d files of prices; the first are read", folder, CATALOG_FILES_MAX);
+                        "\"%s\" has more than %d files of prices; only the first are read", folder, CATALOG_FILES_MAX);
     for (size_t i = 0; i < count; i++) {
         struct error err = ERROR_INIT;
         bool absent;
@@ -254,7 +254,7 @@ int catalog_replace(const char *cache_dir, const char *provider, const char *tex
         make_source(arena, arena_printf(arena, "prices of %s", provider), arena_strndup(arena, text, len), len);
     size_t rows = 0;
     if (strchr(provider, '/') || *provider == '.' || !*provider)
-        return error_set(err, ERROR_INTERNAL, "\"%s\" is no name of a provider", provider);
+        return error_set(err, ERROR_INTERNAL, "\"%s\" is not the name of a provider", provider);
     if (len > CATALOG_FILE_MAX)
         return error_set(err, ERROR_INFRA, "%s answers with prices of %zu bytes; at most %d are taken", provider, len,
                          CATALOG_FILE_MAX);
@@ -271,7 +271,7 @@ int catalog_replace(const char *cache_dir, const char *provider, const char *tex
         buf_free(&out);
         error_set(err, ERROR_INFRA, "%s gave no price that can be used%s", provider,
                   read > 0 ? " for these regions" : "");
-        error_hint(err, "what was known before stays as it was");
+        error_hint(err, "the old prices stay");
         return -1;
     }
     put_others(&out, path, provider, &regions, arena);

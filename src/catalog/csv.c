@@ -104,7 +104,7 @@ static bool next_field(struct csv *csv, struct arena *arena, enum severity sever
         return false;
     }
     if (!text_is_sound(text, len)) {
-        diagnostics_add(d, severity, place, "a field with control characters, or what is no UTF-8");
+        diagnostics_add(d, severity, place, "a field with control characters, or text that is not UTF-8");
         return false;
     }
     *ret = (struct csv_field){arena_strndup(arena, text, len), place};

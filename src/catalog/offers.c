@@ -181,7 +181,7 @@ static int none_suits(const struct sieve *s, struct arena *arena, struct error *
     else if (counts.count)
         error_hint(err, "there are %s", names_text(&counts, arena));
     else if (r && r->accelerator_count)
-        error_hint(err, "a row in your own file tells where there is one, and its price: docs/prices.md");
+        error_hint(err, "a row in your own file can add one with its price: docs/prices.md");
     else
         error_hint(err, "the catalog's machines without accelerators: rhrun prices cpu:1+");
     return -1;
@@ -235,7 +235,7 @@ static int none_left(const struct sieve *s, struct arena *arena, struct error *e
     if (s->cheapest)
         error_hint(err, "the cheapest costs %s per hour", cheapest);
     else
-        error_hint(err, "no price of it is known");
+        error_hint(err, "its price is not known");
     return -1;
 }
 

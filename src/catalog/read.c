@@ -81,7 +81,7 @@ static bool header_column(struct reader *r, const struct csv_record *header, siz
         return false;
     }
     if (r->at[column] >= 0) {
-        diagnostics_add(r->d, r->severity, f->place, "column \"%s\" is there twice", f->text);
+        diagnostics_add(r->d, r->severity, f->place, "column \"%s\" appears twice", f->text);
         return false;
     }
     r->at[column] = (int)i;
@@ -102,7 +102,7 @@ static bool read_header(struct reader *r, const struct csv_record *header)
     if (good && missing.len) {
         struct diagnostic *item =
             diagnostics_add(r->d, r->severity, header->place, "columns are missing: %s", missing.data);
-        diagnostic_hint(item, "the first line names the columns; a value that is not known stays empty");
+        diagnostic_hint(item, "the first line names the columns; leave a value empty if you do not know it");
         good = false;
     }
     buf_free(&missing);
@@ -127,7 +127,7 @@ static const char *provider_of(struct reader *r)
 {
     const char *text = name_of(r, COL_PROVIDER, true), *only = r->file->provider;
     if (text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-")])
-        refuse(r, COL_PROVIDER, "provider \"%s\" has other characters than a-z, 0-9 and '-'", text);
+        refuse(r, COL_PROVIDER, "provider \"%s\" has characters other than a-z, 0-9 and '-'", text);
     else if (only && *text && !str_eq(text, only))
         refuse(r, COL_PROVIDER, "a row of \"%s\" in the file of %s", text, only);
     return text;
@@ -141,9 +141,10 @@ static uint64_t number_of(struct reader *r, enum column column)
     if (!*text)
         return 0;
     if (!catalog_parse_usd(text, &micro))
-        refuse(r, column, "%s \"%s\" is no decimal number", column_names[column], text);
+        refuse(r, column, "%s \"%s\" is not a decimal number", column_names[column], text);
     else if (micro == 0 && column != COL_COUNT)
-        diagnostic_hint(refuse(r, column, "%s is 0", column_names[column]), "what is not known stays empty");
+        diagnostic_hint(refuse(r, column, "%s is 0", column_names[column]),
+                        "leave the field empty if you do not know the value");
     return micro;
 }
 
@@ -151,7 +152,7 @@ static uint32_t whole_of(struct reader *r, enum column column, uint32_t limit)
 {
     uint64_t micro = number_of(r, column);
     if (micro % USD(1) || micro > USD(limit)) {
-        refuse(r, column, "%s \"%s\" is no whole number up to %u", column_names[column], text_of(r, column), limit);
+        refuse(r, column, "%s \"%s\" is not a whole number up to %u", column_names[column], text_of(r, column), limit);
         return 0;
     }
     return (uint32_t)(micro / USD(1));
@@ -199,7 +200,7 @@ static const char *accelerator_of(struct reader *r, struct catalog_row *row)
         for (char *p = name; *p; p++)
             *p = *p == ' ' || *p == '_' ? '-' : (char)toupper((unsigned char)*p);
         if (name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")] || !isalnum((unsigned char)*name))
-            refuse(r, COL_ACCELERATOR, "accelerator \"%s\" is no name: letters, digits, '.' and '-'", text);
+            refuse(r, COL_ACCELERATOR, "accelerator \"%s\" is not a name: letters, digits, '.' and '-'", text);
         return name;
     }
     uint64_t has = row->gpu_memory_mib, is = known->memory_mib;
@@ -220,12 +221,12 @@ static void prices_of(struct reader *r, struct catalog_row *row)
     char text[32];
     catalog_format_usd(row->count ? price_per_accelerator_limit : price_limit, 0, text);
     if (row->price_microusd >= limit) {
-        refuse(r, COL_PRICE, "a price of %s is no price: that is %s or more %s", text_of(r, COL_PRICE), text,
+        refuse(r, COL_PRICE, "a price of %s is not a real price: it is %s or more %s", text_of(r, COL_PRICE), text,
                row->count ? "for each accelerator" : "for a machine without accelerators");
     } else if (row->spot_microusd && row->price_microusd && row->spot_microusd >= row->price_microusd) {
         struct diagnostic *item = refuse(r, COL_SPOT, "a spot price of %s is not below the price, which is %s",
                                          text_of(r, COL_SPOT), text_of(r, COL_PRICE));
-        diagnostic_hint(item, "where there is no spot price it stays empty");
+        diagnostic_hint(item, "leave the field empty if there is no spot price");
     } else if (row->spot_microusd && !*text_of(r, COL_PRICE)) {
         refuse(r, COL_SPOT, "a spot price without a price");
     }
@@ -236,7 +237,7 @@ static uint32_t as_of_day(struct reader *r)
     const char *text = text_of(r, COL_AS_OF);
     uint32_t day = 0;
     if (*text && !catalog_parse_date(text, &day))
-        refuse(r, COL_AS_OF, "as_of \"%s\" is no date (YYYY-MM-DD)", text);
+        refuse(r, COL_AS_OF, "as_of \"%s\" is not a date (YYYY-MM-DD)", text);
     return day;
 }
 
@@ -315,7 +316,7 @@ long catalog_read(struct catalog *c, const struct catalog_file *file, enum sever
         }
         if (++rows > CATALOG_ROWS_MAX) {
             diagnostics_add(d, severity, (struct place){file->source, csv.line, 1, csv.line, 2},
-                            "more than %d rows; what follows is left out", CATALOG_ROWS_MAX);
+                            "more than %d rows; the rest is left out", CATALOG_ROWS_MAX);
             break;
         }
         put += got == CSV_RECORD && read_row(&r, &record, columns);

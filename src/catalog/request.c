@@ -6,8 +6,8 @@
 #include <strings.h>
 
 enum { WORD_MAX = CATALOG_REQUEST_MAX, MORE_MAX = 1 << 20 };
-static const char forms[] = "forms: A100:8, \"A100|A100-80GB:8\", cpu:8+, \"cpu:8+ memory:32+\", p4d.24xlarge; "
-                            "rhrun prices lists what there is";
+static const char forms[] =
+    "forms: A100:8, \"A100|A100-80GB:8\", cpu:8+, \"cpu:8+ memory:32+\", p4d.24xlarge; rhrun prices lists the machines";
 
 struct parser {
     const struct catalog *c;
@@ -92,7 +92,7 @@ static int parse_vcpus(struct parser *p, const char *text)
     if (p->vcpus)
         return error_set(p->err, ERROR_USAGE, "\"%s\" says cpu twice", p->request->text);
     if (!amount(text, &p->request->vcpus_or_more, &micro) || micro % 1000000) {
-        error_set(p->err, ERROR_USAGE, "cpu: \"%s\" is no whole number of vCPUs above 0", text);
+        error_set(p->err, ERROR_USAGE, "cpu: \"%s\" is not a whole number of vCPUs above 0", text);
         error_hint(p->err, "cpu:8 is exactly 8, cpu:8+ is 8 or more");
         return -1;
     }
@@ -107,7 +107,7 @@ static int parse_memory(struct parser *p, const char *text)
     if (p->memory)
         return error_set(p->err, ERROR_USAGE, "\"%s\" says memory twice", p->request->text);
     if (!amount(text, &p->request->memory_or_more, &micro)) {
-        error_set(p->err, ERROR_USAGE, "memory: \"%s\" is no number of GiB above 0", text);
+        error_set(p->err, ERROR_USAGE, "memory: \"%s\" is not a number of GiB above 0", text);
         error_hint(p->err, "memory:32 is exactly 32 GiB, memory:32+ is that or more");
         return -1;
     }
@@ -122,11 +122,11 @@ static int parse_count(struct parser *p, const char *name, const char *text)
     bool or_more = false;
     if (strchr(text, '|')) {
         error_set(p->err, ERROR_USAGE, "\"%s\" has several counts", p->request->text);
-        error_hint(p->err, "one count is for all names: \"A100|H100:8\"; any_of of a spec takes different ones");
+        error_hint(p->err, "one count is for all names: \"A100|H100:8\"; use any_of in the spec for different counts");
         return -1;
     }
     if (!amount(text, &or_more, &micro) || micro % 1000000 || or_more) {
-        error_set(p->err, ERROR_USAGE, "%s: \"%s\" is no count of accelerators of one machine", name, text);
+        error_set(p->err, ERROR_USAGE, "%s: \"%s\" is not a count of accelerators of one machine", name, text);
         error_hint(p->err, or_more ? "a count of accelerators is exact" : "a whole number above 0: A100:8");
         return -1;
     }

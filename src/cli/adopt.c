@@ -42,7 +42,7 @@ static int find_job(struct cli *c, const char *word, const struct journal_job *j
     else if (near)
         error_hint(err, "did you mean %s?", near);
     else
-        error_hint(err, "rhrun runs lists what there is");
+        error_hint(err, "rhrun runs lists the jobs");
     return -1;
 }
 
@@ -85,7 +85,7 @@ static int adopt(struct cli *c, const struct spec *spec, const struct journal_jo
     int rc = journal_adopt(j, name, origin, spec->name, spec->origin, err);
     journal_close(j);
     if (rc == 0 && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
-        fprintf(stderr, "rhrun: \"%s\" goes on with the history of \"%s\"\n", spec->name, job->name);
+        fprintf(stderr, "rhrun: \"%s\" continues the history of \"%s\"\n", spec->name, job->name);
     return rc;
 }
 

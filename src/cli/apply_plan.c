@@ -29,7 +29,7 @@ static const char *why_work(struct arena *arena, const struct plan *plan, const 
     const struct state_run *open = state ? state_run_open(state) : NULL;
     const struct state_run *latest = state ? state_run_latest(state, plan->spec->variant) : NULL;
     if (open && str_eq(open->plan_hash, plan->hash))
-        return arena_printf(arena, "run %s is not at its end: it goes on", open->id);
+        return arena_printf(arena, "run %s has not ended: it goes on", open->id);
     if (!latest)
         return !state || state->run_count == 0 ? "it was never run" : "it was never run with these params";
     if (!str_eq(latest->plan_hash, plan->hash)) {
@@ -127,8 +127,8 @@ static int refuse_doubles(struct apply *a)
     free(list);
     if (!doubles)
         return 0;
-    error_set(&err, ERROR_SPEC, "specs of one set need names of their own: nothing was started");
-    error_hint(&err, "`name:` gives a spec its name; without it, it has that of its file");
+    error_set(&err, ERROR_SPEC, "each spec of a set needs a name of its own: nothing was started");
+    error_hint(&err, "`name:` gives a spec its name; without `name:` the spec has the name of its file");
     return cli_fail(a->c, &err);
 }
 

@@ -104,7 +104,7 @@ static void on_exit_of(void *arg, int status, int signum)
         if (!why)
             why = last_error(job, "controller.log", job->log_from);
         if (!job->again_ms)
-            apply_say(a, "%s: waiting: %s", job->name, why ? why : "another rhrun holds it");
+            apply_say(a, "%s: waiting: %s", job->name, why ? why : "another rhrun holds the job");
         job->stage = APPLY_AWAITS;
         job->again_ms = loop_now_ms(a->loop) + HELD_MS;
     } else {
@@ -190,7 +190,7 @@ static void turn_of(struct apply_job *job, uint64_t now)
     }
     if (held) {
         if (!awaited)
-            apply_say(a, "%s: another rhrun is at it: waiting", job->name);
+            apply_say(a, "%s: another rhrun works on it: waiting", job->name);
         job->stage = APPLY_AWAITS;
     } else if (now >= job->again_ms && a->running < a->parallel) {
         begin(job);
@@ -231,7 +231,7 @@ static void on_signal(void *arg, int signum)
         return;
     }
     if (a->running)
-        apply_say(a, a->interrupted ? "killing what runs" : "stopping the jobs; Ctrl-C again kills them");
+        apply_say(a, a->interrupted ? "killing the jobs" : "stopping the jobs; Ctrl-C again kills them");
     a->interrupted = signum;
     for (size_t i = 0; i < a->count; i++)
         if (a->jobs[i].child)

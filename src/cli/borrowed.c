@@ -29,7 +29,7 @@ int renting_check_holder(const struct fleet_ledger *l, const struct spec *spec, 
         return 0;
     error_set(err, ERROR_HELD, "cluster %s was held by %s, which ended without releasing it: its work may go on there",
               l->wanted.id, l->held_by);
-    error_hint(err, "the same command goes on with it; rhrun gc --yes frees the cluster");
+    error_hint(err, "the same command continues it; rhrun gc --yes frees the cluster");
     return -1;
 }
 
@@ -57,8 +57,7 @@ int renting_find_borrowed(struct cli *c, const struct spec *spec, const char **r
     if (*ret_id && !rent_is_over(*ret_id))
         return 0;
     const char *kept = kept_ones(c);
-    error_set(err, ERROR_SPEC, "there is no cluster \"%s\": neither clusters/%s.yaml, nor one that is rented", name,
-              name);
+    error_set(err, ERROR_SPEC, "there is no cluster \"%s\": neither clusters/%s.yaml nor a rented cluster", name, name);
     if (*kept)
         error_hint(err, "there are %s; rhrun up SPEC rents one", kept);
     else
@@ -73,12 +72,12 @@ static int check(const struct fleet_ledger *l, const struct spec *spec, struct e
     if (l->stage != FLEET_STAGE_COMPLETE || (w->deadline_ms && wall_ms() >= w->deadline_ms)) {
         error_set(err, ERROR_SPEC, "cluster %s (%s) cannot be used: it is %s", w->id, w->name,
                   l->stage == FLEET_STAGE_COMPLETE ? "past its max_hours" : fleet_stage_name(l->stage));
-        error_hint(err, "rhrun clusters lists what there is");
+        error_hint(err, "rhrun clusters lists the clusters");
         return -1;
     }
     if (w->down == FLEET_DOWN_ALWAYS) {
         error_set(err, ERROR_SPEC, "cluster %s (%s) belongs to a single run, which gives it back", w->id, w->name);
-        error_hint(err, "down: never, or {idle: 30m}, of the spec that rents it keeps it for others");
+        error_hint(err, "down: never, or {idle: 30m}, in the spec that rents it keeps it for others");
         return -1;
     }
     if (l->slot_count < spec->nnodes) {
@@ -96,7 +95,7 @@ static int check_machines(const struct fleet_ledger *l, const struct spec *spec,
         if (l->slots[i].state != FLEET_SLOT_READY) {
             error_set(err, ERROR_INFRA, "the machine of node %u of cluster %s (%s) is gone", i, l->wanted.id,
                       l->wanted.name);
-            error_hint(err, "rhrun up of the spec that rented it rents another one");
+            error_hint(err, "rhrun up with the spec that rented it rents another one");
             return -1;
         }
     return 0;

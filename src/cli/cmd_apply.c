@@ -14,7 +14,7 @@ int apply_parallel(struct cli *c, uint32_t *ret)
     *ret = APPLY_PARALLEL;
     if (!text || (parse_u32(text, ret) && *ret >= 1 && *ret <= APPLY_PARALLEL_MAX))
         return 0;
-    error_set(&err, ERROR_USAGE, "--parallel: \"%s\" is no number from 1 to %d", text, APPLY_PARALLEL_MAX);
+    error_set(&err, ERROR_USAGE, "--parallel: \"%s\" is not a number from 1 to %d", text, APPLY_PARALLEL_MAX);
     return cli_fail(c, &err);
 }
 
@@ -77,7 +77,7 @@ static int at_commit(struct apply *a, const char *cwd)
         tree_repo_close(repo);
         if (root && !str_eq(root, top)) {
             error_set(&err, ERROR_USAGE, "\"%s\" and \"%s\" are two repositories", root, top);
-            error_hint(&err, "--at names a commit of one");
+            error_hint(&err, "--at takes paths of one repository");
             return cli_fail(c, &err);
         }
         root = top;
@@ -153,16 +153,16 @@ static int apply_saved(struct cli *c)
     c->given[OPT_OFFLINE] = false;
     if (rc == 0 && saved_plan_compare(saved, &now, c->arena, &moved, &err) != 0) {
         if (moved)
-            error_set(&err, ERROR_USAGE, "\"%s\" is not what would be done now: nothing was started", file);
+            error_set(&err, ERROR_USAGE, "\"%s\" does not match what would be done now: nothing was started", file);
         c->error_lines = moved;
         if (moved)
-            error_hint(&err, "look at it again, and save it anew: rhrun plan -o %s %s", file, c->words[0]);
+            error_hint(&err, "review the new plan, and save it: rhrun plan -o %s %s", file, c->words[0]);
         rc = cli_fail(c, &err);
     }
     buf_free(&now);
     if (rc || dry) {
         if (rc == 0 && !c->given[OPT_QUIET])
-            fprintf(stderr, "rhrun: the plan holds: nothing moved since it was saved\n");
+            fprintf(stderr, "rhrun: the plan still holds: nothing has changed since it was saved\n");
         return rc;
     }
     c->expected_plan = doc_get_string(saved, "plan_hash", NULL);

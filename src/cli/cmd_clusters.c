@@ -74,12 +74,12 @@ static int cmd_up(struct cli *c)
     if (spec->rent && spec->rent->cluster) {
         error_set(&err, ERROR_SPEC, "\"%s\" rents no machines: it uses those of cluster %s", spec->path,
                   spec->rent->cluster);
-        error_hint(&err, "rhrun up of the spec that rents that one");
+        error_hint(&err, "use rhrun up with the spec that rents that cluster");
         return cli_fail(c, &err);
     }
     if (!spec->rent) {
         error_set(&err, ERROR_SPEC, "\"%s\" rents no machines", spec->path);
-        error_hint(&err, "cluster.instance, or cluster.provider, says which are wanted");
+        error_hint(&err, "cluster.instance, or cluster.provider, says which machines to rent");
         return cli_fail(c, &err);
     }
     struct loop *loop = loop_create();
@@ -206,7 +206,7 @@ static int cmd_clusters(struct cli *c)
     else if (count > 0)
         fputs(b.data, stdout);
     else if (rc == 0 && !c->given[OPT_QUIET])
-        fprintf(stderr, "rhrun: no machines are rented%s\n", c->given[OPT_ALL] ? "" : " (--all: those of the past)");
+        fprintf(stderr, "rhrun: no machines are rented%s\n", c->given[OPT_ALL] ? "" : " (--all shows earlier ones)");
     buf_free(&b);
     return rc < 0 ? cli_fail(c, &err) : 0;
 }

@@ -301,7 +301,8 @@ static int check_nodes(struct doctor *d, struct plan *plan, struct journal *jour
     if (all)
         check_rest(d, plan, found, count);
     else if (plan->spec->distributed.present)
-        find(d, "preflight", WARNING, NULL, "ports, clocks and versions are looked at once every node can be reached");
+        find(d, "preflight", WARNING, NULL,
+             "ports, clocks and versions are checked as soon as every node can be reached");
     run_destroy(r);
     session_destroy(session);
     return 0;

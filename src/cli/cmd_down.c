@@ -128,7 +128,7 @@ static int one_down(struct renting *r, const char *id, struct error *err)
     fleet_ledger_destroy(l);
     if (over) {
         if (!r->quiet && !r->c->given[OPT_ALL])
-            fprintf(stderr, "rhrun: cluster %s is over: nothing to give back\n", id);
+            fprintf(stderr, "rhrun: cluster %s has ended already: nothing to give back\n", id);
         return 0;
     }
     int rc = renting_open(r, id, name, err);
@@ -189,7 +189,7 @@ static int check_idle(const char *job, struct error *err)
     int rc = 0;
     if (open && journal_holder(j, NULL, NULL)) {
         rc = error_set(err, ERROR_HELD, "run %s of this job goes on in the containers", open->id);
-        error_hint(err, "wait for its end, or first rhrun cancel %s", open->id);
+        error_hint(err, "wait until it ends, or stop it first: rhrun cancel %s", open->id);
     }
     journal_close(j);
     return rc;

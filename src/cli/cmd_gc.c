@@ -45,7 +45,7 @@ static int options_of(struct gc *g, struct error *err)
     g->now_ms = wall_ms();
     g->older_ms = (uint64_t)GC_DAYS * DAY_MS;
     if (older && !parse_duration_ms(older, &g->older_ms)) {
-        error_set(err, ERROR_USAGE, "--older-than: \"%s\" is no time", older);
+        error_set(err, ERROR_USAGE, "--older-than: \"%s\" is not a time", older);
         error_hint(err, "30d, 12h, 0s");
         return -1;
     }

@@ -95,7 +95,7 @@ static void put_spec(const struct init *n, const char *schema, struct buf *b)
     if (schema)
         buf_printf(b, "# yaml-language-server: $schema=%s\n", schema);
     buf_printf(b,
-               "# rhrun %s           does it; again: only what is missing or changed\n"
+               "# rhrun %s           runs the job; run again, it does only what is missing or changed\n"
                "# rhrun plan %s      what would be done, and why\n",
                n->path, n->path);
     if (n->name)
@@ -108,7 +108,7 @@ static void put_spec(const struct init *n, const char *schema, struct buf *b)
     buf_putc(b, '\n');
     put_cluster(n, b);
     buf_printf(b,
-               "\n%sworkdir: .                     %s# this folder, sent to every node; changed files alone travel\n",
+               "\n%sworkdir: .                     %s# this folder is sent to every node; later only changed files\n",
                n->program ? "" : "# ", n->program ? "  " : "");
     buf_puts(b, "# packages: [\"torch>=2\"]         # installed once, into an environment of the job\n"
                 "\nsetup:\n"
@@ -160,7 +160,7 @@ static int read_options(struct cli *c, struct init *n, struct error *err)
     n->name = is_plain(stem) && !strchr(stem, '@') && strlen(stem) <= 100 ? stem : NULL;
     n->function = c->given[OPT_FUNCTION];
     if (!str_ends(n->path, ".yaml") && !str_ends(n->path, ".yml")) {
-        error_set(err, ERROR_USAGE, "\"%s\" is no name of a spec: it ends in .yaml or .yml", n->path);
+        error_set(err, ERROR_USAGE, "\"%s\" is not the name of a spec, which ends in .yaml or .yml", n->path);
         return -1;
     }
     if (!str_is_printable(n->path))
@@ -222,7 +222,7 @@ static int cmd_init(struct cli *c)
                 n.writes_program ? n.program_text : "");
         struct buf word = {0};
         buf_shell_quote(&word, n.path);
-        fprintf(stderr, "  rhrun %s runs it, rhrun plan %s says before what that does\n", word.data, word.data);
+        fprintf(stderr, "  rhrun %s runs it, rhrun plan %s says beforehand what that does\n", word.data, word.data);
         buf_free(&word);
     }
     return 0;

@@ -12,7 +12,7 @@ enum { TAIL_MAX = 1000000, TAIL_BY_ITSELF = 20 };
 static int number(struct cli *c, enum cli_option_id id, uint32_t *ret, struct error *err)
 {
     if (c->given[id] && !parse_u32(c->value[id], ret))
-        return error_set(err, ERROR_USAGE, "--%s: \"%s\" is no number", cli_option_find(id)->name, c->value[id]);
+        return error_set(err, ERROR_USAGE, "--%s: \"%s\" is not a number", cli_option_find(id)->name, c->value[id]);
     return 0;
 }
 
@@ -36,7 +36,7 @@ static int read_since(const char *text, uint64_t *ret, struct error *err)
             return 0;
         }
     }
-    error_set(err, ERROR_USAGE, "--since: \"%s\" is no time", text);
+    error_set(err, ERROR_USAGE, "--since: \"%s\" is not a time", text);
     error_hint(err, "10m, 2h, 2026-01-31, \"2026-01-31 08:00\", 2026-01-31T08:00:30");
     return -1;
 }
@@ -50,7 +50,8 @@ static int read_filters(struct cli *c, struct cli_logs *what, struct error *err)
     what->timestamps = c->given[OPT_TIMESTAMPS];
     if (tail && strcmp(tail, "all") != 0) {
         if (!parse_u32(tail, &lines) || lines == 0 || lines > TAIL_MAX)
-            return error_set(err, ERROR_USAGE, "--tail: \"%s\" is no number from 1 to %d, and not all", tail, TAIL_MAX);
+            return error_set(err, ERROR_USAGE, "--tail: \"%s\" is neither a number from 1 to %d nor all", tail,
+                             TAIL_MAX);
         what->tail = lines;
     }
     if (c->given[OPT_SINCE] && read_since(c->value[OPT_SINCE], &what->since_ms, err) < 0)
@@ -80,7 +81,7 @@ static int read_node(struct cli *c, const struct state *s, const struct state_ru
         names[n] = n < s->node_count && s->nodes[n].host ? s->nodes[n].host : "?";
     cli_put_names(&b, names, run->node_count, 8);
     if (run->node_count == 1)
-        error_hint(err, "there is node 0 alone, %s", b.data);
+        error_hint(err, "there is only node 0, %s", b.data);
     else
         error_hint(err, "there are nodes 0 to %u: %s", run->node_count - 1, b.data);
     buf_free(&b);
@@ -187,8 +188,8 @@ static int on_alone(void *arg)
     const struct state_run *run = state_run_find(journal_state(a->journal), a->run);
     const char *path = run && run->spec_path ? run->spec_path : "";
     if (a->resumed) {
-        error_set(&err, ERROR_INFRA, "the controller of run %s has ended, and the run is not at its end", a->run);
-        error_hint(&err, "what it said: cat %s/controller.log; rhrun %s goes on",
+        error_set(&err, ERROR_INFRA, "the controller of run %s has ended, but the run has not", a->run);
+        error_hint(&err, "its messages: cat %s/controller.log; rhrun %s goes on",
                    cli_quoted(a->c, journal_path(a->journal)), cli_quoted(a->c, path));
         return cli_fail(a->c, &err);
     }
@@ -197,14 +198,14 @@ static int on_alone(void *arg)
     pid_t pid = 0;
     int rc = cli_resume_detached(a->c, a->run, path, &pid);
     if (rc == 0 && a->talk)
-        fprintf(stderr, "rhrun: run %s had no controller any more; one goes on with it now (pid %d)\n", a->run,
+        fprintf(stderr, "rhrun: run %s had no controller any more; a new one continues it now (pid %d)\n", a->run,
                 (int)pid);
     if (rc == 0 || journal_holder(a->journal, NULL, NULL) || journal_refresh(a->journal, NULL) < 0)
         return 0; /* or another one was faster */
     run = state_run_find(journal_state(a->journal), a->run);
     if (!run || run->status != RUN_OPEN)
         return 0;
-    error_set(&err, ERROR_INFRA, "run %s has no controller any more, and none could go on with it", a->run);
+    error_set(&err, ERROR_INFRA, "run %s has no controller any more, and no new one could continue it", a->run);
     error_hint(&err, "its processes on the nodes go on; this stops them: rhrun cancel %s", a->run);
     cli_print_error(a->c, &err);
     return rc;
@@ -271,7 +272,7 @@ static int cancelled_everywhere(struct cli *c, const struct state *s, const char
     if (!state_run_left(s, id))
         return 0;
     if (!c->given[OPT_QUIET])
-        fprintf(stderr, "  hint: what runs there goes on until then; once it can be reached again: rhrun cancel %s\n",
+        fprintf(stderr, "  hint: the processes there go on until then; once it can be reached again: rhrun cancel %s\n",
                 id);
     return 3;
 }

@@ -187,7 +187,7 @@ static int choose(struct cli *c, const struct series *s, const bool **ret, struc
     *ret = c->word_count > 1 ? wanted : NULL;
     if (s->count == 0) {
         error_set(err, ERROR_USAGE, "the spec of run %s has no metrics", s->run);
-        error_hint(err, "metrics: [{name: loss, pattern: 'loss=(?<value>\\S+)'}] counts in the runs that follow");
+        error_hint(err, "metrics: [{name: loss, pattern: 'loss=(?<value>\\S+)'}] takes effect in later runs");
         return -1;
     }
     for (size_t i = 1; i < c->word_count; i++) {
@@ -229,9 +229,9 @@ static int print(struct cli *c, struct journal *j, const struct state_run *run, 
     const bool *wanted;
     struct table t = {.c = c, .s = &s, .has_rank = c->given[OPT_RANK]};
     if (t.has_rank && !parse_u32(c->value[OPT_RANK], &t.rank))
-        return error_set(err, ERROR_USAGE, "--rank: \"%s\" is no number", c->value[OPT_RANK]);
+        return error_set(err, ERROR_USAGE, "--rank: \"%s\" is not a number", c->value[OPT_RANK]);
     if (c->given[OPT_CSV] && c->given[OPT_JSON])
-        return error_set(err, ERROR_USAGE, "--csv and --json are two forms of the same: give one of them");
+        return error_set(err, ERROR_USAGE, "--csv and --json are two forms of the same output: give one of them");
     if (series_open(j, run, c->arena, &s, err) < 0 || choose(c, &s, &wanted, err) < 0 ||
         choose_points(c, j, run, &s, err) < 0)
         return -1;

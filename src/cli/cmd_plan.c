@@ -37,7 +37,7 @@ static void rented_anew(const struct plan *plan, struct plan_record *records)
 {
     for (size_t i = 0; i < plan->step_count * plan->node_count; i++) {
         records[i].contradicted = true;
-        records[i].why_not = "its machine is rented anew";
+        records[i].why_not = "a new machine is rented for it";
     }
 }
 
@@ -58,12 +58,12 @@ static const char *why_again(struct cli *c, const struct plan *plan, const struc
 {
     const struct state_run *run = state_run_latest(state, plan->spec->variant);
     if (c->given[OPT_AGAIN] || c->given[OPT_FRESH] || c->given[OPT_FROM])
-        return arena_printf(c->arena, "asked for by --%s",
+        return arena_printf(c->arena, "requested by --%s",
                             c->given[OPT_AGAIN]   ? "again"
                             : c->given[OPT_FRESH] ? "fresh"
                                                   : "from");
     if (run && run->status == RUN_OPEN)
-        return arena_printf(c->arena, "run %s is not at its end: it goes on", run->id);
+        return arena_printf(c->arena, "run %s has not ended: it goes on", run->id);
     if (run && run->status != RUN_DONE)
         return arena_printf(c->arena, "run %s was not done: %s", run->id, run_status_name(run->status));
     return plan->spec->entrypoint.always ? "`always` is set" : "the set-up or the nodes of the job changed";

@@ -228,7 +228,7 @@ static int find(struct cli *c, struct buf *b, struct error *err)
     size_t count;
     uint64_t limit = UINT64_MAX;
     if (c->given[OPT_LIMIT] && !parse_u64(c->value[OPT_LIMIT], &limit))
-        return error_set(err, ERROR_USAGE, "--limit: \"%s\" is no number", c->value[OPT_LIMIT]);
+        return error_set(err, ERROR_USAGE, "--limit: \"%s\" is not a number", c->value[OPT_LIMIT]);
     if (load(c, &catalog, err) < 0)
         return -1;
     if (c->word_count) {
@@ -260,7 +260,7 @@ static int cmd_prices(struct cli *c)
     struct buf b = {0};
     int rc;
     if (c->given[OPT_RATE] && !c->given[OPT_REFRESH]) {
-        error_set(&err, ERROR_USAGE, "--rate is for --refresh: what is kept is in US dollars");
+        error_set(&err, ERROR_USAGE, "--rate is for --refresh: the stored prices are in US dollars");
         return cli_fail(c, &err);
     }
     if (c->given[OPT_REFRESH] && cli_refresh_prices(c, &refresh) < 0)

@@ -59,7 +59,7 @@ static void compare_node(struct rerun_look *l, const struct doc_node *host, cons
     struct buf gpus = {0};
     const struct doc_node *list = doc_get(host, "gpus");
     if (!f) {
-        rerun_say(l, "node %s: it cannot be asked: %s", name, v->error ? v->error : "no answer");
+        rerun_say(l, "node %s: it could not be asked: %s", name, v->error ? v->error : "no answer");
         return;
     }
     compare_text(l, name, "the machine", f->hostname, doc_get_string(host, "hostname", NULL));
@@ -128,7 +128,7 @@ static void compare_env(struct rerun_look *l)
         const char *now = getenv(env->members[i].key);
         digest_sha256_hex(now ? now : "", now ? strlen(now) : 0, hex);
         if (!now || !str_eq(hex, env->members[i].value->text))
-            rerun_say(l, "env %s, which is taken from you, has another value", env->members[i].key);
+            rerun_say(l, "env %s, which is taken from your environment, has another value", env->members[i].key);
     }
 }
 
@@ -142,7 +142,7 @@ static void compare_rest(struct rerun_look *l)
         asks = asks || s->item == ITEM_REQUIREMENTS || (s->item == ITEM_PIP && !strstr(s->name, "locked:"));
     }
     if (asks)
-        rerun_say(l, "the lock does not have %s packages: what the spec asks for is installed",
+        rerun_say(l, "the lock does not have %s packages: the packages that the spec names are installed",
                   installs->count ? "all" : "any");
     if (spec_in_place(l->spec))
         rerun_say(l, "the job works in place, in %s: its files were not kept", l->spec->dir);
@@ -162,7 +162,7 @@ int cli_rerun_check(struct cli *c, const struct spec *spec, const struct roster 
         compare_nodes(&l, plan);
         rerun_ask_index(&l, roster);
     } else {
-        rerun_say(&l, "its machines are rented anew: what they are is not known yet");
+        rerun_say(&l, "its machines will be rented again, and are not known yet");
     }
     if (l.count > TOLD_MAX)
         fprintf(stderr, "rhrun: warning: not as it was: %u more\n", l.count - TOLD_MAX);

@@ -220,7 +220,7 @@ static int cmd_result(struct cli *c)
     uint32_t rank = 0;
     int rc = 0;
     if (c->given[OPT_RANK] && !parse_u32(c->value[OPT_RANK], &rank))
-        rc = error_set(&err, ERROR_USAGE, "--rank: \"%s\" is no number", c->value[OPT_RANK]);
+        rc = error_set(&err, ERROR_USAGE, "--rank: \"%s\" is not a number", c->value[OPT_RANK]);
     else if (c->given[OPT_RANK] && c->given[OPT_ALL])
         rc = error_set(&err, ERROR_USAGE, "--rank and --all exclude each other");
     else

@@ -159,8 +159,8 @@ static void say_nothing_to_do(struct controller *s, const struct state_run *done
                 res->unverified_reason ? res->unverified_reason : "?");
     if (!c->given[OPT_QUIET])
         fprintf(stderr,
-                "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: rhrun %s --again; everything "
-                "anew: --fresh\n",
+                "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: rhrun %s --again; to do "
+                "everything again: --fresh\n",
                 when, done->id, res->unverified_nodes ? "" : ", set-up verified on every node",
                 cli_quoted(c, s->spec->path));
     if (!c->given[OPT_QUIET] && !s->spec->rent)
@@ -386,7 +386,7 @@ static int rent_machines(struct controller *s, bool fetch)
     if (renting_reconcile(&s->renting, job, false, &err) < 0)
         return fail(c, &err, cli_exit_status(&err));
     if (fetch && !s->spec->rent->cluster && renting_find(job, c->arena, &id, &err) == 0 && !id) {
-        error_set(&err, ERROR_USAGE, "the machines that have what `outputs` says now were given back");
+        error_set(&err, ERROR_USAGE, "the machines that have the files of the changed `outputs` were given back");
         error_hint(&err, "rhrun %s --again rents machines, and launches it there", cli_quoted(c, s->spec->path));
         return fail(c, &err, 2);
     }
@@ -446,8 +446,7 @@ static int do_job(struct controller *s)
     if (open && wants_new && (open->flags & flags & RUN_FLAGS_ANEW) == (flags & RUN_FLAGS_ANEW))
         wants_new = false; /* the unfinished run was opened by the same flags */
     if (open && !c->given[OPT_QUIET] && !c->given[OPT_JSON])
-        fprintf(stderr, "rhrun: resuming run %s%s\n", open->id,
-                wants_new ? "; the options apply to the run after it" : "");
+        fprintf(stderr, "rhrun: resuming run %s%s\n", open->id, wants_new ? "; the options apply to the next run" : "");
     if (!open || show_missed(s, open->id) == 0)
         cli_printer_keep_place(s->printer, s->journal);
     bool another = open && wants_new;
@@ -493,7 +492,7 @@ static int check_resume(struct controller *s, struct error *err)
         return error_set(err, ERROR_USAGE, "run %s of this job is not open any more", wanted);
     if (run_unfinished(journal_state(s->journal), s->plan))
         return spec_resolve_secrets(s->spec, s->c->arena, err);
-    error_set(err, ERROR_USAGE, "\"%s\", or a file that it names, is not what run %s was started with", s->spec->path,
+    error_set(err, ERROR_USAGE, "\"%s\", or a file that it names, has changed since run %s was started", s->spec->path,
               wanted);
     struct spec_overrides o = run_overrides(open, s->c->arena);
     const char *line = run_command_line("plan", s->spec->path, &o, s->c->arena);

@@ -268,7 +268,7 @@ static int cmd_runs(struct cli *c)
     uint64_t limit = SIZE_MAX;
     int rc = 0;
     if (c->given[OPT_LIMIT] && !parse_u64(c->value[OPT_LIMIT], &limit))
-        rc = error_set(&err, ERROR_USAGE, "--limit: \"%s\" is no number", c->value[OPT_LIMIT]);
+        rc = error_set(&err, ERROR_USAGE, "--limit: \"%s\" is not a number", c->value[OPT_LIMIT]);
     else
         rc = c->word_count ? runs_of_spec(c, &rows, &count, &err) : runs_of_all(c, &rows, &count, &err);
     if (rc == 0) {

@@ -102,7 +102,7 @@ static int go(struct cli *c, const struct container_place *place, const char *fo
 static int no_machine(struct error *err, uint32_t node)
 {
     error_set(err, ERROR_USAGE, "no machine is rented for node %u", node);
-    error_hint(err, "rhrun clusters shows what there is; rhrun up SPEC rents");
+    error_hint(err, "rhrun clusters shows the clusters; rhrun up SPEC rents one");
     return -1;
 }
 

@@ -362,7 +362,8 @@ static void put_text(const struct view *v, const struct cli_points *points, cons
     if (pid)
         buf_printf(b, "  controller: pid %d (%s)\n", (int)pid, holder ? holder : "?");
     else if (run->status == RUN_OPEN)
-        buf_printf(b, "  no controller: that command goes on with it, or rhrun attach %s in the background\n", run->id);
+        buf_printf(b, "  no controller: that command continues the run, or rhrun attach %s in the background\n",
+                   run->id);
     status_cluster(v->c, journal_job(v->j), b);
     status_rules(run, b);
     put_steps(v, b);

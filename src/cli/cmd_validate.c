@@ -24,7 +24,7 @@ static int validate_against(struct cli *c, const struct schema *schema, const ch
             add_error(d, &err);
         return 2;
     }
-    doc_hidden_says(doc, "what stands here does not fit the schema");
+    doc_hidden_says(doc, "the value here does not fit the schema");
     return schema_validate(schema, doc->root, d) ? 0 : 2;
 }
 

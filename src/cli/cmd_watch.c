@@ -145,7 +145,7 @@ static void after(struct watch_branch *w, int rc)
     char pause[32];
     cli_duration(w->pause_ms, pause);
     if (rc == 2)
-        say(w, "commit %.12s cannot be applied (exit status 2): the next one is awaited", w->a.commit);
+        say(w, "commit %.12s cannot be applied (exit status 2): waiting for the next one", w->a.commit);
     else
         say(w, "commit %.12s: exit status %d; it is tried again in %s", w->a.commit, rc, pause);
     w->again_ms = loop_now_ms(w->loop) + w->pause_ms;
@@ -311,7 +311,7 @@ static int times_of(struct watch_branch *w, struct error *err)
     const char *every = w->c->value[OPT_EVERY];
     w->every_ms = EVERY_MS;
     if (every && (!parse_duration_ms(every, &w->every_ms) || w->every_ms < EVERY_MIN_MS || w->every_ms > PAUSE_MAX_MS))
-        return error_set(err, ERROR_USAGE, "--every: \"%s\" is no time from 100ms to 1h", every);
+        return error_set(err, ERROR_USAGE, "--every: \"%s\" is not a time from 100ms to 1h", every);
     return 0;
 }
 

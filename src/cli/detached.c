@@ -85,9 +85,9 @@ int cli_spawn_detached(struct cli *c)
     else if (!c->given[OPT_QUIET])
         fprintf(stderr,
                 "rhrun: run %s goes on without a terminal (controller pid %d):\n"
-                "  what is left to do is started, failures are restarted, output is collected\n"
+                "  it starts what is left to do, restarts failures and collects output\n"
                 "  follow: rhrun attach %s   stop: rhrun cancel %s\n"
-                "  if this machine dies, the nodes finish what runs and start nothing new\n",
+                "  if this machine dies, the nodes finish the steps that run and start nothing new\n",
                 id, (int)pid, id, id);
     return 0;
 }

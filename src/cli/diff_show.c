@@ -140,7 +140,7 @@ static void put_tree(struct out_text *o, const struct diff_tree *t)
     if (!t->a || !t->b)
         buf_printf(&line, "%s files of %s: %s", t->a ? "-" : "+", t->name, t->a ? t->a : t->b);
     else if (!t->has_a || !t->has_b)
-        buf_printf(&line, "files of %s: %.12s -> %.12s; the snapshot%s not here, or not whole", t->name, t->a, t->b,
+        buf_printf(&line, "files of %s: %.12s -> %.12s; the snapshot%s not here, or not complete", t->name, t->a, t->b,
                    t->has_a   ? " of the second is"
                    : t->has_b ? " of the first is"
                               : "s are");

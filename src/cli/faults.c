@@ -96,7 +96,7 @@ void cli_group_faults(struct cli *c, const struct run *r, const struct plan *pla
     struct error grouped = *err;
     error_set(&grouped, err->code, "%s", first.data);
     memcpy(grouped.hint, err->hint, sizeof grouped.hint);
-    if (faults[0].hint[0] && !str_starts(err->hint, "what runs goes on"))
+    if (faults[0].hint[0] && !str_starts(err->hint, "running work goes on"))
         error_hint(&grouped, "%s", faults[0].hint);
     *err = grouped;
     if (rest.len)

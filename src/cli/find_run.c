@@ -15,7 +15,7 @@ bool cli_chooses(const struct cli *c)
 
 int cli_nothing_to_choose(struct error *err)
 {
-    error_set(err, ERROR_USAGE, "-p, --set and words behind -- choose among the runs of a spec, and none is named");
+    error_set(err, ERROR_USAGE, "-p, --set and words behind -- choose among the runs of a spec, but no spec is named");
     error_hint(err, "give the spec file instead of a run, or leave them out; rhrun runs lists all runs");
     return -1;
 }
@@ -342,7 +342,7 @@ int cli_find_history(struct cli *c, const char *word, struct journal **ret_journ
     journal_close(*ret_journal);
     if (job && spec)
         return cli_find_job(c, spec, ret_journal, ret, err);
-    error_set(err, ERROR_USAGE, "\"%s\" is a run, and a spec file or the name of a job is wanted", word);
+    error_set(err, ERROR_USAGE, "\"%s\" is a run, but a spec file or the name of a job is needed", word);
     error_hint(err, "rhrun status %s shows that run", cli_quoted(c, word));
     return -1;
 }

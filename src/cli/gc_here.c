@@ -331,7 +331,7 @@ static int remove_bundle(struct gc *g, const struct gc_item *item, struct error 
     int rc = journal_jobs(&jobs, &count, err);
     if (rc == 0 &&
         (is_run_from(jobs, count, lock) || (lstat(lock, &st) == 0 && !gc_is_old(g, (uint64_t)st.st_mtime * 1000))))
-        rc = error_set(err, ERROR_HELD, "a rerun goes on from it");
+        rc = error_set(err, ERROR_HELD, "a rerun continues from it");
     if (rc == 0)
         rc = tree_store_remove(item->path, err);
     if (rc == 0 && unlink(lock) < 0 && errno != ENOENT)

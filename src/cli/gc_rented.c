@@ -131,8 +131,8 @@ static void say_orphan(struct giving *g, const struct provider_machine *m, enum 
     const bool ours = str_eq(m->owner, g->owner);
     fprintf(stderr, "rhrun: %s %s %s (run %s, of %s%s): %s%s\n", g->provider, g->region, text(g, m->id),
             text(g, m->run), m->owner ? text(g, m->owner) : "?", is_expired(m) ? ", past its time" : "",
-            known == UNREADABLE ? "its ledger here cannot be read" : "no ledger here knows it",
-            !ours                   ? "; it is another owner's"
+            known == UNREADABLE ? "its ledger here cannot be read" : "it is in no ledger here",
+            !ours                   ? "; it belongs to another owner"
             : is_to_go(g, m, known) ? ""
             : known == UNREADABLE   ? "; its time is not over, so it is left alone"
                                     : "; its time is not over: --all deletes it, too");
@@ -209,7 +209,7 @@ static int sweep(struct giving *g, const char *provider, const char *region, str
     if (err->code != ERROR_INTERRUPTED)
         g->fault = (struct error)ERROR_INIT;
     if (err->code != ERROR_NONE && !region[0] && !err->hint[0])
-        error_hint(err, "where it has regions, --region names one; it can be given more than once");
+        error_hint(err, "if the provider has regions, --region names one; it can be given more than once");
     if (err->code != ERROR_NONE)
         return -1;
     if (g->c->given[OPT_YES] && g->left > 0)
@@ -258,7 +258,8 @@ static void say_regions(const struct giving *g, const char *provider, const char
     for (size_t i = 0; i < count; i++)
         buf_printf(&b, "%s%s", i ? ", " : "", regions[i]);
     if (b.len && !g->c->value_count[OPT_REGION] && !g->c->given[OPT_QUIET])
-        fprintf(stderr, "rhrun: %s is asked where clusters of this machine were: %s; --region asks elsewhere\n",
+        fprintf(stderr,
+                "rhrun: %s is asked in the regions where this machine had clusters: %s; --region names others\n",
                 provider, b.data);
     buf_free(&b);
 }

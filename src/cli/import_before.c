@@ -16,8 +16,8 @@ static const struct known {
     {"nohup", "a job goes on when the terminal is closed; rhrun --detach gives the terminal back"},
     {"setsid", "a job goes on when the terminal is closed; rhrun --detach gives the terminal back"},
     {"time", "rhrun status shows how long it took"},
-    {"timeout", "entrypoint.timeout ends what takes longer"},
-    {"sudo", "cluster.user says as whom the job runs"},
+    {"timeout", "entrypoint.timeout ends a job that takes longer"},
+    {"sudo", "cluster.user says which user runs the job"},
     {"conda", "python.conda names an environment"},
     {"mamba", "python.conda names an environment"},
     {"micromamba", "python.conda names an environment"},
@@ -104,7 +104,7 @@ static size_t take_python(struct import *im, const char *const *words, size_t co
         im->python = words[0];
     if (flags > 1 && !(flags == 2 && str_eq(words[1], "-u")))
         import_leave(im, words, flags,
-                     "env: {PYTHONWARNINGS: ..., PYTHONFAULTHANDLER: ...} says such things to every Python");
+                     "env: {PYTHONWARNINGS: ..., PYTHONFAULTHANDLER: ...} passes these settings to every Python");
     return i;
 }
 
@@ -178,7 +178,7 @@ int import_before(struct import *im, const char *const *words, size_t count, con
     *ret = at + program;
     if (program > 0 || at == count || *words[at] == '-' || str_ends(words[at], ".py"))
         return 0;
-    error_set(err, ERROR_USAGE, "\"%s\" is no torchrun", words[at]);
+    error_set(err, ERROR_USAGE, "\"%s\" is not torchrun", words[at]);
     error_hint(err, "torchrun FLAG... PROGRAM ARG..., or python -m torch.distributed.run FLAG... PROGRAM ARG...");
     return -1;
 }

@@ -46,7 +46,7 @@ static int need(const char *name, const struct tree *tree, struct error *err)
     if (tree)
         return 0;
     error_set(err, ERROR_SPEC, "the lock does not have the files of %s", name);
-    error_hint(err, "it is of a run before rhrun kept that, or it was edited by hand");
+    error_hint(err, "the lock is of a run before rhrun kept these, or it was edited by hand");
     return -1;
 }
 
@@ -163,7 +163,7 @@ int cli_check_trees(struct cli *c, const struct spec *spec, const struct sources
     struct error err = ERROR_INIT;
     if (check_ids(spec, s, &err) == 0)
         return 0;
-    error_hint(&err, "rhrun rerun takes the files of the lock; rhrun run --lock writes the lock anew");
+    error_hint(&err, "rhrun rerun takes the files of the lock; rhrun run --lock writes a new lock");
     return cli_fail(c, &err);
 }
 
@@ -191,7 +191,7 @@ static int say_missing(struct cli *c, const struct spec *spec, const struct erro
     if (commit && !dirty)
         error_hint(&err, "git checkout %s in a clone brings them back, with the lock beside the spec", commit);
     else
-        error_hint(&err, "rhrun show RUN --bundle FILE, where the run was made, takes them along");
+        error_hint(&err, "rhrun show RUN --bundle FILE, on the machine where the run was made, includes them");
     err.code = ERROR_SPEC;
     return cli_fail(c, &err);
 }

@@ -541,7 +541,7 @@ static int left_alone(struct follower *f, struct cli_logs_end *ret, struct error
 {
     if (!f->what->alone) {
         error_set(err, ERROR_INFRA, "run %s has no controller any more", f->run);
-        error_hint(err, "rhrun attach %s starts one that goes on with it, as its spec does", f->run);
+        error_hint(err, "rhrun attach %s starts one that continues it; so does the spec again", f->run);
         return -1;
     }
     keep_place(f);
@@ -612,7 +612,7 @@ static int nothing_of_rank(struct follower *f, struct error *err)
     }
     error_set(err, ERROR_USAGE, "run %s has no rank %u", f->run, rank);
     if (count == 1)
-        error_hint(err, "there is rank 0 alone");
+        error_hint(err, "there is only rank 0");
     else
         error_hint(err, "there are ranks 0 to %u", count - 1);
     return -1;

@@ -305,7 +305,7 @@ static void fill(struct cli *c, const struct state *s, const struct state_run *r
     }
 }
 
-/* Of those that are done; what is no number is worse than all. */
+/* Of those that are done; what is not a number is worse than all. */
 static void find_best(struct cli *c, const struct spec_sweep *sweep, struct cli_points *ret)
 {
     double best = 0;

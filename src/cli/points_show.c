@@ -107,7 +107,7 @@ static void put_end(struct buf *b, const struct state_run *run, const struct cli
         run_cause_text(p->cell->outcome, p->cell->cause, p->cell->cause_value, cause, sizeof cause);
         buf_puts(b, cause);
     } else if (p->state == POINT_HAS_FAILED) {
-        buf_puts(b, "its files did not come home");
+        buf_puts(b, "its files could not be fetched");
     }
     if (p->cell && p->cell->metrics && has_begun(p)) {
         buf_puts(b, b->len > before ? "; " : "");

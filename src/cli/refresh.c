@@ -170,14 +170,14 @@ static int choose(struct refresh *r, struct error *err)
             return -1;
         }
         if (missing)
-            say(r, "%s is passed over: %s", names[i], missing);
+            say(r, "%s is skipped: %s", names[i], missing);
         else
             r->asked[r->count++] = (struct asked){.r = r, .provider = names[i]};
     }
     if (r->count > 0)
         return 0;
-    error_set(err, ERROR_USAGE, "no provider's prices can be asked for");
-    error_hint(err, "docs/renting.md lists where the credentials of each are looked for");
+    error_set(err, ERROR_USAGE, "no provider can be asked for its prices");
+    error_hint(err, "docs/renting.md lists where rhrun looks for the credentials of each");
     return -1;
 }
 
@@ -190,7 +190,7 @@ static int read_rates(struct refresh *r, struct error *err)
         if (r->rate_count == RATES_MAX)
             return error_set(err, ERROR_USAGE, "--rate is given more than %d times", RATES_MAX);
         if (strcspn(text, "=") != 3 || !catalog_parse_usd(text + 4, &micro) || micro == 0) {
-            error_set(err, ERROR_USAGE, "--rate: \"%s\" is no rate", text);
+            error_set(err, ERROR_USAGE, "--rate: \"%s\" is not a rate", text);
             error_hint(err, "--rate EUR=1.09: one euro is 1.09 US dollars");
             return -1;
         }
@@ -215,7 +215,7 @@ int cli_refresh_prices(struct cli *c, struct error *err)
         return -1;
     if (r.worst == ERROR_NONE)
         return 0;
-    error_set(err, r.worst, "prices that could not be had stay as they were: %s", r.failed.data);
+    error_set(err, r.worst, "the old prices stay where new ones could not be fetched: %s", r.failed.data);
     buf_free(&r.failed);
     return 1;
 }

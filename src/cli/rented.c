@@ -70,11 +70,11 @@ void renting_say_kept(const struct renting *r)
     char until[32];
     cli_time(l->wanted.deadline_ms, until);
     renting_put_usd(&b, fleet_rate(l));
-    fprintf(stderr,
-            "rhrun: warning: the machines stay rented, at %s an hour%s%s: the same command goes on with the run, rhrun "
-            "down "
-            "%s gives them back\n",
-            b.data, l->wanted.deadline_ms ? ", until " : "", l->wanted.deadline_ms ? until : "", l->wanted.id);
+    fprintf(
+        stderr,
+        "rhrun: warning: the machines stay rented, at %s an hour%s%s: the same command continues the run, rhrun down "
+        "%s gives them back\n",
+        b.data, l->wanted.deadline_ms ? ", until " : "", l->wanted.deadline_ms ? until : "", l->wanted.id);
     buf_free(&b);
 }
 

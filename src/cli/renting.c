@@ -204,7 +204,7 @@ static void on_failed(void *arg, const struct error *err)
     struct renting *r = arg;
     r->failed = true;
     r->fault = *err;
-    error_hint(&r->fault, "machines may be rented still: rhrun clusters shows them, rhrun gc --yes gives them back");
+    error_hint(&r->fault, "machines may still be rented: rhrun clusters shows them, rhrun gc --yes gives them back");
     if (r->waits)
         loop_stop(r->loop);
     else
@@ -345,7 +345,7 @@ int renting_do(struct renting *r, const char *id, const char *name, enum deed de
     if (renting_open(r, id, name, err) < 0)
         return -1;
     if (deed == DEED_DOWN)
-        rent_down(r->cluster, "whoever rented it has ended");
+        rent_down(r->cluster, "the rhrun that rented it has ended");
     else if (deed == DEED_FREE)
         rent_free(r->cluster);
     int rc = rent_sync(r->cluster, err);
@@ -364,9 +364,8 @@ static void say_left_alone(const struct renting *r, const char *id, const char *
 {
     if (!r->quiet)
         fprintf(stderr,
-                "rhrun: warning: cluster %s of job \"%s\" is rented still, and no rhrun is at work with it: its own "
-                "command "
-                "goes on, rhrun down %s gives it back\n",
+                "rhrun: warning: cluster %s of job \"%s\" is still rented, and no rhrun works with it: its own command "
+                "continues it, rhrun down %s gives it back\n",
                 id, name, id);
 }
 
@@ -523,7 +522,7 @@ static int check_price(const struct renting *r, const struct spec_rent *w, const
         return 0;
     put_offer(&b, first);
     if (most != first && (most->unpriced || most->price * most->nodes > first->price * first->nodes)) {
-        buf_puts(&b, "; where that cannot be had others, up to ");
+        buf_puts(&b, "; if that is not available others, up to ");
         put_offer(&b, most);
     }
     if (isatty(0) && isatty(2) && !r->c->given[OPT_JSON]) {
@@ -619,7 +618,7 @@ static int reuse(struct renting *r, const char *id, const struct spec *spec, con
     if (!str_eq(l->wanted.what, what)) {
         error_set(err, ERROR_SPEC, "the job has a cluster of another kind: %s has %s, and the spec wants %s", id,
                   l->wanted.what ? l->wanted.what : "?", what);
-        error_hint(err, "rhrun down %s gives it back; the next run rents anew", id);
+        error_hint(err, "rhrun down %s gives it back; the next run rents a new one", id);
         return -1;
     }
     if (renting_check_holder(l, spec, r->c->arena, err) < 0)

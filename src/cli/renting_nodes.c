@@ -148,9 +148,9 @@ static void hint(const struct renting *r, struct error *err)
 {
     const struct fleet_wanted *w = &rent_ledger(r->cluster)->wanted;
     if (w->down == FLEET_DOWN_ALWAYS && r->held)
-        error_hint(err, "the same command tries again, with machines that are all rented anew");
+        error_hint(err, "the same command tries again, and rents all machines again");
     else
-        error_hint(err, "the same command tries again; rhrun down %s gives back the machines that are there", w->id);
+        error_hint(err, "the same command tries again; rhrun down %s gives back the machines that exist", w->id);
 }
 
 static int check_all(struct renting *r, struct error *err)
@@ -181,7 +181,7 @@ int renting_wait_machines(struct renting *r, struct error *err)
     }
     if (!r->interrupted)
         return check_all(r, err);
-    error_set(err, ERROR_INTERRUPTED, "interrupted while a machine was looked for");
+    error_set(err, ERROR_INTERRUPTED, "interrupted while looking for a machine");
     hint(r, err);
     return -1;
 }

@@ -283,7 +283,7 @@ static bool take_event(void *arg, const struct event *e)
     if (e->type == EVENT_RUN_OPENED)
         take_asked(g, &e->opened.asked);
     else if (e->type == EVENT_RUN_REOPENED)
-        tell(g, e, "reopened", none, "its launch is kept; what outputs says now is fetched");
+        tell(g, e, "reopened", none, "its launch is kept; the changed outputs are fetched");
     else if (e->type == EVENT_NODE_BOUND && e->bound.node < g->ret->node_count)
         g->hosts[e->bound.node] = keep(g, e->bound.host);
     else if (e->type == EVENT_STARTED)

@@ -101,7 +101,7 @@ static const char *program(struct arena *a, const struct spec *spec, const struc
 static void not_asked(struct ask *ask, const char *why)
 {
     if (!ask->failed)
-        rerun_note(ask->look, "node %s: whether the index still has the packages cannot be asked: %s", ask->node, why);
+        rerun_note(ask->look, "node %s: cannot find out whether the index still has the packages: %s", ask->node, why);
     ask->failed = true;
 }
 
@@ -178,11 +178,11 @@ static void ask_for(struct rerun_look *l, const struct spec_step *s, const struc
         return;
     const char *input = program(a, l->spec, s, packages);
     if (host->container)
-        not_asked(&ask, "the job's container is made when it is run");
+        not_asked(&ask, "the job's container is made when the job is run");
     else if (python->conda.text)
         not_asked(&ask, "the Python is conda's");
     else if (!input || python->interpreter.has_expr || l->spec->activate.text)
-        not_asked(&ask, "where they come from shows when set-up is done");
+        not_asked(&ask, "their source is known only once set-up is done");
     if (ask.failed)
         return;
     run_reach(host, node, &reach);

@@ -215,7 +215,7 @@ static int read_text(const char *name, const char *text, size_t len, struct aren
         return damaged(name, "it is cut off, or was changed by hand", err);
     const int64_t format = doc_get_int(doc->root, "rhrun_plan", 0);
     if (format != FORMAT)
-        return damaged(name, "it is of another version of rhrun", err);
+        return damaged(name, "it was made by another version of rhrun", err);
     if (!is_whole(doc->root))
         return damaged(name, "something is missing in it", err);
     *ret = doc->root;
@@ -287,7 +287,7 @@ static void put_line(struct moved *m, const char *fmt, ...)
 static void put_moved(struct moved *m, const char *name, const char *key, const char *was, const char *is)
 {
     if (str_eq(name, "spec")) {
-        put_line(m, str_eq(key, "job") ? "the spec is another job's now" : "the spec changed");
+        put_line(m, str_eq(key, "job") ? "the spec now belongs to another job" : "the spec changed");
     } else if (str_eq(name, "steps")) {
         put_line(m, !was ? "step %s is new" : !is ? "step %s is gone" : "step %s has other inputs now", key);
     } else if (str_eq(name, "trees")) {
@@ -325,7 +325,7 @@ int saved_plan_compare(const struct doc_node *saved, const struct buf *now, stru
 {
     const struct doc_node *other;
     struct moved m = {0};
-    if (read_text("the plan of now", now->data, now->len, arena, &other, err) < 0)
+    if (read_text("the current plan", now->data, now->len, arena, &other, err) < 0)
         return -1;
     for (size_t i = 0; i < ARRAY_LEN(sections); i++)
         compare(&m, sections[i], doc_get(doc_get(saved, "is"), sections[i]),

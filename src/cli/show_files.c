@@ -159,10 +159,11 @@ void cli_warn_sources(const struct cli *c, const struct sources *s)
     if (c->given[OPT_QUIET] || c->given[OPT_JSON] || c->given[OPT_DETACHED_FD])
         return;
     if (s->inward)
-        fprintf(stderr,
-                "rhrun: warning: %s brings files into the workdir itself: what one run brings, the next one sends\n"
-                "  hint: give it a folder of its own: to: results/\n",
-                s->inward);
+        fprintf(
+            stderr,
+            "rhrun: warning: %s fetches files into the workdir itself: the next run sends what one run has fetched\n"
+            "  hint: give it a folder of its own: to: results/\n",
+            s->inward);
     for (size_t i = 0; i < s->count; i++) {
         const struct source_tree *item = &s->items[i];
         for (const char *p = item->notes ? item->notes : ""; *p;) {
@@ -267,11 +268,11 @@ void cli_format_files(const struct sources *s, bool json, struct buf *ret)
     cli_size(bytes, size);
     buf_printf(ret, "%s (%s): ", spec->name, spec->path);
     if (s->count == 0) {
-        buf_puts(ret, "no files are sent; `workdir` and `files` name some\n");
+        buf_puts(ret, "no files are sent; `workdir` and `files` say which to send\n");
         return;
     }
     put_files(ret, count);
-    buf_printf(ret, ", %s; a node is sent what it does not have\n", size);
+    buf_printf(ret, ", %s; each node gets only what it does not have\n", size);
     for (size_t i = 0; i < s->count; i++)
         put_source(ret, &s->items[i]);
 }

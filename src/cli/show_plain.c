@@ -104,9 +104,10 @@ static void put_launch(struct buf *b, const struct plan *plan, const struct even
 
 void plain_dropped(struct buf *b, const char *step, const char *host, uint64_t bytes, const char *by)
 {
-    const char *why = str_eq(by, "disk")    ? "the node's disk was full"
-                      : str_eq(by, "limit") ? "more than `log_limit` waited to be taken"
-                                            : "the node's disk was full, and more than `log_limit` waited to be taken";
+    const char *why = str_eq(by, "disk") ? "the node's disk was full"
+                      : str_eq(by, "limit")
+                          ? "more than `log_limit` waited to be fetched"
+                          : "the node's disk was full, and more than `log_limit` waited to be fetched";
     buf_printf(b, "%s on %s: ", step, host);
     if (bytes >= 1000000)
         buf_printf(b, "%.1f MB", (double)bytes / 1e6);

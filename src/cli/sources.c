@@ -389,7 +389,7 @@ static int read_file(void *arg, const char *path, struct buf *ret, struct error 
     struct buf text = {0};
     const char *clean = clean_path(s->arena, path);
     if (!clean)
-        return error_set(err, ERROR_SPEC, "\"%s\" is no file below the working directory", path);
+        return error_set(err, ERROR_SPEC, "\"%s\" is not a file below the working directory", path);
     if (!s->plan.workdir) {
         CLEANUP(cleanup_free) char *full = xasprintf("%s/%s", s->spec->dir, clean);
         if (!spec_in_place(s->spec) || access(full, F_OK) < 0)

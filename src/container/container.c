@@ -169,7 +169,7 @@ static void apptainer_make(const struct container_place *p, struct buf *b)
                 "inside(){ $r exec \"instance://$l\" /bin/sh -c \"$1\" </dev/null >/dev/null 2>&1; };"
                 "begin(){ :; };new(){ have&&long \"starting $i\" make&&look&&[ -n \"$s\" ]; };");
     if (p->host->container->pull == PULL_NEVER)
-        buf_puts(b, "case $i in /*);;*)fail \"image $i is no file there, and pull is never\";;esac;");
+        buf_puts(b, "case $i in /*);;*)fail \"image $i is not a file there, and pull is never\";;esac;");
 }
 
 static void apptainer_exec(const struct container_place *p, struct buf *b)

@@ -444,7 +444,7 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
     if (!step->on_unknown_fail)
         return false;
     error_set(&err, ERROR_JOB, "node \"%s\": step \"%s\": its outcome is unknown", r->lanes[node].name, step->name);
-    error_hint(&err, "look what it did there, then run with --from %s to do it again", step->name);
+    error_hint(&err, "check what it did there, then run with --from %s to do it again", step->name);
     run_fail(r, RUN_FAILED, &err);
     return true;
 }
@@ -475,7 +475,7 @@ void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, c
     if (step->kind->sync && end->outcome == OUTCOME_FAILED) { /* a transfer runs no program: the node's words say all */
         error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
                   end->tail && end->tail[0] ? end->tail : what);
-        error_hint(&err, "what has arrived is kept: the same command sends the rest");
+        error_hint(&err, "the files that arrived are kept: the same command sends the rest");
         if (!elastic_spare(run_launch(r), node, &err))
             run_fail(r, RUN_INFRA, &err);
         return;

@@ -143,7 +143,7 @@ void launch_failure(struct launch *l)
     if (launch_preempted(l) && c->value == 0)
         error_hint(&res->error, "the same command starts the launch again; a failure rule does so by itself");
     else if (launch_preempted(l))
-        error_hint(&res->error, "once the machine is there again, the same command starts the launch again");
+        error_hint(&res->error, "once the machine is back, the same command starts the launch again");
     else if (c->has_rank)
         error_hint(&res->error, "its output: rhrun logs %s --rank %u", r->id, c->rank);
     else if (c->step == launch)

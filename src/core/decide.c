@@ -12,7 +12,7 @@ void lane_keep_record(struct lane *lane, const struct wire_record *r)
     struct error err = ERROR_INIT;
     lane->claimed_count += r->state == WIRE_STATE_CLAIMED;
     if (lane->record_count == LANE_RECORDS_MAX || lane->claimed_count > LANE_CLAIMED_MAX) {
-        error_set(&err, ERROR_PROTOCOL, "node \"%s\" speaks of more attempts than a job can have", lane->name);
+        error_set(&err, ERROR_PROTOCOL, "node \"%s\" reports more attempts than a job can have", lane->name);
         run_refuse(lane, &err);
         return;
     }
@@ -114,9 +114,9 @@ static const char *denied(const struct lane *lane, const struct plan_step *step)
     if (lane->creates[step->id] == CHECK_NO)
         return "what it creates is gone";
     if (lane->trees[step->id] == CHECK_NO)
-        return "files of it changed on the node";
+        return "its files changed on the node";
     if (lane->trees[step->id] == CHECK_DOUBT)
-        return "what did not end well may have changed its files";
+        return "a step that did not end well may have changed its files";
     /* The files of a sync are looked at, wherever they are. */
     const struct wire_record *latest = step->kind->sync || !lane->facts ? NULL : lane_latest(lane, step);
     if (latest && !is_container_of(lane, latest))
@@ -217,8 +217,9 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
         ret->key = step->key;
         ret->why_not = latest->state == WIRE_STATE_CLAIMED ? "it runs on the node, for another state directory"
                        : !wire_record_success(latest)      ? "the node's ledger says that it did not end well"
-                       : !str_eq(latest->key, step->key)   ? "the node has it as it was before its inputs changed"
-                                                           : "the node restarted since, before all was on its disk";
+                       : !str_eq(latest->key, step->key)
+                           ? "the node's record of it is from before its inputs changed"
+                           : "the node has restarted since, before everything was on its disk";
     }
 }
 
@@ -393,8 +394,8 @@ static void keep(struct lane *lane, const struct plan_step *step, const struct s
     }
     const char *installed = t->reason ? NULL : installed_since(lane, step);
     if (installed)
-        t->reason =
-            arena_printf(r->arena, step->kind->verify ? "to see whether %s changed it" : "%s was made anew", installed);
+        t->reason = arena_printf(r->arena, step->kind->verify ? "to see whether %s changed it" : "%s was made again",
+                                 installed);
     if (t->reason)
         return;
     task_set_state(r, t, TASK_KEPT);

@@ -445,7 +445,9 @@ bool elastic_leave_open(struct launch *l)
         error_set(&err, ERROR_INFRA,
                   "a launch has ended on other nodes, and node \"%s\" cannot be asked how it ended there: %s",
                   r->lanes[n].name, r->lanes[n].error.text);
-        error_hint(&err, "the same command looks again; without that node: rhrun cancel %s, then rhrun --again", r->id);
+        error_hint(&err,
+                   "the same command checks again; to go on without that node: rhrun cancel %s, then rhrun --again",
+                   r->id);
         run_note(r, n, "%s", err.text);
         run_leave_open(r, &err);
         return true;
@@ -461,7 +463,7 @@ static void fail_unknown(struct launch *l, const struct plan_step *launch)
         if (!launch->on[n] || t->state != TASK_PENDING)
             continue;
         task_set_state(r, t, TASK_FAILED);
-        run_note(r, n, "what became of its part of the launch is not known");
+        run_note(r, n, "the outcome of its part of the launch is not known");
     }
 }
 
@@ -504,7 +506,7 @@ static void stay_out(struct launch *l, uint32_t node, bool left, bool forgotten)
     if (!forgotten)
         return;
     lane->joining->barred = true;
-    run_note(l->run, node, "it takes no part: the launch began without it");
+    run_note(l->run, node, "it does not take part: the launch began without it");
 }
 
 void elastic_members(struct launch *l)

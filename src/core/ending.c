@@ -89,11 +89,11 @@ static void leave_open(struct run *r, uint32_t node, const struct error *err)
     run_note(r, node, "%s", err->text);
     if (err->code != ERROR_HELD && r->plan->spec->rent && !r->plan->spec->rent->cluster)
         error_hint(&copy,
-                   "the same command goes on with it, and rents another machine where one is gone; rhrun cancel %s "
+                   "the same command continues the run, and rents another machine if one is gone; rhrun cancel %s "
                    "stops it",
                    r->id);
     else if (err->code != ERROR_HELD)
-        error_hint(&copy, "what runs goes on: the same command takes it up again, rhrun cancel %s stops it", r->id);
+        error_hint(&copy, "running work goes on: the same command continues it, rhrun cancel %s stops it", r->id);
     run_leave_open(r, &copy);
 }
 

@@ -206,7 +206,7 @@ static void take_settled(struct lane *lane, const char *error)
         return;
     if (error[0]) {
         struct error err = ERROR_INIT;
-        error_set(&err, ERROR_INFRA, "node \"%s\": could not bring the set-up to its disk: %s", lane->name, error);
+        error_set(&err, ERROR_INFRA, "node \"%s\": could not sync the set-up to its disk: %s", lane->name, error);
         if (!elastic_spare(run_launch(r), lane->index, &err))
             run_fail(r, RUN_INFRA, &err);
         return;
@@ -227,8 +227,7 @@ static void note_fault(struct lane *lane, const char *text)
         return;
     }
     struct error err = ERROR_INIT;
-    error_set(&err, ERROR_PROTOCOL, "node \"%s\" reports one fault after the other; the last: %.300s", lane->name,
-              text);
+    error_set(&err, ERROR_PROTOCOL, "node \"%s\" reports one fault after another; the last: %.300s", lane->name, text);
     run_refuse(lane, &err);
 }
 

@@ -189,7 +189,7 @@ static int open_cancel(struct run *r, const struct state_run *open, struct error
         error_set(err, ERROR_USAGE,
                   "run %s may still be at work on \"%s\", which the spec does not name; nothing was stopped", r->id,
                   left);
-        error_hint(err, "name it in the spec again, or so: rhrun cancel %s --on HOST,...", r->id);
+        error_hint(err, "name it in the spec again, or use: rhrun cancel %s --on HOST,...", r->id);
         return -1;
     }
     r->work = work_name(r, 0, false);
@@ -208,7 +208,7 @@ static int refuse_left(const struct run *r, const struct state_run *open, const 
     if (difference)
         overrides_hint(r->plan->spec, open, r->arena, err);
     else
-        error_hint(err, "name it again and `rhrun cancel %s`; --replace goes on and leaves it to itself", r->id);
+        error_hint(err, "name it again and `rhrun cancel %s`; --replace goes on and leaves it alone", r->id);
     return -1;
 }
 
@@ -286,7 +286,7 @@ static const char *run_difference(const struct run *r, const struct state_run *o
     return options   ? options
            : launch  ? launch
            : variant ? "its nodes or set-up changed"
-                     : "its params or arguments are others";
+                     : "its params or arguments differ";
 }
 
 /* All nodes have answered. A live launch of the unfinished run, whose plan is not the spec's any more, holds this run
@@ -320,7 +320,7 @@ static void probe_done(struct run *r)
         run_fail(r, RUN_FAILED, &err);
         return;
     }
-    run_note(r, EVENT_NODE_NONE, "run %s had not finished; this one takes its place (%s)", older, difference);
+    run_note(r, EVENT_NODE_NONE, "run %s had not finished; this one replaces it (%s)", older, difference);
     if (work_seek(r))
         return;
     for (uint32_t n = 0; n < r->plan->node_count; n++)

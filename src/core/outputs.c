@@ -122,7 +122,7 @@ bool outputs_saved(struct launch *l, struct lane *lane)
         return false;
     if (lane->saving == SAVING_WAITS && is_coming(l, lane, true)) {
         lane_set_saving(lane, SAVING_ASKED);
-        run_note(l->run, lane->index, "its outputs come home before its machine is given up");
+        run_note(l->run, lane->index, "its outputs are fetched before its machine is given up");
         return false;
     }
     return true;
@@ -341,12 +341,11 @@ static void nothing_there(struct run *r, const struct plan_step *step, uint32_t 
         r->fail_status = RUN_FAILED;
         r->result.error = *err;
         if (is_replaced(r, node))
-            error_hint(&r->result.error,
-                       "the node is another machine than the launch ended on, or lost what it had: --again "
-                       "launches again; `required: false` where it may be missing");
+            error_hint(&r->result.error, "the node is not the machine on which the launch ended, or has lost its "
+                                         "files: --again launches again; `required: false` if the file may be missing");
         else if (!step->kind->result)
             error_hint(&r->result.error, "the launch is kept: once `outputs` is right, the same command only fetches; "
-                                         "`required: false` where it may be missing");
+                                         "`required: false` if the file may be missing");
     }
     task_finish_as(r, step, node, OUTCOME_FAILED, err->text);
 }
@@ -362,7 +361,7 @@ static void broken_off(struct run *r, const struct plan_step *step, uint32_t nod
     }
     if (l->outputs_error.code == ERROR_NONE) {
         l->outputs_error = *err;
-        error_hint(&l->outputs_error, "what is here is kept: the same command fetches the rest");
+        error_hint(&l->outputs_error, "the files that are here are kept: the same command fetches the rest");
     } else {
         run_note(r, node, "%s", err->text);
     }
@@ -431,7 +430,7 @@ void outputs_abort(struct run *r, const struct plan_step *step, uint32_t node)
     struct run_task *t = run_task(r, step, node);
     outputs_stop(r, step, node);
     if (t->state == TASK_RUNNING || t->state == TASK_STOPPING)
-        task_finish_as(r, step, node, OUTCOME_STOPPED, "stopped before all of it was here");
+        task_finish_as(r, step, node, OUTCOME_STOPPED, "stopped before all of it was fetched");
 }
 
 void outputs_abort_all(struct run *r)
@@ -451,7 +450,7 @@ void outputs_interrupt(struct run *r, int signum)
     for (size_t i = 0; i < r->plan->step_count; i++)
         for (uint32_t n = 0; is_output(&r->plan->steps[i]) && n < r->plan->node_count; n++)
             outputs_stop(r, &r->plan->steps[i], n);
-    error_set(&err, ERROR_INTERRUPTED, "interrupted before all outputs were here");
+    error_set(&err, ERROR_INTERRUPTED, "interrupted before all outputs were fetched");
     error_hint(&err, "the job itself is over: the same command fetches the rest, rhrun cancel %s gives it up", r->id);
     run_leave_open(r, &err);
     r->result.exit_status = 128 + (signum ? signum : SIGTERM);

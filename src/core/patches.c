@@ -189,8 +189,8 @@ static bool source_changed(const struct lane_patch *p)
     return p->by && (!f || f->mode != p->mode || memcmp(f->oid, p->oid, sizeof p->oid) != 0);
 }
 
-static const char other_source[] = ", which it changes, is another file now",
-                  put_back[] = ", which it changed, is put back";
+static const char other_source[] = ", which it changes, is a different file now",
+                  put_back[] = ", which it changed, is restored";
 
 /* Judges all patches of one file. */
 static void judge_file(struct judge *j, struct lane_patch **patches, size_t count)
@@ -202,7 +202,7 @@ static void judge_file(struct judge *j, struct lane_patch **patches, size_t coun
         if (o && p->mode && source_changed(p))
             make_stale(j, o, p->path, other_source);
         else if (o && !p->mode)
-            make_stale(j, o, p->path, p->why ? p->why : ", which it changed, is not as it left it");
+            make_stale(j, o, p->path, p->why ? p->why : ", which it changed, is not as the step left it");
         back = back || (p->mode && (!o || *stale_of(o)));
     }
     for (size_t i = 0; back && i < count; i++) {
@@ -278,7 +278,7 @@ void patches_judge(struct lane *lane)
     judge_files(&j);
     for (size_t i = 0; i < j.owner_count; i++)
         if (j.owners[i].left)
-            make_stale(&j, &j.owners[i], "a file that it changed", " is not as it left it");
+            make_stale(&j, &j.owners[i], "a file that it changed", " is not as the step left it");
     do {
         j.changed = false;
         judge_files(&j);
@@ -294,7 +294,7 @@ const char *patches_reason(const struct lane *lane, const struct plan_step *step
 {
     for (size_t i = 0; step->kind->sync && i < lane->patch_count; i++)
         if (lane->patches[i].by == step && lane->patches[i].back && lane->patches[i].mode)
-            return "what a later step changed is put back";
+            return "files that a later step changed are restored";
     return lane->stale ? lane->stale[step->id] : NULL;
 }
 

@@ -269,7 +269,7 @@ void points_replay(struct run *r)
     }
     if (kept && r->points->over < r->plan->point_count)
         run_note(r, EVENT_NODE_NONE, "%u of %u points are done already%s", kept, r->plan->point_count,
-                 kept < r->plan->point_count ? "" : "; what `outputs` says now is fetched");
+                 kept < r->plan->point_count ? "" : "; the changed `outputs` are fetched");
 }
 
 /* ---- what nodes have of them ---- */

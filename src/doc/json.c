@@ -51,7 +51,7 @@ static struct diagnostic *fault(struct json *j, const char *expected)
     } else if (*j->p == '#' || (*j->p == '/' && j->p + 1 < j->end && (j->p[1] == '/' || j->p[1] == '*'))) {
         item = diagnostics_add(d, SEVERITY_ERROR, place, "JSON has no comments");
     } else if (*j->p == '\'') {
-        item = diagnostics_add(d, SEVERITY_ERROR, place, "JSON strings stand in double quotes");
+        item = diagnostics_add(d, SEVERITY_ERROR, place, "JSON strings need double quotes");
     } else {
         uint32_t c;
         size_t n = doc_utf8(j->p, (size_t)(j->end - j->p), &c);
@@ -131,7 +131,7 @@ static bool read_escape(struct json *j, struct buf *out)
     if (low >= 0xdc00 && low < 0xe000)
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     if ((c >= 0xd800 && c < 0xe000) || (low && c < 0x10000)) {
-        diagnostics_add(j->loader->diagnostics, SEVERITY_ERROR, place, "half a surrogate pair is no character");
+        diagnostics_add(j->loader->diagnostics, SEVERITY_ERROR, place, "half a surrogate pair is not a character");
         return false;
     }
     put_utf8(out, c);

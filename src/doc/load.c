@@ -145,7 +145,7 @@ int doc_load_below(const char *path, const char *home, enum doc_format format, s
     if (load(path, text.len > 0 ? text.data : "", text.len, hidden, format, arena, ret_doc, diagnostics, err) == 0)
         return 0;
     if (hidden)
-        error_hint(err, "its text is not shown: it lies, links resolved, in another place than the spec");
+        error_hint(err, "its text is not shown: its real path is outside of the spec's folder and repository");
     return -1;
 }
 

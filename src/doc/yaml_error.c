@@ -99,7 +99,7 @@ static const struct {
     {"found unknown escape character", "the escape sequence is not known",
      "write \\\\ for a backslash, or use single quotes"},
     {"did not find expected hexdecimal number", "expected hexadecimal digits", NULL},
-    {"found invalid Unicode character escape code", "this is no Unicode character", NULL},
+    {"found invalid Unicode character escape code", "this is not a Unicode character", NULL},
     {"found undefined tag handle", "the tag is not known", "a string that begins with ! needs quotes"},
     {"did not find expected alphabetic or numeric character", "a name of letters and digits must follow * or &",
      "a string that begins with * or & needs quotes"},

@@ -196,7 +196,7 @@ static int read_string(struct scan *s, const struct field *f, const char **ret)
     for (size_t at = 0, n; at < len; at += n) {
         n = utf8_length((const unsigned char *)text + at, len - at);
         if (n == 0)
-            return error_set(s->err, ERROR_IO, "cannot read %s: \"%s\" is no UTF-8", s->what, f->key);
+            return error_set(s->err, ERROR_IO, "cannot read %s: \"%s\" is not UTF-8", s->what, f->key);
     }
     *ret = text;
     return 0;
@@ -368,7 +368,7 @@ static int read_object(struct scan *s, const struct fields *fields, void *ret)
             }
             s->at = key + len + 1;
             if (seen >> i & 1)
-                return scan_fault(s, "a key is there twice");
+                return scan_fault(s, "a key appears twice");
             if (scan_expect(s, ':') < 0 || read_value(s, &fields->at[i], ret) < 0)
                 return -1;
             seen |= (uint64_t)1 << i;
@@ -414,5 +414,5 @@ int fields_from_json(const struct fields_types *types, const char *text, size_t 
     if (read_type(s, &types->tables[types->first].at[0], &type) < 0 || read_object(&s, &types->tables[type], ret) < 0)
         return -1;
     scan_blanks(&s);
-    return s.at == s.end ? 0 : scan_fault(&s, "something behind its end");
+    return s.at == s.end ? 0 : scan_fault(&s, "something follows its end");
 }

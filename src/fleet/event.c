@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* A byte that is no UTF-8 was written as three. */
+/* A byte that is not UTF-8 was written as three. */
 #define TEXT .max = 3 * FLEET_TEXT_MAX
 #define REQUIRED .required = true
 #define OPTIONAL .none = true /* 0 and false are left out, and NULL is */

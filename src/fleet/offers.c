@@ -94,7 +94,7 @@ uint32_t offer_next(const struct fleet_ledger *l, enum provider_class *ret_fault
         if (is_payable(l, o, o->nodes))
             return i;
         *ret_fault = PROVIDER_CLASS_BUDGET;
-        *ret_text = "no offer that is left is known to cost at most max_price";
+        *ret_text = "no remaining offer is known to cost at most max_price";
     }
     return FLEET_NONE;
 }

@@ -15,13 +15,12 @@ static void close_order(struct fleet *f, uint32_t number)
 {
     const struct order_view *v = &f->orders[number];
     const bool none = v->fault == PROVIDER_CLASS_NONE;
-    fleet_append(
-        f, (struct fleet_event){
-               .type = FLEET_VOID,
-               .end = {.intent = f->ledger->orders[number].name,
-                       .fault = none ? PROVIDER_CLASS_TRANSIENT : v->fault,
-                       .scope = none ? PROVIDER_SCOPE_ZONE : v->scope,
-                       .text = v->text ? v->text : "it is not known what came of it, and nothing of it is there"}});
+    fleet_append(f, (struct fleet_event){
+                        .type = FLEET_VOID,
+                        .end = {.intent = f->ledger->orders[number].name,
+                                .fault = none ? PROVIDER_CLASS_TRANSIENT : v->fault,
+                                .scope = none ? PROVIDER_SCOPE_ZONE : v->scope,
+                                .text = v->text ? v->text : "its outcome is not known, and nothing of it exists"}});
 }
 
 /* Nothing was sent, or all of it came to nothing: no fault of the offer. */

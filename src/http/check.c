@@ -45,9 +45,9 @@ static int check_value(const char *what, const char *name, const char *value, st
 static int check_header(const char *name, const char *value, struct error *err)
 {
     if (!name || !is_token(name, 128))
-        return error_set(err, ERROR_USAGE, "\"%s\" is no name of an HTTP header", name ? name : "");
+        return error_set(err, ERROR_USAGE, "\"%s\" is not a name of an HTTP header", name ? name : "");
     if (is_ours(name))
-        return error_set(err, ERROR_USAGE, "the header \"%s\" is not for an HTTP request to give", name);
+        return error_set(err, ERROR_USAGE, "the header \"%s\" cannot be set by an HTTP request", name);
     return check_value("header", name, value, err);
 }
 
@@ -174,7 +174,7 @@ static int check_url(const struct http_request *r, struct http_call *c, struct e
         return error_set(err, ERROR_USAGE, "%s: the scheme \"%s\" is neither https nor http", c->label, scheme);
     if (r->unix_socket || r->plain || http_is_loopback(c->host))
         return 0;
-    error_set(err, ERROR_USAGE, "%s: \"%s\" is not this machine, and http:// is readable and changeable on its way",
+    error_set(err, ERROR_USAGE, "%s: \"%s\" is not this machine, and others can read and change http:// on its way",
               c->label, c->host);
     error_hint(err, "use https://");
     return -1;
@@ -183,7 +183,7 @@ static int check_url(const struct http_request *r, struct http_call *c, struct e
 int http_check(const struct http_request *r, struct http_call *c, struct error *err)
 {
     if (!r->method || !is_token(r->method, 16))
-        return error_set(err, ERROR_USAGE, "\"%s\" is no method of HTTP", r->method ? r->method : "");
+        return error_set(err, ERROR_USAGE, "\"%s\" is not a method of HTTP", r->method ? r->method : "");
     if (check_url(r, c, err) != 0)
         return -1;
     struct error why = ERROR_INIT;

@@ -81,7 +81,7 @@ static void untrusted(const struct http_call *c, struct http_failure *f)
         error_set(&f->error, ERROR_INFRA, "the certificate of the server is not trusted: %s",
                   X509_verify_cert_error_string(verified));
         if (verified != X509_V_ERR_CERT_HAS_EXPIRED && verified != X509_V_ERR_CERT_NOT_YET_VALID)
-            error_hint(&f->error, "trusted is what \"%s\" has; RHRUN_CA_FILE=FILE names another",
+            error_hint(&f->error, "the trusted certificates are those in \"%s\"; RHRUN_CA_FILE=FILE names another file",
                        c->ca_file ? c->ca_file : "the system");
     }
     error_why(&f->error, ERROR_WHY_CERTIFICATE);
@@ -225,7 +225,7 @@ static void by_code(const struct http_call *c, struct http_failure *f)
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_BAD_CONTENT_ENCODING:
         f->phase = HTTP_PHASE_PROTOCOL;
-        error_set(&f->error, ERROR_PROTOCOL, "what the server sent is no HTTP");
+        error_set(&f->error, ERROR_PROTOCOL, "the server did not answer with HTTP");
         return;
     default:
         f->phase = HTTP_PHASE_OTHER;

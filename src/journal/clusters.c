@@ -22,7 +22,7 @@ static bool is_id(const char *s)
 
 static int no_id(const char *id, struct error *err)
 {
-    return error_set(err, ERROR_USAGE, "\"%.80s\" is no id of a cluster: it has 8 to 40 of a-z and 0-9", id);
+    return error_set(err, ERROR_USAGE, "\"%.80s\" is not an id of a cluster: it has 8 to 40 of a-z and 0-9", id);
 }
 
 static void hint_to_keep(struct error *err)

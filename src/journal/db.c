@@ -22,7 +22,7 @@ void journal_set_vfs(const char *name)
 }
 
 const char db_damaged_hint[] =
-    "move the job's folder away to start anew: what the nodes finished is taken over from them";
+    "move the job's folder away to start again: rhrun takes over what the nodes have finished";
 
 int db_fault(sqlite3 *db, const char *verb, const char *file, struct error *err)
 {
@@ -36,7 +36,8 @@ int db_fault(sqlite3 *db, const char *verb, const char *file, struct error *err)
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         error_hint(err, "%s", db_damaged_hint);
     else if (code == SQLITE_IOERR && !sys && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        error_hint(err, "files may have %llu bytes here (ulimit -f): raise that", (unsigned long long)limit.rlim_cur);
+        error_hint(err, "files may have %llu bytes here (ulimit -f): raise the limit",
+                   (unsigned long long)limit.rlim_cur);
     else if (code == SQLITE_FULL || sys == ENOSPC || sys == EDQUOT) {
         error_hint(err, "make room on the disk, then run again: it resumes");
         return error_why(err, ERROR_WHY_DISK_FULL);
@@ -94,7 +95,7 @@ static int db_format(sqlite3 *db, const char *file, struct error *err)
         return -1;
     if (application == 0 && format == 0 && tables == 0)
         return 0;
-    return error_set(err, ERROR_IO, "cannot use \"%s\": it is no journal of rhrun", file);
+    return error_set(err, ERROR_IO, "cannot use \"%s\": it is not a journal of rhrun", file);
 }
 
 /* Ours, of this format: 1. New and empty: 0. Else -1. As of one moment: its maker may be at it. */
@@ -255,8 +256,7 @@ int db_each(sqlite3 *db, const char *file, uint64_t after, bool (*fn)(void *arg,
         arena_reset(arena);
         if (event_from_json(json ? json : "", len, arena, &e, err) < 0) {
             error_prefix(err, "\"%s\": event %llu", file, (unsigned long long)seq);
-            error_hint(err,
-                       "move the job's folder away to start anew: what the nodes finished is taken over from them");
+            error_hint(err, "move the job's folder away to start again: rhrun takes over what the nodes have finished");
             result = -1;
             break;
         }

@@ -104,7 +104,7 @@ failed:
 int journal_open_read(const char *job_id, struct journal **ret, struct error *err)
 {
     if (!str_is_hex(job_id, 16))
-        return error_set(err, ERROR_USAGE, "\"%.80s\" is no id of a job: it has 16 hex digits", job_id);
+        return error_set(err, ERROR_USAGE, "\"%.80s\" is not an id of a job: it has 16 hex digits", job_id);
     CLEANUP(cleanup_free) char *home = journal_home_path(err);
     if (!home)
         return -1;
@@ -112,7 +112,7 @@ int journal_open_read(const char *job_id, struct journal **ret, struct error *er
     int opened = access(j->file, F_OK) < 0 && errno == ENOENT ? 1 : db_open_read(j->file, &j->db, err);
     if (opened == 1) {
         error_set(err, ERROR_USAGE, "there is no job \"%s\" in \"%s\"", job_id, home);
-        error_hint(err, "`rhrun runs` lists what there is");
+        error_hint(err, "`rhrun runs` lists the jobs");
         error_why(err, ERROR_WHY_ABSENT);
         goto failed;
     }
@@ -282,7 +282,7 @@ void journal_let_go(int lock)
 char *journal_run_dir(struct journal *j, const char *run, struct error *err)
 {
     if (!*run || *run == '.' || strchr(run, '/')) {
-        error_set(err, ERROR_USAGE, "\"%.80s\" is no id of a run", run);
+        error_set(err, ERROR_USAGE, "\"%.80s\" is not an id of a run", run);
         return NULL;
     }
     char *path = xasprintf("%s/runs/%s", j->path, run);

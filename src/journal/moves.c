@@ -39,7 +39,7 @@ static int read_texts(const char *job_id, const char *name, size_t count, const 
         ret[n++] = p;
     if (rc == 0 && (n < count || !str_is_hex(ret[0], ID_LEN))) {
         rc = error_set(err, ERROR_IO, "cannot use \"%s\": it is damaged", path);
-        error_hint(err, "rhrun run --adopt JOB SPEC writes it anew, once it is removed");
+        error_hint(err, "rhrun run --adopt JOB SPEC writes it again, once you have removed it");
     }
     buf_free(&text);
     return rc;
@@ -88,7 +88,7 @@ int journal_identity(const char *name, const char *origin, struct arena *arena, 
     if (taken < 0)
         return -1;
     if (taken == 0 && !str_eq(by[0], id)) {
-        error_set(err, ERROR_SPEC, "the history of job \"%s\" was taken along by \"%s\" (--adopt)", name, by[1]);
+        error_set(err, ERROR_SPEC, "the history of job \"%s\" was taken over by \"%s\" (--adopt)", name, by[1]);
         error_hint(err, "give this spec another name");
         return -1;
     }
@@ -109,7 +109,7 @@ int journal_identity_of(const struct journal_job *job, struct arena *arena, cons
         return rc;
     spec_job_id(job->name, job->origin, made);
     if (!str_eq(made, job->id))
-        return error_set(err, ERROR_IO, "nobody knows of which name and origin job %s was made", job->id);
+        return error_set(err, ERROR_IO, "the name and origin with which job %s was made are not known", job->id);
     *ret_name = arena_strdup(arena, job->name);
     *ret_origin = arena_strdup(arena, job->origin);
     return 0;

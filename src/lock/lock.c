@@ -336,7 +336,7 @@ int lock_load(const char *path, struct arena *arena, struct doc **ret, struct di
     struct doc *doc;
     if (doc_load_file(path, DOC_FORMAT_AUTO, arena, &doc, diagnostics, err) != 0)
         return -1;
-    doc_hidden_says(doc, "what stands here is not what a lock has here");
+    doc_hidden_says(doc, "the value here is not valid in a lock");
     if (spec_check_lock(doc, arena, diagnostics, err) < 0)
         return -1;
     *ret = doc;

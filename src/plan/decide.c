@@ -125,7 +125,7 @@ static struct plan_decision decide_one(struct decider *d, const struct plan_step
     bool launch = s->kind->phase == PHASE_LAUNCH;
     if (r->voided)
         return (struct plan_decision){VERDICT_AGAIN,
-                                      r->why_not ? r->why_not : "asked for by --again, --fresh or --from"};
+                                      r->why_not ? r->why_not : "requested by --again, --fresh or --from"};
     if (!r->present && r->unasked)
         return (struct plan_decision){VERDICT_DEPENDS, "the node could not be asked"};
     if (!r->present)
@@ -133,7 +133,7 @@ static struct plan_decision decide_one(struct decider *d, const struct plan_step
     if (!str_eq(r->key, s->key) && (r->ok || r->live))
         return (struct plan_decision){VERDICT_AGAIN, change_reason(d, s, r, node)};
     if (r->live)
-        return (struct plan_decision){VERDICT_KEEP, "it runs at this moment"};
+        return (struct plan_decision){VERDICT_KEEP, "it is running now"};
     if (r->unknown || !r->ok)
         return (struct plan_decision){VERDICT_AGAIN, end_reason(d, s, r)};
     if (r->contradicted)
@@ -282,7 +282,7 @@ static void pass_verify(struct decider *d)
             if (out->verdict != VERDICT_KEEP)
                 continue;
             if (renewed && plan_looks_again(d->plan, renewed, s))
-                *out = (struct plan_decision){VERDICT_AGAIN, arena_printf(d->arena, "%s is made anew", renewed->name)};
+                *out = (struct plan_decision){VERDICT_AGAIN, arena_printf(d->arena, "%s is made again", renewed->name)};
             else if (first && plan_looks_again(d->plan, first, s))
                 *out = (struct plan_decision){VERDICT_VERIFY, verify_reason(d, first, again)};
         }

@@ -309,7 +309,7 @@ static void put_role(const struct plan *plan, uint32_t role, bool verbose, struc
 static void put_roles(const struct plan *plan, bool verbose, struct buf *b)
 {
     if (!plan->ranks_known) {
-        buf_puts(b, "\n  ranks: known once the nodes have told their CPUs and GPUs\n");
+        buf_puts(b, "\n  ranks: known once the nodes have reported their CPUs and GPUs\n");
         return;
     }
     buf_printf(b, "\n  %u rank%s", plan->world_size, plan->world_size == 1 ? "" : "s");
@@ -333,7 +333,7 @@ static void put_ranks(const struct plan *plan, bool verbose, struct buf *b)
         bool own = plan->spec->distributed.launcher == LAUNCHER_TORCHRUN || plan->world_size > 0;
         buf_printf(b, "\n  ranks: %s\n",
                    own ? "given by torchrun when its nodes have met"
-                       : "known once the nodes have told their CPUs and GPUs");
+                       : "known once the nodes have reported their CPUs and GPUs");
         return;
     }
     buf_printf(b, "\n  %u ranks\n", plan->world_size);

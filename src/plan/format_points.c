@@ -33,7 +33,7 @@ void format_points(const struct plan *plan, bool colour, bool verbose, struct bu
         format_verdict(b, plan->points[i].recorded ? VERDICT_KEEP : VERDICT_RUN, colour);
         format_clean(b, plan->points[i].point->name, SIZE_MAX);
         if (plan->points[i].launched && !plan->points[i].recorded)
-            buf_puts(b, ": only its files come home");
+            buf_puts(b, ": only its files are fetched");
         buf_putc(b, '\n');
     }
     if (!verbose && todo > shown)

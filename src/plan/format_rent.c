@@ -230,13 +230,13 @@ static void put_end(const struct plan *plan, struct buf *b)
     if (w->max_ms == 0)
         buf_puts(b, "    no end: the machines cost money until they are given back (max_hours is none)\n");
     else if (most && cost_until_end(plan, most, &cost) && cost > 0)
-        buf_printf(b, "    worst case: %s USD, the dearest offer for all %s h\n", bill(cost, text),
+        buf_printf(b, "    worst case: %s USD, the most expensive offer for all %s h\n", bill(cost, text),
                    hours(w->max_ms, each));
     buf_puts(b, "    given back: ");
     if (w->down == DOWN_ALWAYS)
         buf_puts(b, "with the end of the run");
     else if (w->down == DOWN_NEVER)
-        buf_puts(b, "by rhrun down alone");
+        buf_puts(b, "only by rhrun down");
     else if (w->idle_ms % 60000 == 0)
         buf_printf(b, "once no run has used them for %llu min", (unsigned long long)w->idle_ms / 60000);
     else
@@ -298,7 +298,7 @@ void format_rent_offers(const struct plan *plan, bool verbose, struct buf *b)
     free(origins.first);
     free(shown);
     if (w->alternative_count > 1)
-        buf_printf(b, "    this plan is for alternative %u; a run that rents another one makes the plan anew\n",
+        buf_printf(b, "    this plan is for alternative %u; a run that rents another one makes a new plan\n",
                    w->alternative);
     put_end(plan, b);
     put_lessors(plan, b);

@@ -102,7 +102,7 @@ static void check_template(struct checking *c, const struct doc_node *node)
     for (size_t i = 0; node->type == DOC_OBJECT && i < node->count; i++) {
         const struct doc_member *m = &node->members[i];
         if (strchr(m->key, '$'))
-            fault(c, m->value, "a key is no template: \"%s\"", m->key);
+            fault(c, m->value, "a key is not a template: \"%s\"", m->key);
         check_template(c, m->value);
     }
 }
@@ -128,9 +128,9 @@ static void check_path(struct checking *c, const struct doc_node *node, bool xml
     if (xml && !can_check(c, node))
         return;
     if (xml && !xml_path_good(node->text))
-        fault(c, node, "\"%s\" is no XPath", node->text);
+        fault(c, node, "\"%s\" is not an XPath", node->text);
     if (!xml && node->text[0] && node->text[0] != '/')
-        fault(c, node, "\"%s\" is no JSON pointer: it begins with /", node->text);
+        fault(c, node, "\"%s\" is not a JSON pointer: it begins with /", node->text);
 }
 
 static void check_extract(struct checking *c, const struct doc_node *how, bool xml)
@@ -238,7 +238,7 @@ static void check_credentials(struct checking *c)
 {
     const struct doc_node *auth = doc_get(c->p->root, "auth"), *list = doc_get(c->p->root, "credentials");
     if (!list && !str_eq(doc_get_string(auth, "kind", ""), "none"))
-        fault(c, auth, "auth wants credentials, and the file says nowhere where they are");
+        fault(c, auth, "auth wants credentials, and the file does not say where they are");
     for (size_t i = 0; list && i < list->count; i++) {
         const struct doc_node *own = doc_get(list->items[i], "auth");
         check_auth(c, own ? own : auth, list->items[i]);
@@ -275,14 +275,14 @@ static void check_found_again(struct checking *c)
     for (size_t i = 0; i < create->count; i++)
         id |= names_id(create->steps[i].node);
     if (!id)
-        fault(c, create->steps[0].node, "create says nowhere which id the machine has: extract: {id: ...}, or machine");
+        fault(c, create->steps[0].node, "create does not say which id the machine has: extract: {id: ...}, or machine");
     if (!doc_get(get->steps[get->count - 1].node, "machine"))
-        fault(c, get->steps[get->count - 1].node, "get says nowhere where the machine is: machine");
+        fault(c, get->steps[get->count - 1].node, "get does not say where the machine is: machine");
     for (size_t o = 0; o < ARRAY_LEN(lists); o++)
         for (size_t i = 0; i < c->p->operations[lists[o]].count; i++)
             if (!doc_get(c->p->operations[lists[o]].steps[i].node, "machines"))
                 fault(c, c->p->operations[lists[o]].steps[i].node,
-                      "a list says nowhere where the machines are: machines");
+                      "a list does not say where the machines are: machines");
     if (!doc_get(doc_get(machine, "extract"), "run") &&
         (!c->p->name_pattern || regex_group(c->p->name_pattern, "run") < 0))
         fault(c, machine,

@@ -138,7 +138,7 @@ static int settle(const struct provider *p, const struct doc_node *source, const
     if (!found)
         return 0;
     if (missing)
-        return error_set(err, ERROR_SPEC, "%s: the credentials in %s are not whole: %s is not there", p->facts.name,
+        return error_set(err, ERROR_SPEC, "%s: the credentials in %s are not complete: %s is not there", p->facts.name,
                          from, missing);
     return 1;
 }

@@ -85,7 +85,7 @@ int encode_query(const struct doc_node *object, struct buf *out, struct error *e
         struct buf json = {0};
         if (m->value->type == DOC_ARRAY || m->value->type == DOC_OBJECT) {
             if (!node_is_utf8(m->value))
-                return error_set(err, ERROR_SPEC, "a value of \"%s\" is no UTF-8", m->key);
+                return error_set(err, ERROR_SPEC, "a value of \"%s\" is not UTF-8", m->key);
             doc_to_json(m->value, DOC_JSON_PLAIN, &json);
             put_pair(out, m->key, m->key_len, json.data, json.len);
         } else {

@@ -118,8 +118,8 @@ static int choose_base(struct provider *p, struct arena *arena, struct error *er
         p->override = true;
         return 0;
     }
-    error_set(err, ERROR_SPEC, "%s: the environment variable %s has no address that can be asked: \"%.200s\"",
-              p->facts.name, name, value);
+    error_set(err, ERROR_SPEC, "%s: the environment variable %s has no usable address: \"%.200s\"", p->facts.name, name,
+              value);
     error_hint(err, "an address begins with https://, with http:// (of this machine), or is unix:///PATH");
     return -1;
 }
@@ -187,7 +187,7 @@ int provider_load_file(const char *path, struct arena *arena, struct provider **
     struct doc *doc;
     if (doc_load_file(path, DOC_FORMAT_AUTO, arena, &doc, diagnostics, err) < 0)
         return -1;
-    doc_hidden_says(doc, "what stands here does not fit a provider file");
+    doc_hidden_says(doc, "the value here does not fit a provider file");
     return compile_doc(doc, false, arena, ret_provider, diagnostics, err);
 }
 

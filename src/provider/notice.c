@@ -33,7 +33,7 @@ static bool read_target(const struct doc_node *node, struct arena *arena, struct
     if ((colon = strchr(name, ':')))
         *colon++ = 0;
     if (colon && (!parse_u32(colon, &ret->port) || ret->port == 0 || ret->port > UINT16_MAX))
-        return fault(d, node, "the port is no number from 1 to 65535");
+        return fault(d, node, "the port is not a number from 1 to 65535");
     if (inet_pton(AF_INET, name, &in) != 1 || !wire_notice_address(ntohl(in.s_addr)))
         return fault(d, node, "a machine asks itself only: an address of 169.254.0.0/16, or of 127.0.0.0/8");
     ret->address = ntohl(in.s_addr);
@@ -74,9 +74,9 @@ bool notice_read(struct provider *p, struct arena *arena, struct diagnostics *d)
         return false;
     if (every < WIRE_NOTICE_EVERY_MIN_MS || every > EVERY_MAX_MS)
         return fault(d, doc_get(node, "every"),
-                     "a notice is asked for every 100 ms at most, and once a minute at least");
+                     "rhrun asks for a notice every 100 ms at most, and once a minute at least");
     if (within < WITHIN_MIN_MS || within > WITHIN_MAX_MS)
-        return fault(d, doc_get(node, "within"), "a machine is there for 10 s to 1 h after its notice");
+        return fault(d, doc_get(node, "within"), "a machine stays for 10 s to 1 h after its notice");
     struct wire_notice n = {.who = (char *)(uintptr_t)p->facts.title,
                             .address = target.address,
                             .port = target.port,
@@ -88,7 +88,7 @@ bool notice_read(struct provider *p, struct arena *arena, struct diagnostics *d)
         if (!read_target(doc_get(token, "put"), arena, &other, d))
             return false;
         if (other.address != target.address || other.port != target.port)
-            return fault(d, doc_get(token, "put"), "the token is another server's than the notice");
+            return fault(d, doc_get(token, "put"), "the token and the notice come from different servers");
         n.token = request_text("PUT", &other, doc_get(token, "headers"), NULL, arena);
     }
     n.request = request_text("GET", &target, doc_get(node, "headers"),

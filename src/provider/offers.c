@@ -21,7 +21,7 @@ static const char *text_at(const struct answer *a, const struct doc_node *item, 
     return text;
 }
 
-/* A number times the scale, as a decimal number; what is no number stays as it is. */
+/* A number times the scale, as a decimal number; what is not a number stays as it is. */
 static const char *number_at(const struct answer *a, const struct doc_node *item, const char *pointer, double scale)
 {
     const char *text = text_at(a, item, pointer);

@@ -99,7 +99,7 @@ static int fill_json(const struct filling *f, const struct doc_node *node, struc
     if (template_fill(f, node, &value) < 0)
         return -1;
     if (value && !node_is_utf8(value))
-        return error_set(f->err, ERROR_SPEC, "%s: %s: a value is no UTF-8, which JSON cannot hold",
+        return error_set(f->err, ERROR_SPEC, "%s: %s: a value is not UTF-8, which JSON cannot hold",
                          f->provider->facts.name, provider_operation_name(f->ask->operation));
     if (value)
         doc_to_json(value, DOC_JSON_PLAIN, body);

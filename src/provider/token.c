@@ -36,7 +36,7 @@ static int sign_rs256(const char *pem, const struct buf *text, struct buf *out, 
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL) : NULL;
     EVP_MD_CTX *md = EVP_MD_CTX_new();
     if (!key || EVP_PKEY_base_id(key) != EVP_PKEY_RSA) {
-        error_set(err, ERROR_SPEC, "the private key of the credentials is no RSA key in PEM without a passphrase");
+        error_set(err, ERROR_SPEC, "the private key of the credentials is not an RSA key in PEM without a passphrase");
         goto out;
     }
     if (!md || EVP_DigestSignInit(md, NULL, EVP_sha256(), NULL, key) != 1 ||
@@ -177,7 +177,8 @@ int provider_token_reply(const struct provider *provider, const struct provider_
         *ret_life_s = life > 0 && life <= 86400 ? (uint64_t)life : LIFE_UNKNOWN_S;
         return 0;
     }
-    char *why = arena_strdup(arena, read ? doc_get_string(a.json, "error", "no reason given") : "the reply is no JSON");
+    char *why =
+        arena_strdup(arena, read ? doc_get_string(a.json, "error", "no reason given") : "the reply is not JSON");
     provider_redact(c, why);
     str_printable(why);
     error_set(err, ERROR_INFRA, "%s: no access token was given: %.200s (status %d)", provider->facts.name, why,

@@ -61,11 +61,11 @@ static const char *by_idle(const struct bootstrap *b)
 static int check(const struct bootstrap *b, struct error *err)
 {
     if (!is_of(b->user, ALNUM "._-", USER_MAX) || b->user[0] == '-')
-        return error_set(err, ERROR_INTERNAL, "\"%.64s\" is no login name", b->user ? b->user : "");
+        return error_set(err, ERROR_INTERNAL, "\"%.64s\" is not a login name", b->user ? b->user : "");
     if (!is_line(b->public_key) || (b->host_key_private && !is_line(b->host_key_public)))
-        return error_set(err, ERROR_INTERNAL, "a public key for the machine is missing, or is no line");
+        return error_set(err, ERROR_INTERNAL, "a public key for the machine is missing, or is not a line");
     if (b->host_key_private && !is_of(b->host_key_private, ALNUM "+/=- \n", KEY_MAX))
-        return error_set(err, ERROR_INTERNAL, "the host key for the machine is no text of a key");
+        return error_set(err, ERROR_INTERNAL, "the host key for the machine is not the text of a key");
     if (b->token && !is_of(b->token, ALNUM "-", TOKEN_MAX))
         return error_set(err, ERROR_INTERNAL, "the token for the machine has other characters than a token");
     return 0;

@@ -157,7 +157,7 @@ static void step_pending(struct exchange *e, const struct provider_result *r)
 {
     keep_values(e, r->values);
     if (!provider_has(e->account->provider, PROVIDER_POLL) || ++e->polls > POLLS_MAX) {
-        endless(e, "the provider does not come to an end with it");
+        endless(e, "the provider does not finish it");
         return;
     }
     e->polling = true;

@@ -264,7 +264,7 @@ static int pin(const char *path, const char *host_key, struct error *err)
     CLEANUP(cleanup_free) char *line = xasprintf("* %s\n", host_key);
     struct buf text = {0};
     if (!str_is_printable(host_key) || strspn(host_key, " ") || !strchr(host_key, ' '))
-        return error_set(err, ERROR_INTERNAL, "\"%.40s\" is no host key", host_key);
+        return error_set(err, ERROR_INTERNAL, "\"%.40s\" is not a host key", host_key);
     bool same = file_read(path, FILE_MAX, &text, NULL) == 0 && text.len && str_eq(text.data, line);
     buf_free(&text);
     return same ? 0 : file_write_atomic(path, line, strlen(line), 0600, err);
@@ -278,15 +278,15 @@ static int split(const char *address, struct arena *arena, struct transport_host
     uint32_t port = 22;
     if (colon && (bracket ? colon > address && colon[-1] == ']' : strchr(address, ':') == colon)) {
         if (!parse_u32(colon + 1, &port) || port == 0 || port > 65535)
-            return error_set(err, ERROR_PROTOCOL, "\"%.100s\" is no address: it has no such port", address);
+            return error_set(err, ERROR_PROTOCOL, "\"%.100s\" is not an address: it has no such port", address);
         end = colon;
     }
     if (bracket && (end - address < 3 || end[-1] != ']'))
-        return error_set(err, ERROR_PROTOCOL, "\"%.100s\" is no address", address);
+        return error_set(err, ERROR_PROTOCOL, "\"%.100s\" is not an address", address);
     const char *name = arena_strndup(arena, address + bracket, (size_t)(end - address) - 2u * bracket);
     static const char may[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-";
     if (!*name || *name == '-' || strlen(name) > 253 || strspn(name, may) != strlen(name))
-        return error_set(err, ERROR_PROTOCOL, "\"%.100s\" is no address", address);
+        return error_set(err, ERROR_PROTOCOL, "\"%.100s\" is not an address", address);
     ret->name = name;
     ret->port = port;
     return 0;

@@ -76,8 +76,8 @@ static void closed(void *arg, const struct error *err, enum transport_phase phas
     if (err->why == ERROR_WHY_HOST_KEY) {
         struct error other = ERROR_INIT;
         error_set(&other, ERROR_INFRA,
-                  "host \"%s\": the host key is another one than this machine's: it is not set up "
-                  "yet, or another machine answers there",
+                  "host \"%s\": the host key is not that of this machine: it is not set up yet, or another machine "
+                  "answers there",
                   m->address);
         error_why(&other, ERROR_WHY_HOST_KEY);
         tell(m, false, &other);

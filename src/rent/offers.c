@@ -307,8 +307,8 @@ static int request_of(struct finder *f, const struct catalog *c, struct catalog_
     if (!r->instance && all_free(f))
         return 0;
     if (!r->instance) {
-        diagnostic_hint(fault(f, r->at.provider, "provider without instance: nothing says which machine is rented"),
-                        "instance: \"A100:8\" or \"cpu:8+\"; rhrun prices lists what there is");
+        diagnostic_hint(fault(f, r->at.provider, "provider without instance: nothing says which machine to rent"),
+                        "instance: \"A100:8\" or \"cpu:8+\"; rhrun prices lists the machines");
         return -1;
     }
     for (size_t i = 0; i < f->provider_count; i++) /* the name of its one kind */

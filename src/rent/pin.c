@@ -61,8 +61,7 @@ const char *pin_text(const struct rent_cluster *c, struct arena *arena)
 {
     return arena_printf(
         arena,
-        "the credentials, or the address, are others than those by which the cluster was rented, and show "
-        "nothing of it: that does not prove that it is gone (where the account is the same: "
-        "rhrun down %s --yes)",
+        "the credentials, or the address, are not those with which the cluster was rented, and show nothing of it: "
+        "that does not prove that it is gone (if the account is the same: rhrun down %s --yes)",
         rent_ledger(c)->wanted.id);
 }

@@ -118,9 +118,9 @@ static void answered(void *arg, const struct exchange_answer *answer)
         error_set(&err, answer->class == PROVIDER_CLASS_AUTH ? ERROR_USAGE : ERROR_INFRA, "%s: %s", a->account->name,
                   answer->text);
     } else if (rate == 0) {
-        error_set(&err, ERROR_USAGE, "%s tells its prices in %s, and nobody has said what one is in USD",
-                  a->account->name, currency);
-        error_hint(&err, "--rate %s=NUMBER says that", currency);
+        error_set(&err, ERROR_USAGE, "%s gives its prices in %s, and its rate to USD is not known", a->account->name,
+                  currency);
+        error_hint(&err, "--rate %s=NUMBER gives the rate", currency);
     }
     if (err.code != ERROR_NONE)
         a->done(a->arg, NULL, &err);

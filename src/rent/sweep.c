@@ -64,7 +64,7 @@ struct rent_sweep *rent_sweep(struct rent *r, const char *provider, const char *
                                            const struct error *err),
                               void *arg)
 {
-    return begin(r, provider, region, "what there is could not be listed", PROVIDER_SWEEP, NULL, done, arg);
+    return begin(r, provider, region, "its resources could not be listed", PROVIDER_SWEEP, NULL, done, arg);
 }
 
 struct rent_sweep *

@@ -340,7 +340,7 @@ static int is_asked_for(const struct fetch *f, const struct wire_entry *e, struc
     }
     error_set(err, ERROR_PROTOCOL, "the node names a file \"%.200s\", which \"%.200s\" does not ask for", e->path,
               f->what.from);
-    error_hint(err, "what runs there is no agent of this rhrun, or lies: nothing of this answer was taken");
+    error_hint(err, "the program there is not the agent of this rhrun, or it lies: nothing of this answer was used");
     return -1;
 }
 
@@ -402,7 +402,7 @@ static int look_at(struct fetch *f, const struct wire_entry *e, struct error *er
     const char *why = guard_forbids(run_of(f)->hands->guard, f->what.to, e->path, what, f->what.own);
     if (why) {
         if (f->forbidden++ == 0 && f->rounds == 0 && !f->periodic)
-            note(f, "\"%s\" is left out, as is all else of that kind: %s", e->path, why);
+            note(f, "\"%s\" is left out, like everything else of that kind: %s", e->path, why);
         return 0;
     }
     if (S_ISDIR(e->mode))
@@ -422,7 +422,7 @@ static bool has_room(const struct fetch *f, struct error *err)
     if (f->what.max_bytes && f->all_bytes > f->what.max_bytes) {
         error_set(err, ERROR_JOB, "\"%s\" has %s there, and its max_size is %s", f->what.from,
                   room_text(f->all_bytes, all), room_text(f->what.max_bytes, max));
-        error_hint(err, "a narrower `from`, or a larger `max_size`: the job itself is not done again");
+        error_hint(err, "write a narrower `from`, or a larger `max_size`: the job itself does not run again");
         return false;
     }
     if (room_check(run_of(f), f->what.to, f->new_bytes, err) == 0)

@@ -169,7 +169,7 @@ const char *guard_forbids(const struct guard *g, const char *to, const char *pat
         if (is_git(p, n))
             return "git reads what lies in a folder .git";
         if (n >= 7 && strncasecmp(p, ".rhrun-", 7) == 0)
-            return "rhrun's own files are named so";
+            return "rhrun's own files have such names";
         p += n;
     }
     CLEANUP(cleanup_free) char *real = realpath(to, NULL);

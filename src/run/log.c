@@ -238,7 +238,7 @@ void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint3
     if (log->fd < 0 || !write_at(log->fd, data, len, (off_t)(offset - log->base))) {
         struct error err = ERROR_INIT;
         error_errno(&err, ERROR_IO, errno ? errno : EIO, "could not write the log \"%s\"", log->path ? log->path : "?");
-        error_hint(&err, "what is missing stays on the node: make room and run the same command again");
+        error_hint(&err, "the rest stays on the node: make room and run the same command again");
         log->failed = true;
         trace_untraced(r, "a log cannot be written");
         run_fail(r, RUN_INFRA, &err);

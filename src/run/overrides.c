@@ -168,7 +168,6 @@ void overrides_hint(const struct spec *spec, const struct state_run *run, struct
     if (strlen(line) > COMMAND_MAX || !str_is_printable(line))
         line = arena_printf(arena, "see rhrun status %s", run->id);
     error_hint(
-        err,
-        "rhrun attach %s goes on with it, rhrun cancel %s stops it, --replace starts this one; as it was started: %s",
+        err, "rhrun attach %s continues it, rhrun cancel %s stops it, --replace starts this one; as it was started: %s",
         run->id, run->id, line);
 }

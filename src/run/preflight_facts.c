@@ -117,7 +117,7 @@ static void compare_gpus(struct launch *l)
     const struct preflight_thing things[] = {
         {.what = "gpus",
          .thing = "the number of GPUs is",
-         .cure = "the workers are spread unevenly; nproc_per_node of a host says another number",
+         .cure = "the workers are spread unevenly; nproc_per_node of a host gives another number",
          .values = counts},
         {.what = "gpus",
          .thing = "the GPUs are",

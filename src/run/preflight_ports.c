@@ -214,7 +214,7 @@ static void check_reached(struct launch *l, const struct meeting *m)
         return;
     }
     cure = arena_printf(p->arena,
-                        "open the ports between the nodes, or say by what address they reach each other: "
+                        "open the ports between the nodes, or give the address by which they reach each other: "
                         "hosts: [{host: %s, address: ADDRESS}]; preflight: off launches all the same",
                         roster_host(r->plan->roster, m->master)->host);
     preflight_find(l, "ports", m->by_name ? ERROR_NONE : ERROR_INFRA, lost, cure,
@@ -226,8 +226,8 @@ static void check_name(struct launch *l, const struct meeting *m)
 {
     bool *nodes = preflight_nodes(l);
     nodes[m->master] = !m->outside;
-    preflight_find(l, "ports", ERROR_NONE, nodes, "an address in numbers is tried before the launch",
-                   "the address \"%s\"%s%s is not known here: whether the nodes reach it was not tried", m->address,
+    preflight_find(l, "ports", ERROR_NONE, nodes, "rhrun tries a numeric address before the launch",
+                   "the address \"%s\"%s%s is not known here: rhrun did not try whether the nodes reach it", m->address,
                    m->outside ? ", " : " of ", m->outside ? where(l, m) : preflight_name(l, m->master));
 }
 
@@ -242,11 +242,12 @@ static void check_listening(struct launch *l, const struct meeting *m, uint32_t 
     bool *nodes = preflight_nodes(l);
     nodes[m->master] = true;
     bool endpoint = !m->role && spec_flag_value(&r->plan->spec->distributed, "rdzv_endpoint");
-    const char *cure = endpoint ? "end what has it, name another port, or leave rdzv_endpoint out: a free one is taken"
-                       : errnum == EACCES ? "ports below 1024 are for root; master_port: 0 takes a free one"
-                       : *who             ? "end it, or take a free port: master_port: 0"
-                                          : "ss -ltnp there says who has it; master_port: 0 takes a free one";
-    preflight_find(l, "ports", ERROR_INFRA, nodes, cure, "port %u on %s, %s, cannot be had: %s%s%s", m->port,
+    const char *cure =
+        endpoint ? "end the process that has it, name another port, or leave rdzv_endpoint out: a free one is taken"
+        : errnum == EACCES ? "ports below 1024 are for root; master_port: 0 takes a free one"
+        : *who             ? "end it, or take a free port: master_port: 0"
+                           : "ss -ltnp there says which process has it; master_port: 0 takes a free one";
+    preflight_find(l, "ports", ERROR_INFRA, nodes, cure, "port %u on %s, %s, is not available: %s%s%s", m->port,
                    preflight_name(l, m->master), where(l, m), strerror((int)errnum), *who ? " by process " : "", who);
 }
 

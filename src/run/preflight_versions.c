@@ -213,7 +213,7 @@ static const char *interpreter_cure(struct launch *l, const struct python *pytho
     struct arena *arena = preflight_of(l)->arena;
     const char *whose = python->role ? arena_printf(arena, " of role \"%s\"", python->role->name) : "";
     const char *cure =
-        arena_printf(arena, "install it there, or python: {interpreter: PATH}%s names one that is there", whose);
+        arena_printf(arena, "install it there, or python: {interpreter: PATH}%s names one that exists", whose);
     return brings ? arena_printf(arena, "step \"%s\" may bring it; else %s", brings, cure) : cure;
 }
 

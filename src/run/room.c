@@ -25,7 +25,7 @@ int room_say(struct lane *lane, uint64_t bytes, struct error *err)
     lane->said_bytes += bytes;
     if (lane->said_bytes <= LANE_SAID_MAX)
         return 0;
-    return error_set(err, ERROR_PROTOCOL, "it says more than %d MiB at once of what is there", LANE_SAID_MAX >> 20);
+    return error_set(err, ERROR_PROTOCOL, "it lists more than %d MiB of files at once", LANE_SAID_MAX >> 20);
 }
 
 int room_check(const struct run *r, const char *path, uint64_t bytes, struct error *err)
@@ -70,7 +70,7 @@ bool room_keeps(struct lane *lane, const char *path, uint64_t bytes)
     struct lane *most = largest(r);
     r->hands->crowded++;
     error_prefix(&err, "node \"%s\" has sent %s", most->name, room_text(lane_hands(most)->received, text));
-    error_hint(&err, "what is missing stays on the node: make room and run the same command again");
+    error_hint(&err, "the rest stays on the node: make room and run the same command again");
     lane_hands(most)->received = 0; /* so that next time another node has sent most */
     node_refuse(lane_hands(most)->node, &err);
     return most != lane;

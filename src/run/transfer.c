@@ -315,7 +315,7 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
     if (!t || t->phase != ASKED || strcmp(s->attempt, t->attempt) != 0)
         return;
     if (t->file_count + s->file_count > 2 * (size_t)TREE_FILES_MAX || t->part_count + s->part_count > TREE_FILES_MAX) {
-        error_set(&err, ERROR_PROTOCOL, "node \"%s\" speaks of more files than a tree can have", lane->name);
+        error_set(&err, ERROR_PROTOCOL, "node \"%s\" reports more files than a tree can have", lane->name);
         give_up(t, &err);
         return;
     }

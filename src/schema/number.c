@@ -1,6 +1,6 @@
 /*
  * Numbers as JSON Schema compares them: by value. multipleOf works on decimal digits, since 0.0075 / 0.0001
- * in doubles is no whole number.
+ * in doubles is not a whole number.
  */
 #include "internal.h"
 

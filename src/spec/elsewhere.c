@@ -44,32 +44,32 @@ static const struct {
     {"/packages/*/local", "workdir: . sends the folder to every node; pip: ./ installs it as a package"},
     {"/setup/*/local", "workdir: . sends the folder to every node; pip: ./ installs it as a package"},
     {"/workdir/url", "did you mean git?"},
-    {"/cluster/cpus", "instance says it: cpu:8+"},
-    {"/cluster/memory", "instance says it, in GiB: \"cpu:8+ memory:32+\""},
+    {"/cluster/cpus", "instance has it: cpu:8+"},
+    {"/cluster/memory", "instance has it, in GiB: \"cpu:8+ memory:32+\""},
     /* of SkyPilot, dstack, sbatch and compose; several of them share most of these */
-    {"/num_nodes", "nodes are counted so: distributed: {nnodes: N}"},
-    {"/nodes", "nodes are counted so: distributed: {nnodes: N}; the hosts themselves are listed so: cluster: {hosts: "
+    {"/num_nodes", "for the number of nodes write distributed: {nnodes: N}"},
+    {"/nodes", "for the number of nodes write distributed: {nnodes: N}; for the hosts write cluster: {hosts: "
                "[A, B]}"},
     {"/nnodes", "it belongs to distributed: distributed: {nnodes: N}"},
     {"/nproc_per_node", "it belongs to distributed: distributed: {nproc_per_node: N}"},
-    {"/ntasks", "workers are counted per node: distributed: {nnodes: N, nproc_per_node: M}"},
-    {"/ntasks_per_node", "workers are counted so: distributed: {nproc_per_node: N}"},
-    {"/tasks_per_node", "workers are counted so: distributed: {nproc_per_node: N}"},
-    {"/resources", "machines are rented so: cluster: {instance: \"A100:8\", provider: cheapest}; hosts that are there "
-                   "are listed so: cluster: {hosts: [A, B]}"},
-    {"/accelerators", "a machine is rented by its accelerators so: cluster: {instance: \"A100:8\"}"},
-    {"/gpus", "a machine is rented by its GPUs so: cluster: {instance: \"A100:8\"}; a worker for each GPU of a host: "
+    {"/ntasks", "the number of workers is per node: distributed: {nnodes: N, nproc_per_node: M}"},
+    {"/ntasks_per_node", "for the number of workers write distributed: {nproc_per_node: N}"},
+    {"/tasks_per_node", "for the number of workers write distributed: {nproc_per_node: N}"},
+    {"/resources", "to rent machines write cluster: {instance: \"A100:8\", provider: cheapest}; for hosts that you "
+                   "have write cluster: {hosts: [A, B]}"},
+    {"/accelerators", "to rent a machine by its accelerators write cluster: {instance: \"A100:8\"}"},
+    {"/gpus", "to rent a machine by its GPUs write cluster: {instance: \"A100:8\"}; a worker for each GPU of a host: "
               "distributed: {nproc_per_node: gpu}"},
     {"/gpus_per_node", "a worker for each GPU of a host: distributed: {nproc_per_node: gpu}"},
     {"/gres", "a worker for each GPU of a host: distributed: {nproc_per_node: gpu}"},
     {"/cpus_per_task",
-     "CPUs are shared out so: distributed: {cpu_affinity: block}; a machine is rented by its CPUs so: "
+     "to share out the CPUs write distributed: {cpu_affinity: block}; to rent a machine by its CPUs write "
      "cluster: {instance: \"cpu:8+\"}"},
-    {"/mem", "a machine is rented by its memory so: cluster: {instance: \"cpu:8+ memory:32+\"}"},
-    {"/file_mounts", "files are sent so: files: [{from: PATH, to: PATH_ON_NODE}]"},
+    {"/mem", "to rent a machine by its memory write cluster: {instance: \"cpu:8+ memory:32+\"}"},
+    {"/file_mounts", "to send files write files: [{from: PATH, to: PATH_ON_NODE}]"},
     {"/storage_mounts", "rhrun mounts no bucket: a setup item copies the data: setup: [{run: aws s3 sync ...}]"},
     {"/volumes",
-     "files are sent so: files: [{from: PATH, to: PATH_ON_NODE}]; folders of the host reach a container so: "
+     "to send files write files: [{from: PATH, to: PATH_ON_NODE}]; for folders of the host in a container write "
      "cluster: {container: {image: IMAGE, mounts: [\"/data:/data\"]}}"},
     {"/envs", "the key is env: env: {NAME: VALUE}"},
     {"/environment", "the key is env: env: {NAME: VALUE}"},
@@ -79,18 +79,18 @@ static const struct {
                   "entrypoint: {run: TEXT}"},
     {"/command", "it belongs to entrypoint: entrypoint: {command: [PROGRAM, ARG]}"},
     {"/module", "it belongs to entrypoint: entrypoint: {module: PACKAGE.MODULE}"},
-    {"/image", "an image is the container's: cluster: {container: {image: IMAGE}}; containers are started for the job "
-               "by provider: docker: cluster: {provider: docker, image: IMAGE}"},
+    {"/image", "an image belongs to the container: cluster: {container: {image: IMAGE}}; provider: docker starts "
+               "containers for the job: cluster: {provider: docker, image: IMAGE}"},
     {"/container", "it belongs to cluster: cluster: {container: {image: IMAGE}}"},
-    {"/type", "leave it out: what the job runs is entrypoint, and a job has no type"},
+    {"/type", "leave it out: entrypoint says what the job runs, and a job has no type"},
     {"/services", "services of one job are roles: roles: {NAME: {count: 1, entrypoint: {run: TEXT}}}"},
     {"/service", "a server is a role with ready: roles: {server: {count: 1, ready: {port: 8000}, entrypoint: {run: "
                  "TEXT}}}"},
-    {"/depends_on", "roles wait for one another so: roles: {NAME: {after: {OTHER: ready}}}"},
+    {"/depends_on", "to make a role wait for another write roles: {NAME: {after: {OTHER: ready}}}"},
     {"/working_dir", "workdir: PATH sends a folder to the nodes; entrypoint: {cwd: PATH} is where the launch starts"},
     {"/cwd", "it belongs to entrypoint: entrypoint: {cwd: PATH}"},
     {"/chdir", "it belongs to entrypoint: entrypoint: {cwd: PATH}"},
-    {"/partition", "slurm is not in this version of rhrun; hosts are listed so: cluster: {hosts: [A, B]}"},
+    {"/partition", "slurm is not in this version of rhrun; to list hosts write cluster: {hosts: [A, B]}"},
     {"/account", "slurm is not in this version of rhrun"},
     {"/qos", "slurm is not in this version of rhrun"},
     {"/job_name", "the key is name: name: NAME"},
@@ -115,9 +115,9 @@ static const struct {
     {"/distributed/gpus", "the key is nproc_per_node: gpu"},
     {"/cluster/accelerators", "the key is instance: instance: \"A100:8\""},
     {"/cluster/gpus", "the key is instance: instance: \"A100:8\""},
-    {"/cluster/num_nodes", "nodes are counted so: distributed: {nnodes: N}"},
+    {"/cluster/num_nodes", "for the number of nodes write distributed: {nnodes: N}"},
     {"/cluster/nnodes", "it belongs to distributed: distributed: {nnodes: N}"},
-    {"/cluster/nodes", "hosts are listed so: hosts: [A, B]; nodes are counted so: distributed: {nnodes: N}"},
+    {"/cluster/nodes", "to list hosts write hosts: [A, B]; for the number of nodes write distributed: {nnodes: N}"},
     {"/cluster/cloud", "the key is provider"},
     {"/cluster/region", "the key is regions: regions: [NAME]"},
     {"/cluster/spot", "the key is use_spot: use_spot: true"},

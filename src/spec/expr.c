@@ -155,7 +155,7 @@ static void read_integer(struct parser *p)
     p->token.type = TOKEN_BAD;
     bool number = strspn(digits, "0123456789") == strlen(digits);
     fail(p, start, p->pos, number ? "the number is too large" : "not an integer",
-         number ? "integers have 64 bits" : "expressions know decimal integers only");
+         number ? "integers have 64 bits" : "expressions have only decimal integers");
 }
 
 static void read_name(struct parser *p)

@@ -193,7 +193,7 @@ static void report_differs(struct check *c, const struct expr *e)
     if (found && str_starts(keys.data, "env."))
         diagnostic_hint(d, "env of entrypoint is each point's own");
     else
-        diagnostic_hint(d, "entrypoint (but prolog and epilog) and outputs are each point's own");
+        diagnostic_hint(d, "entrypoint (except prolog and epilog) and outputs are each point's own");
     buf_free(&keys);
 }
 

@@ -49,7 +49,7 @@ const char *expr_value_text(const struct expr_value *value, struct arena *arena)
 
 static const char *type_words(enum value_type type)
 {
-    static const char *const words[] = {"an integer", "true or false", "text", "a number that is no plain integer"};
+    static const char *const words[] = {"an integer", "true or false", "text", "a number that is not a plain integer"};
     return words[type];
 }
 

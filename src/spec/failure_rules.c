@@ -145,7 +145,7 @@ static void bind_match(struct load *l, const struct doc_node *node, struct spec_
         (r->pattern.text || doc_get(node, "exit_status") || doc_get(node, "signal") || doc_get(node, "role")))
         diagnostic_hint(
             fault(l, of_event->key_place, "event matches a node, and the other keys of this match a worker"),
-            "make two rules of it");
+            "write two rules");
 }
 
 /* ---- what it does ---- */
@@ -178,12 +178,12 @@ static void check_replace(struct load *l, const struct doc_node *item, const str
                         "match: {event: node_lost}, or {event: preempted}");
     if (l->spec->rent && !l->spec->rent->cluster)
         return;
-    diagnostic_hint(fault(l, place_of(action), "replace_node without machines that are rented"),
+    diagnostic_hint(fault(l, place_of(action), "replace_node needs rented machines"),
                     "restart waits until the node is back");
     const struct doc_member *cluster = doc_get_member(l->root, "cluster", 7);
     if (cluster)
         diagnostic_hint(fault(l, cluster->key_place, "no machine of this cluster can be replaced"),
-                        "instance, or provider, says which are to be rented");
+                        "instance, or provider, says which machines to rent");
 }
 
 static void check_rule(struct load *l, const struct doc_node *item, const struct spec_rule *r)

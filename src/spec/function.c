@@ -61,7 +61,7 @@ static void check_size(struct load *l, const struct spec_entrypoint *e)
     if (json.len > SPEC_CALL_MAX_BYTES)
         diagnostic_hint(fault(l, e->place, "the function's arguments have %zu bytes as JSON, more than %d", json.len,
                               SPEC_CALL_MAX_BYTES),
-                        "put what is large into a file of workdir, or of files");
+                        "put large values into a file of workdir, or of files");
     buf_free(&json);
 }
 

@@ -76,12 +76,12 @@ static const char *fitting(struct cluster *c, const struct doc_node *object, con
     if (!own || fits(own))
         return own;
     diagnostic_expected(fault(c->l, place_of(doc_get(object, key)), "\"%s\" is not %s", own, what),
-                        "no control characters, and nothing that ssh or a shell would take for more than that");
+                        "no control characters, and nothing that ssh or a shell would interpret");
     c->list->failed = true;
     return NULL;
 }
 
-/* A file of this machine, named by its key. What is there and is no file would be waited for by those who read it. */
+/* A file of this machine, named by its key. What is there and is not a file would be waited for by those who read it. */
 static const char *file_of(struct cluster *c, const struct doc_node *object, const char *key)
 {
     const char *written = fitting(c, object, key, is_file_name, "a file's name");
@@ -347,9 +347,9 @@ void hosts_check_twice(struct load *l, struct host_list *list, bool names)
             struct place place = sorted[j]->wish.place;
             if (!place.source || !place.source->hidden)
                 fault(l, place, "host \"%s\" %s", sorted[j]->host.name,
-                      names ? "has a name that another one has" : "is listed twice");
+                      names ? "has the name of another host" : "is listed twice");
             else if (names)
-                fault(l, place, "the host has a name that another one has");
+                fault(l, place, "the host has the name of another host");
             else
                 fault(l, place, "the host is listed twice");
             note(l, sorted[i]->wish.place, "it is here too");
@@ -364,7 +364,7 @@ static void no_hosts(struct load *l, const struct doc_node *node)
     if (doc_get(node, "slurm"))
         return; /* reported as a key of a later version */
     diagnostic_hint(fault(l, place_of(node), "cluster has no hosts"),
-                    "list them in hosts or hostfile, or give --on user@host,...; instance says what is to be rented");
+                    "list them in hosts or hostfile, or give --on user@host,...; instance says which machine to rent");
 }
 
 static void bind_object(struct load *l, const struct doc_node *node, const char *dir, struct host_list *list)
@@ -373,7 +373,7 @@ static void bind_object(struct load *l, const struct doc_node *node, const char 
     read_common(&c, node, &c.defaults);
     list->failed = !container_bind(l, node, &c.defaults.container) || list->failed;
     if (doc_get(node, "any_of")) { /* of the job's own cluster nothing is left of it here */
-        diagnostic_hint(fault(l, place_of(doc_get(node, "any_of")), "any_of is of the job's own cluster alone"),
+        diagnostic_hint(fault(l, place_of(doc_get(node, "any_of")), "any_of is only for the cluster of the job itself"),
                         "write it in cluster of the spec");
         list->failed = true;
         return;
@@ -482,7 +482,7 @@ static void bind_named(struct load *l, const struct doc_node *node, struct host_
             hint_clusters(l, fault(l, place_of(node), "no cluster \"%s\": %s", node->text, err.text), node->text);
         return;
     }
-    doc_hidden_says(doc, "what stands here is not what a cluster has here");
+    doc_hidden_says(doc, "the value here is not valid in a cluster");
     doc_refuse_nul(doc->root, l->diagnostics);
     schema_check_cluster(l, doc->root);
     if (!is_object(doc->root))

@@ -215,7 +215,7 @@ int spec_load(const char *path, const struct spec_overrides *overrides, struct a
     size_t errors = diagnostics->errors;
     if (doc_load_file(path, DOC_FORMAT_AUTO, arena, &doc, diagnostics, err) != 0)
         return -1;
-    doc_hidden_says(doc, "what stands here is not what a spec has here");
+    doc_hidden_says(doc, "the value here is not valid in a spec");
     if (!realpath(path, real))
         return error_set(err, ERROR_SPEC, "cannot find \"%s\"", path);
     struct spec *spec = arena_alloc(arena, sizeof *spec);

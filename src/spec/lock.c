@@ -45,7 +45,7 @@ int spec_check_lock(const struct doc *doc, struct arena *arena, struct diagnosti
     struct schema *schema;
     size_t errors = diagnostics->errors;
     if (!spec_is_lock(doc->root)) {
-        error_set(err, ERROR_SPEC, "\"%s\" is no lock", doc->source.name);
+        error_set(err, ERROR_SPEC, "\"%s\" is not a lock", doc->source.name);
         error_hint(err, "rhrun show RUN --lock prints one, rhrun run --lock writes it beside the spec");
         return -1;
     }

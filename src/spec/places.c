@@ -38,7 +38,7 @@ static void bind_object(struct load *l, struct spec_python *p, const struct doc_
     p->conda = checked(l, conda ? conda->value : NULL, &on_node, false);
     if (p->conda.text && (p->venv == VENV_TRUE || p->venv == VENV_PATH)) {
         diagnostic_hint(fault(l, conda->key_place, "both venv and conda are given"),
-                        "a conda environment is an environment itself: leave venv out");
+                        "a conda environment takes the place of a venv: leave venv out");
         note(l, venv->key_place, "venv is here");
     }
     if (p->conda.text && interpreter)
@@ -127,7 +127,7 @@ static const char *default_to(struct load *l, const char *from)
 
 static void report_no_to(struct load *l, const struct spec_text *from)
 {
-    struct diagnostic *d = fault(l, from->place, "no folder here is given for \"%s\"", from->text);
+    struct diagnostic *d = fault(l, from->place, "no folder on this machine is given for \"%s\"", from->text);
     if (strchr("/~@", *from->text) || from->has_expr)
         diagnostic_hint(d, "{from: \"%s\", to: FOLDER}", from->text);
     else

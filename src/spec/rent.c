@@ -151,7 +151,7 @@ static const char *word_of(struct renting *t, const struct doc_node *node, const
     if (*value && strlen(value) <= SPEC_RENT_WORD_MAX && str_is_printable(value))
         return value;
     diagnostic_expected(
-        fault(t->l, place_of(node), "%s is no text of 1 to %d printable characters", key, SPEC_RENT_WORD_MAX),
+        fault(t->l, place_of(node), "%s is not a text of 1 to %d printable characters", key, SPEC_RENT_WORD_MAX),
         "one line");
     t->failed = true;
     return NULL;

@@ -47,7 +47,7 @@ static void number_of(struct load *l, const struct doc_node *node, int64_t min, 
         if (!value)
             return;
         if (!parse_i64(value, &n)) {
-            diagnostic_expected(fault(l, place_of(node), "\"%s\" is no number", value), "a number");
+            diagnostic_expected(fault(l, place_of(node), "\"%s\" is not a number", value), "a number");
             return;
         }
     }

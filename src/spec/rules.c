@@ -231,7 +231,7 @@ static void check_package(const struct rules *r, struct place place, const char 
         access(arena_printf(l->arena, "%s/setup.py", full), F_OK) == 0)
         return;
     struct diagnostic *d =
-        fault(l, place, "\"%s\" is no Python package: it has no pyproject.toml and no setup.py", path);
+        fault(l, place, "\"%s\" is not a Python package: it has no pyproject.toml and no setup.py", path);
     if (access(arena_printf(l->arena, "%s/requirements.txt", full), F_OK) == 0)
         diagnostic_hint(d, "requirements: FILE installs what its requirements.txt lists");
     else

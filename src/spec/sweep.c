@@ -153,7 +153,7 @@ static bool add_rows(struct sweep_rows *s, size_t errors)
         return false;
     }
     if (s->row_count == 0)
-        diagnostic_hint(fault(l, place_of(s->node), "no point is left"), "exclude takes all combinations away");
+        diagnostic_hint(fault(l, place_of(s->node), "no point is left"), "exclude removes all combinations");
     return s->row_count > 0;
 }
 

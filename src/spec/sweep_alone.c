@@ -20,7 +20,7 @@ static void refuse_outputs(struct load *l)
         const struct doc_node *item = is_object(outputs->items[i]) ? outputs->items[i] : NULL;
         const struct doc_node *every = item ? doc_get(item, "every") : NULL;
         if (every && strcmp(every->text ? every->text : "", "0") != 0)
-            refuse(l, every, "`every`", "what a point leaves comes home when it has ended");
+            refuse(l, every, "`every`", "the files of a point are fetched when it has ended");
         const struct doc_node *restore = item ? doc_get(item, "restore") : NULL;
         if (restore && strcmp(restore->text ? restore->text : "", "true") == 0)
             refuse(l, restore, "`restore`", NULL);
@@ -43,7 +43,7 @@ static void refuse_parts(struct load *l)
     if (per_node && (spec->sweep->place == SWEEP_GPUS || spec->sweep->per_node != 1)) {
         struct diagnostic *diag =
             fault(l, place_of(per_node), "per_node is for points on one node, and nnodes gives each %u", d->nnodes);
-        diagnostic_hint(diag, "leave per_node out: such a point has its nodes alone; or leave nnodes out");
+        diagnostic_hint(diag, "leave per_node out: such a point has its nodes to itself; or leave nnodes out");
         note(l, place_of(l->nnodes), "nnodes is here");
     }
     if (d->launcher == LAUNCHER_MPIRUN && spec->placement == PLACEMENT_HERE)

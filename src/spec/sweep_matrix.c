@@ -120,7 +120,7 @@ static void hint_axis(const struct matrix *m, struct diagnostic *d, const char *
     if (near)
         diagnostic_hint(d, "did you mean %s?", near);
     else
-        diagnostic_hint(d, "exclude takes combinations of the matrix away");
+        diagnostic_hint(d, "exclude removes combinations of the matrix");
 }
 
 /* What an item of exclude wants of each param of the matrix; false after a fault. */

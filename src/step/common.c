@@ -212,7 +212,7 @@ int step_expand_node(const struct plan *plan, const struct step_bind *bind, cons
     case EXPR_LATE:
         break;
     }
-    return error_set(err, ERROR_SPEC, "line %u: \"%.80s\" speaks of a rank, and there is none here", text->place.line,
+    return error_set(err, ERROR_SPEC, "line %u: \"%.80s\" uses a rank, but there is none here", text->place.line,
                      text->text);
 }
 
@@ -320,7 +320,7 @@ int step_run_env(const struct plan *plan, const struct step_bind *bind, unsigned
             if (put_env(plan, bind, e, env, &is_late, err) < 0)
                 return -1;
             if (is_late && !ret_late && i == 0)
-                return error_set(err, ERROR_SPEC, "env %s speaks of a rank, and there is none here", e->name);
+                return error_set(err, ERROR_SPEC, "env %s uses a rank, but there is none here", e->name);
             if (is_late)
                 late[late_count++] = e;
         }

@@ -64,7 +64,7 @@ def direct_url(dist):
 
 
 def name_of(requirement):
-    """The project's name in "torch[x]>=2; marker"; None for what is no name."""
+    """The project's name in "torch[x]>=2; marker"; None for what is not a name."""
     found = re.match(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:$|[\[<>=!~;@,( ])", requirement)
     return normal(found.group(1)) if found else None
 

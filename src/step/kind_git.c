@@ -37,7 +37,7 @@ int step_git_plan(struct plan_builder *b, const struct spec *spec, const struct 
     step_shares(b, s, to);
     s->creates = strstr(to, "${{") ? NULL : arena_printf(arena, "%s%s.git", to, str_ends(to, "/") ? "" : "/");
     if (!*ref)
-        s->hint = "names no `ref`: what the repository gets later is not noticed";
+        s->hint = "names no `ref`: later commits of the repository are not noticed";
     step_item_common(b, s, item);
     plan_input(b, s, "git", url);
     plan_input(b, s, "ref", ref);

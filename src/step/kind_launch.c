@@ -66,7 +66,7 @@ static int make_worker(const struct launch *l, const struct step_env *node_env, 
 
 static int not_for_all(const struct launch *l, struct error *err)
 {
-    return error_set(err, ERROR_SPEC, "%s: the entrypoint speaks of a rank, and without `distributed` there is none",
+    return error_set(err, ERROR_SPEC, "%s: the entrypoint uses a rank, but without `distributed` there is none",
                      l->plan->spec->path ? l->plan->spec->path : "spec");
 }
 
@@ -153,7 +153,7 @@ static int build_launcher(struct launch *l, struct step_env *env, struct error *
     if (status == EXPR_OK)
         status = launch_set_call(l, NULL, env, err);
     if (status == EXPR_LATE || *l->late_env)
-        return error_set(err, ERROR_SPEC, "the entrypoint speaks of a rank, which launcher %s gives out",
+        return error_set(err, ERROR_SPEC, "the entrypoint uses a rank, which launcher %s gives out",
                          spec_launchers[spec->distributed.launcher]);
     if (status != EXPR_OK || launch_python(l, env, &job.python, err) < 0)
         return -1;

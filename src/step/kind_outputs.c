@@ -47,7 +47,7 @@ static int outputs_fetch(const struct plan *plan, const struct plan_step *step, 
     case EXPR_OK:
         break;
     case EXPR_LATE:
-        error_set(err, ERROR_SPEC, "\"%s\" speaks of what is not known for an output", o->to.text);
+        error_set(err, ERROR_SPEC, "\"%s\" uses a value that is not known for an output", o->to.text);
         return -1;
     case EXPR_FAILED:
         return -1;

@@ -29,7 +29,7 @@ int step_build(const struct plan *plan, const struct plan_step *step, const stru
     if (bind->node >= plan->node_count)
         return error_set(err, ERROR_INTERNAL, "step \"%s\": node %u of %u", step->name, bind->node, plan->node_count);
     if (!step->kind->build)
-        return error_set(err, ERROR_INTERNAL, "step \"%s\" is no RUN", step->name);
+        return error_set(err, ERROR_INTERNAL, "step \"%s\" is not a RUN", step->name);
     struct step_bind own = *bind;
     own.role = step->role;
     if (step->kind->build(plan, step, &own, arena, &run, err) < 0) {

@@ -300,7 +300,7 @@ int step_launcher_build(const struct launcher_job *job, struct wire_worker *ret,
     unset_inherited(job);
     if (l->build(job, &argv, err) < 0)
         return -1;
-    if (l->argparse) /* else a program's --n is no torchrun's, but "ambiguous", and a -- of its own is lost */
+    if (l->argparse) /* else a program's --n is not torchrun's, but "ambiguous", and a -- of its own is lost */
         words_add(&argv, "--");
     for (uint32_t i = 0; i < job->program.count; i++)
         words_add(&argv, job->program.items[i]);

@@ -115,8 +115,8 @@ static int read_line(struct reading *r, const char *path, char *line, int depth,
     if (inner && !strstr(inner, "://")) {
         const char *file = below(plan_arena(r->b), path, inner);
         if (!file) /* no text of it is quoted: the file may be a link to any other */
-            return error_set(err, ERROR_SPEC, "%s, line %u: what it includes leads out of the working directory", path,
-                             r->line);
+            return error_set(err, ERROR_SPEC,
+                             "%s, line %u: a file that it includes is outside of the working directory", path, r->line);
         const char *outer = r->including;
         unsigned at = r->line;
         r->including = path;
@@ -148,7 +148,7 @@ static int read_or_find(struct reading *r, const char *path, struct buf *text, s
         return 1;
     }
     if (r->including)
-        return error_set(err, why.code, "%s, line %u: what it includes cannot be read in the working directory",
+        return error_set(err, why.code, "%s, line %u: a file that it includes cannot be read in the working directory",
                          r->including, r->line);
     if (why.code == ERROR_SPEC)
         error_hint(&why, spec_in_place(r->spec)
@@ -348,13 +348,13 @@ int step_input_package(struct plan_builder *b, struct plan_step *s, const struct
         return 0;
     }
     if (here)
-        error_set(err, ERROR_SPEC, "\"%s\" is no package: there is no %spyproject.toml, setup.py or setup.cfg", package,
-                  prefix);
+        error_set(err, ERROR_SPEC, "\"%s\" is not a package: there is no %spyproject.toml, setup.py or setup.cfg",
+                  package, prefix);
     else
         error_set(err, ERROR_SPEC,
-                  "\"%s\" names a folder that is no package: it has no pyproject.toml, setup.py or setup.cfg",
+                  "\"%s\" names a folder that is not a package: it has no pyproject.toml, setup.py or setup.cfg",
                   said->text);
-    error_hint(err, "what git ignores is no part of the working directory: workdir: {path: ., include: [...]}");
+    error_hint(err, "files that git ignores are not part of the working directory: workdir: {path: ., include: [...]}");
     return fault_at(said, err);
 }
 

@@ -107,7 +107,7 @@ static void ended(struct transport *t, int status, int sig, const char *said)
         transport_failf(t, ERROR_INFRA, hint, "%s was killed by signal %d%s%s", program, sig, words[0] ? ": " : "",
                         words);
     else if (status == 0 && !words[0])
-        transport_failf(t, ERROR_INFRA, "its last word is to be a shell that reads its stdin, such as sh",
+        transport_failf(t, ERROR_INFRA, "its last word must be a shell that reads its stdin, such as sh",
                         "%s ended well, but no shell answered", program);
     else
         transport_failf(t, ERROR_INFRA, hint, "%s ended with status %d%s%s", program, status, words[0] ? ": " : "",

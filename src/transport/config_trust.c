@@ -194,7 +194,7 @@ static const char *look(const char *keyword, char *value, int depth, int *ret_rc
     if (strcasecmp(keyword, "Include") == 0) {
         int rc = check_include(value, depth, err);
         *ret_rc = rc < 0 ? -1 : 0;
-        return rc > 0 ? "Include of files that cannot be told" : NULL;
+        return rc > 0 ? "Include of files that cannot be determined" : NULL;
     }
     for (size_t i = 0; i < ARRAY_LEN(harmless); i++)
         if (strcasecmp(keyword, harmless[i]) == 0)

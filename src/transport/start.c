@@ -150,7 +150,7 @@ static enum start_event failed(struct transport *t, char *line, struct error *er
     }
     if (strcmp(line, "container") == 0) {
         error_set(err, ERROR_INFRA, "host \"%s\": container: %s", transport_target(t),
-                  rest ? rest : "it cannot be had");
+                  rest ? rest : "it is not available");
         return START_FAILED;
     }
     uint32_t i;

@@ -211,7 +211,7 @@ static int read_header(int fd, const char *path, char ret_commit[TREE_ID_LEN + 1
     ssize_t n = pread(fd, text, HEADER_MAX, 0);
     const char *line = text + strlen(BUNDLE_HEADER), *end = n > 0 ? memmem(text, (size_t)n, "\n\n", 2) : NULL;
     if (!end || !str_starts(text, BUNDLE_HEADER))
-        return error_set(err, ERROR_SPEC, "\"%s\" is no git bundle of version 2", path);
+        return error_set(err, ERROR_SPEC, "\"%s\" is not a git bundle of version 2", path);
     if (*line == '-')
         return error_set(err, ERROR_SPEC, "\"%s\" needs commits that are not in it", path);
     snprintf(ret_commit, TREE_ID_LEN + 1, "%s", line);

@@ -17,7 +17,7 @@ static int check_file(const char *path, struct error *err)
     struct stat st;
     if (stat(path, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || str_eq(path, "/dev/null"))
         return 0;
-    return error_set(err, ERROR_SPEC, "cannot read the git repository: \"%s\" is no file", path);
+    return error_set(err, ERROR_SPEC, "cannot read the git repository: \"%s\" is not a file", path);
 }
 
 /* ---- files that a configuration includes ---- */

@@ -57,7 +57,7 @@ void tree_hex(const uint8_t oid[TREE_OID_SIZE], char ret[TREE_ID_LEN + 1]);
 
 /* ---- git_files.c ---- */
 
-/* Refuses what libgit2 or git would open in a repository and is no file; also what its configuration includes. */
+/* Refuses what libgit2 or git would open in a repository and is not a file; also what its configuration includes. */
 int git_files_check(const char *git_dir, const char *common_dir, struct error *err);
 /* All of a repository on this machine, its references and objects too; path is its work tree or the repository
  * itself. */

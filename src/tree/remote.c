@@ -37,7 +37,7 @@ char *remote_memory(const char *url, const char *ref)
 static int url_check(const char *url, struct error *err)
 {
     if (!*url || *url == '-' || strpbrk(url, "\n\r"))
-        return error_set(err, ERROR_SPEC, "\"%s\" is no git URL", url);
+        return error_set(err, ERROR_SPEC, "\"%s\" is not a git URL", url);
     const char *scheme = strstr(url, "://"), *host = scheme ? scheme + 3 : url;
     const char *at = memchr(host, '@', strcspn(host, "/"));
     struct remote_ssh parts;

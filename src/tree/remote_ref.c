@@ -97,7 +97,7 @@ int remote_peel(struct remote_job *job, git_repository *repository, const struct
     else if (rc < 0)
         (void)tree_git_error(&job->err, ERROR_IO, "could not read \"%s\" of \"%s\"", ref, job->url);
     else if ((rc = git_object_peel(&commit, object, GIT_OBJECT_COMMIT)) < 0)
-        (void)error_set(&job->err, ERROR_SPEC, "\"%s\" of \"%s\" is no commit", ref, job->url);
+        (void)error_set(&job->err, ERROR_SPEC, "\"%s\" of \"%s\" is not a commit", ref, job->url);
     else
         (void)git_oid_tostr(job->commit, sizeof job->commit, git_object_id(commit));
     git_object_free(object);

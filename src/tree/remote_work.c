@@ -68,15 +68,17 @@ static void hint(struct remote_job *job)
     case ERROR_WHY_HOST_KEY:
         if (remote_ssh_parse(job->url, &ssh))
             error_hint(&job->err,
-                       "its host key is unknown or has changed: compare it with what its owner says (ssh%s%s %s), then "
+                       "its host key is unknown or has changed: compare it with the one that its owner gives (ssh%s%s "
+                       "%s), then "
                        "accept it once by hand, or remove an old one with ssh-keygen -R",
                        ssh.port ? " -p " : "", ssh.port ? ssh.port : "", ssh.host);
         remote_ssh_free(&ssh);
         break;
     case ERROR_WHY_LOGIN:
-        error_hint(&job->err, "%s",
-                   "nothing can be asked here: load the key into ssh-agent (ssh-add KEY), or name one without a "
-                   "passphrase in ~/.ssh/config (IdentityFile)");
+        error_hint(
+            &job->err, "%s",
+            "rhrun cannot ask for a passphrase here: load the key into ssh-agent (ssh-add KEY), or name one without a "
+            "passphrase in ~/.ssh/config (IdentityFile)");
         break;
     case ERROR_WHY_CERTIFICATE:
         error_hint(&job->err, "%s", "GIT_SSL_CAINFO=FILE names the certificates to trust");
@@ -227,7 +229,7 @@ void *remote_work(void *arg)
                                      NULL) < 0)
         (void)tree_git_error(&job->err, ERROR_IO, "could not open the snapshot store \"%s\"", job->dir);
     else if (remote_create(job, repository, &remote) < 0)
-        (void)tree_git_error(&job->err, ERROR_SPEC, "\"%s\" is no git URL", job->url);
+        (void)tree_git_error(&job->err, ERROR_SPEC, "\"%s\" is not a git URL", job->url);
     else
         (void)fetch(job, repository, remote);
     git_remote_free(remote);

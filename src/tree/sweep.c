@@ -116,7 +116,7 @@ static int want(struct sweep *w, const char *id, bool whole)
     uint8_t oid[TREE_OID_SIZE], empty[TREE_OID_SIZE];
     tree_hash(TREE_OBJECT_TREE, NULL, 0, empty);
     if (!hex_decode(id, oid, sizeof oid))
-        return error_set(w->err, ERROR_INTERNAL, "\"%.60s\" is no id of a tree", id);
+        return error_set(w->err, ERROR_INTERNAL, "\"%.60s\" is not an id of a tree", id);
     if (memcmp(oid, empty, sizeof oid) == 0) { /* git knows it without having it */
         oids_add(&w->wanted, oid);
         return 0;

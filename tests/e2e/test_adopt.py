@@ -28,7 +28,7 @@ def test_renamed_and_moved(box):
     new = write(box, "jobs/new.yaml", "second")
     assert "never run" in box.run("status", new).expect(2).err
     r = box.run("run", "--adopt", "first", new).ok()
-    assert 'goes on with the history of "first"' in r.err and "nothing to do" in r.err
+    assert 'continues the history of "first"' in r.err and "nothing to do" in r.err
     assert "nothing to do" in box.run("run", new, "-p", "lr=2").ok().err and len(box.lines()) == 4
     runs = box.run("runs", "--json").json()
     assert {x["job"] for x in runs} == {"second"} and len(box.run("runs", "--json", new).json()) == len(runs) == 2
@@ -42,9 +42,9 @@ def test_renamed_and_moved(box):
     third = write(box, "third.yaml", "third", what="changed")
     assert "nothing to do" in box.run("run", "--adopt", "second", third).ok().err
     r = box.run("plan", new).expect(2)
-    assert 'the history of job "second" was taken along by "third"' in r.err
+    assert 'the history of job "second" was taken over by "third"' in r.err
     write(box, "old.yaml", "first", what="changed")
-    assert 'taken along by "third"' in box.run("old.yaml").expect(2).err
+    assert 'taken over by "third"' in box.run("old.yaml").expect(2).err
     assert "nothing to do" in box.run("run", "--adopt", "third", "old.yaml").ok().err
     assert {x["job"] for x in box.run("runs", "--json").json()} == {"first"} and len(box.lines()) == 5
 

@@ -124,7 +124,7 @@ def test_awaits_another(box):
         first = box.start("apply", "--json", "set")
         harness.wait_for(lambda: box.lines() == ["j0"])
         second = box.start("apply", "--json", "set")
-        second.wait_text("another rhrun is at it: waiting")
+        second.wait_text("another rhrun works on it: waiting")
         (box.home / "going").write_text(str(status))
         (box.home / "going").rename(box.home / "go")
         a, b = first.wait(), second.wait()

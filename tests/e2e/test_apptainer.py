@@ -172,7 +172,7 @@ def test_killed_and_gone_on_with(host, box, job, rhrun):
 
 def test_images_that_are_not_there(host, job, rhrun):
     assert "image /nope.sif is not there" in rhrun(job(spec(host, SAYS, image="/nope.sif"))).expect(3).err
-    assert "is no file there, and pull is never" in rhrun(job(spec(host, SAYS, image="box:1", pull="never"))).expect(3).err
+    assert "is not a file there, and pull is never" in rhrun(job(spec(host, SAYS, image="box:1", pull="never"))).expect(3).err
     assert "docker://box:1" in rhrun(job(spec(host, SAYS, image="box:1"))).expect(3).err
 
 

@@ -224,7 +224,7 @@ def test_logs_of_some_lines(box, rhrun, terminal):
     assert len(rhrun("logs", "--since", "1h", spec).ok().out.splitlines()) == 80
     assert rhrun("logs", "--since", "2035-01-01", spec).ok().out == ""
     for args, words in ((["--rank", "7"], "there are ranks 0 to 1"), (["--node", "7"], "there are nodes 0 to 1: local-0, local-1"),
-                        (["--grep", "("], "missing closing parenthesis"), (["--since", "noon"], "is no time"), (["--tail", "0"], "is no number")):
+                        (["--grep", "("], "missing closing parenthesis"), (["--since", "noon"], "is not a time"), (["--tail", "0"], "is neither a number")):
         assert words in rhrun("logs", *args, spec).expect(2).err
     t = terminal("logs", "-f", spec)  # who follows on a terminal wants to see what comes
     t.pump()
@@ -297,7 +297,7 @@ def test_doctor_names_the_host_that_fails(rhrun, box, fleet):
     spec = box.spec({"cluster": f.cluster(), "distributed": {}, "entrypoint": {"run": "echo"}})
     r = rhrun("doctor", spec).expect(3)
     assert "node1" in r.text and "node2" in r.text and "refused" in r.text.lower()
-    assert "once every node can be reached" in r.text, "nothing is said to be in order that was not looked at"
+    assert "as soon as every node can be reached" in r.text, "nothing is said to be in order that was not looked at"
 
 
 def test_nodes_that_fail_alike_are_told_of_once(box, rhrun):

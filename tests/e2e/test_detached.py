@@ -97,7 +97,7 @@ def test_what_was_missed_is_shown_once(box, job, terminal, how):
     a = box.start("attach", spec)
     a.wait_text(r"(?s)line \d+.*line \d+")
     if how == "SIGKILL":
-        a.wait_text("no controller any more; one goes on with it now")
+        a.wait_text("no controller any more; a new one continues it now")
         before = len(a.text)
         wait_for(lambda: len(a.text) > before, what="lines by the new controller")
     a.signal(signal.SIGINT)
@@ -210,7 +210,7 @@ def test_attach_takes_up_a_run_whose_controller_was_killed(box, job, rhrun):
     wait_for(lambda: len(box.lines()) == 2, what="the workers")
     r.kill9()
     a = box.start("attach", "last", cwd=box.home)
-    a.wait_text("no controller any more; one goes on with it now")
+    a.wait_text("no controller any more; a new one continues it now")
     (box.home / "go").touch()
     assert "run " in a.wait().ok().err
     assert sorted(box.lines()) == sorted(2 * [f"{i} got it's b one arg -x" for i in range(2)])
@@ -223,9 +223,9 @@ def test_attach_takes_a_run_up_once(box, job, rhrun):
     r.wait_text("up")
     r.kill9()
     a = box.start("attach", spec)
-    pid = a.wait_text(r"one goes on with it now \(pid (\d+)\)").group(1)
+    pid = a.wait_text(r"a new one continues it now \(pid (\d+)\)").group(1)
     os.kill(int(pid), signal.SIGKILL)
-    assert "not at its end" in a.wait().expect(3).err
+    assert "has ended, but the run has not" in a.wait().expect(3).err
     assert len(workers_of(box.dir)) == 1
     rhrun("cancel", spec).ok()
 
@@ -238,11 +238,11 @@ def test_attach_does_not_take_up_what_has_changed(box, job, rhrun):
     text = spec.read_text()
     spec.write_text(text.replace("echo up", "echo changed"))
     a = rhrun("attach", "last").expect(2)
-    assert "is not what run" in a.err and "rhrun plan" in a.err and "rhrun cancel" in a.err and "changed" not in a.out
+    assert "has changed since run" in a.err and "rhrun plan" in a.err and "rhrun cancel" in a.err and "changed" not in a.out
     assert len(workers_of(box.dir)) == 1
     spec.unlink()
     a = rhrun("attach", "last").expect(2)
-    assert "job.yaml" in a.err and "none could go on with it" in a.err
+    assert "job.yaml" in a.err and "no new one could continue it" in a.err
     assert len(workers_of(box.dir)) == 1
     spec.write_text(text)
     rhrun("cancel", "last").ok()

@@ -130,10 +130,10 @@ def test_diff_says_what_is_wrong(box, rhrun, two):
     objects[0].unlink()
     done = rhrun("diff", *two)
     assert done.rc == 1 and "  lr: 1e-3 -> 2" in done.out.splitlines()
-    assert "the snapshot of the first is not here, or not whole" in done.out
+    assert "the snapshot of the first is not here, or not complete" in done.out
     shutil.rmtree(store)
     gone = rhrun("diff", *two)
-    assert gone.rc == 1 and "the snapshots are not here, or not whole" in gone.out
+    assert gone.rc == 1 and "the snapshots are not here, or not complete" in gone.out
 
 
 def test_diff_of_sweeps(box, rhrun):

@@ -103,7 +103,7 @@ def test_more_output_than_log_limit(box, fleet, rhrun):
     wait_for(done.exists, what="the end of the output")
     result = rhrun("--no-prefix", spec).ok()
     dropped = int(re.search(r"(\d+) bytes of output dropped here \(log limit\)", result.text)[1])
-    said = f"launch on node1: {dropped / 1e6:.1f} MB of its output were dropped (more than `log_limit` waited to be taken)"
+    said = f"launch on node1: {dropped / 1e6:.1f} MB of its output were dropped (more than `log_limit` waited to be fetched)"
     assert f"rhrun: warning: {said}" in result.err, result
     assert said in rhrun("status", spec).ok().out
     step = next(s for s in rhrun("status", "--json", spec).ok().json()["steps"] if s["step"] == "launch")

@@ -129,7 +129,7 @@ def test_it_asks_on_a_terminal(box, old, terminal):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--older-than", "old"], "is no time"), (["--dry-run", "--yes"], "--dry-run changes nothing"), (["x.yaml"], "x.yaml")])
+    (["--older-than", "old"], "is not a time"), (["--dry-run", "--yes"], "--dry-run changes nothing"), (["x.yaml"], "x.yaml")])
 def test_wrong_words(rhrun, args, words):
     assert words in rhrun("gc", *args).expect(2).err
 

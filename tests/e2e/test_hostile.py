@@ -119,14 +119,14 @@ def peak_memory(box, *args):
 def test_entries_without_end(box, lying):
     f = lying({"flood": {"after": "glob", "glob": "out/", "what": "entries", "count": 100, "size": 3900}}, count=2)
     r, peak = peak_memory(box, two(box, f))
-    assert r.expect(3) and 'node "node1": step "outputs-1": it says more than 256 MiB' in r.err, r
+    assert r.expect(3) and 'node "node1": step "outputs-1": it lists more than 256 MiB' in r.err, r
     assert peak < 800, (peak, r)
     assert (box.work / "results/node2/rank").read_text() == "1\n"
 
 
 @pytest.mark.parametrize("what, after, size, said", [
-    ("records", "list", 4000, 'node "node1" speaks of more attempts than a job can have|it says more than 256 MiB'),
-    ("faults", "list", 100, 'node "node1" reports one fault after the other'),
+    ("records", "list", 4000, 'node "node1" reports more attempts than a job can have|it lists more than 256 MiB'),
+    ("faults", "list", 100, 'node "node1" reports one fault after another'),
     ("gaps", "run", 100, "it leaves out output again and again")])
 def test_words_without_end(box, lying, what, after, size, said):
     f = lying({"flood": {"after": after, "what": what, "count": 150_000, "size": size}}, count=2)

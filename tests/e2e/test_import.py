@@ -139,8 +139,8 @@ def test_what_cannot_be_imported_is_named(box):
     says("--rdzv may be --rdzv_backend or", "torchrun", "--rdzv", "x", "t.py")
     says("names no program", "torchrun", "--nnodes=2")
     says("--help starts no job", "torchrun", "--help")
-    says("is no torchrun", "python3", "train.py")
-    says("is no torchrun", "srun", "python3", "train.py", "torchrun")
+    says("is not torchrun", "python3", "train.py")
+    says("is not torchrun", "srun", "python3", "train.py", "torchrun")
     says("torchrun reads no variable PET_NODES", "PET_NODES=2", "torchrun", "t.py")
 
 

@@ -110,7 +110,7 @@ def test_lock_of_nodes(box, rhrun, job):
 
 
 def test_what_was_not_committed_is_in_the_lock(box, rhrun, job):
-    """The diff makes the commit what was sent; what is no text, or too long, is left out and marked; a rerun has the same."""
+    """The diff makes the commit what was sent; what is not a text, or too long, is left out and marked; a rerun has the same."""
     job("workdir: .\nentrypoint: {run: 'cat text'}\n")
     work = box.work
     for name, text in {"text": "one\n", "gone": "x\n", "same": "same\n", ".gitignore": "ignored\n"}.items():
@@ -335,11 +335,11 @@ def test_a_version_that_is_yanked_or_gone_is_told_before_anything_starts(shop, r
     del index.files["few-1.0-py3-none-any.whl"]
     told("the index does not have few 1.0 any more")
     shop.env["INDEX_URL"] = index.url.replace("me:pass%2Bword@", "")
-    assert "cannot be asked: 401" in rhrun("rerun", "--strict", run).ok().err
+    assert "still has the packages: 401" in rhrun("rerun", "--strict", run).ok().err
     index.shutdown()
     index.server_close()
     r = rhrun("rerun", "--strict", run).ok()
-    assert "whether the index still has the packages cannot be asked" in r.err and "nothing to do" in r.err, r
+    assert "cannot find out whether the index still has the packages" in r.err and "nothing to do" in r.err, r
 
 
 def test_what_cannot_be_as_it_was_is_told_first(shop, rhrun):

@@ -41,7 +41,7 @@ def test_attach_goes_on_with_it(box, fleet, job, word):
     spec = job(spec_of(f))
     lines = started(box, f, spec)
     a = box.start("attach", "last" if word == "last" else spec, cwd=box.home)
-    a.wait_text("no controller any more; one goes on with it now")
+    a.wait_text("no controller any more; a new one continues it now")
     (f.home(2) / "go").touch()
     a.wait().ok()
     assert on_both(f) == [[], lines]
@@ -64,11 +64,11 @@ def test_a_background_controller_was_started_with_them(box, fleet, job, rhrun):
     wait_for(lambda: f.lines(2), what="the worker")
     os.kill(pid, signal.SIGKILL)
     a = box.start("attach", spec)
-    second = int(a.wait_text(r"one goes on with it now \(pid (\d+)\)").group(1))
+    second = int(a.wait_text(r"a new one continues it now \(pid (\d+)\)").group(1))
     os.kill(second, signal.SIGKILL)
     a.wait().expect(3)
     a = box.start("attach", spec)
-    a.wait_text("one goes on with it now")
+    a.wait_text("a new one continues it now")
     (f.home(2) / "go").touch()
     a.wait().ok()
     assert on_both(f) == [[], [f"{WORD} a "]]
@@ -138,7 +138,7 @@ def test_replace_starts_another_run_elsewhere(box, fleet, job, rhrun):
     started(box, f, spec)
     (f.home(1) / "go").touch()
     r = rhrun(spec, "--replace").ok()
-    assert f"this one takes its place (it was started with --on {WHERE} " in r.err and "resuming" not in r.err
+    assert f"this one replaces it (it was started with --on {WHERE} " in r.err and "resuming" not in r.err
     assert len(on_both(f)[0]) == 1 and workers_of(f.home(2))
     (f.home(2) / "go").touch()
     assert [e["status"] for e in rhrun("runs", "--json", spec).ok().json()] == ["done", "superseded"]
@@ -158,7 +158,7 @@ def test_another_set_on_the_same_node(box, job, rhrun):
     assert box.lines() == ["three"]
     (box.home / "go").touch()
     wait_for(lambda: not workers_of(box.dir), what="the end")
-    assert f"run {run} had not finished; this one takes its place (run changed; it was started with" in rhrun(spec, *other).ok().err
+    assert f"run {run} had not finished; this one replaces it (run changed; it was started with" in rhrun(spec, *other).ok().err
     assert box.lines() == ["three", "two"]
     assert [e["status"] for e in rhrun("runs", "--json", spec).ok().json()] == ["done", "superseded"]
 
@@ -168,7 +168,7 @@ def test_what_is_given_again_counts_more(box, fleet, job, rhrun):
     spec = job(spec_of(f, "exec sleep 600"))
     started(box, f, spec)
     a = rhrun("attach", "last", "--set", "env.WORD=other").expect(2)
-    assert "is not what run" in a.err and "what changed: rhrun plan " in a.err and "node2" in a.err
+    assert "has changed since run" in a.err and "what changed: rhrun plan " in a.err and "node2" in a.err
     assert f'work on "{WHERE}"' in rhrun("cancel", "last", "--on", "node1,").expect(2).err
     assert workers_of(box.dir)
     rhrun("cancel", "last", "--on", WHERE).ok()

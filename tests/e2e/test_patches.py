@@ -135,10 +135,10 @@ def test_the_source_of_a_changed_file_changes(box, rhrun, src, place):
     assert ran(place, "kernels") == 1
     (src / "a").write_text("new\n")
     plan = rhrun("plan", spec).ok().out
-    assert "run again   kernels" in plan and "a, which it changes, is another file now" in plan
+    assert "run again   kernels" in plan and "a, which it changes, is a different file now" in plan
     r = rhrun(spec)
     assert shown(r)[:3] == ["new", "patched", "b"]
-    assert 'step "kernels" runs again: a, which it changes, is another file now' in r.err
+    assert 'step "kernels" runs again: a, which it changes, is a different file now' in r.err
     assert ran(place, "kernels") == 2
     assert shown(rhrun(spec))[:3] == ["new", "patched", "b"]
     assert ran(place, "kernels") == 2
@@ -222,7 +222,7 @@ def test_what_follows_from_it_runs_again(box, rhrun, src, place):
     (folder / "a").write_text("changed there\n")
     r = rhrun(spec)
     assert shown(r) == ["a", "patched"] and (folder / "a").read_text() == "a\npatched\n"
-    assert 'step "s1" runs again: a, which it changed, is not as it left it' in r.err
+    assert 'step "s1" runs again: a, which it changed, is not as the step left it' in r.err
     assert (ran(place, "s1"), ran(place, "s2")) == (2, 2)
 
 

@@ -101,7 +101,7 @@ def test_filters(rhrun):
     (["A100:3"], "no machine with A100:3", "A100:1, A100:2, A100:8"),
     (["A10O:8"], 'no accelerator "A10O"', "did you mean A10"),
     (["p4d.24xlarg"], '"p4d.24xlarg" is neither', "did you mean p4d.24xlarge?"),
-    (["A100:8+"], '"8+" is no count', "exact"),
+    (["A100:8+"], '"8+" is not a count', "exact"),
     (["A100:8", "--region", "us-east-2"], "A100:8 in us-east-2", "did you mean us-east-1?"),
     (["A100:8", "--provider", "asw"], "A100:8 at asw", "did you mean aws?"),
     (["H100-NVL:1", "--spot"], "no spot price of H100-NVL:1", "without spot there is 1 offer"),
@@ -141,7 +141,7 @@ def test_a_fault_of_ones_own_file_is_an_error(rhrun, mine):
     path = mine("aws,us-east-1,p4d.24xlarge,A100,8,96,1152,0,,contract,\naws,us-east-1,x,T4,1,4,16,700.0,,s,\n")
     r = rhrun("prices", "A100:8").expect(2)
     assert f"{path}:2:43: error: price_usd_hour is 0" in r.err
-    assert f"{path}:3:27: error: a price of 700.0 is no price" in r.err
+    assert f"{path}:3:27: error: a price of 700.0 is not a real price" in r.err
     assert f"{path}: 2 faults in your prices" in r.err and not r.out
     mine("x\n", header="")
     assert 'unknown column "x"' in rhrun("prices").expect(2).err

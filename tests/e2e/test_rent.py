@@ -65,7 +65,7 @@ def test_rerun_rents_again(engine, box, job, rhrun):
     lock = json.loads(rhrun("show", "last", "--lock", "--json").ok().out)
     assert (lock["rented"]["provider"], lock["rented"]["nodes"]) == ("docker", 2)
     r = rhrun("rerun", "--strict", "last").expect(2)
-    assert "its machines are rented anew" in r.err and "renting" not in r.err and there(engine) == []
+    assert "its machines will be rented again" in r.err and "renting" not in r.err and there(engine) == []
     again = rhrun("rerun", "last").ok()
     assert sorted(l for l in again.out.splitlines() if "set up" in l) == sorted(l for l in first.out.splitlines() if "set up" in l)
     later = json.loads(rhrun("show", "last", "--lock", "--json").ok().out)
@@ -227,13 +227,13 @@ def test_a_machine_that_no_ledger_knows(engine, box, job, rhrun):
     (c,) = json.loads(rhrun("clusters", "--json").ok().out)
     shutil.rmtree(box.state / "clusters")
     r = rhrun("gc", "--provider", "docker").ok()
-    assert "no ledger here knows it; its time is not over: --all deletes it, too" in r.err and "nothing to give back" in r.err
+    assert "it is in no ledger here; its time is not over: --all deletes it, too" in r.err and "nothing to give back" in r.err
     rhrun("gc", "--provider", "docker", "--yes").ok()
     assert len(engine.docker("ps", "-q").split()) == 2
     other = engine.docker("run", "-d", "--label", f"rhrun-run={c['id']}", "--label", "rhrun-owner=somebody", "--init", "--network", "none", IMAGE,
                           "sleep", "1000")
     r = rhrun("gc", "--provider", "docker", "--all", "--yes").ok()
-    assert "it is another owner's" in r.err
+    assert "it belongs to another owner" in r.err
     assert engine.docker("ps", "-q", "--no-trunc").split() == [other]
 
 
@@ -335,7 +335,7 @@ def test_a_lost_machine_for_which_there_is_no_other(down, engine, box, job, rhru
     engine.docker("rmi", "-f", image)
     r = rhrun(spec).expect(3)
     assert "the machine of node 1 is gone, and no other could be rented for it" in r.err
-    assert ("all rented anew" in r.err) == (down == "always") and ("rhrun down" in r.err) == (down == "never"), r
+    assert ("rents all machines again" in r.err) == (down == "always") and ("rhrun down" in r.err) == (down == "never"), r
     assert bool(there(engine)) == (down == "never")
     engine.docker("tag", IMAGE, image)
     assert "rank 3 of 4" in rhrun(spec).ok().out
@@ -389,7 +389,7 @@ def test_the_budget_of_a_rule_that_replaces(engine, box, job, rhrun):
     wait_for(lambda: "renting another" in run.text and "launch" in lines(rhrun, spec, 1))
     engine.docker("rm", "-f", machine_of(rhrun, 1))
     done = run.wait()
-    assert done.rc == 3 and "the same command goes on with it, and rents another machine where one is gone" in done.err, done
+    assert done.rc == 3 and "the same command continues the run, and rents another machine if one is gone" in done.err, done
     run = box.start(spec)  # and it does
     run.wait_text("and its part of the launch with it")
     let_go(engine)
@@ -432,7 +432,7 @@ def test_machines_that_are_only_out_of_reach_stay_and_the_run_goes_on(engine, bo
     assert done.rc != 0 and "the machines stay rented, at $0.00 an hour, until" in done.err, done
     assert engine.docker("ps", "-q").split() == machines
     r = rhrun(job(JOB.replace("name: rented", "name: other") % (cluster(), SAYS), "other.yaml")).ok()
-    assert "is rented still, and no rhrun is at work with it" in r.err  # and what another job rented is not given back
+    assert "is still rented, and no rhrun works with it" in r.err  # and what another job rented is not given back
     assert engine.docker("ps", "-q").split() == machines
     engine.docker("exec", machines[0], "mv", "/bin/sh.away", "/bin/sh")
     for machine in machines:

@@ -22,7 +22,7 @@ def test_an_owner_with_a_long_name_finds_what_is_theirs(box, rhrun, clouds, tmp_
     cloud = clouds.start(name)
     rhrun("up", spec_of(box, cloud, nnodes=1, cluster={"down": "never"}), env={"USER": LONG, "LOGNAME": LONG}).ok()
     r = swept(rhrun, name, tmp_path / "other", ALIKE)
-    assert len(cloud.machines()) == 1 and "another owner's" in r.err, r
+    assert len(cloud.machines()) == 1 and "another owner" in r.err, r
     r = swept(rhrun, name, tmp_path / "other", LONG)
     assert cloud.machines() == [], r
     rhrun("gc", "--yes").ok()

@@ -101,7 +101,7 @@ def test_plan_as_text(rented):
     lambda    us-south-1  q3          36.00    432.00 AGE [1]
     aws       us-east-1   q1          40.00    480.00 AGE [1]
     [1] mine ({catalog})
-    worst case: 480.00 USD, the dearest offer for all 12 h
+    worst case: 480.00 USD, the most expensive offer for all 12 h
     given back: once no run has used them for 30 min, after 12 h at the latest
     if this machine dies, aws: the machine shuts down at its deadline, and that terminates it
     if this machine dies, lambda: the machine bills until it is terminated; run rhrun gc from another machine
@@ -139,7 +139,7 @@ def test_alternatives_come_one_after_the_other(rented):
 def test_no_end_is_said(rented):
     r = rented("{provider: docker, max_hours: none, down: never}").ok()
     assert "no end: the machines cost money until they are given back (max_hours is none)" in r.out
-    assert "given back: by rhrun down alone\n" in r.out
+    assert "given back: only by rhrun down\n" in r.out
     assert "if this machine dies, docker: nothing ends the machines there" in r.out and "IN " not in r.out
     plan = rented("{provider: docker, max_hours: none}", "--json").ok().json()
     check_schema(plan, "plan.schema.json")
@@ -192,7 +192,7 @@ def test_set_up_on_a_machine_that_is_gone_is_done_again(rented):
     more = "workdir: .\nsetup: [{run: 'true', inputs: []}]\nentrypoint: {run: 'true'}\n"
     rented("local", command="run", more=more).ok()
     r = rented("{provider: docker}", "--again", more=more).ok()
-    assert "its machine is rented anew" in r.out and re.search(r"^  run         rent ", r.out, re.M), r
+    assert "a new machine is rented for it" in r.out and re.search(r"^  run         rent ", r.out, re.M), r
 
 
 def test_nobody_is_asked(rented, box):

@@ -129,7 +129,7 @@ def test_killed_in_the_middle_of_a_roles_set_up(box, wheels):
     running.kill9()
     assert workers_of(box.dir), "it runs on without a controller"
     plan = {s["name"]: s["verdicts"][0] for s in box.run("plan", spec, "--json").ok().json()["steps"]}
-    assert plan["a:slow"]["reason"] == "it runs at this moment"
+    assert plan["a:slow"]["reason"] == "it is running now"
     assert plan["a:pip:alpha"]["verdict"] == "keep" and plan["b:pip:beta"]["verdict"] == "run"
     running = box.start("--json", spec)
     (box.home / "lines.go").touch()

@@ -27,7 +27,7 @@ def saved(box):
 
 
 def test_exactly_that(box, saved):
-    assert "the plan holds" in box.run("apply", "--dry-run", saved).ok().err and not box.lines()
+    assert "the plan still holds" in box.run("apply", "--dry-run", saved).ok().err and not box.lines()
     box.run("apply", saved, cwd="/").ok()
     assert box.lines() == ["prep", "one", "it's"]
     # What is kept now was to be run: that moved.

@@ -428,7 +428,7 @@ def test_other_outputs_launch_nothing(box, rhrun):
     spec = sweep(box, text)
     rhrun(spec).ok()
     sweep(box, text, outputs=[{"from": "${{ point.dir }}/a", "to": "results/${{ point }}/"}])
-    assert "i=5: only its files come home" in rhrun("plan", spec).ok().out
+    assert "i=5: only its files are fetched" in rhrun("plan", spec).ok().out
     assert "6 of 6 points are done already" in rhrun(spec).ok().err
     assert here(box) == list(range(6)) and len(list((box.work / "results").rglob("a"))) == 6
     assert "nothing to do" in rhrun(spec).ok().err

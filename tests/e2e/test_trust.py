@@ -167,10 +167,10 @@ def test_a_fifo_in_a_repository_is_refused_at_once(rhrun, job, box, name):
         os.mkfifo(box.work / ".git" / name)
     spec = job({"workdir": ".", "cluster": {"hosts": ["a.invalid"]}, "entrypoint": {"run": "x"}})
     r = rhrun("plan", "--offline", spec, timeout=20).expect(2)
-    assert "is no file" in r.err, r
+    assert "is not a file" in r.err, r
     spec = job({"workdir": {"git": str(box.work)}, "cluster": {"hosts": ["a.invalid"]}, "entrypoint": {"run": "x"}}, "b.yaml")
     r = rhrun("plan", "--files", spec, timeout=20).expect(2)
-    assert "is no file" in r.err, r
+    assert "is not a file" in r.err, r
 
 
 # ---- what only looks runs nothing that the spec names ----

@@ -89,7 +89,7 @@ def test_failed_commits(box):
     box.spec("name: [", "work/jobs/bad.yaml")
     of = commit(top)
     push(top, bare)
-    w.wait_text("the next one is awaited")
+    w.wait_text("waiting for the next one")
     assert note(bare, of)["exit_status"] == 2
     next_one = edit(top, bare, "two")
     harness.wait_for(lambda: note(bare, next_one))

@@ -92,30 +92,31 @@ static void test_a_dirty_row_is_refused(void **state)
         unsigned column;
     } rows[] = {
         {ROW("T4,1,4,16,0,,s,2026-07-20"), "price_usd_hour is 0", 27},
-        {ROW("T4,1,4,16,-1,,s,2026-07-20"), "price_usd_hour \"-1\" is no decimal number", 27},
-        {ROW("T4,1,4,16,NaN,,s,2026-07-20"), "price_usd_hour \"NaN\" is no decimal number", 27},
-        {ROW("T4,1,4,16,1e2,,s,2026-07-20"), "price_usd_hour \"1e2\" is no decimal number", 27},
-        {ROW("T4,1,4,16,inf,,s,2026-07-20"), "price_usd_hour \"inf\" is no decimal number", 27},
-        {ROW("TPU,1,4,16,700.0,,s,2026-07-20"), "a price of 700.0 is no price: that is 60 or more for each", 28},
-        {ROW("H100,8,4,16,480,,s,2026-07-20"), "a price of 480 is no price", 29},
-        {ROW(",0,4,16,1000,,s,2026-07-20"), "a price of 1000 is no price: that is 1000 or more for a machine", 25},
+        {ROW("T4,1,4,16,-1,,s,2026-07-20"), "price_usd_hour \"-1\" is not a decimal number", 27},
+        {ROW("T4,1,4,16,NaN,,s,2026-07-20"), "price_usd_hour \"NaN\" is not a decimal number", 27},
+        {ROW("T4,1,4,16,1e2,,s,2026-07-20"), "price_usd_hour \"1e2\" is not a decimal number", 27},
+        {ROW("T4,1,4,16,inf,,s,2026-07-20"), "price_usd_hour \"inf\" is not a decimal number", 27},
+        {ROW("TPU,1,4,16,700.0,,s,2026-07-20"), "a price of 700.0 is not a real price: it is 60 or more for each", 28},
+        {ROW("H100,8,4,16,480,,s,2026-07-20"), "a price of 480 is not a real price", 29},
+        {ROW(",0,4,16,1000,,s,2026-07-20"), "a price of 1000 is not a real price: it is 1000 or more for a machine",
+         25},
         {ROW("T4,1,4,16,1,0.00,s,2026-07-20"), "spot_usd_hour is 0", 29},
         {ROW("T4,1,4,16,1,1,s,2026-07-20"), "a spot price of 1 is not below the price, which is 1", 29},
         {ROW("T4,1,4,16,1,1.5,s,2026-07-20"), "a spot price of 1.5 is not below the price, which is 1", 29},
-        {ROW("T4,1,4,16,1,-1,s,2026-07-20"), "spot_usd_hour \"-1\" is no decimal number", 29},
+        {ROW("T4,1,4,16,1,-1,s,2026-07-20"), "spot_usd_hour \"-1\" is not a decimal number", 29},
         {ROW("T4,1,4,16,,1,s,2026-07-20"), "a spot price without a price", 28},
         {ROW("T4,0,4,16,1,,s,2026-07-20"), "accelerator \"T4\" without a count", 20},
         {ROW("T4,,4,16,1,,s,2026-07-20"), "accelerator \"T4\" without a count", 20},
         {ROW(",2,4,16,1,,s,2026-07-20"), "2 accelerators without a name", 17},
-        {ROW("T4,0.5,4,16,1,,s,2026-07-20"), "count \"0.5\" is no whole number", 20},
-        {ROW("T4,4000,4,16,1,,s,2026-07-20"), "count \"4000\" is no whole number up to 1024", 20},
+        {ROW("T4,0.5,4,16,1,,s,2026-07-20"), "count \"0.5\" is not a whole number", 20},
+        {ROW("T4,4000,4,16,1,,s,2026-07-20"), "count \"4000\" is not a whole number up to 1024", 20},
         {ROW("T4,1,0,16,1,,s,2026-07-20"), "vcpus is 0", 22},
-        {ROW("T4,1,many,16,1,,s,2026-07-20"), "vcpus \"many\" is no decimal number", 22},
+        {ROW("T4,1,many,16,1,,s,2026-07-20"), "vcpus \"many\" is not a decimal number", 22},
         {ROW("T4,1,4,0,1,,s,2026-07-20"), "memory_gib is 0", 24},
         {ROW("T4,1,4,99999999,1,,s,2026-07-20"), "memory_gib \"99999999\" is more than", 24},
-        {ROW("T4 $,1,4,16,1,,s,2026-07-20"), "accelerator \"T4 $\" is no name", 17},
-        {ROW("T4,1,4,16,1,,s,yesterday"), "as_of \"yesterday\" is no date", 32},
-        {ROW("T4,1,4,16,1,,s,2026-02-30"), "as_of \"2026-02-30\" is no date", 32},
+        {ROW("T4 $,1,4,16,1,,s,2026-07-20"), "accelerator \"T4 $\" is not a name", 17},
+        {ROW("T4,1,4,16,1,,s,yesterday"), "as_of \"yesterday\" is not a date", 32},
+        {ROW("T4,1,4,16,1,,s,2026-02-30"), "as_of \"2026-02-30\" is not a date", 32},
         {"AWS,us-east-1,t,T4,1,4,16,1,,s,2026-07-20", "provider \"AWS\" has other characters", 1},
         {"../x,us-east-1,t,T4,1,4,16,1,,s,2026-07-20", "provider \"../x\" has other characters", 1},
         {",us-east-1,t,T4,1,4,16,1,,s,2026-07-20", "provider is empty", 1},
@@ -129,9 +130,10 @@ static void test_a_dirty_row_is_refused(void **state)
         {ROW("T4,1,4,16,1,,\"s,2026-07-20"), "the quote that begins here is not closed", 30},
         {ROW("T4,1,4,16,1,,\"s\"x,2026-07-20"), "there is text behind the closing quote", 30},
         {ROW("T4,1,4,16,1,,s\"x\",2026-07-20"), "there is a quote in a field that does not begin with one", 30},
-        {ROW("T4,1,4,16,1,,s\033[2J,2026-07-20"), "a field with control characters, or what is no UTF-8", 30},
-        {ROW("T4,1,4,16,1,,\"two\nlines\",2026-07-20"), "a field with control characters, or what is no UTF-8", 30},
-        {ROW("T4,1,4,16,1,,\xff,2026-07-20"), "a field with control characters, or what is no UTF-8", 30},
+        {ROW("T4,1,4,16,1,,s\033[2J,2026-07-20"), "a field with control characters, or text that is not UTF-8", 30},
+        {ROW("T4,1,4,16,1,,\"two\nlines\",2026-07-20"), "a field with control characters, or text that is not UTF-8",
+         30},
+        {ROW("T4,1,4,16,1,,\xff,2026-07-20"), "a field with control characters, or text that is not UTF-8", 30},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct scene s;
@@ -172,7 +174,7 @@ static void test_a_faulty_header_leaves_out_the_file(void **state)
         {"provider,region\n", "columns are missing: instance_type, accelerator, count,", NULL},
         {"provider,regions\n", "unknown column \"regions\"", "did you mean region?"},
         {"Provider,region\n", "unknown column \"Provider\"", "did you mean provider?"},
-        {"provider,region,provider\n", "column \"provider\" is there twice", NULL},
+        {"provider,region,provider\n", "column \"provider\" appears twice", NULL},
         {"provider,\"region\n", "the quote that begins here is not closed", NULL},
         {"a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a\n", "a line of more than 32 fields", NULL},
     };
@@ -232,7 +234,7 @@ static void test_limits_of_a_file(void **state)
     scene_open(&s);
     assert_int_equal(scene_read(&s, b.data), CATALOG_ROWS_MAX);
     assert_int_equal(s.d.count, 1);
-    assert_string_equal(s.d.items[0].message, "more than 100000 rows; what follows is left out");
+    assert_string_equal(s.d.items[0].message, "more than 100000 rows; the rest is left out");
     scene_close(&s);
     buf_clear(&b);
     buf_puts(&b, HEADER "aws,r,t,,0,1,1,1,,");

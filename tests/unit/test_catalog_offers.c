@@ -98,23 +98,23 @@ static void test_faulty_requests(void **state)
         {"something-else", "\"something-else\" is neither", "forms: A100:8"},
         {"aws:p4d.24xl", "the catalog has no \"p4d.24xl\" of aws", "did you mean p4d.24xlarge?"},
         {"aws:a2-highgpu-8g", "the catalog has no \"a2-highgpu-8g\" of aws", "forms"},
-        {"A100:0", "A100: \"0\" is no count", "a whole number above 0"},
-        {"A100:", "A100: \"\" is no count", "a whole number above 0"},
-        {"A100:8+", "A100: \"8+\" is no count", "a count of accelerators is exact"},
-        {"A100:1.5", "A100: \"1.5\" is no count", "a whole number above 0"},
-        {"A100:-1", "A100: \"-1\" is no count", "a whole number above 0"},
+        {"A100:0", "A100: \"0\" is not a count", "a whole number above 0"},
+        {"A100:", "A100: \"\" is not a count", "a whole number above 0"},
+        {"A100:8+", "A100: \"8+\" is not a count", "a count of accelerators is exact"},
+        {"A100:1.5", "A100: \"1.5\" is not a count", "a whole number above 0"},
+        {"A100:-1", "A100: \"-1\" is not a count", "a whole number above 0"},
         {"A100:8|H100:4", "\"A100:8|H100:4\" has several counts", "one count is for all names"},
         {"A100|:8", "\"A100|:8\" has an empty name", ""},
         {"|A100", "\"|A100\" has an empty name", ""},
         {"A100:8 H100:8", "\"A100:8 H100:8\" names accelerators twice", ""},
         {"cpu:8+ cpu:9", "\"cpu:8+ cpu:9\" says cpu twice", ""},
         {"memory:8+ memory:9", "\"memory:8+ memory:9\" says memory twice", ""},
-        {"cpu:many", "cpu: \"many\" is no whole number", "cpu:8+ is 8 or more"},
-        {"cpu:0", "cpu: \"0\" is no whole number", "cpu:8+ is 8 or more"},
-        {"cpu:1.5", "cpu: \"1.5\" is no whole number", ""},
-        {"cpu:99999999", "cpu: \"99999999\" is no whole number", ""},
-        {"memory:32GB", "memory: \"32GB\" is no number of GiB", "memory:32+ is that or more"},
-        {"memory:", "memory: \"\" is no number of GiB", ""},
+        {"cpu:many", "cpu: \"many\" is not a whole number", "cpu:8+ is 8 or more"},
+        {"cpu:0", "cpu: \"0\" is not a whole number", "cpu:8+ is 8 or more"},
+        {"cpu:1.5", "cpu: \"1.5\" is not a whole number", ""},
+        {"cpu:99999999", "cpu: \"99999999\" is not a whole number", ""},
+        {"memory:32GB", "memory: \"32GB\" is not a number of GiB", "memory:32+ is that or more"},
+        {"memory:", "memory: \"\" is not a number of GiB", ""},
         {"A100\033[2J:8", "there is no accelerator \"A100?[2J\"", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -202,8 +202,8 @@ static void test_no_offer_says_why(void **state)
         "the catalog has no machine with A100:8 cpu:1000+; there are A100:1, A100:8, with other vCPUs or "
         "memory: rhrun prices A100:1 shows them");
     assert_string_equal(offers_of("T4:1", query),
-                        "the catalog has no machine with T4:1; a row in your own file tells where "
-                        "there is one, and its price: docs/prices.md");
+                        "the catalog has no machine with T4:1; a row in your own file can add "
+                        "one with its price: docs/prices.md");
     assert_string_equal(offers_of("cpu:1000+", query),
                         "the catalog has no machine with cpu:1000+; the catalog's machines "
                         "without accelerators: rhrun prices cpu:1+");
@@ -230,7 +230,7 @@ static void test_no_offer_says_why(void **state)
                         "the cheapest costs 43.915284 per hour");
     assert_string_equal(offers_of("H200:1", query),
                         "no offer of H200:1 for 2 nodes is within max_price 4.00 USD per hour; "
-                        "no price of it is known");
+                        "its price is not known");
 }
 
 /* Of equal prices the newer one, then the user's order, then names; what nobody knows is last. */

@@ -332,7 +332,7 @@ static void test_files_of_a_plan(void **state)
     struct sources s = {.items = items, .count = ARRAY_LEN(items), .spec = &spec};
     struct buf b = {0};
     cli_format_files(&s, false, &b);
-    assert_string_equal(b.data, "job (job.yaml): 6 files, 1.5 MB; a node is sent what it does not have\n"
+    assert_string_equal(b.data, "job (job.yaml): 6 files, 1.5 MB; each node gets only what it does not have\n"
                                 "\nworkdir: /src, 6 files, 1.5 MB\n"
                                 "  largest: runs/ckpt/ (1.5 MB), runs/log (1.0 kB)\n"
                                 "    10 bytes  a.py\n"

@@ -113,7 +113,7 @@ static void test_refused(void **state)
         const char *more, *says;
     } cases[] = {
         {"\"text\":\"123456789\"", "\"text\" is longer than 8 bytes"},
-        {"\"text\":\"\xff\"", "\"text\" is no UTF-8"},
+        {"\"text\":\"\xff\"", "\"text\" is not UTF-8"},
         {"\"number\":0", "number out of range"},
         {"\"number\":10", "number out of range"},
         {"\"number\":1.5", "expected an integer"},
@@ -125,7 +125,7 @@ static void test_refused(void **state)
         {"\"items\":[]", "too few items"},
         {"\"items\":[{\"name\":\"\"},{\"name\":\"\"},{\"name\":\"\"}]", "too many items"},
         {"\"items\":[{}]", "\"name\" is missing"},
-        {"\"number\":1,\"number\":1", "a key is there twice"},
+        {"\"number\":1,\"number\":1", "a key appears twice"},
         {"\"number\":1", "\"items\" is missing"},
     };
     struct arena *arena = arena_create();

@@ -46,7 +46,7 @@ static void test_broken_off(void **state)
     assert_true(g.failure.sent);
     assert_null(strstr(g.failure.error.text, "s3cret"));
     ask(s, &g, &(struct http_request){.url = plain("/garbage")});
-    expect_failure(&g, HTTP_PHASE_PROTOCOL, "what the server sent is no HTTP");
+    expect_failure(&g, HTTP_PHASE_PROTOCOL, "the server did not answer with HTTP");
     forget(&g);
 }
 

@@ -586,7 +586,7 @@ static void test_foreign_database(void **unused)
     sqlite3_close(db);
     struct error err = ERROR_INIT;
     assert_int_equal(journal_open(NULL, "job", "origin", "me", &j, &err), -1);
-    assert_non_null(strstr(err.text, "it is no journal of rhrun"));
+    assert_non_null(strstr(err.text, "it is not a journal of rhrun"));
 }
 
 /* A crash between creating the file and the first commit leaves an empty one: that is a new job. */

@@ -504,7 +504,7 @@ static void test_decide_one(void **state)
     *r = good;
     r->live = true;
     r->ok = false;
-    expect(plan, 1, VERDICT_KEEP, "it runs at this moment");
+    expect(plan, 1, VERDICT_KEEP, "it is running now");
 }
 
 /* Whatever is recorded: what runs again has a reason, and what is known to have run is never said to run for the first time. */

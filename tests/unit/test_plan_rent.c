@@ -86,7 +86,7 @@ static void test_what_it_costs(void **state)
                                                "    b         r       t             ?         ?     10 d [1]\n"
                                                "    [1] x\n"
                                                "    [2] its source is not known\n"
-                                               "    worst case: 3.00 USD, the dearest offer for all 1.5 h\n"
+                                               "    worst case: 3.00 USD, the most expensive offer for all 1.5 h\n"
                                                "    given back: with the end of the run, after 1.5 h at the latest\n");
 }
 

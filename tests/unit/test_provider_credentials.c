@@ -210,7 +210,7 @@ static void test_an_address_of_the_environment(void **state)
     for (size_t i = 0; i < ARRAY_LEN(none); i++) { /* not at the usual place then */
         setenv("RHRUN_SMALL_ENDPOINT", none[i], 1);
         assert_int_equal(load(f, small), -1);
-        assert_non_null(strstr(f->err.text, "RHRUN_SMALL_ENDPOINT has no address that can be asked"));
+        assert_non_null(strstr(f->err.text, "RHRUN_SMALL_ENDPOINT has no usable address"));
     }
     unsetenv("RHRUN_SMALL_ENDPOINT");
     setenv("DOCKER_HOST", "tcp://127.0.0.1:2375", 1);

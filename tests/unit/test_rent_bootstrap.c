@@ -95,17 +95,17 @@ static void test_refused(void **state)
     refused(&b, 2000, ERROR_INFRA, "bytes, and the provider takes at most 2000");
     for (size_t i = 0; i < ARRAY_LEN(users); i++) {
         b.user = users[i];
-        refused(&b, 16384, ERROR_INTERNAL, "is no login name");
+        refused(&b, 16384, ERROR_INTERNAL, "is not a login name");
     }
     b = usual();
     b.public_key = "ssh-ed25519 AAAA\nssh-ed25519 BBBB";
-    refused(&b, 16384, ERROR_INTERNAL, "is no line");
+    refused(&b, 16384, ERROR_INTERNAL, "is not a line");
     b = usual();
     b.host_key_public = NULL;
-    refused(&b, 16384, ERROR_INTERNAL, "is no line");
+    refused(&b, 16384, ERROR_INTERNAL, "is not a line");
     b = usual();
     b.host_key_private = "AAAA'; reboot";
-    refused(&b, 16384, ERROR_INTERNAL, "is no text of a key");
+    refused(&b, 16384, ERROR_INTERNAL, "is not the text of a key");
     b = usual();
     b.token = "x y";
     refused(&b, 16384, ERROR_INTERNAL, "than a token");

@@ -184,7 +184,7 @@ static void expect_door(const struct rent_keys *k, const char *address, const ch
     const int rc = rent_door(k, &door, arena, &host, &err);
     if (!name) {
         assert_int_equal(rc, -1);
-        assert_non_null(strstr(err.text, "is no address"));
+        assert_non_null(strstr(err.text, "is not an address"));
         return;
     }
     if (rc != 0)

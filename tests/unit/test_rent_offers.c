@@ -218,9 +218,8 @@ static void test_faults(void **state)
          "39: provider is here\n"},
         {"instance: 'Q8:1', use_spot: true",
          "39: none of the providers has spot machines; use_spot: prefer takes them where there are some\n"},
-        {"provider: aws",
-         "21: provider without instance: nothing says which machine is rented; instance: \"A100:8\" or "
-         "\"cpu:8+\"; rhrun prices lists what there is\n"},
+        {"provider: aws", "21: provider without instance: nothing says which machine to rent; instance: \"A100:8\" or "
+                          "\"cpu:8+\"; rhrun prices lists the machines\n"},
         {"provider: docker, instance: 'Q9:8'", "39: Docker Engine has no Q9:8: its machines are of one kind, "
                                                "\"container\"; leave instance out, or name another "
                                                "provider\n21: provider is here\n"},

@@ -87,10 +87,10 @@ static void test_changed_on_the_node(void **unused)
     sim_touch(job->net, 1, WORK, "a.txt");
     assert_int_equal(sim_job_mode(job, RUN_VERIFY, 0), 0);
     assert_int_equal(job->result.unverified_nodes, 1);
-    assert_string_equal(job->unverified, "node \"n1\": step \"sync\": files of it changed on the node");
+    assert_string_equal(job->unverified, "node \"n1\": step \"sync\": its files changed on the node");
     sim_job_quiet(job);
     assert_int_equal(sim_job_run(job, RUN_FLAG_AGAIN), 0);
-    assert_said(job, "step \"sync\" runs again: files of it changed on the node");
+    assert_said(job, "step \"sync\" runs again: its files changed on the node");
     assert_said(job, "note: sync: 1 of 3 files, 10 bytes sent to n1");
     assert_tree(job, 1);
     assert_int_equal(sim_file_bytes(job->net) - before, 10);

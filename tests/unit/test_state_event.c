@@ -484,7 +484,7 @@ static void test_json_refused(void **unused)
         {"{\"type\":\"\",\"time_ms\":1}", "unknown name \"\""},
         {"{\"type\":\"note\"}", "\"time_ms\" is missing"},
         {"{\"type\":\"restart\",\"time_ms\":1}", "\"run\" is missing"},
-        {"{\"type\":\"note\",\"time_ms\":1}x", "something behind its end"},
+        {"{\"type\":\"note\",\"time_ms\":1}x", "something follows its end"},
         {"{\"type\":\"note\",\"time_ms\":1,}", "expected a key"},
         {"{\"type\":\"note\",\"time_ms\":1,\"time_ms\":1}", "twice"},
         {"{\"type\":\"note\",\"type\":\"note\",\"time_ms\":1}", "twice"},

@@ -225,11 +225,10 @@ static void test_refused(void **state)
 {
     (void)state;
     scene.spec.entrypoint.cwd = text("out/${{ rank }}");
-    refuse("launch", "step \"launch\": line 0: \"out/${{ rank }}\" speaks of a rank, and there is none here");
+    refuse("launch", "step \"launch\": line 0: \"out/${{ rank }}\" uses a rank, but there is none here");
     scene.spec.entrypoint.cwd = text(NULL);
     memset(&scene.spec.distributed, 0, sizeof scene.spec.distributed);
-    refuse("launch",
-           "step \"launch\": job.yaml: the entrypoint speaks of a rank, and without `distributed` there is none");
+    refuse("launch", "step \"launch\": job.yaml: the entrypoint uses a rank, but without `distributed` there is none");
 }
 
 static void test_defaults_yield(void **state)

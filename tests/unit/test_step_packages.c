@@ -340,11 +340,11 @@ static void test_refused(void **state)
     refused("job.yaml:7:3: there is no file \"missing.txt\" in the working directory");
     scene.items[0].file.text = "requirements.txt";
     set_content("sub/more.txt", "-r ../../up.txt\n");
-    refused("job.yaml:7:3: sub/more.txt, line 1: what it includes leads out of the working directory");
+    refused("job.yaml:7:3: sub/more.txt, line 1: a file that it includes is outside of the working directory");
     set_content("sub/more.txt", "./sub\n");
-    refused(
-        "job.yaml:7:3: \"requirements.txt\" names a folder that is no package: it has no pyproject.toml, setup.py or "
-        "setup.cfg");
+    refused("job.yaml:7:3: \"requirements.txt\" names a folder that is not a package: it has no pyproject.toml, "
+            "setup.py or "
+            "setup.cfg");
     set_content("sub/more.txt", "-r more.txt\n-r ../requirements.txt\n"); /* a circle is none of our business */
     (void)compile();
 }
@@ -403,7 +403,7 @@ static void test_other_items(void **state)
     has(built(plan, "launch", 0), "env_in python\n");
     assert_string_equal(step(plan, "apt-1")->scope, "");
     scene.items[3].url = text("--upload-pack=x");
-    refused("item \"git-2\": \"--upload-pack=x\" is no address of a repository");
+    refused("item \"git-2\": \"--upload-pack=x\" is not an address of a repository");
 }
 
 static void test_interpreter_without_venv(void **state)

@@ -134,7 +134,7 @@ static void test_what_is_no_shell(void **state)
     assert_fails(ARGV("/nonexistent/docker", "exec"), 0,
                  "host \"n1\": connect: cannot start \"/nonexistent/docker\": No such file or directory", "");
     assert_fails(ARGV("true"), 0, "host \"n1\": connect: true ended well, but no shell answered",
-                 "its last word is to be a shell");
+                 "its last word must be a shell");
     assert_fails(ARGV("false", "a b"), 0, "host \"n1\": connect: false ended with status 1",
                  "try it by hand: false 'a b'");
     assert_fails(ARGV("sh", "-c", "echo Error: no such container: n1 >&2; exit 125"), 0,

@@ -257,8 +257,8 @@ static void test_urls_that_are_refused(void **state)
     struct fetched f = fetch("refused", "https://me:secret@localhost:1/x", NULL, false);
     assert_null(strstr(f.err.text, "secret"));
     done(&f);
-    refused("", NULL, false, ERROR_SPEC, "no git URL", "");
-    refused("--upload-pack=x", NULL, false, ERROR_SPEC, "no git URL", "");
+    refused("", NULL, false, ERROR_SPEC, "not a git URL", "");
+    refused("--upload-pack=x", NULL, false, ERROR_SPEC, "not a git URL", "");
     refused("ssh://-oProxyCommand=touch/x", NULL, false, ERROR_INFRA, "begin with", "");
     refused("h:-x", NULL, false, ERROR_INFRA, "begin with", "");
     refused("https://localhost:1/x", NULL, false, ERROR_INFRA, "could not reach", "");

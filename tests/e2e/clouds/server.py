@@ -207,7 +207,7 @@ class Cloud:
         sweep; "*": any), but for the first `after` of them:
         drop_before, drop_after: the connection ends without an answer, before or after the request was carried out;
         late, hang: the request, or its answer, waits on its way until `release`; its sender may be gone by then;
-        500_before, 500_after: an answer of 500 or 503, likewise; garbage: it was carried out, and the answer is no JSON or XML;
+        500_before, 500_after: an answer of 500 or 503, likewise; garbage: it was carried out, and the answer is not JSON or XML;
         429 (seconds=1): refused, with Retry-After; capacity, quota, auth: refused, in the provider's own words;
         hide (looks=3): what a create made is not shown by so many looks; half: only half of what was asked for is made;
         stuck: never gets running; dead: ends at once; no_user_data: the machine ignores it; other_key: takes another public key."""
