@@ -27,7 +27,7 @@ int step_git_plan(struct plan_builder *b, const struct spec *spec, const struct 
         plan_expand(b, &item->ref, EXPR_PLAIN, &ref, err) < 0 || plan_expand(b, &item->to, EXPR_PLAIN, &to, err) < 0)
         return -1;
     if (*url == '-' || *ref == '-')
-        return error_set(err, ERROR_SPEC, "item \"%s\": \"%s\" is no %s", item->name, *url == '-' ? url : ref,
+        return error_set(err, ERROR_SPEC, "item \"%s\": \"%s\" is not the %s", item->name, *url == '-' ? url : ref,
                          *url == '-' ? "address of a repository" : "name of a commit");
     if (!*to)
         to = folder_of(arena, url);

@@ -122,7 +122,7 @@ static void test_rules(void **state)
         {{.method = "GET", .url = "http://api.example/x?s3cret"},
          "GET http://api.example/x: \"api.example\" is not this machine"},
         {{.method = "GET", .url = "http://127.0.0.1.example/"}, "is not this machine"},
-        {{.method = "GET\r\nX", .url = "https://h/"}, "no method"},
+        {{.method = "GET\r\nX", .url = "https://h/"}, "not a method"},
         {{.method = "GET", .url = "https://h/", .headers = &split, .header_count = 1}, "control characters"},
         {{.method = "GET", .url = "https://h/", .headers = &ours, .header_count = 1},
          "cannot be set by an HTTP request"},

@@ -403,7 +403,7 @@ static void test_other_items(void **state)
     has(built(plan, "launch", 0), "env_in python\n");
     assert_string_equal(step(plan, "apt-1")->scope, "");
     scene.items[3].url = text("--upload-pack=x");
-    refused("item \"git-2\": \"--upload-pack=x\" is not an address of a repository");
+    refused("item \"git-2\": \"--upload-pack=x\" is not the address of a repository");
 }
 
 static void test_interpreter_without_venv(void **state)
