@@ -1,6 +1,6 @@
 /*
- * options: how a run is asked for, and what it says of itself. These words are shared by the core (src/core), its hands
- * (src/run) and those who only look at a run (src/cli).
+ * options: the options of a run, and what a run reports. The core (src/core), its hands (src/run) and the code that
+ * only looks at a run (src/cli) share these declarations.
  */
 #ifndef RHRUN_OPTIONS_H
 #define RHRUN_OPTIONS_H
@@ -12,17 +12,17 @@
 struct run;
 
 enum run_mode {
-    RUN_EXECUTE, /* brings the job to done */
-    RUN_VERIFY,  /* the job is done: compares set-up with the nodes' ledgers, starts nothing */
+    RUN_EXECUTE, /* runs the job until it is done */
+    RUN_VERIFY,  /* for a job that is done: compares set-up with the nodes' ledgers, starts nothing */
     RUN_CANCEL,  /* stops what an unfinished run left on the nodes, and closes that run as cancelled */
     RUN_LOOK,    /* read-only HELLO: collects records and facts for `plan` and `doctor` */
 };
 
-/* What preflight has found that speaks against a launch. */
+/* A reason not to launch that preflight has found. */
 struct run_finding {
     const char *what;      /* a key of `preflight` ("ports", "clocks", "disk", "gpus", "versions"), or "machines" */
     enum error_code code;  /* with which the run ends; ERROR_NONE: the finding is only noted */
-    const uint32_t *nodes; /* those that the finding is about: without them it would not be one. Ascending */
+    const uint32_t *nodes; /* the nodes that cause the finding, ascending: without them there would be no finding */
     uint32_t node_count;
     const char *text, *cure; /* text names the nodes */
 };
@@ -79,7 +79,7 @@ struct run_result {
     int exit_status;
     bool nothing_to_do;
     char run_id[17];
-    struct error error; /* where exit_status is not 0: what to tell the user */
+    struct error error; /* if exit_status is not 0: what to tell the user */
     /* the first cause of a failed job */
     bool has_cause;
     const char *cause_step;
@@ -92,30 +92,30 @@ struct run_result {
     const char *unverified_reason;
 };
 
-/* ---- how a run stands ---- */
+/* ---- the state of a run ---- */
 /* A step on one node. */
 enum task_state {
-    /* the step has not begun: its turn has not come, or nobody has looked yet whether it is to be done */
+    /* the step has not begun: its turn has not come, or nobody has decided yet whether it must be done */
     TASK_PENDING,
     TASK_KEPT,     /* an earlier run did it, and that still holds */
-    TASK_STARTING, /* an attempt was drawn, its STARTED is not durable yet: nothing was sent */
+    TASK_STARTING, /* an attempt was drawn, and its STARTED is not durable yet: nothing was sent */
     /* prolog or launch: an earlier controller started the attempt, which never began; it awaits the barrier */
     TASK_HELD,
     TASK_RUNNING,  /* the attempt is being sent, or is on the node; of a fetch: files are under way */
     TASK_STOPPING, /* the same, and the attempt was asked to end */
     TASK_WAITING,  /* the attempt failed, and the step is tried again after a pause */
-    TASK_DONE,     /* this run did it, or adopted another's attempt */
-    TASK_FAILED,   /* it ended otherwise, for good; or nobody knows how it ended */
+    TASK_DONE,     /* this run did the step, or adopted another controller's attempt */
+    TASK_FAILED,   /* the step did not end well, and is not tried again; or nobody knows how it ended */
     TASK_LEFT      /* launch on MIN:MAX nodes: the node's part has ended, and the others go on */
 };
-/* Can the node be talked to? */
+/* Is there a connection to the node? */
 enum presence {
-    PRESENCE_ABSENT, /* nobody has asked for the node */
-    PRESENCE_COMING, /* it is being connected to, or greeted, and was not here before */
-    PRESENCE_LOST,   /* it was here; its connection has ended, and it is tried again */
-    PRESENCE_GONE,   /* it has failed (not reached, refused, or given up) */
+    PRESENCE_ABSENT, /* nobody has asked to connect to the node */
+    PRESENCE_COMING, /* rhrun connects to it, or greets it, for the first time */
+    PRESENCE_LOST,   /* it was here; its connection has ended, and rhrun tries to connect again */
+    PRESENCE_GONE,   /* it has failed (it could not be reached, was refused, or was given up) */
     PRESENCE_HERE,   /* it has answered the greeting: requests go out */
-    PRESENCE_LISTED  /* the same, and it has said what it holds */
+    PRESENCE_LISTED  /* the same, and it has listed its records */
 };
 static inline bool presence_is_here(enum presence p)
 {
@@ -129,32 +129,32 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
  * does. */
 const struct plan_step *run_step_held(struct run *r, const struct plan_step *step, const char **ret_node);
 
-/* ---- what is asked of a run ---- */
-/* Stops the run in order (TERM, grace, KILL) and closes it as cancelled. The second call kills at once. signum gives
- * the exit status. */
+/* ---- requests to a run ---- */
+/* Stops the run in an orderly way (TERM, grace, KILL) and closes it as cancelled. A second call kills at once. signum
+ * gives the exit status. */
 void run_interrupt(struct run *r, int signum);
-/* Lets go of the run: nothing is stopped; `finished` is called with status RUN_OPEN. */
+/* Leaves the run as it is: nothing is stopped; `finished` is called with status RUN_OPEN. */
 void run_detach(struct run *r);
 
-/* The latest run of the plan's variant, if its launch and what is around it ended well as the plan means them, and what
- * the plan lacks is only to be fetched: a run with this plan opens that run again (RUN_REOPENED) and launches nothing.
- * Else NULL. Flags that ask for a new launch are the caller's to look at. */
+/* The latest run of the plan's variant, if its prolog, launch and epilog ended well and are those of the plan, and only
+ * fetches are missing: a run with this plan opens that run again (RUN_REOPENED) and launches nothing. Else NULL. The
+ * caller must check flags that ask for a new launch. */
 const struct state_run *run_fetchable(const struct state *s, const struct plan *plan);
-/* How point i of the plan stands in the run. */
+/* The state of point i of the plan in the run. */
 struct run_point {
-    bool running, over, failed, kept; /* failed and kept ones are over */
-    const uint32_t *nodes;            /* of one that runs, the first is that of rank 0 */
+    bool running, over, failed, kept; /* failed and kept points are over */
+    const uint32_t *nodes;            /* if it runs; the first is the node of rank 0 */
     uint32_t node_count;
     uint64_t started_ms;              /* of its launch on the first node; 0: not known */
 };
 void run_point(const struct run *r, uint32_t i, struct run_point *ret);
 /* The latest value of a metric (its index in the spec) that the point has printed; false: there is none yet. */
 bool run_point_metric(const struct run *r, uint32_t i, uint32_t metric, double *ret);
-/* Is point i of the plan done, as the journal says, with what comes home of it? */
+/* Does the journal say that point i of the plan is done, and that its outputs were fetched? */
 bool run_point_recorded(const struct state *s, const struct plan *plan, uint32_t i);
 bool run_point_launched(const struct state *s, const struct plan *plan, uint32_t i); /* is its launch done? */
-/* The unfinished run that RUN_EXECUTE takes up with this plan. NULL: there is none, or that run is another one, because
- * its plan is another, or because it may be at work on other nodes. */
+/* The unfinished run that RUN_EXECUTE continues with this plan. NULL: there is none, or it cannot be continued, because
+ * its plan differs, or because it may be at work on other nodes. */
 const struct state_run *run_unfinished(const struct state *s, const struct plan *plan);
 
 #endif

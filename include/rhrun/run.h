@@ -1,16 +1,16 @@
 /*
- * run: does a plan. It opens or resumes a run in the journal, connects to the nodes, compares what the journal and each
- * node's ledger hold, runs what is missing, and closes the run.
+ * run: carries out a plan. It opens or resumes a run in the journal, connects to the nodes, compares the journal with
+ * each node's ledger, runs the steps that are missing, and closes the run.
  *
- * Each node has a lane: its set-up steps one after the other, then one settle, then the barrier. When every lane stands
- * at the barrier, prolog, launch generations and epilog follow. An observer is told what happens, as journal events
- * (once they are durable) and lines of output. Nothing here prints.
+ * Each node has a lane: its set-up steps one after another, then one settle, then the barrier. When every lane is at
+ * the barrier, prolog, launch generations and epilog follow. An observer gets everything that happens, as journal
+ * events (once they are durable) and lines of output. Nothing here prints.
  *
- * What a run does next is decided in src/core (rhrun/core.h). This module is its hands: it talks to nodes, waits on the
- * loop, reads and writes the journal and files.
+ * src/core (rhrun/core.h) decides what a run does next. This module is its hands: it talks to nodes, waits on the loop,
+ * and reads and writes the journal and files.
  *
- * Test hook: RHRUN_TEST_TRACE=FILE appends to that file (0600) what goes between the two while a run is executed or
- * cancelled, for tests/unit/test_core_replay.c; src/run/trace.h describes the lines.
+ * Test hook: RHRUN_TEST_TRACE=FILE appends to that file (0600) everything that passes between core and hands while a
+ * run is executed or cancelled, for tests/unit/test_core_replay.c; src/run/trace.h describes the lines.
  */
 #ifndef RHRUN_RUN_H
 #define RHRUN_RUN_H
@@ -22,18 +22,18 @@ struct loop;
 struct session;
 struct transport_sim_script;
 
-/* What the runs of one rhrun share: the loop, the job's journal with its lock, and what connections have in common,
- * such as keys and logins. loop, journal and sim must outlive the session. journal: NULL for RUN_LOOK without history.
- * allow_prompt: a passphrase may be asked for on the terminal. sim: the script of simulated nodes, or NULL. */
+/* What the runs of one rhrun share: the loop, the job's journal with its lock, and the keys and logins of connections.
+ * loop, journal and sim must outlive the session. journal: NULL for RUN_LOOK without history. allow_prompt: rhrun may
+ * ask for a passphrase on the terminal. sim: the script of simulated nodes, or NULL. */
 struct session *session_create(struct loop *loop, struct journal *journal, bool allow_prompt,
                                const struct transport_sim_script *sim);
 void session_destroy(struct session *s); /* takes NULL; destroy the session's runs before */
 
 struct spec_host;
 struct transport_host;
-/* -1 and err (ERROR_INTERNAL) while a node waits for a machine that is to be rented: no command reaches out then. */
+/* -1 and err (ERROR_INTERNAL) while a node waits for a machine that is being rented: no command may connect then. */
 int run_check_machines(const struct roster *roster, struct error *err);
-/* How a host is reached, as its runs do it; the strings are the spec's. One that is there: run_check_machines. */
+/* How a run reaches the host; the strings are the spec's. The host must have a machine: see run_check_machines. */
 void run_reach(const struct spec_host *h, uint32_t node, struct transport_host *ret);
 
 /* Creates a run; run_start begins it, and the caller runs the loop. `finished` is called once. */
@@ -43,14 +43,14 @@ int run_start(struct run *r, struct error *err);
 /* run_interrupt and run_detach (options.h), for a run that runs here: a trace (src/run/trace.h) gets the call, too. */
 void run_ask_stop(struct run *r, int signum);
 void run_ask_detach(struct run *r);
-/* The node's machine is gone, says who rented it: a rule says what follows; else a connection that is lost, or gets
- * lost, is not tried again. Not within a callback of the run; nor are the next two. */
+/* The renting side says that the node's machine is gone. A rule decides what follows; without a rule a lost connection
+ * is not tried again. Must not be called within a callback of the run; nor must the next two. */
 void run_machine_gone(struct run *r, uint32_t node);
 void run_machine_new(struct run *r, uint32_t node);  /* the roster has another machine for it */
-void run_machine_none(struct run *r, uint32_t node); /* there is none: the node is lost for good */
+void run_machine_none(struct run *r, uint32_t node); /* there is no other machine: the node is lost for good */
 const struct run_result *run_result(const struct run *r);
-/* Takes NULL; not inside a callback of the run. After a detach events may still be on their way: close the journal
- * before the loop turns again. */
+/* Takes NULL; must not be called inside a callback of the run. After a detach events may still be on their way: close
+ * the journal before the loop turns again. */
 void run_destroy(struct run *r);
 
 /* ---- what a run was started with ---- */
@@ -70,14 +70,14 @@ struct run_counts {
 void run_step_counts(const struct run *r, const struct plan_step *step, struct run_counts *ret);
 /* Of a step that brings or fetches files: sums over all its nodes, in this process. */
 struct run_transfer {
-    uint32_t nodes;                                            /* on which files are under way */
+    uint32_t nodes;                                            /* the number of nodes to or from which files travel */
     uint64_t files_done, files_total, bytes_done, bytes_total; /* totals as far as they are known */
 };
 void run_step_transfer(const struct run *r, const struct plan_step *step, struct run_transfer *ret);
-/* An attempt of a step on one node that is under way. */
+/* An attempt of a step that is under way on one node. */
 struct run_attempt_view {
     uint64_t started_ms;              /* wall clock; 0: it is about to start */
-    uint64_t bytes_done, bytes_total; /* of a transfer; bytes_total 0: not known, or it is none */
+    uint64_t bytes_done, bytes_total; /* of a transfer; bytes_total 0: not known, or not a transfer */
 };
 /* false: none is under way there. */
 bool run_attempt_view(const struct run *r, const struct plan_step *step, uint32_t node, struct run_attempt_view *ret);
@@ -86,19 +86,19 @@ struct run_node_view {
     enum presence presence;
     unsigned phase; /* enum transport_phase: how far the connection has come */
     const struct wire_facts *facts;
-    const char *error; /* why the node was lost last, or NULL */
+    const char *error; /* why the node was last lost, or NULL */
     const char *hint;  /* for that error; "" = none */
 };
 void run_node(const struct run *r, uint32_t node, struct run_node_view *ret);
 /* The records as plan_decide wants them; after `finished`, in RUN_LOOK and RUN_VERIFY. */
 const struct plan_record *run_records(const struct run *r);
-/* What the last preflight has found; it lives until the next one, or the run's end. */
+/* The findings of the last preflight; they live until the next preflight, or the run's end. */
 const struct run_finding *run_findings(const struct run *r, size_t *ret_count);
 const char *run_id(const struct run *r);
 uint32_t run_restarts(const struct run *r);
 uint32_t run_counted_restarts(const struct run *r); /* those that count against max_restarts */
-/* The latest value of a metric (its index in the spec), of the lowest rank that has printed one; where this process has
- * seen none, the one in the journal. False: there is none yet. *ret_rank: WIRE_NO_RANK of a launcher. */
+/* The latest value of a metric (its index in the spec), of the lowest rank that has printed one; if this process has
+ * seen no value, the one in the journal. False: there is none yet. *ret_rank: WIRE_NO_RANK if a launcher printed it. */
 bool run_metric(const struct run *r, uint32_t metric, double *ret_value, uint32_t *ret_rank);
 uint64_t run_pause_ms(const struct run *r);         /* until the launch starts again; 0 = there is no pause */
 

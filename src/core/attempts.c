@@ -1,5 +1,5 @@
-/* Attempts: STARTED is durable before the first byte of RUN, FINISHED before what depends on the end. A task's attempt
- * id is drawn once; RUN may be sent again with that id, and the node starts the attempt at most once. */
+/* Attempts: STARTED is durable before the first byte of RUN, FINISHED before anything that depends on the end. A task's
+ * attempt id is drawn once; RUN may be sent again with that id, and the node starts the attempt at most once. */
 #include "internal.h"
 #include "rules.h"
 
@@ -55,7 +55,7 @@ void task_release(struct run *r, const struct plan_step *step, uint32_t node, ui
 {
     struct run_task *t = run_task(r, step, node);
     const struct state_cell *cell = state_cell_by_attempt(r->state, t->attempt);
-    /* the task ended before it began, and may have been started anew */
+    /* the task ended before it began, and may have been started again */
     if (t->state != TASK_STARTING || !cell || cell->seq != seq)
         return;
     if (task_is_to_stop(r, step, t)) { /* its RUN was never sent: the attempt certainly did not start */
@@ -207,16 +207,16 @@ void task_stop(struct run *r, const struct plan_step *step, uint32_t node, enum 
 /* ---- ending ---- */
 
 /*
- * When the attempt failed, on this machine's monotonic clock. Where the answer to HELLO was long under way, clock_ns is
- * too large, never too small; a failure that seems to lie in the future shows that, and corrects it. So whatever fails
- * on another node because it was told to end comes after the failure for which it was told so.
+ * When the attempt failed, on this machine's monotonic clock. If the answer to HELLO took long, clock_ns is too large,
+ * never too small; a failure that seems to lie in the future reveals this, and corrects the value. So a worker that
+ * fails on another node because it was told to end comes after the failure for which it was told to end.
  */
 static uint64_t failed_at(struct run *r, uint32_t node, const struct wire_record *record)
 {
     struct lane *lane = &r->lanes[node];
     uint64_t there = record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns;
     if (record->cause == WIRE_CAUSE_PREEMPTED && !record->same_boot)
-        return 0; /* the node's clock has begun anew since; whatever failed elsewhere failed for lack of this node */
+        return 0; /* the node's clock has started again since; workers that failed elsewhere failed because this node was missing */
     int64_t most_ns = (int64_t)(run_mono_ns(r) - there);
     if (record->same_boot && lane->clock_ns > most_ns)
         lane->clock_ns = most_ns;
@@ -277,12 +277,12 @@ static void append_finished(struct run *r, const struct plan_step *step, uint32_
 struct end {
     struct event_finished event; /* without the fields that append_finished fills in */
     bool recorded;               /* the node has a record of this end; else only the controller says so */
-    bool left;                   /* the node leaves, and the launch goes on without it */
+    bool left;                   /* the node leaves, and the launch goes on without this node */
 };
 
 static void setup_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end);
 
-/* The prolog failed on a node that is to join a running launch: the node does not join this time. */
+/* The prolog failed on a node that should join a running launch: the node does not join this time. */
 static void prolog_failed(struct run *r, const struct plan_step *step, uint32_t node, const struct event_finished *end)
 {
     struct error err = ERROR_INIT;
@@ -301,7 +301,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     t->ended_ms = run_wall_ms(r);
     task_set_state(r, t, outcome == OUTCOME_OK ? TASK_DONE : end->left ? TASK_LEFT : TASK_FAILED);
     run_changed(r);
-    if (r->points) /* the last thing that the end of a sweep waits for may be set-up on a node that came late */
+    if (r->points) /* the end of a sweep may still wait for set-up on a node that came late */
         run_due(r, DUE_BARRIER);
     if (step->kind->sync)
         transfer_stop(&r->lanes[node]);
@@ -324,7 +324,7 @@ static void after_end(struct run *r, const struct plan_step *step, uint32_t node
     }
 }
 
-/* Does another step wait for the good end of this one? */
+/* Does another step wait until this one has ended well? */
 static bool is_awaited(const struct run *r, const struct plan_step *step)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -334,9 +334,9 @@ static bool is_awaited(const struct run *r, const struct plan_step *step)
     return false;
 }
 
-/* A sidecar is stopped when all others have ended well, or when the generation fails anyway: that is no failure of its
- * own. Once the others have ended well a sidecar may end in any way. But a step whose good end others wait for (is the
- * sidecar ready?) has given no answer when it was stopped. */
+/* A sidecar is stopped when all others have ended well, or when the generation fails anyway: that is not a failure.
+ * Once the others have ended well a sidecar may end in any way. But if other steps wait until this one has ended well
+ * (is the sidecar ready?), a stop gives them no answer. */
 static enum outcome outcome_of(struct run *r, const struct plan_step *step, enum outcome outcome)
 {
     bool failed = outcome == OUTCOME_FAILED || outcome == OUTCOME_UNKNOWN;
@@ -449,8 +449,8 @@ bool step_unknown_fails(struct run *r, const struct plan_step *step, uint32_t no
     return true;
 }
 
-/* A transfer that was cut off is started again, and nothing is said of an unknown outcome: the node tells which files
- * have arrived. */
+/* A transfer that was cut off is started again without a word about an unknown outcome: the node says which files have
+ * arrived. */
 static bool transfer_again(struct run *r, const struct plan_step *step, uint32_t node, const struct end *end)
 {
     struct run_task *t = run_task(r, step, node);
@@ -472,7 +472,8 @@ void step_gives_up(struct run *r, const struct plan_step *step, uint32_t node, c
     const char *name = r->lanes[node].name;
     char what[160];
     run_cause_text(end->outcome, end->cause, end->cause_value, what, sizeof what);
-    if (step->kind->sync && end->outcome == OUTCOME_FAILED) { /* a transfer runs no program: the node's words say all */
+    if (step->kind->sync &&
+        end->outcome == OUTCOME_FAILED) { /* a transfer runs no program: the node's message says everything */
         error_set(&err, ERROR_INFRA, "node \"%s\": step \"%s\": %s", name, step->name,
                   end->tail && end->tail[0] ? end->tail : what);
         error_hint(&err, "the files that arrived are kept: the same command sends the rest");
@@ -518,7 +519,7 @@ static void setup_failed(struct run *r, const struct plan_step *step, uint32_t n
         return;
     }
     if (outcome == OUTCOME_NOT_STARTED) {
-        if (!end->event.tail) { /* nobody stopped it: its node restarted before it could begin */
+        if (!end->event.tail) { /* nobody stopped the attempt: its node restarted before it could begin */
             task_set_state(r, t, TASK_PENDING);
             run_touch(r, node);
         }

@@ -14,7 +14,7 @@ static const struct row {
     uint32_t so, not_so;     /* facts that must hold, and facts that must not */
     enum belief then;
 } rows[] = {
-    /* recorded as a success: kept where the ledger agrees; where another controller has done the step since, that
+    /* recorded as a success: kept if the ledger agrees; if another controller has done the step since, its record
      * counts */
     {CELL(OK), RECORD(GOOD), FACT(OWN) | FACT(MACHINE) | FACT(KEY) | FACT(HOLDS), 0, BELIEF_KEEP},
     {CELL(OK), RECORD(GOOD), FACT(SINCE) | FACT(KEY) | FACT(BOOT) | FACT(ADOPT) | FACT(HOLDS), FACT(OWN), BELIEF_ADOPT},

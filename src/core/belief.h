@@ -1,8 +1,8 @@
 /*
- * belief: what follows for one step on one node from what the journal and that node's ledger say of the step. It is one
- * pure function over one table, which is row by row the table "journal, ledger, then" of docs/architecture.md.
- * reconcile.c asks it after each HELLO about attempts that are under way, decide.c about a step of set-up when its turn
- * comes.
+ * belief: decides what to do with one step on one node, from what the journal and that node's ledger say about the
+ * step. It is one pure function over one table, which is row by row the table "journal, ledger, then" of
+ * docs/architecture.md. reconcile.c calls it after each HELLO for attempts that are under way, decide.c for a step of
+ * set-up when its turn comes.
  */
 #ifndef RHRUN_CORE_BELIEF_H
 #define RHRUN_CORE_BELIEF_H
@@ -11,49 +11,49 @@
 
 /* What the journal says of the step on the node. */
 enum belief_cell {
-    CELL_NOTHING, /* the step was never begun, or what was begun does not count for this question */
+    CELL_NOTHING, /* the step was never begun, or the attempt does not count for this question */
     CELL_STARTED, /* an attempt is under way, as far as the journal knows */
     CELL_OK,      /* the step ended well */
-    CELL_BAD      /* the step ended otherwise, or nobody knows how */
+    CELL_BAD      /* the step did not end well, or nobody knows how it ended */
 };
 
-/* What the ledger has: the record of the journal's attempt where it is there, else the latest one of the step's
+/* What the ledger has: the record of the journal's attempt if there is one, else the latest record of the step's
  * slot. */
 enum belief_record {
     RECORD_NONE,
     RECORD_LIVE,      /* claimed: the attempt's supervisor lives */
-    RECORD_GOOD,      /* the attempt ended well, or counts so */
-    RECORD_PREEMPTED, /* the attempt was told to end with its machine, and did so in order */
-    RECORD_BAD        /* the attempt ended otherwise, or its outcome is lost */
+    RECORD_GOOD,      /* the attempt ended well, or counts as ended well */
+    RECORD_PREEMPTED, /* the attempt was told to end with its machine, and ended in an orderly way */
+    RECORD_BAD        /* the attempt did not end well, or its outcome is lost */
 };
 
 /* What else holds. */
 enum belief_fact {
-    FACT_OWN = 1,     /* the record is of the attempt that the journal has */
+    FACT_OWN = 1,     /* the record belongs to the attempt that the journal has */
     FACT_KEY = 2,     /* the record has the step's key */
-    FACT_BOOT = 4,    /* the node has not restarted since, and is no other machine */
+    FACT_BOOT = 4,    /* the node has not restarted since, and is still the same machine */
     FACT_MACHINE = 8, /* the node is the machine that the journal's attempt was on */
-    FACT_HOLDS = 16,  /* what the step creates is there; what it brought or changed is as it left it */
-    /* a record may stand for the step without the journal's, or instead of it: nothing asks to do it again */
+    FACT_HOLDS = 16,  /* files that the step creates exist; files that it brought or changed are as it left them */
+    /* a record may stand for the step without the journal's attempt, or instead of it: no flag asks to do it again */
     FACT_ADOPT = 32,
     FACT_CACHED = 64,    /* set-up */
-    FACT_HERE = 128,     /* the step is done here, as when files come home: no node has a record of it */
-    FACT_STOPPED = 256,  /* the attempt is to end, or must not begin */
-    FACT_STRANGER = 512, /* the record is of an attempt that the journal has never heard of */
+    FACT_HERE = 128,     /* the step is done on this machine, like a fetch: no node has a record of it */
+    FACT_STOPPED = 256,  /* the attempt must end, or must not begin */
+    FACT_STRANGER = 512, /* the record belongs to an attempt that the journal does not know */
     /* the recorded attempt began after the journal's was decided, or the node is another machine now */
     FACT_SINCE = 1024
 };
 
 enum belief {
-    BELIEF_RUN,     /* nothing stands for the step: it is run, or run again */
+    BELIEF_RUN,     /* no record stands for the step: it is run, or run again */
     BELIEF_KEEP,    /* journal and ledger agree that the step ended well */
     BELIEF_ADOPT,   /* the ledger's record stands for the step, and goes into the journal */
-    BELIEF_ATTACH,  /* the attempt is ours: its output and its end are asked for */
-    BELIEF_TAKE,    /* the attempt's end is taken from the record as it is */
-    BELIEF_RESEND,  /* the attempt never began: the same RUN goes out once more */
+    BELIEF_ATTACH,  /* the attempt is ours: asks for its output and its end */
+    BELIEF_TAKE,    /* takes the attempt's end from the record as it is */
+    BELIEF_RESEND,  /* the attempt never began: sends the same RUN once more */
     BELIEF_NEVER,   /* the attempt never began, and must not begin any more */
     BELIEF_UNKNOWN, /* the attempt may have begun, and nobody can say how it ended */
-    BELIEF_ORPHAN   /* the attempt lives, and nobody wants it: it is stopped before anything else is done on the node */
+    BELIEF_ORPHAN   /* the attempt lives, and nobody wants it: stops it before anything else happens on the node */
 };
 
 /* facts: the members of enum belief_fact that hold. */

@@ -1,4 +1,4 @@
-/* The first cause of a failure, and the words for it. */
+/* The first cause of a failure, and how messages describe it. */
 #include "internal.h"
 #include "rules.h"
 
@@ -70,8 +70,8 @@ void run_cause_text(enum outcome outcome, uint32_t cause, int32_t value, char *r
         snprintf(ret, size, "failed");
 }
 
-/* The step whose output tells of the cause. A role that was not ready in time has said why in its own output: the step
- * that asks whether the role is ready prints nothing. */
+/* The step whose output shows the cause. If a role was not ready in time, the reason is in the role's own output: the
+ * step that checks whether the role is ready prints nothing. */
 static const char *cause_output(const struct launch *l)
 {
     const struct run *r = l->run;
@@ -93,7 +93,7 @@ const char *launch_worker_words(const struct run *r, uint32_t worker, char *ret,
     return ret;
 }
 
-/* What failed, and what the worker's error file says: the agent has put that at the end of the tail. */
+/* What failed, and the text of the worker's error file, which the agent has put at the end of the tail. */
 static void cause_words(const struct launch *l, char *ret, size_t size)
 {
     static const char note[] = "rhrun: " WIRE_ERROR_NOTE;

@@ -46,7 +46,7 @@ static void create_lane(struct run *r, uint32_t i)
     lane->arena = arena_create();
     lane->creates = arena_array(r->arena, r->plan->step_count + 1, 1);
     lane->trees = arena_array(r->arena, r->plan->step_count + 1, 1);
-    if (rules_await_nodes(run_launch(r))) /* a rule decides about a node that stays away */
+    if (rules_await_nodes(run_launch(r))) /* a rule decides what follows when a node stays away */
         lane->away = alarm_create(r, on_away, lane);
 }
 

@@ -90,8 +90,8 @@ const struct wire_record *lane_latest(const struct lane *lane, const struct plan
     return best;
 }
 
-/* Does the record say that the step ended well, with the present key, in the node's present boot, so that nothing of
- * the result is lost? */
+/* Does the record say that the step ended well, with the present key, and in the node's present boot, so that nothing
+ * of its result was lost? */
 static bool is_good_for(const struct plan_step *step, const struct wire_record *rec)
 {
     return rec && wire_record_success(rec) && rec->same_boot && str_eq(rec->key, step->key);
@@ -99,8 +99,8 @@ static bool is_good_for(const struct plan_step *step, const struct wire_record *
 
 /* ---- belief ---- */
 
-/* Was it done in the container that is around the agent now, or outside as that is? A record's boot names it:
- * "CONTAINER+BOOT". */
+/* Was the step done in the container in which the agent runs now, or, if the agent runs in none, outside of containers?
+ * A record's boot names it: "CONTAINER+BOOT". */
 static bool is_container_of(const struct lane *lane, const struct wire_record *rec)
 {
     const char *plus = strchr(rec->boot_id, '+'), *now = lane->facts->container ? lane->facts->container : "";
@@ -108,7 +108,8 @@ static bool is_container_of(const struct lane *lane, const struct wire_record *r
     return strlen(now) == len && memcmp(rec->boot_id, now, len) == 0;
 }
 
-/* What speaks against it on the node: the step's result is gone, though its record is there. NULL: nothing. */
+/* Why the record does not count on the node: the step's result is gone, although its record is there. NULL: it
+ * counts. */
 static const char *denied(const struct lane *lane, const struct plan_step *step)
 {
     if (lane->creates[step->id] == CHECK_NO)
@@ -117,7 +118,7 @@ static const char *denied(const struct lane *lane, const struct plan_step *step)
         return "its files changed on the node";
     if (lane->trees[step->id] == CHECK_DOUBT)
         return "a step that did not end well may have changed its files";
-    /* The files of a sync are looked at, wherever they are. */
+    /* The files of a sync are checked, wherever they are. */
     const struct wire_record *latest = step->kind->sync || !lane->facts ? NULL : lane_latest(lane, step);
     if (latest && !is_container_of(lane, latest))
         return "its container is another one now";
@@ -164,14 +165,13 @@ static bool is_voided(const struct run *r, const struct plan_step *step, const s
     return r->voids[step->id] && !(cell && str_eq(cell->run, r->id));
 }
 
-/* Did the recorded attempt begin after the journal's attempt was decided? On another machine than that attempt's it
- * did. */
+/* Did the recorded attempt begin after the journal's attempt was decided? If it is on another machine, it did. */
 static bool is_since(const struct lane *lane, const struct state_cell *cell, const struct wire_record *rec)
 {
     return !is_machine_of(lane, cell) || rec->sequence > cell->seen;
 }
 
-/* Could the ledger's record be believed where the journal has no end of the step, or instead of the end that it has? */
+/* Could the ledger's record count if the journal has no end of the step, or instead of the end that the journal has? */
 static bool adoptable(const struct lane *lane, const struct plan_step *step, const struct state_cell *cell,
                       const struct wire_record *latest)
 {
@@ -186,7 +186,7 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
 {
     struct run *r = lane->run;
     bool listed = lane->state != LANE_CONNECTING && lane->state != LANE_FAILED;
-    if (listed && step->shared) /* what the first node of the home has done is done for all of them */
+    if (listed && step->shared) /* a step of the first node of the home is done for all nodes of the home */
         lane = &r->lanes[homes_leader(r, step, lane->index)];
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     *ret = (struct plan_record){0};
@@ -225,8 +225,8 @@ void lane_fill_record(struct lane *lane, const struct plan_step *step, struct pl
 
 /* ---- installations that are looked at again ---- */
 
-/* Of the installations in front of the step, the last that this run has begun after the step itself was begun: it may
- * have changed what the step made. NULL: there is none. */
+/* Of the earlier installations, the last one that this run has begun after the step itself was begun: it may have
+ * changed the result of the step. NULL: there is none. */
 static const char *installed_since(const struct lane *lane, const struct plan_step *step)
 {
     const struct run *r = lane->run;
@@ -283,9 +283,9 @@ static bool is_of_another(const struct lane *lane, const struct plan_step *step,
     return rec == lane_latest(lane, step) && str_eq(rec->key, step->key) && run_is_stranger(lane->run, rec->attempt);
 }
 
-/* May this record of the ledger stand for the step? For set-up: unless a flag voids the step. For all else: only where
- * this journal knows no attempt of the step (the state directory was lost), or not the latest; and where nothing asks
- * for a new launch, and this run has not begun a launch of its own. */
+/* May this record of the ledger stand for the step? For set-up: unless a flag voids the step. For all other steps: only
+ * if this journal knows no attempt of the step (the state directory was lost), or not the latest one; and if no flag
+ * asks for a new launch, and this run has not begun a launch of its own. */
 bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const struct wire_record *rec)
 {
     const struct run *r = lane->run;
@@ -299,13 +299,12 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
     if (step->kind->phase == PHASE_LAUNCH && r->stage != STAGE_SETUP &&
         !(run_launch(r)->adopted && str_eq(run_launch(r)->adopted, rec->launch)))
         return false; /* the node comes late: which launch counts is known by now */
-    /* also where an earlier run adopted the record, and then could not go on because of another node, or was
-     * cancelled */
+    /* also if an earlier run adopted the record, and then could not go on because of another node, or was cancelled */
     const struct state_run *run = cell ? state_run_find(r->state, cell->run) : NULL;
     bool of_last =
         /* of the launch's last generation; else it was restarted since */
         cell && run && (cell->generation == 0 || cell->generation == run->generation);
-    /* that run may not have heard of the end */
+    /* that run may not have learned of the end */
     bool ended_well =
         cell && (cell->outcome == OUTCOME_OK || (cell->outcome == OUTCOME_NONE && record_says(rec) == RECORD_GOOD &&
                                                  str_eq(cell->attempt, rec->attempt)));
@@ -315,7 +314,7 @@ bool lane_may_adopt(const struct lane *lane, const struct plan_step *step, const
            is_of_another(lane, step, rec);
 }
 
-/* Was the epilog claimed after this node's last part of the launch, and is that part the one that the run has as
+/* Was the epilog claimed after this node's last part of the launch, and is that part the one that the run counts as
  * done? */
 bool lane_follows_launch(const struct lane *lane, const struct wire_record *epilog)
 {
@@ -340,7 +339,7 @@ const struct wire_record *lane_done_by_another(struct lane *lane, const struct p
     const struct state_cell *cell = state_cell_find(r->state, step->scope, step->name, lane->index);
     const struct wire_record *latest = lane_latest(lane, step);
     bool anew = step->kind->cached ? r->voids[step->id] : run && (run->flags & RUN_FLAGS_ANEW) != 0;
-    if (point_launch_name(r, step)) /* a part alone is none */
+    if (point_launch_name(r, step)) /* one part alone is not a launch */
         return NULL;
     if (anew || !is_good_for(step, latest) || (cell && latest->sequence <= cell->seen))
         return NULL;
@@ -351,8 +350,8 @@ const struct wire_record *lane_done_by_another(struct lane *lane, const struct p
 
 /* ---- deciding ---- */
 
-/* Can the node's index of the files that it was brought be believed? It can where it was written in the present boot,
- * or is known to be on the disk. */
+/* Can the node's index of the files that were sent to it be trusted? It can if it was written in the present boot, or
+ * is known to be on the disk. */
 static bool index_holds(const struct lane *lane, const struct state_cell *cell)
 {
     const struct wire_facts *facts = lane->facts;
@@ -379,8 +378,7 @@ static enum belief setup_belief(const struct lane *lane, const struct plan_step 
     return belief_of(recorded ? CELL_OK : ended ? CELL_BAD : CELL_NOTHING, record_says(latest), so);
 }
 
-/* The journal has a success with this key: the step is kept where that is believed and nothing must be looked at
- * again. */
+/* The journal has a success with this key: the step is kept if the success counts and nothing must be checked again. */
 static void keep(struct lane *lane, const struct plan_step *step, const struct state_cell *cell, enum belief belief)
 {
     struct run *r = lane->run;
@@ -388,7 +386,7 @@ static void keep(struct lane *lane, const struct plan_step *step, const struct s
     t->reason = belief == BELIEF_KEEP ? NULL : lane_contradiction(lane, step, cell);
     if (t->reason && lane_resumes(lane) && !elastic_is_outside(run_launch(r), lane) &&
         !ledger_differs(lane, step, cell)) {
-        /* the launch that is being resumed may have changed it: set-up is not redone under running workers */
+        /* the launch that is being resumed may have changed the files: set-up is not repeated under running workers */
         lane_set_doubtful(lane, true);
         t->reason = NULL;
     }
@@ -432,7 +430,7 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
         t->reason = changed ? arena_printf(r->arena, "%s changed", changed) : "its inputs changed";
         t->general = true;
     } else if (cell && t->tries > step->retry_times) {
-        /* an earlier controller saw the last failure, and did not live to fail the run */
+        /* an earlier controller saw the last failure, and died before it could fail the run */
         const struct event_finished end = {
             .outcome = cell->outcome, .cause = cell->cause, .cause_value = cell->cause_value, .tail = cell->tail};
         t->tries = step->retry_times;
@@ -441,8 +439,8 @@ void lane_decide(struct lane *lane, const struct plan_step *step)
     } else if (cell && cell->outcome == OUTCOME_FAILED) {
         t->reason = "it failed before";
     } else if (!cell && step->shared && elastic_is_inside(run_launch(lane->run), lane)) {
-        /* another node of its home did it, which is left out now */
+        /* another node of the home did the step, and is left out now */
         task_set_state(r, t, TASK_KEPT);
-        lane_set_doubtful(lane, true); /* looked at before the node's next launch, not under its running workers */
+        lane_set_doubtful(lane, true); /* checked before the node's next launch, not under its running workers */
     }
 }

@@ -1,5 +1,5 @@
-/* What waits for the journal. An event is applied to the state at once. What must not happen before the event is
- * durable waits here, in the journal's order, until INPUT_DURABLE says that the event is on the disk. */
+/* Actions that wait for the journal. An event is applied to the state at once. An action that must not happen before
+ * the event is durable waits here, in the journal's order, until INPUT_DURABLE says that the event is on the disk. */
 #include "internal.h"
 #include "rules.h"
 

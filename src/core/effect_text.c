@@ -1,4 +1,4 @@
-/* Writes an effect as a line of a trace has it. */
+/* Writes an effect in the form of a line of a trace. */
 #include "internal.h"
 
 #include <inttypes.h>

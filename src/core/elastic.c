@@ -1,7 +1,7 @@
-/* torchrun on MIN:MAX nodes. The launch goes on without a node that cannot be had, whose set-up fails, or whose
- * torchrun has left the others, while MIN are left. While the launch runs that node is tried again, and joins the
- * launch: its torchrun is started in the same generation, so that it meets the others where they met. Where they meet
- * on the first node, that node is never left out. */
+/* torchrun on MIN:MAX nodes. The launch goes on without a node that cannot be reached, whose set-up fails, or whose
+ * torchrun has left the others, as long as MIN nodes are left. While the launch runs that node is tried again, and
+ * joins the launch: its torchrun is started in the same generation, so that it meets the others at their rendezvous. If
+ * they meet on the first node, that node is never left out. */
 #include "internal.h"
 #include "rules.h"
 
@@ -10,7 +10,7 @@
 
 enum {
     PAUSE_FACTOR = 6,  /* the longest pause is this many times the first */
-    FAILURES_MAX = 10, /* set-ups, prologs and torchruns of a node that may fail one after the other */
+    FAILURES_MAX = 10, /* set-ups, prologs and torchruns of a node that may fail one after another */
     STEADY_MS = 600000 /* after a torchrun that ran this long the earlier failures of the node are forgotten */
 };
 
@@ -19,7 +19,7 @@ struct joining { /* of a lane that was left out */
     struct alarm *timer; /* until the node is tried again */
     uint32_t pauses, failures;
     bool away;    /* the node could not be reached */
-    bool checked; /* preflight: nothing speaks against that the node joins */
+    bool checked; /* preflight: found no reason why the node should not join */
     bool barred;  /* this process does not try the node again */
 };
 
@@ -29,7 +29,7 @@ bool elastic_wanted(const struct run *r)
     return d->present && d->min_nodes > 0 && d->min_nodes < d->nnodes && r->plan->spec->role_count == 0;
 }
 
-/* Can the launch not do without the node? The store of c10d is there; with etcd the node is asked for a port before the
+/* Does the launch need this node? The store of c10d is there; with etcd the node is asked for a port before the
  * launch. */
 static bool is_needed(struct launch *l, uint32_t node)
 {
@@ -39,7 +39,7 @@ static bool is_needed(struct launch *l, uint32_t node)
     return node == r->plan->master && (!elsewhere || (r->stage < STAGE_LAUNCH && !parts_begun(l)));
 }
 
-/* Does the launch have the node that it cannot do without? first: whether it has the first node. */
+/* Does the launch have the node that it needs? first: whether it has the first node. */
 static bool has_needed(struct launch *l, bool first)
 {
     struct run *r = l->run;
@@ -104,7 +104,7 @@ void elastic_free(struct lane *lane)
     free(lane->joining);
 }
 
-/* Sets the timer. Returns the pause before the node is tried again; 0 = it is not. */
+/* Sets the timer. Returns the pause before the node is tried again; 0 = it is not tried again. */
 static uint64_t later(struct lane *lane, bool failed)
 {
     struct joining *j = lane->joining;
@@ -130,7 +130,7 @@ static void note_again(struct lane *lane, const char *what, uint64_t pause)
         run_note(lane->run, lane->index, "%s; it is not tried again", what);
 }
 
-/* The node's part of a launch that is over ended well: the node is needed for what follows. */
+/* The node's part of a launch that is over ended well: the node is needed for epilog and outputs. */
 static bool is_over(struct launch *l, uint32_t node)
 {
     struct run *r = l->run;
@@ -142,7 +142,7 @@ static bool leave_out(struct launch *l, uint32_t node, const struct error *err, 
     struct run *r = l->run;
     const struct spec_distributed *d = &r->plan->spec->distributed;
     struct lane *lane = &r->lanes[node];
-    bool held = err->code == ERROR_HELD; /* another rhrun is at work on this job: nothing is done beside it */
+    bool held = err->code == ERROR_HELD; /* another rhrun works on this job: this one does nothing beside it */
     if (!elastic_wanted(r) || !is_going(l))
         return lane->left_out;
     uint32_t left = left_without(l, node);
@@ -162,7 +162,7 @@ static bool leave_out(struct launch *l, uint32_t node, const struct error *err, 
         note_again(lane, err->text, pause);
     run_changed(r);
     order_changed(r, NULL);
-    /* another node does what this one was to do for its home */
+    /* another node does the work that this one had to do for its home */
     homes_touch(r, node);
     if (before || (for_good && r->stage == STAGE_PREFLIGHT)) /* preflight goes on by itself */
         return true;
@@ -181,7 +181,7 @@ bool elastic_bar(struct launch *l, uint32_t node, const struct error *err)
     return leave_out(l, node, err, true);
 }
 
-/* What failed on the node is done again. */
+/* Steps that failed on the node are done again. */
 static void forget_failures(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -235,8 +235,8 @@ bool elastic_is_inside(const struct launch *l, const struct lane *lane)
     return elastic_wanted(l->run) && runs(l, lane);
 }
 
-/* Is something in flight on the node? What became of it is known only now, also where the launch is over, or where the
- * node never joins. */
+/* Is something in flight on the node? Its outcome is known only now, even if the launch is over, or the node never
+ * joins. */
 static bool is_busy(const struct lane *lane)
 {
     struct run *r = lane->run;
@@ -248,7 +248,7 @@ static bool is_busy(const struct lane *lane)
 
 bool elastic_back(struct lane *lane)
 {
-    if (run_is_stopping(lane->run)) /* what runs there is to be stopped */
+    if (run_is_stopping(lane->run)) /* attempts that run there must be stopped */
         return true;
     if (!may_join(lane))
         return is_busy(lane);
@@ -342,8 +342,9 @@ void elastic_join(struct launch *l)
 
 /* ---- a torchrun that ends ---- */
 
-/* Did the torchrun leave the rendezvous open? When one ends torch closes the rendezvous to all, unless a signal ended
- * it, or it had lost the others and so cannot: then its exception stands at the end of what it wrote. */
+/* Did the torchrun leave the rendezvous open? When a torchrun ends, torch closes the rendezvous for all, unless a
+ * signal ended the torchrun, or it had lost the others and so could not close it: then its exception is at the end of
+ * its output. */
 static bool closes_nothing(const char *tail)
 {
     static const char module[] = "torch.distributed.elastic.";
@@ -378,7 +379,7 @@ static bool is_leaving(enum outcome outcome, uint32_t cause, const char *tail)
     return false;
 }
 
-/* Does the node leave the others by such an end? Whether enough others are left is for the caller to see. */
+/* Does the node leave the others by such an end? The caller checks whether enough others are left. */
 static bool may_leave(struct launch *l, uint32_t node, enum outcome outcome, uint32_t cause, int32_t value,
                       const char *tail)
 {
@@ -437,7 +438,7 @@ bool elastic_leave_open(struct launch *l)
     struct error err = ERROR_INIT;
     for (uint32_t n = 0; n < r->plan->node_count; n++) {
         const struct state_cell *c = state_cell_find(r->state, launch->scope, launch->name, n);
-        /* a journal that has the end of an earlier attempt there was not lost: it knows the launch */
+        /* a journal that has the end of an earlier attempt there was not lost, so it knows the launch */
         const bool known =
             (r->lanes[n].connections > 0 && lane_has_listed(&r->lanes[n])) || (c && c->outcome != OUTCOME_NONE);
         if (!launch->on[n] || run_task(r, launch, n)->state != TASK_PENDING || known)
@@ -467,15 +468,15 @@ static void fail_unknown(struct launch *l, const struct plan_step *launch)
     }
 }
 
-/* Has the node a part of the launch, or may it have one? Of a launch that was found on the nodes that shows at the
- * barrier, once all nodes have listed their records. */
+/* Does the node have a part of the launch, or may it have one? For a launch that was found on the nodes this is known
+ * at the barrier, when all nodes have listed their records. */
 static bool may_have_part(const struct launch *l, const struct run_task *t)
 {
     return t->state != TASK_PENDING || (launch_is_adopted(l) && l->run->stage == STAGE_SETUP);
 }
 
-/* Tells by how their parts ended which nodes have left and which have failed; where too few are there, all of these
- * have failed. True: enough are there. */
+/* Decides by the ends of their parts which nodes have left and which have failed; if too few nodes are left, all of
+ * them have failed. True: enough are left. */
 static bool judge_ends(struct launch *l, const struct plan_step *launch)
 {
     struct run *r = l->run;
@@ -495,7 +496,8 @@ static bool judge_ends(struct launch *l, const struct plan_step *launch)
     return enough;
 }
 
-/* The node takes no part, for now. forgotten: the launch was found on the nodes, and nobody knows how to join it. */
+/* The node does not take part, for now. forgotten: the launch was found on the nodes, and nobody knows how to join
+ * it. */
 static void stay_out(struct launch *l, uint32_t node, bool left, bool forgotten)
 {
     struct lane *lane = &l->run->lanes[node];
@@ -551,7 +553,7 @@ void elastic_lose(struct launch *l)
     }
     if (!lost.step || done >= r->plan->spec->distributed.min_nodes || l->state != LAUNCH_GOES_ON)
         return;
-    /* the part was needed: the node's set-up failed, say, while its part of a found launch ran */
+    /* the part was needed: for example, the node's set-up failed while its part of a found launch ran */
     cause_offer(&l->cause, &lost);
     launch_set(l, LAUNCH_CONDEMNED);
 }
@@ -630,6 +632,6 @@ void elastic_on_late(void *arg)
         else
             away = true;
     }
-    if (away) /* not enough nodes are set up yet, or a lost one is being tried at this moment */
+    if (away) /* not enough nodes are set up yet, or a lost node is being tried right now */
         alarm_set(l->late, LATE_AGAIN_MS);
 }

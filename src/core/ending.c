@@ -1,4 +1,4 @@
-/* A run as a whole: how it fails, is stopped, closed or let go, and what it means for the run that a node fails. */
+/* A run as a whole: how it fails, is stopped, closed or left open, and what the failure of a node means for the run. */
 #include "internal.h"
 
 #include <signal.h>
@@ -58,7 +58,7 @@ void run_stop(struct run *r)
     }
 }
 
-/* Has anything of prolog, launch or epilog begun that closing the run would throw away? */
+/* Has any part of prolog, launch or epilog begun that would be lost if the run were closed? */
 static bool launch_begun(struct run *r)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -82,7 +82,7 @@ static bool anything_in_flight(struct run *r)
 }
 
 /* A node is out of reach while the launch lives, or after a part of it has ended well. Nothing is stopped, and the run
- * stays open, so that the same command takes it up again: a lost network must not cost the work. */
+ * stays open, so that the same command continues it: a lost network must not destroy the work. */
 static void leave_open(struct run *r, uint32_t node, const struct error *err)
 {
     struct error copy = *err;
@@ -137,7 +137,8 @@ void run_node_failed(struct run *r, uint32_t node, const struct error *err)
         run_look_done(r);
         return;
     }
-    for (size_t i = 0; i < r->plan->step_count; i++) { /* nobody can know what runs there; the next contact will tell */
+    for (size_t i = 0; i < r->plan->step_count;
+         i++) { /* nobody can know what runs there; the next contact will show it */
         struct run_task *t = run_task(r, &r->plan->steps[i], node);
         if (task_in_flight(t))
             task_set_state(r, t, TASK_FAILED);
@@ -218,8 +219,8 @@ void run_closed(struct run *r)
     alarm_set(r->finisher, 0);
 }
 
-/* Will somebody ask for this record again? Nobody does where a later attempt of the same slot has replaced the attempt,
- * or where an earlier run left it. But an attempt that this journal does not know is another controller's, which may
+/* Will a controller ask for this record again? None does if a later attempt of the same slot has replaced the attempt,
+ * or if an earlier run left it. But an attempt that this journal does not know belongs to another controller, which may
  * not have seen its end. Without the record that controller would take the attempt for one that never started, and
  * start it again. So such a record is kept for a week. */
 static bool asked_for_again(const struct run *r, const struct wire_record *rec)

@@ -1,13 +1,14 @@
 /*
- * The points of a sweep. Each is a launch on as many nodes as distributed.nnodes says, mostly one, keyed by what it
- * reads, so what is recorded of it counts in any later run. Which nodes, and which of a node's places, binds when the
- * point begins: that is in no key. Between set-up and the end of such a run there are no stages: a node that stands at
- * the barrier takes points, one for each of its places, and each point goes its own way.
+ * The points of a sweep. Each point is a launch on as many nodes as distributed.nnodes says, in most cases one. Its key
+ * is made of its inputs, so its record counts in any later run. The nodes, and the place on a node, are chosen when the
+ * point begins, and are in no key. Between set-up and the end of such a run there are no stages: a node at the barrier
+ * takes points, one for each of its places, and each point goes on independently.
  *
  * The launch of a point has a part on each of its nodes. All parts are in one STARTED event, so the journal has all of
- * them or none; a part that does not end well has the others stopped, and once all have ended their cells together say
- * how the launch has ended (point_outcome), to this process as to a later one. A part's place is free when it has
- * ended; a point begins only where there is a place for each part, so none waits for another with a place in its hands.
+ * them or none. If a part does not end well, the others are stopped. When all parts have ended, their cells together
+ * say how the launch has ended (point_outcome), to this process and to a later one. A part's place is free when the
+ * part has ended. A point begins only if there is a place for each part, so no point holds a place while it waits for
+ * another.
  */
 #ifndef RHRUN_CORE_POINTS_H
 #define RHRUN_CORE_POINTS_H
@@ -22,7 +23,7 @@ enum point_state {
     POINT_WAITS,   /* for a place */
     POINT_ASKS,    /* it has a place; its node is asked for a free port */
     POINT_RUNS,    /* its launch is in flight on `node` */
-    POINT_FETCHES, /* the launch has ended, and files come home */
+    POINT_FETCHES, /* the launch has ended, and files are being fetched */
     POINT_DONE,
     POINT_FAILED, /* in this run; the next one tries again */
 };
@@ -31,63 +32,63 @@ struct point {
     enum point_state state;
     bool kept;       /* DONE: an earlier run did it */
     bool good;       /* FETCHES: the launch ended well */
-    uint32_t *nodes; /* one for each part, ascending: rank 0 is on the first. Unless it WAITS */
-    uint32_t place;  /* of the nodes', from 0, while it has one. On several nodes it has each of them alone */
+    uint32_t *nodes; /* one for each part, ascending: rank 0 is on the first. Not set while the point WAITS */
+    uint32_t place;  /* the place on its node, from 0, while it has one. A point on several nodes has each to itself */
     uint32_t port;   /* 0: none */
-    uint32_t tries;  /* that failed in this run */
+    uint32_t tries;  /* launches that failed in this run */
     uint32_t undone; /* launches in this run that left no outcome */
     struct cause cause; /* what failed first in the latest launch, as far as this process has seen it */
 };
 
 struct points {
-    uint32_t parts;      /* of a launch: on so many nodes each point is */
+    uint32_t parts;      /* of a launch: the number of nodes of each point */
     struct point *items; /* as plan->points */
-    uint32_t next;       /* none before it waits */
+    uint32_t next;       /* no point before this one waits */
     uint32_t running, over, failed;
-    uint8_t **taken;     /* per node, a bit for each place: is it taken? NULL: none was yet */
+    uint8_t **taken;     /* per node, a bit for each place: is it taken? NULL: none was taken yet */
     uint32_t *used;      /* per node: how many places are taken */
     uint32_t *at;        /* per node: the point that was put there last */
     uint32_t *room;      /* of find_free */
-    bool met;            /* points_meet was there, and has nothing left to do */
-    bool taken_over;     /* launches that still run were taken over by it */
+    bool met;            /* points_meet has run, and has nothing left to do */
+    bool taken_over;     /* it took over launches that still run */
     struct point_slot *slots;      /* sorted: see point_records.c */
     struct point_metrics *metrics; /* NULL: the spec has none */
 };
 
 /* ---- points.c ---- */
 const struct plan_step *point_launch(const struct run *r, uint32_t i);
-uint32_t point_most_tries(const struct run *r); /* that may fail, before the last one */
+uint32_t point_most_tries(const struct run *r); /* how many launches may fail before the last one */
 /* Which part of the point the node has, from 0; POINT_NO_NODE: none. */
 uint32_t point_part(const struct run *r, uint32_t i, uint32_t node);
-/* Also beyond those that there are: a point that an earlier controller put there runs where it runs. */
+/* The place may be beyond the existing ones: a point stays where an earlier controller put it. */
 void point_take_place(struct run *r, uint32_t node, uint32_t place);
 uint32_t point_free_place(const struct points *p, uint32_t node);
 void point_set_state(struct run *r, uint32_t i, enum point_state to);
-void point_put_on(struct run *r, uint32_t i); /* its steps run on its nodes from now on */
-/* A step of the point, on another node before, begins anew. */
+void point_put_on(struct run *r, uint32_t i); /* from now on its steps run on its nodes */
+/* A step of the point, which was on another node before, begins again. */
 void point_reset(struct run *r, const struct plan_step *step, uint32_t node);
-/* Does a launch that ended so count as a failure? */
+/* Does a launch that ended in this way count as a failure? */
 bool point_has_failed(const struct run *r, uint32_t i, enum outcome outcome);
 
 /* ---- point_records.c ---- */
-/* How its latest launch has ended, by the cells of all parts. NONE: not all have ended. STOPPED: it was only stopped,
- * or never began. UNKNOWN: a part has no outcome; others may have failed for that. */
+/* How the point's latest launch has ended, by the cells of all parts. NONE: not all have ended. STOPPED: it was only
+ * stopped, or never began. UNKNOWN: a part has no outcome, and others may have failed because of that. */
 enum outcome point_outcome(const struct run *r, uint32_t i);
-/* The part that failed, of those the first in the journal; NULL: none. */
+/* Of the parts that failed, the first in the journal; NULL: none failed. */
 const struct state_cell *point_failure(const struct run *r, uint32_t i);
 struct point_slot *point_slots_create(const struct run *r);
 
 /* ---- point_metrics.c; all take NULL ---- */
 struct point_metrics *point_metrics_create(struct run *r);
 void point_metrics_destroy(struct point_metrics *m);
-void point_metrics_begin(struct point_metrics *m, uint32_t point); /* a launch of it begins: none is known */
-/* Of the workers on that node of the point; NULL: there are none. */
+void point_metrics_begin(struct point_metrics *m, uint32_t point); /* a launch begins: there are no values yet */
+/* The metrics of the workers on that node of the point; NULL: there are none. */
 const char *point_metrics_json(const struct run *r, uint32_t point, uint32_t node, struct arena *arena);
 
 /* ---- point_text.c ---- */
-/* The names of those that failed, as far as there is room; returns the first, which there is. */
+/* The names of points that failed, as many as there is room for. At least one has failed; returns the first. */
 uint32_t points_put_failed(struct run *r, struct buf *b);
-/* As hint a command that prints the point's output, and can be pasted: by the id where the name is long. */
+/* The hint is a command that prints the point's output and can be pasted; it has the id if the name is long. */
 void point_hint_logs(const struct run *r, uint32_t i, const char *what, const char *more, struct error *err);
 
 #endif

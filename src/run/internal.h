@@ -1,6 +1,6 @@
 /*
- * The hands of a run: the files that talk to nodes, wait on the loop, read and write the journal and files. Here is
- * what they ask of each other; what the core asks of them is in rhrun/effects.h.
+ * The hands of a run: the files that talk to nodes, wait on the loop, and read and write the journal and files. This
+ * header has the functions that they call in each other; rhrun/effects.h has those that the core calls.
  */
 #ifndef RHRUN_RUN_INTERNAL_H
 #define RHRUN_RUN_INTERNAL_H
@@ -11,15 +11,15 @@
 #include "rhrun/node.h"
 #include "rhrun/run.h"
 
-/* What the hands have for one node. */
+/* The hands' state for one node. */
 struct lane_hands {
     struct node *node;
     char *base_dir;
     struct fetch *fetches;     /* files that are being fetched from it */
-    struct look *looks;        /* what the node was asked because of rank 0: see rank0.c */
+    struct look *looks;        /* questions to the node because of rank 0: see rank0.c */
     struct installed *installed; /* lists of packages that the node was asked for: see installed.c */
-    struct held_end *held;       /* ends that are told once these lists are here */
-    struct transfer *transfer; /* files that are being brought to it, of at most one step at a time */
+    struct held_end *held;       /* ends that the core hears of when these lists have come */
+    struct transfer *transfer; /* files that are being sent to it, of at most one step at a time */
     uint64_t received;         /* bytes from the node that lie on this machine's disk */
 };
 
@@ -31,12 +31,12 @@ struct session {
     bool simulated; /* its nodes are simulated */
 };
 
-/* What the hands have for a run. */
+/* The hands' state for a run. */
 struct hands {
     struct session *session;
     struct lane_hands *lanes;   /* one per node */
     struct append *appends;     /* events that are not durable yet */
-    struct step_tally *tallies; /* per step: what was sent, to tell the user once */
+    struct step_tally *tallies; /* per step: how much was sent, to tell the user once */
     struct tree_cache *cache;   /* base trees and contents that several transfers need */
     struct fetch *fetch_queue;  /* fetches that wait for their turn */
     struct loop_timer *fetch_turn;
@@ -45,7 +45,7 @@ struct hands {
     uint32_t fetching;
     uint64_t fetch_token;
     uint64_t installed_serial; /* of what installed.c asked last */
-    uint32_t crowded;        /* how often a node or a fetch was ended for want of room here */
+    uint32_t crowded;        /* how often a node or a fetch was ended because there was no room here */
     struct step_node *nodes; /* per node, as RUN messages name it */
     char *node_addrs;        /* addresses of all nodes; NULL = to be made */
     char *hosts;             /* made together with node_addrs */
@@ -62,21 +62,21 @@ static inline struct lane_hands *lane_hands(const struct lane *lane)
 extern const struct node_callbacks lane_callbacks;
 
 /* ---- effects.c ---- */
-/* The run's folder in the state directory, which exists then; heap. NULL and err: it cannot be made. */
+/* The run's folder in the state directory; makes it if necessary; heap. NULL and err: it cannot be made. */
 char *run_dir(const struct run *r, struct error *err);
 void run_append_free(struct append *a); /* takes it off the run's list */
 
 /* ---- inputs.c ---- */
-void run_stop_moving(struct lane *lane); /* what was under way over the node's connection has ended with it */
+void run_stop_moving(struct lane *lane); /* the node's connection has ended, and so have transfers over it */
 
 /* ---- room.c: what one node may take of this machine ---- */
 const char *room_text(uint64_t bytes, char ret[32]); /* "1.5 GB" */
-/* Is there room for `bytes` more on the disk of `path`? A part of the disk is never filled: see room.c. -1 and err:
- * no. */
+/* Is there room for `bytes` more on the disk of `path`? rhrun never fills the last part of the disk: see room.c. -1 and
+ * err: no. */
 int room_check(const struct run *r, const char *path, uint64_t bytes, struct error *err);
 /* `bytes` from the node were written to the disk of `path`. -1 and err: there is no room for more. */
 int room_took(struct lane *lane, const char *path, uint64_t bytes, struct error *err);
-/* The same, but where there is no room the node that has sent most is ended. False: it was this one. */
+/* The same, but if there is no room, the node that has sent most is ended. False: it was this node. */
 bool room_keeps(struct lane *lane, const char *path, uint64_t bytes);
 
 /* ---- transfer.c ---- */
@@ -96,31 +96,31 @@ void fetch_start(struct lane *lane, const struct plan_step *step, bool periodic)
 void fetch_stop(struct lane *lane, const struct plan_step *step);                 /* step: NULL = all of the lane's */
 void fetches_free(struct run *r);
 
-/* ---- rank0.c: what nodes are asked about outputs that come from the node of rank 0 ---- */
+/* ---- rank0.c: questions to nodes about outputs that come from the node of rank 0 ---- */
 void rank0_ask(struct lane *lane, uint64_t token);                                /* EFFECT_ASK_RANK0 */
 void rank0_look(struct lane *lane, const struct plan_step *step, uint64_t token); /* EFFECT_LOOK */
 void rank0_drop(struct lane *lane); /* the connection has ended, or is a new one: no answer comes any more */
 /* The node has answered a GLOB. False: rank0.c did not ask that. */
 bool rank0_entries(struct lane *lane, const struct wire_entries *e);
 
-/* ---- installed.c: what installations have left on nodes, for the lock ---- */
-/* anew: something was installed; in place of what was asked before. Else asked once per connection. */
+/* ---- installed.c: lists of the packages on nodes, for the lock ---- */
+/* anew: something was installed, so this question replaces an earlier one. Else it is asked once per connection. */
 void installed_ask(struct lane *lane, bool anew);
 void installed_stop(struct lane *lane); /* the connection has ended: no answer comes any more */
-/* Takes the end of an attempt to itself, and tells it later, as lists are still to come. False: none is. */
+/* Holds the end of an attempt back, and reports it later, when all lists have come. False: no list is missing. */
 bool installed_holds(struct lane *lane, const struct wire_record *rec);
 /* The node has answered a GLOB, or sends a file. False: installed.c did not ask that. */
 bool installed_entries(struct lane *lane, const struct wire_entries *e);
 bool installed_data(struct lane *lane, uint64_t token, bool last, const char *error, const uint8_t *data, uint32_t len);
 
 /* ---- send.c ---- */
-/* The same for a step of a point on that node, with the plan that it is built with, which has the point's nodes. -1 and
- * err: they cannot. */
+/* The same for a step of a point on that node; *ret is the plan with the point's nodes, with which the step is built.
+ * -1 and err: that is not possible. */
 int run_bind_point(struct run *r, const struct plan_step *step, uint32_t node, struct step_bind *bind,
                    struct arena *arena, struct plan **ret, struct error *err);
 struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node); /* l: NULL for a step of set-up */
 void run_forget_addrs(struct run *r);
-void run_learn_node(struct run *r, uint32_t node); /* the node is ready: its facts and address may be new */
+void run_learn_node(struct run *r, uint32_t node); /* the node is ready: its facts and address may have changed */
 
 /* ---- strangers.c ---- */
 void run_forget_known(struct run *r);

@@ -1,4 +1,4 @@
-/* Files that come home: they land below one folder here, whatever the node says. */
+/* Files that are fetched: they land below one folder on this machine, whatever the node says. */
 #ifndef RHRUN_RUN_LANDING_H
 #define RHRUN_RUN_LANDING_H
 
@@ -6,12 +6,12 @@
 #include "rhrun/wire.h"
 
 /*
- * A folder (`to`) and what a node's step has put there. A file grows in TO/.rhrun-TAG, is synced, and is then renamed
- * into place, so that nobody ever sees it half-written. The part of a file that was cut off is found again by the
- * file's path, size, mtime and inode on the node and by this machine's boot: after a power cut its bytes may not be
- * those that were written. Each name of a path is opened without following links. A file of the state directory
- * remembers, a line per file, what was put there: a file is not fetched again while the node's copy and ours are as
- * they were.
+ * A landing is a folder (`to`) and the files that a node's step has put there. A file grows in TO/.rhrun-TAG, is
+ * synced, and is then renamed into place, so that nobody ever sees it half-written. A later fetch finds the part of a
+ * file that was cut off by the file's path, size, mtime and inode on the node, and by this machine's boot: after a
+ * power cut the bytes of the part may not be those that were written. Each name of a path is opened without following
+ * links. A file of the state directory (the memory) has a line for each file that was put there: a file is not fetched
+ * again while the node's copy and ours are unchanged.
  */
 struct landing;
 struct landing_file {
@@ -25,7 +25,7 @@ struct landing_file {
 
 /* tag: names the part folder; memory: absolute path of the memory's file. */
 int landing_open(const char *to, const char *tag, const char *memory, struct landing **ret, struct error *err);
-/* complete: the fetch came to its end, so no part is kept for a later one. Takes NULL. */
+/* complete: the fetch has ended well, so no part is kept for a later one. Takes NULL. */
 void landing_close(struct landing *p, bool complete);
 
 /* Was the file fetched before, and is it unchanged on both sides? */
@@ -33,16 +33,16 @@ bool landing_has(struct landing *p, const struct wire_entry *e);
 int landing_folder(struct landing *p, const char *path, struct error *err);
 /* 0, -1, or 1: the link would lead out of the folder, and was not made. */
 int landing_link(struct landing *p, const char *path, const char *target, struct error *err);
-/* Opens the part of this file: empty, or as long as it came to before. */
+/* Opens the part of this file: empty, or with the bytes that an earlier fetch got. */
 int landing_begin(struct landing *p, const struct wire_entry *e, struct landing_file **ret, struct error *err);
 int landing_write(struct landing_file *f, const void *data, size_t len, struct error *err);
-/* From any thread: brings all of the part to the disk. 0 or errno. */
+/* From any thread: syncs the part to the disk. 0 or errno. */
 int landing_sync(struct landing_file *f);
 int landing_commit(struct landing_file *f, struct error *err); /* renames the part to its path */
 void landing_drop(struct landing_file *f, bool forget);        /* forget: removes the part, too. Takes NULL. */
 
-/* Does a link at `path` (below the folder) with this target stay inside? ".." is allowed only in front of all names of
- * the target. */
+/* Does a link at `path` (below the folder) with this target stay inside the folder? ".." is allowed only before all
+ * names of the target. */
 bool landing_link_inside(const char *path, const char *target);
 bool landing_path_valid(const char *path);
 
@@ -50,7 +50,7 @@ bool landing_path_valid(const char *path);
 struct known { /* a file that was put there */
     const char *path;
     uint64_t size, mtime_ns, inode, local_mtime_ns;
-    size_t at; /* its place among the lines read: of several for one path the last counts */
+    size_t at; /* its place among the lines read: if several are for one path, the last counts */
 };
 struct memory;
 struct memory *memory_open(const char *file);

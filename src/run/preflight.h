@@ -1,12 +1,13 @@
-/* What the files of preflight ask of each other: preflight.c asks the nodes and ends it, preflight_ports.c is about
- * where the workers meet, preflight_facts.c about the nodes themselves, preflight_versions.c about their Pythons. */
+/* Functions that the files of preflight call in each other: preflight.c asks the nodes and ends the preflight,
+ * preflight_ports.c checks where the workers meet, preflight_facts.c the nodes themselves, preflight_versions.c their
+ * Pythons. */
 #ifndef RHRUN_RUN_PREFLIGHT_H
 #define RHRUN_RUN_PREFLIGHT_H
 
 #include "internal.h"
 
 enum {
-    CLOCKS_MS = 5000,        /* how far apart clocks may be, where the spec does not say */
+    CLOCKS_MS = 5000,        /* how far apart clocks may be, if the spec does not say */
     DISK_BYTES = 1000000000, /* how much of a disk must be free, likewise */
     CONNECT_MS = 3000,       /* timeout of a connection, likewise */
     PREFLIGHT_VERSION_MAX = 40,
@@ -17,12 +18,12 @@ enum meet { MEET_NOT, MEET_LISTENING, MEET_CONNECTING, MEET_ENDING };
 /* A place where workers meet: those of the job's world, or of a role with a world of its own. */
 struct meeting {
     const struct spec_role *role; /* NULL = the job's world */
-    bool outside;                 /* they meet at a server that runs already: etcd */
+    bool outside;                 /* the workers meet at a server that runs already: etcd */
     bool given;                   /* the spec says which port */
-    uint32_t master, port;        /* outside: master is none of its nodes */
+    uint32_t master, port;        /* outside: master is not one of the nodes */
     const char *address;
-    const bool *nodes; /* whose workers come there */
-    /* the address is a name: `to` is what it means here, and it may mean another address on the nodes */
+    const bool *nodes; /* the nodes whose workers meet there */
+    /* the address is a name: `to` is its address on this machine, and the nodes may find another one */
     bool by_name;
     struct node_endpoint to;
 };
@@ -31,18 +32,18 @@ struct meeting {
 struct python {
     const struct spec_role *role; /* NULL = the job's */
     bool *on;
-    bool launches;     /* workers or their launcher start with it; else it serves set-up alone */
+    bool launches;     /* workers or their launcher start with it; else only set-up uses it */
     struct python_at { /* per node */
         char torch[PREFLIGHT_VERSION_MAX], version[PREFLIGHT_VERSION_MAX]; /* "" = none was found */
         uint8_t pattern;                                                   /* number of the pattern that found torch */
-        const char *interpreter; /* as the spec names it, where its file was asked for; else NULL */
+        const char *interpreter; /* as the spec names it, if the node was asked for its file; else NULL */
         bool looked, there;      /* the answer came; it named a file */
-        const char *brings;      /* a step that is still to come and may put it there, or NULL */
+        const char *brings;      /* a later step that may put the interpreter there, or NULL */
     } *at;
 };
 
 struct asked {       /* what one node was asked */
-    uint32_t errnum; /* why the node does not reach the present meeting; 0 = it does */
+    uint32_t errnum; /* why the node cannot reach the present meeting; 0 = it can */
     uint64_t pinged_ns;
     bool clock_known;
     /* the node's wall clock minus our monotonic one, in the middle of the question's round trip */
@@ -52,20 +53,20 @@ struct asked {       /* what one node was asked */
 
 struct preflight {
     enum meet meet;
-    uint32_t round, left, next, tries; /* left: answers that are awaited; next: node with which the next batch begins */
-    bool again;                        /* the port is taken, another one is to be asked for */
+    uint32_t round, left, next, tries; /* left: answers to come; next: node with which the next batch begins */
+    bool again;                        /* the port is taken: the core must ask for another one */
     uint64_t token;                    /* of the core's question that this round answers */
     struct loop_timer *over;           /* runs out in the loop's next turn once all questions are answered */
-    /* node + 1 that is to join the launch that runs, of which only the versions are looked at; 0 = none */
+    /* the node that should join the running launch, plus 1; only its versions are checked. 0 = there is none */
     uint32_t joiner;
     uint32_t member;     /* a node that takes part, with which the joiner is compared */
-    struct arena *arena; /* what follows lies in it, for this round */
+    struct arena *arena; /* the members below lie in it, for this round */
     struct asked *asked;
     struct meeting *meetings;
     size_t meeting_count, met; /* met: meetings that were begun; the last of them is the present one */
     struct python *pythons;
     size_t python_count;
-    bool refused;          /* the port of the present meeting cannot be had */
+    bool refused;          /* the port of the present meeting is not available */
     struct lookup *lookup; /* of an address that is a name, on the pool */
     struct run_finding *findings;
     size_t finding_count, finding_cap;
@@ -79,7 +80,7 @@ static inline const struct spec_preflight *preflight_spec(const struct run *r)
 {
     return &r->plan->spec->distributed.preflight;
 }
-/* Is the node asked? Not one that is left out, or cannot be reached. */
+/* Is the node asked? A node that is left out or cannot be reached is not. */
 static inline bool preflight_asks(const struct launch *l, uint32_t node)
 {
     const struct run *r = l->run;
@@ -87,7 +88,7 @@ static inline bool preflight_asks(const struct launch *l, uint32_t node)
         return node == preflight_of(l)->joiner - 1 || node == preflight_of(l)->member;
     return !r->lanes[node].left_out && r->lanes[node].state != LANE_FAILED;
 }
-/* False: the job has no `distributed`. Doctor alone looks at such a job, and only at which interpreters are there. */
+/* False: the job has no `distributed`. Only doctor checks such a job, and only whether it has its interpreters. */
 static inline bool preflight_of_launch(const struct run *r)
 {
     return r->plan->spec->distributed.present;
@@ -104,9 +105,9 @@ bool *preflight_nodes(struct launch *l);                     /* an empty set of 
 /* Adds a finding. code: with which the run ends; ERROR_NONE = a note. cure: a text, no format. */
 void preflight_find(struct launch *l, const char *what, enum error_code code, const bool *nodes, const char *cure,
                     const char *fmt, ...) FORMAT(6, 7);
-/* A value that is to be the same on all nodes. NULL: the node has none, which is as good as any. There is a finding for
- * each value that is not the first node's: "THING is 1 on node "a" and 2 on nodes "b", "c"". False: there is such a
- * value. */
+/* A value that must be the same on all nodes. NULL: the node has no value, which agrees with any. There is a finding
+ * for each value that differs from the first node's: "THING is 1 on node "a" and 2 on nodes "b", "c"". False: there is
+ * such a value. */
 struct preflight_thing {
     const char *what, *thing, *cure;
     enum error_code code;
@@ -130,7 +131,7 @@ void preflight_check_versions(struct launch *l);
 /* ---- preflight_ports.c ---- */
 void preflight_plan_meetings(struct launch *l);
 bool preflight_meet(struct launch *l); /* begins the next meeting; false: there is none */
-/* All questions of the present meeting are answered: goes on with it. False: the meeting is over. */
+/* All questions of the present meeting are answered: begins its next stage. False: the meeting is over. */
 bool preflight_go_on(struct launch *l);
 void preflight_take_probed(struct launch *l, uint32_t node, uint32_t errnum, const char *who);
 void preflight_end_lookup(struct launch *l);

@@ -1,8 +1,8 @@
 /*
  * A run's trace, for tests: RHRUN_TEST_TRACE=FILE (a test hook; the file is made with mode 0600, and appended to)
- * writes all that goes between the core and its hands while a run is executed or cancelled, a line each, in order. With
- * a trace a core alone can go the same way again (tests/unit/test_core_replay.c): what went wrong in the field becomes
- * a test.
+ * writes everything that passes between the core and its hands while a run is executed or cancelled, a line each, in
+ * order. With a trace a core alone can repeat the run (tests/unit/test_core_replay.c): a failure in the field becomes a
+ * test.
  *
  * While another process traces into FILE, this one traces into FILE.PID.
  *
@@ -11,22 +11,22 @@
  * the journal so far. Then
  *
  *   < NAME ...   the hands tell the core something: core_take ("< take"), an alarm ("< alarm NUMBER", counted from 0
- *                as they were created), lines and ends of workers where rules or a role's readiness look at them, and
- *                what else a hand says by a function of the core
+ *                as they were created), lines and ends of workers if rules or a role's readiness read them, and other
+ *                calls of the core's functions by a hand
  *   finding CODE "text" "cure" NODE,...   one of the findings of the next "< take ... findings"
  *   > NAME ...   the core asks something of its hands: an effect, an event, an alarm, the time; with the answer, if
  *                that is no more than a word
  *   = ANSWER     ends a question (">") during which the hands may have told the core something
- *   untraced X   something happened that a trace does not have: nobody can play it beyond this line. Such are files
- *                that are brought, a RUN that could not be made, a log or journal that could not be written
+ *   untraced X   something happened that a trace does not have: nobody can play it beyond this line. Examples are files
+ *                that are sent, a RUN that could not be made, a log or journal that could not be written
  *   end STATUS EXIT "error"   what became of the run; missing where it was killed
  *
- * A trace does not have, and a player does not need: what is only shown (METRICS are there as events), the bytes of
- * logs and of files that are fetched, and what RUN messages say, so it has no secret. A worker's lines are as the node
- * masked them. A trace does not have, though a player needs it: what `env` takes from the caller, and files and folders
- * that the spec names; a player cannot load a spec that has them. Where a message names the options of an unfinished
- * run (the new run is refused, or takes its place), or how much had come of a fetch that was stopped, a player comes to
- * other words.
+ * These are not in a trace, and a player does not need them: things that are only shown (METRICS are there as events),
+ * the bytes of logs and of fetched files, and the content of RUN messages; so a trace has no secret. A worker's lines
+ * are as the node masked them. These are not in a trace either, but a player needs them: values that `env` takes from
+ * the caller, and files and folders that the spec names; a player cannot load a spec that has them. If a message names
+ * the options of an unfinished run (the new run is refused, or replaces it), or how much a stopped fetch had got, a
+ * player gets different words.
  */
 #ifndef RHRUN_RUN_TRACE_H
 #define RHRUN_RUN_TRACE_H
@@ -48,7 +48,7 @@ void trace_event(const struct run *r, const struct event *e);
 void trace_line(const struct run_log *log, const char *what, const struct watch_line *line);
 void trace_end(const struct run_log *log, const struct wire_worker_end *end);
 
-/* What the hands tell the core beside struct input: each writes a line and calls the core's function of that name. */
+/* What the hands tell the core besides struct input: each writes a line and calls the core's function of that name. */
 void tell_note(struct run *r, uint32_t node, const char *fmt, ...) FORMAT(3, 4);
 
 #endif
