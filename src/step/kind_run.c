@@ -49,7 +49,7 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
         if (spec->has_workdir)
             s->hint = "runs again with every change of the working directory: narrow it with `inputs`";
         else if (spec_in_place(spec))
-            s->hint = "names no `inputs`: changes of the files that it reads are not noticed";
+            s->hint = "names no `inputs`: changes of files that it reads are not noticed";
         return 0;
     }
     struct spec_texts own;

@@ -341,7 +341,7 @@ def test_json_says_what_went_wrong(box, rhrun, args, code):
 def test_hints_are_commands_for_the_shell(box, rhrun):
     spec = box.spec("entrypoint: {run: 'true'}\n", "a job's spec.yaml")
     rhrun(spec).ok()
-    said = re.search(r"to launch it again: (rhrun .*); everything", rhrun(spec).ok().err)[1]
+    said = re.search(r"to launch it again: (rhrun .*); to do everything", rhrun(spec).ok().err)[1]
     assert shlex.split(said) == ["rhrun", str(spec), "--again"]
 
 
