@@ -1,7 +1,7 @@
-/* Nodes that share a home directory share what is below rhrun's folder there. The first of them does a step that acts
- * only there for all of them. There may be 10,000 nodes, so the groups are found anew when a node's facts change, not
- * for each question. Which node is the first is known once every node was heard of. Nodes of this machine have base
- * folders of their own; they share all folders that are not below these (one_place). */
+/* Nodes that share a home directory share everything below rhrun's folder there. If a step acts only there, the first
+ * of these nodes does it for all of them. There may be 10,000 nodes, so the groups are computed when a node's facts
+ * change, not for each question. The first node is known only when every node was listed or has failed. Nodes of this
+ * machine have base folders of their own; they share all folders that are not below these (one_place). */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -53,8 +53,8 @@ static void renew(struct run *r)
     r->homes_of = r->connections + 1;
 }
 
-/* The nodes that share what the step acts on: group_first is the first of them, group_next the one behind `n`, or `n`
- * itself for the last. */
+/* The nodes that share the files on which the step acts: group_first is the first of them, group_next the one behind
+ * `n`, or `n` itself for the last. */
 static uint32_t group_first(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     return step->one_place ? 0 : r->lanes[node].home_first;
@@ -81,9 +81,9 @@ static bool is_done(const struct run *r, const struct plan_step *step, uint32_t 
     return c && c->outcome == OUTCOME_OK && !c->voided && str_eq(c->key, step->key);
 }
 
-/* On MIN:MAX nodes the first node may be left out, now or when another one did the step. So the best node of a group is
- * one that takes part and has done the step, then the first that takes part, then the first that is being set up to
- * join. */
+/* With MIN:MAX nodes the first node may be left out, now or at the time when another node did the step. So the best
+ * node of a group is a node that takes part and has done the step, then the first that takes part, then the first that
+ * is being set up to join. */
 static uint32_t best(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     uint32_t part = UINT32_MAX, joins = UINT32_MAX;

@@ -1,5 +1,5 @@
-/* What a node has said is taken in here, each kind in a function. The function changes what the input is about, says
- * what is due, and returns. See turn.c. */
+/* Takes the inputs of nodes, with a function for each kind. The function changes the state that the input is about,
+ * says which passes are due, and returns. See turn.c. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void take_lost(struct lane *lane, const struct error *err)
         run_due(r, DUE_BARRIER);
 }
 
-/* The node was heard of. Once all were, it is known which nodes share a home. */
+/* The node was listed or has failed. When that holds for all nodes, it is known which nodes share a home. */
 static void heard(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -90,7 +90,7 @@ static void take_vanished(struct lane *lane)
 static void take_record(struct lane *lane, const struct wire_record *rec)
 {
     struct run *r = lane->run;
-    /* the answer to a RUN of an attempt that the node knows: its output and end are asked for */
+    /* the answer to a RUN of an attempt that the node knows already: asks for its output and end */
     for (size_t i = 0; i < r->plan->step_count; i++) {
         const struct plan_step *step = &r->plan->steps[i];
         struct run_task *t = run_task(r, step, lane->index);
@@ -218,8 +218,8 @@ static void take_settled(struct lane *lane, const char *error)
     run_due(r, DUE_BARRIER);
 }
 
-/* The node says that something is wrong, but of no attempt that it was asked for over this connection: LIST has found a
- * damaged record. */
+/* The node reports a fault, but of no attempt for which it was asked over this connection: LIST has found a damaged
+ * record. */
 static void note_fault(struct lane *lane, const char *text)
 {
     if (lane->fault_notes++ < LANE_FAULTS_MAX) {

@@ -1,5 +1,5 @@
-/* The barrier and what is behind it: prolog, launch generations, restarts, epilog. All attempts of a generation are in
- * the journal before any of them is sent. The first failure stops all of them; when all have ended they start again
+/* The barrier and everything behind it: prolog, launch generations, restarts, epilog. All attempts of a generation are
+ * in the journal before any of them is sent. The first failure stops all of them; when all have ended they start again
  * together, max_restarts times at most. */
 #include "internal.h"
 #include "rules.h"
@@ -59,8 +59,8 @@ static void bind_address(struct launch *l)
             arena_strdup(r->arena, facts && facts->address && facts->address[0] ? facts->address : host->host);
 }
 
-/* Is every node here, and at the barrier? A node that is away, or has not listed its records yet, may come back without
- * its set-up, or as another machine: it does its set-up again first. */
+/* Is every node connected, and at the barrier? A node that is away, or has not listed its records yet, may come back
+ * without its set-up, or as another machine: it does its set-up again first. */
 static bool at_barrier(struct run *r)
 {
     bool all = true;
@@ -80,7 +80,7 @@ static bool at_barrier(struct run *r)
     return all;
 }
 
-/* An epilog, or outputs, that were found belong to an earlier launch: nothing of them may go on beside the next one. */
+/* An epilog, or outputs, that were found belong to an earlier launch: they must not go on beside the next launch. */
 static void forget_what_followed(struct launch *l)
 {
     struct run *r = l->run;
@@ -111,12 +111,12 @@ bool launch_has_begun(struct launch *l)
     return parts_begun(l);
 }
 
-/* How the launch stands, as its tasks say: nobody stores this. */
+/* The state of the launch, computed from its tasks; it is not stored. */
 enum phase {
     AT_START,         /* nothing of the generation has begun */
     AT_FAILED_PROLOG, /* nothing of it has begun, or ever will */
-    AT_WORK,          /* parts of it run, or are to run */
-    AT_END,           /* all parts have ended: whether the launch starts again is to be decided */
+    AT_WORK,          /* parts of it run, or will run */
+    AT_END,           /* all parts have ended: it is not decided yet whether the launch starts again */
     AT_EPILOG         /* that was decided: the epilog has begun */
 };
 
@@ -147,7 +147,7 @@ bool launch_complete(struct launch *l)
 
 static void finish_launch(struct launch *l, bool good);
 
-/* The prolog, or the generation, has failed: what runs of it is stopped, what has not begun never will. */
+/* The prolog, or the generation, has failed: parts that run are stopped, and parts that have not begun never will. */
 static void condemn(struct launch *l, const struct plan_step *step)
 {
     launch_set(l, LAUNCH_CONDEMNED);
@@ -157,8 +157,9 @@ static void condemn(struct launch *l, const struct plan_step *step)
         step_end(l->run, step);
 }
 
-/* Goes by the tasks' states, not by the end at hand: of ends that became durable together all are in the states before
- * the first is looked at. A failure among them must not be found only after the good ends were taken for all. */
+/* Decides by the tasks' states, not by the end at hand: if several ends became durable together, all of them are in the
+ * states before the first one is handled. So a failure among them is not overlooked while the others, which ended well,
+ * are taken for all. */
 static void fail_generation(struct launch *l, const struct plan_step *step)
 {
     bool launch = step->kind->phase == PHASE_LAUNCH;
@@ -166,7 +167,7 @@ static void fail_generation(struct launch *l, const struct plan_step *step)
         condemn(l, step);
 }
 
-/* The present generation goes on, be it one that begins now or one that another controller began. */
+/* The present generation goes on. It begins now, or another controller has begun it. */
 static void generation_goes_on(struct launch *l)
 {
     struct run *r = l->run;
@@ -176,7 +177,8 @@ static void generation_goes_on(struct launch *l)
     bind_address(l);
     run_set_stage(r, STAGE_LAUNCH);
     launch_set(l, LAUNCH_GOES_ON);
-    bool failed = parts_failed(l); /* perhaps too few nodes were there: that others are back does not undo it */
+    bool failed =
+        parts_failed(l); /* perhaps too few nodes were connected: the failure stays, even if others are back now */
     elastic_members(l);
     if (prolog) /* of a node that joins */
         step_release(r, prolog);
@@ -247,7 +249,7 @@ static void ports_known(struct launch *l)
         return;
     }
     run_set_stage(r, STAGE_AGAIN);
-    if (at_barrier(r) && !preflight_begin(l)) /* else the last node to reach the barrier brings us here again */
+    if (at_barrier(r) && !preflight_begin(l)) /* else this function runs again when the last node reaches the barrier */
         start_prolog(l);
 }
 
@@ -287,7 +289,7 @@ static bool ask_missing(struct launch *l)
     return missing;
 }
 
-/* A free port is asked for before each generation: that of the last one may still be in TIME_WAIT. For a restart the
+/* Asks for a free port before each generation, as the port of the last one may still be in TIME_WAIT. For a restart the
  * question went out when the first worker failed, while the others were being stopped. */
 static void ask_port(struct launch *l)
 {
@@ -313,7 +315,7 @@ void launch_meet_elsewhere(struct launch *l)
 void launch_look(struct launch *l)
 {
     struct run *r = l->run;
-    struct error ignored = ERROR_INIT; /* preflight tells it of each node */
+    struct error ignored = ERROR_INIT; /* preflight reports it for each node */
     bool all = bind_by_facts(r, &ignored) == 0;
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         all = all && r->lanes[n].state != LANE_FAILED;
@@ -401,7 +403,7 @@ static void start_again(struct launch *l)
     const struct state_run *run = run_recorded(r);
     uint64_t at = run ? run->resume_ms : 0, now = at ? run_wall_ms(r) : 0;
     run_set_stage(r, STAGE_RESTARTING);
-    if (at > now && at - now <= run->verdict.backoff_ms) /* else somebody has set a clock */
+    if (at > now && at - now <= run->verdict.backoff_ms) /* else somebody has changed a clock */
         pause(l, at - now);
     else
         ask_port(l);
@@ -419,7 +421,7 @@ static void generation_ended(struct launch *l)
     struct run *r = l->run;
     struct event e = {.type = EVENT_RESTART};
     elastic_lose(l);
-    /* by a verdict that is not durable yet, though all have ended well */
+    /* by a verdict that is not durable yet, although all have ended well */
     if (l->state == LAUNCH_GOES_ON && rules_condemned(l))
         launch_set(l, LAUNCH_CONDEMNED);
     if (l->state != LAUNCH_CONDEMNED) {
@@ -489,7 +491,7 @@ void launch_without(struct launch *l)
     run_due(r, r->stage == STAGE_PROLOG || r->stage == STAGE_LAUNCH ? DUE_LAUNCH : DUE_BARRIER);
 }
 
-/* A part of the launch has ended on all its nodes: perhaps a step waits in vain for what that part would have
+/* A part of the launch has ended on all its nodes: a step may wait in vain for a line that this part should have
  * printed. */
 static void parts_missed(struct launch *l)
 {
@@ -501,7 +503,7 @@ static void parts_missed(struct launch *l)
 
 static void generation_pass(struct launch *l)
 {
-    elastic_join(l); /* the prolog of a node that is to join may have ended */
+    elastic_join(l); /* the prolog of a node that should join may have ended */
     fail_generation(l, launch_step(l, PHASE_LAUNCH));
     if (l->state == LAUNCH_GOES_ON)
         parts_missed(l);
@@ -526,7 +528,7 @@ void launch_pass(struct launch *l)
     if (r->stage == STAGE_EPILOG && step_all_ended(r, launch_step(l, PHASE_EPILOG)))
         epilog_ended(l);
     if (run_is_stopping(r) || l->state == LAUNCH_OVER)
-        return; /* run_check_end or launch_parted sees to it */
+        return; /* run_check_end or launch_parted handles that */
     if (r->stage == STAGE_PROLOG)
         prolog_advance(l);
     else if (r->stage == STAGE_LAUNCH)
@@ -547,7 +549,8 @@ uint32_t launch_generation(const struct wire_record *record)
     return dash && parse_u32(dash + 1, &n) && n > 0 ? n : 1;
 }
 
-/* The launch begins anew; this counts as no restart. What still runs of the present one is stopped before. */
+/* The launch begins again; this does not count as a restart. Before that, parts of the present generation that still
+ * run are stopped. */
 static void reissue(struct launch *l, const char *reason)
 {
     struct run *r = l->run;
@@ -563,13 +566,13 @@ static bool is_half(struct launch *l)
     return launch_is_adopted(l) && (elastic_wanted(l->run) ? elastic_half(l) : parts_half(l));
 }
 
-/* What a run that started nothing of the launch has found done on some nodes only (the journal was lost, or the run
- * before had to close) belongs to a launch that failed: the other nodes would look for it in vain. A part that never
- * began, on a node whose set-up does not hold any more, would begin on another set-up. And a part on a rented machine
- * that is gone will never end. */
+/* A run that started no part of the launch may find parts done on only some of the nodes (the journal was lost, or the
+ * run before had to close). They belong to a launch that failed: parts on the other nodes would look for them in vain.
+ * A part that never began, on a node whose set-up does not hold any more, would begin on another set-up. And a part on
+ * a rented machine that is gone will never end. */
 static void drop_half(struct launch *l)
 {
-    /* once the epilog has begun, an earlier controller has decided what the launch came to */
+    /* once the epilog has begun, an earlier controller has decided how the launch ended */
     const char *replaced = phase_of(l) == AT_EPILOG ? NULL : replaced_part(l);
     if (replaced)
         reissue(l, arena_printf(l->run->arena, "the machine of node \"%s\" is gone, and its part of the launch with it",
@@ -580,20 +583,21 @@ static void drop_half(struct launch *l)
         reissue(l, "it had not begun on every node, and the set-up of one was changed meanwhile");
 }
 
-/* A launch that this run did not begin has ended on the nodes that are there. A node that is left out may know whether
- * that is all of it, and whether it is the latest launch. Where such a node was not asked, nothing is decided. */
+/* A launch that this run did not begin has ended on the nodes that are there. Only a node that is left out may know
+ * whether these are all of its parts, and whether it is the latest launch. If such a node was not asked, nothing is
+ * decided. */
 static bool is_in_question(struct launch *l)
 {
     const struct state_run *run = run_recorded(l->run);
     return run->own_generation == 0 && (run->generation == 0 ? parts_found(l) : is_half(l)) && elastic_leave_open(l);
 }
 
-/* All nodes are at the barrier. What was found of the launch, in the journal or on the nodes, goes on; what was not
- * begins. */
+/* All nodes are at the barrier. Parts of the launch that were found in the journal or on the nodes go on; other parts
+ * begin. */
 static void take_up(struct launch *l)
 {
     const bool own = run_recorded(l->run)->own_generation > 0;
-    /* a part is held: once its node has listed its records, or is gone, the barrier brings us here again */
+    /* a part is held: when its node has listed its records, or is gone, this function runs again */
     if (parts_held_away(l) || is_in_question(l))
         return;
     if ((own || !parts_adopted(l)) && (own || l->cause.step)) /* this run has begun something */
@@ -621,7 +625,7 @@ void launch_barrier(struct launch *l)
     if (r->options.mode != RUN_EXECUTE || r->ending != ENDING_NOT)
         return;
     elastic_join(l);
-    /* beginning with the node that was missing the last time: else this costs N * N */
+    /* begins with the node that was missing the last time, else this would cost N * N */
     for (uint32_t k = 0; k < r->plan->node_count; k++) {
         uint32_t n = (l->awaited + k) % r->plan->node_count;
         const struct lane *lane = &r->lanes[n];

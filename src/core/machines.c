@@ -20,8 +20,8 @@ static const char *install_of(const struct run *r, uint32_t node)
     return f && f->install ? f->install : "";
 }
 
-/* The place of the lane that has this install id now, or the free place for the id. Where a node came back as another
- * machine, the entry for its old id stays in the table and matches nothing any more. */
+/* The place of the lane that has this install id now, or the free place for the id. If a node came back as another
+ * machine, the entry for its old id stays in the table and no longer matches anything. */
 static uint32_t *place_of(struct run *r, const char *install)
 {
     size_t i = hash_of(install) & (r->machines_size - 1);

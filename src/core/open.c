@@ -1,12 +1,13 @@
-/* Opening a run: a new one, one that was left unfinished, or none yet while another plan of the job may be alive. And
- * what VERIFY and LOOK find. */
+/* Opening a run: a new run, an unfinished run, or no run yet while another plan of the job may be alive. Also the
+ * results of VERIFY and LOOK. */
 #include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Which steps do the flags void? --fresh: all. --from STEP: that step and what is behind it (plan_is_from). --again:
- * none, it asks for a new launch only. (Set-up alone is voided: prolog, launch and epilog belong to one run anyway.) */
+/* Which steps do the flags void? --fresh: all. --from STEP: that step and the steps behind it (plan_is_from).
+ * --again: none, as it asks only for a new launch. (Only set-up is voided: prolog, launch and epilog belong to one
+ * run anyway.) */
 static int compute_voids(struct run *r, uint32_t flags, const char *from, struct error *err)
 {
     bool found = false;
@@ -28,7 +29,7 @@ static int compute_voids(struct run *r, uint32_t flags, const char *from, struct
     return -1;
 }
 
-/* Those of the points that this run need not do. */
+/* The points that this run need not do. */
 static const char **kept_points(struct run *r, uint32_t *ret_count)
 {
     const bool anew = (r->options.flags & RUN_FLAGS_ANEW) || r->plan->spec->entrypoint.always;
@@ -162,7 +163,7 @@ static const char *node_missing(const struct state *s, const struct plan *plan, 
     return NULL;
 }
 
-/* Such a host that the spec does not name any more: it cannot be asked, so the work there would be forgotten. */
+/* A host of this kind that the spec no longer names: rhrun cannot ask it, so the work there would be forgotten. */
 static const char *node_left_behind(const struct run *r, const struct state_run *open)
 {
     return node_missing(r->state, r->plan, open, is_some_node);
@@ -175,8 +176,8 @@ const struct state_run *run_unfinished(const struct state *s, const struct plan 
     return same && !node_missing(s, plan, open, is_node) ? open : NULL;
 }
 
-/* Stops what is left of the unfinished run: its attempts, and what else the nodes still run of the job. Where no run is
- * unfinished: what is left of the latest run that was closed while a node was away. */
+/* Stops everything that is left of the unfinished run: its attempts, and other attempts of the job on the nodes. If no
+ * run is unfinished: everything that is left of the latest run that was closed while a node was away. */
 static int open_cancel(struct run *r, const struct state_run *open, struct error *err)
 {
     for (size_t i = r->state->run_count; !open && i-- > 0;)
@@ -275,7 +276,7 @@ static void hold_back(struct run *r, const struct error *err)
     alarm_set(r->finisher, 0);
 }
 
-/* Why the unfinished run is not the one that the spec means now. */
+/* Why the spec now means another run than the unfinished one. */
 static const char *run_difference(const struct run *r, const struct state_run *open)
 {
     bool variant = str_eq(open->variant, r->plan->spec->variant);
@@ -289,8 +290,8 @@ static const char *run_difference(const struct run *r, const struct state_run *o
                      : "its params or arguments differ";
 }
 
-/* All nodes have answered. A live launch of the unfinished run, whose plan is not the spec's any more, holds this run
- * back; else this run takes that one's place. */
+/* All nodes have answered. If the unfinished run, whose plan is no longer that of the spec, has a live launch, this run
+ * must not start; otherwise it replaces the unfinished run. */
 static void probe_done(struct run *r)
 {
     const struct state_run *open = state_run_open(r->state);

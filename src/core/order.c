@@ -1,13 +1,13 @@
 /* The order of set-up between nodes. An item with `on: first` or a list of nodes holds back the later items of its list
- * on the other nodes, until the item is done or kept on all of its own nodes. A step waits for earlier steps only, so
- * no two steps wait for each other. A node that is left out of a launch on MIN:MAX nodes holds up nobody. A step that
- * is kept anyway waits for nothing. */
+ * on the other nodes, until the item is done or kept on all of its own nodes. A step waits only for earlier steps, so
+ * no two steps wait for each other. A node that is left out of a launch on MIN:MAX nodes holds up no other node. A step
+ * that is kept anyway waits for nothing. */
 #include "internal.h"
 
 #include <stdlib.h>
 
 struct holder {       /* one per step */
-    uint32_t *nodes;  /* all that the step is on; NULL: nobody has asked for them yet */
+    uint32_t *nodes;  /* all nodes of the step; NULL: not computed yet */
     uint32_t at;      /* index in nodes: where missing_on last found the step undone */
     bool began, told; /* the step began on some node; a note has told who waits for it */
     /* the step that holds this one back (its id + 1; 0 = none did), and the node on which it did */
@@ -89,9 +89,9 @@ const struct plan_step *run_step_held(struct run *r, const struct plan_step *ste
     return before;
 }
 
-/* While a step is under way, one more node that has done it releases nobody. Only two changes matter: its begin,
- * because those who wait may now say for what, and its end on the last node. So a step costs the number of its nodes,
- * not the square of that number. */
+/* While a step is under way, one more node that has done it releases no waiting step. Only two changes matter: that the
+ * step begins, because waiting steps can now name it, and that it ends on the last node. So a step costs the number of
+ * its nodes, not the square of that number. */
 static bool is_of_interest(struct run *r, const struct plan_step *step)
 {
     struct holder *h = holder_of(r, step);

@@ -1,6 +1,6 @@
-/* What comes home, and when: periodically while the launch runs, and all of it once launch and epilog are over. STARTED
- * and FINISHED are journalled as for any step: after a controller that died in between the next one fetches again, and
- * a job is done only when its outputs are here. */
+/* Fetches of outputs: periodically while the launch runs, and all of them when launch and epilog are over. STARTED and
+ * FINISHED are journalled as for any step: if a controller dies in between, the next one fetches again, and a job is
+ * done only when its outputs have been fetched. */
 #include "internal.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ struct output_watch { /* one for each step with `every` */
     const struct plan_step *step;
     uint64_t every_ms;
     struct alarm *timer;
-    char *said; /* the last trouble that was noted: the same is not noted twice in a row */
+    char *said; /* the last fault that was noted: the same fault is not noted twice in a row */
 };
 
 static bool is_output(const struct plan_step *step)
@@ -23,11 +23,11 @@ static bool is_output(const struct plan_step *step)
     return step->kind->fetch;
 }
 
-/* When the step fetches, and how often. 0, or -1: that cannot be told. Only the hands know where the files lie. */
+/* When the step fetches, and how often. 0, or -1: that is not known. Only the hands know where the files are. */
 static int when_of(struct run *r, const struct plan_step *step, uint32_t node, struct arena *arena,
                    struct step_fetch *ret)
 {
-    struct error err = ERROR_INIT; /* told when the fetch begins */
+    struct error err = ERROR_INIT; /* reported when the fetch begins */
     const bool of_point = step->kind->phase == PHASE_POINT;
     const struct plan *plan = of_point ? r->plan->points[step->point].own : r->plan;
     const struct step_bind bind = {.spec = plan->spec,
@@ -60,7 +60,7 @@ void outputs_stop(struct run *r, const struct plan_step *step, uint32_t node)
 void outputs_send(struct run *r, const struct plan_step *step, uint32_t node)
 {
     if (!lane_is_ready(&r->lanes[node]))
-        return; /* reconcile.c sends it once the node has said what it holds */
+        return; /* reconcile.c sends it when the node has listed its records */
     if (step->at_rank0)
         rank0_fetch(launch_of(r, step));
     else
@@ -96,7 +96,7 @@ static void on_watch(void *arg)
             outputs_ask(r, w->step, n, true);
 }
 
-/* Is one of the watched outputs under way from the node? ask: it is asked for. */
+/* Is a fetch of one of the watched outputs under way from the node? ask: asks for them. */
 static bool is_coming(struct launch *l, struct lane *lane, bool ask)
 {
     struct run *r = l->run;
@@ -115,7 +115,7 @@ static bool is_coming(struct launch *l, struct lane *lane, bool ask)
 
 bool outputs_saved(struct launch *l, struct lane *lane)
 {
-    outputs_watch(l); /* who takes a run up has not come to that yet */
+    outputs_watch(l); /* a controller that continues the run has not come to that yet */
     if (lane->saving == SAVING_NOT)
         lane_set_saving(lane, SAVING_WAITS);
     if (is_coming(l, lane, false))
@@ -210,8 +210,8 @@ bool outputs_due(struct run *r, const struct plan_step *step, uint32_t node, boo
     return success || what.when == WHEN_ALWAYS;
 }
 
-/* Starts the step on the nodes where it is due. What is to be fetched only after a success is not due after anything
- * else. */
+/* Starts the step on the nodes where it is due. Outputs that are fetched only after a success are not due after any
+ * other end. */
 static void start_step(struct run *r, const struct plan_step *step, bool success)
 {
     uint32_t *nodes = xcalloc(r->plan->node_count, sizeof *nodes);
@@ -303,7 +303,7 @@ void outputs_pass(struct launch *l)
 
 /* ---- how a fetch has ended ---- */
 
-/* Have all other nodes of the step nothing? A fetch that found nothing is recorded as done, with its message as the
+/* Did no other node of the step have files? A fetch that found no file is recorded as done, with its message as the
  * tail. */
 static bool others_are_empty(struct run *r, const struct plan_step *step, uint32_t node)
 {
@@ -317,7 +317,7 @@ static bool others_are_empty(struct run *r, const struct plan_step *step, uint32
     return true;
 }
 
-/* Is the node another machine now than the one on which the launch ended, or has it lost all that it had? */
+/* Is the node no longer the machine on which the launch ended, or has it lost all its files? */
 static bool is_replaced(const struct run *r, uint32_t node)
 {
     for (size_t i = 0; i < r->plan->step_count; i++) {

@@ -1,6 +1,6 @@
-/* The steps of a launch generation: its parts. Most launches have one part. Roles may make several, each of which
- * starts when what it waits for holds. Parts fail together, and have ended well together once all but the sidecars
- * have: those are stopped then. */
+/* The steps of a launch generation: its parts. Most launches have one part. Roles may make several parts, each of which
+ * starts when the conditions hold for which it waits. Parts fail together. They have ended well when all of them except
+ * the sidecars have ended well; the sidecars are then stopped. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -214,8 +214,8 @@ bool parts_ended(struct launch *l)
     return true;
 }
 
-/* The node's record of its part: of the attempt that lives or that the journal has, or of one that may be taken over.
- * NULL: there is none. */
+/* The node's record of its part: of the attempt that lives or that the journal has, or of an attempt that may be taken
+ * over. NULL: there is none. */
 static const struct wire_record *part_record(struct run *r, const struct plan_step *s, uint32_t node)
 {
     const struct run_task *t = run_task(r, s, node);
@@ -230,8 +230,8 @@ static bool lives(const struct wire_record *rec)
     return rec->state == WIRE_STATE_CLAIMED;
 }
 
-/* Is the record of a later launch than the other? While one launch lives no other begins. Within one run the numbers of
- * the generations tell; else the clocks of the nodes do. */
+/* Does the record belong to a later launch than the other? While one launch lives no other begins. Within one run the
+ * numbers of the generations decide, otherwise the clocks of the nodes. */
 static bool is_later(const struct wire_record *rec, const struct wire_record *other)
 {
     const char *dash = strrchr(rec->launch, '-');
@@ -273,8 +273,8 @@ static void adopt_part(struct run *r, const struct plan_step *s, uint32_t node, 
     }
 }
 
-/* Nothing was started for a step that looks at lines, so no node has a record of it. A role whose end is known was
- * ready. */
+/* No attempt was started for a step that watches lines, so no node has a record of it. If the end of a role is known,
+ * the role was ready. */
 static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
 {
     const struct run_task *of = run_task(r, &r->plan->steps[s->watch->step], node);
@@ -283,7 +283,7 @@ static void adopt_watch(struct run *r, const struct plan_step *s, uint32_t node)
         task_set_state(r, t, TASK_DONE);
 }
 
-/* The launch was taken over: so is its epilog, where a node has done one. */
+/* The launch was taken over: its epilog is taken over, too, if a node has done it. */
 static void adopt_epilog(struct launch *l,
                          const struct wire_record *(*of)(struct lane *lane, const struct plan_step *step))
 {
@@ -326,14 +326,14 @@ bool parts_adopted(struct launch *l)
         adopt_epilog(l, lane_found);
     if (parts_begun(l))
         return true;
-    /* what was found belongs to an earlier launch than the latest, and the latest failed */
+    /* the parts that were found belong to an earlier launch, and the latest launch failed */
     l->generation = recorded;
     l->adopted = NULL;
     return false;
 }
 
-/* The node's record of this part in another controller's launch. A part that is done belongs to that launch, where a
- * controller was killed while it took the parts over. */
+/* The node's record of this part in another controller's launch. If a controller was killed while it took the parts
+ * over, a part that is done belongs to that launch. */
 static const struct wire_record *part_of_another(struct run *r, const struct plan_step *s, uint32_t node)
 {
     const struct run_task *t = run_task(r, s, node);
@@ -342,7 +342,8 @@ static const struct wire_record *part_of_another(struct run *r, const struct pla
     return t->state == TASK_HELD || t->state == TASK_PENDING ? lane_done_by_another(&r->lanes[node], s) : NULL;
 }
 
-/* The launch of another controller to which all parts belong. NULL: they are not all there, or belong to several. */
+/* The launch of another controller to which all parts belong. NULL: not all parts were found, or they belong to several
+ * launches. */
 static const char *launch_of_another(struct launch *l)
 {
     const char *name = NULL;

@@ -1,7 +1,7 @@
-/* Files that were brought to a node and that set-up steps changed there. The node tells which files (PATCHED). Such a
- * file counts as there while the step that changed it is kept, its source is what it was, and it is as that step left
- * it. Else the file is put back, and the step is done again, with what is chained to it. Whatever the step changed is
- * put back first, so that the step finds what it found the first time. */
+/* Files that were sent to a node and that set-up steps changed there. The node reports these files (PATCHED). Such a
+ * file counts as present while the step that changed it is kept, its source has not changed, and the file is as that
+ * step left it. Otherwise the file is restored, and the step runs again, with the steps that are chained to it. All
+ * files that the step changed are restored first, so that the step finds the same files as the first time. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -13,19 +13,19 @@ struct lane_patch {
     const char *tree, *attempt, *path;
     uint8_t oid[WIRE_OID_SIZE]; /* of the source that the step found */
     uint32_t mode;              /* of that source; 0: the file is not as the step left it, or was put back */
-    const char *why;            /* why mode is 0, where this controller made it so; else NULL */
-    bool back;                  /* the file is to be put back */
+    const char *why;            /* why mode is 0, if this controller set it to 0; else NULL */
+    bool back;                  /* the file must be restored */
     size_t owner;               /* index of the struct owner that changed it; NOBODY: no kept step did */
     const struct plan_step *by; /* the step that brings the tree, or NULL */
 };
 
-/* A step that is kept on a lane of the home, with what its attempt's record says. */
+/* A step that is kept on a lane of the home, with the content of its attempt's record. */
 struct owner {
     struct lane *lane;
     const struct plan_step *step;
     const char *attempt;
     uint64_t sequence;
-    uint32_t left; /* changed files that the node has not told of yet */
+    uint32_t left; /* changed files that the node has not reported yet */
 };
 struct judge {
     struct run *run;
@@ -68,7 +68,8 @@ void patches_add(struct lane *lane, const struct wire_sync_state *s)
     }
 }
 
-/* Forgets what earlier attempts of the step changed: this attempt has changed it again, or it was put back before. */
+/* Forgets the changes of earlier attempts of the step: this attempt has changed the files again, or they were restored
+ * before. */
 static void drop_older(struct lane *lane, const struct plan_step *step, const char *attempt)
 {
     size_t kept = 0;

@@ -1,5 +1,5 @@
-/* The numbers that the workers of points print: of each part of a point the latest value of each metric, of
- * its lowest rank there. They go to the journal with the end of the part. */
+/* The numbers that the workers of points print: for each part of a point the latest value of each metric, from the
+ * lowest rank on that node. They go to the journal with the end of the part. */
 #include "points.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ struct point_metrics {
     struct matcher *matcher;
     struct latest **of; /* by point and part, then by metric; NULL: none yet */
     size_t at;          /* of the line at hand: in `of` */
-    bool *limited;      /* by metric: it was told that its pattern takes too long */
+    bool *limited;      /* by metric: the user was told that its pattern takes too long */
 };
 
 static size_t first_of(const struct point_metrics *m, uint32_t point)

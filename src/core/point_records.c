@@ -1,6 +1,6 @@
-/* What is recorded of the points of a sweep, in the journal and on the nodes: which are done, and which run somewhere. The
- * parts of a launch on several nodes have begun with one STARTED: the number of that event (cell.seq) tells them from
- * those of another launch of the point, and on the nodes its name does. */
+/* The records of the points of a sweep, in the journal and on the nodes: which points are done, and which run
+ * somewhere. The parts of a launch on several nodes have begun with one STARTED: the number of that event (cell.seq)
+ * distinguishes them from the parts of another launch of the point; on the nodes the name of the launch does. */
 #include "points.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static bool is_good(const struct state_cell *c, const struct plan_step *step)
     return (c->outcome == OUTCOME_OK || c->was_ok) && str_eq(c->key, step->key);
 }
 
-/* The place that the journal has for the attempt; otherwise: where it has none that there can be. */
+/* The place that the journal has for the attempt; otherwise: if it has none, or an impossible one. */
 static uint32_t recorded_place(const struct state_cell *c, uint32_t otherwise)
 {
     return c && c->place && c->place <= PLACES_MAX ? (uint32_t)c->place - 1 : otherwise;
@@ -30,7 +30,7 @@ static uint32_t parts_of(const struct plan *plan, uint32_t i)
     return plan->points[i].own->node_count;
 }
 
-/* Are all parts of the launch that began with this event there, and good ones? */
+/* Are all parts of the launch that began with this event recorded, and did they end well? */
 static bool is_whole(const struct state *s, const struct plan *plan, uint32_t i, uint64_t seq)
 {
     const struct plan_step *step = &plan->steps[plan->points[i].launch];
@@ -53,7 +53,7 @@ static const struct state_cell *good_launch(const struct state *s, const struct 
 {
     const struct plan_step *step = &plan->steps[plan->points[i].launch];
     const struct state_cell *best = NULL;
-    uint64_t broken = 0, failed_ms = 0; /* broken: number of the latest launch that is not whole */
+    uint64_t broken = 0, failed_ms = 0; /* broken: number of the latest launch that is not complete */
     for (uint32_t n = 0; n < plan->node_count; n++) {
         const struct state_cell *c = cell_at(s, step, n);
         if (!c || !str_eq(c->key, step->key))
@@ -93,7 +93,7 @@ static bool find_nodes(const struct state *s, const struct plan *plan, uint32_t 
     return count == parts;
 }
 
-/* Did what comes home of the launch that began with this event come from the node? */
+/* Were the outputs of the launch that began with this event fetched from the node? */
 static bool came_home(const struct state *s, const struct plan_step *step, uint32_t node, uint64_t seq)
 {
     const struct state_cell *c = cell_at(s, step, node);
@@ -123,7 +123,7 @@ enum outcome point_outcome(const struct run *r, uint32_t i)
         const struct plan_step *step = point_launch(r, i);
         const uint32_t node = r->points->items[i].nodes[k];
         const struct state_cell *c = cell_at(r->state, step, node);
-        /* a restart of its node makes a cell unknown; what became of the attempt is still to be found there */
+        /* a restart of its node makes a cell unknown; the outcome of the attempt can still be found there */
         if (!c || c->outcome == OUTCOME_NONE ||
             task_in_flight(&r->tasks[(size_t)step->id * r->plan->node_count + node]))
             return OUTCOME_NONE;
@@ -202,11 +202,11 @@ static void replay_launch(struct run *r, uint32_t i)
         bad = bad || t->state == TASK_FAILED;
     }
     point_set_state(r, i, POINT_RUNS);
-    for (uint32_t k = 0; k < r->points->parts && bad; k++) /* they are stopped once their nodes are there */
+    for (uint32_t k = 0; k < r->points->parts && bad; k++) /* they are stopped when their nodes are connected */
         task_want_stop(run_task(r, step, point->nodes[k]));
 }
 
-/* The point's launch has ended well: what of its files is here? */
+/* The point's launch has ended well: which of its files have been fetched? */
 static void replay_files(struct run *r, uint32_t i, const struct state_cell *good)
 {
     const struct plan_point *p = &r->plan->points[i];
@@ -310,7 +310,7 @@ bool points_want(const struct run *r, const struct wire_record *rec)
 }
 
 /* May the record stand for the point, which waits? That of the latest attempt may, whichever run began it: a run of
- * another plan took that one's place before it had heard of the end. */
+ * another plan replaced that run before it had learned of the end. */
 static bool may_take(const struct lane *lane, uint32_t i, const struct wire_record *rec)
 {
     const struct run *r = lane->run;
@@ -330,7 +330,7 @@ static bool is_done_there(const struct run *r, const struct wire_record *rec)
     return wire_record_success(rec) && str_eq(rec->variant, r->work) && rec->same_boot;
 }
 
-/* The point is where the nodes have it: what follows says how far. Its launch. */
+/* The point is on the nodes that have its records; the caller finds out how far it is. Returns its launch. */
 static const struct plan_step *take(struct run *r, uint32_t i, uint32_t place)
 {
     struct point *point = &r->points->items[i];
@@ -387,7 +387,7 @@ static int by_launch(const void *a, const void *b)
                                 : 0;
 }
 
-/* Of all nodes that have said what they hold; heap. */
+/* Of all nodes that have listed their records; heap. */
 static struct part *find_parts(const struct run *r, size_t *ret_count)
 {
     struct part *list = NULL;
@@ -414,7 +414,7 @@ static struct part *find_parts(const struct run *r, size_t *ret_count)
     return list;
 }
 
-/* Does the point wait, and each of the parts stand on a node of its own? */
+/* Does the point wait, and is each of its parts on a different node? */
 static bool is_wanted(const struct run *r, const struct part *parts)
 {
     for (uint32_t k = 1; k < r->points->parts; k++)
@@ -455,8 +455,8 @@ static bool all_done(const struct run *r, const struct part *parts)
     return true;
 }
 
-/* Those that are done first: what runs holds its nodes from then on. True: one that is done waits for nodes on which a
- * point is, whose own end is not recorded yet. */
+/* Launches that are done come first, because launches that run hold their nodes from then on. True: a launch that is
+ * done waits for nodes that have a point whose own end is not recorded yet. */
 static bool meet(struct run *r, const struct part *list, size_t count, bool done)
 {
     bool waits = false;

@@ -1,4 +1,4 @@
-/* What others may see of the points of a sweep, and what is said of those that failed. */
+/* The views of the points of a sweep for other modules, and the messages about points that failed. */
 #include "points.h"
 
 enum {

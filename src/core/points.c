@@ -6,7 +6,7 @@
 
 enum {
     POINT_TOKEN = 1 << 20, /* of the question for a port; the number of the point is added */
-    POINT_UNDONE_MAX = 20, /* so often a point may leave no outcome in a run */
+    POINT_UNDONE_MAX = 20, /* how often a point may leave no outcome in a run */
 };
 
 const struct plan_step *point_launch(const struct run *r, uint32_t i)
@@ -56,7 +56,7 @@ bool points_have_metrics(const struct run *r)
 
 /* ---- places ---- */
 
-/* How many points the node takes at a time; 0: it is not known yet, or the node cannot have any. */
+/* How many points the node takes at a time; 0: that is not known yet, or the node cannot take any. */
 static uint32_t places_of(const struct run *r, uint32_t node)
 {
     const struct spec_sweep *sweep = r->plan->spec->sweep;
@@ -97,7 +97,7 @@ static bool is_open(struct run *r, uint32_t node)
     return lane->state == LANE_BARRIER && lane_is_ready(lane) && lane->orphan_count == 0 && !lane->doubtful;
 }
 
-/* The node with the most room, of those behind `after`; POINT_NO_NODE: there is none. */
+/* Of the nodes behind `after`, the one with the most room; POINT_NO_NODE: there is none. */
 static uint32_t free_node(struct run *r, uint32_t after)
 {
     const struct points *p = r->points;
@@ -113,8 +113,8 @@ static uint32_t free_node(struct run *r, uint32_t after)
     return best;
 }
 
-/* As many nodes with room as a point takes, ascending. A point on several nodes has each of them alone, so all that have
- * room have as much. False: there are not enough, and none is taken. */
+/* As many nodes with room as a point takes, ascending. A point on several nodes has each of them to itself, so all
+ * nodes with room have the same room. False: there are not enough, and none is taken. */
 static bool find_free(struct run *r, uint32_t *ret)
 {
     uint32_t count = 0;
@@ -186,8 +186,7 @@ static void begin(struct run *r, uint32_t i)
     const struct plan_step *step = point_launch(r, i);
     point_set_state(r, i, POINT_RUNS);
     for (uint32_t k = 0; k < r->points->parts; k++)
-        for (uint32_t s = step->id; s < r->plan->points[i].end;
-             s++) /* what an earlier launch left there does not count */
+        for (uint32_t s = step->id; s < r->plan->points[i].end; s++) /* results of an earlier launch do not count */
             point_reset(r, &r->plan->steps[s], point->nodes[k]);
     point_metrics_begin(r->points->metrics, i);
     r->points->items[i].cause = (struct cause){0};
@@ -249,8 +248,8 @@ bool points_port(struct run *r, uint64_t token, uint32_t node, uint32_t port)
     return true;
 }
 
-/* What comes home of a launch that has ended so, from nodes that are there. True: something does, or will once its node is
- * there again. */
+/* Starts the fetches for a launch that has ended in this way, from nodes that are connected. True: there are fetches,
+ * now or when their node is back. */
 static bool fetch_begin(struct run *r, uint32_t i)
 {
     const struct plan_point *p = &r->plan->points[i];
@@ -275,7 +274,7 @@ static bool fetch_begin(struct run *r, uint32_t i)
     return any;
 }
 
-/* Nothing comes home any more. What a node made is lost with it: then the point is done again elsewhere. */
+/* No fetch is left. The files of a lost node are lost with it: the point is then done again elsewhere. */
 static void close_point(struct run *r, uint32_t i)
 {
     const struct point *point = &r->points->items[i];
@@ -312,7 +311,7 @@ bool point_has_failed(const struct run *r, uint32_t i, enum outcome outcome)
     return outcome == OUTCOME_FAILED || outcome == OUTCOME_TIMED_OUT;
 }
 
-/* Why it failed; of a point on several nodes also where. */
+/* Why the point failed; for a point on several nodes also where. */
 static const char *words_of(struct run *r, uint32_t i, const struct event_finished *end)
 {
     const struct cause *seen = &r->points->items[i].cause;
@@ -350,7 +349,7 @@ static void launch_failed(struct run *r, uint32_t i, const struct event_finished
         fail_all(r, i, what);
 }
 
-/* All its parts have ended. */
+/* All parts of the point have ended. */
 static void launch_ended(struct run *r, uint32_t i, const struct event_finished *end)
 {
     struct point *point = &r->points->items[i];
@@ -382,7 +381,7 @@ static void stop_parts(struct run *r, uint32_t i)
     }
 }
 
-/* A part of the launch has ended: the others are stopped where it did not end well. */
+/* A part of the launch has ended: if it did not end well, the others are stopped. */
 static void part_ended(struct run *r, uint32_t i, uint32_t node, const struct event_finished *end)
 {
     leave_place(r, i, node);
@@ -432,7 +431,7 @@ static void all_over(struct run *r)
     run_close(r, p->failed ? RUN_FAILED : RUN_DONE, p->failed ? 1 : 0);
 }
 
-/* No nodes that are there, or may come, have a place for a point. */
+/* No node that is connected, or may still come, has a place for a point. */
 static void check_places(struct run *r)
 {
     const struct points *p = r->points;
@@ -447,7 +446,7 @@ static void check_places(struct run *r)
     run_fail(r, RUN_FAILED, &err);
 }
 
-/* What goes out names all nodes of the point: they must have been heard of. */
+/* The RUN names all nodes of the point, so they must have been listed or have failed. */
 static bool are_known(const struct run *r, uint32_t i)
 {
     for (uint32_t k = 0; k < r->points->parts; k++)
@@ -456,7 +455,7 @@ static bool are_known(const struct run *r, uint32_t i)
     return true;
 }
 
-/* True: all that was held on the node has gone out. */
+/* True: all attempts that were held on the node have gone out. */
 static bool release_held(struct run *r, uint32_t node)
 {
     struct points *p = r->points;
@@ -492,7 +491,7 @@ static void look_at_nodes(struct run *r)
     }
 }
 
-/* A point on several nodes that has not begun keeps none of them while another one is away. */
+/* A point on several nodes that has not begun keeps none of its nodes while one of them is away. */
 static void withdraw_asking(struct run *r)
 {
     for (uint32_t n = 0; n < r->plan->node_count && r->points->parts > 1; n++) {
@@ -516,7 +515,8 @@ void points_pass(struct run *r)
         return;
     }
     withdraw_asking(r);
-    /* the first run of a journal: it may have been lost, and a node that was not heard of may have what is done */
+    /* the first run of a journal: an older journal may have been lost, and a node that was not listed may have points
+     * that are done */
     if (r->state->run_count <= 1 && (r->unheard > 0 || (p->parts > 1 && !p->met)))
         return;
     for (; p->next < r->plan->point_count && (!most || p->running < most); p->next++) {
@@ -531,7 +531,7 @@ void points_pass(struct run *r)
     check_places(r);
 }
 
-/* A node lists its records: what is fetched from it is asked for, and an answer for a port may be lost. */
+/* A node lists its records: fetches from it are asked for again, and an answer about a port may be lost. */
 void points_listed(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -578,7 +578,7 @@ bool points_node_failed(struct run *r, uint32_t node, const struct error *err)
         if (task_in_flight(t))
             task_set_state(r, t, TASK_FAILED);
     }
-    for (uint32_t i = 0; i < r->plan->point_count; i++) /* what was to come home from there does not */
+    for (uint32_t i = 0; i < r->plan->point_count; i++) /* its outputs cannot be fetched from there */
         if (r->points->items[i].state == POINT_FETCHES && point_part(r, i, node) != POINT_NO_NODE)
             fetch_on(r, i);
     r->lanes[node].orphan_count = 0;

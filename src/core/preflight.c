@@ -1,6 +1,6 @@
-/* Preflight: when a launch is looked at before it begins, and what follows from what was found. How the nodes are
- * looked at: src/run/preflight.c. Preflight is done again before a later generation where a node has restarted, was
- * replaced or set up anew since. */
+/* Preflight: decides when a launch is checked before it begins, and what follows from the findings. src/run/preflight.c
+ * checks the nodes. Preflight is done again before a later generation if a node has restarted, was replaced or was set
+ * up again since. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static const struct spec_preflight *spec_of(const struct run *r)
     return &r->plan->spec->distributed.preflight;
 }
 
-/* False: the job has no `distributed`. Doctor alone looks at such a job, and only at which interpreters are there. */
+/* False: the job has no `distributed`. Only doctor checks such a job, and only whether it has its interpreters. */
 static bool is_distributed(const struct run *r)
 {
     return r->plan->spec->distributed.present;
@@ -59,7 +59,7 @@ static void remember_machines(struct launch *l)
     }
 }
 
-/* Is the node asked? Not where it is left out, or cannot be reached. */
+/* Is the node asked? A node that is left out or cannot be reached is not. */
 static bool is_asked(const struct lane *lane)
 {
     return !lane->left_out && lane->state != LANE_FAILED;
@@ -82,7 +82,7 @@ static void prepare(struct launch *l)
         return;
     l->preflight = xcalloc(1, sizeof *l->preflight);
     l->preflight->machines = xcalloc(l->run->plan->node_count, sizeof *l->preflight->machines);
-    /* a controller takes the run up: the machines of now count as looked at */
+    /* a controller continues the run: its present machines count as checked */
     if (l->generation > 0 && !launch_is_adopted(l)) {
         l->preflight->done = true;
         remember_machines(l);
@@ -138,7 +138,7 @@ bool preflight_joins(struct launch *l, uint32_t node)
     prepare(l);
     struct preflight_state *p = l->preflight;
     if (p->joiner || !find_member(r, &member))
-        return true; /* nodes join one after the other */
+        return true; /* nodes join one after another */
     p->joiner = node + 1;
     p->awaited = ++p->asked;
     run_effect(r, &(struct effect){.kind = EFFECT_PREFLIGHT_JOIN, .node = node, .member = member, .token = p->awaited});
@@ -167,7 +167,8 @@ void preflight_setup_changed(struct launch *l)
 
 /* ---- what was found ---- */
 
-/* Leaves out those of MIN:MAX nodes that cannot take part, if enough others can. True: all of them. */
+/* With MIN:MAX nodes: leaves out the nodes that cannot take part, if enough others can. True: all of them were left
+ * out. */
 static bool is_spared(struct launch *l, const struct run_finding *f)
 {
     struct error err = ERROR_INIT;
@@ -197,7 +198,7 @@ static void take_of_joiner(struct launch *l, const struct input *in)
     elastic_join(l); /* other nodes may wait for their turn to join */
 }
 
-/* Notes the findings that are only to be noted. The first one that keeps the job from running fails the run. */
+/* Prints notes for findings that are only notes. The first finding that keeps the job from running fails the run. */
 static void take_of_launch(struct launch *l, const struct input *in)
 {
     struct run *r = l->run;

@@ -1,8 +1,8 @@
 /* Outputs with `nodes: first` where torch itself numbers the nodes: they come from the node of rank 0. Each node is
  * asked for the file that its launcher left there (step/rank0.py). Then that one node fetches, and the others are asked
  * which files they have: those files stay where they are. Such a step is a task on every node, so that a later
- * controller sees the same; memory has only what the nodes have answered. All that follows is done in one pass of the
- * turn, which finds what is to be done in the tasks' states. */
+ * controller sees the same; memory has only what the nodes have answered. All decisions are made in one pass of the
+ * turn, which finds the next action in the tasks' states. */
 #include "internal.h"
 
 #include <inttypes.h>
@@ -13,10 +13,10 @@ enum { NAMES_MAX = 3 };
 
 static const char elsewhere[] = "rank 0 was on another node";
 
-struct look {       /* what an output would bring from a node */
+struct look {       /* the files that an output would fetch from a node */
     uint64_t token; /* 0 = the node was not asked on its present connection */
     bool done;
-    uint64_t files, sum; /* sum: made of what tells these files from others, in any order */
+    uint64_t files, sum; /* sum: a digest that tells these files from others, in any order */
 };
 struct answer { /* of a node: does it have the file of rank 0? */
     uint64_t token;
@@ -30,7 +30,7 @@ struct rank0 {
     uint32_t node;
     struct answer *answers; /* per node */
     struct look *looks;     /* [step * node_count + node] */
-    bool *said;             /* per step: the user was told what lies on other nodes */
+    bool *said;             /* per step: the user was told which files are on other nodes */
 };
 
 static struct rank0 *rank0_of(struct launch *l)
@@ -96,15 +96,15 @@ bool rank0_is_elsewhere(const char *tail)
 
 /* ---- which node? ---- */
 
-/* Does the node's answer count, and is it awaited? A node that is away is not awaited while the run is being
- * stopped. */
+/* Does the node's answer count, and does the run wait for it? It does not wait for a node that is away while the run is
+ * being stopped. */
 static bool takes_part(const struct run *r, uint32_t node)
 {
     const struct lane *lane = &r->lanes[node];
     return lane->presence != PRESENCE_GONE && !lane->left_out && (!run_is_stopping(r) || lane_is_ready(lane));
 }
 
-/* What the outputs that are here tell: 1: one came from this node; 0: one did not; -1: nothing. */
+/* What the fetched outputs show: 1: one came from this node; 0: one did not; -1: nothing. */
 static int told_by_journal(struct run *r, uint32_t node)
 {
     for (size_t i = 0; i < r->plan->step_count; i++) {
@@ -133,7 +133,7 @@ static void know(struct launch *l, uint32_t node, bool found)
 }
 
 /* In each rendezvous all nodes make or remove their files. So with a fixed number of nodes the first file that is found
- * decides. Of MIN:MAX nodes one that has left may have kept its file: the newest counts. */
+ * decides. With MIN:MAX nodes a node that has left may have kept its file: the newest file counts. */
 static void find_out(struct launch *l)
 {
     struct run *r = l->run;
@@ -187,7 +187,7 @@ static void tell(struct launch *l)
         run_note(r, z->node, "outputs come from here: no node says that rank 0 was there");
 }
 
-/* False: the node cannot be looked at. */
+/* False: the node cannot be asked. */
 static bool look_at(struct launch *l, const struct plan_step *step, uint32_t node)
 {
     struct run *r = l->run;
@@ -232,8 +232,8 @@ static void say_others(struct launch *l, const struct plan_step *step)
     buf_free(&names);
 }
 
-/* A step ends on the other nodes once it has ended on rank 0's node: the user is told what lies on the others before
- * the journal has the step as done there. */
+/* A step ends on the other nodes when it has ended on rank 0's node: the user is told which files are on the others
+ * before the journal has the step as done there. */
 static void advance(struct launch *l, const struct plan_step *step)
 {
     struct run *r = l->run;

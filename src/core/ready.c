@@ -1,5 +1,5 @@
 /*
- * A role that is ready once its workers have printed a given line. The controller does the step itself, by looking at
+ * Roles that are ready when their workers have printed a given line. The controller does the step itself, by reading
  * their lines. The step is journalled as any other; after a restart of the controller the lines are read again from the
  * log's beginning.
  */
@@ -35,7 +35,7 @@ void ready_forget(struct run *r, const struct plan_step *step, uint32_t node)
 static struct ready *ready_of(struct run *r, const struct plan_step *step, uint32_t node)
 {
     struct run_task *t = run_task(r, step, node);
-    struct regex_fault fault; /* stays unused: the spec's check has compiled the pattern */
+    struct regex_fault fault; /* not used: the spec's check has compiled the pattern */
     if (t->ready)
         return t->ready;
     struct ready *ready = xcalloc(1, sizeof *ready);
@@ -115,7 +115,7 @@ void ready_begin(struct run *r, const struct plan_step *step, uint32_t node)
     check(ready);
 }
 
-/* A part of the launch has ended well: nobody will find its role ready any more. */
+/* A part of the launch has ended well: if its role is not ready yet, it never will be. */
 void ready_missed(struct launch *l, const struct plan_step *launch)
 {
     struct run *r = l->run;

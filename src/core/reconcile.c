@@ -1,6 +1,6 @@
-/* What a node holds, once it has listed its records: journal and ledger are compared after every HELLO. An attempt that
- * lives is attached to, or stopped where nobody wants it. The end of one that has ended is taken in. RUN is sent again
- * for one that never began. */
+/* The records of a node, when it has listed them: journal and ledger are compared after every HELLO. The core attaches
+ * to an attempt that lives, or stops it if nobody wants it. It takes the end of an attempt that has ended. It sends RUN
+ * again for an attempt that never began. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ void lane_orphan(struct lane *lane, const char *attempt)
         lane->orphans = xreallocarray(lane->orphans, lane->orphan_count + 1, sizeof *lane->orphans);
         memcpy(lane->orphans[lane->orphan_count++].attempt, attempt, WIRE_ID_LEN + 1);
     }
-    attach(lane, attempt, UINT64_MAX); /* its output is not wanted, only its end */
+    attach(lane, attempt, UINT64_MAX); /* only its end is wanted, not its output */
     run_signal(lane->run, lane->index, attempt, WIRE_STOP, STOP_GRACE_MS);
 }
 
@@ -65,8 +65,9 @@ bool lane_resumes(struct lane *lane)
     return begun && r->stage == STAGE_SETUP;
 }
 
-/* The state directory was lost, or is an old copy: what the ledger says of prolog, launch and epilog is taken over.
- * Which launch that is, and so which epilog, shows once all nodes have listed their records: see parts_adopted. */
+/* The state directory was lost, or is an old copy: the ledger's records of prolog, launch and epilog are taken over.
+ * Which launch they belong to, and so which epilog counts, is known when all nodes have listed their records: see
+ * parts_adopted. */
 static void adopt_launch(struct lane *lane)
 {
     struct run *r = lane->run;
@@ -125,8 +126,8 @@ static void attach_task(struct lane *lane, const struct plan_step *step)
                    launch_grace_ms(r, CANCEL_GRACE_MS));
 }
 
-/* What follows for an attempt that is under way as far as the journal knows. *ret_record: the record that stands for
- * the attempt, or NULL. */
+/* What follows for an attempt that the journal has as under way. *ret_record: the record that stands for the attempt,
+ * or NULL. */
 static enum belief belief_under_way(struct lane *lane, const struct plan_step *step,
                                     const struct wire_record **ret_record)
 {
@@ -161,7 +162,7 @@ static void hold_point(struct lane *lane, struct run_task *t)
     lane_hold_points(lane, true);
 }
 
-/* The node was away: what became of the task's attempt meanwhile? */
+/* The node was away: finds out what has happened to the task's attempt meanwhile. */
 static void reconcile_task(struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
@@ -183,7 +184,7 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
             task_finish(r, step, lane->index, rec, true);
         break;
     case BELIEF_RESEND:
-        /* RUN goes out behind the barrier only: the set-up under the launch is looked at first, and may have to be done
+        /* RUN goes out only behind the barrier: the set-up under the launch is checked first, and may have to be done
          * again. */
         if (is_before_barrier(r) && !step->watch &&
             (step->kind->phase == PHASE_PROLOG || step->kind->phase == PHASE_LAUNCH))
@@ -203,12 +204,12 @@ static void reconcile_task(struct lane *lane, const struct plan_step *step)
         break;
     case BELIEF_RUN:
     case BELIEF_KEEP:
-    case BELIEF_ORPHAN: /* the table says none of these of an attempt that is under way */
+    case BELIEF_ORPHAN: /* the table never gives one of these for an attempt that is under way */
         abort();
     }
 }
 
-/* A node that cannot have the workers asked for (it has no GPU, say) ends the run before its set-up, not behind it. */
+/* A node that cannot have the workers asked for (it has no GPU, say) ends the run before its set-up, not after it. */
 static void check_workers(struct lane *lane)
 {
     const struct wire_facts *f = lane->facts;
@@ -236,11 +237,11 @@ static void finished_part_lost(struct lane *lane)
         else if (step->kind->phase == PHASE_PROLOG &&
                  (!launch_over(launch_of(r, step)) || launch_starts_again(launch_of(r, step))))
             task_set_state(r, run_task(r, step, lane->index),
-                           TASK_PENDING); /* it runs again before the next generation, should there be one */
+                           TASK_PENDING); /* it runs again before the next generation, if there is one */
     }
 }
 
-/* Forgets the orphans that ended while the node was away: nobody will report their ends any more. */
+/* Forgets the orphans that ended while the node was away: no node will report their ends any more. */
 static void drop_ended_orphans(struct lane *lane)
 {
     for (size_t i = lane->orphan_count; i-- > 0;) {
@@ -269,7 +270,7 @@ void lane_reconcile(struct lane *lane)
             lane_orphan(lane, rec->attempt);
         }
     }
-    /* before any step goes on: that step may build on one that is in doubt */
+    /* before any step goes on, because that step may depend on one that is in doubt */
     if (elastic_is_outside(run_launch(r), lane) || (!first && r->stage <= STAGE_PREFLIGHT))
         lane_doubt(lane);
     else if (!first || lane->left_out)
@@ -283,7 +284,7 @@ void lane_reconcile(struct lane *lane)
             continue;
         reconcile_task(lane, step);
     }
-    if (lane->doubtful && elastic_is_outside(run_launch(r), lane)) /* nothing of the launch runs there any more */
+    if (lane->doubtful && elastic_is_outside(run_launch(r), lane)) /* no part of the launch runs there any more */
         lane_doubt(lane);
     if (lane->state == LANE_SETTLING)
         lane_settle(lane);

@@ -1,6 +1,6 @@
-/* A run that only fetches: one whose launch is kept, opened again to fetch what `outputs` says now, or one that was
- * killed while it fetched. Nothing of set-up, prolog, launch and epilog is done or looked at, and only nodes that
- * something comes from are asked. */
+/* A run that only fetches: a run whose launch is kept and that is opened again because `outputs` changed, or a run that
+ * was killed while it fetched. Set-up, prolog, launch and epilog are neither done nor checked, and only nodes with
+ * outputs are asked. */
 #include "internal.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static bool ended_well(const struct state *s, const struct plan *plan, const str
             const struct state_cell *c = step->on[n] ? state_cell_find(s, step->scope, step->name, n) : NULL;
             bool here = c && str_eq(c->run, run->id);
             if (step->kind->phase == PHASE_SETUP && here && run->status == RUN_OPEN && c->outcome == OUTCOME_FAILED)
-                return false; /* it is about to fail: its controller was killed before it could say so */
+                return false; /* the run is about to fail: its controller was killed before it could say so */
             if (step->kind->phase < PHASE_PROLOG || !step->on[n] || step->sidecar)
                 continue;
             if (step->kind->phase == PHASE_OUTPUTS) {
@@ -26,7 +26,8 @@ static bool ended_well(const struct state *s, const struct plan *plan, const str
             }
             if (step->kind->phase == PHASE_PROLOG && !here && run->job_hash)
                 continue; /* this run has found the launch on the nodes, and had no use for its prolog */
-            /* A node that restarts while its files are fetched stops no fetch: nor does it for the next controller. */
+            /* A node that restarts while its files are fetched does not stop the fetch, neither for this controller nor
+             * for the next. */
             bool kept = here && run->status == RUN_OPEN && c->was_ok;
             if (!here || (c->outcome != OUTCOME_OK && !kept) || !str_eq(c->key, step->key) ||
                 (step->kind->phase == PHASE_LAUNCH && c->generation != run->generation))

@@ -1,8 +1,8 @@
-/* Rented machines that are lost, and replaced by others. What ran on one that was lost between two controllers has no
- * outcome, and is no failure of the job. While a run goes on a rule with replace_node gives a machine up: its node is
- * lost from then on, until it is another machine, and the set-up there, the end of what ran there and the next
- * generation follow as for any node that comes back as another machine. Nothing of this is in memory alone: a
- * controller that takes the run up finds the lost machine replaced, or the rule's verdict with the old one. */
+/* Rented machines that are lost and replaced. If a machine was lost between two controllers, its attempts have no
+ * outcome, which is not a failure of the job. While a run goes on, a rule with replace_node gives a machine up: from
+ * then on its node is lost, until it is another machine. Set-up there, the ends of attempts there and the next
+ * generation follow as for any node that comes back as another machine. None of this is only in memory: a controller
+ * that continues the run finds the lost machine replaced, or finds the rule's verdict and the old machine. */
 #include "internal.h"
 #include "rules.h"
 
@@ -30,7 +30,7 @@ const char *replaced_part(struct launch *l)
                 continue;
             if (step->kind->phase == PHASE_PROLOG) /* it is done on the new machine */
                 task_set_state(r, run_task(r, step, n), TASK_PENDING);
-            else if (!rules_condemned(l)) /* else the launch has failed, and what follows is decided */
+            else if (!rules_condemned(l)) /* else the launch has failed, and the next step is decided */
                 name = r->lanes[n].name;
         }
     return name;
@@ -46,7 +46,7 @@ void lane_replace(struct lane *lane)
         alarm_clear(lane->away);
     outputs_lost(lane);
     preflight_lost(run_launch(r));
-    if (lane->state == LANE_LISTED) /* what it holds is no matter any more */
+    if (lane->state == LANE_LISTED) /* its records do not matter any more */
         lane_ask_anew(lane);
     if (lane->presence != PRESENCE_LOST && lane->presence != PRESENCE_GONE)
         lane_set_presence(lane, PRESENCE_LOST);

@@ -1,5 +1,5 @@
-/* Gives memory what the journal has of a run: to each task its state, by its cell, and to the launch where its workers
- * meet. Whoever opens a run, for the first time or after another controller, begins with this. */
+/* Restores a run from the journal: the state of each task, by its cell, and the place where the launch's workers meet.
+ * A controller that opens a run, for the first time or after another controller, begins with this. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 /* ---- where the workers meet ---- */
 
-/* For the lock: which workers are where. Nobody who goes on with the launch needs it. */
+/* For the lock: which workers are where. A controller that continues the launch does not need it. */
 static void places_write(const struct plan *plan, struct buf *b)
 {
     uint32_t first = 0;
@@ -65,9 +65,9 @@ static void bind_read(struct launch *l, const char *json)
 
 /* ---- what a task is ---- */
 
-/* Does the cell belong to the launch's latest generation, or to what follows that one? What comes before the launch
- * belongs to every generation. What follows an adopted generation can belong to no other, though the journal got the
- * launch after it. */
+/* Does the cell belong to the launch's latest generation, or to a step behind that one? Steps before the launch belong
+ * to every generation. Steps behind an adopted generation can belong to no other generation, although the journal got
+ * the launch after them. */
 static bool is_of_latest(const struct state_run *run, const struct plan_step *step, const struct state_cell *c)
 {
     if (step->kind->phase == PHASE_LAUNCH)
@@ -80,8 +80,8 @@ static enum task_state task_of_bad_end(const struct plan_step *step, const struc
     if (c->outcome == OUTCOME_NOT_STARTED)
         return TASK_PENDING;
     switch (step->kind->phase) {
-    case PHASE_SETUP: /* lane_decide decides, once the node is there */
-    case PHASE_POINT: /* points.c looks at these */
+    case PHASE_SETUP: /* lane_decide decides when the node is connected */
+    case PHASE_POINT: /* points.c handles these */
         break;
     case PHASE_PROLOG:
     case PHASE_LAUNCH:
@@ -93,8 +93,8 @@ static enum task_state task_of_bad_end(const struct plan_step *step, const struc
     return TASK_PENDING;
 }
 
-/* The task's state by its cell alone, before its node was heard of. A success of set-up counts only once the node's
- * ledger agrees. Of all other steps, what earlier runs and earlier generations did is over. */
+/* The task's state by its cell alone, before its node was listed. A success of set-up counts only when the node's
+ * ledger agrees. For all other steps, the results of earlier runs and earlier generations do not count. */
 static enum task_state task_of_cell(const struct run *r, const struct plan_step *step, const struct state_cell *c)
 {
     const struct state_run *run = run_recorded(r);
@@ -106,7 +106,7 @@ static enum task_state task_of_cell(const struct run *r, const struct plan_step 
         return str_eq(c->key, step->key) && str_eq(c->run, r->id) && !given_up ? TASK_RUNNING : TASK_PENDING;
     if (step->kind->cached || !latest)
         return TASK_PENDING;
-    /* where its outcome is unknown by now, reconcile.c looks at that once the node is there */
+    /* if its outcome is unknown by now, reconcile.c handles that when the node is connected */
     if (c->outcome == OUTCOME_OK || c->was_ok)
         return TASK_DONE;
     return task_of_bad_end(step, c);
@@ -162,7 +162,7 @@ static void replay_task(struct run *r, const struct plan_step *step, uint32_t no
     t->ended_ms = c->finished_ms;
 }
 
-/* Did this run decide to begin its latest generation, and has nothing of that one begun? */
+/* Did this run decide to begin its latest generation, and has no part of that generation begun? */
 static bool is_only_decided(const struct run *r, const struct state_run *run)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
