@@ -56,7 +56,7 @@ struct live {
 static void put_separator(struct canvas *v, bool *begun)
 {
     if (*begun)
-        canvas_put(v, "", ", ", 2);
+        canvas_put(v, "", "; ", 2);
     *begun = true;
 }
 
@@ -221,34 +221,34 @@ static void put_failures(struct live *l, const struct plan_step *step, unsigned 
     }
 }
 
-/* ", TEXT" where it fits before the time. */
-static void put_part(struct live *l, const char *style, const char *text)
+/* ", TEXT" where that, and `behind` more columns, fit before the time. */
+static void put_part(struct live *l, const char *style, const char *text, size_t behind)
 {
     enum { TIME_WIDTH = 11 };
-    if (canvas_left(&l->now) > strlen(text) + 2 + TIME_WIDTH)
+    if (*text && canvas_left(&l->now) > strlen(text) + 2 + behind + TIME_WIDTH)
         canvas_printf(&l->now, style, ", %s", text);
 }
 
-/* "12.3 MB of 90.0 MB, 45.1 MB/s, about 2 s left, 120 of 9000 files", as much of it as fits. */
+/* "12.3 MB of 90.0 MB, 45.1 MB/s, about 2 s left, 120 of 9000 files", as much of it as fits: rather how long it takes than
+ * how fast it is. */
 static void put_transfer(struct live *l, const struct plan_step *step, const struct run_transfer *t)
 {
     struct buf b = {0};
-    char size[32], text[48];
+    char size[32], text[48], left[48] = "";
     const double speed = speed_of(&l->speeds[step->id], t->bytes_done);
     plain_transfer(&b, t);
     size_t bytes = strcspn(b.data, ",");
     canvas_put(&l->now, "", b.data, bytes);
+    if (speed > 0 && t->bytes_total > t->bytes_done)
+        cli_left((uint64_t)((double)(t->bytes_total - t->bytes_done) / speed * 1000), left);
     if (speed > 0) {
         cli_size((uint64_t)speed, size);
         snprintf(text, sizeof text, "%s/s", size);
-        put_part(l, "2", text);
+        put_part(l, "2", text, *left ? strlen(left) + 2 : 0);
     }
-    if (speed > 0 && t->bytes_total > t->bytes_done) {
-        cli_left((uint64_t)((double)(t->bytes_total - t->bytes_done) / speed * 1000), text);
-        put_part(l, "2", text);
-    }
+    put_part(l, "2", left, 0);
     if (b.data[bytes])
-        put_part(l, "", b.data + bytes + 2);
+        put_part(l, "", b.data + bytes + 2, 0);
     buf_free(&b);
 }
 
@@ -340,7 +340,7 @@ static void draw_step(struct live *l, const struct plan_step *step, unsigned nam
         char total[16];
         int digits = snprintf(total, sizeof total, "%u", n->total);
         if (columns >= 60)
-            put_bar(l, n, &transfer, columns >= 100 ? 24 : 16);
+            put_bar(l, n, &transfer, columns >= 100 ? 24 : moves ? 8 : 16);
         canvas_printf(&l->now, "", "%*u/%s", digits, n->done + n->kept, total);
         if (n->kept && n->kept < n->total)
             canvas_printf(&l->now, "2", ", %u kept", n->kept);

@@ -177,10 +177,17 @@ static void put_row(const struct live_attempts *a, struct canvas *v, const struc
     buf_free(&text);
 }
 
-/* "waiting for: n5, n31 (and 3 more)" */
+/* "waiting for: n5, n31 (and 3 more)"; how many they are where there is no room for names. */
 static void put_rest(const struct live_attempts *a, struct canvas *v, size_t from)
 {
+    const char *first = roster_name(a->plan->roster, a->sights[from].node);
+    const unsigned count = a->count - from > 1 ? MORE_WIDTH : 0;
     canvas_printf(v, "", "%*s", INDENT, "");
+    if (canvas_left(v) < (from ? 18 : 13) + text_width(first, strlen(first)) + count) {
+        canvas_printf(v, "2", from ? "and %zu more" : "waiting for %zu", a->count - from);
+        canvas_end_line(v);
+        return;
+    }
     canvas_put(v, "2", from ? "also waiting for: " : "waiting for: ", from ? 18 : 13);
     for (size_t i = from; i < a->count; i++) {
         const char *name = roster_name(a->plan->roster, a->sights[i].node);

@@ -508,6 +508,14 @@ def test_more_nodes_hang_than_there_is_room_for(box, terminal):
     assert t.rc == 0
 
 
+def test_no_room_for_names(box, terminal):
+    t = terminal(box.spec(hanging(32, "*")), columns=30, rows=5)
+    t.pump(until=lambda shown: re.search(r"^ +waiting for 32$", shown, re.M))
+    (box.home / "go").touch()
+    t.pump()
+    assert t.rc == 0
+
+
 def test_how_far_files_are(box, terminal, fleet):
     f = fleet(1)
     (box.work / "src").mkdir()
@@ -517,6 +525,17 @@ def test_how_far_files_are(box, terminal, fleet):
     t.pump()
     assert t.rc == 0, t.display()
     assert "157.3 MB sent" in t.raw.decode()
+
+
+def test_how_long_files_take_at_80_columns(box, terminal, fleet):
+    """What is left of the time counts more than the speed where both do not fit."""
+    f = fleet(2)
+    (box.work / "src").mkdir()
+    (box.work / "src/big").write_bytes(os.urandom(1 << 20) * 250)
+    t = terminal(box.spec({"workdir": "src", "cluster": f.cluster(), "entrypoint": {"run": "true"}}))
+    t.pump(until=lambda shown: re.search(r"sync +\S+ 0/2  [\d.]+ [kM]?B of [\d.]+ MB, about \d+ s left  [\d.]+ m?s$", shown, re.M))
+    t.pump()
+    assert t.rc == 0, t.display()
 
 
 def test_how_far_files_are_as_json(box, rhrun):
