@@ -102,6 +102,13 @@ static const char *whose_cell(const struct state *s, const struct state_run *run
                                                         : "  (earlier run)";
 }
 
+/* The run goes on, and does anew what an earlier one did: that is nothing which it has. */
+static bool is_to_do(const struct state_run *run, const struct state_cell *cell)
+{
+    return run->status == RUN_OPEN && !str_eq(cell->run, run->id) &&
+           (cell->voided || (cell->generation > 0 && (run->flags & RUN_FLAGS_ANEW)));
+}
+
 static const char *word_of(const struct state_cell *cell)
 {
     return cell->outcome == OUTCOME_NONE ? "running" : outcome_name(cell->outcome);
@@ -140,16 +147,17 @@ struct group {                     /* of nodes on which a step stands alike */
     uint32_t *nodes;
     size_t count;
     uint64_t longest_ms;
+    bool to_do; /* whatever an earlier run did there */
 };
 
 static void put_group(const struct view *v, const struct group *g, bool alone, struct buf *b)
 {
     const struct state *s = journal_state(v->j);
     char took[32];
-    const bool ok = g->cell->outcome == OUTCOME_OK, runs = g->cell->outcome == OUTCOME_NONE;
+    const bool ok = g->cell->outcome == OUTCOME_OK && !g->to_do, runs = g->cell->outcome == OUTCOME_NONE;
     const bool all = g->count == v->run->node_count;
     cli_duration(g->longest_ms, took);
-    buf_puts(b, word_of(g->cell));
+    buf_puts(b, g->to_do ? "to do" : word_of(g->cell));
     if (v->run->node_count > 1)
         buf_printf(b, " %zu", g->count);
     if (ok)
@@ -166,7 +174,7 @@ static void put_group(const struct view *v, const struct group *g, bool alone, s
             free(names);
         }
     }
-    if (!ok)
+    if (!ok && !g->to_do)
         buf_printf(b, " %s %s", runs ? "for" : "after", took);
     buf_printf(b, "%s%s%s", *g->cause ? ": " : "", g->cause, g->whose);
 }
@@ -177,12 +185,12 @@ static int by_node(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* What ended well first, then what runs. */
+/* What ended well first, then what runs; what is to do last. */
 static int in_order(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
     static const int ranks[] = {[OUTCOME_OK] = -2, [OUTCOME_NONE] = -1, [OUTCOME_NOT_STARTED] = 0};
-    const int p = ranks[x->cell->outcome], q = ranks[y->cell->outcome];
+    const int p = x->to_do ? 1 : ranks[x->cell->outcome], q = y->to_do ? 1 : ranks[y->cell->outcome];
     return p != q ? p - q : x->nodes[0] < y->nodes[0] ? -1 : x->nodes[0] > y->nodes[0];
 }
 
@@ -197,15 +205,17 @@ static void put_step(const struct view *v, const struct step *step, int width, s
         size_t at = 0;
         if (!is_shown(v, cell) || strcmp(cell->step, step->name) != 0)
             continue;
-        const char *whose = whose_cell(s, v->run, cell);
-        if (plain_step_failed(cell->outcome))
+        const bool to_do = is_to_do(v->run, cell);
+        const enum outcome outcome = to_do ? OUTCOME_NOT_STARTED : cell->outcome;
+        const char *whose = to_do ? "" : whose_cell(s, v->run, cell);
+        if (plain_step_failed(outcome))
             run_cause_text(cell->outcome, cell->cause, cell->cause_value, cause, sizeof cause);
-        while (at < count && (groups[at].cell->outcome != cell->outcome || strcmp(groups[at].whose, whose) != 0 ||
-                              strcmp(groups[at].cause, cause) != 0))
+        while (at < count && (groups[at].to_do != to_do || (!to_do && groups[at].cell->outcome != cell->outcome) ||
+                              strcmp(groups[at].whose, whose) != 0 || strcmp(groups[at].cause, cause) != 0))
             at++;
         if (at == count) {
             groups = xreallocarray(groups, ++count, sizeof *groups);
-            groups[at] = (struct group){.cell = cell, .whose = whose};
+            groups[at] = (struct group){.cell = cell, .whose = whose, .to_do = to_do};
             memcpy(groups[at].cause, cause, sizeof cause);
             groups[at].nodes = xcalloc(step->count, sizeof(uint32_t));
         }
@@ -236,6 +246,10 @@ static void put_cells(const struct view *v, const struct step *step, int width, 
         char took[32];
         if (!is_shown(v, cell) || strcmp(cell->step, step->name) != 0)
             continue;
+        if (is_to_do(v->run, cell)) {
+            buf_printf(b, "  %-*s  %-20s  to do\n", width, cell->step, host_of(s, cell->node));
+            continue;
+        }
         cli_duration(time_of(cell), took);
         buf_printf(b, "  %-*s  %-20s  %-11s  %9s%s\n", width, cell->step, host_of(s, cell->node), word_of(cell), took,
                    whose_cell(s, v->run, cell));
@@ -403,7 +417,7 @@ static void on_interrupt(int signum)
     interrupted = 1;
 }
 
-/* The last lines that fit, over those of before. */
+/* The first line, which says how the run stands, and the last ones that fit, over those of before. */
 static void draw(struct canvas *now, struct canvas *shown, const struct buf *text)
 {
     unsigned columns, rows, lines = 0, line = 0;
@@ -414,7 +428,7 @@ static void draw(struct canvas *now, struct canvas *shown, const struct buf *tex
     for (size_t i = 0; i < text->len; i++)
         lines += text->data[i] == '\n';
     for (const char *at = text->data, *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
-        if (line++ + rows <= lines)
+        if (line++ > 0 && line + rows <= lines + 2)
             continue;
         canvas_put(now, "", at, (size_t)(end - at));
         canvas_end_line(now);

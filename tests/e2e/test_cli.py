@@ -180,6 +180,40 @@ def test_status_groups_nodes(box, rhrun):
     assert [x.split()[0] for x in rhrun("status", "grouped").ok().out.splitlines()[-4:]] == ["new", "zulu", "alpha", "launch"]
 
 
+def test_status_of_what_is_done_anew(box, rhrun):
+    """What an earlier run did, and this one does again, is nothing that it has."""
+    spec = box.spec({"name": "anew", "setup": [{"name": "one", "run": "true"},
+                                               {"name": "two", "run": "[ ! -e $HOME/hold ] || while [ ! -e $HOME/go ]; do sleep 0.05; done"},
+                                               {"name": "three", "run": "true"}],
+                     "distributed": {"nnodes": 2}, "entrypoint": {"run": "true"}})
+    rhrun(spec).ok()
+    (box.home / "hold").touch()
+    running = box.start("--fresh", spec)
+    wait_for(lambda: re.search(r"^  two +running 2 ", rhrun("status", "anew").out, re.M), what="the second step")
+    told = rhrun("status", "anew").ok().out
+    assert re.search(r"^  one +ok 2 in \S+ \w+$", told, re.M), told
+    assert re.search(r"^  three +to do 2$", told, re.M) and re.search(r"^  launch +to do 2$", told, re.M), told
+    assert len(re.findall(r"^  launch +local-\d +to do$", rhrun("status", "--all", "anew").ok().out, re.M)) == 2
+    (box.home / "go").touch()
+    running.wait().ok()
+    assert re.search(r"^  launch +ok 2 in \S+ \w+$", rhrun("status", "anew").ok().out, re.M)
+
+
+def test_status_watched_in_a_small_window(box, rhrun, terminal):
+    spec = box.spec({"name": "small", "setup": [{"name": f"step-{i}", "run": "true"} for i in range(9)],
+                     "entrypoint": {"run": "while [ ! -e $HOME/go ]; do sleep 0.05; done"}})
+    running = box.start(spec)
+    running.wait_text("launch|step-8: done")
+    t = terminal("status", "--watch", "small", columns=60, rows=8)
+    t.pump(until=lambda shown: re.search(r"^  launch +running for", shown, re.M))
+    shown = t.display()
+    assert re.match(r"run [0-9a-f]{16} of small: running", shown) and "step-8" in shown and "step-1" not in shown, shown
+    (box.home / "go").touch()
+    t.pump()
+    assert t.rc == 0 and t.display().startswith("run "), t.display()
+    running.wait().ok()
+
+
 def test_a_job_is_named_where_a_run_is(box, rhrun):
     box.spec({"name": "named", "params": {"lr": 0.1}, "entrypoint": {"run": "echo lr is ${{ params.lr }}"}})
     (box.work / "named").mkdir()  # a folder of that name is no spec
