@@ -164,6 +164,17 @@ void cli_take_overrides(struct cli *c, const struct state_run *run)
     c->arg_count = o.arg_count;
 }
 
+/* A file that cannot be read has no faults in it; with --json that is told as one. */
+static void print_as_diagnostic(const struct cli *c, const struct error *err)
+{
+    struct diagnostics d = {0};
+    struct diagnostic *one = diagnostics_add(&d, SEVERITY_ERROR, (struct place){0}, "%s", err->text);
+    if (err->hint[0])
+        diagnostic_hint(one, "%s", err->hint);
+    cli_print_diagnostics(c, &d);
+    diagnostics_free(&d);
+}
+
 static int load_spec(struct cli *c, const char *path, struct spec **ret)
 {
     struct diagnostics d = {0};
@@ -176,7 +187,7 @@ static int load_spec(struct cli *c, const char *path, struct spec **ret)
         if (d.count > 0)
             cli_print_diagnostics(c, &d);
         else if (c->given[OPT_JSON] && strcmp(c->command->name, "run") != 0)
-            printf("[]\n");
+            print_as_diagnostic(c, &err);
         cli_print_error(c, &err);
     } else if (d.count > 0 && !c->given[OPT_QUIET] && !c->given[OPT_JSON]) {
         cli_print_diagnostics(c, &d); /* warnings */

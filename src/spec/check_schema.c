@@ -86,7 +86,11 @@ void schema_check(struct load *l)
         diagnostic_expected(d, "a spec; the shortest one is a line: entrypoint: {run: echo hello}");
         return;
     }
+    const size_t first = l->diagnostics->count;
     check(l, l->root, NULL);
+    if (l->root->type != DOC_OBJECT && l->diagnostics->count > first)
+        diagnostic_hint(&l->diagnostics->items[first], "a spec is YAML of keys and values, and names what to run: "
+                                                       "entrypoint: {script: train.py}; rhrun init writes one");
 }
 
 void schema_check_cluster(struct load *l, const struct doc_node *node)

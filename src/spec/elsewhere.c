@@ -75,6 +75,8 @@ static const struct {
     {"/environment", "the key is env: env: {NAME: VALUE}"},
     {"/env_file", "variables stand in the spec: env: {NAME: VALUE}; secrets: [{name: NAME, file: PATH}] reads one from "
                   "a file"},
+    {"/steps", "what is done before the launch are items of setup: setup: [{name: NAME, run: TEXT}]; the launch itself "
+               "is entrypoint: {run: TEXT}"},
     {"/commands", "commands before the launch are items of setup: setup: [{run: TEXT}]; the launch itself is "
                   "entrypoint: {run: TEXT}"},
     {"/command", "it belongs to entrypoint: entrypoint: {command: [PROGRAM, ARG]}"},

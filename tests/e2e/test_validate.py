@@ -183,3 +183,10 @@ def test_a_file_that_cannot_be_read_is_a_fault(rhrun, box):
     r = rhrun("validate", "nope.yaml", "folder.yaml").expect(2)
     assert 'error: cannot read "nope.yaml": No such file' in r.err and "not valid: 2 faults" in r.err
     assert "nope.yaml" in rhrun("validate", "--json", "nope.yaml").expect(2).json()[0]["message"]
+    assert "nope.yaml" in rhrun("plan", "--json", "nope.yaml").expect(2).json()[0]["message"]
+
+
+@pytest.mark.parametrize("text", ["import os\nprint(os.getcwd())\n", "- a\n- b\n"], ids=["a program", "a list"])
+def test_what_is_no_spec_at_all(rhrun, job, text):
+    r = rhrun(job(text)).expect(2)
+    assert "hint: a spec is YAML of keys and values" in r.err and "rhrun init" in r.err, r
