@@ -121,7 +121,7 @@ struct error {
     enum error_why why;
     /* Both may quote what a node or a file says: control characters in it are '?'. */
     char text[640]; /* lower-case, no full stop: what failed, quoted value, reason */
-    char hint[320]; /* what to do, "" if nothing; printed on a line of its own */
+    char hint[640]; /* what to do, "" if nothing; printed on a line of its own */
 };
 #define ERROR_INIT {ERROR_NONE, ERROR_WHY_NONE, "", ""}
 /* All return -1 so that `return error_set(...)` reads well. err may be NULL. */

@@ -573,7 +573,8 @@ struct spec_overrides {
      * err: its history went to another job. NULL: nobody knows. arg: the same. */
     int (*identity)(void *arg, struct arena *arena, const char **name, const char **origin, struct error *err);
     /* For validate. Also looked for are mistakes that another machine may not have, or that cost time to find: an
-     * identity_file that is not on this machine, a ~ that nothing expands (warnings), shell text that bash refuses. */
+     * identity_file or ssh_config that is not on this machine, a ~ that nothing expands (warnings), shell text that
+     * bash refuses. */
     bool thorough;
     struct spec_checker *checker; /* for who loads many specs; NULL: the schema is compiled for this one */
 };

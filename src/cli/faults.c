@@ -25,6 +25,12 @@ static const char *cause_of(const char *text, struct arena *arena)
     }
     if (strncmp(cause, "resolve: \"", 10) == 0 && (end = strstr(cause + 10, "\": ")) != NULL)
         memmove(cause + 9, end + 3, strlen(end + 3) + 1);
+    if (strstr(cause, "the host key has changed: ") && (key = strstr(cause, " lists another ")) != NULL) {
+        while (key > cause && *key != ':') /* before the number of its line */
+            key--;
+        *key = 0;
+        cause = arena_printf(arena, "%s lists another key", cause);
+    }
     if ((key = strstr(cause, " (ssh-")) != NULL || (key = strstr(cause, " (ecdsa-")) != NULL)
         *key = 0;
     if (strncmp(cause, "connect: ", 9) == 0)

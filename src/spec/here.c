@@ -17,17 +17,20 @@
 
 enum { BASH_SAYS_MAX = 8192, BASH_TEXTS_MAX = 200, BASH_TIMEOUT_MS = 5000 };
 
-void here_check_identity(struct load *l, struct place place, const char *written, const char *path)
+void here_check_ssh_file(struct load *l, const char *key, struct place place, const char *written, const char *path)
 {
+    const bool config = str_eq(key, "ssh_config");
     if (!l->over->thorough || access(path, F_OK) == 0 || l->spec->lock)
         return;
-    struct diagnostic *d =
-        diagnostics_add(l->diagnostics, SEVERITY_WARNING, place, "there is no key \"%s\" on this machine", written);
+    struct diagnostic *d = diagnostics_add(l->diagnostics, SEVERITY_WARNING, place,
+                                           "there is no %s \"%s\" on this machine", config ? key : "key", written);
     const char *near = near_path(l, path, false), *slash = strrchr(written, '/');
     if (near)
         diagnostic_hint(d, "did you mean %.*s%s?", slash ? (int)(slash + 1 - written) : 0, written, near);
     else
-        diagnostic_hint(d, "without identity_file the keys of ssh's own configuration are tried");
+        diagnostic_hint(d, "%s",
+                        config ? "without ssh_config ssh's own configuration counts; none: no configuration"
+                               : "without identity_file the keys of ssh's own configuration are tried");
 }
 
 /* ---- ~ ---- */

@@ -89,8 +89,8 @@ static const char *file_of(struct cluster *c, const struct doc_node *object, con
         return written;
     const char *path = path_here(c->l, c->dir, written);
     file_check(c->l, place_of(doc_get(object, key)), path);
-    if (str_eq(key, "identity_file"))
-        here_check_identity(c->l, place_of(doc_get(object, key)), written, path);
+    if (str_eq(key, "identity_file") || str_eq(key, "ssh_config"))
+        here_check_ssh_file(c->l, key, place_of(doc_get(object, key)), written, path);
     return path;
 }
 

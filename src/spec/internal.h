@@ -84,7 +84,7 @@ void failure_rules_bind(struct load *l);     /* failure_rules and metrics; needs
 void rules_check(struct load *l);            /* what crosses keys */
 /* here.c: what `thorough` asks for; nothing without it. */
 void here_check(struct load *l);
-void here_check_identity(struct load *l, struct place place, const char *written, const char *path);
+void here_check_ssh_file(struct load *l, const char *key, struct place place, const char *written, const char *path);
 const struct doc_node *spec_normalise(const struct load *l);
 /* The git remote and the path in the repository ("https://host/x.git#jobs/a.yaml"), else real_path itself. */
 const char *origin_find(const char *real_path, struct arena *arena);

@@ -338,8 +338,8 @@ static bool all_trivial(const char *ssh_config, struct ssh_config *ret)
 {
     if (ssh_config && strcmp(ssh_config, "none") == 0)
         return true;
-    if (ssh_config)
-        return config_file_trivial(ssh_config, 0, ret);
+    if (ssh_config) /* of one that is not there ssh says so: a host would be looked for by its alias */
+        return access(ssh_config, F_OK) == 0 && config_file_trivial(ssh_config, 0, ret);
     char *own = xasprintf("%s/.ssh/config", home_dir());
     bool trivial = config_file_trivial(own, 0, ret) && config_file_trivial("/etc/ssh/ssh_config", 0, ret);
     free(own);

@@ -90,6 +90,15 @@ static void keep_key(struct ssh *s, const uint8_t *blob, size_t len)
     buf_free(&text);
 }
 
+static const char *quoted(struct ssh *s, const char *word)
+{
+    struct buf b = {0};
+    buf_shell_quote(&b, word);
+    const char *text = arena_strdup(s->t->arena, b.data);
+    buf_free(&b);
+    return text;
+}
+
 /* True: go on. */
 bool ssh_host_key_ok(struct ssh *s)
 {
@@ -121,9 +130,8 @@ bool ssh_host_key_ok(struct ssh *s)
         break;
     case KNOWN_CHANGED:
         snprintf(hint, sizeof(hint),
-                 "somebody may be between you and the host; if the change is expected: ssh-keygen -R '%s' -f '%s', "
-                 "then %s",
-                 name, file, transport_by_hand(&s->t->host, s->t->arena));
+                 "somebody may be between you and the host; if the change is expected: ssh-keygen -R %s -f %s, then %s",
+                 quoted(s, name), quoted(s, file), transport_by_hand(&s->t->host, s->t->arena));
         transport_failf(s->t, ERROR_INFRA, hint, "the host key has changed: %s:%u lists another %.*s key than %s", file,
                         number, (int)type_len, type, print);
         break;

@@ -508,6 +508,14 @@ const char *transport_by_hand(const struct transport_host *host, struct arena *a
             buf_puts(&b, " -J ");
             buf_shell_quote(&b, host->proxy_jump);
         }
+        if (host->known_hosts) { /* else ssh looks, and writes, elsewhere */
+            const bool blank = strpbrk(host->known_hosts, " \t") != NULL;
+            CLEANUP(cleanup_free)
+            char *option =
+                xasprintf("UserKnownHostsFile=%s%s%s", blank ? "\"" : "", host->known_hosts, blank ? "\"" : "");
+            buf_puts(&b, " -o ");
+            buf_shell_quote(&b, option);
+        }
         if (host->address) {
             CLEANUP(cleanup_free) char *option = xasprintf("HostName=%s", host->address);
             buf_puts(&b, " -o ");

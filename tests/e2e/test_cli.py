@@ -359,6 +359,37 @@ def test_no_word_of_authorized_keys_where_no_key_was_offered(box, rhrun, fleet):
     assert f"by hand: ssh -i {box.dir / 'none'} -p {f.port(1)} " in r.err and "@127.0.0.1" in r.err, r.err
 
 
+def test_hosts_whose_keys_are_not_the_known_ones(box, rhrun, fleet):
+    """Told of once for all; the commands of the hint are about the file that rhrun reads."""
+    f = fleet(2)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", box.dir / "fake"], check=True)
+    fake = " ".join((box.dir / "fake.pub").read_text().split()[:2])
+    known = box.spec("".join(f"[127.0.0.1]:{f.port(i)} {fake}\n" for i in (1, 2)), "it's known hosts")
+    spec = box.spec({"cluster": f.explicit_cluster(known_hosts=str(known)), "entrypoint": {"run": "true"}})
+    r = rhrun(spec).expect(3)
+    assert len(re.findall(rf"^rhrun: error: 2 of 2 nodes: host key: the host key has changed: {re.escape(str(known))} lists another key: ",
+                          r.err, re.M)) == 1 and r.err.count("has changed") == 1, r.err
+    remove, login = re.search(r"if the change is expected: (ssh-keygen .*), then (ssh .*)$", r.err, re.M).groups()
+    for i in (1, 2):
+        known.write_text(known.read_text().replace(f"[127.0.0.1]:{f.port(i)} ", f"[127.0.0.1]:{f.port(1)} "))
+    subprocess.run(remove, shell=True, check=True, capture_output=True)
+    assert known.read_text() == ""
+    # As typed, but for the question that a person answers.
+    subprocess.run(login.replace("ssh ", "ssh -o StrictHostKeyChecking=accept-new ", 1) + " true", shell=True, check=True,
+                   capture_output=True, stdin=subprocess.DEVNULL)
+    r = rhrun(spec).expect(3)
+    assert r.err.count("the host is not in ") == 1 and f"-p {f.port(2)} " in r.err, r.err  # the first is known now
+
+
+def test_an_ssh_config_that_is_not_there(box, rhrun):
+    """Its hosts are not looked for by the names that only it knows."""
+    spec = box.spec("cluster: {hosts: [node1], ssh_config: ./nope}\nentrypoint: {run: 'true'}\n")
+    assert 'job.yaml:1:39: warning: there is no ssh_config "./nope" on this machine' in rhrun("validate", spec).ok().err
+    require("ssh")
+    r = rhrun(spec).expect(3)
+    assert "ssh -G failed" in r.err and "nope" in r.err and "resolve" not in r.err, r.err
+
+
 @pytest.mark.parametrize("args, code", [
     (["status", "nope"], "usage"), (["result", "last"], "usage"), (["logs", "nope"], "usage"), (["runs", "--limit", "x"], "usage"),
     (["run", "nowhere.yaml"], "spec"), (["run", "faulty.yaml"], "spec"), (["diff", "nope", "nopes"], "usage")])
