@@ -10,7 +10,8 @@
 enum { HOSTS_MAX = 1000 };
 
 struct init {
-    const char *path, *name; /* name: of the job; NULL: the file's name is none */
+    const char *path, *word; /* word: the path, as a shell takes it */
+    const char *name;        /* of the job; NULL: the file's name is none */
     const char *const *hosts;
     size_t host_count;
     const char *program, *program_text; /* a file beside the spec; NULL: none */
@@ -72,7 +73,7 @@ static void put_entrypoint(const struct init *n, struct buf *b)
                    "  function: \"%.*s:main\"          # its return value: rhrun result %s\n"
                    "  kwargs:\n"
                    "    numbers: [1, 2, 3]\n",
-                   (int)strcspn(n->program, "."), n->program, n->path);
+                   (int)strcspn(n->program, "."), n->program, n->word);
         return;
     }
     buf_puts(b, "distributed:\n"
@@ -97,14 +98,14 @@ static void put_spec(const struct init *n, const char *schema, struct buf *b)
     buf_printf(b,
                "# rhrun %s           runs the job; run again, it does only what is missing or changed\n"
                "# rhrun plan %s      what would be done, and why\n",
-               n->path, n->path);
+               n->word, n->word);
     if (n->name)
         buf_printf(b, "name: %s\n", n->name);
     if (!n->program)
         buf_printf(b,
                    "\nparams:\n"
                    "  greeting: hello                # rhrun %s -p greeting=hi\n",
-                   n->path);
+                   n->word);
     buf_putc(b, '\n');
     put_cluster(n, b);
     buf_printf(b,
@@ -155,6 +156,7 @@ static int read_hosts(struct cli *c, struct init *n, struct error *err)
 static int read_options(struct cli *c, struct init *n, struct error *err)
 {
     n->path = c->word_count ? c->words[0] : "job.yaml";
+    n->word = cli_quoted(c, n->path);
     const char *slash = strrchr(n->path, '/'), *base = slash ? slash + 1 : n->path;
     const char *stem = arena_strndup(c->arena, base, strcspn(base, "."));
     n->name = is_plain(stem) && !strchr(stem, '@') && strlen(stem) <= 100 ? stem : NULL;
@@ -220,10 +222,7 @@ static int cmd_init(struct cli *c)
     if (!c->given[OPT_QUIET]) {
         fprintf(stderr, "rhrun: wrote %s%s%s\n", n.path, n.writes_program ? " and " : "",
                 n.writes_program ? n.program_text : "");
-        struct buf word = {0};
-        buf_shell_quote(&word, n.path);
-        fprintf(stderr, "  rhrun %s runs it, rhrun plan %s says beforehand what that does\n", word.data, word.data);
-        buf_free(&word);
+        fprintf(stderr, "  rhrun %s runs it, rhrun plan %s says beforehand what that does\n", n.word, n.word);
     }
     return 0;
 }

@@ -141,6 +141,17 @@ static void say_other_hosts(const struct controller *s)
     }
 }
 
+/* The command that was given, as one that launches again: "rhrun job.yaml -p lr=7 --again". */
+static const char *command_again(struct controller *s)
+{
+    struct cli *c = s->c;
+    const struct spec_overrides o = cli_overrides(c);
+    const char *line = run_command_line(o.arg_count > 0 ? "run --again" : NULL, s->spec->path, &o, c->arena);
+    return !str_is_printable(line) ? "the same command with --again"
+           : o.arg_count > 0       ? line
+                                   : arena_printf(c->arena, "%s --again", line);
+}
+
 static void say_nothing_to_do(struct controller *s, const struct state_run *done, const struct run_result *res)
 {
     char when[32];
@@ -159,10 +170,9 @@ static void say_nothing_to_do(struct controller *s, const struct state_run *done
                 res->unverified_reason ? res->unverified_reason : "?");
     if (!c->given[OPT_QUIET])
         fprintf(stderr,
-                "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: rhrun %s --again; to do "
-                "everything again: --fresh\n",
-                when, done->id, res->unverified_nodes ? "" : ", set-up verified on every node",
-                cli_quoted(c, s->spec->path));
+                "rhrun: nothing to do: done since %s (run %s)%s\n  to launch it again: %s; to do everything again: "
+                "--fresh\n",
+                when, done->id, res->unverified_nodes ? "" : ", set-up verified on every node", command_again(s));
     if (!c->given[OPT_QUIET] && !s->spec->rent)
         say_other_hosts(s);
 }

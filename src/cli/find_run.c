@@ -192,6 +192,8 @@ struct search {
     struct found found[MEANINGS];
     struct journal **journals; /* those in which something was found */
     size_t journal_count;
+    const char **jobs; /* the names of all, ended by NULL */
+    size_t job_count;
 };
 
 static void take(struct search *s, enum meaning m, struct journal *j, const struct state_run *run)
@@ -234,19 +236,23 @@ static int search_jobs(struct search *s, struct error *err)
     size_t count = 0;
     if (journal_jobs(&jobs, &count, err) < 0)
         return -1;
+    s->jobs = arena_array(s->arena, count + 1, sizeof *s->jobs);
     for (size_t i = 0; i < count; i++) {
         struct journal *j;
         struct error unreadable = ERROR_INIT;
-        if (journal_open_read(jobs[i].id, &j, &unreadable) < 0)
+        if (journal_open_read(jobs[i].id, &j, &unreadable) < 0) {
             fprintf(stderr, "rhrun: warning: %s\n", unreadable.text);
-        else
-            look(s, j);
+            continue;
+        }
+        if (journal_job_name(j))
+            s->jobs[s->job_count++] = arena_strdup(s->arena, journal_job_name(j));
+        look(s, j);
     }
     journal_jobs_free(jobs, count);
     return 0;
 }
 
-static int decide(const struct search *s, const struct found **ret, bool *ret_job, struct error *err)
+static int decide(struct cli *c, const struct search *s, const struct found **ret, bool *ret_job, struct error *err)
 {
     const enum meaning m = s->found[MEANS_ID].count ? MEANS_ID : s->found[MEANS_JOB].count ? MEANS_JOB : MEANS_PREFIX;
     const struct found *f = &s->found[m];
@@ -256,12 +262,17 @@ static int decide(const struct search *s, const struct found **ret, bool *ret_jo
         return error_set(err, ERROR_USAGE, "nothing was run yet");
     if (f->count == 0) {
         error_set(err, ERROR_USAGE, "there is no run and no job \"%s\"", s->word);
-        error_hint(err, "rhrun runs lists them");
+        const char *near = s->job_count ? str_nearest(s->word, s->jobs) : NULL;
+        if (near)
+            error_hint(err, "did you mean %s? rhrun runs lists all", cli_quoted(c, near));
+        else
+            error_hint(err, "rhrun runs lists them");
         return -1;
     }
     if (m == MEANS_JOB && f->count > 1) {
         error_set(err, ERROR_USAGE, "%u jobs have the name \"%s\"", f->count, s->word);
-        error_hint(err, "name the spec file: %s, %s%s", f->specs[0], f->specs[1], f->count > 2 ? ", ..." : "");
+        error_hint(err, "name the spec file: %s, %s%s", cli_quoted(c, f->specs[0]), cli_quoted(c, f->specs[1]),
+                   f->count > 2 ? ", ..." : "");
         return -1;
     }
     if (m == MEANS_PREFIX && f->count > 1 && strcmp(s->word, "last") != 0)
@@ -277,7 +288,7 @@ static int find_by_word(struct cli *c, const char *word, struct journal **ret_jo
     const struct found *f = NULL;
     int rc = search_jobs(&s, err);
     if (rc == 0)
-        rc = decide(&s, &f, ret_job, err);
+        rc = decide(c, &s, &f, ret_job, err);
     for (size_t i = 0; i < s.journal_count; i++)
         if (rc < 0 || s.journals[i] != f->journal)
             journal_close(s.journals[i]);

@@ -410,6 +410,31 @@ def test_hints_are_commands_for_the_shell(box, rhrun):
     assert shlex.split(said) == ["rhrun", str(spec), "--again"]
 
 
+def test_hints_launch_what_was_asked_for(box, rhrun):
+    """With the options that were given: without them it would be another job."""
+    spec = box.spec("params: {p: a}\nentrypoint: {run: 'echo ${{ params.p }} \"$@\"'}\n", "a job's spec.yaml")
+    for given in (["-p", "p=it's b"], ["-p", "p=c", "--", "d e"]):
+        rhrun(spec, *given).ok()
+        said = shlex.split(re.search(r"to launch it again: (rhrun .*); everything", rhrun(spec, *given).ok().err)[1])
+        assert "--again" in said and said[0] == "rhrun"
+        assert rhrun(*said[1:]).ok().out == rhrun(spec, *given[:2], "--again", *given[2:]).ok().out
+
+
+def test_a_name_that_is_nearly_one(box, rhrun):
+    rhrun(box.spec("name: train\nentrypoint: {run: 'true'}\n")).ok()
+    assert "did you mean train?" in rhrun("status", "tarin").expect(2).err
+    assert "did you mean" not in rhrun("status", "other").expect(2).err
+
+
+def test_jobs_of_one_name_are_told_apart_by_what_a_shell_takes(box, rhrun):
+    specs = [box.spec("name: same\nentrypoint: {run: 'true'}\n", f"{folder}/it's one.yaml") for folder in ("a b", "c")]
+    for spec in specs:
+        rhrun(spec).ok()
+    r = rhrun("logs", "same").expect(2)
+    named = shlex.split(re.search(r"name the spec file: (.*)$", r.err, re.M)[1].replace(", ", " "))
+    assert sorted(named) == sorted(map(str, specs)), r.err
+
+
 def test_events_follow_the_published_schema(box, rhrun):
     for event in rhrun("--json", box.spec(SPEC)).ok().events():
         check_schema(event, "events.schema.json")
@@ -567,6 +592,13 @@ def test_init(box, rhrun, options, out):
         assert rhrun("result", path).ok().json() == {"sum": 6, "mean": 2.0}
     refused = rhrun("init", path, *options).expect(2)
     assert "there already" in refused.err and path.read_text() == text
+
+
+def test_init_with_a_name_that_a_shell_would_cut(box, rhrun):
+    path = box.work / "it's first.yaml"
+    rhrun("init", "it's first.yaml").ok()
+    for line in re.findall(r"# (rhrun .*?)  +|# (rhrun .* -p greeting=hi)$", path.read_text(), re.M):
+        assert "it's first.yaml" in shlex.split(line[0] or line[1]), line
 
 
 def test_init_leaves_nothing_where_it_cannot(box, rhrun):
