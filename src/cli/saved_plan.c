@@ -173,7 +173,10 @@ bool saved_plan_is(const char *path)
 static int damaged(const char *path, const char *what, struct error *err)
 {
     error_set(err, ERROR_USAGE, "\"%s\" is not a saved plan that can be used: %s", path, what);
-    error_hint(err, "make it again: rhrun plan -o %s SPEC", path);
+    struct buf word = {0};
+    buf_shell_quote(&word, path);
+    error_hint(err, "make it again: rhrun plan -o %s SPEC", word.data);
+    buf_free(&word);
     return -1;
 }
 

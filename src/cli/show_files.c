@@ -125,6 +125,17 @@ static void put_part(struct buf *b, const struct part *p)
     cli_put_path(b, path);
 }
 
+/* As an item of a list that a person copies into a spec. */
+static void put_as_yaml(struct buf *b, const struct part *part)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
+    CLEANUP(cleanup_free) char *path = xstrndup(part->path, part->len);
+    if (*path != '-' && strspn(path, plain) == part->len)
+        buf_puts(b, path);
+    else
+        buf_json_string(b, path, part->len);
+}
+
 /* ---- warnings ---- */
 
 static void warn_size(const struct source_tree *s)
@@ -147,7 +158,7 @@ static void warn_size(const struct source_tree *s)
     }
     buf_puts(&b, "\n  hint: leave out what the job does not need: workdir: {exclude: [");
     if (count)
-        put_part(&b, &parts[0]);
+        put_as_yaml(&b, &parts[0]);
     buf_puts(&b, "]}\n");
     fwrite(b.data, 1, b.len, stderr);
     buf_free(&b);

@@ -51,7 +51,10 @@ int remote_local_open(struct remote_job *job, const char *path, struct tree_stor
         (void)tree_git_error(&job->err, ERROR_INFRA, "could not open \"%s\"", job->url);
         if (rc == NOT_OURS) {
             error_why(&job->err, ERROR_WHY_OWNER);
-            error_hint(&job->err, "git config --global --add safe.directory %s", path);
+            struct buf word = {0};
+            buf_shell_quote(&word, path);
+            error_hint(&job->err, "git config --global --add safe.directory %s", word.data);
+            buf_free(&word);
         }
         return -1;
     }

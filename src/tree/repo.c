@@ -97,7 +97,10 @@ static int open_it(struct tree_repo *r, struct error *err)
     (void)tree_git_error(err, ERROR_INFRA, "could not open the git repository \"%s\"", r->root);
     if (rc == NOT_OURS) {
         error_why(err, ERROR_WHY_OWNER);
-        error_hint(err, "git config --global --add safe.directory %s", r->root);
+        struct buf word = {0};
+        buf_shell_quote(&word, r->root);
+        error_hint(err, "git config --global --add safe.directory %s", word.data);
+        buf_free(&word);
     }
     return -1;
 }

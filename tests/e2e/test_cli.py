@@ -1,5 +1,6 @@
 """The commands around a run: what they print, what they mean by their exit status, and their JSON."""
 import json
+import os
 import re
 import shlex
 import signal
@@ -418,6 +419,25 @@ def test_hints_launch_what_was_asked_for(box, rhrun):
         said = shlex.split(re.search(r"to launch it again: (rhrun .*); everything", rhrun(spec, *given).ok().err)[1])
         assert "--again" in said and said[0] == "rhrun"
         assert rhrun(*said[1:]).ok().out == rhrun(spec, *given[:2], "--again", *given[2:]).ok().out
+
+
+def test_names_of_files_in_hints(box, rhrun):
+    """As a shell, or a spec, takes them."""
+    spec = box.spec("entrypoint: {run: 'true'}\n")
+    plan = box.work / "it's my plan.json"
+    rhrun("plan", spec, "-o", plan).ok()
+    plan.write_bytes(plan.read_bytes()[:-20])
+    said = re.search(r"make it again: (rhrun .*) SPEC", rhrun("apply", plan).expect(2).err)[1]
+    assert shlex.split(said) == ["rhrun", "plan", "-o", str(plan)]
+    yaml = require("yaml")
+    big = box.work / "src" / "big, it's #1: all" / "file"
+    big.parent.mkdir(parents=True)
+    big.touch()
+    os.truncate(big, 210_000_000)  # of holes
+    document = {"workdir": {"path": "src"}, "entrypoint": {"run": "true"}}
+    said = re.search(r"leave out what the job does not need: (workdir: .*)$", rhrun("plan", box.spec(document)).ok().err, re.M)[1]
+    document["workdir"].update(yaml.safe_load(said)["workdir"])
+    assert "leave out" not in rhrun("plan", box.spec(document)).ok().err, said
 
 
 def test_a_name_that_is_nearly_one(box, rhrun):
