@@ -177,6 +177,14 @@ static void say_nothing_to_do(struct controller *s, const struct state_run *done
         say_other_hosts(s);
 }
 
+static const char *label_of(const struct plan *plan, const char *name)
+{
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (strcmp(plan->steps[i].name, name) == 0)
+            return plan->steps[i].label;
+    return name;
+}
+
 /* What went wrong, with the last lines of the worker that failed first where they are not on the screen anyway. */
 static void say_result(struct controller *s, int rc)
 {
@@ -192,7 +200,7 @@ static void say_result(struct controller *s, int rc)
         return;
     if (res->has_cause && res->status == RUN_FAILED && res->cause_tail && res->cause_tail[0] && !c->given[OPT_QUIET] &&
         !cli_printer_has_shown(s->printer, res->cause_step, res->cause_node, res->cause_rank)) {
-        fprintf(stderr, "rhrun: last lines of %s", res->cause_step);
+        fprintf(stderr, "rhrun: last lines of %s", label_of(s->plan, res->cause_step));
         if (res->cause_has_rank)
             fprintf(stderr, ", rank %u,", res->cause_rank);
         fprintf(stderr, " on %s:\n%s%s", res->cause_node, res->cause_tail, str_ends(res->cause_tail, "\n") ? "" : "\n");

@@ -82,6 +82,13 @@ def test_a_point_that_fails_stops_no_other_and_is_tried_again_alone(box, rhrun):
     assert here(box) == [0, 1, 2, 2, 3, 4, 5]
 
 
+def test_the_last_lines_of_a_point_have_its_name(box, rhrun):
+    """Where much was said since it failed, its lines are told again."""
+    spec = sweep(box, "if [ ${{ params.i }} = 1 ]; then echo oh no; exit 3; elif [ ${{ params.i }} = 2 ]; then seq 1 300; fi", per_node=1)
+    r = rhrun(spec).expect(1)
+    assert re.search(r"^rhrun: last lines of i=1 on local:\noh no$", r.err, re.M), r
+
+
 def test_on_failure_stop(box, rhrun):
     spec = sweep(box, APPEND + "; [ ${{ params.i }} != 1 ] || { while ! grep -qx 0 $HOME/lines; do sleep 0.05; done; exit 3; }; sleep 60",
                  per_node=2, on_failure="stop")
