@@ -181,9 +181,10 @@ static void put_row(const struct live_attempts *a, struct canvas *v, const struc
 static void put_rest(const struct live_attempts *a, struct canvas *v, size_t from)
 {
     const char *first = roster_name(a->plan->roster, a->sights[from].node);
-    const unsigned count = a->count - from > 1 ? MORE_WIDTH : 0;
+    char others[40];
+    const int count = a->count - from > 1 ? snprintf(others, sizeof others, " (and %zu more)", a->count - from - 1) : 0;
     canvas_printf(v, "", "%*s", INDENT, "");
-    if (canvas_left(v) < (from ? 18 : 13) + text_width(first, strlen(first)) + count) {
+    if (canvas_left(v) < (from ? 18 : 13) + text_width(first, strlen(first)) + (unsigned)count) {
         canvas_printf(v, "2", from ? "and %zu more" : "waiting for %zu", a->count - from);
         canvas_end_line(v);
         return;

@@ -416,7 +416,7 @@ def test_hints_launch_what_was_asked_for(box, rhrun):
     spec = box.spec("params: {p: a}\nentrypoint: {run: 'echo ${{ params.p }} \"$@\"'}\n", "a job's spec.yaml")
     for given in (["-p", "p=it's b"], ["-p", "p=c", "--", "d e"]):
         rhrun(spec, *given).ok()
-        said = shlex.split(re.search(r"to launch it again: (rhrun .*); everything", rhrun(spec, *given).ok().err)[1])
+        said = shlex.split(re.search(r"to launch it again: (rhrun .*); to do everything", rhrun(spec, *given).ok().err)[1])
         assert "--again" in said and said[0] == "rhrun"
         assert rhrun(*said[1:]).ok().out == rhrun(spec, *given[:2], "--again", *given[2:]).ok().out
 
