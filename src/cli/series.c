@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHUNK = 4 << 20, THREADS_MAX = 4, ALONE_MAX = 256 << 10 /* bytes that no second thread is started for */ };
+enum { CHUNK = 1 << 20, THREADS_MAX = 4, ALONE_MAX = 256 << 10 /* bytes that no second thread is started for */ };
 
 struct series_log {
     const char *path;

@@ -13,10 +13,11 @@ struct entry {
     bool has_lines;      /* that was found out */
     int group, step;     /* the same in both */
     bool limited;        /* was told */
+    size_t from, end;    /* its hits in the block, in matcher.found */
 };
 
-struct found { /* a hit in a block */
-    size_t line;
+struct found {        /* a hit in a block */
+    size_t line, len; /* where its line begins */
     struct match_hit hit;
 };
 
@@ -64,9 +65,47 @@ void matcher_destroy(struct matcher *m)
     free(m);
 }
 
+/* What most programs print: few digits, which a double holds, and a small power of ten, which it holds, too. So one operation
+ * rounds as strtod does, many times faster. */
+static bool plain_number(const char *text, size_t len, double *ret)
+{
+    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    enum { DIGITS_MAX = 15, TENS_MAX = sizeof tens / sizeof *tens - 1 };
+    const char *p = text, *const end = text + len;
+    uint64_t digits = 0;
+    int count = 0, tenth = 0, power = 0;
+    const bool minus = p < end && *p == '-';
+    p += p < end && (*p == '-' || *p == '+');
+    for (; p < end && *p >= '0' && *p <= '9' && count <= DIGITS_MAX; p++, count++)
+        digits = 10 * digits + (uint64_t)(*p - '0');
+    if (p < end && *p == '.')
+        for (p++; p < end && *p >= '0' && *p <= '9' && count <= DIGITS_MAX; p++, count++, tenth++)
+            digits = 10 * digits + (uint64_t)(*p - '0');
+    if (count == 0 || count > DIGITS_MAX)
+        return false;
+    if (end - p >= 2 && end - p <= 4 && (*p | 0x20) == 'e') {
+        const bool below = p[1] == '-';
+        p += 1 + (below || p[1] == '+');
+        if (p == end)
+            return false;
+        for (; p < end && *p >= '0' && *p <= '9'; p++)
+            power = 10 * power + *p - '0';
+        power = below ? -power : power;
+    }
+    power -= tenth;
+    if (p != end || power < -TENS_MAX || power > TENS_MAX)
+        return false;
+    const double value = power < 0 ? (double)digits / tens[-power] : (double)digits * tens[power];
+    *ret = minus ? -value : value;
+    return true;
+}
+
 bool match_number(const char *text, size_t len, double *ret)
 {
     char copy[64], *end;
+    if (plain_number(text, len, ret))
+        return true;
     if (len == 0 || len >= sizeof copy)
         return false;
     memcpy(copy, text, len);
@@ -145,13 +184,13 @@ void matcher_line(struct matcher *m, const struct watch_line *line, const bool *
 
 /* ---- many lines at once ---- */
 
-static void keep(struct matcher *m, size_t line, const struct match_hit *hit)
+static void keep(struct matcher *m, size_t at, size_t len, const struct match_hit *hit)
 {
     if (m->found_count == m->found_cap) {
         m->found_cap = m->found_cap ? 2 * m->found_cap : 64;
         m->found = xreallocarray(m->found, m->found_cap, sizeof *m->found);
     }
-    m->found[m->found_count++] = (struct found){line, *hit};
+    m->found[m->found_count++] = (struct found){at, len, *hit};
 }
 
 static struct watch_line line_at(const struct watch_line *lines, size_t at)
@@ -170,7 +209,7 @@ static void match_each(struct matcher *m, size_t i, const struct watch_line *lin
     while (at < lines->len) {
         const struct watch_line line = line_at(lines, at);
         if (match_one(m, i, &line, &hit))
-            keep(m, at, &hit);
+            keep(m, at, line.len, &hit);
         at += line.len + 1;
     }
 }
@@ -210,17 +249,30 @@ static void match_block(struct matcher *m, size_t i, const struct watch_line *li
         struct match_hit hit = {.pattern = (uint32_t)i};
         const struct watch_line line = line_at(lines, begin);
         if (from + n <= begin + line.len ? read_hit(e, e->lines, lines->text, &hit) : match_one(m, i, &line, &hit))
-            keep(m, begin, &hit);
+            keep(m, begin, line.len, &hit);
         at = begin + line.len + 1;
     }
 }
 
-static int by_line(const void *a, const void *b)
+/* What was found of each pattern is in the order of lines: line by line, then, in the order of patterns. */
+static void give_out(struct matcher *m, const struct watch_line *lines)
 {
-    const struct found *x = a, *y = b;
-    if (x->line != y->line)
-        return x->line < y->line ? -1 : 1;
-    return x->hit.pattern < y->hit.pattern ? -1 : x->hit.pattern > y->hit.pattern;
+    for (size_t at = 0, next; at < lines->len; at = next) {
+        next = lines->len;
+        for (size_t i = 0; i < m->count; i++) {
+            struct entry *e = &m->entries[i];
+            if (e->from < e->end && m->found[e->from].line == at) {
+                struct watch_line line = *lines;
+                struct found *f = &m->found[e->from++];
+                line.text = lines->text + at;
+                line.len = f->len;
+                f->hit.line = &line;
+                m->hit(m->arg, &f->hit);
+            }
+            if (e->from < e->end && m->found[e->from].line < next)
+                next = m->found[e->from].line;
+        }
+    }
 }
 
 void matcher_block(struct matcher *m, const struct watch_line *lines, const bool *wanted)
@@ -228,18 +280,16 @@ void matcher_block(struct matcher *m, const struct watch_line *lines, const bool
     const bool is_long = has_long_line(lines);
     m->found_count = 0;
     for (size_t i = 0; i < m->count; i++) {
-        if ((wanted && !wanted[i]) || !looks_at(&m->entries[i], lines))
-            continue;
-        if (!is_long && over_lines(&m->entries[i]))
-            match_block(m, i, lines);
-        else
-            match_each(m, i, lines, 0);
+        struct entry *e = &m->entries[i];
+        e->from = m->found_count;
+        if ((!wanted || wanted[i]) && looks_at(e, lines)) {
+            if (!is_long && over_lines(e))
+                match_block(m, i, lines);
+            else
+                match_each(m, i, lines, 0);
+        }
+        e->end = m->found_count;
     }
     if (m->found_count)
-        qsort(m->found, m->found_count, sizeof *m->found, by_line);
-    for (size_t i = 0; i < m->found_count; i++) {
-        const struct watch_line line = line_at(lines, m->found[i].line);
-        m->found[i].hit.line = &line;
-        m->hit(m->arg, &m->found[i].hit);
-    }
+        give_out(m, lines);
 }

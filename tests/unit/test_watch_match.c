@@ -146,6 +146,64 @@ static void test_numbers(void **unused)
         assert_false(match_number(bad[i], strlen(bad[i]), &v));
 }
 
+/* Each text is the number that strtod reads, to the last bit, on both sides of where a shorter way of reading ends. */
+static void test_numbers_to_the_last_bit(void **unused)
+{
+    (void)unused;
+    static const char *const texts[] = {"0.1",
+                                        "-0",
+                                        "-0.0",
+                                        "123456789012345",
+                                        "1234567890123456",
+                                        "12345678901234567890",
+                                        "999999999999999e22",
+                                        "999999999999999e23",
+                                        "1e22",
+                                        "1e23",
+                                        "1e-22",
+                                        "1e-23",
+                                        "0.000000000000001",
+                                        "0.0000000000000001",
+                                        "000000000000000000001",
+                                        "1e+22",
+                                        "1.e3",
+                                        ".5e-3",
+                                        "1e308",
+                                        "1e309",
+                                        "4.9e-324",
+                                        "1e-400",
+                                        "9007199254740993",
+                                        "0.00000000000000000000000000000001",
+                                        "1e0005",
+                                        "1e00005",
+                                        "8.5e-07"};
+    uint64_t drawn = 1;
+    for (size_t i = 0; i < ARRAY_LEN(texts) + 200000; i++) {
+        char text[64];
+        double v, wanted;
+        if (i < ARRAY_LEN(texts)) {
+            snprintf(text, sizeof text, "%s", texts[i]);
+        } else {
+            drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+            const int digits = 1 + (int)(drawn >> 33) % 17, tens = (int)(drawn >> 40) % 60 - 30;
+            drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+            const double of = (double)(drawn >> 11) * (i & 1 ? 1e-19 : -1e-5);
+            snprintf(text, sizeof text, i & 2 ? "%.*ge%d" : "%.*g", digits, of, tens);
+            if (strchr(text, 'e') != strrchr(text, 'e'))
+                *strrchr(text, 'e') = 0;
+        }
+        wanted = strtod(text, NULL);
+        assert_true(match_number(text, strlen(text), &v));
+        if (memcmp(&v, &wanted, sizeof v) != 0)
+            fail_msg("%s: %.17g instead of %.17g", text, v, wanted);
+    }
+    static const char *const bad[] = {"1e",   "1e+",  "1e-",   "--1",  "+-1",  ".",  "+.",
+                                      "-.e5", "1e5.", "1e5e5", "1e5x", "1ee5", ".e", "1 e5"};
+    double v;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_false(match_number(bad[i], strlen(bad[i]), &v));
+}
+
 static void test_a_pattern_at_its_bound_says_so_once(void **unused)
 {
     (void)unused;
@@ -196,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_numbers_as_text),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_numbers_to_the_last_bit),
         cmocka_unit_test(test_a_pattern_at_its_bound_says_so_once),
         cmocka_unit_test(test_long_lines_are_looked_at_up_to_a_bound),
     };
