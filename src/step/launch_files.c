@@ -69,7 +69,7 @@ static unsigned streams_of(const struct spec_text *text, uint32_t local_rank)
     return 0;
 }
 
-/* LOG_DIR/RUN/attempt_N; below it the agent makes a folder for each rank. */
+/* LOG_DIR/RUN/attempt_N, of a sweep LOG_DIR/RUN/POINT/attempt_N; below it the agent makes a folder for each rank. */
 static int set_log_dir(const struct launch *l, bool needed, struct error *err)
 {
     const struct spec_text *text = spec_flag_value(&l->plan->spec->distributed, "log_dir");
@@ -83,8 +83,9 @@ static int set_log_dir(const struct launch *l, bool needed, struct error *err)
         return 0;
     if (step_absolute(l->bind, dir, l->arena, &dir, err) < 0)
         return -1;
-    l->run->log_dir = arena_printf(l->arena, "%s/%s/attempt_%u", dir, l->bind->run_id ? l->bind->run_id : "run",
-                                   l->bind->restart_count);
+    const struct spec_point *point = l->bind->point;
+    l->run->log_dir = arena_printf(l->arena, "%s/%s/%s%sattempt_%u", dir, l->bind->run_id ? l->bind->run_id : "run",
+                                   point ? point->id : "", point ? "/" : "", l->bind->restart_count);
     return 0;
 }
 

@@ -117,6 +117,17 @@ def test_workers_of_a_point_meet(box, rhrun):
     assert len(ports) == 3
 
 
+def test_log_files_of_points_stand_apart(box, rhrun):
+    """Three points of one node at a time, each tried again: no file of one is another's."""
+    text = "echo ${{ params.i }} $TORCHELASTIC_RESTART_COUNT; sleep 0.2; [ $TORCHELASTIC_RESTART_COUNT = 1 ]"
+    spec = sweep(box, text, {"i": [0, 1, 2]}, distributed={"nproc_per_node": 1, "tee": 3, "log_dir": str(box.home / "logs"), "max_restarts": 1})
+    rhrun(spec).ok()
+    ids = {p["params"]["i"]: p["id"] for p in rhrun("status", spec, "--json").ok().json()["points"]}
+    (run,) = (box.home / "logs").iterdir()
+    got = {str(p.relative_to(run)): p.read_text() for p in run.rglob("stdout.log")}
+    assert got == {f"{ids[i]}/attempt_{n}/0/stdout.log": f"{i} {n}\n" for i in range(3) for n in (0, 1)}
+
+
 def test_values_are_no_shell_text(box, rhrun):
     values = ["it's", 'a "b" $(touch /tmp/never) `x`', "two\nlines", "x" * 10000, "a/b,c=d%"]
     spec = sweep(box, "printf %s ${{ params.v }} | sha256sum >>$HOME/sums", {"v": values})
