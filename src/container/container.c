@@ -116,7 +116,8 @@ static void engine_look(const struct container_place *p, struct buf *b)
                 "</dev/null 2>/dev/null)||w=;set -- $w;w=$1;v=$2;[ -n \"$w\" ]; };"
                 "look(){ x=$($r container inspect -f \"{{.State.Running}} {{index .Config.Labels \\\"rhrun.of\\\"}} "
                 "{{.Image}} {{.Id}}\" \"$n\" </dev/null 2>/dev/null)||x=;"
-                "set -- $x;s=$1;o=$2;g=$3;d=$4; };");
+                "set -- $x;s=$1;o=$2;g=$3;d=$4; };"
+                "inside(){ $r exec \"$n\" /bin/sh -c \"$1\" </dev/null >/dev/null 2>&1; };");
 }
 
 static void engine_make(const struct container_place *p, struct buf *b)
@@ -124,7 +125,6 @@ static void engine_make(const struct container_place *p, struct buf *b)
     engine_run(p, b);
     buf_puts(b, "pull(){ long \"pulling $i\" $r pull -q \"$i\"||fail \"image $i: $e\"; };"
                 "gone(){ $r rm -f -v \"$n\" </dev/null >/dev/null 2>&1;s=;};"
-                "inside(){ $r exec \"$n\" /bin/sh -c \"$1\" </dev/null >/dev/null 2>&1; };"
                 "begin(){ e=$($r start \"$n\" </dev/null 2>&1); };"
                 "new(){ e=$(make)&&look&&{ have||:; }; };");
 }
@@ -181,6 +181,14 @@ static void apptainer_exec(const struct container_place *p, struct buf *b)
 
 /* ---- the texts ---- */
 
+/* Does anything of rhrun work in the container? It is left alone then. */
+static void put_busy(struct buf *b)
+{
+    buf_puts(b, "busy(){ [ $s = true ]||return 1;inside \"for c in /proc/[0-9]*/comm;do "
+                "read -r c<\\$c;case \\$c in rhrun-supervis*)exit 0;;esac;done 2>/dev/null;exit 9\";"
+                "[ $? != 9 ]; };");
+}
+
 void container_wrap(const struct container_place *p, bool may_make, struct buf *b)
 {
     const struct spec_container *c = p->host->container;
@@ -196,16 +204,18 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
     buf_putc(b, ';');
     put_by_runtime(p, b, engine_look, apptainer_look);
     if (!may_make) {
-        buf_puts(b, "look;[ \"$s\" = true ]||{ have&&export RHRUN_IMAGE=\"$w $v\";exec \"$@\"; };");
+        /* The image is the one that the job's next container has: of that name, unless this container stays. */
+        put_busy(b);
+        buf_puts(b, "look;[ \"$s\" = true ]||{ have&&export RHRUN_IMAGE=\"$w $v\";exec \"$@\"; };"
+                    "have&&{ [ \"$o $w\" = \"$h $g\" ]||busy||g=$w; };");
     } else {
         buf_puts(
             b,
             "[ -d \"$HOME\" ]&&[ \"$HOME\" != / ]||fail \"the user has no home folder that a container could have\";");
         put_long(b);
         put_by_runtime(p, b, engine_make, apptainer_make);
-        buf_puts(b, "busy(){ [ $s = true ]||return 1;inside \"for c in /proc/[0-9]*/comm;do "
-                    "read -r c<\\$c;case \\$c in rhrun-supervis*)exit 0;;esac;done 2>/dev/null;exit 9\";"
-                    "[ $? != 9 ]; };look;");
+        put_busy(b);
+        buf_puts(b, "look;");
         if (c->pull == PULL_ALWAYS)
             buf_puts(b, "pull;");
         /* Of another spec, or of an image that has moved: a new one, but not while something of rhrun runs in it. */

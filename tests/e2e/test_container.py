@@ -104,9 +104,13 @@ def test_a_rerun_tells_that_the_image_is_another_one(engine, box, job, rhrun):
     assert len(told) == 1 and "works in place" in told[0]
     engine.docker("run", "--name", "xx", "--network", "none", IMAGE, "sh", "-c", "echo new >/new")
     moved = engine.docker("commit", "xx", "moves:3")
+    assert len(ids(engine)) == 3, "the job's, the rerun's, and xx"
+    other = f"image moves:3 is {moved} now, it was {lock['hosts'][0]['image_id']}"
+    assert other in rhrun("rerun", "--strict", "--again", lock["run"]["id"]).expect(2).err, "the rerun's container stands, with the old image"
     engine.docker("rm", "-f", *ids(engine))
-    r = rhrun("rerun", "--again", lock["run"]["id"]).ok()
-    assert f"image moves:3 is {moved} now, it was {lock['hosts'][0]['image_id']}" in r.err, r
+    assert other in rhrun("rerun", "--again", lock["run"]["id"]).ok().err
+    told = [line for line in rhrun("rerun", "--again", lock["run"]["id"]).ok().err.splitlines() if "image moves:3" in line]
+    assert len(told) == 1 and other in told[0], told
     engine.docker("rm", "-f", *ids(engine))
     engine.docker("rmi", "-f", "moves:3")
     r = rhrun("rerun", "--again", lock["run"]["id"])
