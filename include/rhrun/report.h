@@ -153,6 +153,8 @@ struct report_run {
     uint64_t ranks_left_out;
     const struct report_point *points;
     size_t point_count;
+    const char *best_metric; /* of a sweep: by which the best point is chosen; NULL: by none */
+    bool best_max;
     const struct report_event *events;
     size_t event_count;
     uint64_t events_left_out;

@@ -380,6 +380,15 @@ static void take_point(struct gathering *g)
     g->ret->point_count = 1;
 }
 
+static void take_best(struct gathering *g)
+{
+    const struct spec_overrides o = run_overrides(g->run, g->arena);
+    const struct spec_sweep *sweep =
+        g->points && g->ret->spec_text ? spec_sweep_of(g->ret->spec_text, &o, g->arena) : NULL;
+    g->ret->best_metric = sweep ? sweep->best_metric : NULL;
+    g->ret->best_max = sweep && sweep->best_max;
+}
+
 /* ---- where it comes from ---- */
 
 /* A page is shown to others: what was given for an `env` is not. */
@@ -466,6 +475,7 @@ int report_gather_run(struct cli *c, struct journal *j, const struct state_run *
         take_state(g, i, told);
     if (!g->points)
         take_point(g);
+    take_best(g);
     ret->command = command_of(g);
     take_provenance(g, st);
     return 0;

@@ -255,6 +255,12 @@ static void put_run(const struct report_run *run, struct buf *b)
     put_logs(run, b);
     put_ranks(run, b);
     put_points(run, b);
+    if (run->best_metric) {
+        json_begin(b, "best", '[');
+        json_item_text(b, run->best_metric);
+        json_item_text(b, run->best_max ? "max" : "min");
+        buf_putc(b, ']');
+    }
     put_events(run, b);
     put_curves(run, b);
     buf_putc(b, '}');

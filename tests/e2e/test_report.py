@@ -257,13 +257,15 @@ def test_in_a_browser(rhrun, fails, box, page):
     page.ask("document.querySelector('#points thead th:nth-child(3) button').click()")
     assert page.ask("[...document.querySelectorAll('#points tbody td:nth-child(3)')].map(t => t.textContent)") == ["1e-3", "1e-2"]
     # a sweep: a row, a bar and a curve for each point, whose name leads to its log
-    swept = box.spec("name: s\nparams: {i: 0}\nsweep: {matrix: {i: [1, 2, 3]}}\nmetrics: [{name: loss, pattern: 'loss=(?<value>\\S+)'}]\n"
-                     "entrypoint: {run: 'echo loss=${{ params.i }}; echo loss=0'}\n", "s.yaml")
+    swept = box.spec("name: s\nparams: {i: 0}\nsweep: {matrix: {i: [1, 2, 3]}, best: {metric: loss, goal: max}}\nmetrics: [{name: loss, pattern: 'loss=(?<value>\\S+)'}]\n"
+                     "entrypoint: {run: 'echo loss=${{ params.i }}; echo loss=-${{ params.i }}'}\n", "s.yaml")
     rhrun(swept).ok()
     rhrun("report", swept, "-o", box.work / "sweep.html").ok()
     page.open(box.work / "sweep.html")
     assert page.problems == []
     assert page.ask("[...document.querySelectorAll('#points tbody td:first-child')].map(t => t.textContent)") == ["i=1", "i=2", "i=3"]
+    assert page.ask("[...document.querySelectorAll('#points .best')].map(t => t.closest('tr').cells[0].textContent)") == ["i=1"]
+    assert "Best pointi=1loss -1" in page.ask("document.querySelector('#overview').textContent").replace("\u2212", "-")
     assert page.ask("document.querySelectorAll('#timeline svg .bar').length") == 3
     assert page.ask("document.querySelectorAll('#metrics .u-series').length") == 4
     page.ask("document.querySelector('#points tbody tr:nth-child(3) button').click()")

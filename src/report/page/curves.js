@@ -81,7 +81,7 @@
     var time = function (v) { return R.duration(v * 1000).replace(/\.0+ s$/, " s").replace(" m 0 s", " m").replace(" h 0 m", " h"); };
     function longest(texts) { return Math.max.apply(null, (texts || [""]).map(function (t) { return (t || "").length; })); }
     R.replace(box);
-    return new uPlot({
+    var plot = new uPlot({
       width: width, height: 260,
       scales: { x: { time: false }, y: { distr: settings.log && positive ? 3 : 1 } },
       axes: [
@@ -100,6 +100,8 @@
           };
         }))
     }, data, box);
+    plot.root.querySelectorAll(".u-label").forEach(function (e) { e.title = e.textContent; }); /* a long one is cut */
+    return plot;
   }
   function notes(metric, list) {
     var values = 0, odd = 0, group = 1;

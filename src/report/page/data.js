@@ -71,6 +71,18 @@ var R = { palette: 8 };
   /* Points of all runs: what the table and the plot of a sweep show, and what is compared. */
   R.points = [];
   R.runs.forEach(function (run) { R.points = R.points.concat(run.points); });
+  /* The best point of a sweep that says by what: of those that are done; NULL: there is none. */
+  R.best = function (run) {
+    var best = null, most = null;
+    run.points.forEach(function (p) {
+      var m = run.best && p.state === "done" ? p.metrics.find(function (e) { return e[0] === run.best[0]; }) : null, v = m ? R.numeric(m[1]) : null;
+      if (v !== null && (most === null || (run.best[1] === "max" ? v > most : v < most))) {
+        best = p;
+        most = v;
+      }
+    });
+    return best ? { point: best, value: most } : null;
+  };
   R.pointLabel = function (p) {
     return p.name ? (R.runs.length > 1 ? p.run.label + ": " : "") + p.name : p.run.label;
   };

@@ -96,6 +96,10 @@
 
   var kinds = { done: "good", ok: "good", failed: "bad", infra: "bad", timed_out: "bad", "timed out": "bad", unknown: "bad", running: "busy" };
   var marks = { good: "\u2713 ", bad: "\u2715 ", busy: "\u25b6 " };
+  /* The name of a point, which may go on in the next line behind a comma. */
+  R.broken = function (name) {
+    return name.split(",").map(function (part, i) { return i ? [",", R.h("wbr"), part] : part; });
+  };
   R.chip = function (word) {
     var kind = kinds[word] || "";
     return R.h("span", { class: "chip " + kind }, (marks[kind] || "") + word);

@@ -15,6 +15,8 @@
     if (run.sweep) {
       var done = run.points.filter(function (p) { return p.state === "done"; }).length;
       list.push(tile("Points done", R.count(done), "of " + R.plural(run.points.length, "point")));
+      var best = R.best(run);
+      if (best) list.push(tile("Best point", R.broken(best.point.name), run.best[0] + " " + R.number(best.value)));
     }
     var failed = run.attempts.filter(function (a) { return a.failed; }).length;
     if (failed) list.push(tile("Failed attempts", R.count(failed)));

@@ -115,17 +115,19 @@
     var one = R.runs.length === 1, params = columnsOf("params"), metrics = columnsOf("metrics"), light;
     var vary = params.filter(function (n) { return varies("params", n); }), same = params.filter(function (n) { return vary.indexOf(n) < 0; });
     var body = R.section("points", one ? "Points" : "Runs");
-    var rows = new Map();
+    var rows = new Map(), best = new Set(R.runs.map(R.best).filter(Boolean).map(function (b) { return b.point; }));
     var columns = [{ title: one ? "Point" : "Run", text: true, value: R.pointLabel, cell: function (p) {
       if (p.run.sweep) {
         var a = p.run.attempts.find(function (x) { return x.launch && x.log && p.run.points[x.point] === p; });
-        return a ? h("button", { type: "button", class: "link", title: "its log", onclick: function () { R.showLog(p.run, a); } }, R.pointLabel(p)) : R.pointLabel(p);
+        return a ? h("button", { type: "button", class: "link", title: "its log", onclick: function () { R.showLog(p.run, a); } }, R.broken(R.pointLabel(p))) : R.broken(R.pointLabel(p));
       }
       return h("button", { type: "button", class: "link", onclick: function () {
         document.querySelector("#links select").value = p.run.index;
         R.choose(p.run);
       } }, p.run.label);
-    } }, { title: "State", value: function (p) { return p.state; }, cell: function (p) { return R.chip(p.state); } }]
+    } }, { title: "State", value: function (p) { return p.state; }, cell: function (p) {
+      return best.has(p) ? [R.chip(p.state), h("span", { class: "chip best" }, "\u2605 best")] : R.chip(p.state);
+    } }]
       .concat(vary.map(function (n) { return column("params", n); }))
       .concat(metrics.map(function (n) { return column("metrics", n); }))
       .concat([{ title: "Took", num: true, value: R.took, cell: function (p) { return R.duration(R.took(p)); } }]);

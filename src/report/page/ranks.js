@@ -14,7 +14,7 @@
       });
       var columns = [
         { title: "Rank", num: true, value: function (r) { return r.rank; }, cell: function (r) { return r.rank < 0 ? "launcher" : String(r.rank); } },
-        run.sweep ? { title: "Point", text: true, value: function (r) { return r.point; }, cell: function (r) { return r.point < 0 ? "\u2013" : run.points[r.point].name; } } : null,
+        run.sweep ? { title: "Point", text: true, value: function (r) { return r.point; }, cell: function (r) { return r.point < 0 ? "\u2013" : R.broken(run.points[r.point].name); } } : null,
         roles ? { title: "Role", text: true, value: function (r) { return r.role; }, cell: function (r) { return r.rank < 0 ? "\u2013" : r.role + "[" + r.roleRank + "]"; } } : null,
         { title: "Node", text: true, value: function (r) { return R.host(run, r.node); }, cell: function (r) { return R.host(run, r.node) || "\u2013"; } },
         { title: "End", text: true, value: function (r) { return r.end; }, cell: function (r) { return (r.failed ? "\u2715 " : "") + r.end; } },

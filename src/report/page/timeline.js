@@ -89,8 +89,9 @@
       }
       var label = (a.failed ? "\u2715 " : "") + R.attemptName(run, a) + (a.generation > 1 ? " #" + a.generation : "");
       var start = Math.max(x(a.from), 0);
-      if (wide > 7 * label.length + 14) {
-        var text = svg("text", { x: start + 7, y: y + 14.5 }, label);
+      var room = Math.floor((wide - 14) / 7);
+      if (room >= Math.min(label.length + 1, 8)) {
+        var text = svg("text", { x: start + 7, y: y + 14.5 }, room > label.length ? label : label.slice(0, room - 1) + "\u2026");
         text.style.fill = R.ink(color);
         g.appendChild(text);
       }
