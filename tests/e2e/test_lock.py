@@ -216,7 +216,6 @@ def test_fit_again_to_the_last_digit(box, rhrun):
     rhrun("run", "--locked", spec, "-p", "seed=7").ok()
     drifted = rhrun("run", "--locked", spec, "-p", "seed=8").expect(2)
     assert 'params.seed.default is 8, the lock has 7' in drifted.err, drifted.err
-    fit = (examples / "fit/fit.py").read_text()
     changed = "import os\nos.makedirs('out', exist_ok=True)\nopen('out/new', 'w')\nprint('loss 0')\n"
     (examples / "fit/fit.py").write_text(changed)
     drifted = rhrun("run", "--locked", spec, "-p", "seed=7").expect(2)
@@ -226,9 +225,17 @@ def test_fit_again_to_the_last_digit(box, rhrun):
     assert "params.steps.default is 20, the lock has 200" in drifted.err, drifted.err
 
     wheel(folder, "tqdm", "4.67.0", body="def tqdm(what, **options):\n    return list(what)[:3]\n")
+    (examples / "fit/requirements.txt").write_text("tqdm>=4.67\n")
     assert metric(rhrun(spec, "-p", "seed=7").ok()) == "0"
+    # exactly what was changed is told, and the metric that came of it
+    told = rhrun("diff", lock["run"]["id"], "last", "--json").expect(1).json()
+    differs = {k: v for k, v in told.items() if isinstance(v, list) and v and k not in ("durations", "metrics")}
+    assert differs.keys() == {"params", "packages", "code"}, differs
+    assert differs["params"] == [{"path": "steps", "a": "200", "b": "20"}] and [p["path"] for p in differs["packages"]] == ["tqdm"], differs
+    assert [[f["path"] for f in tree["files"]] for tree in differs["code"]] == [["fit.py", "requirements.txt"]], differs
     again = rhrun("rerun", lock["run"]["id"]).ok()
     assert metric(again) == metric(first)
+    rhrun("diff", lock["run"]["id"], "last").ok()
     assert "the same packages as in run " + lock["run"]["id"] in again.err
     later = lock_of(rhrun)
     assert later["run"]["rerun_of"] == lock["run"]["id"]
@@ -242,7 +249,7 @@ def test_fit_again_to_the_last_digit(box, rhrun):
     tree = box.state / "jobs" / lock["job"]["id"] / "tree.git"
     shutil.rmtree(tree / "objects")
     (tree / "objects").mkdir()
-    (examples / "fit/fit.py").write_text(fit)
+    shutil.copytree(ROOT / "specs/examples/fit", examples / "fit", dirs_exist_ok=True)
     assert metric(rhrun("rerun", lock["run"]["id"], "-p", "seed=7", "--again").ok()) == metric(first)
     shutil.rmtree(box.state / "jobs" / later["job"]["id"] / "tree.git")
     (examples / "fit/fit.py").write_text(changed)
