@@ -215,6 +215,7 @@ struct plan_point {
     /* Whoever shows the plan says it (cli), as the journal has it; nothing is decided by it: */
     bool launched; /* its launch is done */
     bool recorded; /* so is what comes home */
+    const char *reason; /* of one that is not launched: plan_point_reason; NULL: nothing is recorded of it */
 };
 
 struct plan {
@@ -347,6 +348,10 @@ struct plan_decision {
 /* decisions[step * node_count + node]. A step whose earlier input step runs again runs again only where keys chain. */
 void plan_decide(const struct plan *plan, const struct plan_record *records /* same layout */, bool online,
                  struct arena *arena, struct plan_decision *ret_decisions);
+/* Why the launch of the point begins although there is a record of it: "`run` changed", or record->ended as a sentence
+ * ("failed: exit status 3"). NULL: nothing speaks against the record. */
+const char *plan_point_reason(const struct plan *plan, uint32_t point, const struct plan_record *record,
+                              struct arena *arena);
 /* Does the key of `later` follow from that of `step`, directly or not? */
 bool plan_chains(const struct plan *plan, const struct plan_step *later, const struct plan_step *step);
 /* Does a run of `step` make a later one run that is kept otherwise? By kind->verify and kind->renews. */

@@ -81,6 +81,36 @@ static void put_cell(struct cli *c, const struct state_cell *cell, struct plan_r
                                 .when = cell_when(c, cell)};
 }
 
+/* Of the latest launch of the point; NULL: it has none, or it is to be done by this run in any case. */
+static const char *point_reason(struct cli *c, const struct plan *plan, const struct state *state, uint32_t point)
+{
+    const struct plan_step *launch = &plan->steps[plan->points[point].launch];
+    const struct state_cell *latest = NULL;
+    struct plan_record record;
+    char cause[128];
+    for (uint32_t n = 0; n < plan->node_count; n++) {
+        const struct state_cell *cell = state_cell_find(state, launch->scope, launch->name, n);
+        if (cell && (!latest || cell->seq > latest->seq))
+            latest = cell;
+    }
+    if (!latest)
+        return NULL;
+    put_cell(c, latest, &record);
+    run_cause_text(latest->outcome, latest->cause, latest->cause_value, cause, sizeof cause);
+    record.ended = latest->outcome == OUTCOME_STOPPED ? "was stopped" : arena_printf(c->arena, "failed: %s", cause);
+    return plan_point_reason(plan, point, &record, c->arena);
+}
+
+static void point_records(struct cli *c, struct plan *plan, const struct state *state, bool anew)
+{
+    for (uint32_t i = 0; i < plan->point_count; i++) {
+        struct plan_point *p = &plan->points[i];
+        p->launched = state && !anew && run_point_launched(state, plan, i);
+        p->recorded = state && !anew && run_point_recorded(state, plan, i);
+        p->reason = state && !anew && !p->launched ? point_reason(c, plan, state, i) : NULL;
+    }
+}
+
 /* What is not cached is kept only where the whole job is done, or all of it but what comes home. */
 static void launch_records(struct cli *c, struct plan *plan, const struct state *state, struct plan_record *records)
 {
@@ -109,10 +139,7 @@ static void launch_records(struct cli *c, struct plan *plan, const struct state 
                 r->why_not = r->voided ? why_again(c, plan, state) : NULL;
             }
         }
-    for (uint32_t i = 0; i < plan->point_count; i++)
-        plan->points[i].launched = state && !anew && run_point_launched(state, plan, i);
-    for (uint32_t i = 0; i < plan->point_count; i++)
-        plan->points[i].recorded = state && !anew && run_point_recorded(state, plan, i);
+    point_records(c, plan, state, anew);
 }
 
 static void on_finished(void *arg)

@@ -78,6 +78,16 @@ static const char *end_reason(struct decider *d, const struct plan_step *s, cons
     return with_time(d, r->ended ? arena_printf(d->arena, "ended with %s", r->ended) : "did not end well", r->when);
 }
 
+const char *plan_point_reason(const struct plan *plan, uint32_t point, const struct plan_record *record,
+                              struct arena *arena)
+{
+    const struct plan_step *launch = &plan->steps[plan->points[point].launch];
+    struct decider d = {.plan = plan, .arena = arena};
+    if (!record->ok && !record->live)
+        return record->unknown ? end_reason(&d, launch, record) : with_time(&d, record->ended, record->when);
+    return str_eq(record->key, launch->key) ? NULL : change(&d, launch, record)->text;
+}
+
 /* One text for all nodes: nodes are shown together where their reasons are equal. */
 static const char *verify_reason(struct decider *d, const struct plan_step *first, bool again)
 {

@@ -34,6 +34,10 @@ void format_points(const struct plan *plan, bool colour, bool verbose, struct bu
         format_clean(b, plan->points[i].point->name, SIZE_MAX);
         if (plan->points[i].launched && !plan->points[i].recorded)
             buf_puts(b, ": only its files are fetched");
+        if (plan->points[i].reason) {
+            buf_puts(b, ": ");
+            format_clean(b, plan->points[i].reason, SIZE_MAX);
+        }
         buf_putc(b, '\n');
     }
     if (!verbose && todo > shown)
@@ -47,10 +51,15 @@ void format_points_json(const struct plan *plan, struct buf *b)
         const struct plan_point *p = &plan->points[i];
         buf_puts(b, i ? ",{\"name\":" : "{\"name\":");
         buf_json_string(b, p->point->name, strlen(p->point->name));
-        buf_printf(b, ",\"id\":\"%s\",\"params\":%s,\"verdict\":\"%s\"}", p->point->id, p->point->params_json,
+        buf_printf(b, ",\"id\":\"%s\",\"params\":%s,\"verdict\":\"%s\"", p->point->id, p->point->params_json,
                    p->recorded   ? verdict_name(VERDICT_KEEP)
                    : p->launched ? "fetch"
                                  : verdict_name(VERDICT_RUN));
+        if (p->reason) {
+            buf_puts(b, ",\"reason\":");
+            buf_json_string(b, p->reason, strlen(p->reason));
+        }
+        buf_putc(b, '}');
     }
     buf_putc(b, ']');
 }

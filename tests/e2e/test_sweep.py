@@ -117,6 +117,25 @@ def test_workers_of_a_point_meet(box, rhrun):
     assert len(ports) == 3
 
 
+def test_plan_says_why_a_point_runs(box, rhrun):
+    """A new one without a reason; one that failed, was stopped, or reads something else now, with it."""
+    text = ("name: s\nparams: {x: 0.5}\nsweep: {matrix: {x: [VALUES]}}\n"
+            "entrypoint: {run: 'x=${{ params.x }}; [ $x != 3 ] || exit 5; [ $x != 4 ] || { touch $HOME/on; sleep 60; }'}\n")
+    spec = box.spec(text.replace("VALUES", "0.001, 2, 3, 4"))
+    run = box.start(spec)
+    wait_for(lambda: (box.home / "on").exists(), what="the last point")
+    run.signal(signal.SIGINT)
+    run.wait().expect(130)
+    box.spec(text.replace("VALUES", "1e-3, 2, 3, 4, 7"))
+    out = rhrun("plan", spec).ok().out
+    when = r" \(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\)$"
+    for line in (r"x=1e-3: `run` changed$", "x=3: failed: exit status 5" + when, "x=4: was stopped" + when, "x=7$"):
+        assert re.search(line, out, re.MULTILINE), (line, out)
+    assert "x=2" not in out
+    points = {p["name"]: (p["verdict"], p.get("reason", "")) for p in rhrun("plan", "--json", spec).ok().json()["points"]}
+    assert points["x=2"] == ("keep", "") and points["x=7"] == ("run", "") and points["x=1e-3"] == ("run", "`run` changed"), points
+
+
 def test_log_files_of_points_stand_apart(box, rhrun):
     """Three points of one node at a time, each tried again: no file of one is another's."""
     text = "echo ${{ params.i }} $TORCHELASTIC_RESTART_COUNT; sleep 0.2; [ $TORCHELASTIC_RESTART_COUNT = 1 ]"
