@@ -1,5 +1,5 @@
-/* Logs to numbers: see series.h. A log is read in portions. The lines of one are looked at by several threads, a part each;
- * then what was found is given out in its order. */
+/* Logs to numbers: see series.h. A log is read in portions. Several threads do the same: take the next portion, look at its
+ * lines, and give out what was found once those before it are given out. Taking and giving out is done by one at a time. */
 #include "series.h"
 
 #include <errno.h>
@@ -7,9 +7,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 20, THREADS_MAX = 4, ALONE_MAX = 256 << 10 /* bytes that no second thread is started for */ };
+enum { CHUNK = 256 << 10, THREADS_MAX = 4, ALONE_MAX = 512 << 10 /* bytes that no second thread is started for */ };
 
 struct series_log {
     const char *path;
@@ -164,12 +165,16 @@ struct hit {
     uint64_t step, time_ms;
     double value;
 };
-struct part { /* what one thread looks at */
+struct part { /* what one thread looks at: a portion of the log */
+    struct reading *r;
     struct matcher *matcher;
-    const struct item *items;
-    size_t item_count;
+    uint8_t *chunk;
+    struct item *items;
+    size_t item_count, item_cap;
+    struct arena *texts; /* of lines that are not whole in the portion */
     struct hit *hits;
     size_t hit_count, hit_cap;
+    pthread_t thread;
 };
 struct worker {
     uint32_t rank;
@@ -184,14 +189,20 @@ struct reading {
     size_t patterns;
     void (*point)(void *arg, const struct series_point *p);
     void *arg;
-    struct worker *workers;
-    size_t worker_count, latest;
-    uint8_t *chunk;
-    struct item *items; /* of the portion */
-    size_t item_count, item_cap, bytes;
-    struct arena *texts; /* of lines that are not whole in the portion */
     struct part parts[THREADS_MAX];
     size_t part_count;
+    /* Under the lock: */
+    pthread_mutex_t lock;
+    pthread_cond_t given;
+    struct worker *workers;
+    size_t worker_count, latest;
+    int fd;
+    struct watch *watch;
+    struct part *reader;       /* whose portion is being read */
+    uint64_t taken, given_out; /* portions */
+    bool at_end;
+    int rc;
+    struct error *err;
 };
 
 static struct worker *worker_of(struct reading *r, uint32_t rank)
@@ -215,17 +226,17 @@ static struct worker *worker_of(struct reading *r, uint32_t rank)
 
 static void add_item(struct reading *r, const struct watch_line *line, bool block)
 {
+    struct part *p = r->reader;
     if (line->stream != WIRE_STREAM_OUT && line->stream != WIRE_STREAM_ERR)
         return;
-    if (r->item_count == r->item_cap) {
-        r->item_cap = r->item_cap ? 2 * r->item_cap : 256;
-        r->items = xreallocarray(r->items, r->item_cap, sizeof *r->items);
+    if (p->item_count == p->item_cap) {
+        p->item_cap = p->item_cap ? 2 * p->item_cap : 256;
+        p->items = xreallocarray(p->items, p->item_cap, sizeof *p->items);
     }
-    struct item *item = &r->items[r->item_count++];
+    struct item *item = &p->items[p->item_count++];
     *item = (struct item){*line, worker_of(r, line->rank)->wanted, block};
-    r->bytes += line->len;
     if (!block)
-        item->line.text = arena_strndup(r->texts, line->text, line->len);
+        item->line.text = arena_strndup(p->texts, line->text, line->len);
 }
 
 static void on_line(void *arg, const struct watch_line *line)
@@ -256,31 +267,13 @@ static void on_limit(void *arg, uint32_t pattern, const struct watch_line *line)
     (void)line; /* was noted when it was printed */
 }
 
-static void *match_part(void *arg)
+static void match_part(struct part *p)
 {
-    struct part *p = arg;
-    p->hit_count = 0;
     for (size_t i = 0; i < p->item_count; i++)
         if (p->items[i].block)
             matcher_block(p->matcher, &p->items[i].line, p->items[i].wanted);
         else
             matcher_line(p->matcher, &p->items[i].line, p->items[i].wanted);
-    return NULL;
-}
-
-/* Parts of about as many bytes each, in order. */
-static size_t share_out(struct reading *r)
-{
-    const size_t count = r->bytes < ALONE_MAX ? 1 : r->part_count, each = r->bytes / count + 1;
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes = 0, from = at;
-        while (at < r->item_count && (bytes < each || i == count - 1))
-            bytes += r->items[at++].line.len;
-        r->parts[i].items = r->items + from;
-        r->parts[i].item_count = at - from;
-    }
-    return count;
 }
 
 static void give_out(struct reading *r, const struct hit *hit)
@@ -299,47 +292,69 @@ static void give_out(struct reading *r, const struct hit *hit)
     r->point(r->arg, &p);
 }
 
-static void look_at_portion(struct reading *r)
+/* The next portion of the log; false: there is none. */
+static bool take_portion(struct reading *r, struct part *p)
 {
-    pthread_t threads[THREADS_MAX];
-    bool runs[THREADS_MAX] = {false};
-    const size_t count = share_out(r);
-    for (size_t i = 1; i < count; i++)
-        runs[i] = pthread_create(&threads[i], NULL, match_part, &r->parts[i]) == 0;
-    match_part(&r->parts[0]);
-    for (size_t i = 1; i < count; i++)
-        if (runs[i])
-            pthread_join(threads[i], NULL);
-        else
-            match_part(&r->parts[i]);
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < r->parts[i].hit_count; k++)
-            give_out(r, &r->parts[i].hits[k]);
-    r->item_count = r->bytes = 0;
-    arena_reset(r->texts);
+    ssize_t n;
+    if (r->at_end)
+        return false;
+    p->item_count = p->hit_count = 0;
+    arena_reset(p->texts);
+    r->reader = p;
+    do
+        n = read(r->fd, p->chunk, CHUNK);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        r->rc = error_errno(r->err, ERROR_IO, errno, "cannot read %s", r->log->path);
+    r->at_end = n <= 0 || !watch_feed(r->watch, p->chunk, (size_t)n);
+    if (r->at_end)
+        watch_end(r->watch);
+    return true;
+}
+
+static void *read_portions(void *arg)
+{
+    struct part *p = arg;
+    struct reading *r = p->r;
+    pthread_mutex_lock(&r->lock);
+    while (take_portion(r, p)) {
+        const uint64_t turn = r->taken++;
+        pthread_mutex_unlock(&r->lock);
+        match_part(p);
+        pthread_mutex_lock(&r->lock);
+        while (r->given_out != turn)
+            pthread_cond_wait(&r->given, &r->lock);
+        for (size_t i = 0; i < p->hit_count; i++)
+            give_out(r, &p->hits[i]);
+        r->given_out++;
+        pthread_cond_broadcast(&r->given);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
 }
 
 static int read_log(struct reading *r, struct error *err)
 {
-    int fd = open(r->log->path, O_RDONLY | O_CLOEXEC), rc = 0;
-    if (fd < 0)
+    struct stat st;
+    size_t started = 0;
+    r->fd = open(r->log->path, O_RDONLY | O_CLOEXEC);
+    if (r->fd < 0)
         return errno == ENOENT ? 0 : error_errno(err, ERROR_IO, errno, "cannot read %s", r->log->path);
-    struct watch *watch = watch_create(on_line, r);
-    watch_on_block(watch, on_block);
-    for (bool whole = true; whole;) {
-        ssize_t n = read(fd, r->chunk, CHUNK);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            rc = error_errno(err, ERROR_IO, errno, "cannot read %s", r->log->path);
-        whole = n > 0 && watch_feed(watch, r->chunk, (size_t)n);
-        if (!whole)
-            watch_end(watch);
-        look_at_portion(r);
-    }
-    watch_destroy(watch);
-    close(fd);
-    return rc;
+    r->watch = watch_create(on_line, r);
+    watch_on_block(r->watch, on_block);
+    r->at_end = false;
+    r->err = err;
+    r->rc = 0;
+    if (fstat(r->fd, &st) == 0 && st.st_size > ALONE_MAX)
+        while (started + 1 < r->part_count &&
+               pthread_create(&r->parts[started + 1].thread, NULL, read_portions, &r->parts[started + 1]) == 0)
+            started++;
+    read_portions(&r->parts[0]);
+    for (size_t i = 1; i <= started; i++)
+        pthread_join(r->parts[i].thread, NULL);
+    watch_destroy(r->watch);
+    close(r->fd);
+    return r->rc;
 }
 
 static void forget_workers(struct reading *r)
@@ -355,12 +370,14 @@ static void free_all(struct reading *r)
 {
     for (size_t i = 0; i < r->part_count; i++) {
         matcher_destroy(r->parts[i].matcher);
+        arena_destroy(r->parts[i].texts);
         free(r->parts[i].hits);
+        free(r->parts[i].items);
+        free(r->parts[i].chunk);
     }
     free(r->workers);
-    free(r->items);
-    free(r->chunk);
-    arena_destroy(r->texts);
+    pthread_cond_destroy(&r->given);
+    pthread_mutex_destroy(&r->lock);
 }
 
 void series_choose(struct series *s, const char *const *points, size_t count)
@@ -379,7 +396,7 @@ void series_choose(struct series *s, const char *const *points, size_t count)
 int series_read(const struct series *s, const bool *wanted, void (*point)(void *arg, const struct series_point *p),
                 void *arg, struct error *err)
 {
-    struct reading r = {.s = s, .point = point, .arg = arg, .chunk = xmalloc(CHUNK), .texts = arena_create()};
+    struct reading r = {.s = s, .point = point, .arg = arg};
     struct match_pattern *patterns = arena_array(s->arena, s->count + 1, sizeof *patterns);
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int rc = 0;
@@ -396,8 +413,13 @@ int series_read(const struct series *s, const bool *wanted, void (*point)(void *
                                                         .rank = m->rank};
     }
     r.part_count = cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (size_t)cores;
+    pthread_mutex_init(&r.lock, NULL);
+    pthread_cond_init(&r.given, NULL);
     for (size_t i = 0; i < r.part_count; i++)
-        r.parts[i].matcher = matcher_create(patterns, r.patterns, on_hit, on_limit, &r.parts[i]);
+        r.parts[i] = (struct part){.r = &r,
+                                   .matcher = matcher_create(patterns, r.patterns, on_hit, on_limit, &r.parts[i]),
+                                   .chunk = xmalloc(CHUNK),
+                                   .texts = arena_create()};
     for (size_t i = 0; i < s->log_count && rc == 0 && r.patterns > 0; i++) {
         r.log = &s->logs[i];
         rc = read_log(&r, err);
