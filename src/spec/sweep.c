@@ -152,7 +152,7 @@ static bool add_rows(struct sweep_rows *s, size_t errors)
         fault(l, place_of(s->node), "the sweep has more than %d points", SPEC_POINTS_MAX);
         return false;
     }
-    if (s->row_count == 0)
+    if (s->row_count == 0 && doc_get(s->node, "exclude")) /* else the schema tells of what is no list, or empty */
         diagnostic_hint(fault(l, place_of(s->node), "no point is left"), "exclude removes all combinations");
     return s->row_count > 0;
 }
