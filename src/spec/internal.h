@@ -371,6 +371,7 @@ struct shell_tracker {
     bool comment;
     bool escaped; /* a backslash stands right before */
     bool dollar;  /* a $ stands right before */
+    bool name;    /* a $NAME without braces stands right before: what follows must not become part of that name */
     bool word_start;
     bool unsure;  /* the quoting cannot be told for certain from here on */
     char word[8]; /* the unquoted word so far, to see `case` */

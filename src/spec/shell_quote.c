@@ -147,6 +147,7 @@ static size_t feed_arithmetic(struct shell_tracker *t, const char *p)
         t->unsure = true;
     } else if (*p == '$') {
         size_t n = open_dollar(t, p);
+        t->dollar = n == 0 && !t->dollar;
         return n > 0 ? n : 1;
     }
     return 1;
@@ -259,6 +260,7 @@ static size_t feed_one(struct shell_tracker *t, const char *p)
     case SHELL_BACKTICK:
         if (*p == '`')
             pop(t);
+        t->dollar = *p == '$' && !t->dollar;
         return 1;
     case SHELL_DOUBLE:
         return feed_double(t, p);
@@ -277,9 +279,13 @@ void shell_feed(struct shell_tracker *t, const char *text, size_t len)
 {
     size_t i = 0;
     while (i < len) {
+        const unsigned char c = (unsigned char)text[i];
+        const bool begins = t->dollar && !t->escaped && (isalpha(c) || c == '_');
+        const bool goes_on = t->name && (isalnum(c) || c == '_');
         size_t n = feed_one(t, text + i);
-        if (text[i] != '$' || n > 1)
+        if (c != '$' || n > 1)
             t->dollar = false;
+        t->name = n == 1 && (begins || goes_on);
         i += n;
     }
     if (i > len) /* an expression is part of a here-document's delimiter */
@@ -306,6 +312,8 @@ const char *shell_refuses(const struct shell_tracker *t, const char *value)
         return "right behind a backslash";
     if (t->dollar && !quoted)
         return "right behind a $";
+    if (t->name && (inside(t, SHELL_ARITHMETIC) || inside(t, SHELL_BRACE) || inside(t, SHELL_BACKTICK)))
+        return "here, right behind the name of a variable";
     if (value && is_digits(value))
         return NULL;
     if (t->unsure)
@@ -326,7 +334,7 @@ const char *shell_refuses(const struct shell_tracker *t, const char *value)
 void shell_insert(struct shell_tracker *t, const char *value, char next, struct buf *out)
 {
     enum shell_state s = state(t);
-    bool bare = is_digits(value) && next != '<' && next != '>';
+    bool bare = is_digits(value) && next != '<' && next != '>' && !t->name;
     if (t->comment) {
         for (const char *p = value; *p; p++)
             buf_putc(out, *p == '\n' || *p == '\r' ? ' ' : *p);
@@ -339,6 +347,8 @@ void shell_insert(struct shell_tracker *t, const char *value, char next, struct 
             else
                 buf_putc(out, *p);
     } else if (s == SHELL_DOUBLE) {
+        if (t->name)
+            buf_puts(out, "\"\""); /* the quotes end and begin, and with them the name */
         for (const char *p = value; *p; p++) {
             if (strchr("$`\"\\", *p))
                 buf_putc(out, '\\');
@@ -356,6 +366,6 @@ void shell_insert(struct shell_tracker *t, const char *value, char next, struct 
                 buf_putc(out, *p);
         buf_putc(out, '\'');
     }
-    t->word_start = false;
+    t->word_start = t->name = false;
     t->word_len = sizeof t->word;
 }

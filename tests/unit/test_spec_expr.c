@@ -282,6 +282,8 @@ static const char *const contexts[] = {
     "case a in a) printf '<%s>' ${{ params.v }} ;; esac",
     "printf '<%s>' pre${{ params.v }}post | sed 's/<pre/</; $ s/post>$/>/'",
     "f() { printf '<%s>' \"$1\"; }; f ${{ params.v }}",
+    "s_1=; printf '<%s>' $s_1${{ params.v }}",
+    "s_1=; printf '<%s>' \"$s_1${{ params.v }}\"",
     "if [ ${{ params.v }} = x ]; then :; fi; printf '<%s>' ${{ params.v }}",
 };
 
@@ -374,6 +376,9 @@ static void test_shell_refused(void **state)
         "echo \"$(case x in x) echo ${{ params.text }};; esac)\"",
         "echo $'${{ params.text }}'",
         "echo \"${{ args }}\"",
+        "echo $((1 + $x${{ params.n }}))",
+        "echo ${x:-$y${{ params.n }}}",
+        "echo `echo $y${{ params.n }}`",
         "echo '${{ args }}'",
     };
     struct error err;
@@ -389,6 +394,8 @@ static void test_shell_refused(void **state)
         {"echo ${x:-${{ params.n }}}", "echo ${x:-3}"},
         {"echo {1..${{ params.n }}}", "echo {1..3}"},
         {"echo ${{ params.n }}>f", "echo '3'>f"},
+        {"echo $x${{ params.n }}$y-${{ params.n }}", "echo $x'3'$y-3"},
+        {"echo \"$x${{ params.n }}${y}${{ params.n }}\"", "echo \"$x\"\"3${y}3\""},
         {"echo $'${{ params.path }}'", "echo $'/a/b.c'"},
         {"cmd ${{ args }} x", "cmd 'a b' 'it'\\''s' '$x' x"},
     };
