@@ -155,6 +155,7 @@ def action(box, **inputs):
     spec = require("yaml").safe_load((ROOT / "action.yml").read_text())
     assert set(inputs) <= set(spec["inputs"]) and spec["runs"]["using"] == "composite"
     values = {f"inputs.{name}": inputs.get(name, row["default"]) for name, row in spec["inputs"].items()}
+    values["github.action_path"] = str(box.dir / "source")
     files = {name: box.dir / name for name in ("GITHUB_PATH", "GITHUB_OUTPUT")}
     for path in files.values():
         path.write_text("")
@@ -188,6 +189,18 @@ def test_action(box):
     assert rc == 10 and "true" in out
     rc, out, path = action(box, **{"from": str(RHRUN)}, command="")
     assert rc == 0 and len(path) == 1 and out == run(RHRUN, "--version")
+
+
+def test_action_builds_what_it_is(box):
+    """Without `from` and `version` it is the revision that the action itself has; no index is asked. The build is a stand-in."""
+    script = box.dir / "source/scripts/quickstart"
+    script.parent.mkdir(parents=True)
+    script.write_text(f"#!/bin/sh\n[ \"$*\" = --build ] || exit 9\ncd $(dirname $0)/..\nmkdir -p build/release\ncp {RHRUN} build/release/rhrun\n")
+    script.chmod(0o755)
+    assert "--build" in run(ROOT / "scripts/quickstart", "--help")
+    rc, out, path = action(box, command="")
+    assert rc == 0 and out == run(RHRUN, "--version"), out
+    assert os.access(path[0] + "/rhrun", os.X_OK)
 
 
 def test_action_is_documented():
