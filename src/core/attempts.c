@@ -216,7 +216,7 @@ static uint64_t failed_at(struct run *r, uint32_t node, const struct wire_record
     struct lane *lane = &r->lanes[node];
     uint64_t there = record->cause != WIRE_CAUSE_NONE ? record->cause_mono_ns : record->end_mono_ns;
     if (record->cause == WIRE_CAUSE_PREEMPTED && !record->same_boot)
-        return 0; /* the node's clock has started again since; workers that failed elsewhere failed because this node was missing */
+        return 0; /* the node's clock has started again since; others failed because this node was missing */
     int64_t most_ns = (int64_t)(run_mono_ns(r) - there);
     if (record->same_boot && lane->clock_ns > most_ns)
         lane->clock_ns = most_ns;

@@ -1,4 +1,4 @@
-/* Failure rules while a launch runs: what state_decide is asked, and what follows from its answers. See rules.h. */
+/* Failure rules while a launch runs: the questions to state_decide, and what follows from its answers. See rules.h. */
 #include "internal.h"
 #include "rules.h"
 
@@ -11,7 +11,7 @@ enum { LINE_MAX = 400, CANDIDATES_MAX = 1000 };
 struct rank_of { /* a worker, by node and rank; a launcher has no rank */
     uint32_t node, rank;
 };
-/* A line that fits a rule, printed when the generation had failed already: it counts if its worker failed first. */
+/* A line that matches a rule and was printed after the generation had failed: it counts if its worker failed first. */
 struct candidate {
     struct rank_of of;
     const struct plan_step *step;
@@ -24,23 +24,23 @@ struct rules {
     struct metrics *metrics; /* NULL: the spec has none */
     struct matcher *matcher; /* NULL: there are no patterns */
     size_t pattern_count;
-    uint32_t *rule_of, *metric_of; /* by pattern: the index of its rule or metric, or NO_RULE */
-    /* [role * patterns]: does the pattern look at the role's lines? The last row: of workers without a role */
+    uint32_t *rule_of, *metric_of; /* per pattern: the index of its rule or metric, or NO_RULE */
+    /* [role * patterns]: does the pattern apply to the role's lines? The last row is for workers without a role */
     bool *wanted;
-    uint32_t *used; /* by rule: how often it counted in this run; filled in for each decision */
+    uint32_t *used; /* per rule: how often it applied in this run; filled in for each decision */
     bool has_ends;  /* some rule has a pattern together with a status or signal */
     /* the present line */
     bool *hits; /* by rule */
     bool hit;
     struct rank_of line_of;
     /* the present generation */
-    bool active, quiet; /* quiet: lines are read again that were seen before */
-    /* [worker * rules]: the worker printed such a line; launchers come behind the workers, by node */
+    bool active, quiet; /* quiet: the lines are read again and were seen before */
+    /* [worker * rules]: the worker printed a matching line; launchers come behind the workers, by node */
     bool *seen;
     size_t seen_workers;
     struct candidate *candidates;
     size_t candidate_count;
-    bool condemned; /* a worker failed, and no rule ignores that */
+    bool condemned; /* a worker failed, and no rule ignores its end */
 };
 
 /* ---- made and freed ---- */
@@ -207,8 +207,8 @@ static struct state_decision decide(const struct rules *x, const struct state_ha
     return d;
 }
 
-/* The rule counts: appends its event, before anything that follows from it. generation: on which it is a verdict; 0:
- * on none. */
+/* The rule applies: appends its event, before anything that follows from it. generation: the one on which the rule is a
+ * verdict; 0: none. */
 static void count_for(struct rules *x, const struct state_decision *d, uint32_t generation, struct rank_of of,
                       const char *reason, const char *line, const struct awaited *then)
 {
@@ -281,7 +281,7 @@ static const char *words(const struct rules *x, const struct state_decision *d, 
 const char *rules_words(const struct launch *l)
 {
     const struct state_verdict *v = verdict_of(l);
-    /* the launch starts again: what fails meanwhile is something else */
+    /* the launch starts again: a failure meanwhile has another cause */
     if (!v || run_recorded(l->run)->generation > l->generation)
         return NULL;
     const struct state_decision d = decision_of(l->rules, v);
@@ -290,7 +290,7 @@ const char *rules_words(const struct launch *l)
                              : arena_printf(l->run->arena, "%s (rule %u: %s)", what, v->rule, spec_actions[v->action]);
 }
 
-/* A rule has said what follows before all workers have ended: that is the first cause from now on. */
+/* A rule has decided what follows before all workers have ended: from now on that is the first cause. */
 static void set_cause(struct rules *x, const struct state_decision *d, const struct plan_step *step, struct rank_of of,
                       const char *line)
 {
@@ -314,10 +314,10 @@ void rules_lost_for_good(struct launch *l, uint32_t node, const char *words)
     error_set(&err, ERROR_INFRA, "%s", words);
     error_hint(&err, "its workers may still run there: the next run stops them");
     run_fail(l->run, RUN_FAILED, &err);
-    run_effect(l->run, &(struct effect){.kind = EFFECT_GIVE_UP, .node = node}); /* the node was awaited long enough */
+    run_effect(l->run, &(struct effect){.kind = EFFECT_GIVE_UP, .node = node}); /* the others have waited enough */
 }
 
-/* A rule says fail or restart while workers still run. */
+/* A rule decides fail or restart while workers still run. */
 static void give_verdict(struct rules *x, const struct state_decision *d, const struct plan_step *step,
                          struct rank_of of, const char *what, const char *line)
 {
@@ -351,7 +351,7 @@ void rules_begin(struct launch *l)
 {
     struct run *r = l->run;
     struct rules *x = l->rules;
-    if (!x || (x->active && parts_begun(l))) /* the rules have seen all of this generation */
+    if (!x || (x->active && parts_begun(l))) /* the rules have seen everything of this generation */
         return;
     forget_generation(x);
     x->seen_workers = (size_t)r->plan->worker_count + r->plan->node_count;
@@ -467,7 +467,7 @@ void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, co
     struct rules *x = l->rules;
     const struct rank_of of = {node, end->rank};
     char what[160];
-    /* no rule to ask: the other nodes are stopped before this node's part has ended */
+    /* no rule applies: the other nodes are stopped before this node's part has ended */
     if (!x || x->spec->rule_count == 0) {
         if (end->cause == WIRE_CAUSE_PREEMPTED) /* the node's record may never come */
             attempt_cause(l, step, node, end);
@@ -478,7 +478,7 @@ void rules_end(struct launch *l, const struct plan_step *step, uint32_t node, co
         return;
     const struct state_happening happening = end_happening(x, of, end->cause, end->value);
     const struct state_decision d = decide(x, &happening);
-    /* which rule counts is decided once all have ended: another worker may have failed first */
+    /* the rule is chosen when all have ended, because another worker may have failed first */
     if (d.action != RULE_IGNORE) {
         x->condemned = true;
         attempt_cause(l, step, node, end);
@@ -499,7 +499,7 @@ struct wire_record rules_judge(struct launch *l, const struct plan_step *step, u
     const struct wire_worker_end *first = NULL;
     bool any = false;
     if (x && step->kind->ranked && !x->active && l->generation > 0)
-        rules_begin(l); /* the part ended before this controller knew the whole of the launch */
+        rules_begin(l); /* the part ended before this controller knew the whole launch */
     if (x && step->kind->ranked)
         metrics_flush(x->metrics);
     if (record->verdict == WIRE_VERDICT_GOOD) { /* by these rules, or by those of an earlier controller */
@@ -540,7 +540,7 @@ bool rules_speak(struct launch *l, uint32_t node, enum outcome outcome, uint32_t
 
 /* ---- what follows ---- */
 
-/* The rule that applies to the first cause: by a line that its worker printed, or by how that worker ended. */
+/* The rule that applies to the first cause, by a line that its worker printed, or by the end of that worker. */
 static struct state_decision judge_cause(struct rules *x, char **ret_line)
 {
     struct launch *l = x->launch;
@@ -563,7 +563,7 @@ static struct state_decision judge_cause(struct rules *x, char **ret_line)
     }
     struct state_happening what = unknown ? (struct state_happening){.must_count = true, .role = SPEC_NO_ROLE}
                                           : end_happening(x, of, cause->cause, cause->value);
-    what.must_count = true; /* an end that could be ignored was ignored when it happened */
+    what.must_count = true; /* an end that a rule ignores was ignored when it happened */
     return decide(x, &what);
 }
 
@@ -610,8 +610,8 @@ bool rules_await_nodes(const struct launch *l)
     return false;
 }
 
-/* Does the launch start again, whatever becomes of this node? Then what ran has ended, or is being stopped. Not so where the
- * generation of the last RESTART has begun: another controller may have left it at work, or done. */
+/* Will the launch start again, whatever happens to this node? Then its attempts have ended, or are being stopped. False
+ * if the generation of the last RESTART has begun: another controller may have left it running, or done. */
 static bool starts_again(const struct launch *l)
 {
     const struct state_verdict *v = verdict_of(l);
@@ -625,8 +625,8 @@ static bool is_of_lost(const struct rules *x, const struct state_verdict *v)
     return subject(x, &d) == RULE_NODE_LOST;
 }
 
-/* The rule replaces a node that the launch does without, or before there is a launch: no generation fails. Such rules
- * have a budget of their own, for no restart is counted. */
+/* The rule replaces a node that the launch does not need, or there is no launch yet: no generation fails. Such rules
+ * have a budget of their own, because no restart is counted. */
 static bool replaces_alone(struct launch *l, struct lane *lane, const struct state_decision *d)
 {
     const struct run *r = l->run;
@@ -637,7 +637,7 @@ static bool replaces_alone(struct launch *l, struct lane *lane, const struct sta
     return lane->left_out || (r->stage <= STAGE_PREFLIGHT && !parts_begun(l)) || elastic_spare(l, lane->index, &err);
 }
 
-/* What is decided already of a node that is lost. */
+/* What was decided already about a node that is lost. */
 static bool is_awaited(const struct rules *x, const struct lane *lane, const struct state_verdict *v, bool vanished)
 {
     return lane->replacing || (v && is_of_lost(x, v) && v->action == RULE_RESTART && !vanished);
@@ -655,7 +655,7 @@ void rules_node_lost(struct launch *l, struct lane *lane, bool vanished)
     bool again = x && x->active && starts_again(l);
     if (x && is_awaited(x, lane, again ? v : NULL, vanished))
         return;
-    if (x && rules_replace(l, lane)) { /* that is decided; it was to bring its outputs home first */
+    if (x && rules_replace(l, lane)) { /* that is decided; its outputs should be fetched first */
         lane_replace(lane);
         return;
     }

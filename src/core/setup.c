@@ -1,4 +1,4 @@
-/* The set-up of a node: one step after the other, then one settle, then the barrier. */
+/* The set-up of a node: one step after another, then one settle, then the barrier. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -10,8 +10,7 @@ void lane_settle(struct lane *lane)
     run_effect(lane->run, &(struct effect){.kind = EFFECT_SETTLE, .node = lane->index});
 }
 
-/* Notes why a step runs again: once for the whole run where the reason holds for every node, else with the node's
- * name. */
+/* Notes why a step runs again: once for the whole run if the reason holds for every node, else with the node's name. */
 static void note_reason(struct lane *lane, const struct plan_step *step, const struct run_task *t)
 {
     struct run *r = lane->run;
@@ -22,7 +21,7 @@ static void note_reason(struct lane *lane, const struct plan_step *step, const s
 }
 
 /* The first node of a shared home does a shared step for all nodes of that home. True: this lane must wait for that
- * node; or until all nodes were heard of, since only then it is known which node that is. */
+ * node, or until all nodes were listed or have failed, because only then it is known which node that is. */
 static bool awaits_leader(struct lane *lane, const struct plan_step *step, struct run_task *t)
 {
     struct run *r = lane->run;
@@ -38,12 +37,12 @@ static bool awaits_leader(struct lane *lane, const struct plan_step *step, struc
     task_set_state(r, t, TASK_KEPT);
     task_look(t, true);
     transfer_tally(r, step, lane->index);
-    order_changed(r, step); /* this node may be the last that others wait for, and no attempt will end here */
+    order_changed(r, step); /* this node may be the last one for which others wait, and no attempt will end here */
     return false;
 }
 
-/* True: a later set-up step still runs, which this controller has attached to. The node tells only at that step's end
- * which files of a tree it changed; a step that began now would put those files back. */
+/* True: a later set-up step still runs, which this controller has attached to. The node reports only at the end of that
+ * step which files of a tree it changed; a step that began now would restore those files. */
 static bool later_runs(const struct lane *lane, const struct plan_step *step)
 {
     struct run *r = lane->run;
@@ -54,7 +53,7 @@ static bool later_runs(const struct lane *lane, const struct plan_step *step)
     return false;
 }
 
-/* Looks at the first step that is missing, and starts the step where it must run. True: no step is missing. */
+/* Checks the first step that is missing, and starts it if it must run. True: no step is missing. */
 static bool next_step(struct lane *lane, bool *ret_kept)
 {
     struct run *r = lane->run;

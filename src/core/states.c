@@ -1,5 +1,6 @@
-/* All that changes a state: of the run, its launch, a node's lane, a task. Each machine has a table of its legal steps.
- * Any other step is a fault of rhrun itself and ends the program here, before anything can follow from the fault. */
+/* All changes of the state of the run, its launch, a node's lane, or a task. Each of these machines has a table of its
+ * legal changes. Any other change is a fault of rhrun itself and ends the program here, before anything can follow from
+ * the fault. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ void run_set_stage(struct run *r, enum stage to)
 {
     static const unsigned ends = BIT(STAGE_EPILOG) | BIT(STAGE_OUTPUTS) | BIT(STAGE_CLOSING) | BIT(STAGE_CLOSED);
     static const unsigned legal[] = {
-        /* PREFLIGHT: RUN_LOOK goes there at once where no node can be asked for a port */
+        /* PREFLIGHT: RUN_LOOK goes there at once if no node can be asked for a port */
         [STAGE_SETUP] = BIT(STAGE_RESTARTING) | BIT(STAGE_PORT) | BIT(STAGE_PREFLIGHT) | BIT(STAGE_PROLOG) |
                         BIT(STAGE_LAUNCH) | ends,
         [STAGE_RESTARTING] = BIT(STAGE_PORT) | ends,
@@ -159,7 +160,7 @@ bool task_is_done(const struct run_task *t)
 void task_set_state(struct run *r, struct run_task *t, enum task_state to)
 {
     static const unsigned legal[] = {
-        /* RUNNING and DONE: the task was found so, in the journal or on the node */
+        /* RUNNING and DONE: the task was found in this state, in the journal or on the node */
         [TASK_PENDING] = BIT(TASK_PENDING) | BIT(TASK_STARTING) | BIT(TASK_KEPT) | BIT(TASK_RUNNING) | BIT(TASK_DONE) |
                          BIT(TASK_FAILED),
         [TASK_KEPT] = BIT(TASK_PENDING),
@@ -170,8 +171,8 @@ void task_set_state(struct run *r, struct run_task *t, enum task_state to)
         [TASK_STOPPING] = BIT(TASK_STOPPING) | BIT(TASK_DONE) | BIT(TASK_FAILED) | BIT(TASK_LEFT),
         [TASK_WAITING] = BIT(TASK_PENDING) | BIT(TASK_FAILED),
         [TASK_DONE] = BIT(TASK_PENDING) | BIT(TASK_FAILED) | BIT(TASK_LEFT) /* the node has restarted */,
-        [TASK_FAILED] = BIT(TASK_PENDING) | BIT(TASK_WAITING) | BIT(TASK_STARTING) |
-                        BIT(TASK_LEFT) /* by how it ended, as the journal says */,
+        [TASK_FAILED] =
+            BIT(TASK_PENDING) | BIT(TASK_WAITING) | BIT(TASK_STARTING) | BIT(TASK_LEFT) /* by its end in the journal */,
         [TASK_LEFT] = BIT(TASK_PENDING) | BIT(TASK_STARTING) /* the node joins again */ | BIT(TASK_FAILED),
     };
     const size_t step = (size_t)(t - r->tasks) / r->plan->node_count;

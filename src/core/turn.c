@@ -1,14 +1,13 @@
-/* The turn: all that follows from what has happened is decided here, in one place. A callback takes in what it was
- * told, says what is due (run_due, run_touch) and returns. Once in a turn of the event loop run_turn runs the passes
- * below, in their order, until none is due. A pass may make an earlier pass due; no pass calls another.
- *
- * The order is the course of a run: nodes come to the barrier, the barrier opens the launch, the launch ends in
- * outputs, and outputs end the run. What has failed is stopped before anything new begins. */
+/* The turn: here, in one place, everything is decided that follows from inputs. A callback takes its input, says which
+ * passes are due (run_due, run_touch) and returns. Once in a turn of the event loop run_turn runs the passes below, in
+ * their order, until none is due. A pass may make an earlier pass due; no pass calls another.  The order is the course
+ * of a run: nodes come to the barrier, the barrier opens the launch, the launch ends in outputs, and outputs end the
+ * run. Attempts of something that failed are stopped before anything new begins. */
 #include "internal.h"
 
 #include <stdlib.h>
 
-enum { PASSES_MAX = 100000 /* in one turn; then the loop serves others before the rest run */ };
+enum { PASSES_MAX = 100000 /* in one turn; then the loop serves others before the rest of the passes run */ };
 
 static void wake(struct run *r)
 {

@@ -1,6 +1,6 @@
 /* Which working directory on the nodes is the run's: the variant's, or the one that the last --fresh made. The journal
- * says so. A journal that has done nothing of the variant (it is new, or the state directory was lost) learns it from
- * the nodes. */
+ * says which one it is. A journal without any work of the variant (it is new, or the state directory was lost) learns
+ * it from the nodes. */
 #include "internal.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@ enum {
     PLACES_MAX = 64, /* names that are compared, at most */
 };
 
-/* After --fresh the name is one that no other run ever had, be it of this state directory or of a lost one. Older runs,
- * whose events have no name, made it from the number of --fresh runs so far. */
+/* After --fresh the name is one that no other run ever had, neither of this state directory nor of a lost one. Older
+ * runs, whose events have no name, made it from the number of --fresh runs so far. */
 const char *work_name(struct run *r, uint32_t flags, bool opening)
 {
     const char *variant = r->plan->spec->variant;
@@ -53,8 +53,8 @@ bool work_known(const struct run *r)
     return false;
 }
 
-/* Could the name be that of a working directory of the variant? A node may say anything, and all others would be
- * greeted with the name. */
+/* Could the name be that of a working directory of the variant? A node may send any name, and all other nodes would be
+ * greeted with it. */
 static bool is_name(const struct run *r, const char *name)
 {
     return str_is_hex(name, 16) && strncmp(name, r->plan->spec->variant, OF_VARIANT) == 0;
@@ -93,8 +93,8 @@ static bool is_among(const char *const *names, size_t count, const char *name)
 }
 
 /* The current directory: of those in which the nodes have claimed something last, one that no node has left for
- * another. (Whoever made a directory may have been killed before all nodes had claimed something in it.) Where nodes
- * still differ, one that --fresh made comes first, then the one claimed last. NULL: there are no claims. */
+ * another. (Whoever made a directory may have been killed before all nodes had claimed something in it.) If nodes still
+ * differ, a directory that --fresh made comes first, then the one claimed last. NULL: there are no claims. */
 static const char *current(const struct run *r)
 {
     const char *seen[PLACES_MAX], *variant = r->plan->spec->variant;

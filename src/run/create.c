@@ -13,7 +13,7 @@ static void on_journal_failure(void *arg, const struct error *err)
     r->result.error = *err;
     r->result.exit_status = 3;
     r->result.status = RUN_OPEN;
-    /* what runs on the nodes goes on; nothing new is started, and the next rhrun takes the run up */
+    /* attempts on the nodes go on; nothing new is started, and the next rhrun continues the run */
     run_set_ending(r, ENDING_LET_GO);
     alarm_set(r->finisher, 0);
 }
@@ -63,7 +63,7 @@ void run_reach(const struct spec_host *h, uint32_t node, struct transport_host *
                                    .sim_index = node};
 }
 
-/* What stands between the host's shell and the agent: NULL, or the text that leads into its container. */
+/* The text that leads from the host's shell into the container of the agent; NULL: there is no container. */
 static const char *wrap_of(const struct run *r, const char *job, uint32_t node)
 {
     const struct container_place place = {roster_host(r->plan->roster, node), job, node};
@@ -101,7 +101,7 @@ static void create_lane(struct run *r, uint32_t i)
         .job = arena_strdup(r->arena, job),
         .job_name = arena_strdup(r->arena, spec_id_name(spec)),
         .origin = arena_strdup(r->arena, spec_id_origin(spec)),
-        /* who only reads owns nothing */
+        /* a reader owns nothing */
         .owner = arena_strdup(r->arena, r->hands->session->journal ? journal_owner(r->hands->session->journal)
                                                                    : "00000000000000000000000000000000"),
         .owner_name = arena_strdup(r->arena, r->options.owner_name),
@@ -111,7 +111,7 @@ static void create_lane(struct run *r, uint32_t i)
         .test_boot_id = arena_strdup(r->arena, r->options.test_boot_id ? r->options.test_boot_id : "")};
     o.liveness_ms = r->options.liveness_ms;
     o.reconnect_ms = r->options.reconnect_ms ? r->options.reconnect_ms : RECONNECT_MS;
-    if (lane->away) /* failure rules say what becomes of a node that stays away */
+    if (lane->away) /* failure rules decide about a node that stays away */
         o.reconnect_ms = UINT64_MAX;
     if (h->booting && r->options.mode == RUN_EXECUTE)
         o.first_ms = BOOT_MS;
@@ -211,7 +211,7 @@ void run_machine_new(struct run *r, uint32_t node)
     const struct input in = {.kind = INPUT_MACHINE, .node = node};
     if (!has_node(r, node) || !r->lanes[node].replacing)
         return;
-    if (r->ending != ENDING_NOT) { /* nothing is done there any more */
+    if (r->ending != ENDING_NOT) { /* the run does nothing there any more */
         run_machine_none(r, node);
         return;
     }

@@ -1,4 +1,4 @@
-/* What the core wants of the world is done here: to nodes, to the journal, and with time. See effects.h. */
+/* Carries out the effects of the core: on nodes, on the journal, and with timers. See effects.h. */
 #include "trace.h"
 
 #include <inttypes.h>

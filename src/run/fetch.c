@@ -1,7 +1,7 @@
-/* What one step brings home from one node: GLOB asks what is there, the answer is compared with what is here already,
- * and GETs ask for the rest, a few files at a time. Each file is synced on the pool and then renamed. Data are written
- * in the loop as logs are: into the page cache, one frame at a time. Of a fetch only the parts of files outlive its
- * connection. */
+/* Fetches the files of one step from one node: GLOB asks which files exist, the answer is compared with the files that
+ * are here already, and GETs ask for the rest, a few files at a time. Each file is synced on the pool and then renamed.
+ * Data are written in the loop, like logs: into the page cache, one frame at a time. If the connection ends, only the
+ * parts of files stay of a fetch. */
 #include "guard.h"
 #include "landing.h"
 #include "trace.h"
@@ -28,7 +28,7 @@ struct get {
     const struct wire_entry *entry;
     struct landing_file *file;
 };
-struct batch {               /* files that are whole, being synced on the pool */
+struct batch {               /* complete files that are being synced on the pool */
     struct fetch *fetch;     /* NULL: the fetch was dropped meanwhile */
     struct landing *landing; /* of a fetch that was dropped: the batch closes it */
     struct landing_file *files[SYNC_BATCH];
@@ -42,7 +42,7 @@ struct fetch {
     struct fetch *queued; /* in the run's queue, while it waits for its turn */
     struct lane *lane;
     const struct plan_step *step;
-    const struct plan *plan; /* the run's, or a point's own */
+    const struct plan *plan; /* the plan of the run, or a point's own plan */
     bool periodic;
     enum fetch_phase phase;
     struct arena *arena;
@@ -55,8 +55,8 @@ struct fetch {
     size_t count, cap;
     size_t looked, next_entry; /* LOOKING: entries looked at so far; GETTING: entries[0..count) are to be fetched */
     size_t matched;
-    uint64_t said_bytes;           /* that the entries count for in the lane's said_bytes */
-    uint64_t all_bytes, new_bytes; /* of all files there; of those that are not here yet */
+    uint64_t said_bytes;           /* the bytes of the entries in the lane's said_bytes */
+    uint64_t all_bytes, new_bytes; /* of all files on the node; of those that are not here yet */
     struct get gets[GETS_MAX];
     size_t get_count;
     uint64_t get_bytes;
@@ -67,7 +67,7 @@ struct fetch {
     struct loop_timer *turn;
     unsigned rounds, changed, notes, forbidden;
     struct error trouble; /* why the node could not read some file */
-    struct error wrong;   /* why it cannot be said what is to be fetched, or where to */
+    struct error wrong;   /* why it is not known what to fetch, or where to */
 };
 
 static void work_on(struct fetch *f);
@@ -150,7 +150,7 @@ static void drop(struct fetch *f, bool complete)
         loop_timer_start(r->hands->fetch_turn, 0);
 }
 
-/* The end, good or not. The core hears of it once, after the fetch was freed. */
+/* The end of the fetch, good or bad. The core gets it once, after the fetch was freed. */
 static void end(struct fetch *f, enum fetch_end how, const struct error *err)
 {
     struct run *r = run_of(f);
@@ -246,7 +246,7 @@ static void on_turn(void *arg)
     work_on(arg);
 }
 
-/* What the step brings from the node. 0 or -1. */
+/* The files that the step fetches from the node. 0 or -1. */
 static int what_of(struct fetch *f, struct error *err)
 {
     struct run *r = run_of(f);
@@ -298,7 +298,7 @@ void fetch_start(struct lane *lane, const struct plan_step *step, bool periodic)
 
 /* ---- what is there ---- */
 
-/* What a function returned lies in rhrun's own folder, and `rhrun result` believes it: the file of each rank must come
+/* The results of functions are in rhrun's own folder, and `rhrun result` trusts them: the file of each rank must come
  * from that rank's node. */
 static bool rank_of(const struct fetch *f, const struct wire_entry *e, uint32_t *ret)
 {
@@ -319,8 +319,8 @@ static bool is_of_node(const struct fetch *f, uint32_t rank)
     return !placed || plan->ranks[rank].node == (plan == run_of(f)->plan ? f->lane->index : 0);
 }
 
-/* The results of nodes that share rhrun's folder lie together: each node names all of them, and brings only those of
- * its own ranks. */
+/* The results of nodes that share rhrun's folder are in one place: each node names all of them, and only those of its
+ * own ranks are fetched from it. */
 static bool may_share(const struct fetch *f, uint32_t rank)
 {
     struct run *r = run_of(f);
@@ -329,7 +329,7 @@ static bool may_share(const struct fetch *f, uint32_t rank)
     return !mine || !other || (str_eq(mine->home_id, other->home_id) && str_eq(mine->base_dir, other->base_dir));
 }
 
-/* 1: it is fetched. 0: it is passed over. -1 and err: the node must not name it. */
+/* 1: the entry is fetched. 0: it is skipped. -1 and err: the node must not name it. */
 static int is_asked_for(const struct fetch *f, const struct wire_entry *e, struct error *err)
 {
     uint32_t rank = 0;
@@ -394,8 +394,7 @@ void fetch_entries(struct lane *lane, const struct wire_entries *e)
     work_on(f);
 }
 
-/* Makes a folder or link at once, and passes over a file that is here already. 0, -1, or 1: the file is to be
- * fetched. */
+/* Makes a folder or link at once, and skips a file that is here already. 0, -1, or 1: the file must be fetched. */
 static int look_at(struct fetch *f, const struct wire_entry *e, struct error *err)
 {
     enum guard_what what = S_ISDIR(e->mode) ? GUARD_FOLDER : S_ISLNK(e->mode) ? GUARD_LINK : GUARD_FILE;
@@ -588,7 +587,7 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
     }
     task_of(f)->bytes_done += len;
     if (room_took(lane, f->what.to, len, &err) < 0) {
-        run_of(f)->hands->crowded++; /* so that the other fetches may go on into half of what is left */
+        run_of(f)->hands->crowded++; /* so that the other fetches may use half of the space that is left */
         end(f, FETCH_BROKEN, &err);
         return;
     }
@@ -600,7 +599,7 @@ void fetch_data(struct lane *lane, uint64_t token, uint64_t offset, bool last, c
     }
 }
 
-/* All files were asked for, and all answers are here. */
+/* All files were asked for, and all answers have come. */
 static void round_ended(struct fetch *f)
 {
     struct error err = ERROR_INIT;

@@ -1,4 +1,4 @@
-/* What a node's files are never put over. See guard.h. */
+/* Files that a node's files never replace. See guard.h. */
 #include "guard.h"
 
 #include "rhrun/journal.h"

@@ -1,4 +1,4 @@
-/* What a node says: each callback does the hands' own part of it, and tells the core the rest. */
+/* The messages of a node: each callback does the hands' own part, and passes the rest to the core. */
 #include "trace.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void tell(struct run *r, struct node *n, struct input in)
     core_take(r, &in);
 }
 
-/* What was under way over the node's connection has ended with it. */
+/* The node's connection has ended, and so have transfers over it. */
 void run_stop_moving(struct lane *lane)
 {
     transfer_stop(lane);

@@ -1,10 +1,9 @@
-/* What items of set-up have left in the Pythons of a node, for the lock of the run: each writes a list beside its marker
- * (step/install.py), which is taken from there after an installation and when a launch begins. The core records a list
- * that it does not know. A file that is no list is as if it were not there.
- *
- * A launch goes on beside that, but its end waits: while a list is under way, the END of what comes after set-up is held
- * back here, and told behind the list. So who has recorded an end has recorded the list, and who was killed before has
- * recorded neither: on attaching to the attempt both are asked again. */
+/* The packages that items of set-up have installed in the Pythons of a node, for the lock of the run. Each item writes
+ * a list beside its marker (step/install.py), which is fetched from there after an installation and when a launch
+ * begins. The core records a list that it does not know. A file that is not a list counts as missing.  A launch goes on
+ * meanwhile, but its end waits: while a list is under way, the END of an attempt behind set-up is held back here, and
+ * reported after the list. So a controller that has recorded an end has recorded the list, too, and a controller that
+ * was killed before has recorded neither: the next one asks for both when it attaches to the attempt. */
 #include "trace.h"
 
 #include <stdlib.h>
@@ -95,7 +94,7 @@ static void tell_held(struct lane *lane)
     }
 }
 
-/* This list is here, or there is none. */
+/* This list has come, or there is none. */
 static void answered(struct lane *lane, struct installed *at)
 {
     at->waits = false;

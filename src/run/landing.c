@@ -1,4 +1,5 @@
-/* Files that come home: safe paths, parts of files, the memory of what was put there. See landing.h. */
+/* Files that are fetched: safe paths, parts of files, and the memory of the files that were put there. See
+ * landing.h. */
 #include "landing.h"
 
 #include <dirent.h>
@@ -173,7 +174,7 @@ static int open_parts(struct landing *p, struct error *err)
     return 0;
 }
 
-/* Removes parts of files that have changed since: they will never be whole. */
+/* Removes parts of files that have changed since: they will never be complete. */
 static void remove_parts(struct landing *p)
 {
     int fd = openat(p->root_fd, p->parts_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -194,7 +195,7 @@ void landing_close(struct landing *p, bool complete)
     if (p->root_fd >= 0) {
         if (complete)
             remove_parts(p);
-        unlinkat(p->root_fd, p->parts_name, AT_REMOVEDIR); /* fails, as it should, while parts are left in it */
+        unlinkat(p->root_fd, p->parts_name, AT_REMOVEDIR); /* fails on purpose while parts are left in it */
     }
     cleanup_close(&p->parts_fd);
     cleanup_close(&p->dir_fd);
@@ -212,7 +213,7 @@ static int refuse(struct landing *p, const char *path, struct error *err)
     return error_set(err, ERROR_PROTOCOL, "the node names a file \"%.200s\" that cannot be below \"%s\"", path, p->to);
 }
 
-static bool is_ours(const struct landing *p, const char *path) /* nothing of the node's goes among the parts */
+static bool is_ours(const struct landing *p, const char *path) /* no file of the node goes among the parts */
 {
     size_t len = strcspn(path, "/");
     return strlen(p->parts_name) == len && memcmp(p->parts_name, path, len) == 0;

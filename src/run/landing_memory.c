@@ -1,6 +1,6 @@
-/* What a step has brought home from a node, one line per file: size, mtime, inode, mtime here, length of the path, the
- * path. While files come, lines are only appended; when the memory is opened, it is written anew without lines that
- * later ones have replaced. What the memory has lost is fetched again, so it need not be durable. */
+/* The files that a step has fetched from a node, one line per file: size, mtime, inode, mtime here, length of the path,
+ * the path. While files come, lines are only appended; when the memory is opened, it is rewritten without lines that
+ * later lines have replaced. Files whose lines were lost are fetched again, so the memory need not be durable. */
 #include "landing.h"
 
 #include <fcntl.h>

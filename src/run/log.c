@@ -1,5 +1,5 @@
-/* The controller's copy of an attempt's spool. Bytes are written as they come. Whole portions are synced on the pool
- * and acknowledged only then, so that the node frees nothing that a power cut here could lose. */
+/* The controller's copy of an attempt's spool. Bytes are written as they come. Complete portions are synced on the pool
+ * and only then acknowledged, so that the node frees no bytes that a power cut here could lose. */
 #include "trace.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ enum {
     SLACK_BYTES = 64 << 20, /* for notes, and for what was on its way */
 };
 
-/* What local_ranks_filter leaves out is in the log all the same. */
+/* The log has the output that local_ranks_filter leaves out, too. */
 static bool is_shown(const struct run_log *log, const struct watch_line *line)
 {
     const struct plan *plan = log->run->plan;
@@ -84,7 +84,7 @@ static void catch_up(struct run_log *log)
     log->past = false;
 }
 
-/* Tells the observer up to where it was given all lines. */
+/* Tells the observer up to which offset it has got all lines. */
 static void tell_place(struct run_log *log)
 {
     const struct run_observer *o = &log->run->options.observer;
@@ -178,8 +178,8 @@ static void acknowledge(struct run_log *log)
     loop_work(log->run->hands->session->loop, sync_work, sync_done, log);
 }
 
-/* Can a spool have sent this? The node keeps a limited amount that is not acknowledged, and what it has freed lies at
- * the beginning: so a spool has no more bytes than that, and no holes further on. */
+/* Can a spool have sent this? The node keeps a limited amount that is not acknowledged, and frees bytes only at the
+ * beginning: so a spool has no more bytes than that, and no holes further on. */
 static bool is_spool(const struct run_log *log, uint64_t offset, struct error *err)
 {
     const struct run *r = log->run;
@@ -195,7 +195,7 @@ static bool is_spool(const struct run_log *log, uint64_t offset, struct error *e
     return true;
 }
 
-/* A disk that becomes full takes a part of the data first, without an error: the error comes with the rest. */
+/* A disk that becomes full first takes a part of the data without an error; the error comes with the rest. */
 static bool write_at(int fd, const uint8_t *data, size_t len, off_t at)
 {
     while (len > 0) {

@@ -1,5 +1,5 @@
 /* Numbers that workers print. The latest value of each metric and rank is kept, and goes to the journal now and then:
- * more rarely the more values there are, so that a long job with many ranks does not fill the journal. */
+ * the more values there are, the less often, so that a long job with many ranks does not fill the journal. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -110,7 +110,7 @@ void metrics_flush(struct metrics *m)
     run_append(r, &e);
     arena_destroy(arena);
     uint64_t pause = (uint64_t)count * FLUSH_PER_VALUE_MS;
-    /* after that it is flushed again, if something has changed */
+    /* after that they are flushed again, if something has changed */
     loop_timer_start(m->timer, pause > FLUSH_MIN_MS ? pause : FLUSH_MIN_MS);
 }
 

@@ -1,5 +1,5 @@
-/* What a run was started with: the options that make its spec the same again, as words, and how they differ from the
- * options that the spec was loaded with now. */
+/* The options with which a run was started, as words that make its spec the same again, and how they differ from the
+ * options with which the spec was loaded now. */
 #include "internal.h"
 
 #include <string.h>
@@ -110,7 +110,7 @@ static bool same_args(const struct spec_overrides *a, const struct spec_override
     return same;
 }
 
-/* The options that a has and b has not. */
+/* The options that a has and b does not have. */
 static const char *surplus(const struct spec_overrides *a, const struct spec_overrides *b, struct arena *arena)
 {
     struct buf text = {0};

@@ -1,9 +1,9 @@
 /*
- * Preflight: what is looked at before a launch, in parallel and in a few round trips. Does every node reach the port
- * where the workers will meet, and do the nodes agree in what makes a launch fail in ways that are hard to read? The
- * core is told what was found (INPUT_FINDINGS); it decides when to look, and what follows (src/core/preflight.c). A
- * question is lost with its connection. Then the core asks for a new round, and answers to an older round count for
- * nothing.
+ * Preflight: the checks before a launch, in parallel and in a few round trips. Can every node reach the port where the
+ * workers will meet? Do the nodes agree in things that otherwise make a launch fail in ways that are hard to
+ * understand? The core gets the findings (INPUT_FINDINGS); it decides when to check, and what follows
+ * (src/core/preflight.c). A question is lost with its connection. Then the core asks for a new round, and answers to an
+ * older round count for nothing.
  */
 #include "preflight.h"
 #include "trace.h"
@@ -31,7 +31,7 @@ const char *preflight_names(struct launch *l, const bool *nodes)
     for (uint32_t n = 0; n < r->plan->node_count; n++)
         count += nodes[n];
     buf_puts(&b, count == 1 ? "node " : "nodes ");
-    uint32_t most = count == NAMES_MAX + 1 ? count : NAMES_MAX; /* "and 1 more" would be no shorter */
+    uint32_t most = count == NAMES_MAX + 1 ? count : NAMES_MAX; /* "and 1 more" would not be shorter */
     for (uint32_t n = 0; n < r->plan->node_count && shown < most; n++)
         if (nodes[n])
             buf_printf(&b, "%s\"%s\"", !shown++ ? "" : shown == count ? " and " : ", ", r->lanes[n].name);
@@ -76,7 +76,7 @@ void preflight_find(struct launch *l, const char *what, enum error_code code, co
 bool preflight_compare(struct launch *l, const struct preflight_thing *t)
 {
     struct run *r = l->run;
-    enum { VALUES_MAX = 4 }; /* that the user is told of; there may be as many as nodes */
+    enum { VALUES_MAX = 4 }; /* findings that the user sees; there may be as many as nodes */
     const char *const *shown = t->shown ? t->shown : t->values;
     bool *told = preflight_nodes(l), all = true;
     uint32_t first = UINT32_MAX, values = 0;
@@ -112,7 +112,7 @@ uint64_t preflight_token(const struct launch *l, uint32_t question)
     return PREFLIGHT_TOKEN | (uint64_t)preflight_of(l)->round << 24 | question;
 }
 
-/* Is this the token of a question of this round whose answer is awaited? */
+/* Is this the token of a question of this round that is not answered yet? */
 static bool awaits(const struct launch *l, uint64_t token)
 {
     const struct run *r = l->run;
@@ -120,7 +120,7 @@ static bool awaits(const struct launch *l, uint64_t token)
            (token & ~QUESTION_MASK) == (preflight_token(l, 0) & ~QUESTION_MASK);
 }
 
-/* All questions are answered: tells the core what was found. */
+/* All questions are answered: gives the findings to the core. */
 static void on_over(void *arg)
 {
     struct launch *l = arg;

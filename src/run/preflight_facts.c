@@ -1,4 +1,4 @@
-/* What the nodes are like: their clocks, disks and GPUs. */
+/* Checks the nodes themselves: their clocks, disks and GPUs. */
 #include "preflight.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int by_clock(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Two clocks count as apart only as far as that is certain. Clocks that are far from the middle one are to blame. */
+/* Two clocks count as apart only as far as that is certain. Clocks that are far from the middle one get the finding. */
 static void check_clocks(struct launch *l)
 {
     struct run *r = l->run;
@@ -83,7 +83,7 @@ static bool counts_gpus(const struct spec *spec, uint32_t node)
     return n->kind == NPROC_GPU || n->kind == NPROC_AUTO;
 }
 
-/* "535.129.03" out of what NVIDIA's driver says of itself. */
+/* "535.129.03" out of the version text of NVIDIA's driver. */
 static const char *driver_version(const char *line, struct arena *arena)
 {
     for (const char *p = line; *p; p += strspn(p, " \t")) {
@@ -128,7 +128,7 @@ static void compare_gpus(struct launch *l)
         preflight_compare(l, &things[i]);
 }
 
-/* More workers than GPUs: that is on purpose, or the last workers will find none. */
+/* More workers than GPUs: either that is on purpose, or the last workers will find no GPU. */
 static void check_gpu_workers(struct launch *l)
 {
     struct run *r = l->run;
@@ -157,7 +157,7 @@ static void check_gpu_workers(struct launch *l)
                    devices->list ? devices->count : r->lanes[first].facts->gpu_count, preflight_names(l, few));
 }
 
-/* What a run refuses as soon as the node has told its facts. */
+/* Finds the faults for which a run refuses a node as soon as it has sent its facts. */
 static void check_workers(struct launch *l)
 {
     struct run *r = l->run;

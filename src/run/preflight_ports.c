@@ -1,4 +1,5 @@
-/* Where the workers meet: one node listens there, and the nodes whose workers come connect, a hundred at a time. */
+/* Checks the place where the workers meet: one node listens there, and the nodes whose workers meet there connect, a
+ * hundred at a time. */
 #include "preflight.h"
 
 #include <arpa/inet.h>
@@ -9,7 +10,7 @@
 
 enum {
     BATCH = 100,    /* the port's queue is emptied between two batches */
-    PORT_TRIES = 5, /* how often another port is asked for, where a free one is taken meanwhile */
+    PORT_TRIES = 5, /* how often to ask for another port, if a free one is taken meanwhile */
 };
 
 /* ---- which meetings there are ---- */
@@ -25,8 +26,8 @@ static bool split(struct launch *l, const char *endpoint, struct meeting *m)
     return true;
 }
 
-/* Where the job's workers meet. False: rhrun does not know. Which node holds the store of a c10d endpoint that the spec
- * gives is torch's own matter; a server of etcd runs before the launch. */
+/* Where the job's workers meet. False: rhrun does not know. If the spec gives a c10d endpoint, torch itself decides
+ * which node holds the store; a server of etcd runs before the launch. */
 static bool find_endpoint(struct launch *l, struct meeting *m)
 {
     struct run *r = l->run;
@@ -107,7 +108,7 @@ void preflight_plan_meetings(struct launch *l)
                                     .address = r->hands->nodes[r->plan->roles[i].master].address});
 }
 
-/* Do the workers come there over a network? */
+/* Do the workers meet there over a network? */
 static bool is_apart(const struct run *r, const struct meeting *m)
 {
     return m->outside || preflight_several(r);
@@ -187,8 +188,8 @@ static const char *where(struct launch *l, const struct meeting *m)
                    : "where the workers are to meet";
 }
 
-/* An address that is a name was looked up here. The nodes may know the name by another address, so what is found is no
- * more than a note then. */
+/* An address that is a name was looked up on this machine. The nodes may find another address for the name, so a
+ * finding is only a note then. */
 static void check_reached(struct launch *l, const struct meeting *m)
 {
     struct run *r = l->run;

@@ -1,4 +1,5 @@
-/* Which Python and which torch the workers of each node have, by the names of files there: no program is started. */
+/* Finds out which Python and which torch the workers of each node have, by the names of files there; it starts no
+ * program. */
 #include "preflight.h"
 
 #include <stdlib.h>
@@ -23,8 +24,8 @@ static bool uses_python(const struct spec *spec, const struct spec_role *own)
     return spec->role_count == 0 && (spec->distributed.launcher != LAUNCHER_NATIVE || runs_python(&spec->entrypoint));
 }
 
-/* Do the node's workers, or their launcher, start with this Python? No other Python would do then, while another torch
- * might. */
+/* Do the node's workers, or their launcher, start with this Python? Then no other Python works, while another torch
+ * may. */
 static bool starts_python(const struct run *r, const struct spec_role *own, uint32_t node)
 {
     const struct spec *spec = r->plan->spec;
@@ -41,7 +42,7 @@ static bool starts_python(const struct run *r, const struct spec_role *own, uint
     return false;
 }
 
-/* A single node has nothing to agree with: it is asked for torch only where flags may be lacking. */
+/* A single node has no other node to agree with: it is asked for torch only if flags may be missing. */
 static bool needs_version(const struct run *r);
 
 static void add_python(struct launch *l, const struct spec_role *role)
@@ -65,14 +66,14 @@ static void add_python(struct launch *l, const struct spec_role *role)
     p->python_count++;
 }
 
-/* Doctor looks before anything is done: is this step of set-up still to come? At a launch all of set-up is done. */
+/* Doctor checks before set-up is done: is this step of set-up not done yet? At a launch all of set-up is done. */
 static bool is_to_come(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     return r->options.mode == RUN_LOOK && step->kind->phase == PHASE_SETUP && step->on[node] &&
            !r->records[(size_t)step->id * r->plan->node_count + node].verified;
 }
 
-/* Is the node set up, but for steps that only give names to a Python? If not, nobody knows what it will have. */
+/* Is the node set up, except for steps that only name a Python? If not, nobody knows which packages it will have. */
 static bool is_set_up(const struct run *r, uint32_t node)
 {
     for (size_t i = 0; i < r->plan->step_count; i++)
@@ -94,7 +95,7 @@ static const char *brings(const struct run *r, const struct plan_step *step, uin
     return NULL;
 }
 
-/* Doctor looks before anything is done: the Python that set-up is to start comes first. */
+/* Doctor checks before set-up is done: the Python that set-up will start comes first. */
 static void ask_interpreter(struct launch *l, uint32_t index, uint32_t node, const struct step_bind *bind,
                             struct arena *arena)
 {
@@ -179,7 +180,7 @@ static void take_torch(struct python_at *at, uint8_t pattern, const char *path)
     at->pattern = pattern;
 }
 
-/* The version is in the name of the file, or of what a link leads to. */
+/* The version is in the name of the file, or in the name of a link's target. */
 static void take_python(struct python_at *at, const struct wire_entry *e)
 {
     const char *version = step_python_in(e->path);
@@ -302,7 +303,7 @@ static void check_python(struct launch *l, const struct python *python)
 
 /* ---- flags of torchrun ---- */
 
-/* As the table of flags has it: "2.5.1" is 205. 0 = it cannot be read. */
+/* The version in the form of the table of flags: "2.5.1" is 205. 0 = it cannot be read. */
 static uint32_t version_of(const char *text)
 {
     unsigned major, minor;
@@ -343,7 +344,7 @@ static bool needs_version(const struct run *r)
     return false;
 }
 
-/* Where no version was found, the launcher itself tells when it starts. */
+/* If no version was found, the launcher itself reports the fault when it starts. */
 static void check_flags(struct launch *l, const struct python *python)
 {
     struct run *r = l->run;

@@ -1,6 +1,6 @@
-/* What nodes are asked about outputs that come from the node of rank 0 (src/core/rank0.c): whether they have the file
- * that the launcher leaves there (step/rank0.py), and what an output would bring from them. An answer may come in
- * several frames; it is added up until its last entry is here. */
+/* Questions to nodes about outputs that come from the node of rank 0 (src/core/rank0.c): whether they have the file
+ * that the launcher leaves on that node (step/rank0.py), and which files an output would fetch from them. An answer may
+ * come in several frames; its entries are added up until the last one has come. */
 #include "trace.h"
 
 #include <stdlib.h>
@@ -14,11 +14,11 @@ enum { LOOK_FILES_MAX = 1000000 };
 struct look {
     struct look *next;
     struct lane *lane;
-    const struct plan_step *step; /* the step that is looked at; NULL: the question is whether rank 0 was there */
+    const struct plan_step *step; /* the step in question; NULL: the question is whether rank 0 was there */
     uint64_t token;
-    uint64_t files, sum; /* sum: made of what tells these files from others, in any order */
+    uint64_t files, sum; /* sum: a digest that tells these files from others, in any order */
     uint64_t mtime_ns;
-    struct loop_timer *soon; /* answers in the next turn where the node cannot be asked; else NULL */
+    struct loop_timer *soon; /* answers in the next turn if the node cannot be asked; else NULL */
 };
 
 static struct look *add(struct lane *lane, const struct plan_step *step, uint64_t token)
@@ -50,7 +50,7 @@ static void free_look(struct look *at)
     free(at);
 }
 
-/* The question is answered: tells the core. */
+/* The question is answered: gives the answer to the core. */
 static void answer(void *arg)
 {
     struct look *at = arg;
@@ -70,7 +70,7 @@ static void answer(void *arg)
 void rank0_look(struct lane *lane, const struct plan_step *step, uint64_t token)
 {
     struct run *r = lane->run;
-    struct error ignored = ERROR_INIT; /* the node that fetches tells of it */
+    struct error ignored = ERROR_INIT; /* the node that fetches reports it */
     struct step_fetch what = {0};
     struct arena *arena = arena_create();
     struct step_bind bind = run_bind(r, launch_of(r, step), lane->index);

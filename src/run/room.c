@@ -1,12 +1,12 @@
-/* What one node may take of this machine: memory for what it says, and disk. A node that takes too much is ended; the
- * others go on. 5 % of the disk, at most 2 GB, are left to everything else on this machine. Where the disk is full, the
- * node that has sent most is ended, not the one that happened to send the last byte; the nodes that stay may go on into
- * half of what was left. */
+/* Limits how much of this machine one node may use: memory for its messages, and disk. A node that uses too much is
+ * ended; the others go on. 5 % of the disk, at most 2 GB, are left to everything else on this machine. If the disk is
+ * full, the node that has sent most is ended, not the one that happened to send the last byte; the nodes that stay may
+ * use half of the space that was left. */
 #include "internal.h"
 
 #include <sys/statvfs.h>
 
-enum { LOOK_BYTES = 1 << 20 }; /* the disk is looked at each time that a node has sent this many bytes */
+enum { LOOK_BYTES = 1 << 20 }; /* the disk is checked each time that a node has sent this many bytes */
 #define KEEP_MAX UINT64_C(2000000000)
 
 const char *room_text(uint64_t bytes, char ret[32])

@@ -1,5 +1,5 @@
-/* What goes out for an attempt whose STARTED is durable: a RUN with all that binds it, or the start of a transfer or a
- * look at lines. */
+/* Sends an attempt whose STARTED is durable: a RUN with all values that bind it, or the start of a transfer or of a
+ * watch on lines. */
 #include "trace.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ struct step_bind run_bind(struct run *r, const struct launch *l, uint32_t node)
     return bind;
 }
 
-/* Keeps up to date what RUN messages say of a node: to make that anew for each of N messages would cost N * N. */
+/* Keeps the part of RUN messages about a node up to date: to make it again for each of N messages would cost N * N. */
 void run_learn_node(struct run *r, uint32_t i)
 {
     const struct wire_facts *facts = r->lanes[i].facts;
@@ -78,7 +78,7 @@ static const char *const *role_addrs(struct launch *l)
     return l->role_addrs;
 }
 
-/* The texts that name all nodes. */
+/* The texts with the names of all nodes. */
 static void bind_addrs(struct launch *l, struct step_bind *bind)
 {
     struct run *r = l->run;
@@ -93,15 +93,15 @@ static void bind_addrs(struct launch *l, struct step_bind *bind)
     bind->role_addrs = role_addrs(l);
 }
 
-/* Whose launch it is: a node that joins a launch that was found on the nodes uses the id of the run that made that
- * launch, as the other parts do. */
+/* The id of the run whose launch it is: a node that joins a launch that was found on the nodes uses the id of the run
+ * that made that launch, as the other parts do. */
 static const char *launch_run(const struct launch *l, struct arena *arena)
 {
     const char *dash = l->adopted ? strrchr(l->adopted, '-') : NULL;
     return dash ? arena_strndup(arena, l->adopted, (size_t)(dash - l->adopted)) : l->run->id;
 }
 
-/* Which run launched it: an earlier one, where only its files are missing. */
+/* The run that launched it: an earlier run, if only its files are missing. */
 static const char *point_run(const struct run *r, const struct plan_step *step, uint32_t node)
 {
     const struct plan_step *launch = &r->plan->steps[r->plan->points[step->point].launch];
@@ -130,7 +130,7 @@ static const char *devices_of(const struct spec *spec, uint32_t node, uint32_t p
     return text;
 }
 
-/* The nodes of a point are the only ones that it knows, numbered from 0. */
+/* A point knows only its own nodes, numbered from 0. */
 int run_bind_point(struct run *r, const struct plan_step *step, uint32_t node, struct step_bind *bind,
                    struct arena *arena, struct plan **ret, struct error *err)
 {
@@ -171,7 +171,7 @@ static void send_task(struct run *r, const struct plan_step *step, uint32_t node
     struct lane *lane = &r->lanes[node];
     struct launch *l = launch_of(r, step);
     if (!lane_is_ready(lane))
-        return; /* reconcile.c sends it once the node has said what it holds */
+        return; /* reconcile.c sends it when the node has listed its records */
     struct arena *arena = arena_create();
     struct error err = ERROR_INIT;
     struct step_bind bind = run_bind(r, l, node);

@@ -1,5 +1,5 @@
-/* Attempts that this journal has never heard of: another controller's, with a state directory of its own. The journal
- * is read on from where it was read last, and only when somebody asks: where a node's latest attempt of a step is not
+/* Attempts that this journal does not know: those of another controller, with a state directory of its own. The journal
+ * is read on from the place where it was last read, and only on demand: when a node's latest attempt of a step is not
  * the one recorded here. */
 #include "trace.h"
 

@@ -1,5 +1,5 @@
-/* What goes between the core and its hands, written down: see trace.h. Each line is one write, so that the trace of a
- * process that was killed has whole lines. */
+/* Writes down everything that passes between the core and its hands: see trace.h. Each line is one write, so that the
+ * trace of a process that was killed has whole lines. */
 #include "trace.h"
 
 #include <fcntl.h>

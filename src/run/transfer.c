@@ -1,10 +1,9 @@
-/* A step that brings files to a node. SYNC asks what is there; the answer is compared with the wanted tree; what is
- * missing is sent in as many turns of the loop as that needs; EXIT ends the transfer as it ends any attempt. Several
- * nodes take turns: each is sent TURN_BYTES at most before the loop goes round. Nothing of a transfer outlives its
- * connection: the attempt is lost with it, and the node tells the next transfer what has arrived.
- *
- * Contents are read inside the loop: small files come from the store's pack, pieces of big ones (WIRE_FILE_MAX at a
- * time) from files that were written shortly before, so as a rule both are in memory. */
+/* A step that sends files to a node. SYNC asks which files the node has; the answer is compared with the wanted tree;
+ * the missing files are sent in as many turns of the loop as necessary; EXIT ends the transfer as it ends any attempt.
+ * Several nodes take turns: each is sent TURN_BYTES at most before the loop goes round. If the connection ends, nothing
+ * stays of a transfer: the attempt is lost, and the node tells the next transfer which files have arrived.  Contents
+ * are read inside the loop: small files come from the store's pack, pieces of big ones (WIRE_FILE_MAX at a time) from
+ * files that were written shortly before, so as a rule both are in memory. */
 #include "transfer.h"
 
 #include <inttypes.h>
@@ -34,7 +33,7 @@ struct transfer {
     size_t file_count, file_cap;
     struct part *parts;
     size_t part_count, part_cap;
-    uint64_t said_bytes; /* that files and parts count for in the lane's said_bytes */
+    uint64_t said_bytes; /* the bytes of files and parts in the lane's said_bytes */
     struct transfer_diff diff;
     size_t next;             /* index in diff.send */
     struct content *content; /* of the file that is being sent */
@@ -50,7 +49,7 @@ static struct run_task *task_of(const struct transfer *t)
 
 /* ---- sending ---- */
 
-/* How much of the file the node has already. A part serves one file only, which uses it up. */
+/* How much of the file the node has already. A part serves only one file, which uses it up. */
 static uint64_t take_part(struct transfer *t, const struct tree_file *f)
 {
     for (size_t i = 0; i < t->part_count; i++)
@@ -133,7 +132,7 @@ static int send_piece(struct transfer *t, uint64_t *quota, struct error *err)
     return 0;
 }
 
-/* What cannot be read here cannot be sent: the attempt is stopped on the node. */
+/* A file that cannot be read here cannot be sent: the attempt is stopped on the node. */
 static void give_up(struct transfer *t, const struct error *err)
 {
     struct run *r = t->lane->run;
@@ -178,8 +177,8 @@ void transfer_drained(struct lane *lane)
 
 static struct wire_sync_file *keep_file(struct transfer *t, const char *path, uint32_t mode);
 
-/* A file that a step changed and that is to be put back counts as missing. Of each file that is sent or removed, the
- * step that had changed it has to be done again (patches_sent). */
+/* A file that a step changed and that must be restored counts as missing. For each file that is sent or removed, the
+ * step that had changed it must be done again (patches_sent). */
 static void compare(struct transfer *t, const struct tree *base)
 {
     const struct wire_strings back = patches_to_put_back(t->lane, t->name, t->arena);
@@ -334,7 +333,7 @@ void transfer_state(struct lane *lane, const struct wire_sync_state *s)
         return;
     if (!t->base[0] || cache_tree(lane->run, t->base)) {
         begin_sending(t);
-    } else if (!t->asked_all) { /* the tree is another controller's, or of a store that was removed */
+    } else if (!t->asked_all) { /* the tree belongs to another controller, or to a store that was removed */
         t->asked_all = true;
         t->file_count = t->part_count = 0;
         node_sync_all(lane_hands(lane)->node, t->attempt);

@@ -1,5 +1,5 @@
-/* What has to travel: three lists, sorted by path, are walked together: the tree that was there, what the node says
- * differs from that tree, and the tree that is wanted. */
+/* The difference between two trees. Three lists, sorted by path, are walked together: the tree that the node had, the
+ * files that the node reports as different from that tree, and the wanted tree. */
 #include "transfer.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What others may see of a run: counts per step, nodes, facts as JSON. */
+/* The views of a run for other modules: counts per step, nodes, facts as JSON. */
 #include "internal.h"
 
 #include <inttypes.h>
