@@ -21,11 +21,11 @@ struct container_place {
     uint32_t node;
 };
 
-/* may_make: make it, start it or pull its image, and make it anew where it is of another spec or its image has moved,
- * unless something of rhrun runs in it. Else the container of that name is entered as it is, whatever spec it is of;
- * where none runs, the shell is the node's own, outside of it: what only looks, or stops, changes nothing. The image that
- * is told (facts.image) is the one that the job would work in: where that name has another one than the container that
- * is entered, the name's, unless something of rhrun runs in the container. Appends to ret. */
+/* may_make: make it, start it or pull its image, and make it anew where it is of another spec or its image has
+ * moved, unless something of rhrun runs in it. Else the container of that name is entered as it is, whatever spec it
+ * is of; where none runs, the shell is the node's own, outside of it: what only looks, or stops, changes nothing.
+ * The image that is told (facts.image) is the one that the job would work in: where that name has another one than
+ * the container that is entered, the name's, unless something of rhrun runs in the container. Appends to ret. */
 void container_wrap(const struct container_place *place, bool may_make, struct buf *ret);
 
 /* A text for /bin/sh that ends in a program inside of the container, where that runs: `text` as /bin/sh does it, in
