@@ -92,7 +92,7 @@ def test_up_ssh_run_down(engine, box, job, rhrun):
     rhrun("down", "rented").ok()
     assert there(engine) == []
     assert "no machines are rented for the job" in rhrun("down", spec).ok().err
-    assert "is over" in rhrun("down", c["id"]).ok().err
+    assert "has ended already" in rhrun("down", c["id"]).ok().err
 
 
 def test_apply_prune_gives_back_what_a_removed_spec_rented(engine, box, job, rhrun):
