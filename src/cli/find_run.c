@@ -178,8 +178,9 @@ static int latest_chosen(struct cli *c, const char *spec_path, struct journal **
 
 /* ---- by id, or by the name of a job ---- */
 
-/* What the word may mean. An id counts more than a job's name, and that more than the beginning of an id. */
-enum meaning { MEANS_ID, MEANS_JOB, MEANS_PREFIX, MEANINGS };
+/* What the word may mean; the first that fits counts. A rerun is a job of its own whose spec is a lock, and has the name of the
+ * job that it repeats: that name means the rerun only where there is no other job. */
+enum meaning { MEANS_ID, MEANS_JOB, MEANS_RERUN, MEANS_PREFIX, MEANINGS };
 struct found {
     struct journal *journal;
     const struct state_run *run; /* the latest */
@@ -208,11 +209,19 @@ static void take(struct search *s, enum meaning m, struct journal *j, const stru
     f->run = run;
 }
 
+static unsigned found_so_far(const struct search *s)
+{
+    unsigned count = 0;
+    for (size_t m = 0; m < MEANINGS; m++)
+        count += s->found[m].count;
+    return count;
+}
+
 static void look(struct search *s, struct journal *j)
 {
     const struct state *state = journal_state(j);
     const bool last = strcmp(s->word, "last") == 0;
-    const unsigned before = s->found[MEANS_ID].count + s->found[MEANS_JOB].count + s->found[MEANS_PREFIX].count;
+    const unsigned before = found_so_far(s);
     for (size_t i = 0; i < state->run_count; i++) {
         const struct state_run *r = &state->runs[i];
         if (strcmp(r->id, s->word) == 0)
@@ -220,9 +229,11 @@ static void look(struct search *s, struct journal *j)
         else if (last || str_starts(r->id, s->word))
             take(s, MEANS_PREFIX, j, r);
     }
-    if (!last && state->run_count > 0 && str_eq(journal_job_name(j), s->word))
-        take(s, MEANS_JOB, j, &state->runs[state->run_count - 1]);
-    if (s->found[MEANS_ID].count + s->found[MEANS_JOB].count + s->found[MEANS_PREFIX].count == before) {
+    if (!last && state->run_count > 0 && str_eq(journal_job_name(j), s->word)) {
+        const struct state_run *r = &state->runs[state->run_count - 1];
+        take(s, r->spec_path && str_ends(r->spec_path, ".lock.yaml") ? MEANS_RERUN : MEANS_JOB, j, r);
+    }
+    if (found_so_far(s) == before) {
         journal_close(j);
         return;
     }
@@ -254,9 +265,11 @@ static int search_jobs(struct search *s, struct error *err)
 
 static int decide(struct cli *c, const struct search *s, const struct found **ret, bool *ret_job, struct error *err)
 {
-    const enum meaning m = s->found[MEANS_ID].count ? MEANS_ID : s->found[MEANS_JOB].count ? MEANS_JOB : MEANS_PREFIX;
+    enum meaning m = MEANS_ID;
+    while (m < MEANS_PREFIX && s->found[m].count == 0)
+        m++;
     const struct found *f = &s->found[m];
-    *ret_job = m == MEANS_JOB;
+    *ret_job = m == MEANS_JOB || m == MEANS_RERUN;
     *ret = f;
     if (f->count == 0 && strcmp(s->word, "last") == 0)
         return error_set(err, ERROR_USAGE, "nothing was run yet");
@@ -269,7 +282,7 @@ static int decide(struct cli *c, const struct search *s, const struct found **re
             error_hint(err, "rhrun runs lists them");
         return -1;
     }
-    if (m == MEANS_JOB && f->count > 1) {
+    if (*ret_job && f->count > 1) {
         error_set(err, ERROR_USAGE, "%u jobs have the name \"%s\"", f->count, s->word);
         error_hint(err, "name the spec file: %s, %s%s", cli_quoted(c, f->specs[0]), cli_quoted(c, f->specs[1]),
                    f->count > 2 ? ", ..." : "");

@@ -264,6 +264,8 @@ def test_rerun_with_hard_params_and_edited_locks(shop, rhrun):
     text = path.read_text()
     again = rhrun("rerun", path).ok()
     assert again.out == run.out and HARD in run.out
+    id = re.search(r"run ([0-9a-f]{16})", run.err).group(1)
+    assert id in rhrun("status", "job").ok().out, "the name is the job's, though a rerun has it, too"
 
     def refused(old, new, *words):
         assert old in text
