@@ -142,9 +142,12 @@ static void check_extract(struct checking *c, const struct doc_node *how, bool x
             continue;
         check_path(c, doc_get(one, "in"), false);
         check_path(c, doc_get(one, "get"), xml);
+        check_path(c, doc_get(one, "least"), false);
         const struct doc_node *where = doc_get(one, "where");
-        if (xml && (doc_get(one, "in") || where || doc_get(one, "has")))
-            fault(c, one, "in, where and has are for JSON: an XPath says it itself");
+        if (xml && (doc_get(one, "in") || where || doc_get(one, "has") || doc_get(one, "least")))
+            fault(c, one, "in, where, has and least are for JSON: an XPath says it itself");
+        if (doc_get(one, "least") && !doc_get(one, "in"))
+            fault(c, one, "least chooses among the items of a list, which `in` names");
         for (size_t k = 0; where && k < where->count; k++)
             check_template(c, where->members[k].value);
     }

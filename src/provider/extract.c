@@ -118,21 +118,32 @@ bool item_fits(const struct answer *a, const struct doc_node *how, const struct 
     return !has || is_there(doc_get(item, has));
 }
 
+/* Text that says nothing stands behind all other. */
+static const char *order_of(const struct doc_node *item, const char *path)
+{
+    const struct doc_node *node = doc_get_path(item, path);
+    return node && node->type == DOC_STRING && node->text_len ? node->text : "\x7f";
+}
+
 static const struct doc_node *search(const struct answer *a, const struct doc_node *how, const struct doc_node *top)
 {
     const char *in = doc_get_string(how, "in", NULL), *get = doc_get_string(how, "get", "");
     if (!in)
         return cut(a, how, doc_get_path(top, get));
-    const struct doc_node *list = doc_get_path(top, in);
+    const struct doc_node *list = doc_get_path(top, in), *found = NULL;
+    const char *least = doc_get_string(how, "least", NULL), *before = NULL;
     if (!list || (list->type != DOC_ARRAY && list->type != DOC_OBJECT))
         return NULL;
-    for (size_t i = 0; i < list->count; i++) {
+    for (size_t i = 0; i < list->count && (!found || least); i++) {
         const struct doc_node *item = list->type == DOC_ARRAY ? list->items[i] : list->members[i].value;
         const struct doc_node *value = item_fits(a, how, item) ? cut(a, how, doc_get_path(item, get)) : NULL;
-        if (is_there(value))
-            return value;
+        const char *order = least ? order_of(item, least) : NULL;
+        if (!is_there(value) || (before && strcmp(order, before) >= 0))
+            continue;
+        found = value;
+        before = order;
     }
-    return NULL;
+    return found;
 }
 
 static const struct doc_node *extract_one(const struct answer *a, const struct doc_node *how, struct spot spot)

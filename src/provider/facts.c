@@ -21,7 +21,7 @@ static const char *const machine_inputs[] = {EVERYWHERE, "id", "name", "token", 
 static const char *const poll_inputs[] = {EVERYWHERE, "operation", NULL};
 static const char *const list_inputs[] = {EVERYWHERE, NULL};
 static const char *const key_inputs[] = {EVERYWHERE, "key", "key_name", "public_key", NULL};
-static const char *const prepare_inputs[] = {EVERYWHERE, "image", "pull", "user", "expires", NULL};
+static const char *const prepare_inputs[] = {EVERYWHERE, "image", "pull", "user", "expires", "unique", NULL};
 
 int word_index(const char *const *words, const char *word)
 {

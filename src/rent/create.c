@@ -88,6 +88,9 @@ static struct doc_node *site_inputs(struct site *p, const char *zone)
     struct error none = ERROR_INIT;
     const struct rent_keys *keys = facts && str_eq(facts->connect, "ssh") ? cluster_keys(c, &none) : NULL;
     put_text(p->arena, in, "public_key", keys ? rent_login_public(keys) : NULL);
+    char drawn[17];
+    random_hex(drawn, 8);
+    put_text(p->arena, in, "unique", drawn);
     if (p->pull)
         doc_set(p->arena, in, "pull", doc_new_bool(p->arena, true));
     return in;

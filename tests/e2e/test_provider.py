@@ -25,8 +25,9 @@ def container(run, node=0, **more):
 
 
 def test_a_container_comes_and_goes(engine, docker):
-    known = docker.all("prepare", 2, run="one", owner="tests")
-    docker.all("prepare", 2, run="one", owner="tests")  # again: no second network
+    known = docker.all("prepare", 5, run="one", owner="tests", unique="a")
+    again = docker.all("prepare", 5, run="one", owner="tests", unique="b")  # no second network
+    assert known["network"] == again["network"] == "one-a"
     assert engine.docker("network", "ls", "-q", "--filter", "label=rhrun-run=one").count("\n") == 0
     try:
         made = docker.all("create", 2, **{**known, **container("one")})
@@ -36,9 +37,12 @@ def test_a_container_comes_and_goes(engine, docker):
         assert machine["state"] == "ready" and machine["name"] == "rhrun-one-0" and machine["run"] == "one"
         assert docker.ask("list", run="on")["machines"] == []
         assert [m["run"] for m in docker.ask("sweep")["machines"]] == ["one"]
-        again = docker.ask("create", **container("one"))
+        again = docker.ask("create", **{**known, **container("one")})
         assert (again["outcome"], again["class"]) == ("failed", "exists")
         docker.ask("create", 1, **container("one", id=made["id"]))  # what was adopted is started again: it runs already
+        engine.docker("network", "create", "--label", "rhrun-run=one", "rhrun-one-0")  # a younger one, whose name comes first
+        assert docker.all("prepare", 5, run="one", owner="tests", unique="c")["network"] == "one-a"
+        engine.docker("network", "rm", "rhrun-one-0")
         busy = docker.ask("cleanup", 1, run="one", **docker.ask("cleanup", run="one")["values"])
         assert (busy["outcome"], busy["class"]) == ("failed", "transient")
     finally:
@@ -51,17 +55,17 @@ def test_a_container_comes_and_goes(engine, docker):
     assert docker.ask("list", run="one")["machines"] == []
     assert docker.ask("delete", id=made["id"])["machines"] == [{"id": made["id"], "state": "gone"}]
     assert docker.ask("get", id=made["id"])["class"] == "notfound"
-    docker.all("cleanup", 6, run="one")
-    docker.all("cleanup", 6, run="one")
+    docker.all("cleanup", 5, run="one")
+    docker.all("cleanup", 5, run="one")
 
 
 def test_errors_of_an_engine(docker):
-    docker.all("prepare", 2, run="two", owner="tests")
-    bad = docker.ask("create", **container("two", image="rhrun-there-is-none:1"))
+    known = docker.all("prepare", 5, run="two", owner="tests", unique="a")
+    bad = docker.ask("create", **{**known, **container("two", image="rhrun-there-is-none:1")})
     assert (bad["class"], bad["scope"]) == ("invalid", "run"), bad
     assert docker.ask("get", id="0123456789ab")["class"] == "notfound"
-    docker.all("cleanup", 6, run="two")
-    lost = docker.ask("create", **container("two"))
+    docker.all("cleanup", 5, run="two")
+    lost = docker.ask("create", **{**known, **container("two")})
     if lost["outcome"] == "done":  # some engines look at the network at the start
         lost = docker.ask("create", 1, **container("two", **lost["values"]))
     assert lost["outcome"] == "failed" and lost["class"] == "notfound", lost

@@ -189,6 +189,41 @@ def test_two_networks_of_one_name_are_taken_away(engine, box, job, rhrun):
     assert there(engine) == []
 
 
+def networks(engine):
+    """The network of each container of rhrun."""
+    return {engine.docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.NetworkID}} {{end}}", c).strip() for c in engine.docker("ps", "-q").split()}
+
+
+def two_networks(engine, box, spec, flaky):
+    """The first request for a network is carried out while the containers in the second one are started."""
+    flaky.fault("net_create", "late_drop", delay=1.5)
+    up = box.start("up", spec)
+    wait_for(lambda: flaky.late)
+    up.kill9()
+    flaky.fault("start", "late", times=2, delay=3)
+    return box.run("up", spec)
+
+
+def test_a_network_that_comes_late_ends_no_start(engine, box, job, rhrun, flaky):
+    spec = job(JOB % (cluster(down="never"), SAYS))
+    two_networks(engine, box, spec, flaky).ok()
+    assert len(there(engine)) == 4 and len(networks(engine)) == 1
+    rhrun(spec).ok()
+    rhrun("down", spec).ok()
+    assert there(engine) == []
+
+
+def test_a_lost_machine_comes_back_into_the_network_of_the_others(engine, box, job, rhrun, flaky):
+    spec = job(JOB % (cluster(down="never"), SAYS))
+    two_networks(engine, box, spec, flaky).ok()
+    first = networks(engine)
+    engine.docker("rm", "-f", engine.docker("ps", "-q").split()[0])
+    rhrun(spec).ok()
+    assert len(engine.docker("ps", "-q").split()) == 2 and networks(engine) == first
+    rhrun("down", spec).ok()
+    assert there(engine) == []
+
+
 def test_a_start_that_is_refused_is_told_at_once(engine, box, job, rhrun, flaky):
     flaky.fault("start", "capacity")
     r = rhrun(job(JOB % (cluster(), SAYS))).expect(3)

@@ -22,6 +22,8 @@ static void test_faults_of_a_file_are_told_with_their_place(void **state)
         {"{get: /m}", "{get: /m, post: /m}", "small.yaml"},
         {"{get: /m}", "{get: /m, json: {a: 1}}", "a GET has no body"},
         {"{get: /m}", "{get: /m, machines: servers}", "is not a JSON pointer"},
+        {"{get: /m}", "{get: /m, extract: {x: {in: /a, least: b}}}", "is not a JSON pointer"},
+        {"{get: /m}", "{get: /m, extract: {x: {get: /a, least: /b}}}", "least chooses among the items of a list"},
         {"{get: /m}", "{get: /m, reply: xml, machines: \"//a[\"}", "is not an XPath"},
         {"{get: /m}", "{get: /m, done_when: {present: /a}}", "done_when wants an operation poll"},
         {"{get: /m}", "{get: /m, errors: [{code: \"(\", class: quota}]}", "the pattern is faulty"},
