@@ -27,6 +27,8 @@
  *     capacity; throttled and transient are tried again, FLEET_TRIES_MAX times; auth, invalid and budget end it all.
  *   - A machine is gone when the provider shows its end, or does not know it at a time when it cannot be too young to
  *     be shown; where lists lag (settle_ms), twice. Everything else keeps the record, and deleting goes on.
+ *   - What a provider tells of a machine's price when it makes it counts from then on. If all of the cluster's costs
+ *     more than max_price by that, the machine is given back before it is used, as if there had been none.
  *   - A machine that does not carry the cluster's id is nobody's business here: it is never adopted and never deleted.
  *   - The cluster is OVER when every machine is proven gone and a last look at each place shows nothing that carries
  *     its id. A place that no request to create can have reached is not looked at.
@@ -65,6 +67,7 @@ enum {
     FLEET_BLOCK_MS = 1800000,      /* for how long a replacement avoids what had no machine, where there is more */
 };
 #define FLEET_NONE UINT32_MAX /* no slot, no machine, no offer */
+#define FLEET_TOLD_PRICE_MAX UINT32_MAX /* that a provider tells of a machine; micro-USD per hour */
 
 /* ---- the wish ---- */
 
@@ -156,10 +159,12 @@ struct fleet_event {
             const char *provider, *region, *id;
             const char *intent; /* the name that it carries; an older copy of the ledger may not have it */
             bool found;         /* in the list: no answer had named it */
+            uint64_t price;     /* as the provider tells it, micro-USD per hour; 0: it does not, so the intent's */
         } created;
         struct { /* READY, RETURNING, GONE, NOTICED */
             const char *provider, *id;
             const char *address, *host_key; /* of READY; host_key "": the machine is reached without one */
+            uint64_t price;                 /* of READY: as CREATED has it; 0: nothing new */
             enum provider_class fault;         /* of GONE, RETURNING: why it failed, where the provider says so */
             enum provider_scope scope;
             uint64_t at_ms;                 /* of NOTICED: wall clock */
@@ -247,6 +252,7 @@ struct fleet_machine {
     enum fleet_machine_state state;
     const char *address, *host_key; /* pinned; NULL before READY */
     const char *text;               /* why it is returned, or is gone */
+    uint64_t price; /* as the provider told it; 0: it did not */
     uint64_t created_ms, ready_ms, gone_ms, notice_ms; /* wall clock; 0 = not yet */
     uint64_t ready_seq, returning_seq; /* of the events; 0 = not yet */
 };
@@ -290,6 +296,7 @@ struct fleet_item {
     const char *id, *name, *region;
     enum provider_state state; /* FAILED: it is there, and of no use */
     const char *address;    /* with its port where that is not the usual one; NULL: none yet */
+    uint64_t price;            /* micro-USD per hour, at most FLEET_TOLD_PRICE_MAX; 0: the provider does not say */
     enum provider_class fault; /* why it ended, where the provider says so */
     enum provider_scope scope;
 };
@@ -297,7 +304,8 @@ enum fleet_input_kind {
     FLEET_INPUT_START,   /* the ledger was replayed: this process begins. Before all others but FLEET_INPUT_TICK */
     FLEET_INPUT_WANT,    /* `wanted`; passed over where the ledger has a wish already */
     FLEET_INPUT_DURABLE, /* the ledger is durable up to the event `seq` */
-    FLEET_INPUT_CREATED, /* CREATE of the intent `name` is answered: ids; fault, scope, unsure, retry_after_ms, text */
+    /* CREATE of the intent `name` is answered: ids, prices; fault, scope, unsure, retry_after_ms, text */
+    FLEET_INPUT_CREATED,
     FLEET_INPUT_LISTED,  /* LIST `number` is answered: all items (of all pages), or a fault */
     FLEET_INPUT_DELETED, /* DELETE of `provider` and `id` is answered: fault */
     FLEET_INPUT_MET,     /* MEET is answered: host_key; a fault: nobody answers there yet */
@@ -314,6 +322,7 @@ struct fleet_input { /* all is borrowed for the call */
     const struct fleet_wanted *wanted;
     const char *provider, *id, *name, *host_key, *text;
     const char *const *ids;
+    const uint64_t *prices; /* of CREATED, one for each id, as in fleet_item; NULL: none is told */
     uint32_t id_count, slot;
     const struct fleet_item *items;
     size_t item_count;
@@ -350,6 +359,7 @@ enum fleet_tell {
     FLEET_TELL_UNREPLACED, /* and there is none to be had: fault, text */
     FLEET_TELL_NOTICE,     /* the machine of the slot is taken back at at_ms; slot FLEET_NONE: the cluster's deadline */
     FLEET_TELL_REFUSED,    /* another machine answers at the address of this one */
+    FLEET_TELL_DEARER,     /* the machine costs more than the offer said: price, as the provider tells it */
     FLEET_TELL_LEFT,       /* the machine (or `order`, of which nobody knows) is not proven gone: fleet_left_text */
     FLEET_TELL_FINISHED    /* nothing more will be done: how, fault, text; left: how many were told by LEFT */
 };
@@ -367,10 +377,13 @@ struct fleet_effect {
     enum provider_class fault;
     enum provider_scope scope;
     uint64_t number, at_ms, wait_ms;
+    uint64_t price; /* of TELL_DEARER */
 };
 /* Of TELL_LEFT: "aws us-east-1 i-0abc (rhrun-...-1) may still be there, at $4.10 an hour: rhrun gc --provider aws
  * --yes". */
 void fleet_left_text(const struct fleet_effect *e, struct buf *ret);
+/* Of TELL_DEARER: "warning: runpod asks $2.50 an hour for i-0abc, and the price list has $1.90 an hour". */
+void fleet_dearer_text(const struct fleet_effect *e, struct buf *ret);
 
 /* ---- the core ---- */
 struct fleet;

@@ -124,6 +124,9 @@ static void tell(struct renting *r, const struct fleet_effect *e, struct buf *b)
     case FLEET_TELL_REFUSED:
         buf_printf(b, "another machine answers at %s, the address of %s: it is not used", e->address, e->machine->id);
         break;
+    case FLEET_TELL_DEARER:
+        fleet_dearer_text(e, b);
+        break;
     case FLEET_TELL_LEFT:
         fleet_left_text(e, b);
         break;
@@ -136,8 +139,8 @@ static void tell(struct renting *r, const struct fleet_effect *e, struct buf *b)
 /* A line of `run --json`: only while no run writes lines. */
 static void tell_json(const struct renting *r, const struct fleet_effect *e, const char *text)
 {
-    static const char *const words[] = {"trying",     "waiting", "retreat", "ready", "complete", "lost",
-                                        "unreplaced", "notice",  "refused", "left",  "finished"};
+    static const char *const words[] = {"trying",     "waiting", "retreat", "ready",  "complete", "lost",
+                                        "unreplaced", "notice",  "refused", "dearer", "left",     "finished"};
     const struct fleet_ledger *l = rent_ledger(r->cluster);
     struct buf b = {0};
     buf_printf(&b, "{\"type\":\"cluster\",\"time_ms\":%llu,\"cluster\":\"%s\",\"what\":\"%s\"",
@@ -158,9 +161,9 @@ static void tell_json(const struct renting *r, const struct fleet_effect *e, con
     buf_free(&b);
 }
 
-static bool is_fault(enum fleet_tell tell)
+static bool is_fault(enum fleet_tell t)
 {
-    return tell == FLEET_TELL_LEFT || tell == FLEET_TELL_REFUSED || tell == FLEET_TELL_UNREPLACED;
+    return t == FLEET_TELL_LEFT || t == FLEET_TELL_REFUSED || t == FLEET_TELL_UNREPLACED || t == FLEET_TELL_DEARER;
 }
 
 static void on_told(void *arg, const struct fleet_effect *e)

@@ -91,6 +91,7 @@ void renting_machine_told(struct renting *r, const struct fleet_effect *e)
     case FLEET_TELL_COMPLETE:
     case FLEET_TELL_NOTICE:
     case FLEET_TELL_REFUSED:
+    case FLEET_TELL_DEARER:
     case FLEET_TELL_LEFT:
         break;
     }

@@ -192,6 +192,7 @@ static int created(struct fleet_ledger *l, const struct fleet_event *e, struct e
         .name = arena_strdup(l->arena, e->created.intent),
         .order = order,
         .slot = FLEET_NONE,
+        .price = e->created.price,
         .created_ms = e->time_ms,
     };
     struct fleet_order *o = order == FLEET_NONE ? NULL : &l->orders[order];
@@ -225,6 +226,7 @@ static int ready(struct fleet_ledger *l, struct fleet_machine *m, const struct f
         m->ready_ms = e->time_ms;
     m->state = FLEET_MACHINE_READY;
     m->ready_seq = e->seq;
+    m->price = e->machine.price ? e->machine.price : m->price;
     m->address = arena_strdup(l->arena, e->machine.address);
     m->host_key = arena_strdup(l->arena, e->machine.host_key);
     if (slot && slot->state == FLEET_SLOT_MADE)

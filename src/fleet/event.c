@@ -91,6 +91,7 @@ static const struct field created_fields[] = {
     FIELD("id", created.id, REQUIRED, TEXT),
     FIELD("intent", created.intent, REQUIRED, TEXT),
     FIELD("found", created.found, OPTIONAL),
+    FIELD("price", created.price, OPTIONAL, .max = FLEET_TOLD_PRICE_MAX),
 };
 static const struct field ready_fields[] = {
     HEAD,
@@ -98,6 +99,7 @@ static const struct field ready_fields[] = {
     FIELD("id", machine.id, REQUIRED, TEXT),
     FIELD("address", machine.address, REQUIRED, TEXT),
     FIELD("host_key", machine.host_key, REQUIRED, TEXT),
+    FIELD("price", machine.price, OPTIONAL, .max = FLEET_TOLD_PRICE_MAX),
 };
 static const struct field machine_fields[] = {
     HEAD,

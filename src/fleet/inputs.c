@@ -21,11 +21,12 @@ static void take_ids(struct fleet *f, uint32_t number, const struct fleet_input 
     for (uint32_t i = 0; i < in->id_count; i++) {
         if (!text_is_plain(in->ids[i]) || ledger_machine(f->ledger, offer->provider, in->ids[i]) != FLEET_NONE)
             continue;
-        fleet_append(
-            f,
-            (struct fleet_event){
-                .type = FLEET_CREATED,
-                .created = {.provider = offer->provider, .region = offer->region, .id = in->ids[i], .intent = name}});
+        fleet_append(f, (struct fleet_event){.type = FLEET_CREATED,
+                                             .created = {.provider = offer->provider,
+                                                         .region = offer->region,
+                                                         .id = in->ids[i],
+                                                         .intent = name,
+                                                         .price = in->prices ? in->prices[i] : 0}});
     }
 }
 
@@ -148,10 +149,13 @@ static uint32_t adopted(struct fleet *f, const struct site *p, const struct flee
                                              : p->region;
     if (order != FLEET_NONE)
         f->orders[order].absences = 0;
-    fleet_append(
-        f, (struct fleet_event){
-               .type = FLEET_CREATED,
-               .created = {.provider = provider, .region = region, .id = item->id, .intent = name, .found = true}});
+    fleet_append(f, (struct fleet_event){.type = FLEET_CREATED,
+                                         .created = {.provider = provider,
+                                                     .region = region,
+                                                     .id = item->id,
+                                                     .intent = name,
+                                                     .found = true,
+                                                     .price = item->price}});
     return f->ledger->machine_count - 1;
 }
 
@@ -165,6 +169,7 @@ static void see_item(struct fleet *f, uint32_t machine, const struct fleet_item 
     v->listed = number;
     v->fault = item->fault;
     v->scope = item->scope;
+    v->price = item->price;
     if (!str_eq(v->address, item->address))
         v->address = arena_strdup(f->ledger->arena, item->address);
 }
@@ -291,10 +296,12 @@ static void take_met(struct fleet *f, const struct fleet_input *in)
         !machine_may(m->state, FLEET_MACHINE_READY))
         return;
     if (!is_anothers_key(f->ledger, number, in->host_key)) {
-        fleet_append(
-            f, (struct fleet_event){
-                   .type = FLEET_READY,
-                   .machine = {.provider = m->provider, .id = m->id, .address = v->meets, .host_key = in->host_key}});
+        fleet_append(f, (struct fleet_event){.type = FLEET_READY,
+                                             .machine = {.provider = m->provider,
+                                                         .id = m->id,
+                                                         .address = v->meets,
+                                                         .host_key = in->host_key,
+                                                         .price = m->state == FLEET_MACHINE_CREATED ? v->price : 0}});
         return;
     }
     fleet_want(

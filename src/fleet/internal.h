@@ -63,6 +63,8 @@ struct machine_view {
     struct ask delete, meet;
     struct refusal refusal; /* of deletes */
     bool stranger;     /* that look showed it with another cluster's id, or none: it is not touched */
+    uint64_t price;    /* as the last look had it; 0: it did not */
+    bool told_dearer;
     uint64_t told_seq; /* the READY event of which TELL_READY told; 0: none */
 };
 
@@ -132,6 +134,7 @@ uint32_t ledger_machine(const struct fleet_ledger *l, const char *provider, cons
 bool order_is_wanted(const struct fleet_ledger *l, uint32_t order);
 bool ledger_is_settled(const struct fleet_ledger *l); /* nothing is there any more, and nothing can come */
 bool machine_is_wanted(const struct fleet_ledger *l, uint32_t machine);
+uint64_t machine_price(const struct fleet_ledger *l, const struct fleet_machine *m); /* 0: nobody knows it */
 
 /* ---- offers.c ---- */
 /* The next one to try for the whole cluster: behind that of the last attempt, not blocked, within max_price.
@@ -151,6 +154,9 @@ uint32_t offer_looks(const struct fleet_offer *o); /* that do not show a machine
 /* Its strings are copied into the arena; those that are longer than any may be are cut. */
 void event_copy(struct arena *arena, struct fleet_event *e);
 bool text_is_plain(const char *s); /* what an id may be: printable UTF-8, not empty, not too long */
+
+/* ---- text.c ---- */
+void put_hourly(struct buf *b, uint64_t microusd); /* "$4.10 an hour", never less than it is */
 
 /* ---- inputs.c, views.c ---- */
 void inputs_take(struct fleet *f, const struct fleet_input *in);

@@ -73,9 +73,9 @@ bool machine_is_wanted(const struct fleet_ledger *l, uint32_t machine)
     return s->machine == machine && (s->state == FLEET_SLOT_MADE || s->state == FLEET_SLOT_READY);
 }
 
-static uint64_t price_of(const struct fleet_ledger *l, const struct fleet_machine *m)
+uint64_t machine_price(const struct fleet_ledger *l, const struct fleet_machine *m)
 {
-    return m->order == FLEET_NONE ? 0 : l->orders[m->order].price;
+    return m->price ? m->price : m->order == FLEET_NONE ? 0 : l->orders[m->order].price;
 }
 
 uint64_t fleet_cost_between(const struct fleet_ledger *l, uint64_t from_ms, uint64_t until_ms)
@@ -85,7 +85,7 @@ uint64_t fleet_cost_between(const struct fleet_ledger *l, uint64_t from_ms, uint
         const struct fleet_machine *m = &l->machines[i];
         const uint64_t begin = m->created_ms > from_ms ? m->created_ms : from_ms;
         const uint64_t end = m->state == FLEET_MACHINE_GONE && m->gone_ms < until_ms ? m->gone_ms : until_ms;
-        const uint64_t ms = end > begin ? end - begin : 0, price = price_of(l, m);
+        const uint64_t ms = end > begin ? end - begin : 0, price = machine_price(l, m);
         cost += ms / HOUR_MS * price + ms % HOUR_MS * price / HOUR_MS;
     }
     return cost;
@@ -101,7 +101,7 @@ uint64_t fleet_rate(const struct fleet_ledger *l)
     uint64_t rate = 0;
     for (uint32_t i = 0; i < l->machine_count; i++)
         if (l->machines[i].state != FLEET_MACHINE_GONE)
-            rate += price_of(l, &l->machines[i]);
+            rate += machine_price(l, &l->machines[i]);
     for (uint32_t i = 0; i < l->order_count; i++)
         if (!l->orders[i].closed)
             rate += l->orders[i].price * (l->orders[i].count - l->orders[i].machines);

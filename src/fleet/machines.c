@@ -86,6 +86,38 @@ static void record(struct fleet *f, uint32_t number, enum fleet_event_type type,
                .machine = {.provider = m->provider, .id = m->id, .fault = v->fault, .scope = v->scope, .text = text}});
 }
 
+/* The provider tells another price than the offer had, and with it the cluster costs more than it may. What is in use
+ * stays: the price of a spot machine may move then. True: it is given back. */
+static bool is_too_dear(struct fleet *f, uint32_t number)
+{
+    const struct fleet_ledger *l = f->ledger;
+    const struct fleet_machine *m = &l->machines[number];
+    struct machine_view *v = &f->machines[number];
+    const uint64_t known = machine_price(l, m), price = v->price ? v->price : known;
+    if (m->state != FLEET_MACHINE_CREATED || m->order == FLEET_NONE || price <= l->orders[m->order].price)
+        return false;
+    const bool over = l->wanted.max_price && fleet_rate(l) - known + price > l->wanted.max_price;
+    if (over) {
+        struct buf text = {0};
+        buf_puts(&text, "the provider asks ");
+        put_hourly(&text, price);
+        buf_printf(&text, " for %.100s, which is more than max_price allows", m->id);
+        v->fault = PROVIDER_CLASS_CAPACITY; /* there is none at this price */
+        v->scope = PROVIDER_SCOPE_REGION;
+        record(f, number, FLEET_RETURNING, text.data);
+        buf_free(&text);
+    } else if (!v->told_dearer && price / 101 > l->orders[m->order].price / 100) { /* not what was rounded */
+        fleet_want(f, (struct fleet_effect){.kind = FLEET_EFFECT_TELL,
+                                            .tell = FLEET_TELL_DEARER,
+                                            .machine = m,
+                                            .offer = order_offer(l, &l->orders[m->order]),
+                                            .price = price,
+                                            .slot = m->slot});
+    }
+    v->told_dearer = true;
+    return over;
+}
+
 static const char *why_gone(const struct fleet *f, uint32_t number)
 {
     const struct fleet_machine *m = &f->ledger->machines[number];
@@ -102,6 +134,8 @@ static void machine_pass_one(struct fleet *f, uint32_t number)
     const bool wanted = machine_is_wanted(f->ledger, number);
     const struct machine_view *v = &f->machines[number];
     const uint32_t facts = (v->stranger ? 0u : (uint32_t)OF_OURS) | (wanted ? (uint32_t)OF_WANTED : 0u);
+    if (wanted && is_too_dear(f, number))
+        return;
     switch (machine_belief(entry_of(m->state), v->seen, facts)) {
     case BELIEF_LEAVE:
     case BELIEF_ADOPT:

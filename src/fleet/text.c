@@ -1,9 +1,9 @@
-/* What people are told of a machine that may still be there. */
+/* What people are told of a machine that may still be there, and of its price. */
 #include "internal.h"
 
-static void put_price(struct buf *b, uint64_t micro)
+void put_hourly(struct buf *b, uint64_t microusd)
 {
-    const uint64_t cents = (micro + 9999) / 10000; /* rounded up: nothing costs nothing */
+    const uint64_t cents = (microusd + 9999) / 10000; /* rounded up: nothing costs nothing */
     buf_printf(b, "$%llu.%02llu an hour", (unsigned long long)(cents / 100), (unsigned long long)(cents % 100));
 }
 
@@ -18,13 +18,25 @@ static void put_what(struct buf *b, const struct fleet_effect *e)
         buf_printf(b, "what belongs to rhrun-%s could not be listed", e->text);
 }
 
+void fleet_dearer_text(const struct fleet_effect *e, struct buf *ret)
+{
+    buf_printf(ret, "warning: %s asks ", e->machine->provider);
+    put_hourly(ret, e->price);
+    buf_printf(ret, " for %.100s, and the price list has ", e->machine->id);
+    if (e->offer->unpriced)
+        buf_puts(ret, "none");
+    else
+        put_hourly(ret, e->offer->price);
+}
+
 void fleet_left_text(const struct fleet_effect *e, struct buf *ret)
 {
     buf_printf(ret, "%s%s%s ", e->provider, e->region[0] ? " " : "", e->region);
     put_what(ret, e);
     if (e->order) {
         buf_puts(ret, ", at ");
-        put_price(ret, e->machine ? e->order->price : e->order->price * (e->order->count - e->order->machines));
+        put_hourly(ret, e->machine ? e->machine->price ? e->machine->price : e->order->price
+                                   : e->order->price * (e->order->count - e->order->machines));
     }
     if (e->order && e->order->deadline_ms && e->offer->deadline != PROVIDER_DEADLINE_NONE)
         buf_puts(ret, " until max_hours are over");

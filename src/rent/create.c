@@ -107,16 +107,21 @@ static void add_values(struct arena *a, struct doc_node *in, const struct doc_no
 static void created(struct job *j, const struct exchange_answer *a)
 {
     const char **ids = arena_array(j->arena, a->machine_count + 2, sizeof *ids);
+    uint64_t *prices = arena_array(j->arena, a->machine_count + 2, sizeof *prices);
     uint32_t count = 0;
-    for (size_t i = 0; i < a->machine_count; i++)
-        if (a->machines[i].id)
-            ids[count++] = a->machines[i].id;
+    for (size_t i = 0; i < a->machine_count; i++) {
+        if (!a->machines[i].id)
+            continue;
+        prices[count] = told_price(&a->machines[i]);
+        ids[count++] = a->machines[i].id;
+    }
     const struct doc_node *id = doc_get(a->values, "id");
     if (count == 0 && id && id->text_len)
         ids[count++] = id->text;
     const struct fleet_input in = {.kind = FLEET_INPUT_CREATED,
                                    .name = j->name,
                                    .ids = ids,
+                                   .prices = prices,
                                    .id_count = count,
                                    .fault = a->class,
                                    .scope = a->scope,

@@ -139,6 +139,7 @@ struct doc_node *cluster_inputs(const struct rent_cluster *c, const char *region
                                 struct arena *arena);
 void put_text(struct arena *a, struct doc_node *object, const char *key, const char *value); /* NULL, "": nothing */
 void put_number(struct arena *a, struct doc_node *object, const char *key, uint64_t value);
+uint64_t told_price(const struct provider_machine *m); /* micro-USD per hour; 0: it is not told, or is no price */
 
 /* ---- create.c ---- */
 void create_begin(struct job *j);

@@ -55,6 +55,14 @@ static void say_trouble(const struct job *j, const struct exchange_answer *a)
         c->observer.trouble(c->arg, j->provider, j->region, a->text);
 }
 
+uint64_t told_price(const struct provider_machine *m)
+{
+    uint64_t micro;
+    if (!m->price || !catalog_parse_usd(m->price, &micro))
+        return 0;
+    return micro < FLEET_TOLD_PRICE_MAX ? micro : FLEET_TOLD_PRICE_MAX;
+}
+
 /* ---- lists ---- */
 
 static struct fleet_item item_of(struct arena *a, const struct provider_machine *m, const char *region,
@@ -63,8 +71,13 @@ static struct fleet_item item_of(struct arena *a, const struct provider_machine 
     const char *address = str_eq(connect, "docker") ? m->private_ip : m->public_ip ? m->public_ip : m->private_ip;
     if (address && m->port && !str_eq(m->port, "22"))
         address = arena_printf(a, strchr(address, ':') ? "[%s]:%s" : "%s:%s", address, m->port);
-    return (struct fleet_item){
-        .run = m->run, .id = m->id, .name = m->name, .region = region, .state = m->state, .address = address};
+    return (struct fleet_item){.run = m->run,
+                               .id = m->id,
+                               .name = m->name,
+                               .region = region,
+                               .state = m->state,
+                               .address = address,
+                               .price = told_price(m)};
 }
 
 /* Asked once the list was taken in: what is not wanted is being given back by then, and nothing is begun with it. */

@@ -148,3 +148,30 @@ def test_the_terminals_end_leaves_nothing_half_done(box, rhrun, clouds, command)
         assert len(cloud.machines()) == 2
         rhrun("down", spec).ok()
     nothing_left(cloud)
+
+
+@pytest.mark.parametrize("told", ("by the answer", "by the list"))
+def test_what_the_provider_asks_is_held_to_max_price(box, rhrun, clouds, told):
+    """The price list is older than the price."""
+    cloud = clouds.start("digitalocean")
+    cloud.sizes = {**cloud.sizes, "c-2": 0.07}
+    if told == "by the list":
+        cloud.fault("create", "drop_after")
+    r = rhrun("up", spec_of(box, cloud, cluster={"max_price": 0.13})).expect(3)
+    assert "the provider asks $0.07 an hour for" in r.err and "which is more than max_price allows" in r.err, r
+    assert "could not rent 2 × c-2 at digitalocean ams3" in r.err, r
+    assert not any(word in r.err for word in ("ready after", "warning: digitalocean asks")), r
+    nothing_left(cloud)
+
+
+def test_what_the_provider_asks_is_told_and_counted(box, rhrun, clouds):
+    cloud = clouds.start("digitalocean")
+    cloud.sizes = {**cloud.sizes, "c-2": 2.5}
+    spec = spec_of(box, cloud, cluster={"down": "never"})
+    r = rhrun("up", spec).ok()
+    assert r.err.count("warning: digitalocean asks $2.50 an hour for") == 2 and "and the price list has $0.07 an hour" in r.err, r
+    (c,) = json.loads(rhrun("clusters", "--json").ok().out)
+    assert c["usd_per_hour"] == 5.0, c
+    assert "digitalocean asks" not in rhrun("up", spec).ok().err
+    rhrun("down", "rented").ok()
+    nothing_left(cloud)

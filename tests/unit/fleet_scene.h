@@ -26,7 +26,7 @@ struct scene {
 };
 
 static const char *const tells[] = {"trying",     "waiting", "retreat", "ready", "complete", "lost",
-                                    "unreplaced", "notice",  "refused", "left",  "finished"};
+                                    "unreplaced", "notice",  "refused", "dearer",  "left",    "finished"};
 
 static void note(struct scene *s, const struct fleet_effect *e)
 {

@@ -264,11 +264,13 @@ static void put_items(struct world *w, const struct happening *h, struct happeni
         snprintf(texts[1], sizeof texts[1], "%s", i->name);
         snprintf(texts[2], sizeof texts[2], "%s", i->run);
         snprintf(texts[3], sizeof texts[3], "%s", i->address);
-        to->items[at] = (struct fleet_item){.run = i->run[0] ? texts[2] : NULL,
-                                            .id = texts[0],
-                                            .name = texts[1],
-                                            .state = shown,
-                                            .address = shown == PROVIDER_STATE_READY ? texts[3] : NULL};
+        to->items[at] =
+            (struct fleet_item){.run = i->run[0] ? texts[2] : NULL,
+                                .id = texts[0],
+                                .name = texts[1],
+                                .state = shown,
+                                .address = shown == PROVIDER_STATE_READY ? texts[3] : NULL,
+                                .price = i->id[strlen(i->id) - 1] == '2' ? 2500000 : 0}; /* dearer than all offers */
     }
     to->input.items = to->items;
 }

@@ -80,7 +80,7 @@ static const char *const lines[] = {
     "\"price\":3600000,"
     "\"deadline_ms\":99}",
     "{\"type\":\"created\",\"seq\":3,\"time_ms\":6,\"provider\":\"p\",\"region\":\"here\",\"id\":\"i\",\"intent\":"
-    "\"n\",\"found\":true}",
+    "\"n\",\"found\":true,\"price\":3600000}",
     "{\"type\":\"ready\",\"seq\":4,\"time_ms\":7,\"provider\":\"p\",\"id\":\"i\",\"address\":\"a\",\"host_key\":\"\"}",
     "{\"type\":\"complete\",\"seq\":5,\"time_ms\":7}",
     "{\"type\":\"held\",\"seq\":6,\"time_ms\":7,\"by\":\"r\"}",

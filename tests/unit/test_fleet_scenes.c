@@ -519,6 +519,55 @@ static void test_max_price(void **unused)
     finish(&s);
 }
 
+static struct fleet_input made(const char *const *id, const uint64_t *price)
+{
+    return (struct fleet_input){.kind = FLEET_INPUT_CREATED, .name = FIRST, .ids = id, .prices = price, .id_count = 1};
+}
+
+/* What the provider says that it costs, when it is there, is what counts. */
+static void test_told_price(void **unused)
+{
+    struct fleet_offer offers[2] = {plain, plain};
+    struct fleet_wanted w = wish(offers, 2);
+    const char *const id = "i-1";
+    const uint64_t price = plain.price * 2, same = plain.price;
+    struct fleet_input dear = made(&id, &price), usual = made(&id, &same);
+    (void)unused;
+    offers[1].region = "there";
+    w.max_price = plain.price * 3 / 2;
+    struct scene s = begin(&w); /* too much, so it is given back, and the next offer is tried */
+    assert_string_equal(does(&s, &dear), "created returning retreat tell:retreat delete:i-1");
+    assert_non_null(strstr(fleet_ledger_of(s.fleet)->text, "an hour for i-1, which is more than max_price allows"));
+    deleted(&s, "i-1", PROVIDER_CLASS_NONE);
+    later(&s, FLEET_POLL_MS);
+    assert_non_null(strstr(lists(&s, NULL, 0), "gone intent tell:trying create:2"));
+    finish(&s);
+
+    s = begin(&w); /* the list says it */
+    answers(&s, FIRST, PROVIDER_CLASS_NONE, 0, "i-1");
+    const struct fleet_item item = {
+        .run = ID, .id = "i-1", .name = FIRST, .state = PROVIDER_STATE_READY, .address = "a", .price = price};
+    assert_string_equal(lists(&s, &item, 1), "returning retreat tell:retreat delete:i-1");
+    finish(&s);
+
+    s = begin(&w); /* what is in use stays */
+    assert_string_equal(does(&s, &usual), "created list:here");
+    shows(&s, "i-1", PROVIDER_STATE_READY, "a");
+    met(&s, "i-1", "key");
+    later(&s, FLEET_WATCH_MS);
+    assert_null(strstr(lists(&s, &item, 1), "returning"));
+    assert_int_equal(fleet_rate(fleet_ledger_of(s.fleet)), same);
+    finish(&s);
+
+    w.max_price = 0; /* whoever said yes is told, and it costs what it costs */
+    s = begin(&w);
+    assert_string_equal(does(&s, &dear), "created tell:dearer list:here");
+    assert_int_equal(fleet_rate(fleet_ledger_of(s.fleet)), price);
+    shows(&s, "i-1", PROVIDER_STATE_READY, "a");
+    assert_null(strstr(met(&s, "i-1", "key"), "dearer"));
+    finish(&s);
+}
+
 /* A machine is not met at an address that another one has, or had last, which is not proven gone. */
 static void test_address_used_again(void **unused)
 {
@@ -615,6 +664,7 @@ int main(void)
         cmocka_unit_test(test_again),
         cmocka_unit_test(test_settled),
         cmocka_unit_test(test_max_price),
+        cmocka_unit_test(test_told_price),
         cmocka_unit_test(test_address_used_again),
         cmocka_unit_test(test_last_look),
         cmocka_unit_test(test_id_of_another),
