@@ -25,6 +25,8 @@
  *   - All nodes or none: where one of them cannot be had, all of the attempt are given back, and only when all are
  *     proven gone the next offer is tried. What failed speaks against other offers as far as its scope goes: quota and
  *     capacity; throttled and transient are tried again, FLEET_TRIES_MAX times; auth, invalid and budget end it all.
+ *     Where a machine has only ended by itself, and the provider does not say why, its offer is tried once more if
+ *     there is no other: it may have ended while nobody looked.
  *   - A machine is gone when the provider shows its end, or does not know it at a time when it cannot be too young to
  *     be shown; where lists lag (settle_ms), twice. Everything else keeps the record, and deleting goes on.
  *   - What a provider tells of a machine's price when it makes it counts from then on. If all of the cluster's costs
@@ -262,6 +264,7 @@ struct fleet_ledger {
     struct fleet_wanted wanted;
     uint32_t attempt; /* how many have failed */
     uint32_t offer;   /* of this attempt; FLEET_NONE: none was tried yet */
+    bool again, repeated; /* RETREATING: the same offer may be tried once more; it was, of some attempt */
     struct fleet_slot *slots;
     uint32_t slot_count;
     struct fleet_order *orders;

@@ -72,6 +72,7 @@ static int wanted(struct fleet_ledger *l, const struct fleet_event *e, struct er
 
 static void begin_attempt(struct fleet_ledger *l, uint32_t offer, const struct fleet_event *e)
 {
+    l->repeated = l->repeated || offer == l->offer;
     l->offer = offer;
     l->slot_count = l->wanted.offers[offer].nodes;
     l->slots = arena_array(l->arena, l->slot_count, sizeof *l->slots);
@@ -84,7 +85,7 @@ static void begin_attempt(struct fleet_ledger *l, uint32_t offer, const struct f
 /* Does this intent begin an attempt? */
 static bool begins(const struct fleet_ledger *l, uint32_t offer)
 {
-    return l->stage == FLEET_STAGE_RETREATING ? offer > l->offer
+    return l->stage == FLEET_STAGE_RETREATING ? offer > l->offer || (l->again && offer == l->offer)
                                               : l->stage == FLEET_STAGE_RENTING && l->offer == FLEET_NONE;
 }
 
@@ -273,6 +274,7 @@ static int retreat(struct fleet_ledger *l, const struct fleet_event *e, struct e
         return refuse(e, err, "nothing was tried");
     block(l, e, l->offer, e->end.fault, e->end.scope);
     l->attempt++;
+    l->again = e->end.scope == PROVIDER_SCOPE_NONE && !l->repeated;
     l->fault = e->end.fault;
     l->text = arena_strdup(l->arena, e->end.text);
     l->slot_count = 0;

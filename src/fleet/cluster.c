@@ -51,9 +51,12 @@ static void fail_attempt(struct fleet *f, enum provider_class fault, enum provid
         end(f, FLEET_HOW_FAILED, fault, text);
         return;
     }
+    const bool ended = fault == PROVIDER_CLASS_NONE && scope == PROVIDER_SCOPE_NONE && !f->ledger->repeated;
     fleet_append(f, (struct fleet_event){.type = FLEET_RETREAT,
                                          .end = {.fault = fault ? fault : PROVIDER_CLASS_CAPACITY,
-                                                 .scope = scope ? scope : PROVIDER_SCOPE_ZONE,
+                                                 .scope = ended   ? PROVIDER_SCOPE_NONE
+                                                          : scope ? scope
+                                                                  : PROVIDER_SCOPE_ZONE,
                                                  .text = text}});
     fleet_want(f, (struct fleet_effect){.kind = FLEET_EFFECT_TELL,
                                         .tell = FLEET_TELL_RETREAT,

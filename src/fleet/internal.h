@@ -137,7 +137,8 @@ bool machine_is_wanted(const struct fleet_ledger *l, uint32_t machine);
 uint64_t machine_price(const struct fleet_ledger *l, const struct fleet_machine *m); /* 0: nobody knows it */
 
 /* ---- offers.c ---- */
-/* The next one to try for the whole cluster: behind that of the last attempt, not blocked, within max_price.
+/* The next one to try for the whole cluster: behind that of the last attempt, not blocked, within max_price; or, where
+ * there is none, that one again (fleet.h).
  * FLEET_NONE: none; then fault and text tell why the last one was passed over, where it was. */
 uint32_t offer_next(const struct fleet_ledger *l, enum provider_class *ret_fault, const char **ret_text);
 /* The next one to try for one slot: the cluster's own, then those of its place and type. FLEET_NONE: none. */

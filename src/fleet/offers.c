@@ -96,7 +96,9 @@ uint32_t offer_next(const struct fleet_ledger *l, enum provider_class *ret_fault
         *ret_fault = PROVIDER_CLASS_BUDGET;
         *ret_text = "no remaining offer is known to cost at most max_price";
     }
-    return FLEET_NONE;
+    const bool again = l->stage == FLEET_STAGE_RETREATING && l->again;
+    return again && is_payable(l, &l->wanted.offers[l->offer], l->wanted.offers[l->offer].nodes) ? l->offer
+                                                                                                 : FLEET_NONE;
 }
 
 bool offer_suits_slot(const struct fleet_ledger *l, uint32_t offer)

@@ -224,6 +224,20 @@ def test_a_lost_machine_comes_back_into_the_network_of_the_others(engine, box, j
     assert there(engine) == []
 
 
+def test_a_machine_that_is_lost_while_its_cluster_is_rented(engine, box, job, rhrun, flaky):
+    """Nobody looks when it ends, and there is no other offer."""
+    spec = job(JOB % (cluster(), SAYS))
+    flaky.fault("start", "late_drop", times=2, delay=2)
+    up = box.start("up", spec)
+    wait_for(lambda: flaky.late == 2)
+    up.kill9()
+    assert flaky.drained()
+    engine.docker("rm", "-f", engine.docker("ps", "-q").split()[0])
+    r = rhrun(spec).ok()
+    assert "could not rent 2 × container" in r.err and "rank 3 of 4" in r.out, r
+    assert there(engine) == []
+
+
 def test_a_start_that_is_refused_is_told_at_once(engine, box, job, rhrun, flaky):
     flaky.fault("start", "capacity")
     r = rhrun(job(JOB % (cluster(), SAYS))).expect(3)

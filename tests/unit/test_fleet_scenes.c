@@ -270,8 +270,31 @@ static void test_made_and_refused(void **unused)
     assert_string_equal(does(&s, &in), "created list:here");
     shows(&s, "i-1", PROVIDER_STATE_COMING, NULL);
     later(&s, FLEET_POLL_MS);
-    assert_string_equal(lists(&s, NULL, 0), "gone retreat tell:retreat ending");
+    assert_string_equal(lists(&s, NULL, 0), "gone retreat tell:retreat intent tell:trying create:2");
     assert_string_equal(fleet_ledger_of(s.fleet)->text, "busy");
+    finish(&s);
+}
+
+/* It ends before it is ready, and nobody says why: its offer is tried once more, where there is no other. */
+static void test_ends_before_it_is_ready(void **unused)
+{
+    struct fleet_offer offers[2] = {plain, plain};
+    struct fleet_wanted w = wish(offers, 2);
+    (void)unused;
+    offers[1].region = "there";
+    struct scene s = begin(&w);
+    answers(&s, FIRST, PROVIDER_CLASS_NONE, 0, "i-1");
+    assert_non_null(strstr(lists(&s, NULL, 0), "gone retreat tell:retreat intent"));
+    assert_int_equal(fleet_ledger_of(s.fleet)->offer, 1);
+    finish(&s);
+
+    w.offer_count = 1;
+    s = begin(&w);
+    answers(&s, FIRST, PROVIDER_CLASS_NONE, 0, "i-1");
+    assert_string_equal(lists(&s, NULL, 0), "gone retreat tell:retreat intent tell:trying create:2");
+    answers(&s, "rhrun-" ID "-2", PROVIDER_CLASS_NONE, 0, "i-2");
+    later(&s, FLEET_POLL_MS);
+    assert_string_equal(lists(&s, NULL, 0), "gone retreat tell:retreat ending");
     finish(&s);
 }
 
@@ -654,6 +677,7 @@ int main(void)
         cmocka_unit_test(test_revoked_credentials),
         cmocka_unit_test(test_credentials_that_are_refused_now_and_then),
         cmocka_unit_test(test_made_and_refused),
+        cmocka_unit_test(test_ends_before_it_is_ready),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_host_keys),
         cmocka_unit_test(test_notice_and_loss),
