@@ -183,6 +183,8 @@ struct spec_step { /* an item of set-up; `packages` come first, then `requiremen
     struct spec_texts packages; /* PIP, APT, CONDA: what to install; of PIP "./", "./[extra]" and "./path[extra]" are
                                    below the working directory */
     bool upgrade, editable;     /* PIP (upgrade: REQUIREMENTS too) */
+    bool unordered; /* of `packages` or `requirements`: neighbours may be installed by one command; of `setup`: each by
+                       its own, in order */
     struct spec_text index_url; /* PIP, REQUIREMENTS */
     struct spec_texts extra_index_url, find_links,
         options;                /* PIP, REQUIREMENTS; options: PIP, REQUIREMENTS, APT, CONDA */

@@ -473,6 +473,7 @@ static void bind_list(struct load *l, const struct spec_role *role, const char *
         if (!good || !(own || role_keep_nodes(l, role, s)))
             continue;
         bool named = is_object(item) && doc_get(item, "name");
+        s->unordered = short_forms || files;
         if (!short_forms || named || !joinable || !package_join(l, s - 1, s))
             items[spec->setup_count++] = (struct item){item, i + 1};
         joinable = !named;

@@ -137,22 +137,84 @@ static int put_texts(struct json *j, const char *name, const struct spec_texts *
     return 0;
 }
 
-static int put_item(struct json *j, const struct plan_step *step, const char *marker, struct error *err)
+/* What is to be installed; where the marker of that is, by which key. */
+static int put_what(struct json *j, const struct plan_step *step, const char *marker, struct error *err)
 {
     const struct spec_step *item = step->item;
-    buf_putc(&j->text, '{');
     put_name(j, "key");
     put_value(j, step->key);
     put_name(j, "marker");
     put_value(j, marker);
-    if (item->upgrade)
-        buf_puts(&j->text, ",\"upgrade\":true");
     if (item->editable)
         buf_puts(&j->text, ",\"editable\":true");
-    if (put_texts(j, "packages", &item->packages, err) < 0 || put_text(j, "file", &item->file, err) < 0 ||
-        put_text(j, "index_url", &item->index_url, err) < 0 ||
+    return put_texts(j, "packages", &item->packages, err) < 0 || put_text(j, "file", &item->file, err) < 0 ? -1 : 0;
+}
+
+/* ---- neighbours ---- */
+
+/* May one command install what both name? Each has its own limit of time, and is asked for by its own options. */
+static bool goes_with(const struct plan *plan, const struct plan_step *s, const struct plan_step *other)
+{
+    const struct spec_step *a = s->item, *b = other->item;
+    return other->kind->build == step_install_build && s->role == other->role &&
+           memcmp(s->on, other->on, plan->node_count * sizeof *s->on) == 0 && a->unordered && b->unordered &&
+           a->timeout_ms == 0 && b->timeout_ms == 0 && a->upgrade == b->upgrade && a->retry_times == b->retry_times &&
+           a->retry_backoff_ms == b->retry_backoff_ms && str_eq(a->index_url.text, b->index_url.text) &&
+           spec_texts_equal(&a->extra_index_url, &b->extra_index_url) &&
+           spec_texts_equal(&a->find_links, &b->find_links) && spec_texts_equal(&a->options, &b->options);
+}
+
+static int put_neighbour(struct json *j, const struct plan_step *s, const char *dir, struct error *err)
+{
+    const char *marker;
+    if (step_absolute(j->bind, marker_of(j->plan->spec, dir, s->name, j->arena), j->arena, &marker, err) < 0)
+        return -1;
+    buf_putc(&j->text, '{');
+    if (put_what(j, s, marker, err) < 0)
+        return -1;
+    buf_putc(&j->text, '}');
+    return 0;
+}
+
+/* The neighbours, in order, as far as there is room for them; `before`: how many are in front of the step. */
+static int put_neighbours(struct json *j, const struct plan_step *step, const char *dir, struct error *err)
+{
+    const struct plan_step *steps = j->plan->steps;
+    size_t first = step->id, end = step->id + 1, count = 0, before = 0;
+    while (first > 0 && goes_with(j->plan, step, &steps[first - 1]))
+        first--;
+    while (end < j->plan->step_count && goes_with(j->plan, step, &steps[end]))
+        end++;
+    for (size_t i = first; i < end; i++) {
+        struct json one = {j->plan, j->bind, j->arena, {0}};
+        int rc = i == step->id ? 0 : put_neighbour(&one, &steps[i], dir, err);
+        if (rc == 0 && one.text.len > 0 && j->text.len + one.text.len + 64 < ITEM_JSON_MAX) {
+            buf_puts(&j->text, count++ ? "," : ",\"beside\":[");
+            buf_puts(&j->text, one.text.data);
+            before += i < step->id;
+        }
+        buf_free(&one.text);
+        if (rc < 0)
+            return -1;
+    }
+    if (count)
+        buf_printf(&j->text, "],\"before\":%zu", before);
+    return 0;
+}
+
+static int put_item(struct json *j, const struct plan_step *step, const char *dir, const char *marker,
+                    struct error *err)
+{
+    const struct spec_step *item = step->item;
+    buf_putc(&j->text, '{');
+    if (put_what(j, step, marker, err) < 0)
+        return -1;
+    if (item->upgrade)
+        buf_puts(&j->text, ",\"upgrade\":true");
+    if (put_text(j, "index_url", &item->index_url, err) < 0 ||
         put_texts(j, "extra_index_url", &item->extra_index_url, err) < 0 ||
-        put_texts(j, "find_links", &item->find_links, err) < 0 || put_texts(j, "options", &item->options, err) < 0)
+        put_texts(j, "find_links", &item->find_links, err) < 0 || put_texts(j, "options", &item->options, err) < 0 ||
+        put_neighbours(j, step, dir, err) < 0)
         return -1;
     buf_putc(&j->text, '}');
     if (j->text.len > ITEM_JSON_MAX)
@@ -175,7 +237,7 @@ int step_install_build(const struct plan *plan, const struct plan_step *step, co
         return -1;
     if (step_absolute(bind, marker_of(plan->spec, dir, step->name, arena), arena, &marker, err) < 0)
         return -1;
-    int rc = put_item(&j, step, marker, err);
+    int rc = put_item(&j, step, dir, marker, err);
     if (rc == 0)
         step_env_set(&env, "RHRUN_ITEM", j.text.data);
     buf_free(&j.text);

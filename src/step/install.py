@@ -3,6 +3,8 @@
 Its data is JSON in RHRUN_ITEM: marker, key, and packages or file, with upgrade, editable, options, index_url,
 extra_index_url, find_links. The marker (written last) holds the key and the versions that the item left. Where it
 agrees, nothing is installed: so a verified item costs no more than a look, and one that was killed is done again.
+`beside` has the item's neighbours, `before` of them in front of it: one command installs them with it, so that their
+versions are chosen together, and each has its marker then: when its turn comes, it costs no more than a look.
 Beside the marker, `installed` names all packages that this python sees then, for the lock of the run.
 Needs Python 3.6. uv is used where it is there and means the same as pip, else pip.
 """
@@ -81,7 +83,8 @@ def wanted(lines):
     return names, places
 
 
-def requirement_lines(path, depth=0):
+def file_lines(path, depth=0):
+    """Its lines, options too; those of files that it includes stand in their place."""
     if depth > 16:
         return
     with open(path, encoding="utf-8", errors="replace") as f:
@@ -91,11 +94,17 @@ def requirement_lines(path, depth=0):
         nested = re.match(r"(?:-r\s*|--requirement[\s=]\s*)(.+)", line)
         if nested:
             inner = os.path.join(os.path.dirname(path), nested.group(1).strip())
-            for one in requirement_lines(inner, depth + 1):
+            for one in file_lines(inner, depth + 1):
                 yield one
-            continue
+        elif line:
+            yield line
+
+
+def requirement_lines(one):
+    """What an item asks for."""
+    for line in one["packages"] if "packages" in one else file_lines(one["file"]):
         line = re.sub(r"^(-e|--editable)[\s=]\s*", "", line)
-        if line and not line.startswith("-"):
+        if not line.startswith("-"):
             yield line.split(" --")[0]
 
 
@@ -110,14 +119,15 @@ def is_place(url, places):
     return False
 
 
-def left(before, after):
+def left(one, before, after, together):
     """name -> version of what the item asked for and all that needs; of all there is, where that cannot be told."""
-    lines = item["packages"] if "packages" in item else list(requirement_lines(item["file"]))
-    names, places = wanted(lines)
+    names, places = wanted(requirement_lines(one))
     from_places = {n for n, d in after.items() if is_place(d[2], places)}
     changed = {n for n, d in after.items() if n not in before or before[n][0] != d[0]}
     if places and not from_places and not changed:
         return {n: d[0] for n, d in after.items()}
+    if together and len(from_places) >= len(places):
+        changed = set()  # by the others, or needed by what it asked for
     todo, seen = list(names | from_places | changed), set()
     while todo:
         name = todo.pop()
@@ -130,23 +140,57 @@ def left(before, after):
 # ---- the marker ----
 
 
-def as_installed(now):
+def as_installed(one, now):
     try:
-        with open(item["marker"], encoding="utf-8") as f:
+        with open(one["marker"], encoding="utf-8") as f:
             mark = json.load(f)
-        same = mark["key"] == item["key"] and all(n in now and now[n][0] == v for n, v in mark["left"].items())
+        same = mark["key"] == one["key"] and all(n in now and now[n][0] == v for n, v in mark["left"].items())
         return mark["left"] if same else None
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
 
 
-def write_marker(versions):
-    temporary = "%s.%d" % (item["marker"], os.getpid())
+def write_marker(one, versions):
+    temporary = "%s.%d" % (one["marker"], os.getpid())
     with open(temporary, "w", encoding="utf-8") as f:
-        json.dump({"key": item["key"], "left": versions}, f, sort_keys=True)
+        json.dump({"key": one["key"], "left": versions}, f, sort_keys=True)
         f.flush()
         os.fsync(f.fileno())
-    os.rename(temporary, item["marker"])
+    os.rename(temporary, one["marker"])
+
+
+def remove_marker(one):
+    os.makedirs(os.path.dirname(one["marker"]), mode=0o700, exist_ok=True)
+    if os.path.exists(one["marker"]):
+        os.unlink(one["marker"])
+
+
+# ---- neighbours ----
+
+
+def fits(one):
+    """Does it mean the same beside others? A file with options (an index, hashes, constraints) does not, nor one that is
+    not there."""
+    try:
+        lines = list(file_lines(one["file"])) if "file" in one else []
+        return not any(re.match(r"-(?!e\b|-editable\b)|\S.*\s--", line) for line in lines)
+    except OSError:
+        return False
+
+
+def group(now):
+    """The item and the neighbours that its command installs. Those as they were left are named too, so that this item's
+    versions suit them, where that installs nothing again: a folder or an address would be built anew."""
+    if not fits(item):
+        return [item]
+    found, before = [], item.get("before", 0)
+    for i, one in enumerate(item.get("beside", [])):
+        if i == before:
+            found.append(item)
+        kept = bool(as_installed(one, now))
+        if fits(one) and not (kept and (item.get("upgrade") or wanted(requirement_lines(one))[1])):
+            found.append(dict(one, kept=kept))
+    return found if item in found else found + [item]
 
 
 # ---- what there is, for the lock ----
@@ -319,14 +363,15 @@ def find_pip():
     return None
 
 
-def what(editable_flag):
+def what(items):
     """The tool's words for what is to be installed."""
     words = ["--upgrade"] if item.get("upgrade") else []
     words += item.get("options", [])
-    if "file" in item:
-        return words + ["-r", item["file"]]
-    for package in item["packages"]:
-        words += [editable_flag, package] if item.get("editable") and re.match(r"\.|[a-z]+\+", package) else [package]
+    for one in items:
+        for package in one.get("packages", []):
+            words += ["-e"] if one.get("editable") and re.match(r"\.|[a-z]+\+", package) else []
+            words.append(package)
+        words += ["-r", one["file"]] if "file" in one else []
     return words
 
 
@@ -347,8 +392,8 @@ def uv_replaces_system(argv, now):
     """Would uv bring a package that is there already? In a venv it does not see the system's."""
     look = argv + ["--dry-run"]
     done = subprocess.run(look, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
-    brings = re.findall(r"^ \+ ([^\s=@]+)", done.stdout, re.M)
-    return done.returncode == 0 and any(normal(name) in now for name in brings)
+    brings, removes = (re.findall(r"^ \%s ([^\s=@]+)" % sign, done.stdout, re.M) for sign in "+-")
+    return done.returncode == 0 and any(normal(name) in now for name in brings if name not in removes)
 
 
 def reporting(now, report):
@@ -357,21 +402,21 @@ def reporting(now, report):
     return ["--report", report] if version and int(version.group(1)) >= 23 else []
 
 
-def tool(now, report):
+def tool(now, items, report):
     options = indexes()
     uv, pip = find_uv(), find_pip()
     managed = not is_venv() and os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED"))
     override = ["--break-system-packages"] if managed else []
     plain = not item.get("options") and is_venv() and not pip_is_configured()
     if uv and (plain or not pip):
-        argv = [uv, "pip", "install", "--python", sys.executable] + override + what("-e") + options
+        argv = [uv, "pip", "install", "--python", sys.executable] + override + what(items) + options
         os.environ.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # one index is as good as another, as for pip
         if not (pip and sees_system() and uv_replaces_system(argv, now)):
             return argv
     if pip:
         os.environ.setdefault("PIP_ROOT_USER_ACTION", "ignore")
         noted = reporting(now, report) if pip[0] == sys.executable else []
-        return pip + ["install", "--disable-pip-version-check", "--no-input"] + noted + override + what("-e") + options
+        return pip + ["install", "--disable-pip-version-check", "--no-input"] + noted + override + what(items) + options
     sys.exit("rhrun: %s has no pip, and there is no uv (apt-get install python3-pip python3-venv)" % sys.executable)
 
 
@@ -391,17 +436,18 @@ def unreachable():
 
 def main():
     now = dists()
-    versions = as_installed(now)
+    versions = as_installed(item, now)
     if versions:
         some = ", ".join("%s %s" % one for one in sorted(versions.items())[:20])
         print("as installed: %s%s" % (some, " ..." if len(versions) > 20 else ""))
         write_installed("", now)
         return 0
-    os.makedirs(os.path.dirname(item["marker"]), mode=0o700, exist_ok=True)
-    if os.path.exists(item["marker"]):
-        os.unlink(item["marker"])
+    items = group(now)
+    for one in items:
+        if not one.get("kept"):
+            remove_marker(one)
     report = item["marker"] + ".report"
-    argv = tool(now, report)
+    argv = tool(now, items, report)
     sys.stdout.flush()
     status = subprocess.call(argv)
     try:
@@ -416,7 +462,9 @@ def main():
     write_installed(report, now)
     if os.path.exists(report):
         os.unlink(report)
-    write_marker(left(now, dists()))
+    after = dists()
+    for one in sorted(items, key=lambda one: one is item):  # its own last
+        write_marker(one, left(one, now, after, len(items) > 1))
     return 0
 
 

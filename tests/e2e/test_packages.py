@@ -2,6 +2,7 @@
 
 The wheels are made here, and a package with a build backend of its own, so that nothing comes over the network.
 """
+import hashlib
 import http.server
 import os
 import shutil
@@ -159,6 +160,124 @@ def test_a_package_of_the_tree_is_its_files(box, wheels, folder):
     assert box.run(spec).ok().out == "1\n"
     (folder / "pkg/gamma.py").write_text("value = 22\n")
     assert box.run(spec).ok().out == "22\n"
+
+
+# ---- neighbours: one resolution ----
+
+UV = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
+
+
+@pytest.fixture(params=["pip", "uv"])
+def tool(request, box, wheels):
+    """What installs: the environment that makes it so, and what it says of a package that it brings."""
+    if request.param == "pip":
+        return no_uv(box), "Successfully installed"
+    require("uv")
+    return {**UV, "UV_FIND_LINKS": str(wheels), "UV_CACHE_DIR": str(box.dir / "uv")}, " + "
+
+
+def requires(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.txt").write_text(text)
+    return [f"{name}.txt" for name in files]
+
+
+def markers_of(box):
+    return sorted(p.name for p in (venv_of(box) / ".rhrun").glob("*.json"))
+
+
+def test_neighbours_are_installed_by_one_command(box, wheels, folder, tool):
+    """One after the other, alpha would bring beta 2, and delta would put beta 1 in its place."""
+    env, brings = tool
+    spec = spec_of(box, packages=["beta"], requirements=requires(folder, one="alpha\n", two="delta\n"))
+    assert started(box.run("--json", spec, env=env).ok()) == ["sync", "python", "pip:beta", "one.txt", "two.txt", "launch"]
+    first, rest = output_of(box, "pip:beta"), output_of(box, "one.txt") + output_of(box, "two.txt")
+    assert brings in first and brings not in rest and "ninstall" not in first + rest
+    assert "as installed: alpha 2.0, beta 1.0" in rest and "as installed: beta 1.0, delta 1.0" in rest
+    assert "nothing to do" in box.run(spec, env=env).ok().err
+
+
+def test_neighbours_that_cannot_be_together(box, wheels, folder, tool):
+    spec = spec_of(box, requirements=requires(folder, one="alpha\nbeta>=2\n", two="delta\n"))
+    result = box.run(spec, env=tool[0]).expect(1)
+    assert "one.txt" in result.err and "delta" in result.err and not markers_of(box), result
+
+
+def test_an_edit_of_one_neighbour_redoes_that_one(box, wheels, folder, tool):
+    env, brings = tool
+    built = box.home / "built"
+    files = requires(folder, one="beta<2\n", two="alpha<2\n", three="alpha\n")
+    spec = spec_of(box, packages=["pip:./pkg"], requirements=files, env={"BUILT": str(built)})
+    assert box.run(spec, env=env).ok().out == "1.0\n"
+    two, once = (venv_of(box) / ".rhrun/two.txt.json").read_text(), built.read_text()
+    requires(folder, two="alpha>=2\n")
+    again = box.run("--json", spec, env=env).ok()
+    assert started(again) == ["sync", "two.txt", "three.txt", "launch"]  # three is looked at, for two may have changed it
+    assert brings in output_of(box, "two.txt") and "as installed: alpha 2.0, beta 1.0" in output_of(box, "three.txt")
+    assert built.read_text() == once  # what lies in a folder is not built again for a neighbour
+    assert "alpha" not in (venv_of(box) / ".rhrun/one.txt.json").read_text() != two
+    requires(folder, two="alpha\nbeta>=2\n")  # one.txt is as it was, and holds
+    result = box.run(spec, env=env).expect(1)
+    assert "two.txt" in result.err and "beta<2" in result.err.replace(" ", ""), result
+
+
+def test_upgrade_of_one_neighbour_is_not_that_of_another(box, wheels, folder):
+    spec = {"packages": [{"name": "a", "pip": ["alpha"], "upgrade": True}, {"name": "b", "pip": ["beta"], "upgrade": True}]}
+    hidden = [p.rename(p.with_suffix(".hidden")) for p in sorted(wheels.glob("*-2.0-*"))]
+    box.run(spec_of(box, **spec)).ok()
+    assert "Successfully installed" not in output_of(box, "b")
+    for path in hidden:
+        path.rename(path.with_suffix(".whl"))
+    spec["packages"][1]["pip"] = ["beta>=1"]
+    box.run(spec_of(box, **spec)).ok()
+    assert "beta-2.0" in output_of(box, "b") and '"alpha": "1.0"' in (venv_of(box) / ".rhrun/a.json").read_text()
+
+
+@pytest.mark.parametrize("line", ["--pre", "--prefer-binary", "-c limits.txt", "beta==1.0 --hash=sha256:{hash}"])
+def test_a_file_with_options_is_installed_by_itself(box, wheels, folder, line):
+    digest = hashlib.sha256(next(wheels.glob("beta-1.0-*")).read_bytes()).hexdigest()
+    files = requires(folder, one=line.format(hash=digest) + "\n" + ("" if "--hash" in line else "beta\n"), two="alpha<2\n", limits="beta<2\n")
+    box.run(spec_of(box, requirements=files[:2])).ok()
+    assert "Successfully installed beta" in output_of(box, "one.txt") and "Successfully installed alpha" in output_of(box, "two.txt")
+
+
+def test_what_stands_in_setup_is_installed_one_after_the_other(box, wheels, folder):
+    spec = spec_of(box, setup=[{"name": "a", "pip": "alpha"}, {"name": "d", "pip": "delta"}])
+    box.run(spec).ok()
+    assert "beta-2.0" in output_of(box, "a") and "Uninstalling beta-2.0" in output_of(box, "d")
+
+
+def test_neighbours_that_differ_are_installed_one_after_the_other(box, wheels, folder):
+    for more in ({"timeout": "100s"}, {"retry": 1}, {"options": "--no-color"}, {"find_links": [str(wheels)]}, {"upgrade": True}):
+        spec = spec_of(box, packages=[{"name": "a", "pip": "beta"}, {"name": "b", "pip": "delta", **more}],
+                       entrypoint={"run": "true"})
+        box.run("--fresh", spec).ok()
+        assert "beta-2.0" in output_of(box, "a") and "delta" in output_of(box, "b").split("Successfully installed")[1], more
+
+
+def test_everything_is_killed_while_neighbours_are_installed(box, wheels, folder):
+    """No marker says of what was not finished that it was; the next run does all of it."""
+    gate, built = box.dir / "gate", box.home / "built"
+    os.mkfifo(gate)
+    spec = spec_of(box, env={"BUILT": str(built), "GATE": str(gate)}, packages=["alpha<2", {"name": "own", "pip": ["./pkg"]}],
+                   requirements=requires(folder, one="delta\n"))
+    running = box.start(spec)
+    wait_for(lambda: built.exists() and built.read_text() == "gamma\n", what="the build")
+    running.kill9()
+    for p in sorted(box.leftovers(), key=lambda p: not is_agent(p)):
+        try:
+            os.kill(p.pid, 9)
+        except ProcessLookupError:
+            pass
+    wait_for(lambda: not workers_of(box.dir), what="the end of all")
+    assert markers_of(box) == []
+    again = box.start(spec)
+    wait_for(lambda: built.read_text() == "gamma\ngamma\n", what="the second build")
+    with open(gate, "w"):
+        pass
+    assert again.wait().ok().out == "1.0\n"
+    assert built.read_text() == "gamma\ngamma\n"
+    assert len(markers_of(box)) == 3
 
 
 # ---- faults: one clear error each ----
