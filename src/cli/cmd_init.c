@@ -46,6 +46,8 @@ static const char *schema_id(struct arena *arena)
     return id;
 }
 
+enum { COMMENT_COLUMN = 33 };
+
 static void put_cluster(const struct init *n, struct buf *b)
 {
     if (n->host_count == 0) {
@@ -53,7 +55,9 @@ static void put_cluster(const struct init *n, struct buf *b)
                     "#   hosts: [user@host1, user@host2]\n");
         return;
     }
-    buf_puts(b, "cluster:\n  hosts: [");
+    buf_puts(b, "cluster:\n");
+    size_t begin = b->len;
+    buf_puts(b, "  hosts: [");
     for (size_t i = 0; i < n->host_count; i++) {
         buf_puts(b, i ? ", " : "");
         if (is_plain(n->hosts[i]))
@@ -61,7 +65,11 @@ static void put_cluster(const struct init *n, struct buf *b)
         else
             buf_json_string(b, n->hosts[i], strlen(n->hosts[i]));
     }
-    buf_puts(b, "]                # names of ~/.ssh/config work, too\n"
+    buf_putc(b, ']');
+    do
+        buf_putc(b, ' ');
+    while (b->len - begin < COMMENT_COLUMN);
+    buf_puts(b, "# names of ~/.ssh/config work, too\n"
                 "  # identity_file: ~/.ssh/id_ed25519\n");
 }
 

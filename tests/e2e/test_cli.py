@@ -1,4 +1,5 @@
 """The commands around a run: what they print, what they mean by their exit status, and their JSON."""
+import getpass
 import json
 import os
 import re
@@ -619,6 +620,35 @@ def test_init_with_a_name_that_a_shell_would_cut(box, rhrun):
     rhrun("init", "it's first.yaml").ok()
     for line in re.findall(r"# (rhrun .*?)  +|# (rhrun .* -p greeting=hi)$", path.read_text(), re.M):
         assert "it's first.yaml" in shlex.split(line[0] or line[1]), line
+
+
+@pytest.mark.parametrize("options, out", [
+    ([], "hello from rank 3 of 4"),
+    (["--torchrun"], "rank 3 of 4, which meet at"),
+    (["--function"], None),
+], ids=["plain", "torchrun", "function"])
+def test_init_on_hosts(box, rhrun, fleet, options, out):
+    """As it is written, with the lines that say where this fleet's keys are: those of ~/.ssh are not the test's."""
+    f = fleet(2)
+    user = getpass.getuser()
+    addresses = ",".join(f"{user}@127.0.0.1:{f.port(i)}" for i in (1, 2))
+    own_key = "  # identity_file: ~/.ssh/id_ed25519\n"
+    for name, hosts, more in (("first.yaml", "node1,node2", f"  ssh_config: {f.dir}/ssh_config\n"),
+                              ("second.yaml", addresses, f"  identity_file: {f.dir}/key\n  known_hosts: {f.dir}/known_hosts\n")):
+        path = box.work / name[:5] / name
+        path.parent.mkdir()
+        rhrun("init", path, "--hosts", hosts, *options).ok()
+        assert rhrun(path).expect(3).out == ""
+        text = path.read_text()
+        assert own_key in text and (text.index("# names of") - text.index("  hosts: [") == 33 or len(hosts) > 20)
+        path.write_text(text.replace(own_key, more))
+        rhrun("validate", path).ok()
+        r = rhrun(path).ok()
+        assert out is None or out in r.out, r
+        if options == ["--function"]:
+            assert rhrun("result", path).ok().json() == {"sum": 6, "mean": 2.0}
+        assert "nothing to do" in rhrun(path).ok().err
+        assert all(list((f.home(i) / ".rhrun").glob("*")) for i in (1, 2))
 
 
 def test_init_leaves_nothing_where_it_cannot(box, rhrun):
