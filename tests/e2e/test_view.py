@@ -1,11 +1,14 @@
 """The view on a terminal: live, readable at 80 columns, gone when it is over; plain lines elsewhere."""
+import contextlib
 import fcntl
 import json
 import os
 import re
 import signal
+import socket
 import struct
 import termios
+import threading
 
 import pytest
 
@@ -536,6 +539,60 @@ def test_how_long_files_take_at_80_columns(box, terminal, fleet):
     t.pump(until=lambda shown: re.search(r"sync +\S+ 0/2  [\d.]+ [kM]?B of [\d.]+ MB, about \d+ s left  [\d.]+ m?s$", shown, re.M))
     t.pump()
     assert t.rc == 0, t.display()
+
+
+class SlowRoad:
+    """A port before another one: what a client sends goes through 1 MB at a time, 20 times a second, until `free` is set."""
+
+    def __init__(self, port):
+        self.to, self.free = port, threading.Event()
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.server.accept()
+                server = socket.create_connection(("127.0.0.1", self.to))
+                threading.Thread(target=self.carry, args=(client, server, True), daemon=True).start()
+                threading.Thread(target=self.carry, args=(server, client, False), daemon=True).start()
+
+    def carry(self, source, to, slowly):
+        passed = 0
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                to.sendall(data)
+                passed += len(data)
+                if slowly and passed >= 1 << 20:
+                    passed = 0
+                    self.free.wait(0.05)
+        with contextlib.suppress(OSError):
+            to.shutdown(socket.SHUT_WR)
+
+
+def test_how_long_files_will_take(box, terminal, fleet):
+    """What is left, by the speed that is shown."""
+    f = fleet(1)
+    road = SlowRoad(f.port(1))
+    config = box.dir / "slow_config"
+    host = f.dir / "known_hosts"
+    (box.dir / "slow_known").write_text("slow " + host.read_text().split(" ", 1)[1])
+    config.write_text(f"Host slow\n  HostName 127.0.0.1\n  Port {road.port}\n  HostKeyAlias slow\n  IdentityFile {f.dir}/key\n"
+                      f"  IdentitiesOnly yes\n  UserKnownHostsFile {box.dir}/slow_known\n  StrictHostKeyChecking yes\n")
+    (box.work / "src").mkdir()
+    (box.work / "src/big").write_bytes(os.urandom(1 << 20) * 300)
+    t = terminal(box.spec({"workdir": "src", "cluster": {"hosts": ["slow"], "ssh_config": str(config)}, "entrypoint": {"run": "true"}}), columns=100)
+    line = r"sync +([\d.]+) MB of 314\.6 MB, ([\d.]+) MB/s, about (\d+) ([sm]) left"
+    t.pump(until=lambda shown: re.search(line, shown))
+    done, speed, left, unit = re.search(line, t.display()).groups()
+    expected = (314.6 - float(done)) / float(speed) / (60 if unit == "m" else 1)
+    assert expected * 0.97 - 0.1 <= int(left) <= expected * 1.03 + 1.1, t.display()
+    road.free.set()
+    t.pump()
+    road.server.close()
+    assert t.rc == 0 and "314.6 MB sent" in t.raw.decode(), t.display()
+    assert "left" not in t.display()
 
 
 def test_how_far_files_are_as_json(box, rhrun):
