@@ -328,6 +328,8 @@ def pip_is_configured():
     if any(os.environ.get(n) for n in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX")):
         return True
     own = [os.path.join(home, ".pip/pip.conf"), os.path.join(config, "pip/pip.conf"), os.path.join(sys.prefix, "pip.conf")]
+    if os.environ.get("PIP_CONFIG_FILE") == os.devnull:  # pip reads no file then
+        return False
     for name in [os.environ.get("PIP_CONFIG_FILE"), "/etc/xdg/pip/pip.conf", "/etc/pip.conf"] + own:
         try:
             with open(name or "", encoding="utf-8", errors="replace") as f:

@@ -36,11 +36,12 @@ said=$messages/said
 trap 'rm -rf -- "$messages"' EXIT
 
 # The pip that ensurepip would install, and setuptools where it would: their wheels, unpacked as they are. ensurepip runs
-# pip for that, which takes many times as long.
+# pip for that, which takes many times as long. A venv that sees the system's needs none of its own, but `pip` in its bin.
 seed() {
-    "$python" - "$RHRUN_VENV" <<'END'
-import ensurepip, glob, os, re, subprocess, sys, sysconfig, zipfile
+    "$python" - "$RHRUN_VENV" "$RHRUN_SYSTEM" "$1" <<'END'
+import ensurepip, glob, importlib.util, os, re, site, subprocess, sys, sysconfig, zipfile
 
+to, system, bytecode = sys.argv[1:]
 names = ["pip"] + (["setuptools"] if sys.version_info < (3, 12) else [])
 folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), os.path.join(os.path.dirname(ensurepip.__file__), "_bundled"),
            "/usr/share/python-wheels"]
@@ -52,28 +53,73 @@ for folder in filter(None, folders):
             wheels.setdefault(name, found[0])
 if sorted(wheels) != sorted(names):
     sys.exit("no wheels of " + " and ".join(names))
-python = os.path.join(sys.argv[1], "bin", "python")
+
+def numbers(version):
+    return [int(n) for n in re.findall(r"\d+", version.split("-")[0])]
+
+def is_outside(name):
+    """Does the venv see one of the interpreter's that is no older?"""
+    if system != "1" or sys.prefix != sys.base_prefix:
+        return False
+    try:
+        from importlib.metadata import version
+        folder = os.path.dirname(os.path.dirname(importlib.util.find_spec(name).origin))
+        wheel = os.path.basename(wheels[name])[len(name) + 1:]
+        return folder in site.getsitepackages() and numbers(version(name)) >= numbers(wheel)
+    except (ImportError, AttributeError, TypeError):
+        return False
+
+python = os.path.join(to, "bin", "python")
 lib = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).decode().rstrip("\n")
 line = "#!" + python
 if len(line) > 120 or " " in python:  # as pip writes it then
     line = "#!/bin/sh\n'''exec' \"" + python + "\" \"$0\" \"$@\"\n' '''"
 scripts = ["pip", "pip3", "pip%d.%d" % sys.version_info[:2]]
+main = ("pip._internal.cli.main", "main")
 for name in names:
+    if is_outside(name):
+        continue
     with zipfile.ZipFile(wheels[name]) as wheel:
         wheel.extractall(lib)
         record = next(n for n in wheel.namelist() if n.endswith(".dist-info/RECORD"))
-        main = re.search(r"(?m)^pip *= *([\w.]+):(\w+)", wheel.read(record[:-6] + "entry_points.txt").decode()) if name == "pip" else main
+        if name == "pip":
+            main = re.search(r"(?m)^pip *= *([\w.]+):(\w+)", wheel.read(record[:-6] + "entry_points.txt").decode()).groups()
     with open(os.path.join(lib, os.path.dirname(record), "INSTALLER"), "w") as f:
         f.write("pip\n")
     with open(os.path.join(lib, record), "a") as f:  # so that an upgrade removes all of it
         f.write(os.path.dirname(record) + "/INSTALLER,,\n")
         for script in scripts if name == "pip" else []:
-            f.write(os.path.relpath(os.path.join(sys.argv[1], "bin", script), lib) + ",,\n")
+            f.write(os.path.relpath(os.path.join(to, "bin", script), lib) + ",,\n")
 for script in scripts:
-    path = os.path.join(sys.argv[1], "bin", script)
+    path = os.path.join(to, "bin", script)
     with open(path, "w") as f:
-        f.write("%s\nimport sys\nfrom %s import %s\nif __name__ == '__main__':\n    sys.exit(%s())\n" % (line, main.group(1), main.group(2), main.group(2)))
+        f.write("%s\nimport sys\nfrom %s import %s\nif __name__ == '__main__':\n    sys.exit(%s())\n" % (line, main[0], main[1], main[1]))
     os.chmod(path, 0o755)
+
+# The first start of a pip without bytecode takes longer than all else it does. Where the interpreter's own pip is the same,
+# file by file, its bytecode is good, which goes by the time and the size of the source.
+def take_bytecode(source, own):
+    code, mine = importlib.util.cache_from_source(source), importlib.util.cache_from_source(own)
+    with open(source, "rb") as a, open(own, "rb") as b:
+        if a.read() != b.read():
+            return
+        times = os.fstat(a.fileno())
+    with open(code, "rb") as a:
+        data = a.read()
+    os.makedirs(os.path.dirname(mine), exist_ok=True)
+    with open(mine, "wb") as b:
+        b.write(data)
+    os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+spec = importlib.util.find_spec("pip") if bytecode else None
+for folder, _, files in os.walk(os.path.join(lib, "pip")) if spec and spec.origin else []:
+    for name in files if not folder.endswith("__pycache__") else []:
+        source = os.path.join(os.path.dirname(spec.origin), os.path.relpath(os.path.join(folder, name), os.path.join(lib, "pip")))
+        try:
+            if name.endswith(".py"):
+                take_bytecode(source, os.path.join(folder, name))
+        except (OSError, NotImplementedError):
+            pass  # it is compiled when it is wanted
 END
 }
 
@@ -81,13 +127,13 @@ END
 with_uv() {
     [ -n "$uv" ] && UV_NO_CONFIG=1 "$uv" venv -q --no-project --allow-existing --python "$python" $system "$RHRUN_VENV"
 }
-has_pip() { "$RHRUN_VENV/bin/python" -c 'import pip, sys; sys.exit(not pip.__file__.startswith(sys.prefix + "/"))'; }
+has_pip() { "$RHRUN_VENV/bin/python" -c 'import pip, sys; sys.exit(not (sys.argv[1:] or pip.__file__.startswith(sys.prefix + "/")))' $system; }
 
 begin
 made=
-if with_uv >"$said" 2>&1 && seed >"$said" 2>&1 && has_pip >"$said" 2>&1; then
+if with_uv >"$said" 2>&1 && seed '' >"$said" 2>&1 && has_pip >"$said" 2>&1; then
     made=1
-elif begin && "$python" -m venv --without-pip $system "$RHRUN_VENV" >"$said" 2>&1 && seed >"$said" 2>&1 && has_pip >"$said" 2>&1; then
+elif begin && "$python" -m venv --without-pip $system "$RHRUN_VENV" >"$said" 2>&1 && seed bytecode >"$said" 2>&1 && has_pip >"$said" 2>&1; then
     made=1
 elif begin && "$python" -m venv $system "$RHRUN_VENV" >"$said" 2>&1; then
     made=1

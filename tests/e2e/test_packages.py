@@ -164,6 +164,8 @@ def test_a_package_of_the_tree_is_its_files(box, wheels, folder):
 
 # ---- neighbours: one resolution ----
 
+# Is the interpreter's pip that of the wheel which ensurepip has?
+SAME_PIP = "import pip, ensurepip; print(pip.__version__ == ensurepip.version())"
 UV = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
 
 
@@ -426,6 +428,22 @@ def no_uv(box):
     """A PATH without uv."""
     folders = [p for p in box.env["PATH"].split(":") if not os.access(os.path.join(p, "uv"), os.X_OK)]
     return {"PATH": ":".join(folders)}
+
+
+@pytest.mark.parametrize("system", [True, False])
+def test_users_have_a_pip_in_the_venv(box, wheels, folder, system):
+    """That of the interpreter, where the venv sees it; else its own, compiled as the interpreter's is."""
+    python = real_python("venv", "ensurepip", "pip")
+    (folder / "look.py").write_text("import delta, pip, sys; print(pip.__file__.startswith(sys.prefix))\n")
+    spec = spec_of(box, packages=["beta"], python={"interpreter": python, "system_site_packages": system},
+                   setup=[{"name": "own", "run": "pip install delta && pip3 --version"}], entrypoint={"script": "look.py"})
+    same = subprocess.run([python, "-c", SAME_PIP], capture_output=True, text=True, check=True).stdout == "True\n"
+    result = box.run(spec, env=no_uv(box)).ok()
+    assert not same or result.out == f"{not system}\n", result
+    assert "delta-1.0" in output_of(box, "own").split("Successfully installed")[1]
+    look = "import pip._internal.cli.main as m; print(m.__cached__)"
+    compiled = [open(subprocess.check_output([p, "-c", look], text=True, timeout=60).strip(), "rb").read() for p in (python, venv_of(box) / "bin/python")]
+    assert not same or compiled[0] == compiled[1], "it was compiled by its first start"
 
 
 @pytest.mark.slow
