@@ -1,13 +1,16 @@
 """The static program of scripts/static, in a root that has busybox and nothing else; for the other architecture by qemu-user."""
+import http.server
 import os
 import pathlib
 import re
 import shutil
+import ssl
 import subprocess
+import threading
 
 import pytest
 
-from harness import ROOT, require
+from harness import ROOT, missing, require
 
 pytestmark = pytest.mark.soak
 BUILT = {arch: ROOT / f"build/static/rhrun-linux-{arch}" for arch in ("x86_64", "aarch64")}
@@ -18,7 +21,7 @@ def root(request, tmp_path):
     """(folder, how the program is called in it, whether it is of this machine's kind)"""
     program = BUILT[request.param]
     if not program.exists():
-        pytest.skip("scripts/static has not built it")
+        missing(f"the static program for {request.param}", f"scripts/static {request.param}")
     require("mount")
     require("busybox")
     for name in ("bin", "proc", "dev", "tmp", "root", "etc"):
@@ -34,7 +37,7 @@ def root(request, tmp_path):
         return tmp_path, "rhrun", True
     emulator = shutil.which(f"qemu-{request.param}-static")
     if not emulator:
-        pytest.skip(f"no qemu-{request.param}-static")
+        missing(f"qemu-{request.param}-static", "apt-get install qemu-user-static")
     shutil.copy(emulator, tmp_path / "bin/qemu")
     return tmp_path, "qemu /bin/rhrun", False
 
@@ -66,3 +69,75 @@ def test_runs_where_nothing_is(root):
         return  # its agent would need the kernel's help to start
     rc, out = inside(folder, f"{rhrun} examples/two-nodes-local.yaml && {rhrun} examples/two-nodes-local.yaml")
     assert rc == 0 and out.count("nothing to do") == 1, out
+
+
+@pytest.fixture
+def server(tmp_path):
+    """An https server whose name nobody but /etc/hosts knows, whose certificate nobody but its own CA signed: its port, what
+    it was asked. Who asks is to give a password."""
+    require("openssl")
+    certs = tmp_path / "certs"
+    certs.mkdir()
+
+    def openssl(*args):
+        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=certs, timeout=60)
+    new = ["-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    openssl("req", "-x509", *new, "-subj", "/CN=an authority", "-keyout", "ca.key", "-out", "ca.pem")
+    openssl("req", *new, "-subj", "/CN=x", "-keyout", "own.key", "-out", "own.csr")
+    (certs / "names").write_text("subjectAltName=DNS:forge.rhrun.test\n")
+    openssl("x509", "-req", "-in", "own.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", "own.pem")
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="x"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certs / "own.pem", certs / "own.key")
+    found = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found.handle_error = lambda *_: None  # a client that does not trust it goes away
+    found.socket = context.wrap_socket(found.socket, server_side=True, do_handshake_on_connect=False)
+    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread.start()
+    yield found.server_address[1], certs / "ca.pem", asked
+    found.shutdown()
+    thread.join()
+    found.server_close()
+
+
+@pytest.mark.parametrize("by", ["git", "prices"])
+def test_names_and_certificates_where_nothing_is(root, server, by):
+    """By libgit2 and by libcurl: the name is that of /etc/hosts, and the server is believed where its CA is named, or is where
+    a distribution has it; else it is asked nothing."""
+    folder, rhrun, _ = root
+    port, ca, asked = server
+    (folder / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.0.1 forge.rhrun.test\n")
+    (folder / "etc/nsswitch.conf").write_text("hosts: files dns\n")
+    (folder / "etc/resolv.conf").write_text("nameserver 127.0.0.1\n")
+    shutil.copy(ca, folder / "root/ca.pem")
+    command, path = f"{rhrun} plan job.yaml", "/x/info/refs"
+    if by == "git":
+        (folder / "root/job.yaml").write_text(f"workdir: {{git: 'https://forge.rhrun.test:{port}/x'}}\nentrypoint: {{run: 'true'}}\n")
+    else:
+        command, path = f"VULTR_API_KEY=k {rhrun} prices --refresh --provider vultr", "/v2/"
+        (folder / "root/.config/rhrun/providers").mkdir(parents=True)
+        text = (ROOT / "tests/e2e/clouds/vultr.yaml").read_text().replace("https://api.vultr.com/v2", f"https://forge.rhrun.test:{port}/v2")
+        (folder / "root/.config/rhrun/providers/vultr.yaml").write_text(text)
+    rc, out = inside(folder, command)
+    assert rc != 0 and "certificate" in out.lower() and not asked, out
+    for env in ("SSL_CERT_FILE=/root/ca.pem", "GIT_SSL_CAINFO=/root/ca.pem" if by == "git" else "RHRUN_CA_FILE=/root/ca.pem"):
+        asked.clear()
+        rc, out = inside(folder, f"{env} {command}")
+        assert rc != 0 and asked and asked[0].startswith(path) and "certificate" not in out.lower(), out
+    (folder / "etc/ssl/certs").mkdir(parents=True)
+    shutil.copy(ca, folder / "etc/ssl/certs/ca-certificates.crt")
+    asked.clear()
+    rc, out = inside(folder, command)
+    assert asked and asked[0].startswith(path), out
