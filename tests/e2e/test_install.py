@@ -213,7 +213,7 @@ def test_action_is_documented():
 
 def test_debian_package(tmp_path):
     """Its files and fields; scripts/soak installs it into a Debian that has nothing."""
-    for tool in ("cpack", "dpkg-shlibdeps", "dpkg-deb"):
+    for tool in ("cpack", "dpkg-shlibdeps", "dpkg-deb", "file"):
         require(tool)
     if not (BUILD / "CPackConfig.cmake").exists():
         pytest.skip("RHRUN_BIN is in no build folder")
