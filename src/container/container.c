@@ -237,17 +237,16 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
 static void engine_enter(const struct container_place *p, struct buf *b)
 {
     (void)p;
-    buf_puts(
-        b,
-        "look(){ s=$($r container inspect -f \"{{.State.Running}}\" \"$n\" </dev/null 2>/dev/null); };"
-        "enter(){ [ -z \"$2\" ]||set -- \"$1\" -w \"$2\";k=$1;shift;[ -z \"$t\" ]||set -- -t -e \"TERM=$TERM\" \"$@\";"
-        "exec $r exec -i \"$@\" \"$n\" /bin/sh -c \"$k\"; };");
+    buf_puts(b, "look(){ s=$($r container inspect -f \"{{.State.Running}}\" \"$n\" </dev/null 2>/dev/null); };"
+                "enter(){ if [ -n \"$2\" ];then set -- \"$1\" -w \"$2\";else set -- \"$1\";fi;k=$1;shift;[ -z \"$t\" "
+                "]||set -- -t -e \"TERM=$TERM\" \"$@\";"
+                "exec $r exec -i \"$@\" \"$n\" /bin/sh -c \"$k\"; };");
 }
 
 static void apptainer_enter(const struct container_place *p, struct buf *b)
 {
     apptainer_look(p, b);
-    buf_puts(b, "enter(){ [ -z \"$2\" ]||set -- \"$1\" --pwd \"$2\";k=$1;shift;"
+    buf_puts(b, "enter(){ if [ -n \"$2\" ];then set -- \"$1\" --pwd \"$2\";else set -- \"$1\";fi;k=$1;shift;"
                 "exec $r exec --cleanenv \"$@\" \"instance://$l\" /bin/sh -c \"$k\"; };");
 }
 
