@@ -146,6 +146,10 @@ const char *step_python_in(const char *path);
  * or what they link to, are named python3.N as that Python is (NULL: nothing is). */
 const char *step_python_version(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
                                 const char **ret_pattern);
+/* What a `run` item of set-up finds on bind->node, of the job or, where its set-up is not there, of the first role that
+ * is: env, secrets, env_in, path_first, unset. Of variables that speak of a rank there are none. */
+int step_surroundings(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
+                      struct wire_run *ret_run, struct error *err);
 /* kind->build of the step: everything of the RUN message but attempt and key, which the caller puts in. The message and
  * its strings are in the arena, or belong to the plan, the spec or the secrets. A launch needs plan->ranks_known. -1
  * (ERROR_SPEC) when an expression cannot be expanded, with the step's name and the place; (ERROR_INTERNAL) when the

@@ -10,8 +10,8 @@
 extern const struct cli_command cmd_init_command, cmd_run_command, cmd_validate_command, cmd_plan_command,
     cmd_runs_command, cmd_status_command, cmd_show_command, cmd_logs_command, cmd_attach_command, cmd_cancel_command,
     cmd_result_command, cmd_completion_command, cmd_import_command, cmd_doctor_command, cmd_prices_command,
-    cmd_down_command, cmd_ssh_command, cmd_up_command, cmd_clusters_command, cmd_gc_command, cmd_metrics_command,
-    cmd_apply_command, cmd_watch_command, cmd_report_command, cmd_rerun_command, cmd_diff_command;
+    cmd_down_command, cmd_ssh_command, cmd_exec_command, cmd_up_command, cmd_clusters_command, cmd_gc_command,
+    cmd_metrics_command, cmd_apply_command, cmd_watch_command, cmd_report_command, cmd_rerun_command, cmd_diff_command;
 extern const char rhrun_events_schema[], rhrun_plan_schema[], rhrun_apply_schema[];
 
 static int cmd_schema(struct cli *c)
@@ -95,6 +95,7 @@ const struct cli_command *const cli_commands[] = {
     &cmd_clusters_command,
     &cmd_gc_command,
     &cmd_ssh_command,
+    &cmd_exec_command,
     &cmd_result_command,
     &cmd_metrics_command,
     &cmd_diff_command,

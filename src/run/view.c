@@ -132,6 +132,9 @@ void run_facts_json(const struct wire_facts *f, struct buf *b)
     put_string(b, "container", f->container);
     put_string(b, "image", f->image);
     put_string(b, "image_digest", f->image_digest);
+    put_string(b, "home", f->home);
+    put_string(b, "base_dir", f->base_dir);
     put_string(b, "work_dir", f->work_dir);
+    put_string(b, "address", f->address);
     buf_putc(b, '}');
 }

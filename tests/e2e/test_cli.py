@@ -18,7 +18,7 @@ setup: [{name: one, run: 'echo step-one-says; echo one >>$HOME/lines'}]
 distributed: {nnodes: 2, nproc_per_node: 2}
 entrypoint: {run: 'echo out-of-rank $RANK; echo err-of-rank $RANK >&2'}
 """
-COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach", "cancel", "result", "metrics", "report", "doctor", "prices", "up", "down", "clusters", "gc", "ssh", "schema",
+COMMANDS = ["run", "validate", "plan", "show", "runs", "status", "logs", "attach", "cancel", "result", "metrics", "report", "doctor", "prices", "up", "down", "clusters", "gc", "ssh", "exec", "schema",
             "completion"]
 
 

@@ -61,6 +61,7 @@ LINES = [
     ("rhrun job.yaml --from p", ["prepare"]),
     ("rhrun job.yaml --from=p", ["prepare"]),
     ("rhrun ssh job.yaml ", ["local-0", "local-1"]),
+    ("rhrun exec job.yaml local-", ["local-0", "local-1"]),
     ("rhrun sweep.yml -p lr=", ["0.1", "0.2"]),
     ("rhrun sweep.yml --point l", ["lr=0.1", "lr=0.2"]),
     ("rhrun completion f", ["fish"]),

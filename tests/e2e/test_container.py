@@ -333,6 +333,7 @@ def test_ssh_goes_inside(engine, box, job, rhrun):
     rhrun(spec).ok()
     assert rhrun("ssh", spec, "local-1", "--", "cat /etc/inside; pwd").ok().out == f"in\n{box.work}\n"
     assert rhrun("ssh", spec, "--", "printf", "%s|", "a b", "$HOME", "it's").ok().out == "a b|$HOME|it's|"
+    assert rhrun("exec", spec, "local-1", "--", "cat /etc/inside; pwd; echo $RHRUN_NODE_RANK").ok().out == f"in\n{box.work}\n1\n"
 
 
 def test_a_launch_that_finished_unseen_counts_though_its_container_is_gone(engine, box, job, rhrun):
