@@ -78,6 +78,11 @@ struct ssh {
 
 void ssh_pump(struct ssh *s); /* goes on as far as it can; inside enter/leave */
 
+/* ---- ssh_library.c ---- */
+typedef ssize_t ssh_send_fn(libssh2_socket_t fd, const void *data, size_t len, int flags, void **abstract);
+typedef ssize_t ssh_receive_fn(libssh2_socket_t fd, void *data, size_t len, int flags, void **abstract);
+bool ssh_library_start(struct ssh *s, ssh_send_fn *tx, ssh_receive_fn *rx); /* makes s->session */
+
 bool ssh_can_switch(const struct ssh *s); /* to openssh */
 bool ssh_retry(struct ssh *s);            /* begins another try of a connection that was dropped before its banner */
 
