@@ -102,6 +102,9 @@ struct node_endpoint {
 };
 void node_probe(struct node *n, uint64_t token, enum wire_probe what, const struct node_endpoint *to,
                 uint32_t timeout_ms); /* answered through `probed` */
+/* A forward to a port of the node (transport.h). -1: not now, or never. */
+int node_forward(struct node *n, const struct transport_forward *f);
+bool node_can_forward(const struct node *n); /* of one that is READY: can it ever? */
 /* Transfers. Frames with data are held together until there are 64 KiB of them, node_flush is called, or another
  * request is made, so that a thousand small files are no thousand packets. A sender asks node_room before each, and
  * goes on in `drained` when it says no. */

@@ -123,6 +123,21 @@ void transport_resume(struct transport *t);         /* data may come from the ne
 /* Ends at once: what is queued is dropped, the agent sees the end of its stdin. Frees t. Takes NULL. */
 void transport_close(struct transport *t);
 enum transport_phase transport_phase(const struct transport *t);
+/* ---- forwards: a connection of this machine goes on at a port of the host, over the connection that is open ---- */
+enum { TRANSPORT_FORWARDS_MAX = 64 /* at a time over a transport */ };
+struct transport_forward {
+    int fd;        /* a connected stream socket, the transport's from now on; never blocks */
+    uint32_t port; /* of the host, at its `localhost` */
+    /* Once, and fd is closed: both ends have ended, nobody listens there, the connection was lost, or the transport is
+     * being closed. refused: the host forbids it, in words; else NULL. transport_close must not be called inside. */
+    void (*ended)(void *arg, const char *refused);
+    void *arg;
+};
+/* -1: not now (it is not open, or there are too many), or never (see below); fd stays the caller's. What waits on its
+ * way is bounded: an end that takes nothing stops the other one. */
+int transport_forward(struct transport *t, const struct transport_forward *f);
+bool transport_can_forward(const struct transport *t); /* of kind ssh */
+
 /* The verified host key as SHA-256 in hex, "local:I" or "sim:I"; "" before it is known (openssh: the name it was
  * verified under, "openssh:HOST:PORT"; command: "command:" and a digest of its words). */
 const char *transport_host_digest(const struct transport *t);

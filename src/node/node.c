@@ -341,6 +341,16 @@ enum transport_phase node_phase(const struct node *n)
     return n->transport ? transport_phase(n->transport) : TRANSPORT_CLOSED;
 }
 
+int node_forward(struct node *n, const struct transport_forward *f)
+{
+    return n->state == NODE_READY ? transport_forward(n->transport, f) : -1;
+}
+
+bool node_can_forward(const struct node *n)
+{
+    return n->state == NODE_READY && transport_can_forward(n->transport);
+}
+
 uint32_t node_index(const struct node *n)
 {
     return n->options.index;

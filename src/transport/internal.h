@@ -26,6 +26,7 @@ struct transport_ops {
     bool (*timed_out)(struct transport *t); /* the phase's deadline: true = it goes on in another way. May be NULL */
     void (*answered)(struct transport *t); /* the agent has said more than its magic. May be NULL */
     bool (*again)(struct transport *t); /* the node's start script wants another attempt: begin it; false: cannot */
+    int (*forward)(struct transport *t, const struct transport_forward *f); /* -1: not now. NULL: it cannot */
 };
 extern const struct transport_ops transport_ssh_ops, transport_openssh_ops, transport_command_ops, transport_local_ops,
     transport_sim_ops;

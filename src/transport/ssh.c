@@ -21,6 +21,7 @@ enum {
     WRITE_CHUNK = 32000,
     OUT_HIGH = 256 << 10,
     READS_PER_TURN = 32,
+    FORWARD_PASSES = 8,
     KEEPALIVE_S = 30,
     USER_TIMEOUT_MS = 60000,
 };
@@ -70,8 +71,10 @@ static ssize_t rx(libssh2_socket_t fd, void *data, size_t len, int flags, void *
         return 0;
     for (;;) {
         ssize_t n = recv(s->fd, data, len, 0);
-        if (n > 0)
+        if (n > 0) {
+            s->taken += (uint64_t)n;
             return n;
+        }
         if (n == 0) {
             s->eof = true;
             return 0;
@@ -104,8 +107,14 @@ static void session_start(struct ssh *s)
     transport_set_phase(s->t, TRANSPORT_HOST_KEY);
 }
 
+bool ssh_out_has_room(const struct ssh *s)
+{
+    return s->out.len - s->out_at < OUT_HIGH;
+}
+
 static void disconnect(struct ssh *s)
 {
+    ssh_forwards_free(s);
     ssh_auth_free(s);
     loop_fd_destroy(s->watch);
     s->watch = NULL;
@@ -400,7 +409,7 @@ static void stream_write(struct ssh *s)
     struct transport *t = s->t;
     const uint8_t *data;
     size_t len;
-    while (!transport_stopped(t) && s->out.len - s->out_at < OUT_HIGH && (len = transport_outgoing(t, &data)) > 0) {
+    while (!transport_stopped(t) && ssh_out_has_room(s) && (len = transport_outgoing(t, &data)) > 0) {
         ssize_t n = libssh2_channel_write(s->channel, (const char *)data, len < WRITE_CHUNK ? len : WRITE_CHUNK);
         if (n == LIBSSH2_ERROR_EAGAIN || n == 0)
             return;
@@ -415,12 +424,28 @@ static void stream_write(struct ssh *s)
     }
 }
 
+/* Any read takes from the socket what is the others', too: it must not wait for the next packet. */
+static void serve_forwards(struct ssh *s)
+{
+    uint64_t taken;
+    bool more = true;
+    for (int i = 0; i < FORWARD_PASSES && more; i++) {
+        taken = s->taken;
+        more = ssh_forwards_pass(s);
+        more = stream_read(s) || more || s->taken != taken;
+        if (transport_stopped(s->t) || s->step != STEP_STREAM)
+            return;
+    }
+    if (more)
+        loop_timer_start(s->timer, 0);
+}
+
 static void update_watch(struct ssh *s)
 {
     const uint8_t *data;
     unsigned events = LOOP_READ;
     /* Paused, the socket is read only while a write may wait for the peer's window. */
-    if (s->step == STEP_STREAM && s->t->paused && !transport_outgoing(s->t, &data))
+    if (s->step == STEP_STREAM && s->t->paused && !s->forwards && !transport_outgoing(s->t, &data))
         events = 0;
     if (s->out.len > s->out_at)
         events |= LOOP_WRITE;
@@ -498,6 +523,8 @@ static bool step(struct ssh *s)
         /* Writing reads too: what came with it must not wait for the next packet. */
         if (!transport_stopped(t) && s->step == STEP_STREAM && stream_read(s))
             loop_timer_start(s->timer, 0);
+        if (s->forwards && !transport_stopped(t) && s->step == STEP_STREAM)
+            serve_forwards(s);
         return s->step != STEP_STREAM;
     }
     return false;
@@ -624,6 +651,11 @@ static bool ssh_again(struct transport *t)
     return true;
 }
 
+static int ssh_forward(struct transport *t, const struct transport_forward *f)
+{
+    return t->impl ? ssh_forward_add(t->impl, f) : -1;
+}
+
 const struct transport_ops transport_ssh_ops = {
     .kind = TRANSPORT_SSH,
     .name = "ssh",
@@ -632,6 +664,7 @@ const struct transport_ops transport_ssh_ops = {
     .close = ssh_close,
     .timed_out = ssh_timed_out,
     .again = ssh_again,
+    .forward = ssh_forward,
 };
 
 void ssh_shared_destroy(struct transport_pool *pool)

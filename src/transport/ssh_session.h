@@ -53,11 +53,13 @@ struct ssh {
     struct loop_fd *watch;
     struct buf out; /* encrypted, from out_at on not yet sent */
     size_t out_at;
+    uint64_t taken; /* bytes from the socket */
     int io_errno;   /* of the last failed send or recv */
     bool eof;       /* the peer has closed the connection */
     bool closing;
     LIBSSH2_SESSION *session;
     LIBSSH2_CHANNEL *channel;
+    struct ssh_forward *forwards;
     struct buf command, errors; /* errors: the node's stderr, its tail */
 
     struct loop_child *proxy;
@@ -82,6 +84,14 @@ void ssh_pump(struct ssh *s); /* goes on as far as it can; inside enter/leave */
 typedef ssize_t ssh_send_fn(libssh2_socket_t fd, const void *data, size_t len, int flags, void **abstract);
 typedef ssize_t ssh_receive_fn(libssh2_socket_t fd, void *data, size_t len, int flags, void **abstract);
 bool ssh_library_start(struct ssh *s, ssh_send_fn *tx, ssh_receive_fn *rx); /* makes s->session */
+
+bool ssh_out_has_room(const struct ssh *s); /* may something more be given to libssh2 for the peer? */
+
+/* ---- ssh_forward.c ---- */
+int ssh_forward_add(struct ssh *s, const struct transport_forward *what); /* -1: there is no room, or no stream yet */
+/* All of them, once. True: something went on, or was opened. */
+bool ssh_forwards_pass(struct ssh *s);
+void ssh_forwards_free(struct ssh *s); /* before the session */
 
 bool ssh_can_switch(const struct ssh *s); /* to openssh */
 bool ssh_retry(struct ssh *s);            /* begins another try of a connection that was dropped before its banner */

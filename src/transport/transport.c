@@ -461,6 +461,16 @@ void transport_ended(struct transport *t, const char *text)
         transport_failf(t, ERROR_INFRA, "", "it ended before it spoke%s%s", line[0] ? ": " : "", line);
 }
 
+int transport_forward(struct transport *t, const struct transport_forward *f)
+{
+    return t->phase == TRANSPORT_OPEN && !t->failing && transport_can_forward(t) ? t->ops->forward(t, f) : -1;
+}
+
+bool transport_can_forward(const struct transport *t)
+{
+    return t->ops && t->ops->forward;
+}
+
 const char *const *transport_login(const struct transport_host *host, bool terminal, const char *text,
                                    struct arena *arena)
 {
