@@ -35,6 +35,18 @@ struct run_line {
     const struct watch_line *line;
 };
 
+/* A port of `ports`. */
+struct run_port {
+    const char *name, *role; /* or NULL */
+    uint32_t node;
+    const char *node_name;
+    uint32_t port;       /* there */
+    const char *address; /* where it is reached from here, "127.0.0.1:6006"; NULL: nowhere, the launch does not run */
+    bool forwarded;      /* by rhrun; else the address is the node's own */
+    uint32_t taken;      /* the port here that was wished for, and is another's; 0: none is */
+    const char *trouble; /* why it cannot be reached, and how else; NULL: nothing speaks against it */
+};
+
 struct run_observer {
     void (*event)(void *arg, const struct event *e); /* e is durable */
     void (*line)(void *arg, const struct run_line *line);
@@ -43,6 +55,7 @@ struct run_observer {
      * earliest of these begins in the record at `from`; from == to: there is none. */
     void (*place)(void *arg, const struct plan_step *step, const char *attempt, uint64_t from, uint64_t to);
     void *arg;
+    void (*port)(void *arg, const struct run_port *port); /* something about it is new; may be NULL */
 };
 
 /* Machines that are rented. What is told or asked is answered in a later turn. */

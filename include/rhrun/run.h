@@ -100,6 +100,11 @@ uint32_t run_counted_restarts(const struct run *r); /* those that count against 
 /* The latest value of a metric (its index in the spec), of the lowest rank that has printed one; if this process has
  * seen no value, the one in the journal. False: there is none yet. *ret_rank: WIRE_NO_RANK if a launcher printed it. */
 bool run_metric(const struct run *r, uint32_t metric, double *ret_value, uint32_t *ret_rank);
+/* All of `ports`; it lives until the next call. */
+const struct run_port *run_ports(const struct run *r, size_t *ret_count);
+void run_port_json(const struct run_port *p, struct buf *b); /* members of an object */
+/* In the run's folder while its ports can be reached: an array of such objects. Without a live controller it is old. */
+#define PORTS_FILE "ports.json"
 uint64_t run_pause_ms(const struct run *r);         /* until the launch starts again; 0 = there is no pause */
 
 #endif

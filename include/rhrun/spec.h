@@ -225,6 +225,16 @@ struct spec_output {
     struct place place;
 };
 
+/* ---- ports ---- */
+enum { SPEC_PORTS_MAX = 64 };
+struct spec_port { /* of a node, to be reached from this machine while the launch runs; in no key */
+    uint32_t port, node;
+    uint32_t local;   /* the port here; 0: the same one, or another where that is taken */
+    const char *role; /* whose node it is; NULL: not said */
+    const char *name; /* for people; NULL: none */
+    struct place place;
+};
+
 /* ---- distributed ---- */
 /* Does that backend (static, c10d, etcd, etcd-v2) read that setting of rdzv_conf? Else *ret_near may be the one that
  * was meant. */
@@ -508,6 +518,8 @@ struct spec {
     struct spec_python python;
     struct spec_output *outputs;
     size_t output_count;
+    struct spec_port *ports;
+    size_t port_count;
     struct spec_step *setup;
     size_t setup_count;
     uint64_t log_limit_bytes; /* of the output of a node's workers that nobody has taken yet; 0: SPEC_LOG_LIMIT */

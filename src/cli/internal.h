@@ -365,6 +365,7 @@ void cli_json_output(struct buf *b, const char *run, const char *step, const cha
                      const struct cli_worker *worker, const struct watch_line *line);
 void cli_json_progress(struct buf *b, const char *run, const struct plan_step *step, const struct run_counts *n,
                        const struct run_transfer *t);
+void cli_json_port(struct buf *b, const char *run, const struct run_port *port);
 /* The last line of `run --json` and `attach --json`. res may be NULL; err NULL or ERROR_NONE: nothing went wrong. */
 /* What a command prints with --json that came to nothing: {"error", "code", "hint"}. */
 void cli_json_error(struct buf *b, const struct error *err);
@@ -410,6 +411,15 @@ void plain_step(struct buf *b, const struct plan *plan, const struct plan_step *
                 const uint8_t *outcomes);
 void plain_transfer(struct buf *b, const struct run_transfer *t); /* "12.3 of 90.0 MB, 120 of 9000 files" */
 bool plain_step_failed(enum outcome o); /* by itself, not stopped because another one failed */
+
+/* show_ports.c */
+struct canvas;
+/* "port 6006 of gpu1 (tensorboard): 127.0.0.1:6006"; nothing where there is nothing to say */
+void plain_port(struct buf *b, const struct run_port *p);
+/* On at most so many lines of the live view; returns how many. v NULL: draws none. */
+unsigned live_ports(struct canvas *v, const struct run *r, unsigned lines);
+/* Of a run that has a controller: lines, or a member of an object behind a comma. */
+void status_ports(struct cli *c, const struct journal *j, const struct state_run *run, bool json, struct buf *b);
 
 /* By options and descriptors: a live view needs a terminal in the foreground, and stdout there too or in a file. */
 bool cli_has_view(const struct cli *c);

@@ -18,6 +18,7 @@ enum {
     BARS_MAX = 4,
     FINAL_ROWS = 20,
     METRIC_LINES = 2,
+    PORT_LINES = 4,
     KEPT_GROUP = 3,
     STEPS_KEPT = 4 /* lines of steps, however many attempts run */
 };
@@ -499,6 +500,10 @@ static void draw(struct live *l, bool final)
     while (values > 0 && taken + bar_lines + values + 3 > limit)
         values--;
     taken += values;
+    unsigned ports = final ? 0 : live_ports(NULL, l->run, PORT_LINES);
+    while (ports > 0 && taken + bar_lines + ports + 3 > limit)
+        ports--;
+    taken += ports;
     unsigned left = limit > taken + bar_lines + 2 ? limit - taken - bar_lines - 2 : 1; /* set-up has two lines */
     const unsigned points = live_points(NULL, l->run, l->plan, left, final);
     taken += points;
@@ -518,6 +523,7 @@ static void draw(struct live *l, bool final)
         live_points(&l->now, l->run, l->plan, points, final);
     if (values)
         live_metrics(&l->now, l->run, l->plan->spec, columns, values);
+    live_ports(&l->now, l->run, ports);
     draw_bars(l, bar_lines, bars);
     if (!final && l->now.lines < most)
         draw_status(l);

@@ -465,9 +465,23 @@ void cli_printer_stopping(struct cli_printer *p)
         p->kind->stopping(p);
 }
 
+static void on_port(void *arg, const struct run_port *port)
+{
+    struct cli_printer *p = arg;
+    struct buf b = {0};
+    if (p->kind->port)
+        p->kind->port(p, port);
+    else if (p->kind->note)
+        plain_port(&b, port);
+    if (b.len)
+        p->kind->note(p, &b);
+    buf_free(&b);
+    on_changed(p);
+}
+
 struct run_observer cli_printer_observer(struct cli_printer *p)
 {
-    struct run_observer o = {on_event, on_line, on_changed, on_place, p};
+    struct run_observer o = {on_event, on_line, on_changed, on_place, p, on_port};
     return o;
 }
 

@@ -28,6 +28,7 @@ struct printer_kind {
      * whoever shows the rest of the run tells its events. */
     void (*note)(struct cli_printer *p, const struct buf *line);
     void (*event)(struct cli_printer *p, const struct event *e);
+    void (*port)(struct cli_printer *p, const struct run_port *port); /* NULL: `note` says it */
     void (*changed)(struct cli_printer *p); /* a moment after something about a step has changed */
     bool (*moved)(struct cli_printer *p);   /* then now and then, as long as it returns true: files are on their way */
     void (*stopping)(struct cli_printer *p); /* a signal came, the p->stops-th */

@@ -77,12 +77,21 @@ static void event(struct cli_printer *p, const struct event *e)
     buf_free(&b);
 }
 
+static void port(struct cli_printer *p, const struct run_port *port)
+{
+    struct buf b = {0};
+    cli_json_port(&b, p->run ? run_id(p->run) : p->run_id, port);
+    out_put(p->out, 1, b.data, b.len);
+    buf_free(&b);
+}
+
 const struct printer_kind printer_json = {
     .create = create,
     .destroy = free,
     .run = set_run,
     .output = output,
     .event = event,
+    .port = port,
     .changed = changed,
     .moved = put_progress,
 };

@@ -170,6 +170,7 @@ int run_start(struct run *r, struct error *err)
         return -1;
     if (r->options.recorded && r->options.mode != RUN_LOOK && r->options.mode != RUN_VERIFY)
         journal_on_failure(h->session->journal, on_journal_failure, r);
+    ports_create(r);
     for (uint32_t i = 0; i < r->plan->node_count; i++)
         create_lane(r, i);
     h->nodes = arena_array(r->arena, r->plan->node_count, sizeof *h->nodes);
@@ -243,6 +244,7 @@ void run_destroy(struct run *r)
         node_destroy(h->lanes[i].node);
         free(h->lanes[i].base_dir);
     }
+    ports_free(r);
     transfer_caches_free(r);
     for (size_t i = 0; i < r->launch_count; i++)
         preflight_forget(&r->launches[i]);

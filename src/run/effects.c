@@ -126,8 +126,10 @@ struct alarm {
 static void on_time(void *arg)
 {
     const struct alarm *a = arg;
-    trace(a->run, "< alarm %" PRIu32, a->number);
+    struct run *r = a->run;
+    trace(r, "< alarm %" PRIu32, a->number);
     a->fn(a->arg); /* fn may destroy the alarm */
+    ports_look(r);
 }
 
 struct alarm *alarm_create(struct run *r, void (*fn)(void *arg), void *arg)

@@ -32,6 +32,7 @@ static void on_ready(void *arg, struct node *n, bool again)
     run_stop_moving(lane);
     tell(arg, n, (struct input){.kind = INPUT_READY, .facts = node_facts(n), .again = again});
     run_learn_node(arg, lane->index);
+    ports_ready(lane, again);
 }
 
 static void on_lost(void *arg, struct node *n, const struct error *err)

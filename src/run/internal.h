@@ -51,6 +51,7 @@ struct hands {
     char *hosts;             /* made together with node_addrs */
     struct known *known;     /* see strangers.c; NULL = nobody has asked yet */
     struct metrics *metrics; /* of the latest launch; NULL = the spec has none */
+    struct ports *ports;     /* see ports.c; NULL = the spec has none */
     int trace_fd;            /* see trace.h; -1 = nothing is traced */
     uint32_t alarms;         /* number of alarms that were created */
 };
@@ -134,6 +135,12 @@ bool preflight_ponged(struct launch *l, struct lane *lane, uint64_t token, uint6
 /* The node has answered a GLOB. False: preflight did not ask that. */
 bool preflight_entries(struct launch *l, struct lane *lane, const struct wire_entries *e);
 void preflight_forget(struct launch *l); /* drops all questions and findings */
+
+/* ---- ports.c ---- */
+void ports_create(struct run *r);
+void ports_ready(struct lane *lane, bool again); /* the node is ready */
+void ports_look(struct run *r);                  /* after a turn: does the launch run? */
+void ports_free(struct run *r);                  /* behind the nodes */
 
 /* ---- log.c ---- */
 void log_output(struct run_log *log, uint64_t offset, const uint8_t *data, uint32_t len);

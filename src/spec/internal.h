@@ -78,6 +78,8 @@ void roles_bind_programs(struct load *l); /* all else of roles, then roles_check
 void roles_check(struct load *l);         /* roles_rules.c */
 void require_bind(struct load *l);        /* require.c */
 void outputs_bind(struct load *l);
+void ports_bind(struct load *l);
+struct doc_node *ports_node(struct arena *a, const struct spec *spec); /* normalised */
 void distributed_bind_flags(struct load *l); /* what goes to the launcher; then distributed_check */
 void distributed_check(struct load *l);      /* distributed_rules.c */
 void failure_rules_bind(struct load *l);     /* failure_rules and metrics; needs roles and distributed */

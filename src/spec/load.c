@@ -181,6 +181,7 @@ static void bind_all(struct load *l)
     roles_bind_programs(l);
     require_bind(l);
     outputs_bind(l);
+    ports_bind(l);
     distributed_bind_flags(l);
     failure_rules_bind(l);
     sweep_check(l);

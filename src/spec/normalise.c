@@ -505,6 +505,8 @@ const struct doc_node *spec_normalise(const struct load *l)
     put_roles(a, root, spec);
     doc_set(a, root, "entrypoint", entrypoint_node(a, &spec->entrypoint, spec->role_count == 0, true));
     put_outputs(a, root, spec, NULL);
+    if (spec->port_count)
+        doc_set(a, root, "ports", ports_node(a, spec));
     put_list(l, root, "metrics");
     put_list(l, root, "failure_rules");
     return root;

@@ -1,11 +1,15 @@
 """specs/examples on this machine: those that need no more than it has. scripts/fresh-root runs them where it has next to nothing."""
+import json
 import os
 import pathlib
 import shutil
+import signal
+import socket
+import urllib.request
 
 import pytest
 
-from harness import ROOT
+from harness import ROOT, wait_for
 
 IN_SHELL = ["hello", "two-nodes-local", "setup-and-resume", "params", "sweep"]
 
@@ -65,6 +69,31 @@ def test_the_sweep_finds_the_deeper_valley(rhrun, examples):
 def test_a_job_in_python_says_that_it_needs_one(rhrun, examples, no_python):
     r = rhrun(examples / "function.yaml", env=no_python)
     assert r.rc == 1 and 'cannot run "python3"' in r.err, r
+
+
+@pytest.mark.parametrize("where", ["here", "ssh"])
+def test_what_a_job_serves_is_read_here(box, examples, fleet, where):
+    spec = examples / "served.yaml"
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    text = spec.read_text().replace("8000", str(port))
+    if where == "ssh":
+        text += f"cluster: {json.dumps(fleet(1).explicit_cluster())}\n"
+    spec.write_text(text)
+    running = box.start(spec, "-p", "seconds=1000")
+    address = running.wait_text(rf"port {port} of \S+ \(page\): (127\.0\.0\.1:\d+)").group(1)
+    assert (address == f"127.0.0.1:{port}") == (where == "here")
+
+    def page():
+        try:
+            return urllib.request.urlopen(f"http://{address}/", timeout=10).read()
+        except OSError:
+            return b""
+
+    wait_for(lambda: page() == b"served by a job\n")
+    running.signal(signal.SIGINT)
+    running.wait().expect(130)
 
 
 def test_the_failing_example_fails(rhrun, examples):
