@@ -116,12 +116,18 @@ enum error_why {
     ERROR_WHY_CERTIFICATE, /* a server's certificate is not trusted */
     ERROR_WHY_CREDENTIALS, /* a server wants credentials that nobody has */
 };
+#ifdef RHRUN_AGENT
+enum { ERROR_HINT_SIZE = 320 }; /* its errors go into frames, with short hints: and its program is to be small */
+#else
+enum { ERROR_HINT_SIZE = 640 }; /* a whole command of ssh has room */
+#endif
+
 struct error {
     enum error_code code;
     enum error_why why;
     /* Both may quote what a node or a file says: control characters in it are '?'. */
     char text[640]; /* lower-case, no full stop: what failed, quoted value, reason */
-    char hint[640]; /* what to do, "" if nothing; printed on a line of its own */
+    char hint[ERROR_HINT_SIZE]; /* what to do, "" if nothing; printed on a line of its own */
 };
 #define ERROR_INIT {ERROR_NONE, ERROR_WHY_NONE, "", ""}
 /* All return -1 so that `return error_set(...)` reads well. err may be NULL. */
