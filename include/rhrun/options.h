@@ -54,8 +54,8 @@ struct run_observer {
     /* All lines of the attempt's log file up to byte `to` were given out, but for lines that have no end yet. The
      * earliest of these begins in the record at `from`; from == to: there is none. */
     void (*place)(void *arg, const struct plan_step *step, const char *attempt, uint64_t from, uint64_t to);
-    void *arg;
     void (*port)(void *arg, const struct run_port *port); /* something about it is new; may be NULL */
+    void *arg;
 };
 
 /* Machines that are rented. What is told or asked is answered in a later turn. */

@@ -481,7 +481,8 @@ static void on_port(void *arg, const struct run_port *port)
 
 struct run_observer cli_printer_observer(struct cli_printer *p)
 {
-    struct run_observer o = {on_event, on_line, on_changed, on_place, p, on_port};
+    struct run_observer o = {
+        .event = on_event, .line = on_line, .changed = on_changed, .place = on_place, .port = on_port, .arg = p};
     return o;
 }
 

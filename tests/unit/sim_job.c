@@ -200,7 +200,7 @@ int sim_job_start(struct sim_job *job, enum run_mode mode, uint32_t flags)
                             .late_ms = job->late_ms,
                             .join_ms = job->join_ms,
                             .store = sim_store(),
-                            .observer = {on_event, on_line, NULL, NULL, job}};
+                            .observer = {.event = on_event, .line = on_line, .arg = job}};
     job->session = session_create(job->loop, job->journal, false, &sim);
     job->run = run_create(job->session, &o, on_finished, job);
     if (run_start(job->run, &err) == 0)
