@@ -105,7 +105,7 @@ def test_the_view_shows_the_last_values_and_cuts_no_number(box, terminal, column
                      "entrypoint": {"run": "echo m0=9; echo " + " ".join(f"m{i}={v}" for i, v in enumerate(values)) +
                                            f"; while [ ! -e {box.dir}/go ]; do sleep 0.05; done"}})
     t = terminal(spec, columns=columns, rows=24)
-    t.pump(lambda text: "0.123456" in text)
+    t.pump(lambda _: re.search(r"(?m)^   loss 0\.123456", t.display()))  # not only in the worker's line
     shown = t.display()
     (box.dir / "go").touch()
     t.pump()

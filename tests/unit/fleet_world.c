@@ -307,8 +307,9 @@ static void check_ready(struct world *w, const struct fleet_machine *m)
 
 static void told(struct world *w, const struct fleet_effect *e)
 {
-    static const char *const names[] = {"trying",     "waiting", "retreat", "ready", "complete", "lost",
-                                        "unreplaced", "notice",  "refused", "left",  "finished"};
+    static const char *const names[] = {"trying",     "waiting", "retreat", "ready",  "complete", "lost",
+                                        "unreplaced", "notice",  "refused", "dearer", "left",     "finished"};
+    _Static_assert(ARRAY_LEN(names) == FLEET_TELL_FINISHED + 1, "a word for each");
     world_say(w, "  tells %s, slot %u, %s %s: %s", names[e->tell], e->slot, provider_class_name(e->fault),
               provider_scope_name(e->scope), e->text ? e->text : "");
     if (e->tell == FLEET_TELL_READY)
