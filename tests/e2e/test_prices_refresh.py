@@ -143,6 +143,7 @@ def test_thousands_of_rows(box, rhrun, cloud):
     assert len(kept(box, "digitalocean").splitlines()) == 4501
 
 
+@pytest.mark.soak
 def test_pages_without_an_end(box, rhrun, cloud):
     ocean = cloud("digitalocean")
 

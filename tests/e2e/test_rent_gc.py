@@ -106,6 +106,7 @@ def test_what_costs_nothing_is_no_yes_to_what_costs(box, rhrun, clouds):
     assert cloud.of("create") == []
 
 
+@pytest.mark.soak
 def test_a_zone_that_does_not_answer_hides_its_machines(box, rhrun, clouds):
     """The list comes without them, and says so: they are not gone."""
     cloud, spec = up(box, rhrun, clouds, "gcp")

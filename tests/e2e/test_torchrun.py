@@ -175,7 +175,7 @@ def test_the_controller_is_killed_while_a_host_comes(box, job, fleet):
     assert "nothing to do" in box.run("job.yaml").ok().err
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_host_that_is_frozen_and_thawed(box, job, fleet):
     f = fleet(3)
     e = Elastic(box, job, "2:3", f.explicit_cluster())
