@@ -288,12 +288,13 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
     bool voided = c->voided;
     const struct state_run *r = run_find(s, e->run);
     uint32_t failures = str_eq(c->run, e->run) ? c->failures : 0;
+    const bool adopted = e->type == EVENT_FINISHED || e->started.adopted;
     *c = (struct state_cell){
         .scope = c->scope,
         .step = c->step,
         .node = a->node,
         .run = keep(s, e->run),
-        .attempt = arena_strdup(s->arena, a->attempt),
+        .attempt = adopted ? arena_strdup(s->arena, a->attempt) : keep(s, a->attempt), /* state_knows_attempt */
         .key = keep(s, a->key),
         .inputs = keep(s, a->inputs),
         .point = keep(s, a->point),
@@ -308,7 +309,7 @@ static struct state_cell *cell_begin(struct state *s, const struct event *e, con
         .after = r ? r->begun : 0,
         .failures = failures,
         .seq = e->seq,
-        .adopted = e->type == EVENT_FINISHED || e->started.adopted,
+        .adopted = adopted,
         .seen = a->seen,
         .started_ms = e->time_ms,
     };

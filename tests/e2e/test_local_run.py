@@ -478,3 +478,13 @@ def test_64_workers(rhrun, job):
     ranks = by_rank(r)
     assert sorted(ranks) == list(range(64))
     assert all(lines == [f"{rank} of 64"] for rank, lines in ranks.items())
+
+
+def test_the_ledger_of_a_node_does_not_grow(box, rhrun, job):
+    """What a later attempt has replaced is forgotten at the end of the run that finds it."""
+    spec = job("setup: [{name: s, run: 'true'}]\ndistributed: {nproc_per_node: 1}\nentrypoint: {run: echo $RANK}\n")
+    rhrun(spec).ok()
+    for _ in range(4):
+        rhrun("--again", spec).ok()
+    kept = list(box.home.glob(".rhrun/m/*/jobs/*/a/*"))
+    assert 2 <= len(kept) <= 3, kept  # set-up's, the last launch and the one before

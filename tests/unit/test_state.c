@@ -121,6 +121,7 @@ static void test_new_attempt_replaces(void **unused)
     started(s, "a", 0, A2, 3);
     assert_int_equal(s->cell_count, 1);
     assert_null(state_cell_by_attempt(s, A1));
+    assert_true(state_knows_attempt(s, A1) && state_knows_attempt(s, A2)); /* though A1 was replaced */
     assert_int_equal(state_cell_by_attempt(s, A2)->generation, 3);
     assert_int_equal(state_run_open(s)->generation, 3);
     finished(s, "a", 0, A1, OUTCOME_OK, false); /* an end of what the cell no longer holds */
@@ -199,6 +200,7 @@ static void test_adopted(void **unused)
     assert_false(c->voided);
     finished(s, "a", 1, A2, OUTCOME_OK, true); /* the node knows a later one */
     assert_null(state_cell_by_attempt(s, A1));
+    assert_false(state_knows_attempt(s, A1) || state_knows_attempt(s, A2)); /* they are another controller's */
     assert_non_null(state_cell_by_attempt(s, A2));
     started(s, "b", 1, A1, 0);
     finished(s, "b", 1, A1, OUTCOME_OK, false);
