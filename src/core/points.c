@@ -381,12 +381,36 @@ static void stop_parts(struct run *r, uint32_t i)
     }
 }
 
-/* A part of the launch has ended: if it did not end well, the others are stopped. */
+static bool is_broken(struct run *r, uint32_t i)
+{
+    const struct plan_step *launch = point_launch(r, i);
+    for (uint32_t k = 0; k < r->points->parts; k++) {
+        const struct state_cell *c =
+            state_cell_find(r->state, launch->scope, launch->name, r->points->items[i].nodes[k]);
+        if (c && c->outcome != OUTCOME_NONE && c->outcome != OUTCOME_OK)
+            return true;
+    }
+    return false;
+}
+
+/* Of launches of which a part did not end well, the other parts are stopped. */
+static void stop_broken(struct run *r)
+{
+    struct points *p = r->points;
+    for (uint32_t i = 0; p->broken > 0 && i < r->plan->point_count; i++)
+        if (p->items[i].state == POINT_RUNS && is_broken(r, i))
+            stop_parts(r, i);
+    p->broken = 0;
+}
+
+/* A part of the launch has ended: if it did not end well, the others are stopped by the next pass. */
 static void part_ended(struct run *r, uint32_t i, uint32_t node, const struct event_finished *end)
 {
     leave_place(r, i, node);
-    if (end->outcome != OUTCOME_OK)
-        stop_parts(r, i);
+    if (end->outcome != OUTCOME_OK && r->points->parts > 1) {
+        r->points->broken++;
+        run_due(r, DUE_BARRIER);
+    }
     if (r->points->items[i].state == POINT_RUNS && point_outcome(r, i) != OUTCOME_NONE)
         launch_ended(r, i, end);
 }
@@ -505,6 +529,8 @@ void points_pass(struct run *r)
 {
     struct points *p = r->points;
     const uint32_t most = r->plan->spec->sweep->max_parallel;
+    if (r->options.mode == RUN_EXECUTE && r->stage < STAGE_CLOSING)
+        stop_broken(r);
     if (r->options.mode != RUN_EXECUTE || r->ending != ENDING_NOT || r->opening != OPENING_DONE ||
         r->stage >= STAGE_CLOSING)
         return;

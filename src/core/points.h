@@ -45,6 +45,7 @@ struct points {
     struct point *items; /* as plan->points */
     uint32_t next;       /* no point before this one waits */
     uint32_t running, over, failed;
+    uint32_t broken;     /* parts that did not end well since the others of their launches were last stopped */
     uint8_t **taken;     /* per node, a bit for each place: is it taken? NULL: none was taken yet */
     uint32_t *used;      /* per node: how many places are taken */
     uint32_t *at;        /* per node: the point that was put there last */

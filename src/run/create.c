@@ -244,6 +244,7 @@ void run_destroy(struct run *r)
         node_destroy(h->lanes[i].node);
         free(h->lanes[i].base_dir);
     }
+    loop_timer_destroy(h->held_turn);
     ports_free(r);
     transfer_caches_free(r);
     for (size_t i = 0; i < r->launch_count; i++)

@@ -60,7 +60,7 @@ static bool is_waiting(struct lane *lane)
 bool installed_holds(struct lane *lane, const struct wire_record *rec)
 {
     struct held_end **last = &lane_hands(lane)->held;
-    if (!is_waiting(lane))
+    if (!is_waiting(lane) && !*last)
         return false;
     while (*last)
         last = &(*last)->next;
@@ -92,6 +92,24 @@ static void tell_held(struct lane *lane)
         buf_free(&end->frame);
         free(end);
     }
+}
+
+static void on_held(void *arg)
+{
+    struct run *r = arg;
+    for (uint32_t n = 0; n < r->plan->node_count; n++)
+        tell_held(&r->lanes[n]);
+}
+
+/* Nothing is awaited any more, and the core asked for this: it hears of the ends in the next turn. */
+static void tell_soon(struct lane *lane)
+{
+    struct hands *h = lane->run->hands;
+    if (!lane_hands(lane)->held || is_waiting(lane))
+        return;
+    if (!h->held_turn)
+        h->held_turn = loop_timer_create(h->session->loop, on_held, lane->run);
+    loop_timer_start(h->held_turn, 0);
 }
 
 /* This list has come, or there is none. */
@@ -127,7 +145,7 @@ void installed_ask(struct lane *lane, bool anew)
         if (spec->roles[i].own_setup)
             ask(lane, &spec->roles[i], token | (i + 1), arena);
     arena_destroy(arena);
-    tell_held(lane);
+    tell_soon(lane);
 }
 
 static struct installed *find(struct lane *lane, uint64_t token)

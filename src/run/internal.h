@@ -45,6 +45,7 @@ struct hands {
     uint32_t fetching;
     uint64_t fetch_token;
     uint64_t installed_serial; /* of what installed.c asked last */
+    struct loop_timer *held_turn; /* tells the core of ends that were held; NULL: none was */
     uint32_t crowded;        /* how often a node or a fetch was ended because there was no room here */
     struct step_node *nodes; /* per node, as RUN messages name it */
     char *node_addrs;        /* addresses of all nodes; NULL = to be made */
