@@ -352,9 +352,10 @@ void state_destroy(struct state *s); /* takes NULL */
 void state_apply(struct state *s, const struct event *e);
 const struct state_cell *state_cell_find(const struct state *s, const char *scope, const char *step, uint32_t node);
 const struct state_cell *state_cell_by_attempt(const struct state *s, const char *attempt);
-/* Was it started under this journal, even if another attempt has replaced it since? One that was only taken over from a node is
- * not known: the controller that started it may ask the node for it again. */
-bool state_knows_attempt(const struct state *s, const char *attempt); /* likewise: the digest of an INSTALLED */
+/* Was it started under this journal, even if another attempt has replaced it since? One that was only taken over from
+ * a node is not known: the controller that started it may ask the node for it again. Likewise: was an INSTALLED of
+ * this digest there? */
+bool state_knows_attempt(const struct state *s, const char *attempt);
 /* NULL: nothing is known. role NULL: the job's Python. */
 const struct state_installed *state_installed_on(const struct state *s, uint32_t node, const char *role);
 const struct state_run *state_run_find(const struct state *s, const char *id);
