@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -147,5 +148,9 @@ class Machine:
     def kill(self):
         """As a power cut; also when it has ended."""
         if self.process.poll() is None:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)  # its init, too, and not by way of unshare's death alone
+            except ProcessLookupError:
+                pass
             self.process.kill()
         self.wait_ended()
