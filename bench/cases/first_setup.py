@@ -46,7 +46,7 @@ def rows(bench):
     def clean(with_uv):
         """Hosts as they were, with uv in ~/.local/bin, or none."""
         bench.forget()
-        fleet.wipe()
+        fleet.wipe(aside=True)
         for home in homes if with_uv else []:
             (home / ".local/bin").mkdir(parents=True)
             (home / ".local/bin/uv").symlink_to(pathlib.Path(uv).resolve())

@@ -16,17 +16,8 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import site
-import socket
 import subprocess
-import sysconfig
-import urllib.parse
-
-try:
-    from importlib import metadata
-except ImportError:
-    metadata = None
 
 item = json.loads(os.environ.pop("RHRUN_ITEM"))
 
@@ -38,31 +29,51 @@ def normal(name):
 # ---- what is installed ----
 
 
-def dists():
-    """Name -> (version, names it requires, the URL it came from); the first on the path counts."""
-    found = {}
-    if metadata:
-        for d in metadata.distributions():
-            name = d.metadata["Name"]
-            if name and normal(name) not in found:
-                found[normal(name)] = (d.version, [name_of(r) for r in d.requires or []], direct_url(d))
-        return found
-    import pkg_resources
+class Dist:
+    """What is installed under a name: the fields of the .dist-info or .egg-info in this folder."""
 
-    for d in pkg_resources.WorkingSet():
+    def __init__(self, folder, info):
+        self.folder, self.info = folder, os.path.join(folder, info)
+        # the fields end at the first empty line: a description follows
+        text = self.says("METADATA") or self.says("PKG-INFO") or self.says("")
+        fields = re.findall(r"(?m)^(Name|Version|Requires-Dist):[ \t]*(.*?)[ \t]*$", text.split("\n\n", 1)[0])
+        first = dict(reversed(fields))
+        self.name, self.version = normal(first.get("Name", "")), first.get("Version", "")
+        needs = [value for field, value in fields if field == "Requires-Dist"]
+        needs += [] if needs else [line for line in self.says("requires.txt").splitlines() if not line.startswith("[")]
+        self.needs = {name_of(line) for line in needs} - {None}
+
+    def says(self, name):
+        """The text of a file of it."""
         try:
-            needs = [normal(r.project_name) for r in d.requires(d.extras)]
-        except Exception:  # metadata that it cannot parse
-            needs = []
-        found.setdefault(normal(d.project_name), (d.version, needs, None))
+            with open(os.path.join(self.info, name) if name else self.info, encoding="utf-8", errors="replace") as f:
+                return f.read()
+        except OSError:
+            return ""
+
+    def url(self):
+        """Where it came from, of what came from no index (PEP 610)."""
+        try:
+            return json.loads(self.says("direct_url.json") or "{}").get("url")
+        except (ValueError, AttributeError):
+            return None
+
+
+def dists():
+    """Normal name -> Dist of all that is installed (PEP 376); the first on the path counts. Read by itself: the library for
+    this, importlib.metadata, is not in every Python from 3.6 on, and takes longer than all else that is done here."""
+    found = {}
+    for folder in sys.path:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            if name.lower().endswith((".dist-info", ".egg-info")) or (name == "EGG-INFO" and folder.endswith(".egg")):
+                dist = Dist(folder, name)
+                if dist.name:
+                    found.setdefault(dist.name, dist)
     return found
-
-
-def direct_url(dist):
-    try:
-        return json.loads(dist.read_text("direct_url.json") or "{}").get("url")
-    except ValueError:
-        return None
 
 
 def name_of(requirement):
@@ -122,10 +133,10 @@ def is_place(url, places):
 def left(one, before, after, together):
     """name -> version of what the item asked for and all that needs; of all there is, where that cannot be told."""
     names, places = wanted(requirement_lines(one))
-    from_places = {n for n, d in after.items() if is_place(d[2], places)}
-    changed = {n for n, d in after.items() if n not in before or before[n][0] != d[0]}
+    from_places = {n for n, d in after.items() if is_place(d.url(), places)} if places else set()
+    changed = {n for n, d in after.items() if n not in before or before[n].version != d.version}
     if places and not from_places and not changed:
-        return {n: d[0] for n, d in after.items()}
+        return {n: d.version for n, d in after.items()}
     if together and len(from_places) >= len(places):
         changed = set()  # by the others, or needed by what it asked for
     todo, seen = list(names | from_places | changed), set()
@@ -133,8 +144,8 @@ def left(one, before, after, together):
         name = todo.pop()
         if name in after and name not in seen:
             seen.add(name)
-            todo.extend(n for n in after[name][1] if n)
-    return {n: after[n][0] for n in seen}
+            todo.extend(after[name].needs)
+    return {n: after[n].version for n in seen}
 
 
 # ---- the marker ----
@@ -144,7 +155,7 @@ def as_installed(one, now):
     try:
         with open(one["marker"], encoding="utf-8") as f:
             mark = json.load(f)
-        same = mark["key"] == one["key"] and all(n in now and now[n][0] == v for n, v in mark["left"].items())
+        same = mark["key"] == one["key"] and all(n in now and now[n].version == v for n, v in mark["left"].items())
         return mark["left"] if same else None
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
@@ -219,9 +230,9 @@ def downloads(path):
 
 
 def source_of(dist):
-    """What direct_url.json says (PEP 610): the address, and of a repository the commit; None: it came from an index."""
+    """What direct_url.json says (PEP 610): the address, and of a repository the commit; {}: it came from an index."""
     try:
-        said = json.loads(dist.read_text("direct_url.json") or "{}")
+        said = json.loads(dist.says("direct_url.json") or "{}")
         url = said.get("url")
         if not url:
             return {}
@@ -236,7 +247,9 @@ def source_of(dist):
         if digest:
             one["sha256"] = digest
         if "dir_info" in said and url.startswith("file://"):
-            place = os.path.relpath(urllib.parse.unquote(url[7:]), os.path.realpath("."))
+            from urllib.parse import unquote
+
+            place = os.path.relpath(unquote(url[7:]), os.path.realpath("."))
             if place != ".." and not place.startswith("../"):  # it is of the working directory, wherever that is
                 one["folder"] = place
                 del one["url"]
@@ -245,14 +258,7 @@ def source_of(dist):
         return {}
 
 
-def installer(dist):
-    try:
-        return (dist.read_text("INSTALLER") or "").strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def packages(report, before):
+def packages(report, before, after):
     """Each package that this python sees; what an earlier item knew stays known: hashes, and which are ours."""
     path = os.path.join(os.path.dirname(item["marker"]), "installed")
     brought, ours = downloads(report), set()
@@ -265,30 +271,29 @@ def packages(report, before):
                     brought.setdefault(normal(one["name"]), (one["version"], one["sha256"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
-    found, own = {}, os.path.realpath(sys.prefix) + os.sep
-    for dist in metadata.distributions() if metadata else []:
-        name = dist.metadata["Name"]
-        if not name or normal(name) in found:
-            continue
-        one = {"name": normal(name), "version": dist.version}
+    found, folders, own = [], {}, os.path.realpath(sys.prefix) + os.sep
+    for name, dist in sorted(after.items()):
+        one = {"name": name, "version": dist.version}
         one.update(source_of(dist))
-        there = normal(name) in before and before[normal(name)][0] == dist.version and normal(name) not in ours
-        inside = is_venv() and os.path.realpath(str(dist.locate_file(""))).startswith(own)
-        if installer(dist) == "conda" or not (inside if is_venv() else not there):
+        there = name in before and before[name].version == dist.version and name not in ours
+        if dist.folder not in folders:
+            folders[dist.folder] = os.path.realpath(dist.folder)
+        inside = is_venv() and (folders[dist.folder] + os.sep).startswith(own)
+        if dist.says("INSTALLER").strip() == "conda" or not (inside if is_venv() else not there):
             one["system"] = True
-        digest = brought.get(normal(name))
+        digest = brought.get(name)
         if digest and digest[0] == dist.version and digest[1]:
             one.setdefault("sha256", digest[1])
-        found[normal(name)] = one
-    return [found[name] for name in sorted(found)]
+        found.append(one)
+    return found
 
 
-def write_installed(report, before):
+def write_installed(report, before, after):
     """Nothing of this makes an installation fail."""
     path = os.path.join(os.path.dirname(item["marker"]), "installed")
     try:
         text = json.dumps({"python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name,
-                           "packages": packages(report, before)})
+                           "packages": packages(report, before, after)})
         if len(text) > LIST_MAX:
             return
         temporary = "%s.%d" % (path, os.getpid())
@@ -342,10 +347,9 @@ def pip_is_configured():
 
 def find_uv():
     home = os.path.expanduser("~")
-    for name in (shutil.which("uv"), os.path.join(home, ".local/bin/uv"), os.path.join(home, ".cargo/bin/uv")):
-        if name and os.access(name, os.X_OK):
-            return name
-    return None
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep) + [os.path.join(home, ".local/bin"), os.path.join(home, ".cargo/bin")]
+    names = [os.path.abspath(os.path.join(folder, "uv")) for folder in folders]
+    return next((name for name in names if os.path.isfile(name) and os.access(name, os.X_OK)), None)
 
 
 def runs(argv):
@@ -400,14 +404,14 @@ def uv_replaces_system(argv, now):
 
 def reporting(now, report):
     """pip's own report of what it brings, where that pip knows the option (23.0)."""
-    version = re.match(r"(\d+)", now["pip"][0]) if "pip" in now else None
+    version = re.match(r"(\d+)", now["pip"].version) if "pip" in now else None
     return ["--report", report] if version and int(version.group(1)) >= 23 else []
 
 
 def tool(now, items, report):
     options = indexes()
     uv, pip = find_uv(), find_pip()
-    managed = not is_venv() and os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED"))
+    managed = not is_venv() and os.path.exists(os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED"))
     override = ["--break-system-packages"] if managed else []
     plain = not item.get("options") and is_venv() and not pip_is_configured()
     if uv and (plain or not pip):
@@ -417,13 +421,29 @@ def tool(now, items, report):
             return argv
     if pip:
         os.environ.setdefault("PIP_ROOT_USER_ACTION", "ignore")
-        noted = reporting(now, report) if pip[0] == sys.executable else []
+        noted = (reporting(now, report) if pip[0] == sys.executable else []) + ["--no-warn-conflicts"]
         return pip + ["install", "--disable-pip-version-check", "--no-input"] + noted + override + what(items) + options
     sys.exit("rhrun: %s has no pip, and there is no uv (apt-get install python3-pip python3-venv)" % sys.executable)
 
 
+def conflicts(before, after):
+    """What does not suit others any more, in pip's words. pip itself asks that of all packages after each installation, which
+    takes a quarter of it (--no-warn-conflicts): here it does where a package that was there needs one that changed."""
+    changed = {n for n, d in after.items() if n not in before or before[n].version != d.version}
+    if not any(d.needs & changed for n, d in after.items() if n not in changed) or not importlib.util.find_spec("pip"):
+        return
+    check = subprocess.run([sys.executable, "-m", "pip", "check", "--disable-pip-version-check"], stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, universal_newlines=True)
+    for line in check.stdout.splitlines() if check.returncode else []:
+        if changed & {normal(word.strip(".,")) for word in line.split()}:
+            print("rhrun: packages at odds: " + line, file=sys.stderr)
+
+
 def unreachable():
     """After a failure: which of the indexes that were named does not even answer?"""
+    import socket
+    import urllib.parse
+
     urls = ([item["index_url"]] if item.get("index_url") else []) + item.get("extra_index_url", [])
     for url in urls + [link for link in item.get("find_links", []) if "://" in link]:
         where = urllib.parse.urlsplit(url)
@@ -442,7 +462,7 @@ def main():
     if versions:
         some = ", ".join("%s %s" % one for one in sorted(versions.items())[:20])
         print("as installed: %s%s" % (some, " ..." if len(versions) > 20 else ""))
-        write_installed("", now)
+        write_installed("", now, now)
         return 0
     items = group(now)
     for one in items:
@@ -461,10 +481,11 @@ def main():
         return status if status > 0 else 128 - status
     importlib.invalidate_caches()
     site.main()  # folders and .pth files that came just now
-    write_installed(report, now)
+    after = dists()
+    conflicts(now, after)
+    write_installed(report, now, after)
     if os.path.exists(report):
         os.unlink(report)
-    after = dists()
     for one in sorted(items, key=lambda one: one is item):  # its own last
         write_marker(one, left(one, now, after, len(items) > 1))
     return 0

@@ -20,7 +20,8 @@ fi
 python=$(command -v -- "$RHRUN_PYTHON") ||
     fail "interpreter \"$RHRUN_PYTHON\" is not on node $RHRUN_NODE (PATH=$PATH)"
 case $python in /*) ;; *) python=$PWD/$python ;; esac
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' || fail "$python is no Python 3.6 or later"
+about=$("$python" -c 'import sys; print(sys.version_info >= (3, 6), "venv" if sys.prefix != sys.base_prefix else "")') || about=
+case $about in "True "*) ;; *) fail "$python is no Python 3.6 or later" ;; esac
 
 begin() {
     rm -rf -- "$RHRUN_VENV"
@@ -35,15 +36,19 @@ messages=$(mktemp -d "${TMPDIR:-/tmp}/rhrun-venv.XXXXXX") # a folder: a second f
 said=$messages/said
 trap 'rm -rf -- "$messages"' EXIT
 
-# The pip that ensurepip would install, and setuptools where it would: their wheels, unpacked as they are. ensurepip runs
-# pip for that, which takes many times as long. A venv that sees the system's needs none of its own, but `pip` in its bin.
+# With "venv", the venv is made first, as `python -m venv --without-pip` does. The pip that ensurepip would install, and
+# setuptools where it would: their wheels, unpacked as they are. ensurepip runs pip for that, which takes many times as long.
+# A venv that sees the system's needs none of its own, but `pip` in its bin.
 seed() {
     "$python" - "$RHRUN_VENV" "$RHRUN_SYSTEM" "$1" <<'END'
-import ensurepip, glob, importlib.util, os, re, site, subprocess, sys, sysconfig, zipfile
+import glob, importlib.util, os, re, site, subprocess, sys, sysconfig
 
-to, system, bytecode = sys.argv[1:]
+to, system, make = sys.argv[1:]
+if make:
+    import venv
+    venv.EnvBuilder(system_site_packages=system == "1", symlinks=True).create(to)
 names = ["pip"] + (["setuptools"] if sys.version_info < (3, 12) else [])
-folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), os.path.join(os.path.dirname(ensurepip.__file__), "_bundled"),
+folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), os.path.join(sysconfig.get_path("stdlib"), "ensurepip", "_bundled"),
            "/usr/share/python-wheels"]
 wheels = {}
 for folder in filter(None, folders):
@@ -62,15 +67,17 @@ def is_outside(name):
     if system != "1" or sys.prefix != sys.base_prefix:
         return False
     try:
-        from importlib.metadata import version
         folder = os.path.dirname(os.path.dirname(importlib.util.find_spec(name).origin))
-        wheel = os.path.basename(wheels[name])[len(name) + 1:]
-        return folder in site.getsitepackages() and numbers(version(name)) >= numbers(wheel)
-    except (ImportError, AttributeError, TypeError):
+        there = [f for f in os.listdir(folder) if re.match(name + r"-\d.*\.(dist|egg)-info$", f)]
+        version, wheel = (f[len(name) + 1:] for f in (there[0], os.path.basename(wheels[name])))
+        return len(there) == 1 and folder in site.getsitepackages() and numbers(version) >= numbers(wheel)
+    except (OSError, AttributeError, TypeError, IndexError):
         return False
 
 python = os.path.join(to, "bin", "python")
-lib = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).decode().rstrip("\n")
+lib = os.path.join(to, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")
+if not os.path.isdir(lib):
+    lib = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).decode().rstrip("\n")
 line = "#!" + python
 if len(line) > 120 or " " in python:  # as pip writes it then
     line = "#!/bin/sh\n'''exec' \"" + python + "\" \"$0\" \"$@\"\n' '''"
@@ -79,6 +86,7 @@ main = ("pip._internal.cli.main", "main")
 for name in names:
     if is_outside(name):
         continue
+    import zipfile
     with zipfile.ZipFile(wheels[name]) as wheel:
         wheel.extractall(lib)
         record = next(n for n in wheel.namelist() if n.endswith(".dist-info/RECORD"))
@@ -111,7 +119,7 @@ def take_bytecode(source, own):
         b.write(data)
     os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-spec = importlib.util.find_spec("pip") if bytecode else None
+spec = importlib.util.find_spec("pip") if make else None
 for folder, _, files in os.walk(os.path.join(lib, "pip")) if spec and spec.origin else []:
     for name in files if not folder.endswith("__pycache__") else []:
         source = os.path.join(os.path.dirname(spec.origin), os.path.relpath(os.path.join(folder, name), os.path.join(lib, "pip")))
@@ -125,15 +133,21 @@ END
 
 # uv makes one in a tenth of the time. UV_NO_CONFIG: what a project's uv.toml says is for that project's own.
 with_uv() {
-    [ -n "$uv" ] && UV_NO_CONFIG=1 "$uv" venv -q --no-project --allow-existing --python "$python" $system "$RHRUN_VENV"
+    begin
+    UV_NO_CONFIG=1 "$uv" venv -q --no-project --allow-existing --python "$python" $system "$RHRUN_VENV"
 }
-has_pip() { "$RHRUN_VENV/bin/python" -c 'import pip, sys; sys.exit(not (sys.argv[1:] or pip.__file__.startswith(sys.prefix + "/")))' $system; }
+version=
+has_pip() {
+    version=$("$RHRUN_VENV/bin/python" -c 'import pip, sys
+print("Python", sys.version.split()[0])
+sys.exit(not (sys.argv[1:] or pip.__file__.startswith(sys.prefix + "/")))' $system) || version=
+    [ -n "$version" ]
+}
 
-begin
 made=
-if with_uv >"$said" 2>&1 && seed '' >"$said" 2>&1 && has_pip >"$said" 2>&1; then
+if [ -n "$uv" ] && with_uv >"$said" 2>&1 && seed '' >"$said" 2>&1 && has_pip 2>"$said"; then
     made=1
-elif begin && "$python" -m venv --without-pip $system "$RHRUN_VENV" >"$said" 2>&1 && seed bytecode >"$said" 2>&1 && has_pip >"$said" 2>&1; then
+elif begin && seed venv >"$said" 2>&1 && has_pip 2>"$said"; then
     made=1
 elif begin && "$python" -m venv $system "$RHRUN_VENV" >"$said" 2>&1; then
     made=1
@@ -151,14 +165,13 @@ if [ -z "$made" ]; then
 fi
 # Of an interpreter that is a venv's, "system" is what lies below that venv: its own packages are added. As if they were not
 # known yet (set()): what pip isolates a build from is what is added when it looks at the .pth files once more.
-if [ -n "$system" ]; then
+if [ -n "$system" ] && [ "$about" = "True venv" ]; then
     "$python" - "$("$RHRUN_VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" <<'END' || fail "$python cannot say where its packages are"
 import os, sys, sysconfig
-if sys.prefix != sys.base_prefix:
-    with open(os.path.join(sys.argv[1], "rhrun-interpreter.pth"), "w") as to:
-        for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
-            to.write("import site; site.addsitedir(%r, set())\n" % folder)
+with open(os.path.join(sys.argv[1], "rhrun-interpreter.pth"), "w") as to:
+    for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
+        to.write("import site; site.addsitedir(%r, set())\n" % folder)
 END
 fi
 mv -f -- "$RHRUN_VENV/.rhrun/unfinished" "$RHRUN_VENV/.rhrun/venv"
-echo "$RHRUN_VENV: $("$RHRUN_VENV/bin/python" --version 2>&1)"
+echo "$RHRUN_VENV: ${version:-$("$RHRUN_VENV/bin/python" --version 2>&1)}"

@@ -416,11 +416,21 @@ def test_everything_is_killed_while_a_package_is_built(box, wheels, folder):
     assert again.wait().ok().out == "1\n"
 
 
+def test_what_an_installation_puts_at_odds_is_told(box, wheels, folder):
+    """And only that: a package that was at odds before, or that has nothing to do with what came, is not."""
+    spec = spec_of(box, packages=["delta"], entrypoint={"run": "true"},
+                   setup=[{"run": "true"}, {"name": "newer", "pip": ["beta==2.0"]}, {"run": "true"}, {"name": "other", "pip": ["alpha"]}])
+    box.run(spec, env=no_uv(box)).ok()
+    told = output_of(box, "newer")
+    assert "packages at odds: delta 1.0 has requirement beta<2, but you have beta 2.0" in told, told
+    assert "at odds" not in output_of(box, "other")
+
+
 # ---- making the venv ----
 
 def broken_interpreter(box, *refused):
-    """A python whose `-m venv` and others fail as they do on Debian without python3-venv."""
-    cases = "".join(f"    {r}) echo 'ensurepip is not available' >&2; exit 1;;\n" for r in refused)
+    """A python whose `-m venv` and others fail as they do on Debian without python3-venv, venv.sh's own program (`-`) too."""
+    cases = "".join(f"    {r}) echo 'ensurepip is not available' >&2; exit 1;;\n" for r in ('"- "*', *refused))
     return program(box.dir / "bin/python3.x", f'#!/bin/sh\ncase "$*" in\n{cases}esac\nexec {real_python("venv", "pip")} "$@"\n')
 
 
