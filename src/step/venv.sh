@@ -20,8 +20,6 @@ fi
 python=$(command -v -- "$RHRUN_PYTHON") ||
     fail "interpreter \"$RHRUN_PYTHON\" is not on node $RHRUN_NODE (PATH=$PATH)"
 case $python in /*) ;; *) python=$PWD/$python ;; esac
-about=$("$python" -c 'import sys; print(sys.version_info >= (3, 6), "venv" if sys.prefix != sys.base_prefix else "")') || about=
-case $about in "True "*) ;; *) fail "$python is no Python 3.6 or later" ;; esac
 
 begin() {
     rm -rf -- "$RHRUN_VENV"
@@ -32,21 +30,32 @@ system=
 [ "$RHRUN_SYSTEM" != 1 ] || system=--system-site-packages
 uv=$(command -v uv || :)
 [ -n "$uv" ] || [ ! -x "$HOME/.local/bin/uv" ] || uv=$HOME/.local/bin/uv
-messages=$(mktemp -d "${TMPDIR:-/tmp}/rhrun-venv.XXXXXX") # a folder: a second file beside one in /tmp could be anybody's
-said=$messages/said
-trap 'rm -rf -- "$messages"' EXIT
 
-# With "venv", the venv is made first, as `python -m venv --without-pip` does. The pip that ensurepip would install, and
-# setuptools where it would: their wheels, unpacked as they are. ensurepip runs pip for that, which takes many times as long.
-# A venv that sees the system's needs none of its own, but `pip` in its bin.
+# What a venv needs besides. With "venv", it is made first, as `python -m venv --without-pip` does; with "whole", it has a pip.
+# The pip that ensurepip would install, and setuptools where it would: their wheels, unpacked as they are. ensurepip runs pip
+# for that, which takes many times as long. A venv that sees the system's needs none of its own, but `pip` in its bin.
 seed() {
     "$python" - "$RHRUN_VENV" "$RHRUN_SYSTEM" "$1" <<'END'
 import glob, importlib.util, os, re, site, subprocess, sys, sysconfig
 
-to, system, make = sys.argv[1:]
-if make:
+to, system, how = sys.argv[1:]
+if how == "venv":
     import venv
     venv.EnvBuilder(system_site_packages=system == "1", symlinks=True).create(to)
+python = os.path.join(to, "bin", "python")
+lib = os.path.join(to, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")
+if not os.path.isdir(lib):
+    lib = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).decode().rstrip("\n")
+
+# Of an interpreter that is a venv's, "system" is what lies below that venv: its own packages are added. As if they were not
+# known yet (set()): what pip isolates a build from is what is added when it looks at the .pth files once more.
+if system == "1" and sys.prefix != sys.base_prefix:
+    with open(os.path.join(lib, "rhrun-interpreter.pth"), "w") as pth:
+        for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
+            pth.write("import site; site.addsitedir(%r, set())\n" % folder)
+if how == "whole":
+    sys.exit()
+
 names = ["pip"] + (["setuptools"] if sys.version_info < (3, 12) else [])
 folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), os.path.join(sysconfig.get_path("stdlib"), "ensurepip", "_bundled"),
            "/usr/share/python-wheels"]
@@ -74,10 +83,6 @@ def is_outside(name):
     except (OSError, AttributeError, TypeError, IndexError):
         return False
 
-python = os.path.join(to, "bin", "python")
-lib = os.path.join(to, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")
-if not os.path.isdir(lib):
-    lib = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).decode().rstrip("\n")
 line = "#!" + python
 if len(line) > 120 or " " in python:  # as pip writes it then
     line = "#!/bin/sh\n'''exec' \"" + python + "\" \"$0\" \"$@\"\n' '''"
@@ -119,7 +124,7 @@ def take_bytecode(source, own):
         b.write(data)
     os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-spec = importlib.util.find_spec("pip") if make else None
+spec = importlib.util.find_spec("pip") if how == "venv" else None
 for folder, _, files in os.walk(os.path.join(lib, "pip")) if spec and spec.origin else []:
     for name in files if not folder.endswith("__pycache__") else []:
         source = os.path.join(os.path.dirname(spec.origin), os.path.relpath(os.path.join(folder, name), os.path.join(lib, "pip")))
@@ -131,47 +136,46 @@ for folder, _, files in os.walk(os.path.join(lib, "pip")) if spec and spec.origi
 END
 }
 
-# uv makes one in a tenth of the time. UV_NO_CONFIG: what a project's uv.toml says is for that project's own.
-with_uv() {
-    begin
-    UV_NO_CONFIG=1 "$uv" venv -q --no-project --allow-existing --python "$python" $system "$RHRUN_VENV"
-}
-version=
 has_pip() {
-    version=$("$RHRUN_VENV/bin/python" -c 'import pip, sys
+    "$RHRUN_VENV/bin/python" -c 'import pip, sys
 print("Python", sys.version.split()[0])
-sys.exit(not (sys.argv[1:] or pip.__file__.startswith(sys.prefix + "/")))' $system) || version=
-    [ -n "$version" ]
+sys.exit(not (sys.argv[1:] or pip.__file__.startswith(sys.prefix + "/")))' $system
 }
 
-made=
-if [ -n "$uv" ] && with_uv >"$said" 2>&1 && seed '' >"$said" 2>&1 && has_pip 2>"$said"; then
-    made=1
-elif begin && seed venv >"$said" 2>&1 && has_pip 2>"$said"; then
-    made=1
-elif begin && "$python" -m venv $system "$RHRUN_VENV" >"$said" 2>&1; then
-    made=1
-elif [ -n "$uv" ] && begin && "$uv" venv --allow-existing --python "$python" $system "$RHRUN_VENV" >"$said.2" 2>&1; then
-    made=1
-elif begin && "$python" -m venv --without-pip $system "$RHRUN_VENV" >"$said.2" 2>&1 &&
-    "$python" -m pip --python "$RHRUN_VENV/bin/python" --version >"$said.2" 2>&1; then # pip 22.3 or later
-    made=1
-elif begin && "$python" -m virtualenv $system "$RHRUN_VENV" >"$said.2" 2>&1; then
-    made=1
+# uv makes one in a tenth of the time. UV_NO_CONFIG: what a project's uv.toml says is for that project's own.
+by_uv() {
+    UV_NO_CONFIG=1 "$uv" venv -q --no-project --allow-existing --python "$python" $system "$RHRUN_VENV" && seed uv && has_pip
+}
+by_seed() { seed venv && has_pip; }
+by_venv() { "$python" -m venv $system "$RHRUN_VENV"; }
+by_uv_alone() { "$uv" venv --allow-existing --python "$python" $system "$RHRUN_VENV"; }
+by_pip_outside() { # pip 22.3 or later
+    "$python" -m venv --without-pip $system "$RHRUN_VENV" && "$python" -m pip --python "$RHRUN_VENV/bin/python" --version
+}
+by_virtualenv() { "$python" -m virtualenv $system "$RHRUN_VENV"; }
+
+# The first of these ways that makes one. said: its words.
+try() {
+    for way; do
+        begin
+        said=$("by_$way" 2>&1) && return
+    done
+    return 1
+}
+
+if ! try ${uv:+uv} seed; then
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' || fail "$python is no Python 3.6 or later"
+    if ! try venv; then
+        why=$said
+        if ! try ${uv:+uv_alone} pip_outside virtualenv; then
+            printf '%s\n' "$why" | tail -n 5 >&2
+            fail "no venv can be made with $python on node $RHRUN_NODE: apt-get install python3-venv there, or python: {venv: false}"
+        fi
+    fi
+    seed whole || fail "$python cannot say where its packages are"
+    said=$("$RHRUN_VENV/bin/python" --version 2>&1)
 fi
-if [ -z "$made" ]; then
-    tail -n 5 -- "$said" >&2
-    fail "no venv can be made with $python on node $RHRUN_NODE: apt-get install python3-venv there, or python: {venv: false}"
-fi
-# Of an interpreter that is a venv's, "system" is what lies below that venv: its own packages are added. As if they were not
-# known yet (set()): what pip isolates a build from is what is added when it looks at the .pth files once more.
-if [ -n "$system" ] && [ "$about" = "True venv" ]; then
-    "$python" - "$("$RHRUN_VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" <<'END' || fail "$python cannot say where its packages are"
-import os, sys, sysconfig
-with open(os.path.join(sys.argv[1], "rhrun-interpreter.pth"), "w") as to:
-    for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
-        to.write("import site; site.addsitedir(%r, set())\n" % folder)
-END
-fi
+newline="
+"
 mv -f -- "$RHRUN_VENV/.rhrun/unfinished" "$RHRUN_VENV/.rhrun/venv"
-echo "$RHRUN_VENV: ${version:-$("$RHRUN_VENV/bin/python" --version 2>&1)}"
+echo "$RHRUN_VENV: ${said##*"$newline"}"

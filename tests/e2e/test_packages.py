@@ -430,7 +430,7 @@ def test_what_an_installation_puts_at_odds_is_told(box, wheels, folder):
 
 def broken_interpreter(box, *refused):
     """A python whose `-m venv` and others fail as they do on Debian without python3-venv, venv.sh's own program (`-`) too."""
-    cases = "".join(f"    {r}) echo 'ensurepip is not available' >&2; exit 1;;\n" for r in ('"- "*', *refused))
+    cases = "".join(f"    {r}) echo 'ensurepip is not available' >&2; exit 1;;\n" for r in ('"- "*" venv"', *refused))
     return program(box.dir / "bin/python3.x", f'#!/bin/sh\ncase "$*" in\n{cases}esac\nexec {real_python("venv", "pip")} "$@"\n')
 
 
