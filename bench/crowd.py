@@ -1,5 +1,5 @@
-"""Workers on many nodes that say that they run and stay until they are let go. Files in a folder say so, and what a worker waits
-at is a lock that this process holds: it costs the machine nothing while it waits."""
+"""Workers on many nodes that report that they run, and stay until they are let go. They report by files in a folder, and wait
+for a lock that this process holds, so waiting costs the machine nothing."""
 import contextlib
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Where torchrun is, and its command line for several nodes."""
+"""The place of torchrun, and its command line for several nodes."""
 import importlib.util
 import pathlib
 import shutil

@@ -1,6 +1,6 @@
-"""What the benchmark cases stand on: timed runs, interleaved A/B pairs, a fleet, a delay, peers on demand.
+"""The base of the benchmark cases: timed runs, interleaved A/B pairs, a fleet, a delay, peers on demand.
 
-Times of one machine drift by half within minutes, so A and B run in turn inside one loop and what is reported is the
+Times of one machine drift by half within minutes, so A and B run in turn inside one loop. The result is the
 median of the ratios A/B, with the medians of both beside it.
 """
 import contextlib

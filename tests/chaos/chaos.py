@@ -3,8 +3,8 @@
 
     tests/chaos/chaos.py [--rounds N] [--seed S] [--jobs J] [--keep DIR]
 
-A round is its seed: round S of one seed, S+1 of the next. The same seed is the same job, commands and faults; the instants at
-which they meet are the machine's. A round in which something does not hold prints its seed and what happened, and its folder
+A seed determines a round; the next round has the next seed. The same seed gives the same job, commands and faults, but the instants at
+which they meet depend on the machine. A round that breaks a rule prints its seed and its events, and its folder
 is kept in DIR/SEED (build/chaos). RHRUN_BIN: the program.
 """
 import argparse

@@ -1,7 +1,7 @@
-"""What strikes while a command runs: signals, freezes, cut connections, other controllers, full disks.
+"""The faults that strike while a command runs: signals, freezes, cut connections, other controllers, full disks.
 
-A fault is a list of actions (seconds after the command's start, what to say, what to do). What one takes away a later one gives
-back; that is done even when the command has ended meanwhile.
+A fault is a list of actions (seconds after the command's start, a message, a function). If an action takes something away, a later action gives
+it back, even when the command has ended meanwhile.
 """
 import contextlib
 import os

@@ -1,7 +1,7 @@
-"""A random small job, what of it changes from run to run, and what its steps must see.
+"""A random small job, its changes from run to run, and the files that its steps must see.
 
-Every file has a version in its text ("a-3"), every step one among its words ("v2"): so what a worker saw tells which version
-of everything it ran with.
+Every file has a version in its text ("a-3"), every step has one among its words ("v2"): so a worker's report tells with which version
+of everything the worker ran.
 """
 import hashlib
 import json

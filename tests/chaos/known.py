@@ -1,6 +1,6 @@
-"""Faults of the program that are known and not yet corrected, by what must not come together in a round until they are.
+"""Known faults of the program that are not corrected yet. Each line names things that must not come together in a round until the fault is corrected.
 
-Whoever corrects one removes its line, and the chaos test covers it from then on. It is to be empty. RHRUN_CHAOS_ALL=1 plays as if
+Whoever corrects a fault removes its line, and the chaos test covers it from then on. The list should be empty. RHRUN_CHAOS_ALL=1 plays as if
 it were.
 """
 import os

@@ -1,7 +1,7 @@
-"""What must hold, whatever struck: looked at from outside, by what steps and workers told the witness file.
+"""The rules that must hold, whatever the faults were, judged from outside by the reports of steps and workers in the witness file.
 
-The witness file has a line for each beginning and each regular end, in the order in which they were. `look` reads what is new in
-it after each command; the rest is asked for once a command said that it is done.
+The witness file has a line for each beginning and each regular end, in the order of these events. `look` reads the new lines
+after each command; the other checks follow once a command has said that the job is done.
 """
 import re
 

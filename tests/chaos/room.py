@@ -1,7 +1,7 @@
 """A room for one round: namespaces of its own for mounts, processes and the network, where this machine allows them.
 
 In a room /tmp is empty at the beginning, /proc shows only the round's processes, no port is taken, and whatever the round
-leaves behind ends with it. Without the right to make one (no root) a round runs as it is, and what needs a room is not looked at.
+leaves behind ends with it. Without the right to make a room (no root) a round runs without one, and checks that need a room are left out.
 """
 import fcntl
 import os

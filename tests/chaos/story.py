@@ -1,4 +1,4 @@
-"""One round: a random job, random commands with random faults, then everything is brought to done and looked at."""
+"""One round: a random job, random commands with random faults; then the job is brought to done and everything is judged."""
 import contextlib
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Asks what the provider files describe, step by step, of services that answer here (by tests/unit/provider_ask.c)."""
+"""Sends the requests that provider files describe, step by step, to services on this machine (with tests/unit/provider_ask.c)."""
 import http.client
 import json
 import os

@@ -1,5 +1,5 @@
-"""A real browser without a window: Chromium, spoken to over two pipes (the DevTools protocol), so that it needs no port and
-no package beside itself. RHRUN_TEST_BROWSER names its program where it is not on PATH."""
+"""A real browser without a window: Chromium. The tests speak to it over two pipes (the DevTools protocol), so it needs no port and
+no other package. RHRUN_TEST_BROWSER names its program if it is not on PATH."""
 import base64
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests; what they are made of is in harness.py."""
+"""Fixtures of the end-to-end tests; harness.py has their parts."""
 import os
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""A Docker Engine of the tests' own: its daemon, data and socket lie in one folder. Its only image is busybox, made of this machine's."""
+"""A Docker Engine only for the tests: its daemon, data and socket are in one folder. Its only image is busybox, made from this machine's busybox."""
 import os
 import pathlib
 import shutil

@@ -1,7 +1,7 @@
-"""What the end-to-end tests stand on: a box for one test (HOME, state, processes), a fleet of sshd, a terminal.
+"""The base of the end-to-end tests: a box for one test (HOME, state, processes), a fleet of sshd, a terminal.
 
-Every wait has a limit. What a test starts carries the box's folder in its environment, so that a process that
-outlives it is found and named.
+Every wait has a limit. Every process of a test carries the box's folder in its environment, so a process that
+outlives the test is found and named.
 """
 import contextlib
 import fcntl

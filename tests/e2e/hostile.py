@@ -1,10 +1,10 @@
-"""A node that lies: sshd's forced command. It starts what rhrun asked for and stands between the real agent and the
-controller, changing frames (include/rhrun/wire.h). The job itself runs as ever.
+"""A node that lies: sshd's forced command. It starts the command that rhrun asked for, stands between the real agent and the
+controller, and changes frames (include/rhrun/wire.h). The job itself runs as usual.
 
     ForceCommand /usr/bin/python3 hostile.py LIES.json
 
 LIES.json: {"files": [{"glob", "path", "mode", "data" | "target", "size"}], "flood": {"after", "what", "count", "size"},
-            "address": what HELLO_OK says}
+            "address": the address that HELLO_OK reports}
 """
 import json
 import os

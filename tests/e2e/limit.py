@@ -1,8 +1,8 @@
-"""A session that takes too long ends with a result: RHRUN_TEST_LIMIT_S=SECONDS cuts the test that runs then and starts no more.
+"""A session that takes too long still ends with a result: after RHRUN_TEST_LIMIT_S=SECONDS the running test is cut, and no other test starts.
 
-What is cut fails and says so. RHRUN_TEST_RESULTS=FILE gets a line as soon as it is known, so that a session that is killed
-has told what it did: "collected ID", "started ID", and of each test that ended "passed ID", "failed ID", "skipped ID" or
-"cut ID", with a tab between. scripts/test adds them up.
+A test that is cut fails and says so. Each line goes to RHRUN_TEST_RESULTS=FILE as soon as it is known, so a session that is killed
+has reported what it did: "collected ID", "started ID", and for each test that ended "passed ID", "failed ID", "skipped ID" or
+"cut ID", with a tab between the two words. scripts/test adds them up.
 """
 import os
 import signal

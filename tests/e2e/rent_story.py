@@ -1,6 +1,6 @@
-"""One round of the chaos test of renting: a job on rented containers, commands, kills and an engine that cannot be relied on; then
-one command without faults, after which nothing is left. What must hold is looked at from outside: in the engine itself, and by
-what workers told a witness, which no rhrun has a hand in. See test_rent_chaos.py.
+"""One round of the chaos test of renting: a job on rented containers, commands, kills and an unreliable engine; then
+one command without faults, after which nothing is left. The test checks the rules from outside: in the engine itself, and by
+the reports of workers to a witness that no rhrun touches. See test_rent_chaos.py.
 """
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""run --adopt JOB SPEC: a spec that was renamed, or moved, goes on with the history that it had."""
+"""run --adopt JOB SPEC: a spec that was renamed or moved keeps its history."""
 import os
 import random
 import time

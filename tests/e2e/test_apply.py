@@ -1,4 +1,4 @@
-"""rhrun apply: every spec of a tree to done, once per content; two runners at once; commits of bare clones."""
+"""rhrun apply: runs every spec of a tree until it is done, once per content; two runners at once; commits of bare clones."""
 import json
 import os
 import random

@@ -1,4 +1,4 @@
-"""cluster.container with a real apptainer, in a Debian (sid) of its own: this one's release may have none. As root, with network: soak."""
+"""cluster.container with a real apptainer, in a Debian (sid) of its own, because this machine's release may have none. Needs root and network: soak."""
 import hashlib
 import io
 import json

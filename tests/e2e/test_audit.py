@@ -1,4 +1,4 @@
-"""What an audit of the promises found: each test guards one that had failed."""
+"""Findings of an audit of the promises: each test guards a promise that was broken."""
 import json
 
 

@@ -1,4 +1,4 @@
-"""Requirements, packages, inputs and scripts below what an earlier item of set-up brings: installed, and again when it changes."""
+"""Requirements, packages, inputs and scripts in a folder that an earlier item of set-up brings: they are installed, and installed again when the folder changes."""
 import os
 import subprocess
 

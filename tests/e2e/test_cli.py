@@ -1,4 +1,4 @@
-"""The commands around a run: what they print, what they mean by their exit status, and their JSON."""
+"""The commands around a run: their output, their exit status and their JSON."""
 import getpass
 import json
 import os

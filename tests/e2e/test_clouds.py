@@ -1,4 +1,4 @@
-"""The test clouds themselves: their machines, and their APIs as the provider files ask them."""
+"""The test clouds themselves: their machines, and their answers to the requests of the provider files."""
 import base64
 import json
 import os

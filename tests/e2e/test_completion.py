@@ -1,4 +1,4 @@
-"""Completion in bash, zsh and fish: the files are good, and each shell offers what the program knows."""
+"""Completion in bash, zsh and fish: the files are valid, and each shell offers the words that the program knows."""
 import json
 import os
 import subprocess

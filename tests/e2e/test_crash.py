@@ -1,7 +1,7 @@
-"""kill -9 at any instant, and run again: each line there exactly once, same final state.
+"""kill -9 at any instant, then run again: each line is there exactly once, and the final state is the same.
 
 RHRUN_TEST_KILL_AFTER_EVENT=N is the journal's own hook: SIGKILL as soon as N events of the process are durable.
-RHRUN_TEST_CRASHES: how many random instants (40).
+RHRUN_TEST_CRASHES: the number of random instants (40).
 """
 import json
 import os

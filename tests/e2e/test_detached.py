@@ -1,4 +1,4 @@
-"""Nothing is launched for nothing: what runs outlives its caller, attach shows what was missed, cancel leaves no process."""
+"""No launch is wasted: a job outlives its caller, attach shows the output that was missed, cancel leaves no process."""
 import os
 import re
 import signal

@@ -1,4 +1,4 @@
-"""rhrun diff: what differs between two runs, or locks."""
+"""rhrun diff: the differences between two runs or locks."""
 import json
 import os
 import shutil

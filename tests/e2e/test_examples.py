@@ -1,4 +1,4 @@
-"""specs/examples on this machine: those that need no more than it has. scripts/fresh-root runs them where it has next to nothing."""
+"""specs/examples: those that need no more than this machine has. scripts/fresh-root runs them on a machine with next to nothing."""
 import json
 import os
 import pathlib

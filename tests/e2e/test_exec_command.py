@@ -1,4 +1,4 @@
-"""rhrun exec: one command on a node, as a step of set-up would find it there."""
+"""rhrun exec: one command on a node, with the environment of a step of set-up."""
 import json
 import signal
 

@@ -1,7 +1,7 @@
 """Full disks, odd homes, processes and hosts that die at the wrong time: each with its message, and the way back.
 
-test_survive.py has the plain case of each; here is what makes it worse: before the first contact, during output, twice,
-several nodes, everything at once.
+test_survive.py has the plain case of each fault; this file has the worse cases: before the first contact, during output, twice,
+on several nodes, everything at once.
 """
 import json
 import os

@@ -1,4 +1,4 @@
-"""entrypoint.function: what it gets, what becomes of what it returns or raises."""
+"""entrypoint.function: its arguments, its return value, its exceptions."""
 import json
 import shutil
 

@@ -1,4 +1,4 @@
-"""rhrun gc: what it finds here, what it leaves alone, and that a run afterwards does what is missing, no more."""
+"""rhrun gc: what it finds here and what it leaves alone; a later run does only what is missing."""
 import json
 import os
 import signal

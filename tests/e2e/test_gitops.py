@@ -1,4 +1,4 @@
-"""The pipelines of docs/gitops.md, their steps executed by a shell in a bare clone; the pre-commit hooks."""
+"""The pipelines of docs/gitops.md, with their steps run by a shell in a bare clone; the pre-commit hooks."""
 import re
 import shlex
 import subprocess

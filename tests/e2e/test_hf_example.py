@@ -1,7 +1,7 @@
-"""specs/examples/hf-text-generation.yaml as somebody coming from Runhouse uses it, over SSH, with torch and transformers.
+"""specs/examples/hf-text-generation.yaml as somebody who comes from Runhouse uses it, over SSH, with torch and transformers.
 
-It installs both from the package index, so it runs where that was asked for (RHRUN_TEST_REQUIRE=all, RHRUN_TEST_HF=1) or
-where pip finds torch on this machine. The model is tiny, random and made on the spot; the extra index is served here.
+The test installs both from the package index, so it runs only if that was asked for (RHRUN_TEST_REQUIRE=all, RHRUN_TEST_HF=1) or
+if pip finds torch on this machine. The test makes a tiny random model, and serves the extra index itself.
 """
 import base64
 import functools

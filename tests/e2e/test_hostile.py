@@ -1,4 +1,4 @@
-"""Nodes that lie (hostile.py): nothing is written here that was not asked for, and one of them takes none of the others' room."""
+"""Nodes that lie (hostile.py): no file is written here that was not asked for, and no such node takes the room of the others."""
 import json
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""http: a real Docker Engine is asked over its unix socket, and what it streams comes line by line."""
+"""http: requests to a real Docker Engine over its unix socket, whose stream arrives line by line."""
 import json
 import os
 import select

@@ -1,4 +1,4 @@
-"""What is installed where: cmake --install, the Debian package, the script that builds a static program, the wheel, the GitHub Action."""
+"""Every way to install, and where the files are then: cmake --install, the Debian package, the script that builds a static program, the wheel, the GitHub Action."""
 import base64
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""accelerate and deepspeed with real torch and gloo, mpirun over several nodes; shell text and functions by every launcher."""
+"""accelerate and deepspeed with real torch and gloo, mpirun over several nodes; shell text and functions with every launcher."""
 import importlib.util
 import json
 import os

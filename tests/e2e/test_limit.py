@@ -1,4 +1,4 @@
-"""A session of tests that is cut, by its limit or by a kill, has told what ran, what failed and what was cut (limit.py, scripts/lib.sh)."""
+"""A session of tests that is cut, by its limit or by a kill, has reported which tests ran, failed and were cut (limit.py, scripts/lib.sh)."""
 import os
 import pathlib
 import shutil

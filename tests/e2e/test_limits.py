@@ -1,4 +1,4 @@
-"""Limits of the shell and of the spec: what is beyond them is refused with a word and a place, and nothing ends by a signal."""
+"""Limits of the shell and of the spec: rhrun refuses input beyond them with a message and a place, and never ends by a signal."""
 import os
 import shutil
 

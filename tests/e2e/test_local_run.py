@@ -1,4 +1,4 @@
-"""Jobs on this machine: what runs, what is kept, what a worker sees, how it fails."""
+"""Jobs on this machine: which steps run, which are kept, what a worker sees, how a worker fails."""
 import json
 import os
 import re

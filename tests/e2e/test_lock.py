@@ -1,4 +1,4 @@
-"""Locks: what exactly a run ran from, and running that again."""
+"""Locks: exactly what a run ran from, and reruns of it."""
 import http.server
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What is put on a rented machine, and how it is met: user data on the machines of the test clouds."""
+"""A rented machine: the user data that it gets, and the first login, on the machines of the test clouds."""
 import shutil
 import subprocess
 import time

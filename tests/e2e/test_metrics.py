@@ -1,4 +1,4 @@
-"""rhrun metrics: every number that the workers printed, from the logs of a run, whatever became of it."""
+"""rhrun metrics: every number that the workers printed, from the logs of a run, however the run ended."""
 import csv
 import io
 import json

@@ -1,4 +1,4 @@
-"""launcher: native beside the real torchrun: the same spec gives workers the same environment and the same log files."""
+"""launcher: native compared with the real torchrun: the same spec gives workers the same environment and the same log files."""
 import json
 import re
 

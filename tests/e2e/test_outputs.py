@@ -1,4 +1,4 @@
-"""What comes home from a launch that is over: outputs that the spec names later, and those that are missing."""
+"""Outputs of a launch that is over: those that the spec names later, and those that are missing."""
 import shutil
 
 import pytest

@@ -1,5 +1,5 @@
-"""What a run was started with on the command line is in its journal: --on and --set are needed again neither to attach to it nor
-to cancel it, and who leaves them out is told what to type."""
+"""The journal has the options with which a run was started: attach and cancel work without --on and --set, and a user who leaves
+them out of `rhrun SPEC` is told what to type."""
 import getpass
 import json
 import os

@@ -1,6 +1,6 @@
-"""What is installed on nodes: venv, pip, requirements, conda, apt, git, with real python and pip and no index but a folder.
+"""Installations on nodes: venv, pip, requirements, conda, apt, git, with real python and pip, and a folder as the only index.
 
-The wheels are made here, and a package with a build backend of its own, so that nothing comes over the network.
+The test makes the wheels, and a package with its own build backend, so nothing comes over the network.
 """
 import hashlib
 import http.server

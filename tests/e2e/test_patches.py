@@ -1,7 +1,7 @@
-"""What a set-up step changes of the files that were brought is its result: expected while the step is kept, and done again
-from the source where that changed. The steps here append, so that one that ran twice on one file, or not at all, shows.
+"""The changes that a set-up step makes to files that were sent are its result: they are there while the step is kept, and are made again
+from the source if the source changed. The steps of these tests append to files, so a step that ran twice on a file, or not at all, shows.
 
-A step writes a line to `ran.STEP` in the home folder: it is in no tree.
+Each step writes a line to `ran.STEP` in the home folder, which is in no tree.
 """
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Paths of the entrypoint on its node: ~/ is the home directory there, and a folder that is not there is no new one."""
+"""Paths of the entrypoint on its node: ~/ is the home directory there, and rhrun does not make a missing folder."""
 import os
 import re
 import sys

@@ -1,4 +1,4 @@
-"""`ports`: what listens on a node is reached from this machine while the launch runs."""
+"""`ports`: this machine reaches a server on a node while the launch runs."""
 import hashlib
 import json
 import os

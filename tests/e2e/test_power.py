@@ -1,8 +1,8 @@
-"""Power that goes: of a node, of the controller's machine, and clocks that come back wrong.
+"""Power cuts: of a node, of the controller's machine, and clocks that are wrong afterwards.
 
-The disk is real: an ext4 on a loop device that writes nothing by itself for ten minutes. A cut kills what runs, takes
-the image as the device has it at that moment, and mounts that: what was not synced is gone, whoever wrote it. A file
-outside of it (`witness`) counts how often a step really ran.
+The disk is real: an ext4 on a loop device that writes nothing by itself for ten minutes. A cut kills all processes, takes
+the image as the device has it at that moment, and mounts this image: data that were not synced are gone, whoever wrote them. A file
+outside of the disk (`witness`) counts how often a step really ran.
 """
 import os
 import random

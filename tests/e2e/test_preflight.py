@@ -1,4 +1,4 @@
-"""What is looked at before a launch: the port, and whether the nodes agree; and the same by `rhrun doctor`."""
+"""The checks before a launch: the port, and whether the nodes agree; and the same checks by `rhrun doctor`."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""rhrun prices: what the catalog says, as a table and as JSON; the layers of it; what is refused."""
+"""rhrun prices: the catalog as a table and as JSON; its layers; rows that are refused."""
 import json
 import os
 import stat

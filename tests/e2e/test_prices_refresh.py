@@ -1,4 +1,4 @@
-"""rhrun prices --refresh: what providers say of their prices, kept; who is asked, who is passed over; hostile answers."""
+"""rhrun prices --refresh: the prices that providers report are kept; which providers are asked, and which are skipped; hostile answers."""
 import datetime
 import json
 

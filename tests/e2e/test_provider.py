@@ -1,4 +1,4 @@
-"""provider: what the provider files describe is sent to services that the project did not write, and their answers are judged.
+"""provider: the requests that provider files describe are sent to services that the project did not write, and their answers are judged.
 
 docker: a real Docker Engine. aws: moto's server (tests/e2e/clouds/moto.py), which checks each signature.
 """

@@ -1,5 +1,5 @@
-"""Outputs of `first` where torch numbers the nodes: they come from the node of rank 0. With a stand-in for torch that does as the
-test says, and with torch itself."""
+"""Outputs with `nodes: first` if torch numbers the nodes: they come from the node of rank 0. With a stand-in for torch that obeys
+the test, and with torch itself."""
 import shutil
 
 import pytest

@@ -1,4 +1,4 @@
-"""Who reads rhrun's output may stand still: the job does not."""
+"""A reader of rhrun's output may stand still; the job does not."""
 import subprocess
 
 from harness import RHRUN, TIMEOUT, wait_for

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Rented machines under random kills and faults: whatever strikes, one more start leaves nothing behind.
+"""Rented machines under random kills and faults: whatever happens, one more start leaves nothing behind.
 
     tests/e2e/test_rent_chaos.py [--rounds N] [--seed S] [--jobs J] [--show]     (RHRUN_BIN: the program)
 
 A round is its seed (rent_story.py): a job on 1 to 4 containers of a real engine; commands that are killed at random instants and
 at random events of the ledger, interrupted, or left to end, while a proxy drops answers, delays requests, hides machines, refuses.
-Then no fault any more, and one command: nothing is there that carries the mark of the round's clusters. A round in which something
-does not hold prints its seed and what happened. As a test: RHRUN_TEST_RENT_ROUNDS rounds (10), from RHRUN_TEST_SEED or a random one.
+Then the faults stop, and after one more command nothing carries the mark of the round's clusters. A round that breaks a rule
+prints its seed and its events. As a test: RHRUN_TEST_RENT_ROUNDS rounds (10), from RHRUN_TEST_SEED or a random one.
 """
 import argparse
 import concurrent.futures

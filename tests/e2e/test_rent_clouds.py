@@ -1,5 +1,5 @@
-"""Whole jobs on machines that are rented from the test clouds: two nodes, set-up, launch, outputs, all given back; and what may go
-wrong on the way. Whatever happens, the cloud lists nothing of the run at the end."""
+"""Whole jobs on machines that are rented from the test clouds: two nodes, set-up, launch, outputs, all given back; and the faults on
+the way. Whatever happens, the cloud lists nothing of the run at the end."""
 import json
 import signal
 import time

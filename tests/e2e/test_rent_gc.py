@@ -1,4 +1,4 @@
-"""What finds machines again, or gives them back, where ledgers are lost, damaged or were never whole."""
+"""How rhrun finds machines again, or gives them back, if ledgers are lost, damaged or were never complete."""
 import json
 import shutil
 import signal

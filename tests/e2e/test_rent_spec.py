@@ -1,4 +1,4 @@
-"""What a spec says is to be rented: every refusal, and the plan of it as text and JSON. No provider is asked."""
+"""The keys of a spec for renting: every refusal, and the plan as text and JSON. No provider is asked."""
 import json
 import re
 import socket

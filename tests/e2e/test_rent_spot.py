@@ -1,5 +1,5 @@
-"""Machines that the provider takes back while a job runs on them: they hear it on themselves, their workers end in order, what is to
-come home comes home, and the failure rules go on from there."""
+"""Machines that the provider takes back while a job runs on them: each machine learns of it by itself, its workers end in order, its
+outputs are fetched, and the failure rules decide what follows."""
 import re
 
 import pytest

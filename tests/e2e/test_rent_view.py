@@ -1,4 +1,4 @@
-"""What a terminal shows while machines are rented and given back: a line for each node, drawn in place; what is told stays above it."""
+"""What a terminal shows while machines are rented and given back: a line for each node, drawn in place; messages stay above these lines."""
 import re
 
 import pytest

@@ -1,5 +1,5 @@
-"""rhrun report: runs as one page. What is in it is looked at here as data; that it works, and that nothing in it does what a
-log wants, in a real browser."""
+"""rhrun report: runs as one page. The tests check the page's content as data. In a real browser they check that the page works, and that
+text of a log can do nothing in it."""
 import base64
 import csv
 import hashlib

@@ -1,4 +1,4 @@
-"""Roles on clusters of their own, over SSH: who is on which host, what is set up there, what comes home."""
+"""Roles on clusters of their own, over SSH: which role is on which host, what is set up there, which files are fetched."""
 import re
 
 from harness import wait_for, workers_of

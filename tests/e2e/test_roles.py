@@ -1,4 +1,4 @@
-"""Several kinds of worker in one launch: ranks and peers, what starts when, failures, and controllers that die in between."""
+"""Several kinds of worker in one launch: ranks and peers, the order of starts, failures, and controllers that die in between."""
 import json
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Failure rules and metrics with real workers: what was printed, how they ended, and what a kill -9 leaves of it."""
+"""Failure rules and metrics with real workers: their output, their ends, and the state after a kill -9."""
 import json
 import shutil
 import signal

@@ -1,5 +1,5 @@
-"""Failure rules about nodes, over real sshd: one that is away for too long (node_lost), one that is told to end by somebody else
-than rhrun (preempted)."""
+"""Failure rules about nodes, over real sshd: a node that is away for too long (node_lost), and a node that somebody other than
+rhrun tells to end (preempted)."""
 import json
 import os
 import signal

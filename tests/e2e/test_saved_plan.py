@@ -1,4 +1,4 @@
-"""rhrun plan -o FILE, rhrun apply FILE: exactly that plan, or what moved."""
+"""rhrun plan -o FILE, rhrun apply FILE: rhrun does exactly that plan, or says what has changed."""
 import json
 import os
 

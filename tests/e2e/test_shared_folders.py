@@ -1,4 +1,4 @@
-"""Other users of a node: what rhrun makes in folders that all may write to cannot be taken over, and is gone afterwards."""
+"""Other users of a node: they cannot take over files that rhrun makes in shared folders, and these files are gone afterwards."""
 import os
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Jobs on hosts over SSH: a fleet of real sshd. Once per node, and one clear line for each way not to get in."""
+"""Jobs on hosts over SSH: a fleet of real sshd. Each step runs once per node, and each way to fail at the login has one clear line."""
 import os
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The static program of scripts/static, in a root that has busybox and nothing else; for the other architecture by qemu-user."""
+"""The static program of scripts/static, in a root that has only busybox; for the other architecture with qemu-user."""
 import http.server
 import os
 import pathlib

@@ -1,5 +1,5 @@
-"""What a launch over several nodes must survive: workers that do not want to end, rank 0's node and the caller's connection lost
-around a restart, and what is refused before anything starts."""
+"""What a launch over several nodes must survive: workers that do not end, rank 0's node and the caller's connection lost
+around a restart; and specs that are refused before anything starts."""
 import os
 import re
 import signal

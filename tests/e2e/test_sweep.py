@@ -1,4 +1,4 @@
-"""Sweeps: each point is a launch with params of its own and a checkpoint, on whichever node has room; whatever happens in between,
+"""Sweeps: each point is a launch with its own params and a checkpoint, on any node that has room; whatever happens in between,
 each point is done once."""
 import hashlib
 import json

@@ -1,5 +1,5 @@
-"""Points that take several nodes each (distributed.nnodes beside sweep): all nodes of one begin and end together, whatever becomes of
-a node or of rhrun, and no point runs twice or in part."""
+"""Points that take several nodes each (distributed.nnodes with sweep): all nodes of a point begin and end together, whatever happens to
+a node or to rhrun, and no point runs twice or in part."""
 import json
 import random
 import re

@@ -1,6 +1,6 @@
-"""Files to the nodes and back: the tree that is there afterwards is compared, file by file, with what git says.
+"""Files to the nodes and back: the tests compare the tree on the node, file by file, with the files that git lists.
 
-`job` of a test is a folder of sources in the box, its spec lies beside it; a node's copy is found below ~/.rhrun/work.
+`job` of a test is a folder of sources in the box, with the spec beside it; a node's copy is below ~/.rhrun/work.
 """
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""launcher: torchrun with real torch and gloo; what reaches torch's own parser, and what an old torch says."""
+"""launcher: torchrun with real torch and gloo; the words that reach torch's own parser, and the messages of an old torch."""
 import contextlib
 import json
 import os

@@ -1,4 +1,4 @@
-"""RHRUN_TEST_TRACE: a trace of a run is for its owner's eyes, has no secret, and a core alone takes the same way by it."""
+"""RHRUN_TEST_TRACE: only its owner can read the trace of a run, it has no secret, and a core alone decides the same from it."""
 import stat
 import subprocess
 

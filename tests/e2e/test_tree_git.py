@@ -1,5 +1,5 @@
-"""The files of a tree are those that git sees, and its id is the one that git gives: random work trees with random ignore
-files, compared with `git ls-files` and `git write-tree`. RHRUN_TEST_SEEDS: how many (default 240; scripts/test plays the first half)."""
+"""The files of a tree are those that git sees, and its id is git's: random work trees with random ignore
+files, compared with `git ls-files` and `git write-tree`. RHRUN_TEST_SEEDS: the number of trees (default 240; scripts/test plays the first half)."""
 import hashlib
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Specs from strangers: what only looks shows no text of files that are not the spec's, and waits for none."""
+"""Specs from strangers: commands that only look never show text of files that are not the spec's, and never wait for such a file."""
 import http.server
 import os
 import socket

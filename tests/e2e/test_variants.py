@@ -1,4 +1,4 @@
-"""-p, --set and the words behind -- say of a spec's runs which one is meant, with every command that takes a run."""
+"""-p, --set and the words behind -- choose one of a spec's runs, with every command that takes a run."""
 import pytest
 
 from harness import wait_for

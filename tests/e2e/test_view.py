@@ -1,4 +1,4 @@
-"""The view on a terminal: live, readable at 80 columns, gone when it is over; plain lines elsewhere."""
+"""The view on a terminal: live, readable at 80 columns, gone when the run is over; plain lines elsewhere."""
 import contextlib
 import fcntl
 import json

@@ -1,5 +1,5 @@
-"""A python that has torch, for tests of launchers: the one that RHRUN_TEST_TORCH_PYTHON names, python3 itself, or a venv that
-is made once (build/torch-venv) where installing torch was asked for (RHRUN_TEST_REQUIRE=all, RHRUN_TEST_HF=1) or pip finds
+"""A Python that has torch, for tests of launchers: the one that RHRUN_TEST_TORCH_PYTHON names, python3 itself, or a venv that
+is made once (build/torch-venv) if RHRUN_TEST_REQUIRE=all or RHRUN_TEST_HF=1 asks for an installation of torch, or if pip finds
 torch on this machine."""
 import contextlib
 import fcntl

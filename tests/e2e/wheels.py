@@ -1,4 +1,4 @@
-"""Python packages of the tests' own, and a pip that looks nowhere else."""
+"""Python packages only for the tests, and a pip that searches nowhere else."""
 import fcntl
 import os
 import subprocess

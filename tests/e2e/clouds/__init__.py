@@ -1,13 +1,13 @@
 """Providers to rent from, for tests: their APIs on this machine's loopback, and a machine with a real sshd for each instance.
 
     cloud = clouds.start("hetzner")     # the fixture `clouds`: the test's box then knows its address and credentials
-    cloud.fault("create", "drop_after") # what goes wrong, in what request (server.Cloud.fault)
-    cloud.machines()                    # what is there, and would be billed
-    cloud.log, cloud.of("create")       # what was asked
+    cloud.fault("create", "drop_after") # the fault, and the request that it strikes (server.Cloud.fault)
+    cloud.machines()                    # the machines that exist and would be billed
+    cloud.log, cloud.of("create")       # the requests so far
 
-Each request is held to what is known of the provider, and to its API document where that is here; a cloud that was asked for what its
-provider does not know fails the test at its end. No provider's throttle and patience are a test's: the box gets a copy of the
-provider's file in which waiting is short, and two offers of the provider in its catalog (Cloud.offers).
+The cloud checks each request against the known facts about the provider, and against its API document if that is here. A request that the
+provider would not know fails the test at its end. A provider waits too long for a test: so the box gets a copy of the
+provider's file with short waits, and two offers of the provider in its catalog (Cloud.offers).
 """
 import pathlib
 import re

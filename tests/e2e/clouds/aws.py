@@ -1,5 +1,5 @@
-"""Amazon EC2: moto's server answers, this stands in front of it. It gives each instance that moto makes a machine, and writes the
-machine's address and state into the answers; it has the ClientToken that moto lacks, and the faults."""
+"""Amazon EC2: moto's server answers, and this cloud stands in front of it. It gives a machine to each instance that moto makes, and writes the
+machine's address and state into the answers. It adds the ClientToken, which moto lacks, and the faults."""
 import base64
 import re
 import urllib.parse

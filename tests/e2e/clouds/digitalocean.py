@@ -1,4 +1,4 @@
-"""DigitalOcean: droplets and keys. A list is without GPU droplets unless it asks for them alone, and then it takes no tag."""
+"""DigitalOcean: droplets and keys. A list has no GPU droplets unless the request asks only for them, and such a request takes no tag."""
 import re
 
 from .server import Cloud, Reply, Wrong, bearer, no_others

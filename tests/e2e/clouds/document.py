@@ -1,4 +1,4 @@
-"""The API document of a provider, where it is here: RHRUN_OPENAPI names the folder."""
+"""The API document of a provider, if it is here: RHRUN_OPENAPI names the folder."""
 import functools
 import importlib.machinery
 import importlib.util

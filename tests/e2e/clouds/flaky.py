@@ -1,11 +1,11 @@
-"""A Docker Engine that cannot be relied on: a proxy before its socket, which spoils requests as it is told to.
+"""An unreliable Docker Engine: a proxy before its socket, which spoils requests as a test tells it.
 
     flaky = Flaky(engine.socket, box.dir / "flaky")
-    flaky.fault("create", "drop_after")              # the next create is carried out, its answer is lost
+    flaky.fault("create", "drop_after")              # the next create is carried out, and its answer is lost
     flaky.fault("list", "500_before", times=3)
-    flaky.calm()                                     # no faults from now on; what is late still comes
+    flaky.calm()                                     # no faults from now on; late answers still come
 
-Only what rhrun itself asks is spoiled; `docker exec`, which goes the same way, passes.
+The proxy spoils only rhrun's own requests; `docker exec`, which uses the same socket, passes.
 """
 import collections
 import json

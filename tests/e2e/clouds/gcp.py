@@ -1,4 +1,4 @@
-"""Google Compute Engine: instances of a zone, made and deleted by operations; who asks signs a JWT, which openssl verifies."""
+"""Google Compute Engine: instances of a zone, made and deleted by operations; the client signs a JWT, which openssl verifies."""
 import base64
 import functools
 import json

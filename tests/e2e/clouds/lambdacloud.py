@@ -1,4 +1,4 @@
-"""Lambda Cloud: instances without tags, one by one; what ended stays in the list as "terminated" for a while."""
+"""Lambda Cloud: instances without tags, one by one; an instance that ended stays in the list as "terminated" for a while."""
 import re
 
 from .server import Cloud, Reply, Wrong, bearer, no_others

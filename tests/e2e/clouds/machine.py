@@ -1,8 +1,8 @@
 """A machine of a test cloud: namespaces of its own, a real sshd, and the user data that the create request carried.
 
 It listens on an address of this machine's loopback network (127.64.0.0 to 127.127.255.255), on port 22 as a rented machine does.
-It ends with the process that started it, whatever way that ends, and leaves neither mounts nor files: all of it is in namespaces and
-in memory. See machine_init.py for what is inside.
+It ends with the process that started it, however that process ends, and leaves neither mounts nor files: everything is in namespaces and
+in memory. machine_init.py has the inside.
 """
 import base64
 import concurrent.futures

@@ -1,10 +1,10 @@
-"""The first process of a test cloud's machine: makes its file system, runs sshd and the user data, and reaps what ends.
+"""The first process of a test cloud's machine: makes its file system, runs sshd and the user data, and reaps processes.
 
     unshare --mount --pid --uts --ipc --fork --kill-child python3 -IS machine_init.py < CONFIG
 
-CONFIG is one line of JSON (machine.py writes it). What this machine may write lies in memory of its own: /etc, /root, /home, /run,
-/tmp, /var, /dev; programs are the host's, read-only. `shutdown`, `poweroff` and the like end this process, and with it all others
-here. Tells on standard output, a word a line: "up" (sshd listens), "ready STATUS" (the user data ended), "ended WORD".
+CONFIG is one line of JSON (machine.py writes it). The machine's writable folders are in its own memory: /etc, /root, /home, /run,
+/tmp, /var, /dev; programs are the host's, read-only. `shutdown`, `poweroff` and the like end this process, and with it all other processes
+here. It reports on standard output, one line each: "up" (sshd listens), "ready STATUS" (the user data ended), "ended WORD".
 """
 import base64
 import ctypes

@@ -1,5 +1,5 @@
-"""What a machine of a test cloud asks on itself, at the address that is 169.254.169.254 in a real one: is it taken back? Machines share
-this one's loopback, so who asks is known by the process at the other end of the connection."""
+"""The metadata service of a test cloud's machines: is this machine being taken back? In a real cloud its address is 169.254.169.254. All machines share
+this machine's loopback, so the process at the other end of the connection tells which machine asks."""
 import datetime
 import http.server
 import os

@@ -1,4 +1,4 @@
-"""RunPod's REST API v1: pods, which are containers with a port of sshd on a shared address. No user data: the image takes PUBLIC_KEY."""
+"""RunPod's REST API v1: pods, which are containers whose sshd has a port of a shared address. There is no user data: the image takes PUBLIC_KEY."""
 import re
 
 from . import document

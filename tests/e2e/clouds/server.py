@@ -1,7 +1,7 @@
-"""What all test clouds have: HTTP on this machine's loopback, faults by a script, instances with their machines.
+"""The common part of all test clouds: HTTP on this machine's loopback, faults by a script, instances with their machines.
 
-A cloud answers one request at a time, in the order in which they come. Nothing in it goes by a clock where it can go by a count: an
-instance is "coming" for so many looks, hidden for so many looks, so a test says the same thing each time.
+A cloud answers one request at a time, in the order of arrival. It counts requests instead of using a clock where it can: an
+instance is "coming", or hidden, for a number of requests, so a test gives the same result each time.
 """
 import collections
 import http.server

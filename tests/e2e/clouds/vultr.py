@@ -1,4 +1,4 @@
-"""Vultr, small: what the file of a user (vultr.yaml) asks of it. No document of its API is here; so this is general knowledge."""
+"""Vultr, only the requests of a user's file (vultr.yaml). No document of its API is here, so this is general knowledge."""
 import base64
 import re
 
