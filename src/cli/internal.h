@@ -420,6 +420,8 @@ void plain_port(struct buf *b, const struct run_port *p);
 unsigned live_ports(struct canvas *v, const struct run *r, unsigned lines);
 /* Of a run that has a controller: lines, or a member of an object behind a comma. */
 void status_ports(struct cli *c, const struct journal *j, const struct state_run *run, bool json, struct buf *b);
+/* Lines of the ports that are new since the last call. last: of the caller, who frees it. */
+void attach_ports(const struct journal *j, const struct state_run *run, struct buf *last, struct buf *ret_lines);
 
 /* By options and descriptors: a live view needs a terminal in the foreground, and stdout there too or in a file. */
 bool cli_has_view(const struct cli *c);

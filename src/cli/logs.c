@@ -62,6 +62,7 @@ struct follower {
     struct stream *current;           /* whose lines the watch gives out */
     const char *names[NAMES_MAX + 1]; /* of steps that were started, for the nearest one */
     size_t name_count;
+    struct buf ports;                 /* that were told */
     uint8_t chunk[CHUNK];
 };
 
@@ -255,6 +256,17 @@ static void tell(struct follower *f, const struct event *e)
             say(f, "%s: failed on %s", e->finished.step, host ? host : "?");
     }
     buf_free(&b);
+}
+
+static void tell_ports(struct follower *f, const struct state_run *run)
+{
+    struct buf lines = {0};
+    attach_ports(f->j, run, &f->ports, &lines);
+    for (char *line = lines.data, *end; line && *line; line = end + 1) {
+        end = strchr(line, '\n');
+        say(f, "%.*s", (int)(end - line), line);
+    }
+    buf_free(&lines);
 }
 
 static void take_restart(struct follower *f, const char *what, const char *reason)
@@ -518,6 +530,7 @@ static void finish(struct follower *f)
         free(f->groups[i].reason);
     free(f->groups);
     free(f->reason);
+    buf_free(&f->ports);
     free(f->streams);
     shown_close(f->shown);
     out_destroy(f->out);
@@ -566,6 +579,8 @@ static int follow(struct follower *f, struct cli_logs_end *ret, struct error *er
         if (f->what->points && first)
             take_kept_points(f);
         first = false;
+        if (r && f->what->events && !f->what->json)
+            tell_ports(f, r);
         if (f->what->step && f->count == 0 && (over || !f->what->follow)) {
             take_kept(f);
             if (f->count == 0)

@@ -298,8 +298,10 @@ def test_the_background_controller_forwards(box, job, rhrun, fleet):
     spec = spec_of(box, job, f, port, [{"port": port, "local": local}])
     rhrun(spec, "--detach").ok()
     wait_for(lambda: say(local) == "0 x\n" if f"127.0.0.1:{local}" in rhrun("status", spec).ok().out else False)
+    attached = box.start("attach", spec)
+    assert address_of(attached, port) == local
     stop(f)
-    rhrun("attach", spec).ok()
+    assert attached.wait().ok().err.count("port ") == 1
     with pytest.raises(ConnectionRefusedError):
         dial(local)
 
