@@ -31,15 +31,16 @@ system=
 uv=$(command -v uv || :)
 [ -n "$uv" ] || [ ! -x "$HOME/.local/bin/uv" ] || uv=$HOME/.local/bin/uv
 
-# What a venv needs besides. With "venv", it is made first, as `python -m venv --without-pip` does; with "whole", it has a pip.
-# The pip that ensurepip would install, and setuptools where it would: their wheels, unpacked as they are. ensurepip runs pip
-# for that, which takes many times as long. A venv that sees the system's needs none of its own, but `pip` in its bin.
+# With "venv", makes the venv as `python -m venv --without-pip` does, and gives it the pip that ensurepip would install, and
+# setuptools where it would: their wheels, unpacked as they are. ensurepip runs pip for that, which takes many times as long;
+# `uv venv` asks another python first, and makes none that has a pip. A venv that sees the system's pip needs none of its own,
+# but `pip` in its bin. Without "venv", there is a venv already, and it has what it needs to install.
 seed() {
-    "$python" - "$RHRUN_VENV" "$RHRUN_SYSTEM" "$1" <<'END'
+    "$python" - "$RHRUN_VENV" "$RHRUN_SYSTEM" "$uv" "$1" <<'END'
 import glob, importlib.util, os, re, site, subprocess, sys, sysconfig
 
-to, system, how = sys.argv[1:]
-if how == "venv":
+to, system, uv, make = sys.argv[1:]
+if make:
     import venv
     venv.EnvBuilder(system_site_packages=system == "1", symlinks=True).create(to)
 python = os.path.join(to, "bin", "python")
@@ -53,7 +54,7 @@ if system == "1" and sys.prefix != sys.base_prefix:
     with open(os.path.join(lib, "rhrun-interpreter.pth"), "w") as pth:
         for folder in sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}):
             pth.write("import site; site.addsitedir(%r, set())\n" % folder)
-if how == "whole":
+if not make:
     sys.exit()
 
 names = ["pip"] + (["setuptools"] if sys.version_info < (3, 12) else [])
@@ -65,9 +66,6 @@ for folder in filter(None, folders):
         found = glob.glob(os.path.join(glob.escape(folder), name + "-*.whl"))
         if len(found) == 1:  # of several nobody knows which one it takes
             wheels.setdefault(name, found[0])
-if sorted(wheels) != sorted(names):
-    sys.exit("no wheels of " + " and ".join(names))
-
 def numbers(version):
     return [int(n) for n in re.findall(r"\d+", version.split("-")[0])]
 
@@ -78,10 +76,14 @@ def is_outside(name):
     try:
         folder = os.path.dirname(os.path.dirname(importlib.util.find_spec(name).origin))
         there = [f for f in os.listdir(folder) if re.match(name + r"-\d.*\.(dist|egg)-info$", f)]
-        version, wheel = (f[len(name) + 1:] for f in (there[0], os.path.basename(wheels[name])))
+        version, wheel = (f[len(name) + 1:] for f in (there[0], os.path.basename(wheels.get(name, name + "-0"))))
         return len(there) == 1 and folder in site.getsitepackages() and numbers(version) >= numbers(wheel)
     except (OSError, AttributeError, TypeError, IndexError):
         return False
+
+names = [name for name in names if not is_outside(name)]
+if not set(names) <= set(wheels):
+    sys.exit("no wheels of " + " and ".join(names))
 
 line = "#!" + python
 if len(line) > 120 or " " in python:  # as pip writes it then
@@ -89,8 +91,6 @@ if len(line) > 120 or " " in python:  # as pip writes it then
 scripts = ["pip", "pip3", "pip%d.%d" % sys.version_info[:2]]
 main = ("pip._internal.cli.main", "main")
 for name in names:
-    if is_outside(name):
-        continue
     import zipfile
     with zipfile.ZipFile(wheels[name]) as wheel:
         wheel.extractall(lib)
@@ -109,8 +109,8 @@ for script in scripts:
         f.write("%s\nimport sys\nfrom %s import %s\nif __name__ == '__main__':\n    sys.exit(%s())\n" % (line, main[0], main[1], main[1]))
     os.chmod(path, 0o755)
 
-# The first start of a pip without bytecode takes longer than all else it does. Where the interpreter's own pip is the same,
-# file by file, its bytecode is good, which goes by the time and the size of the source.
+# The first start of a pip without bytecode takes longer than all else it does (where uv is, rhrun starts no pip). Where the
+# interpreter's own pip is the same, file by file, its bytecode is good, which goes by the time and the size of the source.
 def take_bytecode(source, own):
     code, mine = importlib.util.cache_from_source(source), importlib.util.cache_from_source(own)
     with open(source, "rb") as a, open(own, "rb") as b:
@@ -124,7 +124,7 @@ def take_bytecode(source, own):
         b.write(data)
     os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-spec = importlib.util.find_spec("pip") if how == "venv" else None
+spec = importlib.util.find_spec("pip") if not uv else None
 for folder, _, files in os.walk(os.path.join(lib, "pip")) if spec and spec.origin else []:
     for name in files if not folder.endswith("__pycache__") else []:
         source = os.path.join(os.path.dirname(spec.origin), os.path.relpath(os.path.join(folder, name), os.path.join(lib, "pip")))
@@ -136,19 +136,10 @@ for folder, _, files in os.walk(os.path.join(lib, "pip")) if spec and spec.origi
 END
 }
 
-has_pip() {
-    "$RHRUN_VENV/bin/python" -c 'import pip, sys
-print("Python", sys.version.split()[0])
-sys.exit(not (sys.argv[1:] or pip.__file__.startswith(sys.prefix + "/")))' $system
-}
-
-# uv makes one in a tenth of the time. UV_NO_CONFIG: what a project's uv.toml says is for that project's own.
-by_uv() {
-    UV_NO_CONFIG=1 "$uv" venv -q --no-project --allow-existing --python "$python" $system "$RHRUN_VENV" && seed uv && has_pip
-}
-by_seed() { seed venv && has_pip; }
+by_seed() { seed venv && "$RHRUN_VENV/bin/python" -S -c 'import sys; print("Python", sys.version.split()[0])'; }
 by_venv() { "$python" -m venv $system "$RHRUN_VENV"; }
-by_uv_alone() { "$uv" venv --allow-existing --python "$python" $system "$RHRUN_VENV"; }
+# UV_NO_CONFIG: what a project's uv.toml says is for that project's own.
+by_uv() { UV_NO_CONFIG=1 "$uv" venv --no-project --allow-existing --python "$python" $system "$RHRUN_VENV"; }
 by_pip_outside() { # pip 22.3 or later
     "$python" -m venv --without-pip $system "$RHRUN_VENV" && "$python" -m pip --python "$RHRUN_VENV/bin/python" --version
 }
@@ -163,16 +154,16 @@ try() {
     return 1
 }
 
-if ! try ${uv:+uv} seed; then
+if ! try seed; then
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' || fail "$python is no Python 3.6 or later"
     if ! try venv; then
         why=$said
-        if ! try ${uv:+uv_alone} pip_outside virtualenv; then
+        if ! try ${uv:+uv} pip_outside virtualenv; then
             printf '%s\n' "$why" | tail -n 5 >&2
             fail "no venv can be made with $python on node $RHRUN_NODE: apt-get install python3-venv there, or python: {venv: false}"
         fi
     fi
-    seed whole || fail "$python cannot say where its packages are"
+    seed '' || fail "$python cannot say where its packages are"
     said=$("$RHRUN_VENV/bin/python" --version 2>&1)
 fi
 newline="
