@@ -62,7 +62,7 @@ struct follower {
     struct stream *current;           /* whose lines the watch gives out */
     const char *names[NAMES_MAX + 1]; /* of steps that were started, for the nearest one */
     size_t name_count;
-    struct buf ports;                 /* that were told */
+    struct buf ports; /* that were told */
     uint8_t chunk[CHUNK];
 };
 
