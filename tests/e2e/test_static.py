@@ -1,16 +1,14 @@
 """The static program of scripts/static, in a root that has only busybox; for the other architecture with qemu-user."""
-import http.server
 import os
 import pathlib
 import re
 import shutil
-import ssl
 import subprocess
-import threading
 
 import pytest
 
 from harness import ROOT, missing, require
+from wants_password import wants_password
 
 pytestmark = pytest.mark.soak
 BUILT = {arch: ROOT / f"build/static/rhrun-linux-{arch}" for arch in ("x86_64", "aarch64")}
@@ -86,30 +84,8 @@ def server(tmp_path):
     openssl("req", *new, "-subj", "/CN=x", "-keyout", "own.key", "-out", "own.csr")
     (certs / "names").write_text("subjectAltName=DNS:forge.rhrun.test\n")
     openssl("x509", "-req", "-in", "own.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", "own.pem")
-    asked = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="x"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certs / "own.pem", certs / "own.key")
-    found = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.handle_error = lambda *_: None  # a client that does not trust it goes away
-    found.socket = context.wrap_socket(found.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=found.serve_forever, daemon=True)
-    thread.start()
-    yield found.server_address[1], certs / "ca.pem", asked
-    found.shutdown()
-    thread.join()
-    found.server_close()
+    with wants_password(certs / "own.pem", certs / "own.key") as (port, asked):
+        yield port, certs / "ca.pem", asked
 
 
 @pytest.mark.parametrize("by", ["git", "prices"])

@@ -1,14 +1,12 @@
 """Specs from strangers: commands that only look never show text of files that are not the spec's, and never wait for such a file."""
-import http.server
 import os
 import socket
-import ssl
 import subprocess
-import threading
 
 import pytest
 
 from harness import require
+from wants_password import wants_password
 
 SECRET = "hunter2-0123456789"
 
@@ -317,41 +315,20 @@ def test_looking_runs_nothing_that_git_s_configuration_names(rhrun, job, box):
 
 
 @pytest.fixture
-def wants_password(box):
+def forge(box):
     """An https server that wants a password of whoever asks: its port, its certificate and what it was asked."""
     require("openssl")
     key, cert = box.dir / "key.pem", box.dir / "cert.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
                     "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", cert], check=True, capture_output=True)
-    asked = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="x"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server.server_address[1], cert, asked
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with wants_password(cert, key) as (port, asked):
+        yield port, cert, asked
 
 
-def test_git_s_credential_helper_of_the_folder_is_not_asked(rhrun, job, box, wants_password):
+def test_git_s_credential_helper_of_the_folder_is_not_asked(rhrun, job, box, forge):
     """`git credential fill` reads the configuration of the repository that it is called in; the user's own is asked."""
     require("git")
-    port, cert, asked = wants_password
+    port, cert, asked = forge
     subprocess.run(["git", "-C", str(box.work), "init", "-q"], check=True)
     subprocess.run(["git", "-C", str(box.work), "config", "credential.helper", f"!touch {box.dir}/ran; true"], check=True)
     (box.home / ".gitconfig").write_text(f"[credential]\n\thelper = !touch {box.dir}/own; true\n")
