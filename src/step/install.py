@@ -47,7 +47,7 @@ class Dist:
         """The text of a file of it."""
         try:
             with open(os.path.join(self.info, name) if name else self.info, encoding="utf-8", errors="replace") as f:
-                return f.read()
+                return f.read(1 << 20)
         except OSError:
             return ""
 
