@@ -1,13 +1,13 @@
 /*
- * base: what every module stands on: allocation, arenas, growing buffers, strict number parsing,
- * errors by value, diagnostics for user input, time, random ids.
+ * base: what every module uses: allocation, arenas, growing buffers, strict number parsing, errors by value,
+ * diagnostics for user input, patterns, time, random ids.
  *
  * Two channels carry failure. `struct error` says that an operation failed: a code, a cause and fixed text,
  * passed by value, no heap; each layer that knows more puts one prefix before it. `struct
  * diagnostics` collects *every* fault of a user's document with its place.
  *
- * The agent links base too (all but diagnostics.c, digest.c and regex.c), so nothing else here needs more than
- * libc. Allocation never returns NULL: out of memory ends the process with a message.
+ * The agent links base too, except diagnostics.c, digest.c and regex.c; the other files need nothing but libc.
+ * Allocation never returns NULL: out of memory ends the process with a message.
  */
 #ifndef RHRUN_BASE_H
 #define RHRUN_BASE_H
@@ -49,7 +49,7 @@ char *arena_strndup(struct arena *a, const char *s, size_t len);
 char *arena_printf(struct arena *a, const char *fmt, ...) FORMAT(2, 3);
 size_t arena_used(const struct arena *a); /* bytes handed out */
 
-/* ---- buf: growing bytes; data is NUL-terminated behind len once anything was written ---- */
+/* ---- buf: growing bytes; once anything was written, a NUL follows the len bytes ---- */
 struct buf {
     char *data;
     size_t len;
@@ -82,13 +82,14 @@ bool parse_size(const char *s, uint64_t *ret_bytes);     /* "64k" "10M" "2G" (po
 /* ---- strings ---- */
 bool str_eq(const char *a, const char *b); /* NULL equals NULL only */
 bool str_starts(const char *s, const char *prefix);
-char *path_clean(char *path); /* an absolute one without "//", "." and "..", in place */
+char *path_clean(char *path); /* removes "//", "." and ".." from an absolute path, in place */
 bool str_ends(const char *s, const char *suffix);
 bool str_is_printable(const char *s); /* no control characters */
-bool str_is_hex(const char *s, size_t len); /* exactly so many digits, lower-case */
-void str_printable(char *s); /* each byte of a control character becomes '?': what comes from outside, for a terminal */
-/* The candidate nearest to `word` by Damerau-Levenshtein distance (case-insensitive), or NULL when
- * none is near (distance over a third of the longer length, at least 1). NULL-terminated list. */
+bool str_is_hex(const char *s, size_t len); /* exactly len digits, lower-case */
+void str_printable(char *s); /* replaces each byte of a control character by '?': for text from outside that goes to a
+                                terminal */
+/* The candidate nearest to `word` by Damerau-Levenshtein distance, whatever the case. NULL when none is near: the
+ * distance may be a third of the longer length, and 1 in any case. candidates ends with NULL. */
 const char *str_nearest(const char *word, const char *const *candidates);
 
 /* ---- error: an operation failed ---- */
@@ -97,45 +98,46 @@ enum error_code {
     ERROR_USAGE,       /* command line: exit 2 */
     ERROR_SPEC,        /* invalid spec or document: exit 2 */
     ERROR_JOB,         /* the job itself failed: exit 1 */
-    ERROR_INFRA,       /* node unreachable or lost, disk full there, provider refused: exit 3 */
+    ERROR_INFRA,       /* node unreachable or lost, its disk full, provider refused: exit 3 */
     ERROR_HELD,        /* held by another live run: exit 4 */
     ERROR_IO,          /* this machine: file, database, descriptor: exit 3 */
-    ERROR_PROTOCOL,    /* what came from outside breaks the protocol: exit 3 */
+    ERROR_PROTOCOL,    /* input from outside breaks the protocol: exit 3 */
     ERROR_TIMEOUT,     /* exit 3 */
     ERROR_INTERRUPTED, /* exit 130 */
     ERROR_INTERNAL,    /* a bug: exit 3 */
 };
-/* The cause, where a caller does something else for it. Whoever knows it says so; nobody reads it out of a text. */
+/* The causes that callers handle in their own way. The code that finds the cause sets it; no caller parses an error's
+ * text. */
 enum error_why {
     ERROR_WHY_NONE = 0,
-    ERROR_WHY_DISK_FULL,   /* no space, or no quota, is left: ENOSPC and EDQUOT */
-    ERROR_WHY_ABSENT,      /* there is none: a job that was never run, a controller that has ended */
+    ERROR_WHY_DISK_FULL,   /* no space or no quota left: ENOSPC, EDQUOT */
+    ERROR_WHY_ABSENT,      /* the thing does not exist: a job that was never run, a controller that has ended */
     ERROR_WHY_OWNER,       /* a git repository is another user's */
-    ERROR_WHY_HOST_KEY,    /* ssh does not know the host's key, or knows another one */
+    ERROR_WHY_HOST_KEY,    /* ssh does not know the host's key, or knows a different one */
     ERROR_WHY_LOGIN,       /* ssh was refused */
     ERROR_WHY_CERTIFICATE, /* a server's certificate is not trusted */
     ERROR_WHY_CREDENTIALS, /* a server wants credentials that nobody has */
 };
 #ifdef RHRUN_AGENT
-enum { ERROR_HINT_SIZE = 320 }; /* its errors go into frames, with short hints: and its program is to be small */
+enum { ERROR_HINT_SIZE = 320 }; /* its errors go into frames, with short hints, and the agent must stay small */
 #else
-enum { ERROR_HINT_SIZE = 640 }; /* a whole command of ssh has room */
+enum { ERROR_HINT_SIZE = 640 }; /* room for a whole ssh command */
 #endif
 
 struct error {
     enum error_code code;
     enum error_why why;
-    /* Both may quote what a node or a file says: control characters in it are '?'. */
+    /* text and hint may quote a node or a file; each control character in a quote is replaced by '?'. */
     char text[640]; /* lower-case, no full stop: what failed, quoted value, reason */
     char hint[ERROR_HINT_SIZE]; /* what to do, "" if nothing; printed on a line of its own */
 };
 #define ERROR_INIT {ERROR_NONE, ERROR_WHY_NONE, "", ""}
 /* All return -1 so that `return error_set(...)` reads well. err may be NULL. */
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) FORMAT(3, 4);
-/* Adds what errnum means, and sets the cause; where it is a limit of this process, the hint says so. */
+/* Appends the meaning of errnum and sets the cause. If errnum is a limit of this process, the hint says so. */
 int error_errno(struct error *err, enum error_code code, int errnum, const char *fmt, ...) FORMAT(4, 5);
-const char *error_code_name(enum error_code code); /* "usage", "infra", ...: for programs that read them */
-int error_why(struct error *err, enum error_why why); /* after error_set, which sets ERROR_WHY_NONE */
+const char *error_code_name(enum error_code code); /* for programs: "usage", "infra", ... */
+int error_why(struct error *err, enum error_why why); /* call it after error_set, which sets ERROR_WHY_NONE */
 void error_prefix(struct error *err, const char *fmt, ...) FORMAT(2, 3); /* "prefix: text" */
 void error_hint(struct error *err, const char *fmt, ...) FORMAT(2, 3);
 
@@ -144,14 +146,14 @@ struct source {      /* a document's text; owned by whoever loaded it, outlives 
     const char *name; /* as the user wrote it */
     const char *text;
     size_t len;
-    /* Not NULL: nothing of its text is ever told. A diagnostic names file and line; its message stays where it has no
-     * arguments ("the list is not closed") and is this one where it has some ("\"x\" is not a host"). Hints and what
-     * was expected stay likewise, or are left out. */
+    /* Not NULL: no diagnostic quotes the text. A diagnostic still names file and line. Its message stays if it has no
+     * arguments ("the list is not closed"); a message with arguments ("\"x\" is not a host") is replaced by this one. A
+     * hint or `expected` with arguments is left out. */
     const char *hidden;
 };
 struct place {                  /* half-open range in a source; lines and columns from 1 */
     const struct source *source; /* NULL: no place (a command-line override, say) */
-    uint32_t line, column;       /* column counts code points */
+    uint32_t line, column;       /* column counts code points, not bytes */
     uint32_t end_line, end_column;
 };
 enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE };
@@ -162,14 +164,14 @@ struct diagnostic {
     char *expected; /* "an integer of at least 1", or NULL */
     char *hint;     /* "did you mean nproc_per_node?", or NULL */
     char *path;     /* JSON pointer of the faulty value, or NULL */
-    bool unknown_key; /* path is that of a key which the schema does not have */
+    bool unknown_key; /* path names a key that the schema does not have */
 };
 struct diagnostics {
     struct diagnostic *items;
     size_t count, cap;
     size_t errors;  /* how many are SEVERITY_ERROR */
     size_t dropped; /* past DIAGNOSTICS_MAX */
-    bool repeated;  /* private: the last item was there already, so its notes are left out too */
+    bool repeated;  /* private: the last item was a duplicate, so its notes are left out too */
 };
 #define DIAGNOSTICS_MAX 200
 /* A NOTE belongs to the item before it ("the other form is here"). Returns the item, or NULL when dropped. */
@@ -180,8 +182,8 @@ struct diagnostic *diagnostics_addv(struct diagnostics *d, enum severity severit
 void diagnostic_expected(struct diagnostic *item, const char *fmt, ...) FORMAT(2, 3); /* item may be NULL */
 void diagnostic_hint(struct diagnostic *item, const char *fmt, ...) FORMAT(2, 3);
 void diagnostic_path(struct diagnostic *item, const char *pointer);
-/* All items as text: `file:line:column: error: message`, the source line, carets, expected, hint.
- * Sorted by place with notes kept behind their item. colour adds ANSI sequences. */
+/* All items as text: `file:line:column: error: message`, the source line, carets, expected, hint. Items are sorted by
+ * place; notes follow their item. colour adds ANSI sequences. */
 void diagnostics_format(const struct diagnostics *d, bool colour, struct buf *ret_text);
 /* One JSON array: {severity, file, line, column, end_line, end_column, path, message, expected, hint}. */
 void diagnostics_format_json(const struct diagnostics *d, struct buf *ret_json);
@@ -193,27 +195,28 @@ uint64_t wall_ms(void); /* since the epoch; RHRUN_TEST_CLOCK_OFFSET_MS shifts it
 void random_bytes(void *out, size_t len);
 void random_hex(char *out, size_t bytes); /* writes 2*bytes digits and a NUL */
 bool hex_decode(const char *hex, void *out, size_t bytes); /* exactly 2*bytes lower-case digits */
-/* Opens a regular file for reading. What is none (a FIFO, a device, a socket, a folder) is refused and never waited
- * for, nor opened. ret (may be NULL) says what was opened. The descriptor, or -1 and err, with errno. Whoever reads a
- * file that somebody else names uses this or file_read. */
+/* Opens a regular file for reading. Anything else (a FIFO, a device, a socket, a folder) is refused without being
+ * opened, so the call never blocks. ret (may be NULL) gets the stat of the opened file. Returns the descriptor, or -1
+ * with err and errno. Use this or file_read for every file that somebody else names. */
 struct stat;
 int file_open(const char *path, struct stat *ret, struct error *err);
-/* Reads a whole file of at most max bytes, as file_open opens it. -1 and err on failure ("larger than N bytes"
- * included). */
+/* Opens a file as file_open does and reads all of it, at most max bytes. -1 and err on failure, also for a larger file
+ * ("larger than N bytes"). */
 int file_read(const char *path, size_t max, struct buf *ret, struct error *err);
-/* Puts a file (0600) there as one step, without a sync. fresh: one that is there already wins. -1 with errno, too. */
+/* Writes a file (mode 0600) atomically, without a sync. fresh: an existing file stays as it is. -1 sets err and
+ * errno. */
 int file_put(int dir_fd, const char *name, const void *data, size_t len, bool fresh, struct error *err);
-/* Writes by temp file, fsync, rename, fsync of the folder. */
+/* Writes a temporary file, then fsync, rename, and fsync of the folder. */
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode, struct error *err);
 int mkdir_p(const char *path, mode_t mode, struct error *err);
 int write_all(int fd, const void *data, size_t len); /* 0, or -1 with errno */
-/* The first file that is there of those in which distributions keep the certificates of authorities, below root ("" =
+/* The system's file of CA certificates: the first that exists of the paths that distributions use, below root ("" =
  * this machine). The caller frees it; NULL: none can be read. */
 char *system_ca_file(const char *root);
 
 /* ---- patterns (PCRE2; not in the agent) ---- */
-/* A match costs a bounded number of steps, whatever pattern and text; one that needs more says REGEX_LIMIT. Text may
- * hold any bytes: what is not UTF-8 is matched by nothing. */
+/* A match takes a bounded number of steps, whatever the pattern and the text; a match that needs more gives
+ * REGEX_LIMIT. The text may hold any bytes; no pattern matches bytes that are not UTF-8. */
 enum { REGEX_PATTERN_MAX = 4096 };
 enum regex_result { REGEX_NO, REGEX_YES, REGEX_LIMIT };
 struct regex_fault {
@@ -221,22 +224,23 @@ struct regex_fault {
     size_t at;      /* bytes from the pattern's beginning */
 };
 struct regex;
-struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *ret); /* NULL: it is faulty */
-/* The same for a text of many lines, which matches at once what it would match in each line: a match that lies in
- * one line is the one that regex_match finds in that line; one in which nothing begins has none. NULL: the pattern
- * looks at what is beside the match, so that is not so. */
+struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *ret); /* NULL: the pattern is faulty */
+/* The same, to search a block of many lines in one call with the same result as line by line: a match within one line
+ * is the match that regex_match finds in that line alone, and a line in which no match begins has none. NULL: the
+ * pattern looks around its match (a lookbehind, say), so the results would differ. */
 struct regex *regex_create_lines(const char *pattern, size_t len);
 void regex_destroy(struct regex *re); /* takes NULL */
 int regex_group(const struct regex *re, const char *name); /* of "(?<name>...)"; -1 when there is none */
-/* Not for two threads at once. The spans are of the last match that said YES; group 0 is the whole of it. */
+/* Only one thread at a time may use re. The spans belong to the last match that gave REGEX_YES; group 0 is the whole
+ * match. */
 enum regex_result regex_match(struct regex *re, const char *text, size_t len);
-/* From byte `at` on; spans count from the beginning of the text. */
+/* The same, searching from byte `at` on; spans still count from the beginning of the text. */
 enum regex_result regex_match_from(struct regex *re, const char *text, size_t len, size_t at);
 bool regex_span(const struct regex *re, int group, size_t *ret_at, size_t *ret_len); /* false: the group took no part */
 
 /* ---- digest (libcrypto; not in the agent) ---- */
 void digest_sha256(const void *data, size_t len, uint8_t out[32]);
 void digest_sha256_hex(const void *data, size_t len, char out[65]);
-int digest_sha256_file(const char *path, char out[65], struct error *err); /* of a file's bytes, read in pieces */
+int digest_sha256_file(const char *path, char out[65], struct error *err); /* of a file, read in pieces */
 
 #endif

@@ -12,8 +12,8 @@
 
 /* What the program was built from, for --version. */
 struct cli_build {
-    const char *commit; /* "1a2b3c4d5e6f", with "-dirty" where tracked files differed; "" = not known */
-    const char *type;   /* of CMake, in lower case: "release" */
+    const char *commit; /* such as "1a2b3c4d5e6f", with "-dirty" if tracked files differed; "" = not known */
+    const char *type;   /* CMake's build type in lower case: "release" */
 };
 /* Runs the command line and returns the exit status of the contract (0, 1, 2, 3, 4, 10, 130, 143). */
 int cli_main(int argc, char **argv, const struct cli_build *build);

@@ -1,11 +1,12 @@
 /*
- * container: a node's container, run by docker, podman or apptainer where the node is. What rhrun says there is one
- * text for /bin/sh that goes in front of the agent's start (transport_host.wrap): it finds the container by its name,
- * makes or starts it where that is allowed, and hands its shell on. So the agent, and all that it starts, is inside;
- * its ledger and the user's home are mounted from the node, at the same paths, and survive the container.
+ * container: a node's container, run by docker, podman or apptainer on the node's host. rhrun sends one /bin/sh script
+ * that runs before the agent starts (transport_host.wrap). The script finds the container by its name, makes or starts
+ * it if that is allowed, and replaces itself by a shell inside the container. So the agent, and everything that it
+ * starts, is inside. The agent's ledger and the user's home are mounted from the host at the same paths, and survive
+ * the container.
  *
- * The text costs two or three calls of the runtime per connection. It is made of the spec's values, each quoted as
- * /bin/sh takes it, and holds no secret: everybody on the node can read it while it runs.
+ * The script calls the runtime two or three times per connection. It is made from the spec's values, each quoted for
+ * /bin/sh, and holds no secret: everybody on the host can read the script while it runs.
  */
 #ifndef RHRUN_CONTAINER_H
 #define RHRUN_CONTAINER_H
@@ -14,27 +15,30 @@
 
 struct spec_host;
 
-/* Which container: a job has one per node, and the name has the user's number too, which only the node knows. */
+/* Which container: a job has one per node. The container's name also has the user's numeric id, which only the host
+ * knows. */
 struct container_place {
-    const struct spec_host *host; /* with a container */
-    const char *job;              /* its id, 16 hex */
+    const struct spec_host *host; /* one that has a container */
+    const char *job;              /* job id, 16 hex digits */
     uint32_t node;
 };
 
-/* may_make: make it, start it or pull its image, and make it anew where it is of another spec or its image has
- * moved, unless something of rhrun runs in it. Else the container of that name is entered as it is, whatever spec it
- * is of; where none runs, the shell is the node's own, outside of it: what only looks, or stops, changes nothing.
- * The image that is told (facts.image) is the one that the job would work in: where that name has another one than
- * the container that is entered, the name's, unless something of rhrun runs in the container. Appends to ret. */
+/* Appends the script to ret. may_make: the script may pull the image, and make or start the container. It makes the
+ * container anew if the container's spec differs or the image's name now means another image. While something of rhrun
+ * runs inside, a differing spec is an error, and the container of a moved image stays. Without may_make (for commands
+ * that only look, or stop) nothing changes: the script enters a running container of that name, whatever spec made it;
+ * if none runs, the shell is the host's own. The image that the agent reports (facts.image) is the one that the job
+ * would work in: the image that the name means now, except while something of rhrun runs in the container; then it is
+ * the container's own image. */
 void container_wrap(const struct container_place *place, bool may_make, struct buf *ret);
 
-/* A text for /bin/sh that ends in a program inside of the container, where that runs: `text` as /bin/sh does it, in
- * folder (NULL: in its first one). terminal: stdin is one. */
+/* A /bin/sh script that runs the shell text `text` inside the container, if the container runs. folder: where it runs;
+ * NULL: the container's default folder. terminal: stdin is a terminal. */
 void container_enter(const struct container_place *place, bool terminal, const char *folder,
                      const char *text, struct buf *ret);
 
-/* Ends the container with all that runs in it, and removes it: a text for /bin/sh that prints one line, CONTAINER_GONE
- * or CONTAINER_WAS_GONE, or says on stderr why it could not, and then exits with another status than 0. */
+/* A /bin/sh script that ends the container with everything in it, and removes it. It prints one line, CONTAINER_GONE or
+ * CONTAINER_WAS_GONE; or it says on stderr why it could not, and exits with a status other than 0. */
 void container_down(const struct container_place *place, struct buf *ret);
 #define CONTAINER_GONE "removed"
 #define CONTAINER_WAS_GONE "not there"

@@ -1,16 +1,16 @@
 /*
  * doc: YAML and JSON documents as one tree with positions.
  *
- * A document is text that a user wrote; its tree keeps for every value where it stands and, for
- * scalars, the source text itself: `1e-3` in an argument list stays `1e-3` on the worker's command
- * line, whatever number the schema compares. YAML is read through libyaml's events with the YAML 1.2
- * *core* scalars (yaml.org/spec/1.2.2, 10.3: `no`, `on` and `yes` are strings), anchors, aliases and
- * `<<` merges resolved. JSON is read by a strict RFC 8259 parser. All faults become diagnostics.
+ * A document is text that a user wrote. Its tree keeps the place of every value and, for scalars, the source text
+ * itself: `1e-3` in an argument list stays `1e-3` on the worker's command line, whatever number the schema compares.
+ * YAML is read through libyaml's events with the YAML 1.2 *core* scalars (yaml.org/spec/1.2.2, 10.3: `no`, `on` and
+ * `yes` are strings), anchors, aliases and `<<` merges resolved. JSON is read by a strict RFC 8259 parser. All faults
+ * become diagnostics.
  *
- * Everything is allocated in the arena passed in; strings are NUL-terminated besides their length.
- * Aliases share what lies below them: clone a tree (doc_clone) before changing it. Limits:
- * DOC_MAX_BYTES, DOC_MAX_DEPTH (aliases followed), DOC_MAX_NODES, and at most DOC_MAX_ALIAS_NODES nodes
- * more when all aliases and merges are written out.
+ * Everything is allocated in the arena passed in; strings have a length and a NUL at the end. Aliases of one anchor
+ * share one subtree: clone a tree (doc_clone) before changing it. Limits: DOC_MAX_BYTES, DOC_MAX_DEPTH (aliases
+ * followed), DOC_MAX_NODES, and at most DOC_MAX_ALIAS_NODES additional nodes when all aliases and merges are written
+ * out.
  */
 #ifndef RHRUN_DOC_H
 #define RHRUN_DOC_H
@@ -25,7 +25,7 @@
 enum doc_type { DOC_NULL, DOC_BOOL, DOC_INT, DOC_FLOAT, DOC_STRING, DOC_ARRAY, DOC_OBJECT };
 
 enum doc_format {
-    DOC_FORMAT_AUTO, /* by the name: *.json is JSON, all else YAML */
+    DOC_FORMAT_AUTO, /* by the file name: *.json is JSON, everything else YAML */
     DOC_FORMAT_YAML,
     DOC_FORMAT_JSON,
 };
@@ -33,18 +33,18 @@ enum doc_format {
 struct doc_member {
     const char *key; /* NUL-terminated */
     size_t key_len;
-    struct place key_place; /* for a merged member: where the merged map has it */
+    struct place key_place; /* of a merged member: its place in the map that was merged */
     struct doc_node *value; /* never NULL */
 };
 
 struct doc_node {
     enum doc_type type;
-    bool quoted;  /* a string written in quotes or as a block scalar; false for what was built */
+    bool quoted;  /* a string written in quotes or as a block scalar; false for a built node */
     bool boolean; /* DOC_BOOL */
     bool big;     /* DOC_INT beyond int64: `integer` is clamped, `number` the nearest double, text exact */
-    struct place place; /* where the value is written; source NULL for a built node */
-    struct place alias; /* where an alias (*name) put it here; source NULL when written in place */
-    const char *text;   /* scalars: the source text ("0x1f", "1e-3", "~"), for a string its value; never NULL */
+    struct place place; /* place of the value; source NULL for a built node */
+    struct place alias; /* place of the alias (*name) that put it here; source NULL when there is none */
+    const char *text;   /* of a scalar: its source text ("0x1f", "1e-3", "~"); of a string: its value; never NULL */
     size_t text_len;
     int64_t integer; /* DOC_INT */
     double number;   /* DOC_INT and DOC_FLOAT */
@@ -54,8 +54,8 @@ struct doc_node {
     size_t cap;                 /* private: room in items or members */
     uint32_t *index;            /* private: hash table over members, NULL for small objects */
     size_t index_cap;           /* private */
-    uint32_t expanded;          /* private: nodes at and below this one, aliases written out */
-    uint32_t height;            /* private: levels at and below this one */
+    uint32_t expanded;          /* private: nodes from this one down, aliases written out */
+    uint32_t height;            /* private: levels from this one down */
 };
 
 struct doc {
@@ -65,25 +65,25 @@ struct doc {
 };
 
 /* ---- loading ---- */
-/* All return 0 and *ret_doc, or -1 with at least one error in diagnostics (faults in the text) and
- * err (ERROR_SPEC) filled: "cannot read "x.yaml": No such file or directory" without a diagnostic, or
- * a summary such as "job.yaml: 2 faults". The diagnostics point into the arena. "-" is no special name.
+/* All return 0 and *ret_doc, or -1 and err (ERROR_SPEC). For faults in the text, diagnostics has at least one error and
+ * err is a summary ("job.yaml: 2 faults"); for a file that cannot be read there is err alone ("cannot read "x.yaml": No
+ * such file or directory"). The diagnostics point into the arena. "-" is an ordinary file name.
  *
- * Text of a file is quoted only where the file, all links resolved, lies in the folder `home`, or in the git repository
- * that `home` is in (not where that is the user's home directory: then it is the folder alone). Else the source is
- * hidden (struct source): what a stranger's link leads to is not shown. doc_load_file: home is the path's own
- * folder. */
+ * Messages quote a file's text only if the file, with all links resolved, lies in the folder `home` or in the git
+ * repository around `home`. (A repository whose top is the user's home directory does not count: then only the folder
+ * does.) Otherwise the source is hidden (struct source): the target of a stranger's link is not shown. doc_load_file:
+ * home is the path's own folder. */
 int doc_load_file(const char *path, enum doc_format format, struct arena *arena, struct doc **ret_doc,
                   struct diagnostics *diagnostics, struct error *err);
 int doc_load_below(const char *path, const char *home, enum doc_format format, struct arena *arena,
                    struct doc **ret_doc, struct diagnostics *diagnostics, struct error *err);
-/* What messages about a hidden source say from here on, in place of "the text cannot be read as YAML". */
+/* Sets the message for faults in a hidden source from here on, in place of "the text cannot be read as YAML". */
 void doc_hidden_says(struct doc *doc, const char *message);
-/* text is copied. name is what the messages call the document ("--set params.n"). */
+/* text is copied. name is the document's name in messages ("--set params.n"). */
 int doc_load_text(const char *name, const char *text, size_t len, enum doc_format format, struct arena *arena,
                   struct doc **ret_doc, struct diagnostics *diagnostics, struct error *err);
-/* A string value may hold NUL ("a\0b" in quotes), which no argv or path can. Adds a fault for each
- * string or key below node that does; true when there is none. */
+/* A string value may hold NUL ("a\0b" in quotes), which no argv or path can. Adds a fault for each string or key below
+ * node with a NUL; true when there is none. */
 bool doc_refuse_nul(const struct doc_node *node, struct diagnostics *diagnostics);
 
 /* ---- reading ---- */
@@ -92,13 +92,13 @@ struct doc_node *doc_get(const struct doc_node *node, const char *key);
 struct doc_member *doc_get_member(const struct doc_node *node, const char *key, size_t key_len);
 /* By JSON pointer (RFC 6901): "" is node itself, "/a/0/b~1c". NULL when nothing is there. */
 struct doc_node *doc_get_path(const struct doc_node *node, const char *pointer);
-/* The value for key where it has the wanted type, else the default. doc_get_string gives only strings;
- * doc_get_text gives any scalar's source text but null's (so `nnodes: 2` gives "2"). */
+/* The value of key if it has the wanted type, else `otherwise`. doc_get_string gives strings only; doc_get_text gives
+ * the source text of any scalar except null (`nnodes: 2` gives "2"). */
 const char *doc_get_string(const struct doc_node *node, const char *key, const char *otherwise);
 const char *doc_get_text(const struct doc_node *node, const char *key, const char *otherwise);
 int64_t doc_get_int(const struct doc_node *node, const char *key, int64_t otherwise);
 bool doc_get_bool(const struct doc_node *node, const char *key, bool otherwise);
-/* True for an integer by value: DOC_INT not big, or a DOC_FLOAT such as 2.0 within int64. */
+/* True if the value is an integer within int64: a DOC_INT that is not big, or a DOC_FLOAT such as 2.0. */
 bool doc_is_integer(const struct doc_node *node, int64_t *ret);
 /* Equality of JSON Schema: 1 equals 1.0, member order does not count; NaN equals nothing. */
 bool doc_equal(const struct doc_node *a, const struct doc_node *b);
@@ -108,22 +108,22 @@ uint64_t doc_hash(const struct doc_node *node);
 const char *doc_type_words(enum doc_type type);
 /* Appends "/" and the key with ~ and / escaped, as a JSON pointer wants it. */
 void doc_pointer_append(struct buf *pointer, const char *key, size_t key_len);
-/* Appends a scalar as a message quotes it ("\"abc\"", 12, true; long text is cut), else the type's words. */
+/* Appends a scalar as a message quotes it ("\"abc\"", 12, true; long text is cut); for other types their words. */
 void doc_describe(const struct doc_node *node, struct buf *ret);
 
 /* ---- building ---- */
-/* Built nodes have no place unless the caller sets it. Strings are copied into the arena. */
+/* Built nodes have no place until the caller sets one. Strings are copied into the arena. */
 struct doc_node *doc_new_null(struct arena *arena);
 struct doc_node *doc_new_bool(struct arena *arena, bool value);
 struct doc_node *doc_new_int(struct arena *arena, int64_t value);
 struct doc_node *doc_new_float(struct arena *arena, double value);
 struct doc_node *doc_new_string(struct arena *arena, const char *text);
 struct doc_node *doc_new_stringn(struct arena *arena, const char *text, size_t len);
-struct doc_node *doc_new_plain(struct arena *arena, const char *text); /* typed as an unquoted YAML scalar is */
+struct doc_node *doc_new_plain(struct arena *arena, const char *text); /* gets the type of an unquoted YAML scalar */
 struct doc_node *doc_new_array(struct arena *arena);
 struct doc_node *doc_new_object(struct arena *arena);
 void doc_append(struct arena *arena, struct doc_node *array, struct doc_node *item);
-/* Replaces the value of an existing key (its place in the order stays), else adds a member. */
+/* Replaces the value of an existing key, which keeps its position, else adds a member. */
 void doc_set(struct arena *arena, struct doc_node *object, const char *key, struct doc_node *value);
 bool doc_remove(struct doc_node *object, const char *key); /* false: was not there */
 /* A deep copy that shares nothing with node (aliases written out); places are kept. */
@@ -137,8 +137,8 @@ enum doc_json {
 };
 /* .inf and .nan, which JSON lacks, are written as strings. No newline at the end. */
 void doc_to_json(const struct doc_node *node, enum doc_json style, struct buf *ret);
-/* Block style; a string is quoted where plain text would not be read back as that string. Ends with a
- * newline. What doc_load_text reads back is doc_equal to node. */
+/* Block style; a string is quoted if plain text would not be read back as that string. Ends with a newline.
+ * doc_load_text of the result is doc_equal to node. */
 void doc_to_yaml(const struct doc_node *node, struct buf *ret);
 
 #endif

@@ -1,15 +1,19 @@
 /*
- * offers: what can be rented for a spec, in the order in which it is tried. The part of module rent (rent.h) that asks
- * nobody: out of the spec's wish (struct spec_rent), the catalog's prices and the providers' files it makes the offers
- * that a cluster's ledger freezes. No network; files are read: the catalog's, the providers', those of credentials.
+ * offers: the machines that can be rented for a spec, in the order in which rhrun tries them. This is the part of
+ * module rent (rent.h) that asks no provider: from the spec's wish (struct spec_rent), the catalog's prices and the
+ * providers' files it makes the offers that a cluster's ledger freezes. No network; it reads the catalog, the
+ * providers' files and files of credentials.
  *
- * `cheapest` is each provider that has prices in the catalog and a file here, and that is not free: what costs nothing
- * (docker) is taken only when it is named. By price, as catalog_offers sorts; spot machines whose price nobody knows
- * count with the price on demand, which they never exceed. Of a provider without spot machines there is no spot offer.
+ * `cheapest` means every provider that has prices in the catalog and a provider file, except free ones: a provider that
+ * costs nothing (docker) must be named. Offers are sorted by price, as catalog_offers does; a spot machine with an
+ * unknown price counts with the on-demand price, which it never exceeds. A provider without spot machines has no spot
+ * offers.
  *
- * Of any_of each alternative has its own offers, one alternative after the other; within one they go by price.
+ * With any_of, each alternative has its own offers: all of the first alternative by price, then those of the second,
+ * and so on.
  *
- * Faults of what the spec says are told where it says so, with the name that was meant or the other place.
+ * A fault in the spec becomes a diagnostic at its place, with the name that was probably meant or the other place
+ * involved.
  */
 #ifndef RHRUN_OFFERS_H
 #define RHRUN_OFFERS_H
@@ -19,36 +23,38 @@
 #include "rhrun/provider.h"
 #include "rhrun/spec.h"
 
-struct rent_provider { /* one that has offers, or that was left out */
+struct rent_provider { /* a provider that has offers, or that was left out */
     const char *name;
     struct provider_facts facts;
     const char *left_out; /* why its machines are not among the offers; NULL: they are */
-    const char *missing;  /* which credentials were looked for, and are not there; NULL: they are there, or not asked */
+    const char *missing;  /* which credentials were looked for and not found; NULL: found, or not looked for */
 };
 struct rent_offers {
     struct fleet_offer *items;
     /* beside each: */
     const struct catalog_row **rows; /* NULL: the provider is free, and no catalog has it */
     const struct rent_provider **of;
-    bool *at_most;                   /* a spot price that nobody knows: what it says is the one on demand */
+    bool *at_most;                   /* the spot price is not known; price is the on-demand price */
     size_t count;
-    size_t cut; /* further ones, all of them dearer: no more than FLEET_OFFERS_MAX are kept */
-    struct rent_provider *providers; /* those of the offers in the order of their first, then those left out */
+    size_t cut; /* further offers, all dearer, that were dropped: at most FLEET_OFFERS_MAX are kept */
+    struct rent_provider *providers; /* first the providers of the offers, in the order of their first offer, then those
+                                        left out */
     size_t provider_count;
     const struct spec_rent *rent;
-    uint32_t nodes; /* but for any_of: there each offer says it */
+    uint32_t nodes; /* not with any_of: there each offer has its own number */
 };
 
-/* All in the arena. Credentials are not looked at. -1: none suits, or a provider's file or the user's catalog is
- * faulty; then d has what can be said with a place, and err a summary (ERROR_SPEC). Warnings in d are about the
- * catalog. */
+/* All results are in the arena. Credentials are not looked for. -1: no offer suits, or a provider's file or the user's
+ * catalog is faulty; then d has the faults that have a place, and err a summary (ERROR_SPEC). Warnings in d are about
+ * the catalog. */
 int rent_offers(const struct spec_rent *rent, uint32_t nodes, struct arena *arena, struct rent_offers *ret,
                 struct diagnostics *d, struct error *err);
 /* Looks for the credentials of each provider that has offers; a program that prints them counts as found and is not
- * run. Of `cheapest` those without are left out. -1 and err (ERROR_SPEC, ERROR_WHY_CREDENTIALS) where none is left, or
- * a provider that the spec names has none; then the offers are as they were, and `missing` says what was looked for. */
+ * run. With `cheapest`, providers without credentials are left out. -1 and err (ERROR_SPEC, ERROR_WHY_CREDENTIALS) if
+ * no provider is left, or one that the spec names has none; then the offers are unchanged, and `missing` says what was
+ * looked for. */
 int rent_credentials_check(struct rent_offers *o, struct arena *arena, struct error *err);
-/* Which credentials of a provider were looked for and are not there; NULL: they are there. */
+/* Which credentials of a provider were looked for and not found; NULL: they were found. */
 const char *rent_credentials_missing(const char *provider, struct arena *arena);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * state: what was decided and what is known of a job, rebuilt by replaying its journal.
+ * state: the decisions and known facts of a job, rebuilt by replaying its journal.
  *
- * An event is a tagged union with a JSON form (one object; the journal stores it, `--json` prints it).
- * state_apply is pure: same events in the same order, same state; it never fails on an event that
- * state_event_from_json accepted. The journal is the authority on what was decided; what happened on a
- * node is in that node's ledger, and a cell here is only believed where both agree (see run).
+ * An event is a tagged union with a JSON form (one object; the journal stores it, `--json` prints it). state_apply is
+ * pure: same events in the same order, same state; it never fails on an event that state_event_from_json accepted. The
+ * journal is the authority on decisions; a node's ledger is the authority on what happened there. A cell is believed
+ * only if both agree (see run).
  *
- * Cells: (scope, step, node). scope is "" for steps that act in a folder that all variants share (this
- * machine, in place) and the variant's id otherwise. node is the slot number of the plan, 0-based.
+ * Cells: (scope, step, node). scope is "" for steps in a folder that all variants share (this machine, in place), and
+ * the variant's id otherwise. node is the plan's slot number, from 0.
  */
 #ifndef RHRUN_STATE_H
 #define RHRUN_STATE_H
@@ -16,8 +16,8 @@
 #include "rhrun/spec.h"
 
 enum {
-    EVENT_METRICS_MAX = 65536,   /* values of one event, and of a run */
-    EVENT_NODE_MAX = 65536,      /* slots of a plan, and attempts of one event */
+    EVENT_METRICS_MAX = 65536,   /* values in one event, and in a run */
+    EVENT_NODE_MAX = 65536,      /* slots of a plan, and attempts in one event */
     EVENT_JSON_MAX = 256 << 20,  /* bytes of one event's JSON */
 };
 #define EVENT_NODE_NONE UINT32_MAX /* a NOTE about no node: the key is left out */
@@ -43,11 +43,11 @@ enum event_type {
 enum outcome {
     OUTCOME_NONE = 0,  /* started, no end known yet */
     OUTCOME_OK,
-    OUTCOME_FAILED,    /* cause tells */
+    OUTCOME_FAILED,    /* cause says why */
     OUTCOME_STOPPED,   /* ended by a requested stop */
     OUTCOME_TIMED_OUT,
     OUTCOME_UNKNOWN,   /* started and left no outcome */
-    OUTCOME_NOT_STARTED, /* certain that it never started: may be started anew under a new attempt */
+    OUTCOME_NOT_STARTED, /* certainly never started: may be started as a new attempt */
 };
 const char *outcome_name(enum outcome o); /* "ok", "failed", ... */
 
@@ -58,82 +58,83 @@ enum run_flag {
     RUN_FLAG_AGAIN = 1,
     RUN_FLAG_FRESH = 2,
     RUN_FLAG_FROM = 4,
-    RUN_FLAGS_ANEW = 7, /* those that ask for a new launch, whatever is recorded */
+    RUN_FLAGS_ANEW = 7, /* the flags that ask for a new launch, whatever is recorded */
     RUN_FLAG_DETACH = 8,
     RUN_FLAG_REPLACE = 16
 };
 
-#define EVENT_UNBOUNDED UINT32_MAX /* of `left`: the rule has no budget of its own; the key is left out */
+#define EVENT_UNBOUNDED UINT32_MAX /* in `left`: the rule has no budget of its own; the key is left out */
 
-/* What a run was started with; all strings may be NULL. RUN_REOPENED has these again, as they can differ by then. */
+/* What a run was started with; all strings may be NULL. RUN_REOPENED has these fields again, because they may differ by
+ * then. */
 struct event_asked {
     const char *spec_path, *spec_hash, *spec_text;
     const char *plan_hash;
     const char *owner_name; /* who: user@host */
     const char *version;    /* of rhrun */
-    /* --on and --set as they were given: without them the spec is not the one that was run. sets NULL: not recorded (a
-     * journal of before). What a user types there is kept as typed, be it the value of an `env`; a journal's mode is
-     * 0600. */
+    /* --on and --set as given: without them the spec is not the one that ran. sets NULL: not recorded (an older
+     * journal). A value is kept as typed, even if it is the value of an `env`; a journal's mode is 0600. */
     const char *on, *const *sets;
     uint32_t set_count; /* at most SPEC_SETS_MAX */
 };
 
-/* RUN_OPENED: a run of the job begins; one that was open is superseded. */
+/* RUN_OPENED: a run of the job begins; it supersedes an open one. */
 struct event_opened {
     struct event_asked asked;
     const char *variant;
     const char *args_json, *params_json; /* an array of strings; an object: name -> value */
-    const char *from_step;               /* of --from */
+    const char *from_step;               /* argument of --from */
     const char *work;                    /* name of the working directory that --fresh makes */
-    const char *job_hash;                /* plan.job_hash; NULL: a journal of before */
+    const char *job_hash;                /* plan.job_hash; NULL: an older journal */
     const char *made_of;                 /* an object: the files' trees, the commit, ... (lock.h); NULL: not known */
-    const char *const *voids;            /* "scope\tstep": cells that this run redoes whatever they hold */
+    const char *const *voids;            /* "scope\tstep": cells that this run redoes in any case */
     uint32_t void_count;
     uint32_t flags;                      /* enum run_flag */
     uint32_t node_count;                 /* at most EVENT_NODE_MAX */
     uint64_t point_count;                /* of its sweep; 0: it has none */
-    const char *const *kept;             /* ids of those points that earlier runs did */
+    const char *const *kept;             /* ids of the points that earlier runs did */
     uint32_t kept_count;                 /* at most SPEC_POINTS_MAX */
 };
 
-/* NODE_BOUND: which machine the slot is, in which installation and boot. Before the node's first STARTED. */
+/* NODE_BOUND: the slot's machine, with its install id and boot id. Comes before the node's first STARTED. */
 struct event_bound {
     uint32_t node;
     const char *host;
     const char *install, *boot_id; /* never NULL */
-    const char *work;              /* working directory of an earlier --fresh, found on the nodes by a journal that does
-                                      not know it; else NULL */
+    const char *work;              /* the working directory of an earlier --fresh, found on the nodes and unknown to
+                                      this journal; else NULL */
     const char *facts_json;        /* an object */
 };
 
 struct event_attempt {
     const char *scope, *step, *attempt, *key;
-    const char *inputs; /* JSON object: name of input -> digest or value; gives the reason when a key changes */
+    const char *inputs; /* JSON object: name of input -> digest or value; shows why a key changed */
     uint32_t node;
-    uint64_t seen; /* the number of the node's latest record of the step then; 0 = none was known */
+    uint64_t seen; /* sequence of the node's latest known record of the step at that time; 0 = none */
     const char *point, *params; /* of a sweep: the point's name, and its swept params as a JSON object; else NULL */
-    uint64_t place;             /* of a point: which of its node's places it has, from 1; 0: none */
-    uint64_t parts;             /* of a point on several nodes: on how many, all of them in this event; else 0 */
-    uint64_t tries;             /* of a point: launches of it that had failed in the run before this one */
+    uint64_t place;             /* of a point: its place on the node, from 1; 0: none */
+    uint64_t parts;             /* of a point on several nodes: their number, all in this event; else 0 */
+    uint64_t tries;             /* of a point: how many of its launches had failed in this run before this one */
 };
 
-/* STARTED: all attempts of one decision (a launch generation has one per node). */
+/* STARTED: all attempts of one decision (for a launch generation one per node). */
 struct event_started {
-    uint32_t generation; /* of the launch, 1-based; 0: no launch */
-    bool joins;          /* a part of the generation that runs: a node that comes late or again, or of a launch that
-                            another run began */
-    bool adopted;        /* they were found alive on their nodes: this journal never started them */
+    uint32_t generation; /* of the launch, from 1; 0: no launch */
+    bool joins;          /* they join the running generation: a node that comes late or again, or a part of a launch
+                            that another run began */
+    bool adopted;        /* the attempts were found alive on their nodes: this journal never started them */
     const char *bind_json; /* of a launch: {"master_addr", "master_port", "nonce", "roles": [{"name", "first", "count",
-                              "master_port"}], "places": [[role, node, first of it there, how many]]}, for RUNs that
-                              are sent again, for who reads logs (which worker is of which role) and for locks */
+                              "master_port"}],
+                              "places": [[role, node, first role_rank, count]]}; needed to send RUNs again, to
+                              find each worker's role in logs, and for locks */
     const struct event_attempt *attempts;
     uint32_t attempt_count;
 };
 
-/* FINISHED: an attempt ended, or its end was found in the node's ledger. */
+/* FINISHED: an attempt ended, or its end was found in a node's ledger. */
 struct event_finished {
     uint32_t node;
-    uint32_t generation; /* of a part of a launch that was adopted; else 0 */
+    uint32_t generation; /* of an adopted part of a launch; else 0 */
     const char *scope, *step, *attempt;
     const char *key, *inputs; /* as in event_attempt */
     enum outcome outcome;     /* never NONE */
@@ -143,13 +144,15 @@ struct event_finished {
     uint32_t cause_rank;
     uint64_t duration_ms;
     uint64_t log_bytes;
-    uint64_t dropped_bytes; /* of its output; then dropped_by says why: "limit", "disk", "limit and disk"; else NULL */
+    uint64_t dropped_bytes; /* of its output; if not 0, dropped_by says why: "limit", "disk", "limit and disk"; else it
+                               is NULL */
     const char *dropped_by;
     const char *tail;       /* last lines */
-    const char *metrics;    /* of a point: the last value of each, of the lowest rank, as a JSON object; NULL: none */
+    const char *metrics;    /* of a point: JSON object with the last value of each metric, from the lowest rank; NULL:
+                               none */
 };
 
-/* SETTLED: the node's ledger and files are on its disk. */
+/* SETTLED: the node's ledger and files are synced to its disk. */
 struct event_settled {
     uint32_t node;
     const char *boot_id; /* at that time; NULL: as bound */
@@ -157,9 +160,9 @@ struct event_settled {
 
 /* RESTART: the launch starts again, counted in state_run.restarts. */
 struct event_restart {
-    uint32_t generation; /* that begins; 0: the next */
+    uint32_t generation; /* the generation that begins; 0: the next */
     uint32_t rule;       /* its number in failure_rules, from 1; 0: none matched */
-    bool uncounted;      /* not against max_restarts, but by the rule's own budget */
+    bool uncounted;      /* counts against the rule's own budget, not against max_restarts */
     uint64_t backoff_ms; /* before it begins */
     const char *reason;
 };
@@ -188,42 +191,44 @@ struct event_note {
     const char *reason;
 };
 
-/* RULE: a failure rule counted; before what it causes. What is not ignored is the verdict on the generation. */
+/* RULE: a failure rule applied; comes before the events that it causes. Any action but ignore is the verdict on the
+ * generation. */
 struct event_rule {
     uint32_t node; /* or EVENT_NODE_NONE */
-    uint32_t generation; /* 0: it is about a node alone, and no verdict */
+    uint32_t generation; /* 0: about a node alone, and no verdict */
     uint32_t rule;       /* its number in failure_rules, from 1 */
     const char *rule_id; /* spec_rule.id; never NULL */
     enum spec_action action;
-    uint32_t left;       /* of its budget; EVENT_UNBOUNDED */
+    uint32_t left;       /* left of its budget; or EVENT_UNBOUNDED */
     uint64_t backoff_ms; /* before the next generation */
-    const char *line;    /* that was printed, cut, or NULL */
+    const char *line;    /* the printed line, cut, or NULL */
     uint32_t cause_rank;
     const char *reason;
 };
 
 struct event_metric {
     const char *name, *value; /* value: "0.25", "nan", "-inf" */
-    uint32_t rank;            /* UINT32_MAX: of a launcher */
-    uint64_t count;           /* how many there were so far */
+    uint32_t rank;            /* UINT32_MAX: a launcher */
+    uint64_t count;           /* values so far */
 };
 
-/* METRICS: the latest values, of those that changed. */
+/* METRICS: the latest values of the metrics that changed. */
 struct event_metrics {
     const struct event_metric *items;
     uint32_t count; /* at most EVENT_METRICS_MAX */
 };
 
-/* INSTALLED: what a Python of the node has, after an installation, and as a launch finds it. Only where it is another
- * list than the node had. */
+/* INSTALLED: the packages of a Python on the node, after an installation or when a launch begins. Only if the list
+ * differs from the last one. */
 struct event_installed {
     uint32_t node;
     const char *role;       /* whose Python; NULL: the job's */
     const char *digest;     /* SHA-256 of the list, hex; never NULL */
-    const char *found_json; /* the list, as step/install.py makes it; NULL: an earlier event of that digest has it */
+    const char *found_json; /* the list, as step/install.py makes it; NULL: it is in an earlier event with this
+                               digest */
 };
 
-/* Strings and arrays belong to whoever made the event. What is not said to be never NULL may be. */
+/* The maker of an event owns its strings and arrays. A pointer may be NULL unless a comment says "never NULL". */
 struct event {
     enum event_type type;
     uint64_t seq;     /* given by the journal */
@@ -231,8 +236,8 @@ struct event {
     const char *run;  /* id of the run; only a NOTE may have none */
     union {           /* by type */
         struct event_opened opened;
-        struct event_asked reopened; /* RUN_REOPENED: its launch has ended well and is kept; what `outputs` says now is
-                                        fetched */
+        struct event_asked reopened; /* RUN_REOPENED: the run's launch ended well and is kept; the files of the present
+                                        `outputs` are fetched */
         struct event_bound bound;
         struct event_started started;
         struct event_finished finished;
@@ -256,17 +261,17 @@ struct state_cell {
     const char *metrics;        /* as in event_finished */
     uint64_t place, parts, tries;
     enum outcome outcome;
-    bool settled;     /* on the node's disk: survives a power loss */
-    bool was_ok;      /* it ended well, and is unknown since its node restarted, or was replaced, before that was
+    bool settled;     /* synced to the node's disk: survives a power loss */
+    bool was_ok;      /* it ended well, but is unknown because its node restarted, or was replaced, before it was
                          settled */
-    bool voided;      /* by a flag of the open run: not to be believed */
+    bool voided;      /* by a flag of the open run: the record does not count */
     uint32_t generation;
-    uint32_t after;    /* what `begun` of the run was when the attempt began: an epilog, or outputs, of an earlier
-                          generation are not those of this one */
-    uint64_t seq;      /* of the event that brought the attempt here: STARTED, or FINISHED of one that was adopted */
-    bool adopted;      /* it was */
-    uint32_t failures; /* attempts of this run that failed or timed out */
-    uint64_t seen;     /* as in event_attempt: what the node has under a later number began after this was decided */
+    uint32_t after;    /* the run's `begun` when the attempt began: an epilog or outputs of an earlier generation do not
+                          count for this one */
+    uint64_t seq;      /* seq of the attempt's first event: STARTED, or the FINISHED of an adopted one */
+    bool adopted;      /* this journal never started the attempt */
+    uint32_t failures; /* attempts in this run that failed or timed out */
+    uint64_t seen;     /* as in event_attempt: a record with a later number began after this decision */
     uint64_t started_ms, finished_ms, log_bytes, dropped_bytes;
     const char *dropped_by;
     uint32_t cause, cause_rank;
@@ -274,31 +279,31 @@ struct state_cell {
     const char *tail;
 };
 struct state_installed {
-    const char *role, *digest; /* of the latest INSTALLED of that Python */
+    const char *role, *digest; /* from the latest INSTALLED of that Python */
     struct state_installed *next;
 };
 struct state_node {
-    struct state_installed *installed; /* on the machine that the node is; NULL: nothing is known */
+    struct state_installed *installed; /* on the node's present machine; NULL: nothing is known */
     const char *host, *install, *boot_id, *facts_json; /* as last bound; NULL = never */
     uint64_t bound_ms;
 };
-struct state_rule { /* of failure_rules, as far as it counted in a run */
+struct state_rule { /* a rule of failure_rules that applied in a run */
     const char *id;
     uint32_t number, times;
-    const char *action, *reason; /* of the last time */
+    const char *action, *reason; /* when it last applied */
 };
-struct state_verdict { /* fail, restart or replace_node, by a rule, on the generation of that number; 0 = none yet */
+struct state_verdict { /* a rule's verdict (fail, restart or replace_node) on a generation; generation 0 = none yet */
     uint32_t generation, rule, left, node, rank;
     enum spec_action action;
     const char *reason, *line;
     uint64_t backoff_ms;
 };
-struct state_ignored { /* a worker whose end counts as a good one */
+struct state_ignored { /* a worker whose end counts as good */
     uint32_t node, rank;
 };
 struct state_metric {
     const char *name;
-    char value[32]; /* in place: kept strings are never freed, and these are ever new */
+    char value[32]; /* in place, because strings in the arena are never freed, and values change all the time */
     uint32_t rank;
     uint64_t count, time_ms;
 };
@@ -306,22 +311,23 @@ struct state_run {
     const char *id, *variant, *spec_path, *spec_hash, *plan_hash, *params_json, *args_json, *from_step, *work, *message;
     const char *on, *const *sets; /* as in the event */
     uint32_t set_count;
-    const char *const *kept; /* as in the event; in its order, which is that of the points */
+    const char *const *kept; /* as in the event, in the order of the points */
     uint32_t point_count, kept_count, points_ok; /* points_ok: launches of points that ended well in this run */
     const char *job_hash;  /* as in the event */
-    bool fetching;         /* it was opened again, only to fetch outputs */
+    bool fetching;         /* it was reopened only to fetch outputs */
     const char *bind_json; /* of the latest launch generation */
     uint32_t flags, node_count, generation;
-    uint32_t own_generation; /* the latest that the run started, or decided to start; those before were found on the
-                                nodes */
-    uint32_t begun;          /* the latest of which a part was started or found; generation is ahead of it between a
-                                RESTART or REISSUE and the STARTED that follows */
+    uint32_t own_generation; /* the latest generation that the run started, or decided to start; earlier ones were found
+                                on the nodes */
+    uint32_t begun;          /* the latest generation of which a part was started or found; `generation` is higher
+                                between a RESTART or REISSUE and the next STARTED */
     uint32_t restarts;      /* all of them */
-    uint32_t own_restarts;  /* of these, by rules with a budget of their own: not counted against max_restarts */
-    uint64_t resume_ms;     /* the next generation does not start before: end of a backoff */
+    uint32_t own_restarts;  /* of these, the ones by rules with their own budget, which do not count against
+                               max_restarts */
+    uint64_t resume_ms;     /* end of a backoff: the next generation does not start before */
     struct state_rule *rules;
     struct state_verdict verdict; /* the latest */
-    struct state_ignored *ignored; /* in ignored_generation, which is the latest with any */
+    struct state_ignored *ignored; /* of ignored_generation, the latest generation that has any */
     uint32_t ignored_count, ignored_generation;
     struct state_metric *metrics;
     uint32_t rule_count, metric_count;
@@ -345,58 +351,58 @@ struct state {
 
 struct state *state_create(void);
 void state_destroy(struct state *s); /* takes NULL */
-/* Pure: copies what it keeps. That the event has the fields of its type is asserted; one that does not fit the
- * state (the end of an attempt that the cell does not hold, a second end of a run, but
- * that a cancelled one tells anew which nodes were not reached) changes nothing but last_seq.
- * Strings found through the state live as long as it; cells, nodes and runs may move at the next apply. */
+/* Pure: copies what it keeps. Asserts that the event has the fields of its type. An event that does not fit the state
+ * (the end of an attempt that the cell does not hold, or a second end of a run) changes nothing but last_seq; except
+ * that a second end of a cancelled run updates which nodes were not reached. Strings found through the state live as
+ * long as the state; cells, nodes and runs may move at the next apply. */
 void state_apply(struct state *s, const struct event *e);
 const struct state_cell *state_cell_find(const struct state *s, const char *scope, const char *step, uint32_t node);
 const struct state_cell *state_cell_by_attempt(const struct state *s, const char *attempt);
-/* Was it started under this journal, even if another attempt has replaced it since? One that was only taken over from
- * a node is not known: the controller that started it may ask the node for it again. Likewise: was an INSTALLED of
- * this digest there? */
+/* Whether this journal started the attempt, even if another has replaced it since. An attempt that was only adopted
+ * from a node does not count: the controller that started it may still ask the node for it. For a digest instead of an
+ * attempt: whether there was an INSTALLED with it. */
 bool state_knows_attempt(const struct state *s, const char *attempt);
 /* NULL: nothing is known. role NULL: the job's Python. */
 const struct state_installed *state_installed_on(const struct state *s, uint32_t node, const char *role);
 const struct state_run *state_run_find(const struct state *s, const char *id);
 const struct state_run *state_run_open(const struct state *s);                        /* the unfinished one, or NULL */
-bool state_run_left(const struct state *s, const char *id); /* does the journal lack the end of something that it
-                                                               started? */
+bool state_run_left(const struct state *s, const char *id); /* whether the journal lacks the end of something that this
+                                                               run started */
 const struct state_run *state_run_latest(const struct state *s, const char *variant); /* NULL variant = any */
 
 /* ---- failure rules ---- */
-/* What happened, as rules match it. */
+/* What happened, in the terms that rules match. */
 struct state_happening {
     enum spec_subject subject;
     uint32_t role;          /* of the worker: index in spec.roles */
-    bool is_line;           /* of a worker: it printed a line; else it ended, and not well */
-    bool must_count;        /* its end cannot be ignored: nobody knows it, or it never began */
+    bool is_line;           /* of a worker: true: it printed a line; false: it ended, and not well */
+    bool must_count;        /* its end cannot be ignored: the end is unknown, or the worker never began */
     uint32_t status, signal; /* of an end; both 0: neither */
-    const bool *seen;       /* [rule]: the line has its pattern; of an end, the worker has printed such a line in this
-                               generation. NULL: none */
+    const bool *seen;       /* [rule]: the line matches the rule's pattern; for an end: the worker printed such a line
+                               in this generation. NULL: none */
 };
 struct state_decision {
     uint32_t rule;          /* index; UINT32_MAX: none matched */
-    enum spec_action action; /* without a rule: of an end, RESTART while max_restarts allows, else FAIL; of a node,
-                                FAIL; a line: IGNORE */
-    bool own;               /* it takes from the rule's own budget */
-    uint32_t used, left;    /* times the rule counted, with this one, and what is left of its budget; or
+    enum spec_action action; /* without a rule: for an end RESTART while max_restarts allows, else FAIL; for a node
+                                FAIL; for a line IGNORE */
+    bool own;               /* it counts against the rule's own budget */
+    uint32_t used, left;    /* how often the rule applied, this time included, and what is left of its budget or
                                EVENT_UNBOUNDED */
     uint64_t backoff_ms;
 };
-/* Pure: the first rule that matches and has something left of its budget. A rule with a pattern alone is about lines;
- * with exit_status or signal too, about ends. used[rule]: how often each counted in this run. restarts_left: of
- * max_restarts. */
+/* Pure: takes the first rule that matches and has some budget left. A rule with only a pattern matches lines; with
+ * exit_status or signal as well, it matches ends. used[rule]: how often each rule applied in this run. restarts_left:
+ * of max_restarts. */
 void state_decide(const struct spec_rule *rules, size_t count, const uint32_t *used, uint32_t restarts_left,
                   const struct state_happening *what, struct state_decision *ret);
-/* used[] of the rules from what the run has recorded of them. */
+/* Fills used[] from the run's record of its rules. */
 void state_rules_used(const struct state_run *run, const struct spec_rule *rules, size_t count, uint32_t *ret);
 
-/* JSON: one object; keys as the members above (src/state/event.c lists them); "type" is the lower-case name
- * (run_opened, ...); NULL strings are left out; outcome, status and flags are written by name; what is JSON in a
- * field (inputs, params_json, ...) is a string, so that it comes back byte for byte. Reading ignores unknown keys and
- * refuses unknown types, missing keys, duplicate keys and numbers out of range (ERROR_IO); its strings are in arena.
- * The same text is an NDJSON line of `rhrun --json` (schema/events.schema.json). */
+/* JSON: one object; keys are named as the members above (src/state/event.c lists them); "type" is the lower-case name
+ * (run_opened, ...); NULL strings are left out; outcome, status and flags are written by name; a field that is itself
+ * JSON (inputs, params_json, ...) is written as a string, so that it comes back byte for byte. Reading ignores unknown
+ * keys and refuses unknown types, missing keys, duplicate keys and numbers out of range (ERROR_IO); its strings are in
+ * arena. The same text is an NDJSON line of `rhrun --json` (schema/events.schema.json). */
 const char *event_type_name(enum event_type t);
 void event_to_json(const struct event *e, struct buf *ret);
 int event_from_json(const char *text, size_t len, struct arena *arena, struct event *ret, struct error *err);

@@ -1,7 +1,7 @@
 /*
  * torchrun: the flags of torch.distributed.run, one table.
  *
- * What is read, checked, written into command lines and documented (docs/torchrun.md) comes from it. Facts of
+ * Reading, checking, command lines and the documentation (docs/torchrun.md) all use this table. Its facts are from
  * torch/distributed/run.py in torch 1.13 to 2.15.
  */
 #ifndef RHRUN_TORCHRUN_H
@@ -23,22 +23,24 @@ enum torchrun_type {
     TORCHRUN_MAP,     /* "key=value,..." */
 };
 enum torchrun_origin {
-    TORCHRUN_GIVEN,    /* as the spec says it, only when it does */
-    TORCHRUN_COMPUTED, /* rhrun says it when the spec does not */
-    TORCHRUN_OWN,      /* rhrun alone says it: there is no key of that name */
-    TORCHRUN_NEVER,    /* no flag of a job */
+    TORCHRUN_GIVEN,    /* passed on as the spec gives it, and only then */
+    TORCHRUN_COMPUTED, /* rhrun sets it if the spec does not */
+    TORCHRUN_OWN,      /* only rhrun sets it: the spec has no such key */
+    TORCHRUN_NEVER,    /* makes no sense for a job, so it is never passed */
 };
 enum { TORCHRUN_OLDEST = 113, TORCHRUN_XPU = 210 /* nproc_per_node: xpu */, TORCHRUN_CHOICES_MAX = 8 };
 struct torchrun_flag {
-    const char *name; /* behind "--", with underscores, which every version takes; also its key below `distributed` */
+    const char *name; /* after "--", with underscores, which every version accepts; also its key in `distributed` */
     char letter;      /* of its short form, or 0 */
     bool env;         /* torch reads PET_NAME for it */
     enum torchrun_type type;
     enum torchrun_origin origin;
-    unsigned since;             /* MAJOR * 100 + MINOR of the first torch that has it; TORCHRUN_OLDEST: or older */
-    bool keyed;                 /* it changes what the job computes, not only how it is watched: in the launch's key */
+    unsigned since;             /* MAJOR * 100 + MINOR of the first torch with the flag; TORCHRUN_OLDEST: that version
+                                   or older */
+    bool keyed;                 /* part of the launch's key, because it changes what the job computes, not only how it
+                                   is watched */
     const char *const *choices; /* TORCHRUN_CHOICE: NULL-terminated */
-    const char *otherwise;      /* torch's default, as docs/torchrun.md shows it */
+    const char *otherwise;      /* torch's default, in the words of docs/torchrun.md */
     const char *meaning;
 };
 extern const struct torchrun_flag torchrun_flags[];                           /* name NULL ends it */
