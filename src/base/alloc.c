@@ -149,7 +149,7 @@ void *arena_alloc(struct arena *a, size_t size)
     struct block *b = a->head;
     if (b->size - b->used < size) {
         b = block_create(size > BLOCK_SIZE / 4 ? size : BLOCK_SIZE);
-        if (size > BLOCK_SIZE / 4) { /* a large one goes behind the head, which still has room */
+        if (size > BLOCK_SIZE / 4) { /* a large block goes after the head, which still has room */
             b->next = a->head->next;
             a->head->next = b;
         } else {

@@ -1,7 +1,6 @@
 /*
- * Diagnostics: collecting the faults of a user's document, and writing them as text with the source
- * line and carets, or as JSON. What is shown may come from a hostile file, so control characters
- * never reach the terminal.
+ * Diagnostics: collecting the faults of a user's document, and writing them as text with the source line and carets, or
+ * as JSON. The text may come from a hostile file, so control characters never reach the terminal.
  */
 #include "rhrun/base.h"
 
@@ -21,7 +20,7 @@ static bool same_item(const struct diagnostic *item, enum severity severity, con
     return item->severity == severity && same_place(&item->place, place) && strcmp(item->message, message) == 0;
 }
 
-/* Whether the item is there already: an error anywhere, a note behind the same item. */
+/* Whether there is an equal item already: for an error anywhere, for a note after the same item. */
 static bool is_repeated(const struct diagnostics *d, enum severity severity, const struct place *place,
                         const char *message)
 {
@@ -62,7 +61,7 @@ struct diagnostic *diagnostics_addv(struct diagnostics *d, enum severity severit
         return NULL;
     }
     bool told = !is_hidden(&place) || !strchr(fmt, '%');
-    if (is_hidden(&place)) /* columns tell how long its words are */
+    if (is_hidden(&place)) /* columns would reveal the lengths of its words */
         place = (struct place){.source = place.source, .line = place.line};
     char *message = told ? xvasprintf(fmt, ap) : xstrdup(place.source->hidden);
     bool repeated = is_repeated(d, severity, &place, message);

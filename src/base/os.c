@@ -75,7 +75,7 @@ bool hex_decode(const char *hex, void *out, size_t bytes)
     return true;
 }
 
-/* 0, or -1 and err where it is none. */
+/* 0, or -1 and err if it is not a regular file. */
 static int check_regular(const char *path, const struct stat *st, struct error *err)
 {
     const char *kind = S_ISFIFO(st->st_mode)   ? "a FIFO"
@@ -98,7 +98,7 @@ int file_open(const char *path, struct stat *ret, struct error *err)
 {
     struct stat st;
     int fd = -1;
-    if (stat(path, &st) == 0 && check_regular(path, &st, err) < 0) /* to open a device may do something already */
+    if (stat(path, &st) == 0 && check_regular(path, &st, err) < 0) /* opening a device may already have an effect */
         return -1;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0) {
@@ -108,7 +108,7 @@ int file_open(const char *path, struct stat *ret, struct error *err)
         errno = errnum;
         return -1;
     }
-    if (check_regular(path, &st, err) < 0) { /* another since the first look */
+    if (check_regular(path, &st, err) < 0) { /* replaced since the stat above */
         int errnum = errno;
         cleanup_close(&fd);
         errno = errnum;

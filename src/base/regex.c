@@ -1,5 +1,5 @@
-/* Patterns that users write, over text that nobody vouches for: PCRE2 with JIT, and a bound on what one match may cost.
- * The bound ends a match as a whole, so it holds whatever the line; where JIT is missing the interpreter keeps it too. */
+/* Users' patterns over untrusted text: PCRE2 with JIT, and a bound on the cost of one match. The bound applies to the
+ * whole match, whatever the line; without JIT the interpreter keeps it too. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "rhrun/base.h"
 
@@ -53,9 +53,9 @@ struct regex *regex_create(const char *pattern, size_t len, struct regex_fault *
     return create(pattern, len, 0, ret);
 }
 
-/* Lookaround, atomic groups and possessive repeats can see, or take, the line end and what is behind it, and then fail
- * where the line alone would match; \\A, \\z and the like mean the text. Flags may mean anything. Wherever one of these may
- * stand the answer is no, also where it is a character in brackets. */
+/* Lookaround, atomic groups and possessive repeats can see, or consume, the line end and the text after it, and then
+ * fail although the line alone would match; \\A, \\z and the like refer to the whole text; flags may mean anything. The
+ * answer is no wherever one of these may occur, even if it is only a character in brackets. */
 struct regex *regex_create_lines(const char *pattern, size_t len)
 {
     static const char *const no[] = {"(?=", "(?!", "(?>", "(?|", "(?(", "(?R", "(?&", "(?+", "(?-", "(?P>", "(*",
@@ -97,7 +97,7 @@ enum regex_result regex_match(struct regex *re, const char *text, size_t len)
 
 enum regex_result regex_match_from(struct regex *re, const char *text, size_t len, size_t at)
 {
-    /* right into the compiled code: nothing that pcre2_match looks at before could be wrong here */
+    /* straight into the compiled code: the checks that pcre2_match makes before are not needed here */
     int rc = re->jit ? pcre2_jit_match(re->code, (PCRE2_SPTR)text, len, at, 0, re->data, re->context)
                      : pcre2_match(re->code, (PCRE2_SPTR)text, len, at, 0, re->data, re->context);
     if (rc >= 0)

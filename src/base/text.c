@@ -43,7 +43,7 @@ bool parse_u32(const char *s, uint32_t *ret)
     return true;
 }
 
-/* A number with a unit out of a table; the number may have a fraction ("1.5h"). */
+/* A number with a unit from a table; the number may have a fraction ("1.5h"). */
 struct unit {
     const char *name;
     uint64_t factor;
@@ -167,7 +167,7 @@ const char *str_nearest(const char *word, const char *const *candidates)
     return best;
 }
 
-/* Bytes of the control character there; 0: it is none. */
+/* Length of the control character at s in bytes; 0: there is none. */
 static size_t control_len(const char *s)
 {
     unsigned char first = (unsigned char)s[0], second = first ? (unsigned char)s[1] : 0;
@@ -287,7 +287,7 @@ char *path_clean(char *path)
             while (len && path[--len] != '/')
                 ;
         } else if (n && !(n == 1 && *p == '.')) {
-            path[len++] = '/'; /* never beyond p: each part is behind a slash */
+            path[len++] = '/'; /* never beyond p, because a slash precedes each part */
             memmove(path + len, p, n);
             len += n;
         }
