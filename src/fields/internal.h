@@ -1,4 +1,5 @@
-/* scan.c: JSON text, token by token. All that can fail return -1 and say in err what was expected at which byte. */
+/* scan.c: JSON text, token by token. Functions that can fail return -1, and err says what was expected at which
+ * byte. */
 #ifndef RHRUN_FIELDS_INTERNAL_H
 #define RHRUN_FIELDS_INTERNAL_H
 
@@ -12,11 +13,11 @@ struct scan {
 };
 int scan_fault(struct scan *s, const char *what); /* -1 */
 int scan_expect(struct scan *s, char c);
-bool scan_word(struct scan *s, const char *text); /* true, and past it, when it comes next */
+bool scan_word(struct scan *s, const char *text); /* if text comes next: true, and s is moved past it */
 int scan_string(struct scan *s, const char **ret);
 int scan_integer(struct scan *s, int64_t min, int64_t max, int64_t *ret);
 int scan_skip(struct scan *s); /* a value of any kind */
-/* What stands between the quotes of the key that comes next, escapes as they are; s stays before it. */
+/* The raw text between the quotes of the next key, with its escapes; s does not move. */
 int scan_peek_key(struct scan *s, const char **ret, size_t *ret_len);
 
 static inline void scan_blanks(struct scan *s)
@@ -25,7 +26,7 @@ static inline void scan_blanks(struct scan *s)
         s->at++;
 }
 
-/* True, and past it, when c comes next. */
+/* If c comes next: true, and s is moved past it. */
 static inline bool scan_take(struct scan *s, char c)
 {
     scan_blanks(s);

@@ -1,4 +1,4 @@
-/* Objects as JSON, written and read by walking their tables: what is written is read, key by key. */
+/* Objects as JSON, written and read by walking their tables. */
 #include "internal.h"
 
 #include <string.h>
@@ -202,7 +202,7 @@ static int read_string(struct scan *s, const struct field *f, const char **ret)
     return 0;
 }
 
-/* Room for one more in an array in the arena; the halves left behind go with the arena. */
+/* Room for one more item in an array in the arena; old copies are freed with the arena. */
 static void *grown(struct arena *a, void *items, uint32_t count, size_t size)
 {
     if (count & (count - 1))
@@ -329,7 +329,7 @@ static int complete(struct scan *s, const struct fields *fields, uint64_t seen, 
     return 0;
 }
 
-/* The field of that key, or the count; `guess` is where the writer would have put it. */
+/* The index of the field with that key, or fields->count; `guess` is the index in our own writer's order. */
 static size_t find(const struct fields *fields, size_t guess, const char *key, size_t len)
 {
     for (size_t tried = 0, i = guess; tried < fields->count; tried++, i++) {
@@ -347,7 +347,7 @@ static int skip_member(struct scan *s)
     return scan_string(s, &ignored) < 0 || scan_expect(s, ':') < 0 ? -1 : scan_skip(s);
 }
 
-/* Into a struct of zeros. */
+/* object is zeroed. */
 static int read_object(struct scan *s, const struct fields *fields, void *ret)
 {
     uint64_t seen = 0;
@@ -361,7 +361,7 @@ static int read_object(struct scan *s, const struct fields *fields, void *ret)
             if (scan_peek_key(s, &key, &len) < 0)
                 return -1;
             size_t i = find(fields, guess, key, len);
-            if (i == fields->count) { /* of another version */
+            if (i == fields->count) { /* a key of another version */
                 if (skip_member(s) < 0)
                     return -1;
                 continue;
@@ -380,7 +380,7 @@ static int read_object(struct scan *s, const struct fields *fields, void *ret)
     return complete(s, fields, seen, ret);
 }
 
-/* The type says which fields there are. It comes first in what we write; others may have sorted the keys. */
+/* The type decides which fields there are. Our own writer puts it first; other programs may have sorted the keys. */
 static int read_type(struct scan s, const struct field *type, uint32_t *ret)
 {
     if (scan_expect(&s, '{') < 0)

@@ -1,5 +1,5 @@
-/* JSON text, token by token. Written for one reader (json.c) instead of taken from a library, as that is several times
- * faster; see the header. */
+/* JSON text, token by token. Written for one reader (json.c) because that is several times faster than a library; see
+ * the header. */
 #include "internal.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ static char *put_utf8(char *out, unsigned c)
     return out;
 }
 
-/* One escape, s->at behind the backslash; an escape is never shorter than what it stands for. */
+/* One escape, with s->at after the backslash; an escape is never shorter than its character. */
 static int unescape(struct scan *s, const char *end, char **out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
