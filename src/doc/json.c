@@ -104,7 +104,7 @@ static void put_utf8(struct buf *out, uint32_t c)
     buf_putc(out, (char)(0x80 | (c & 0x3f)));
 }
 
-/* Behind the backslash. */
+/* Reads an escape after its backslash. */
 static bool read_escape(struct json *j, struct buf *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -219,7 +219,7 @@ static void leave(struct json *j, struct doc_node *node)
     j->depth--;
 }
 
-/* Behind an item: true with *ret_more, or false with a fault. */
+/* After an item: true with *ret_more, or false with a fault. */
 static bool read_separator(struct json *j, char closing, bool *ret_more)
 {
     skip_blanks(j);

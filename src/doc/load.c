@@ -1,6 +1,6 @@
 /*
- * Loading: reads the text, checks what both formats forbid (size, encoding, control characters), then
- * hands it to the reader of its format.
+ * Loading: reads the text, checks what both formats forbid (size, encoding, control characters), then passes it to the
+ * reader of its format.
  */
 #include "internal.h"
 
@@ -28,7 +28,7 @@ static bool forbidden(uint32_t c, bool yaml)
 {
     if (c == 0 || c == 0x7f || (c < 0x20 && c != '\t' && c != '\n' && c != '\r'))
         return yaml || c == 0;
-    /* libyaml ends lines at these, the YAML 1.2 that everyone else reads does not */
+    /* libyaml ends lines at these, YAML 1.2 does not */
     return yaml && ((c >= 0x80 && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfffe || c == 0xffff);
 }
 
@@ -97,7 +97,7 @@ int doc_load_text(const char *name, const char *text, size_t len, enum doc_forma
     return load(name, text, len, NULL, format, arena, ret_doc, diagnostics, err);
 }
 
-/* ---- whose text may be quoted ---- */
+/* ---- may the text be quoted? ---- */
 
 static bool is_below(const char *folder, const char *path)
 {
@@ -105,7 +105,7 @@ static bool is_below(const char *folder, const char *path)
     return strcmp(folder, "/") == 0 || (strncmp(folder, path, len) == 0 && path[len] == '/');
 }
 
-/* The git repository that the folder is in, as its top; false: it is in none, or in one of all that the user has. */
+/* The top of the git repository around the folder; false: there is none, or its top is the user's home. */
 static bool find_repository(const char *folder, char top[PATH_MAX])
 {
     char home[PATH_MAX] = "";
@@ -138,7 +138,7 @@ int doc_load_below(const char *path, const char *home, enum doc_format format, s
     CLEANUP(buf_free) struct buf text = {0};
     if (file_read(path, DOC_MAX_BYTES, &text, err) < 0) {
         if (err)
-            err->code = ERROR_SPEC; /* for the user it is the document that is at fault: exit 2 */
+            err->code = ERROR_SPEC; /* for the user the document is at fault: exit 2 */
         return -1;
     }
     const char *hidden = may_quote(path, home) ? NULL : "the text cannot be read as YAML or JSON";

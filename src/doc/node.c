@@ -328,7 +328,7 @@ bool doc_remove(struct doc_node *object, const char *key)
     size_t i = (size_t)(m - object->members);
     memmove(m, m + 1, (object->count - i - 1) * sizeof *m);
     object->count--;
-    object->index = NULL; /* without an arena there is no new one; the next doc_set builds it again */
+    object->index = NULL; /* there is no arena here to make a new index; the next doc_set rebuilds it */
     object->index_cap = 0;
     return true;
 }

@@ -138,7 +138,7 @@ static bool all_printable(const char *text, size_t len, bool newlines)
     return true;
 }
 
-/* Words that YAML 1.1 readers take for something else than a string. */
+/* Words that YAML 1.1 readers do not take for a string. */
 static bool is_old_word(const char *text)
 {
     static const char *const words[] = {"yes", "no", "on", "off", NULL};
@@ -213,7 +213,7 @@ static void put_block(const char *text, size_t len, size_t level, struct buf *ou
     }
 }
 
-/* A scalar behind "key: " or "- ", with the newline. */
+/* A scalar after "key: " or "- ", with the newline. */
 static void put_scalar(const struct doc_node *node, size_t level, struct buf *out)
 {
     struct doc_node probe = {0};
@@ -257,7 +257,7 @@ static void put_key(const struct doc_member *m, struct buf *out)
         buf_append(out, m->key, m->key_len);
     } else if (m->key_len <= SIMPLE_KEY_MAX) {
         put_quoted(m->key, m->key_len, out);
-    } else { /* readers look for the ":" of a simple key within 1024 characters only */
+    } else { /* readers expect the ":" of a simple key within 1024 characters */
         buf_puts(out, "? ");
         put_quoted(m->key, m->key_len, out);
         buf_putc(out, '\n');

@@ -1,7 +1,7 @@
 /*
- * The YAML reader: libyaml's events become nodes; anchors, merges, duplicate keys and limits are ours.
- * Aliases share nodes, so the size of the written-out tree is only ever counted: an exponential file
- * is refused at the alias that passes the limit.
+ * The YAML reader: libyaml's events become nodes; anchors, merges, duplicate keys and limits are ours. Aliases share
+ * nodes, so the written-out tree is never built, only its size is counted: a file that grows exponentially is refused
+ * at the alias that exceeds the limit.
  */
 #include "internal.h"
 #include "yaml_error.h"
@@ -53,7 +53,7 @@ static void set_anchor(struct yaml *y, const yaml_char_t *name, struct doc_node 
         doc_set(y->loader->arena, y->anchors, (const char *)name, node);
 }
 
-/* The aliased node as it stands in this place: a copy of the node itself that shares all below it. */
+/* The aliased node at this place: a copy of the node that shares everything below it. */
 static struct doc_node *read_alias(struct yaml *y)
 {
     struct loader *loader = y->loader;
@@ -171,7 +171,7 @@ static struct doc_node *open_collection(struct yaml *y, enum doc_type type, cons
     return node;
 }
 
-/* A flow collection ends at its bracket, a block collection at the end of what it holds last. */
+/* A flow collection ends at its bracket, a block collection at the end of its last item. */
 static void close_collection(struct yaml *y, struct doc_node *node, bool flow)
 {
     if (flow)
@@ -209,7 +209,7 @@ static struct doc_node *read_sequence(struct yaml *y)
     return node;
 }
 
-/* `<<`: the members of a mapping, or of each of a list of them, for the keys that are not there yet. */
+/* `<<`: adds the members of a mapping, or of each mapping in a list, whose keys are not present yet. */
 static bool merge_one(struct yaml *y, struct doc_node *node, const struct doc_node *from)
 {
     if (from->type != DOC_OBJECT) {

@@ -1,7 +1,6 @@
 /*
- * libyaml says "did not find expected key"; this file says what that means and where it began. Two
- * mistakes are so common that they are looked for: an unquoted ${{ }} in flow style, and a tab as
- * indentation.
+ * libyaml says "did not find expected key"; this file says what that means and where the mistake began. Two common
+ * mistakes are recognised: an unquoted ${{ }} in flow style, and a tab as indentation.
  */
 #include "yaml_error.h"
 
@@ -76,7 +75,7 @@ bool doc_yaml_expression_error(struct loader *loader, uint32_t first_line, uint3
     return false;
 }
 
-/* libyaml's wording by its beginning, and ours. */
+/* The beginnings of libyaml's messages, and our words for them. */
 static const struct {
     const char *theirs, *ours, *hint;
 } problems[] = {
