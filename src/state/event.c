@@ -1,4 +1,4 @@
-/* What events consist of: for each type a table of its fields, in the order in which they are written (fields.h). */
+/* The fields of events: for each type a table, in the order in which the fields are written (fields.h). */
 #include "rhrun/fields.h"
 #include "rhrun/state.h"
 
@@ -235,7 +235,7 @@ void event_to_json(const struct event *e, struct buf *ret)
 int event_from_json(const char *text, size_t len, struct arena *arena, struct event *ret, struct error *err)
 {
     struct event e;
-    memset(&e, 0, sizeof e); /* = {0} need not reach behind the first member of the union */
+    memset(&e, 0, sizeof e); /* = {0} need not clear more than the union's first member */
     if (fields_from_json(&types, text, len, arena, &e, err) < 0)
         return -1;
     *ret = e;

@@ -1,4 +1,4 @@
-/* What the Pythons of a node have, by the latest INSTALLED of each. */
+/* The packages of a node's Pythons, from the latest INSTALLED of each. */
 #include "internal.h"
 
 void installed_apply(struct arena *arena, struct state_node *n, const char *role, const char *digest)

@@ -4,7 +4,7 @@
 
 #include "rhrun/state.h"
 
-/* role and digest are the state's own texts. */
+/* role and digest must be strings of the state itself. */
 void installed_apply(struct arena *arena, struct state_node *n, const char *role, const char *digest);
 
 #endif

@@ -1,4 +1,4 @@
-/* Which failure rule counts: pure, over what happened and how often each rule has counted before. */
+/* Which failure rule applies. Pure: from what happened and how often each rule has applied before. */
 #include "rhrun/state.h"
 
 #include <string.h>

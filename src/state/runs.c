@@ -1,4 +1,4 @@
-/* Runs, looked up. */
+/* Finding runs. */
 #include "rhrun/state.h"
 
 bool state_run_left(const struct state *s, const char *id)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Open addressing, linear probing; a power of two slots, at most 3/4 full. Nothing is taken out: an attempt that
- * was replaced in its cell stays until the table grows, and is told by comparing with the cell. */
+/* Open addressing, linear probing; a power of two slots, at most 3/4 full. Nothing is removed: an attempt that was
+ * replaced in its cell stays until the table grows; comparing with the cell detects it. */
 struct slot {
     uint32_t hash;
     uint32_t item; /* index + 1; 0 = free */
@@ -184,7 +184,7 @@ const struct state_cell *state_cell_by_attempt(const struct state *s, const char
     return NULL;
 }
 
-/* Texts are kept for as long as the state lives, and the id of an attempt, which is random, is no other text. */
+/* Interned strings live as long as the state, and an attempt's random id equals no other string. */
 bool state_knows_attempt(const struct state *s, const char *attempt)
 {
     return kept(s, attempt, (uint32_t)hash_text(0, attempt, strlen(attempt))) != NULL;
@@ -277,7 +277,7 @@ static bool is_voided(const struct state *s, const char *scope, const char *step
     return false;
 }
 
-/* A cell as one attempt of that launch generation makes it, bound to the node's machine of now. */
+/* Fills a cell for one attempt of that launch generation, bound to the node's present machine. */
 static struct state_cell *cell_begin(struct state *s, const struct event *e, const struct event_attempt *a,
                                      uint32_t generation)
 {
@@ -419,7 +419,8 @@ static void apply_finished(struct state *s, const struct event *e)
     struct state_cell *c = cell_find(s, f->scope, f->step, f->node);
     bool known = c && str_eq(c->attempt, f->attempt);
     uint64_t began = e->time_ms > f->duration_ms ? e->time_ms - f->duration_ms : 0;
-    if (f->adopted && !(known && str_eq(c->run, e->run))) { /* of this run from now on, whichever began it */
+    if (f->adopted && !(known && str_eq(c->run, e->run))) { /* it belongs to this run from now on, whichever run began
+                                                               it */
         const struct event_attempt a = {.scope = f->scope,
                                         .step = f->step,
                                         .attempt = f->attempt,
@@ -432,7 +433,7 @@ static void apply_finished(struct state *s, const struct event *e)
         bool is_new = !c;
         c = cell_begin(s, e, &a, f->generation);
         c->started_ms = began;
-        if (is_new) /* found on the node after the run said that it redoes this step */
+        if (is_new) /* found on the node after the run decided to redo this step */
             cell_void(s, c, is_voided(s, f->scope, f->step));
         struct state_run *r = run_find(s, e->run);
         if (r && f->generation > r->generation)
@@ -478,7 +479,7 @@ static void apply_settled(struct state *s, const struct event *e)
     }
 }
 
-/* 0: the one behind the latest. */
+/* 0: the generation after the latest. */
 static void begin_generation(struct state_run *r, uint32_t generation)
 {
     if (!generation)
@@ -531,7 +532,7 @@ static void apply_rule(struct state *s, const struct event *e)
     for (uint32_t i = 0; i < r->rule_count; i++)
         if (r->rules[i].id == id)
             rule = &r->rules[i];
-    if (!rule) { /* one by one: there are no more than SPEC_RULES_MAX of them in a spec */
+    if (!rule) { /* grown one by one: a spec has at most SPEC_RULES_MAX */
         struct state_rule *more = arena_array(s->arena, r->rule_count + 1u, sizeof *more);
         if (r->rule_count)
             memcpy(more, r->rules, r->rule_count * sizeof *more);
@@ -559,7 +560,7 @@ static void apply_rule(struct state *s, const struct event *e)
                                         .backoff_ms = counted->backoff_ms};
 }
 
-/* Events have values in one order, so that the one sought mostly stands behind the one before. */
+/* Events have their values in one order, so the wanted metric usually follows the last one found. */
 static struct state_metric *metric_at(struct state *s, struct state_run *r, const char *name, uint32_t rank,
                                       uint32_t *from)
 {
@@ -573,7 +574,7 @@ static struct state_metric *metric_at(struct state *s, struct state_run *r, cons
     }
     if (r->metric_count >= EVENT_METRICS_MAX)
         return NULL;
-    if ((r->metric_count & (r->metric_count - 1)) == 0) { /* the halves left behind go with the arena */
+    if ((r->metric_count & (r->metric_count - 1)) == 0) { /* old copies are freed with the arena */
         struct state_metric *more = arena_array(s->arena, r->metric_count ? r->metric_count * 2u : 1, sizeof *more);
         if (r->metric_count)
             memcpy(more, r->metrics, r->metric_count * sizeof *more);
