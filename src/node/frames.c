@@ -105,7 +105,8 @@ void node_probe(struct node *n, uint64_t token, enum wire_probe what, const stru
 
 /* ---- answers ---- */
 
-/* It becomes part of what others run, and of paths here (`to: ${{ node.address }}`): an address, or none. */
+/* The address becomes part of other nodes' commands, and of paths on this machine (`to: ${{ node.address }}`), so it
+ * must be a valid address. */
 static bool is_address(const char *text)
 {
     char address[64];
@@ -242,7 +243,7 @@ static bool on_strings(struct node *n, struct wire_in *in, enum wire_type type)
     return true;
 }
 
-/* False: the connection must end; err says why when it is not the protocol. */
+/* False: the connection must end; err says why, unless the frame broke the protocol. */
 static bool handle(struct node *n, enum wire_type type, struct wire_in *in, struct error *err)
 {
     bool greeting = n->state == NODE_GREETING;
@@ -308,7 +309,7 @@ static bool handle(struct node *n, enum wire_type type, struct wire_in *in, stru
 
 void node_handle_frames(struct node *n)
 {
-    /* A callback may end this connection: then n->transport changes and what is left is dropped. */
+    /* A callback may end this connection: then n->transport changes, and the remaining frames are dropped. */
     struct transport *connection = n->transport;
     size_t done = 0;
     for (;;) {

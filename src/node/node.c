@@ -78,7 +78,7 @@ void node_connection_lost(struct node *n, const struct error *err)
         n->callbacks.lost(n->arg, n, &copy);
 }
 
-/* Its owner hears of it in the next turn of the loop, not within the call. */
+/* The owner is told in the next turn of the loop, not within this call. */
 static void fail_soon(struct node *n)
 {
     drop_connection(n);
@@ -134,7 +134,7 @@ static void on_opened(void *arg)
     loop_timer_start(n->deadline, n->options.hello_ms);
 }
 
-/* Skips what login files print: everything before the magic. 1 = found, 0 = more needed, -1 = too much noise. */
+/* Skips the output of login files: everything before the magic. 1 = found, 0 = more needed, -1 = too much noise. */
 static int skip_noise(struct node *n)
 {
     const size_t len = sizeof WIRE_MAGIC - 1;
@@ -166,7 +166,7 @@ static void on_data(void *arg, const uint8_t *data, size_t len)
     node_handle_frames(n);
 }
 
-/* A server that starts, or reads its keys anew, refuses connections and ends those that have no key yet. */
+/* A server that is starting, or rereads its keys, refuses connections and drops those before the key exchange. */
 static bool may_be_starting(const struct node *n, enum transport_phase phase, const struct error *err)
 {
     return !n->was_ready && !n->gave_up && err->why == ERROR_WHY_NONE &&
@@ -218,7 +218,7 @@ void node_greet_anew(struct node *n, char *variant, const struct wire_strings *c
     n->options.hello.variant = variant;
     n->options.check_trees = *check_trees;
     n->was_ready = false;
-    if (n->state != NODE_GREETING && n->state != NODE_READY) /* else its next HELLO says so anyway */
+    if (n->state != NODE_GREETING && n->state != NODE_READY) /* else the next HELLO says so anyway */
         return;
     drop_connection(n);
     set_state(n, NODE_WAITING);
@@ -243,8 +243,8 @@ static void on_deadline(void *arg)
     node_connection_lost(n, &err);
 }
 
-/* While files are sent over a slow line, a PING waits behind them. That they leave, portion by portion, is a sign of life:
- * the kernel takes more only when the other side has acknowledged some. */
+/* While files are sent over a slow line, a PING waits behind them. But as long as their bytes leave, the other side
+ * lives: the kernel takes more only when the peer has acknowledged some. */
 static void watch_leaving(struct node *n)
 {
     uint64_t taken = n->written - transport_queued(n->transport);

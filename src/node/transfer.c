@@ -1,4 +1,4 @@
-/* Files that travel: what goes out is held together until a packet's worth of it is there. */
+/* Transfers of files: outgoing frames are collected until there is enough for a packet. */
 #include "internal.h"
 
 enum { HELD_BYTES = 64 << 10 };
@@ -23,7 +23,7 @@ void node_flush(struct node *n)
     if (n->state == NODE_READY)
         node_write(n, &held);
     buf_clear(&held);
-    if (n->held.cap == 0) /* its memory serves again */
+    if (n->held.cap == 0) /* its memory is reused */
         n->held = held;
     else
         buf_free(&held);
