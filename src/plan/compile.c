@@ -1,7 +1,7 @@
 /*
- * From a spec to steps with keys. The kinds say what the steps are; here names are made unique, inputs
- * brought into canonical form, keys and the plan's hash computed. A step's key is computed when a later
- * step chains to it, so its inputs are complete by then.
+ * From a spec to steps with keys. The kinds define the steps; this file makes names unique, brings inputs into
+ * canonical form, and computes the keys and the plan's hash. A step's key is computed when a later step chains to it,
+ * so its inputs are complete by then.
  */
 #include "internal.h"
 
@@ -23,7 +23,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(x->value, y->value);
 }
 
-/* Which step an edge leads to is told by its key; its name only serves the reason, so renaming a step makes no other
+/* An edge identifies its step by the step's key; the name is only for the reason, so renaming a step makes no other
  * step stale. */
 static const char *name_in_key(const char *name)
 {
@@ -160,7 +160,7 @@ void plan_on_nodes(struct plan_builder *b, struct plan_step *s, const uint32_t *
 void plan_input(struct plan_builder *b, struct plan_step *s, const char *name, const char *value)
 {
     size_t *cap = &b->input_caps[s->id];
-    if (s->input_count == *cap) { /* what it leaves in the arena is less than what it takes */
+    if (s->input_count == *cap) { /* the old copies in the arena are smaller than the new array */
         size_t wider = *cap ? 2 * *cap : 8;
         struct plan_input *inputs = arena_array(b->arena, wider, sizeof *inputs);
         if (s->input_count)
@@ -251,7 +251,7 @@ void plan_input_after_all(struct plan_builder *b, struct plan_step *s,
     free(edge);
 }
 
-/* Which hosts have which is told with the hosts: a job moves between those that are alike. */
+/* Not by host: a job may move between hosts with the same container. */
 static const char *containers_of(const struct plan *plan, struct arena *arena)
 {
     const struct spec_container *last = NULL;
@@ -269,7 +269,7 @@ static const char *containers_of(const struct plan *plan, struct arena *arena)
 
 /* ---- the whole ---- */
 
-/* Everything that decides what the launch's result is: keys, and where the steps run. */
+/* Everything that determines the launch's result: keys, and where the steps run. */
 static const char *hash_steps(const struct plan *plan, enum plan_phase last, struct arena *arena)
 {
     struct buf text = {0};
@@ -352,7 +352,7 @@ int plan_compile(const struct spec *spec, const struct roster *roster, const str
         /* 3. each point of a sweep adds its own */
         if (spec->sweep)
             rc = points_compile(&b, kinds, err);
-        /* 4. the identity of the whole */
+        /* 4. the hashes of the whole plan */
         plan->hash = hash_steps(plan, PHASE_OUTPUTS, arena);
         plan->job_hash = hash_steps(plan, PHASE_EPILOG, arena);
     }

@@ -1,17 +1,17 @@
 /*
- * What each (step, node) needs, out of what is recorded of it. Pure. Reasons are made once per recorded key
- * of a step, not once per node: a record's key stands for its inputs.
+ * What each (step, node) needs, judged by its record. Pure. Reasons are made once per recorded key of a step, not once
+ * per node, because a record's key stands for its inputs.
  */
 #include "internal.h"
 
 #include <string.h>
 
-enum { REASONS_MAX = 16 }; /* distinct recorded keys of a step that are remembered */
+enum { REASONS_MAX = 16 }; /* how many distinct recorded keys of a step are cached */
 
 struct reason {
     const char *key, *text;
-    const char *again;             /* instead, where the earlier step runs again */
-    const struct plan_step *after; /* that step, or NULL */
+    const char *again;             /* the reason instead, if the earlier step runs again */
+    const struct plan_step *after; /* that earlier step, or NULL */
 };
 struct decider {
     const struct plan *plan;
@@ -88,7 +88,7 @@ const char *plan_point_reason(const struct plan *plan, uint32_t point, const str
     return str_eq(record->key, launch->key) ? NULL : change(&d, launch, record)->text;
 }
 
-/* One text for all nodes: nodes are shown together where their reasons are equal. */
+/* The same text for all nodes, because nodes with equal reasons are shown together. */
 static const char *verify_reason(struct decider *d, const struct plan_step *first, bool again)
 {
     return arena_printf(d->arena, "%s runs%s, which may change what it installed", first->name, again ? " again" : "");
@@ -170,12 +170,12 @@ static void pass_records(struct decider *d)
     }
 }
 
-static bool is_around(const struct plan_step *s) /* goes with the launch: it runs whenever that does */
+static bool is_around(const struct plan_step *s) /* it belongs to the launch and runs whenever the launch does */
 {
     return s->kind->phase != PHASE_SETUP && s->kind->phase != PHASE_LAUNCH;
 }
 
-/* The launch runs: so does what is around it, whatever is recorded of it. */
+/* The launch runs, so its prolog and epilog run too, whatever their records say. */
 static void pass_around(struct decider *d)
 {
     for (size_t i = 0; i < d->plan->step_count; i++)
@@ -207,7 +207,8 @@ static const struct plan_step *launch_to_run(struct decider *d, uint32_t *ret_no
     return NULL;
 }
 
-/* While a launch lives, what is not kept of it may be what has not started yet: its parts start one after the other. */
+/* While a launch is alive, its steps that are not kept may just not have started yet: parts start one after the
+ * other. */
 static bool awaits(const struct decider *d)
 {
     bool live = false;
@@ -253,8 +254,8 @@ static bool has_launch(const struct plan *plan)
     return false;
 }
 
-/* With the launch's result kept, what surrounds it need not run, nor what leads to it be there. While it runs, its
- * prolog is over. */
+/* If the launch's result is kept, its prolog and epilog need not run, and its set-up need not exist. While the launch
+ * runs, its prolog is over. */
 static void pass_not_needed(struct decider *d, enum launch_is launch)
 {
     for (size_t i = 0; i < d->plan->step_count; i++) {
@@ -271,7 +272,8 @@ static void pass_not_needed(struct decider *d, enum launch_is launch)
     }
 }
 
-/* An installation may change what a later one left: that one is looked at. Not the other way round. */
+/* An installation may change the packages of a later one, so the later one is checked again. Not the other way
+ * round. */
 static void pass_verify(struct decider *d)
 {
     for (uint32_t n = 0; n < d->plan->node_count; n++) {
@@ -314,7 +316,7 @@ void plan_decide(const struct plan *plan, const struct plan_record *records, boo
         pass_not_needed(&d, launch);
     else
         pass_around(&d);
-    /* 4. of what is left, installations behind one that runs are looked at */
+    /* 4. installations after one that runs are checked again */
     pass_verify(&d);
 }
 

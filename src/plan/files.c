@@ -1,7 +1,7 @@
 /*
- * Input files: one walk below the folder for all patterns of a step, looking only into folders where
- * something may match. Left out, so that a job never makes itself stale: .git, the spec itself, and what
- * the items of set-up create.
+ * Input files: one walk below the folder for all patterns of a step, which enters only folders where something may
+ * match. So that a job never makes itself stale, it leaves out .git, the spec itself, and everything that items of
+ * set-up create.
  */
 #include "internal.h"
 
@@ -15,23 +15,23 @@
 
 struct match {
     char *path;                   /* relative */
-    size_t pattern;               /* the first that matches */
-    const struct tree_file *file; /* of the tree; NULL: on disk */
+    size_t pattern;               /* the first pattern that matches */
+    const struct tree_file *file; /* the file in the tree; NULL: it is on disk */
 };
 struct walk {
     struct plan_builder *b;
-    const char *dir;              /* that is walked, */
-    const struct tree *tree;      /* or the tree that is gone through instead */
-    const struct tree_file *file; /* of that, the one at hand */
+    const char *dir;              /* the folder that is walked, */
+    const struct tree *tree;      /* or the tree that is read instead */
+    const struct tree_file *file; /* the current file of the tree */
     const char **patterns;
     size_t pattern_count;
     bool *hit;           /* per pattern */
-    const char *sources; /* name of the one input for all of them; what building leaves is no source */
+    const char *sources; /* name of the one input for all files; results of builds are not sources */
     const char **left_out;
     size_t left_out_count;
     struct match *matches;
     size_t count, cap, visits;
-    struct buf path; /* relative, of the entry at hand */
+    struct buf path; /* relative path of the current entry */
 };
 
 /* ---- patterns ---- */
@@ -56,7 +56,7 @@ static int clean_pattern(struct walk *w, size_t i, const struct spec_text *text,
     return 0;
 }
 
-/* What a pattern is called in reasons: as the user wrote it. */
+/* In reasons a pattern appears as the user wrote it. */
 static int read_patterns(struct walk *w, const struct spec_texts *patterns, struct error *err)
 {
     w->patterns = xcalloc(patterns->count + 1, sizeof *w->patterns);
@@ -104,7 +104,7 @@ static bool is_left_out(const struct walk *w, const char *path)
 
 /* ---- the walk ---- */
 
-/* A pattern without wildcards may name a folder: all below it is meant. */
+/* A pattern without wildcards may name a folder, and then means everything below it. */
 static bool below_named(const char *pattern, const char *path)
 {
     size_t len = strlen(pattern);
@@ -168,7 +168,7 @@ static int visit(struct walk *w, int dir_fd, const char *name, int depth, struct
         return 0;
     bool link = S_ISLNK(st.st_mode);
     if (link && fstatat(dir_fd, name, &st, 0) < 0)
-        return 0; /* leads nowhere: there is nothing to read */
+        return 0; /* a dangling link: there is nothing to read */
     if (S_ISDIR(st.st_mode))
         return depth < PLAN_DEPTH_MAX && may_enter(w, link) ? walk_folder(w, depth + 1, err) : 0;
     return S_ISREG(st.st_mode) ? found(w, err) : 0;
@@ -204,7 +204,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct match *)a)->path, ((const struct match *)b)->path);
 }
 
-/* What a file's input says: its digest, or that of git's blob where there is a tree. */
+/* The value of a file's input: its digest or, with a tree, the id of git's blob. */
 static int file_value(const struct walk *w, const struct match *m, char ret[72], struct error *err)
 {
     char hex[65];

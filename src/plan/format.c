@@ -1,7 +1,7 @@
 /*
- * A plan as text for people: a line per step and verdict, reasons below it, then ranks, the command and
- * hints. At most WIDTH columns where names allow it. What comes from the spec is shown without control
- * characters, so that a plan cannot write to the terminal what it likes.
+ * A plan as text for people: a line per step and verdict, reasons below it, then ranks, the command and hints. At most
+ * WIDTH columns if names allow it. Text from the spec is shown without control characters, so that a spec cannot
+ * control the terminal.
  */
 #include "internal.h"
 
@@ -66,7 +66,7 @@ static void put_column(struct buf *b, const char *s, size_t width)
     buf_puts(b, "  ");
 }
 
-/* A name in full, but of a path's no more than its end: "...generation/requirements.txt". */
+/* A name in full; but of a long path only the end: "...generation/requirements.txt". */
 static void put_name(struct buf *b, const char *name, size_t width)
 {
     size_t n = columns(name);
@@ -189,11 +189,11 @@ static bool is_to_do(const struct plan_decision *d)
            d->verdict == VERDICT_DEPENDS;
 }
 
-/* "after make on node-0": the last item with `on` that is to be done first on another node than one of the step's. */
+/* "after make on node-0": the last item with `on` that must be done first on some node other than the step's own. */
 static void put_held(const struct plan *plan, const struct plan_step *s, const struct plan_decision *row,
                      const struct plan_decision *decisions, struct arena *arena, struct buf *b)
 {
-    uint32_t todo = 0, only = 0; /* of the step's nodes */
+    uint32_t todo = 0, only = 0; /* among the step's nodes */
     for (uint32_t n = 0; n < plan->node_count; n++)
         if (s->on[n] && is_to_do(row ? &row[n] : NULL)) {
             todo++;
@@ -212,7 +212,7 @@ static void put_held(const struct plan *plan, const struct plan_step *s, const s
                 count++;
                 last = n;
             }
-        if (count == 0 || (count == 1 && todo == 1 && only == last)) /* but for what it waits for anyway */
+        if (count == 0 || (count == 1 && todo == 1 && only == last)) /* it waits for that one anyway */
             continue;
         buf_printf(b, "%*safter ", VERDICT_WIDTH + 6, "");
         format_clean(b, before->name, SIZE_MAX);
@@ -265,7 +265,7 @@ static void put_step(const struct plan *plan, const struct plan_step *s, const s
     }
 }
 
-/* ---- what follows the steps ---- */
+/* ---- after the steps ---- */
 
 static void put_range(struct buf *b, const char *word, uint32_t first, uint32_t count)
 {
@@ -360,7 +360,7 @@ static bool starts(const struct plan *plan, const struct plan_step *s, const str
     return false;
 }
 
-/* The launch's command always, those of other steps when asked for or when the title does not show all. */
+/* The launch's command always; those of other steps if asked for, or if the title does not show everything. */
 static void put_commands(const struct plan *plan, const struct plan_decision *decisions, bool verbose, struct buf *b)
 {
     for (size_t i = 0; i < plan->step_count; i++) {
@@ -387,7 +387,7 @@ static bool hint_said_before(const struct plan *plan, size_t step)
     return false;
 }
 
-/* A hint once, with the steps it is for. */
+/* Each hint once, with its steps. */
 static void put_hints(const struct plan *plan, struct buf *b)
 {
     const char *before = "\n";
@@ -412,7 +412,7 @@ static void put_hints(const struct plan *plan, struct buf *b)
     }
 }
 
-/* Without those of points. */
+/* The number of steps, without those of points. */
 static size_t format_steps(const struct plan *plan)
 {
     return plan->points ? plan->points[0].launch : plan->step_count;

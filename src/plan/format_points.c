@@ -1,4 +1,4 @@
-/* The points of a sweep in the texts of a plan. */
+/* A sweep's points in a plan's text and JSON. */
 #include "internal.h"
 
 #include <string.h>

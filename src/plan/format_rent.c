@@ -1,4 +1,4 @@
-/* What is rented for a plan, as text and as JSON: the offers in order with what they cost, and what remains of risk. */
+/* What is rented for a plan, as text and as JSON: the offers in order, their costs, and the remaining risk. */
 #include "internal.h"
 
 #include "rhrun/catalog.h"
@@ -10,7 +10,7 @@ enum { OFFER_LINES = 8, CELLS = 5, HOUR_MS = 3600000, OF_EACH = 2 /* alternative
 
 /* ---- money ---- */
 
-/* Of a cluster until its end; false: it has none, or nobody knows the price. */
+/* The cost of a cluster until its end; false: it has no end, or no known price. */
 static bool cost_until_end(const struct plan *plan, const struct plan_offer *o, uint64_t *ret)
 {
     uint64_t ms = plan->spec->rent->max_ms;
@@ -20,14 +20,14 @@ static bool cost_until_end(const struct plan *plan, const struct plan_offer *o, 
     return true;
 }
 
-/* "3.06", to a hundredth of a cent upwards: nobody pays more than what stood here. */
+/* "3.06", rounded up to a hundredth of a cent: nobody pays more than was shown. */
 static const char *usd(uint64_t micro, char ret[32])
 {
     catalog_format_usd((micro + 99) / 100 * 100, 2, ret);
     return ret;
 }
 
-/* To a cent upwards. */
+/* Rounded up to a cent. */
 static const char *bill(uint64_t micro, char ret[32])
 {
     catalog_format_usd((micro + 9999) / 10000 * 10000, 2, ret);
@@ -77,8 +77,8 @@ void format_rent_step(const struct plan *plan, const struct plan_decision *decis
 
 /* ---- the offers ---- */
 
-/* Where prices are from, each once: `first` has an offer of each, `of` the number of each offer's, from 1; 0: it is
- * free. */
+/* The sources of prices, each once: `first` has one offer of each source; `of` has the number of each offer's source,
+ * from 1; 0: the offer is free. */
 struct origins {
     size_t *of, *first, count;
 };
@@ -105,7 +105,7 @@ static bool has_alternatives(const struct plan *plan)
     return plan->spec->rent->alternative_count > 0;
 }
 
-/* Which of the offers are shown: the first ones, and of each alternative some. */
+/* Which offers are shown: the first ones, and some of each alternative. */
 static size_t shown_of(const struct plan *plan, bool verbose, size_t *ret)
 {
     const struct plan_rent *r = plan->rent;
@@ -125,7 +125,7 @@ static size_t shown_of(const struct plan *plan, bool verbose, size_t *ret)
 
 static void put_place(const struct plan_offer *o, struct buf *b)
 {
-    bool within = str_starts(o->zone, o->region); /* of us-east-1a the region is seen */
+    bool within = str_starts(o->zone, o->region); /* us-east-1a shows its region */
     buf_printf(b, "%s%s%s", within && *o->zone ? o->zone : o->region, *o->zone && !within ? "/" : "",
                *o->zone && !within ? o->zone : "");
 }
@@ -158,7 +158,7 @@ static void put_age(const struct plan_rent *r, const struct plan_offer *o, struc
         buf_printf(b, "  %5u d", r->today > o->as_of_day ? r->today - o->as_of_day : 0);
 }
 
-/* "×" is one column, and two bytes. */
+/* The "×" is one column but two bytes. */
 static int width_of(const struct buf *cell)
 {
     int width = 0;

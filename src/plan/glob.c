@@ -1,6 +1,6 @@
 /*
- * File patterns: components by fnmatch, `**` for any number of components. Greedy with one point to come
- * back to, as for `*` in a flat pattern, so no pattern takes more than components x components steps.
+ * File patterns: components by fnmatch, `**` for any number of components. Greedy with a single backtracking point, as
+ * for `*` in a flat pattern, so no pattern takes more than components x components steps.
  */
 #include "internal.h"
 

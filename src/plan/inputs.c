@@ -1,4 +1,4 @@
-/* Recorded inputs against those of the plan: what changed, by name. */
+/* Compares recorded inputs with the plan's: the names of those that changed. */
 #include "internal.h"
 
 #include <jansson.h>
@@ -40,7 +40,7 @@ static bool is_edge(const char *name)
     return str_starts(name, "after ");
 }
 
-/* The edge is there under any name: renaming a step changes nothing. */
+/* Whether the edge is recorded, under any name: renaming a step changes nothing. */
 static bool edge_recorded(const json_t *old, const char *key)
 {
     const char *name;

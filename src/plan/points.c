@@ -1,11 +1,11 @@
-/* The steps of a sweep's points: to each point what the spec would plan with the point's params and as many nodes as a
- * point takes, behind the set-up that all of them share. */
+/* The steps of a sweep's points: for each point the steps that the spec would have with the point's params and number
+ * of nodes, after the set-up that all points share. */
 #include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { POINT_STEPS_MAX = 100000 }; /* of all points: so many cells a journal has for each node */
+enum { POINT_STEPS_MAX = 100000 }; /* steps of all points: a journal has a cell for each, per node */
 
 struct room { /* plan->steps grows */
     struct plan *plan;
@@ -24,7 +24,7 @@ static struct plan_step *add(struct room *room, struct arena *arena)
     return &plan->steps[plan->step_count++];
 }
 
-/* The builder of a point begins with the steps of set-up: its own chain to them. */
+/* The builder of a point begins with the steps of set-up, to which the point's steps chain. */
 static struct plan_builder begin(const struct plan_builder *setup, struct plan *own)
 {
     struct plan_builder b = *setup;
@@ -48,7 +48,7 @@ static void take_step(struct room *room, struct plan_builder *b, struct plan_ste
     struct arena *arena = b->arena;
     if (!s->on)
         plan_on_all(b, s);
-    builder_seal(b, s); /* by its kind's own name: the key is that of a job whose params are the point's */
+    builder_seal(b, s); /* under its kind's own name, so that the key is that of a job with the point's params */
     struct plan_step *taken = add(room, arena);
     *taken = *s;
     taken->id = (uint32_t)room->plan->step_count - 1;

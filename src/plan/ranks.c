@@ -25,7 +25,7 @@ int nproc_count(const struct plan *plan, uint32_t node, const struct spec_nproc 
             return -1;
         }
         break;
-    case NPROC_XPU: /* torchrun finds out */
+    case NPROC_XPU: /* torchrun counts them */
         *ret = 0;
         return 0;
     case NPROC_AUTO:
@@ -50,7 +50,7 @@ static int count_of(const struct plan *plan, uint32_t node, const struct plan_fa
     return nproc_count(plan, node, spec_nproc(plan->spec, node), f, ret, err);
 }
 
-/* Ranks of torchrun are by node where the nodes have a fixed order and rhrun says how many workers there are. */
+/* torchrun assigns ranks in the order of nodes if that order is fixed and rhrun sets the number of workers. */
 static bool is_ordered(const struct spec *spec)
 {
     const struct spec_distributed *d = &spec->distributed;

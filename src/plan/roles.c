@@ -1,6 +1,6 @@
 /*
- * The rank table of roles. Where workers are was decided when the spec was loaded (spec->places); here they get their
- * numbers, as soon as the nodes have told the counts that depend on them.
+ * The rank table of roles. The workers' nodes were decided when the spec was loaded (spec->places); here the workers
+ * get their numbers, once counts that depend on the nodes are known.
  */
 #include "internal.h"
 
@@ -53,7 +53,7 @@ static int count_of(const struct plan *plan, const struct spec_place *p, const s
 
 /* ---- the room on a node ---- */
 
-/* nproc_per_node says how many ranks a node takes: a number, or what the node itself has, once that is known. */
+/* nproc_per_node limits the ranks on a node: a number, or what the node itself has, once that is known. */
 static int check_room(const struct plan *plan, uint32_t node, uint64_t ranks, const struct plan_facts *facts,
                       struct error *err)
 {
@@ -143,7 +143,7 @@ static void number_role(struct plan *plan, uint32_t role, uint32_t worker, uint3
     }
 }
 
-/* Those in the job's world first: their number is their rank. */
+/* Workers in the job's world first: their number is their rank. */
 static void number_workers(struct plan *plan)
 {
     const struct spec *spec = plan->spec;
@@ -165,7 +165,8 @@ static void number_workers(struct plan *plan)
     plan->worker_count = worker;
 }
 
-/* What the workers of a world share: where rank 0 is, how many of them a node has, and which node of how many it is. */
+/* Values shared by the workers of a world: the node of rank 0, the number of workers on each node, and each node's
+ * number among how many. */
 static void bind_worlds(struct plan *plan)
 {
     const struct spec *spec = plan->spec;
