@@ -1,6 +1,6 @@
 /*
- * The user data of a rented machine: values, each a quoted word, in front of a script that is constant (bootstrap.sh). What
- * is not of the form that a value has is refused, so that nothing could be lost in what the values go through.
+ * The user data of a rented machine: values, each a quoted word, followed by a constant script (bootstrap.sh). A value
+ * of the wrong form is refused, so no encoding on the way can damage the values.
  */
 #include "machine.h"
 
@@ -76,7 +76,7 @@ int bootstrap_text(const struct bootstrap *b, size_t max, struct buf *ret, struc
     const size_t before = ret->len;
     if (check(b, err) != 0)
         return -1;
-    /* At once, as it holds a secret: nothing of it stays where the buffer was. */
+    /* Reserved in one step because it holds a secret: growing the buffer would leave copies behind. */
     buf_reserve(ret, rhrun_rent_bootstrap_size + 4 * KEY_MAX);
     buf_puts(ret, "#!/bin/sh\n# rhrun's, and it holds a private key: nobody else is to read it\n");
     put(ret, "user", b->user);

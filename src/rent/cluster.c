@@ -1,5 +1,5 @@
-/* A cluster: fleet's inputs and effects. What is told to fleet comes in its own turn of the loop; an effect that takes time is a
- * job (job.c), whose answer is an input again. */
+/* A cluster: fleet's inputs and effects. Each input has its own turn of the loop; an effect that takes time is a job
+ * (job.c), whose answer is again an input. */
 #include "internal.h"
 
 #include "rhrun/journal.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct pending { /* an input that somebody asked for, in a turn of its own */
+struct pending { /* a requested input, which gets its own turn */
     struct pending *next;
     struct arena *arena;
     struct fleet_input input;
@@ -63,7 +63,7 @@ static void tell(struct rent_cluster *c, const struct fleet_effect *e)
         c->observer.told(c->arg, e);
 }
 
-/* Only spares others to read the ledger: it may be missing. */
+/* The file only saves others reading the ledger, so it may be missing. */
 static void mark_over(const struct rent_cluster *c)
 {
     CLEANUP(cleanup_free) char *file = xasprintf("%s/over", c->folder);
@@ -78,7 +78,7 @@ static void cleaned(struct rent_cluster *c)
     tell(c, c->finished);
 }
 
-/* The last word waits until what is there besides machines is taken away, too. */
+/* FLEET_TELL_FINISHED waits until everything besides machines is removed too. */
 static void finished(struct rent_cluster *c, const struct fleet_effect *e)
 {
     c->finished = arena_alloc(c->arena, sizeof *c->finished);
@@ -327,7 +327,7 @@ const struct fleet_ledger *rent_ledger(const struct rent_cluster *c)
     return fleet_ledger_of(c->fleet);
 }
 
-/* ---- clusters that there are ---- */
+/* ---- existing clusters ---- */
 
 static int read_one(void *arg, const struct fleet_event *e, struct error *err)
 {

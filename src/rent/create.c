@@ -1,6 +1,6 @@
 /*
- * What a create needs first, once for each provider and region: what it is made in (prepare), the key at the provider;
- * then the create itself. And what is taken away again when no machine is left (cleanup, the key).
+ * What a create needs, once for each provider and region: networks and the like (prepare) and the key at the provider.
+ * Then the create itself. And the removal of these when no machine is left (cleanup, the key).
  */
 #include "internal.h"
 
@@ -16,7 +16,7 @@ enum {
     CLEANUP_TRIES = 12,
     CLEANUP_PAUSE_MS = 500,
     CLEANUP_PAUSE_MAX_MS = 10000,
-    FOREVER_S = 100 * 86400 /* no provider is told of more */
+    FOREVER_S = 100 * 86400 /* the longest life that providers are told */
 };
 
 enum site_state { SITE_NEW, SITE_BUSY, SITE_READY };
@@ -29,8 +29,9 @@ struct site { /* a region of a provider, for one cluster */
     enum site_state state;
     enum provider_operation at; /* BUSY: prepare, key_list, key_create */
     bool pull;
-    struct doc_node *values; /* what was told so far */
-    uint64_t late_ms;        /* so long a request may still be done whose answer is not known; the loop's clock */
+    struct doc_node *values; /* values extracted so far */
+    uint64_t late_ms;        /* until then a request with an unknown outcome may still be carried out; the loop's
+                                clock */
     struct exchange *exchange;
     /* of cleanup */
     uint32_t tries;
@@ -38,7 +39,7 @@ struct site { /* a region of a provider, for one cluster */
     bool clean;
     void (*cleaned)(struct rent_cluster *c);
 };
-struct going { /* a create that goes on with its later steps */
+struct going { /* a create whose later steps are still to be sent */
     struct going *next;
     char *id;
     struct exchange *exchange;
@@ -153,7 +154,7 @@ static void on_created(void *arg, const struct exchange_answer *a)
     create_begin(j);
 }
 
-/* A token of 32 hex digits as the UUID that some want. */
+/* A token of 32 hex digits, as the UUID that some providers want. */
 static const char *uuid_of(struct arena *a, const char *token)
 {
     return strlen(token) < 32
@@ -161,7 +162,7 @@ static const char *uuid_of(struct arena *a, const char *token)
                : arena_printf(a, "%.8s-%.4s-%.4s-%.4s-%.12s", token, token + 8, token + 12, token + 16, token + 20);
 }
 
-/* What the machine does first. -1 and err: it cannot be said to it. */
+/* The machine's first instructions. -1 and err: they cannot be given to it. */
 static int put_user_data(struct job *j, struct doc_node *in, struct error *err)
 {
     struct rent_cluster *c = j->cluster;
@@ -232,7 +233,7 @@ static void send_create(struct job *j, struct site *p)
         put_number(a, in, "disk_gb", w->disk_gb);
     if (o->spot)
         doc_set(a, in, "spot", doc_new_bool(a, true));
-    if (o->spot && w->max_price) { /* the price of a spot machine moves while it runs */
+    if (o->spot && w->max_price) { /* a spot machine's price changes while it runs */
         const uint64_t each = w->max_price / o->nodes;
         put_text(
             a, in, "max_price",
@@ -246,10 +247,10 @@ static void send_create(struct job *j, struct site *p)
     j->exchange = exchange_begin(j->account, &ask, on_created, j);
 }
 
-/* ---- what comes first ---- */
+/* ---- before the create ---- */
 
-/* Durable before the first thing that cleanup takes away again. It is empty as long as something may be asked for whose
- * answer is not known, and has one byte once all answers were there. */
+/* The file `cleanup`, durable before anything is made that cleanup removes. It is empty while the answer to such a
+ * request is unknown, and has one byte once all answers have come. */
 static int note_cleanup(struct rent_cluster *c, struct error *err)
 {
     CLEANUP(cleanup_free) char *file = xasprintf("%s/cleanup", c->folder);
@@ -260,7 +261,7 @@ static int note_cleanup(struct rent_cluster *c, struct error *err)
     return 0;
 }
 
-/* What is lost of this only makes the next process wait. */
+/* If this is lost, the next process only waits longer. */
 static void note_answers(const struct rent_cluster *c)
 {
     CLEANUP(cleanup_free) char *file = xasprintf("%s/cleanup", c->folder);
@@ -291,7 +292,7 @@ bool cleanup_is_due(const struct rent_cluster *c)
     return access(file, F_OK) == 0;
 }
 
-/* All creates that wait for the place, or of which its fault is the answer. */
+/* Continues all creates that wait for the site; after a fault, the fault is their answer. */
 static void site_settled(struct site *p, const struct exchange_answer *fault)
 {
     struct job *after;
@@ -316,11 +317,11 @@ static void on_prepared(void *arg, const struct exchange_answer *a)
     if (a->unsure)
         p->late_ms = loop_now_ms(p->cluster->rent->loop) + late_of(p);
     if (a->class == PROVIDER_CLASS_EXISTS && p->at == PROVIDER_KEY_CREATE) {
-        p->at = PROVIDER_KEY_LIST; /* somebody was faster: it is ours, by its name */
+        p->at = PROVIDER_KEY_LIST; /* somebody was faster; by its name the key is ours */
     } else if (a->class != PROVIDER_CLASS_NONE) {
         p->state = SITE_NEW;
         struct exchange_answer fault = *a;
-        fault.unsure = false; /* no machine comes of it */
+        fault.unsure = false; /* this step makes no machine */
         fault.unsent = true;
         fault.values = doc_new_object(p->arena);
         site_settled(p, &fault);
@@ -359,7 +360,7 @@ static void site_next(struct site *p)
     p->exchange = exchange_begin(p->account, &ask, on_prepared, p);
 }
 
-/* One cluster is in one account. Where there are no credentials the first request says so. */
+/* A cluster stays in one account. If there are no credentials, the first request says so. */
 static int keep_account(struct job *j, struct error *err)
 {
     struct rent_cluster *c = j->cluster;
@@ -418,7 +419,7 @@ static void went_on(void *arg, const struct exchange_answer *a)
 {
     struct going *g = arg;
     g->exchange = NULL;
-    if (a->class != PROVIDER_CLASS_NONE) { /* the next look begins it again */
+    if (a->class != PROVIDER_CLASS_NONE) { /* the next list begins it again */
         free(g->id);
         g->id = NULL;
     }
@@ -464,7 +465,7 @@ void create_drop(struct rent_cluster *c, const char *id)
     }
 }
 
-/* ---- taking it away ---- */
+/* ---- cleanup ---- */
 
 static void clean_next(void *arg);
 
@@ -528,7 +529,8 @@ static void clean_next(void *arg)
     p->exchange = exchange_begin(p->account, &ask, on_clean, p);
 }
 
-/* What was asked for, and may be made yet, is awaited first: else it would be made after it was taken away. */
+/* Waits first for requests that the provider may still carry out: otherwise things would be made after they were
+ * removed. */
 static uint64_t pause_of(const struct site *p)
 {
     const struct rent_cluster *c = p->cluster;

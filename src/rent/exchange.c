@@ -1,6 +1,7 @@
 /*
- * One operation at a provider: its steps in order, all pages of each, an operation that goes on there until it is done,
- * and before all the token that the requests want. Requests are described, and replies judged, by `provider`.
+ * One operation at a provider: first the token that its requests need, then its steps in order, with all pages of each;
+ * an operation that the provider carries out later is polled until it is done. `provider` describes the requests and
+ * judges the replies.
  */
 #include "internal.h"
 
@@ -20,14 +21,14 @@ struct exchange {
     struct account *account;
     struct arena *arena;
     enum provider_operation operation;
-    struct doc_node *values; /* inputs, and what was told */
+    struct doc_node *values; /* inputs and extracted values */
     size_t step, pages, polls;
     const char *page;
-    bool polling; /* an operation that goes on at the provider */
+    bool polling; /* waiting for an operation that the provider still carries out */
     bool asks_token;
-    bool sent;           /* something has left */
+    bool sent;           /* a request has left */
     bool local;          /* the request goes to a program of this machine */
-    bool renewed;        /* a refusal has had the credentials looked for again */
+    bool renewed;        /* after a refusal the credentials were looked for again */
     uint32_t generation; /* of the credentials of the last request */
     struct provider_machine *machines;
     size_t machine_count, machine_cap;
@@ -207,7 +208,7 @@ static struct provider_reply reply_of(struct exchange *e, const struct http_repl
     return r;
 }
 
-/* Of a refusal nothing was done, so it can be asked again. */
+/* A refused request did nothing, so it can be sent again. */
 static bool may_renew(struct exchange *e)
 {
     if (e->renewed || !account_renew(e->account, e->generation))
@@ -248,7 +249,8 @@ static void on_reply(void *arg, const struct http_reply *reply, const struct htt
         take_token(e, &r, words);
         return;
     }
-    if (failure && e->local && failure->phase == HTTP_PHASE_CONNECT) { /* which does not run: waiting helps nobody */
+    if (failure && e->local && failure->phase == HTTP_PHASE_CONNECT) { /* the program does not run, so waiting does not
+                                                                          help */
         answer(e, (struct exchange_answer){
                       .class = PROVIDER_CLASS_INVALID, .scope = PROVIDER_SCOPE_PROVIDER, .text = words});
         return;

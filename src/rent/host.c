@@ -1,4 +1,4 @@
-/* How a machine is reached. */
+/* How to reach a machine. */
 #include "internal.h"
 
 #include <string.h>
@@ -54,11 +54,11 @@ static int by_ssh(const struct fleet_machine *m, const char *user, const struct 
 struct reached { /* what the machines of one ledger have in common */
     const struct fleet_ledger *ledger;
     const char *folder;
-    struct provider *provider; /* of the machine before */
+    struct provider *provider; /* of the previous machine */
     struct rent_keys *keys;
 };
 
-/* Of a machine that is no order's nobody knows whether it is a spot machine. */
+/* If a machine belongs to no order, it is not known whether it is a spot machine. */
 static bool may_be_taken(const struct fleet_ledger *l, const struct fleet_machine *m)
 {
     return m->order == FLEET_NONE || l->wanted.offers[l->orders[m->order].offer].spot;

@@ -1,8 +1,8 @@
 /*
- * The parts of rent: account.c (a provider, loaded, with its credentials), exchange.c (one operation with all its steps
- * and pages), create.c (what comes before and with a create), cluster.c (fleet's inputs and effects), job.c (an effect
- * that takes time), host.c (how a machine is reached), pin.c (whose account it is), sweep.c (gc). machine.h has what is
- * asked of a machine itself.
+ * The parts of rent: account.c (a loaded provider with its credentials), exchange.c (one operation with all its steps
+ * and pages), create.c (a create and what it needs before), cluster.c (fleet's inputs and effects), job.c (an effect
+ * that takes time), host.c (how to reach a machine), pin.c (which account a cluster is in), sweep.c (gc). machine.h:
+ * contact with a machine itself.
  */
 #ifndef RHRUN_RENT_INTERNAL_H
 #define RHRUN_RENT_INTERNAL_H
@@ -21,10 +21,10 @@ struct account { /* a provider as this process uses it */
     struct provider *provider; /* NULL: it could not be loaded */
     struct error fault;        /* why it cannot be used */
     struct provider_credentials *credentials;
-    struct provider_credentials *former; /* replies to them may come yet */
-    struct loop_capture *capture; /* the program that tells them runs */
+    struct provider_credentials *former; /* replies to them may still come */
+    struct loop_capture *capture; /* running program that prints them */
     bool looked;                  /* for the credentials */
-    uint64_t looked_ms;           /* when, the last time; on the loop's clock */
+    uint64_t looked_ms;           /* when last; on the loop's clock */
     uint32_t generation;          /* how often */
     char *token;                  /* of oauth2; NULL: none yet */
     uint64_t token_until_ms;      /* on the loop's clock */
@@ -39,11 +39,11 @@ struct rent {
 };
 struct account *account_of(struct rent *r, const char *provider);
 enum account_state { ACCOUNT_READY, ACCOUNT_BUSY /* ask again */, ACCOUNT_FAULT /* as account.fault says */ };
-enum account_state account_look(struct account *s); /* has it all that requests need? */
-/* The provider has refused what was sent with the credentials of that look (generation). They may have run out: those
- * of a sign-on live for an hour, a machine for days. True: there are others now, or will be; ask again. */
+enum account_state account_look(struct account *s); /* whether it has all that requests need */
+/* The provider has refused a request with the credentials of that generation. They may have expired: a sign-on lasts an
+ * hour, a machine runs for days. True: there are new ones now, or soon; ask again. */
 bool account_renew(struct account *s, uint32_t generation);
-/* What a reply may have in it. */
+/* The secrets that a reply may quote. */
 const struct provider_credentials *account_secrets(const struct account *s);
 bool account_has_token(const struct account *s);
 void account_set_token(struct account *s, const char *token, uint64_t life_s);
@@ -53,12 +53,12 @@ void account_free(struct account *s);
 struct exchange_answer {
     enum provider_class class; /* NONE: all steps are done */
     enum provider_scope scope;
-    const char *text; /* why not, for people; never NULL where class is set */
+    const char *text; /* why it failed, for people; never NULL if class is set */
     bool unsure;
     bool unsent; /* not a byte of any step has left */
     uint64_t retry_after_ms;
-    size_t step;                             /* at which it ended */
-    const struct doc_node *values;           /* what steps told, over the inputs */
+    size_t step;                             /* the step at which it ended */
+    const struct doc_node *values;           /* the inputs, overridden by extracted values */
     const struct provider_machine *machines; /* of all steps and pages */
     size_t machine_count;
     const struct provider_offer *offers; /* likewise */
@@ -94,26 +94,26 @@ struct rent_cluster {
     struct pending *pending, **pending_end; /* inputs that wait for their turn */
     struct fleet_effect *finished; /* FLEET_TELL_FINISHED, which waits for the cleanup */
     uint64_t opened_ms;            /* on the loop's clock */
-    bool may_be_prepared;          /* something besides machines may be made that an earlier process asked for */
+    bool may_be_prepared;          /* an earlier process may have made, or be making, something besides machines */
     uint64_t durable_seq;
     uint32_t kill_at, durable_count; /* the test hook */
-    bool trusts; /* its accounts are those of now, whatever was kept */
+    bool trusts; /* its accounts are the present ones, whatever the pin says */
     bool started, failed;
 };
 char *rent_folder(const char *id, struct error *err); /* clusters/ID; the caller's */
-const char *cluster_user(const struct fleet_ledger *l, const struct provider_facts *facts); /* who logs in */
+const char *cluster_user(const struct fleet_ledger *l, const struct provider_facts *facts); /* the login name */
 const struct rent_keys *cluster_keys(struct rent_cluster *c, struct error *err); /* opened when first asked for */
 void cluster_give(struct rent_cluster *c, const struct fleet_input *input);
 
 /* ---- pin.c ---- */
-/* Keeps whose account it is, where that is not kept yet; durable when it returns. Once its credentials are there. */
+/* Records the account, unless that is done already; durable when it returns. Call it once the credentials are known. */
 int pin_keep(struct rent_cluster *c, const struct account *s, struct error *err);
-int pin_renew(struct rent_cluster *c, const struct account *s, struct error *err); /* the one of now is the same */
+int pin_renew(struct rent_cluster *c, const struct account *s, struct error *err); /* the present one is the same */
 bool pin_fits(const struct rent_cluster *c, const struct account *s); /* false: it may be another account */
 const char *pin_text(const struct rent_cluster *c, struct arena *arena);
 
 /* ---- job.c ---- */
-struct job { /* one effect that is being done */
+struct job { /* an effect that is being carried out */
     struct job *next, **link;
     struct rent_cluster *cluster;
     struct arena *arena;
@@ -123,10 +123,10 @@ struct job { /* one effect that is being done */
     uint64_t number;                 /* of LIST */
     const struct fleet_offer *offer; /* of CREATE; the ledger's */
     struct fleet_order order;        /* of CREATE; its strings are the ledger's */
-    bool pulled;                     /* the image was asked for */
+    bool pulled;                     /* the image was requested */
     bool waits;                      /* CREATE: for its site */
     struct doc_node *inputs;         /* of DELETE */
-    const char *intent, *host_key, *token; /* of MEET: of the machine's intent; as the ledger has it */
+    const char *intent, *host_key, *token; /* of MEET: from the ledger, of the machine's intent */
     struct exchange *exchange;
     struct meet *meet;
     struct loop_timer *later;
@@ -134,23 +134,23 @@ struct job { /* one effect that is being done */
 struct job *job_begin(struct rent_cluster *c, const struct fleet_effect *e);
 void job_answer(struct job *j, const struct fleet_input *input); /* and ends it */
 void job_end(struct job *j);
-/* What every operation of a cluster is told. zone may be NULL. */
+/* The inputs of every operation of a cluster. zone may be NULL. */
 struct doc_node *cluster_inputs(const struct rent_cluster *c, const char *region, const char *zone,
                                 struct arena *arena);
 void put_text(struct arena *a, struct doc_node *object, const char *key, const char *value); /* NULL, "": nothing */
 void put_number(struct arena *a, struct doc_node *object, const char *key, uint64_t value);
-uint64_t told_price(const struct provider_machine *m); /* micro-USD per hour; 0: it is not told, or is no price */
+uint64_t told_price(const struct provider_machine *m); /* micro-USD per hour; 0: no price, or no valid one */
 
 /* ---- create.c ---- */
 void create_begin(struct job *j);
-/* The later steps of a create, for a machine that is there and on its way. */
+/* The later steps of a create, for a machine that exists and is coming. */
 void create_go_on(struct rent_cluster *c, struct account *account, const char *region,
                   const struct provider_machine *m);
-void create_drop(struct rent_cluster *c, const char *id); /* it is given back: none of these steps is sent any more */
+void create_drop(struct rent_cluster *c, const char *id); /* it is given back: none of its steps is sent any more */
 void sites_free(struct rent_cluster *c);
 bool cleanup_is_due(const struct rent_cluster *c);
-bool cleanup_may_be_late(const struct rent_cluster *c); /* something that it takes away may be made yet */
-/* Takes away what prepare made, and the keys; cleaned(c) once, within this call or later. */
+bool cleanup_may_be_late(const struct rent_cluster *c); /* something that cleanup removes may still be made */
+/* Removes what prepare made, and the keys; calls cleaned(c) once, within this call or later. */
 void cleanup_begin(struct rent_cluster *c, void (*cleaned)(struct rent_cluster *c));
 
 #endif

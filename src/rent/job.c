@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUSY_MS = 20 /* until the credentials are looked at again, for which a program is asked */ };
+enum { BUSY_MS = 20 /* the pause before asking again whether a program has printed the credentials */ };
 
 void job_end(struct job *j)
 {
@@ -80,7 +80,7 @@ static struct fleet_item item_of(struct arena *a, const struct provider_machine 
                                .price = told_price(m)};
 }
 
-/* Asked once the list was taken in: what is not wanted is being given back by then, and nothing is begun with it. */
+/* Asked after the list was handled: unwanted machines are being given back by then, so nothing is begun with them. */
 static bool is_awaited(const struct rent_cluster *c, const char *provider, const char *id)
 {
     const struct fleet_ledger *l = rent_ledger(c);
@@ -90,7 +90,7 @@ static bool is_awaited(const struct rent_cluster *c, const char *provider, const
     return false;
 }
 
-/* By other credentials than before it is one only where it shows something of the cluster. */
+/* With changed credentials, a list counts only if it shows something of the cluster. */
 static bool is_of_the_account(struct job *j, const struct exchange_answer *a)
 {
     struct rent_cluster *c = j->cluster;
@@ -163,8 +163,8 @@ static const struct fleet_offer *offer_of(const struct rent_cluster *c, uint32_t
     return order == FLEET_NONE ? NULL : &l->wanted.offers[l->orders[order].offer];
 }
 
-/* By other credentials than before not until a list has shown that the account is the same: what is deleted is shown by
- * none. */
+/* With changed credentials, deletes wait until a list has shown that the account is the same, because a deleted machine
+ * is in no list. */
 static void send_delete(void *arg)
 {
     struct job *j = arg;
@@ -213,8 +213,8 @@ static void on_meet(void *arg, bool ours, const char *host_key, const struct err
         met(arg, host_key, ours ? NULL : "another machine answers at its address");
 }
 
-/* The machine has the host key that was made for its intent, and its token; or, where nothing could be put on it, the key
- * that its first contact showed. */
+/* The machine must have the host key that was made for its intent, and its token; or, if it could not be given user
+ * data, the key that it showed at the first contact. */
 static int meet_by_ssh(struct job *j, struct error *err)
 {
     struct rent_cluster *c = j->cluster;
@@ -245,7 +245,7 @@ static void meet(void *arg)
     if (!j->account->provider)
         met(j, NULL, j->account->fault.text);
     else if (str_eq(provider_facts(j->account->provider)->connect, "docker"))
-        met(j, "", NULL); /* the engine leads into that container and no other: it runs, so it is met */
+        met(j, "", NULL); /* the engine leads to this container only: it runs, so it is met */
     else if (meet_by_ssh(j, &err) < 0)
         met(j, NULL, err.text);
 }

@@ -1,7 +1,7 @@
 /*
- * A cluster's keys, ed25519 all of them. One is drawn at random and kept: the login key. The host key of an intent is
- * made of it and the intent's name by HMAC, so there is nothing else that could be lost, and a host key, which user
- * data carries about, tells nothing of the login key.
+ * A cluster's keys, all ed25519. Only the login key is random and stored. The host key of an intent is derived from it
+ * and the intent's name by HMAC, so nothing else can be lost, and a host key, which travels in user data, reveals
+ * nothing about the login key.
  */
 #include "machine.h"
 
@@ -16,7 +16,7 @@
 enum {
     SEED = 32,
     PUBLIC = 32,
-    SEED_AT = 161, /* in what put_private makes, before base64: all in front of it has one length */
+    SEED_AT = 161, /* offset in put_private's result before base64; everything before it has a fixed length */
     FILE_MAX = 4096,
     PEM_LINE = 70,
 };
@@ -50,7 +50,7 @@ static void wipe(struct buf *b)
     buf_free(b);
 }
 
-/* Room for all that a key makes, at once: nothing secret stays behind where a buffer has moved. */
+/* Enough room from the start: a buffer that grew would leave copies of the secret behind. */
 static struct buf roomy(void)
 {
     struct buf b = {0};
@@ -131,7 +131,7 @@ static void put_private(const uint8_t seed[SEED], const char *comment, struct bu
     wipe(&text);
 }
 
-/* Of a file that put_private has made: what does not begin and end as its key does is none of ours. */
+/* Reads a file that put_private made: a file that does not begin and end in that way is not ours. */
 static bool take_private(const struct buf *text, const char *comment, uint8_t ret[SEED])
 {
     const char *start = text->len ? strstr(text->data, pem_begin) : NULL;
@@ -246,7 +246,7 @@ void rent_host_key(const struct rent_keys *keys, const char *intent, struct buf 
 
 /* ---- doors ---- */
 
-/* An id is the provider's: what could be a path, or be long, is hashed. */
+/* The provider chooses ids: one that could be a path, or is long, is hashed. */
 static const char *known_hosts_of(const struct rent_keys *keys, const char *machine, struct arena *arena)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
@@ -258,7 +258,7 @@ static const char *known_hosts_of(const struct rent_keys *keys, const char *mach
     return arena_printf(arena, "%s/known_hosts-.%s", keys->folder, hex);
 }
 
-/* Whatever its name there: the file is this machine's alone. */
+/* The pattern "*": the file is for this machine alone, so the host's name does not matter. */
 static int pin(const char *path, const char *host_key, struct error *err)
 {
     CLEANUP(cleanup_free) char *line = xasprintf("* %s\n", host_key);

@@ -1,6 +1,6 @@
 /*
- * Who answers at an address. One connection, one command: it prints the token between two marks, for login files of
- * the node may print, too. Its text is constant.
+ * Who answers at an address. One connection, one command: it prints the token between two marks, because login files of
+ * the node may print too. The command is constant.
  */
 #include "machine.h"
 
@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    ANSWER_MAX = 64 << 10, /* with all that login files print */
-    ANSWER_MS = 30000,     /* from the login on, where the host has no limit for each phase; that is taken then */
+    ANSWER_MAX = 64 << 10, /* including all output of login files */
+    ANSWER_MS = 30000,     /* from the login on, unless the host has a limit for each phase, which is used instead */
 };
 #define MARK "RHRUN-TOKEN "
 #define MARK_END " RHRUN-END"
@@ -26,7 +26,7 @@ struct meet {
     void *arg;
 };
 
-/* Nothing of m may be touched behind it. */
+/* Nothing of m may be touched after this. */
 static void tell(struct meet *m, bool ours, const struct error *err)
 {
     if (m->told)
@@ -61,7 +61,7 @@ static void data(void *arg, const uint8_t *bytes, size_t len)
     buf_append(&m->seen, bytes, len);
     const char *end = memmem(m->seen.data, m->seen.len, MARK_END "\n", strlen(MARK_END "\n"));
     const char *start = NULL, *at = m->seen.data;
-    while (end && (at = memmem(at, (size_t)(end - at), "\n" MARK, strlen("\n" MARK)))) /* the last in front of it */
+    while (end && (at = memmem(at, (size_t)(end - at), "\n" MARK, strlen("\n" MARK)))) /* the last one before it */
         start = at += strlen("\n" MARK);
     if (!start)
         return;

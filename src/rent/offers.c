@@ -13,14 +13,14 @@ struct finder {
     struct error *err;
     const struct catalog *catalog;
     size_t max;                      /* offers */
-    const char *const *known;        /* providers that there are files of */
+    const char *const *known;        /* providers that have files */
     struct rent_provider *providers; /* loaded so far */
     size_t provider_count;
     struct rent_offers *o;
     size_t cap;
 };
 
-/* ---- what a fault points to ---- */
+/* ---- places of faults ---- */
 
 static struct diagnostic *fault(struct finder *f, struct place place, const char *fmt, ...) FORMAT(3, 4);
 static struct diagnostic *fault(struct finder *f, struct place place, const char *fmt, ...)
@@ -83,7 +83,7 @@ static struct rent_provider *provider_of(struct finder *f, const char *name)
     return r;
 }
 
-/* Nobody has a file of that name. */
+/* There is no file for that name. */
 static void unknown_provider(struct finder *f, size_t i)
 {
     const char *name = f->rent->providers[i], *near = str_nearest(name, f->known);
@@ -95,7 +95,7 @@ static void unknown_provider(struct finder *f, size_t i)
                         list_text(f->arena, f->known));
 }
 
-/* Loads what the spec names. false after faults. */
+/* Loads the providers that the spec names. false after faults. */
 static bool load_named(struct finder *f)
 {
     size_t before = f->d->errors;
@@ -151,7 +151,7 @@ static void add_one(struct finder *f, struct rent_provider *p, const struct cata
                                                 .ready_ms = facts->ready_ms};
 }
 
-/* One offer for each zone, where a create must name one and the catalog does not. */
+/* One offer for each zone, if a create must name a zone and the catalog does not. */
 static void add(struct finder *f, struct rent_provider *p, const struct catalog_row *row, bool spot, uint64_t price,
                 bool at_most)
 {
@@ -170,7 +170,7 @@ static bool in_regions(const struct spec_rent *r, const char *region)
     return r->region_count == 0;
 }
 
-/* A provider whose machines are of one kind takes no other wish than for that, or for CPUs. false after a fault. */
+/* A provider with one type of machine accepts only a wish for that type, or for CPUs. false after a fault. */
 static bool add_free(struct finder *f, struct rent_provider *p, const struct catalog_request *request)
 {
     const struct provider_facts *facts = &p->facts;
@@ -207,7 +207,7 @@ static struct catalog_query query_of(const struct spec_rent *r, const struct cat
                                   .max_microusd = r->max_price};
 }
 
-/* There is no offer: the key is named without which there would be one. */
+/* There is no offer: names the key without which there would be one. */
 static void none_offered(struct finder *f, const struct catalog *c, const struct catalog_query *query)
 {
     const struct spec_rent *r = f->rent;
@@ -239,7 +239,7 @@ static void none_offered(struct finder *f, const struct catalog *c, const struct
         also(f, r->at.instance, "instance");
 }
 
-/* Those that have prices: the ones named, or all that there is a file of. */
+/* The providers with prices: those that the spec names, or all that have files. */
 static const char *const *priced_names(const struct finder *f, size_t *ret_count)
 {
     const struct spec_rent *r = f->rent;
@@ -297,7 +297,7 @@ static bool all_free(const struct finder *f)
     return f->provider_count > 0;
 }
 
-/* NULL and 0: nothing is asked for, and need not be. -1 after a fault. */
+/* 0 with *ret NULL: no instance is given, and none is needed. -1 after a fault. */
 static int request_of(struct finder *f, const struct catalog *c, struct catalog_request *request,
                       const struct catalog_request **ret)
 {
@@ -353,7 +353,7 @@ static int find_offers(struct finder *f)
     return -1;
 }
 
-/* Those with offers first, in the order of these. */
+/* First the providers with offers, in the order of the offers. */
 static void list_providers(struct finder *f)
 {
     struct rent_offers *o = f->o;
@@ -417,7 +417,8 @@ static int offers_of(const struct spec_rent *rent, uint32_t nodes, size_t max, c
     return 0;
 }
 
-/* Those of an alternative behind those of the ones before it. A provider that is left out of one may be in another. */
+/* The offers of an alternative follow those of the alternatives before it. A provider that is left out of one may be in
+ * another. */
 static void append(struct rent_offers *all, const struct rent_offers *part)
 {
     for (size_t i = 0; i < part->provider_count; i++) {
@@ -525,7 +526,7 @@ static bool names_one(const struct spec_rent *rent, const char *provider)
     return false;
 }
 
-/* Is one of those without credentials a provider that the spec names? */
+/* Whether one of the providers without credentials is named in the spec. */
 static bool names_a_missing(const struct rent_offers *o)
 {
     bool names = false;

@@ -1,8 +1,8 @@
 /*
- * Whose account a cluster's machines are in. Other credentials than those by which it was rented may show another account,
- * in which there is nothing: machines that are not shown there are not proven gone. So a digest of the credentials, as far
- * as they stay the same, is kept beside the ledger before the first create; other ones are believed once a list shows
- * something of the cluster by them.
+ * Which account a cluster's machines are in. Other credentials than those that rented it may belong to another account,
+ * which has no machines: that a list there misses a machine does not prove that the machine is gone. So a digest of the
+ * lasting parts of the credentials is stored beside the ledger before the first create; different credentials are
+ * accepted once a list with them shows something of the cluster.
  */
 #include "internal.h"
 

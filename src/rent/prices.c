@@ -1,4 +1,4 @@
-/* What a provider says that can be had now, as rows of a catalog. They are judged there. */
+/* A provider's present offers as rows of a catalog, which judges them. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void rent_asking_end(struct rent_asking *a)
     free(a);
 }
 
-/* Cut to what a field may have: names of that length are refused all the same. */
+/* Cut to the longest field that a catalog takes; no name is that long, so a cut one is refused. */
 static void put_field(struct buf *b, const char *text)
 {
     char field[CATALOG_FIELD_MAX + 1];
@@ -35,7 +35,7 @@ static void put_field(struct buf *b, const char *text)
     catalog_csv_field(b, field);
 }
 
-/* In dollars; what is no price stays as it is, and is refused. */
+/* In dollars; a text that is no price stays as it is, and is refused. */
 static void put_price(struct buf *b, const char *text, uint64_t rate)
 {
     uint64_t micro;
@@ -70,7 +70,7 @@ static void put_row(const struct rent_asking *a, const struct provider_offer *o,
     buf_printf(b, ",%s\n", date);
 }
 
-/* 0: nobody has told the rate. */
+/* 0: the rate is not known. */
 static uint64_t rate_of(const struct rent_asking *a, const char *currency)
 {
     for (size_t i = 0; i < a->rate_count; i++)
@@ -98,7 +98,7 @@ static void give(struct rent_asking *a, const struct exchange_answer *answer, co
         if (answer->offers[i].price)
             put_row(a, &answer->offers[i], source, date, rate, &b);
     }
-    provider_redact(a->account->credentials, b.data); /* faulty rows are shown */
+    provider_redact(a->account->credentials, b.data); /* faulty rows are shown to people */
     prices.csv = b.data;
     prices.len = strlen(b.data);
     a->done(a->arg, &prices, NULL);

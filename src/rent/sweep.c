@@ -1,4 +1,4 @@
-/* What an account has, whatever the ledgers say. */
+/* All machines of an account, whatever the ledgers say. */
 #include "internal.h"
 
 #include <stdlib.h>
