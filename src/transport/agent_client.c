@@ -1,7 +1,7 @@
 /*
- * A client of ssh-agent (PROTOCOL.agent): list and sign, asynchronous, one connection per socket, answers
- * in the order of the questions. And the private agent of the pool, for identity files that this process
- * does not read itself: ssh-add loads them, so OpenSSH does every format and asks for every passphrase.
+ * A client of ssh-agent (PROTOCOL.agent): list and sign, asynchronous, one connection per socket, answers in the order
+ * of the requests. Also the pool's private agent, for identity files that this process does not read itself: ssh-add
+ * loads them, so OpenSSH handles every format and asks for every passphrase.
  */
 #include "ssh.h"
 
@@ -26,7 +26,7 @@ extern char **environ;
 
 struct agent_slot {
     struct agent_slot *next;
-    struct agent_request *request; /* NULL: nobody wants the answer any more */
+    struct agent_request *request; /* NULL: the answer is no longer wanted */
 };
 
 struct agent_client {
@@ -150,7 +150,7 @@ static int client_connect(struct agent_client *c)
     return -1;
 }
 
-/* message: without its length */
+/* message lacks its length */
 static void ask(struct agent_client *c, struct agent_request *request, const struct buf *message,
                 void (*done)(void *arg, const uint8_t *answer, size_t len), void *arg)
 {
@@ -271,7 +271,7 @@ void agents_destroy(struct transport_pool *pool)
 struct private_agent {
     struct transport_pool *pool;
     char *socket;
-    int fd; /* to `cat`, whose life is the agent's: it ends with this process, however that ends */
+    int fd; /* to `cat`, which ends when this process does, in whatever way; ssh-agent ends with `cat` */
     struct loop_fd *watch;
     struct loop_child *child;
     struct loop_capture *adding;
@@ -291,7 +291,7 @@ static bool is_added(const struct private_agent *a, const char *path)
     return false;
 }
 
-/* Tells all who wait for path (NULL: all). */
+/* Tells everyone who waits for path (NULL: for any). */
 static void tell(struct private_agent *a, const char *path, const char *reason)
 {
     struct private_waiter **at = &a->waiting;

@@ -65,7 +65,7 @@ static void read_errors(struct child_stream *c)
     }
 }
 
-/* Both the end of the stream and the exit status are waited for, the latter not for long. */
+/* Waits for both the end of the stream and the exit status, but for the status not long. */
 static void check_end(struct child_stream *c, bool waited)
 {
     if (!c->eof || transport_stopped(c->t))
@@ -101,7 +101,7 @@ static void stream_write(struct child_stream *c)
     while (!transport_stopped(c->t) && (len = transport_outgoing(c->t, &data)) > 0) {
         ssize_t n = send(c->fd, data, len, MSG_NOSIGNAL);
         if (n < 0)
-            return; /* EAGAIN; or the peer is gone, which reading reports after what it still sent */
+            return; /* EAGAIN; or the peer is gone, which reading reports after the peer's last bytes */
         transport_sent(c->t, (size_t)n);
     }
 }
@@ -158,7 +158,7 @@ void child_stream_flush(struct child_stream *c)
 void child_stream_kill(struct child_stream *c, int signum)
 {
     if (c->child && !c->exited)
-        kill(-loop_child_pid(c->child), signum); /* it has a session of its own, so a group */
+        kill(-loop_child_pid(c->child), signum); /* the child has its own session, so it leads a process group */
 }
 
 void child_stream_destroy(struct child_stream *c)

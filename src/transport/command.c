@@ -1,11 +1,11 @@
 /*
- * command: a program of this machine whose stdin and stdout carry the upload and then the agent's stream:
- * `docker exec -i NAME sh`, `kubectl exec -i POD -- sh`, `ssh` (openssh.c, the one case that has more to say). No shell
- * joins the words of its command line.
+ * command: a program of this machine whose stdin and stdout carry the upload and then the agent's stream: `docker exec
+ * -i NAME sh`, `kubectl exec -i POD -- sh`, `ssh` (openssh.c, the one case that has more to say). Its command line does
+ * not pass through a shell.
  *
- * Where the program ends in a shell that reads its stdin, the start script goes there. Some shells read ahead (dash
- * before 0.5.13 takes 8 KiB at a time), and what they took is lost to the agent. So nothing follows the script until it
- * has answered; from then on `dd` reads, which takes no byte too many.
+ * If the program leads to a shell that reads its stdin, the start script goes to that stdin. Some shells read ahead
+ * (dash before 0.5.13 reads 8 KiB at a time), and the agent would lose those bytes. So nothing is sent after the script
+ * until the script has answered; from then on `dd` reads, which never reads too much.
  */
 #include "internal.h"
 
@@ -30,7 +30,8 @@ static void spawn(struct command *c)
         loop_timer_start(t->deadline, (uint64_t)transport_timeout_ms(t) * c->is->phases);
     const char *const *argv = c->is->arguments(t);
     c->stream = child_stream_start(t, NULL, argv, NULL, c->is->ended);
-    /* Else `opened` comes with the agent's first bytes, or the script's: only then is it known that there is a shell. */
+    /* Otherwise `opened` comes with the first bytes of the agent or the script: only these prove that there is a
+     * shell. */
     if (c->stream && t->host.command)
         transport_started(t);
 }
@@ -70,7 +71,7 @@ void command_close(struct transport *t)
     if (!c)
         return;
     t->impl = NULL;
-    if (c->stream && !t->spoke) /* nothing is on its way through it, and it may wait for anything */
+    if (c->stream && !t->spoke) /* nothing has come through it, and it may be waiting for anything */
         child_stream_kill(c->stream, SIGTERM);
     child_stream_destroy(c->stream);
     gate_leave(&c->ticket);

@@ -1,7 +1,7 @@
 /*
- * What ssh_config says about a host: the output of `ssh -G`, asked once per distinct question; without
- * the program, OpenSSH's defaults. The program is also left out where every file that applies says
- * nothing that matters here (as Debian's own does): it costs a process per host.
+ * The ssh configuration of a host: the output of `ssh -G`, run once per distinct question; without the program,
+ * OpenSSH's defaults. `ssh -G` is also skipped if no applicable file has anything that matters here (such as Debian's
+ * own file), because it costs a process per host.
  */
 #include "ssh.h"
 
@@ -25,8 +25,8 @@ struct pool_config {
     uint32_t timeout_ms;
     struct loop_capture *running;
     bool done;
-    bool of_defaults; /* asked without any file: what this OpenSSH does unless it is told */
-    char *text;       /* its answer; kept until the defaults are known */
+    bool of_defaults; /* asked without any file: the defaults of this OpenSSH */
+    char *text;       /* ssh's answer; kept until the defaults are known */
     struct error err; /* code set: it failed */
     struct ssh_config config;
     struct config_waiter *waiting;
@@ -52,7 +52,7 @@ void string_list_free(struct string_list *list)
 
 static const char *home_dir(void)
 {
-    /* As ssh: the password database, not $HOME. */
+    /* As ssh does: from the password database, not $HOME. */
     const struct passwd *pw = getpwuid(getuid());
     const char *home = getenv("HOME");
     return pw && pw->pw_dir && pw->pw_dir[0] ? pw->pw_dir : home ? home : "/";
@@ -189,7 +189,7 @@ static void parse_pair(struct ssh_config *c, const char *key, const char *value)
         c->strict = strcmp(value, "accept-new") == 0 || strcmp(value, "no") == 0 || strcmp(value, "off") == 0 ||
                             strcmp(value, "false") == 0
                         ? STRICT_ACCEPT_NEW
-                        : STRICT_YES; /* "ask" cannot be asked in a fan-out */
+                        : STRICT_YES; /* nobody can answer "ask" in a fan-out */
     else if (strcmp(key, "hashknownhosts") == 0)
         c->hash_known_hosts = is_yes(value);
     else if (strcmp(key, "connecttimeout") == 0 && parse_duration_ms(value, &ms) && ms <= 3600000)
@@ -278,7 +278,7 @@ void config_free(struct ssh_config *c)
     *c = (struct ssh_config){0};
 }
 
-/* ---- files that say nothing ---- */
+/* ---- files without settings that matter ---- */
 
 static bool include_trivial(const char *pattern, const char *base, int depth, struct ssh_config *ret)
 {
@@ -338,7 +338,7 @@ static bool all_trivial(const char *ssh_config, struct ssh_config *ret)
 {
     if (ssh_config && strcmp(ssh_config, "none") == 0)
         return true;
-    if (ssh_config) /* of one that is not there ssh says so: a host would be looked for by its alias */
+    if (ssh_config) /* a missing file must be reported by ssh: otherwise the host would be looked up by its alias */
         return access(ssh_config, F_OK) == 0 && config_file_trivial(ssh_config, 0, ret);
     char *own = xasprintf("%s/.ssh/config", home_dir());
     bool trivial = config_file_trivial(own, 0, ret) && config_file_trivial("/etc/ssh/ssh_config", 0, ret);
@@ -346,7 +346,7 @@ static bool all_trivial(const char *ssh_config, struct ssh_config *ret)
     return trivial;
 }
 
-/* ---- what ssh says of a file ---- */
+/* ---- ssh's messages about a file ---- */
 
 void config_hide_text(char *text)
 {
@@ -384,7 +384,8 @@ static void deliver(struct pool_config *c)
     }
 }
 
-/* Those that are answered, once the defaults are. Where these could not be had, everything may be set. */
+/* Parses the answers that have come, once the defaults are known. If the defaults are not available, any setting may be
+ * non-default. */
 static void parse_answers(struct transport_pool *pool)
 {
     struct pool_config *defaults = pool->configs;
@@ -411,7 +412,7 @@ static void answered(void *arg, const struct loop_capture_result *r)
     else if (r->status != 0 || r->signal) {
         CLEANUP(cleanup_free) char *said = xstrdup(r->error_text);
         config_hide_text(said);
-        char *line = strstr(said, " line "); /* else its last, which only counts the faults */
+        char *line = strstr(said, " line "); /* else the last line, which only counts the faults */
         while (line && line > said && line[-1] != '\n')
             line--;
         if (line)
@@ -424,7 +425,7 @@ static void answered(void *arg, const struct loop_capture_result *r)
         error_hint(&c->err, "correct the ssh configuration, or set ssh_config: none");
     } else
         c->text = xstrdup(r->out);
-    c->done = c->of_defaults || !c->text; /* before the next are started: this one is not among them */
+    c->done = c->of_defaults || !c->text; /* set before the next are started, so that this one does not count */
     start_next(c->pool);
     if (c->done)
         deliver(c);
@@ -462,7 +463,7 @@ static void start(struct pool_config *c)
     }
 }
 
-/* Some at a time: each is a process, and more than there are cores only wait for each other. */
+/* A few at a time: each is a process, and more processes than cores only wait for each other. */
 static void start_next(struct transport_pool *pool)
 {
     size_t running = 0;
@@ -475,14 +476,14 @@ static void start_next(struct transport_pool *pool)
         }
 }
 
-/* One of its kind, ahead of all others. */
+/* There is only one, ahead of all others. */
 static void defaults_add(struct transport_pool *pool, uint32_t timeout_ms)
 {
     for (struct pool_config *c = pool->configs; c; c = c->next)
         if (c->of_defaults && !c->err.code)
             return;
         else if (c->of_defaults)
-            c->of_defaults = false; /* it failed: another try */
+            c->of_defaults = false; /* it failed: try again */
     struct pool_config *c = xcalloc(1, sizeof(*c));
     *c = (struct pool_config){.pool = pool,
                               .key = xstrdup(""),
@@ -530,7 +531,7 @@ void config_get(struct transport *t, struct config_waiter *waiter,
     struct pool_config *c = t->pool->configs;
     while (c && strcmp(c->key, key) != 0)
         c = c->next;
-    if (c && c->done && c->err.code) { /* a failure is not kept */
+    if (c && c->done && c->err.code) { /* failures are not cached */
         c->err = (struct error)ERROR_INIT;
         c->done = false;
         start_next(t->pool);

@@ -1,7 +1,7 @@
 /*
  * Whether ssh would run something, or send the caller's environment, because of a configuration that somebody else may
- * have written. What is not known to be harmless is not: ssh's parser takes more spellings than one would think
- * (Pro"xyCommand" x), and new keywords come.
+ * have written. Only settings known to be harmless pass: ssh's parser accepts surprising spellings (Pro"xyCommand" x),
+ * and new keywords appear.
  */
 #include "ssh.h"
 
@@ -15,7 +15,7 @@
 
 enum { FILE_MAX = 1 << 20, DEPTH_MAX = 16 /* ssh's own */ };
 
-/* These run a program, load a library or talk to a socket; with the value beside them they do not. */
+/* These run a program, load a library or talk to a socket, unless they have the value beside them. */
 static const struct {
     const char *keyword, *harmless;
 } commands[] = {
@@ -115,7 +115,7 @@ static const char *const harmless[] = {
     "VisualHostKey",
 };
 
-/* What is the user's own, or the machine's. */
+/* Whether the file is the user's own, or the machine's. */
 static bool is_own(const char *path)
 {
     const char *home = getenv("HOME");
@@ -135,7 +135,7 @@ static bool is_own(const char *path)
 
 static int check_file(const char *path, int depth, struct error *err);
 
-/* "Include PATTERN...": plain words only. 1: what it says cannot be told. */
+/* "Include PATTERN...": plain words only. 1: its meaning cannot be told. */
 static int check_include(char *value, int depth, struct error *err)
 {
     char *save = NULL;
@@ -145,7 +145,7 @@ static int check_include(char *value, int depth, struct error *err)
         if (*word == '~' && word[1] != '/')
             return 1;
         CLEANUP(cleanup_free) char *path = *word == '/' || *word == '~' ? expand_home(word) : NULL;
-        CLEANUP(cleanup_free) char *below = path ? NULL : xasprintf("~/.ssh/%s", word); /* of a file given by -F */
+        CLEANUP(cleanup_free) char *below = path ? NULL : xasprintf("~/.ssh/%s", word); /* for a file given by -F */
         if (!path)
             path = expand_home(below);
         glob_t found;
@@ -161,7 +161,7 @@ static int check_include(char *value, int depth, struct error *err)
     return 0;
 }
 
-/* Of the locale and of colours only: `SendEnv *` sends passwords. */
+/* Whether only variables of locale and colours are sent: `SendEnv *` would send passwords. */
 static bool sends_little(char *value)
 {
     static const char *const names[] = {"LANG", "LC_*", "LANGUAGE", "COLORTERM", "NO_COLOR", "TERM"};
@@ -176,7 +176,7 @@ static bool sends_little(char *value)
     return true;
 }
 
-/* Why the line needs trust, or NULL; -1 in *ret_rc: a file that it includes does, err says so. */
+/* Why the line needs trust, or NULL; -1 in *ret_rc: a file that it includes needs trust, and err says so. */
 static const char *look(const char *keyword, char *value, int depth, int *ret_rc, struct error *err)
 {
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
@@ -202,7 +202,7 @@ static const char *look(const char *keyword, char *value, int depth, int *ret_rc
     return "a keyword that is not known to be harmless";
 }
 
-/* One line, without its end; it is changed. */
+/* One line, without its line end; the text is modified. */
 static const char *look_at(char *line, int depth, int *ret_rc, struct error *err)
 {
     char *keyword = line + strspn(line, " \t\r");

@@ -1,6 +1,6 @@
 /*
- * The parts of transport: the common half (transport.c), what starts the agent (start.c), one file per kind, and
- * what the ssh kinds need: config.c (ssh_config), known_hosts.c, keys.c, agent_client.c, pool.c.
+ * The parts of transport: the common half (transport.c), the start of the agent (start.c), one file per kind, and the
+ * helpers of the ssh kinds: config.c (ssh_config), known_hosts.c, keys.c, agent_client.c, pool.c.
  */
 #ifndef RHRUN_TRANSPORT_INTERNAL_H
 #define RHRUN_TRANSPORT_INTERNAL_H
@@ -20,13 +20,14 @@ enum {
 struct transport_ops {
     enum transport_kind kind;
     const char *name;
-    void (*open)(struct transport *t);  /* begins; faults by transport_fail */
-    void (*flush)(struct transport *t); /* there is something to write, or it was resumed: pump in a later turn */
-    void (*close)(struct transport *t); /* frees t->impl; may be half made */
-    bool (*timed_out)(struct transport *t); /* the phase's deadline: true = it goes on in another way. May be NULL */
-    void (*answered)(struct transport *t); /* the agent has said more than its magic. May be NULL */
-    bool (*again)(struct transport *t); /* the node's start script wants another attempt: begin it; false: cannot */
-    int (*forward)(struct transport *t, const struct transport_forward *f); /* -1: not now. NULL: it cannot */
+    void (*open)(struct transport *t);  /* begins; reports faults by transport_fail */
+    void (*flush)(struct transport *t); /* there is something to write, or reading was resumed: pump in a later turn */
+    void (*close)(struct transport *t); /* frees t->impl, which may be half made */
+    bool (*timed_out)(struct transport *t); /* the phase's deadline passed: true = it goes on in another way. May be
+                                               NULL */
+    void (*answered)(struct transport *t); /* the agent has sent more than its magic. May be NULL */
+    bool (*again)(struct transport *t); /* the node's start script wants another attempt: begin it; false: it cannot */
+    int (*forward)(struct transport *t, const struct transport_forward *f); /* -1: not now. NULL: this kind cannot */
 };
 extern const struct transport_ops transport_ssh_ops, transport_openssh_ops, transport_command_ops, transport_local_ops,
     transport_sim_ops;
@@ -34,28 +35,28 @@ extern const struct transport_ops transport_ssh_ops, transport_openssh_ops, tran
 /* ---- start.c: the script that receives and starts the agent, and its answers ---- */
 enum start_event {
     START_NONE,   /* nothing known yet */
-    START_SHELL,  /* there is a shell, and it reads no further: what follows the script may be sent */
-    START_BUSY,   /* the wrap is at work: more time */
+    START_SHELL,  /* there is a shell that reads no further: the upload may be sent */
+    START_BUSY,   /* the wrap is busy: extend the deadline */
     START_OPENED, /* the agent speaks */
     START_AGAIN,  /* the script has ended: run another, for the next folder or another machine type */
     START_FAILED, /* err says why */
 };
 struct start {
-    char arch[24];          /* what is sent: "x86_64" first */
-    char tag[17];           /* random: tells the script's lines from a login file's */
+    char arch[24];          /* architecture of the agent to send: "x86_64" first */
+    char tag[17];           /* random: distinguishes the script's lines from those of login files */
     uint32_t skip;          /* folders not to try again */
-    struct buf seen;        /* what the node has sent before the magic */
-    size_t scanned;         /* of it, looked at: up to the start of the last unfinished line */
+    struct buf seen;        /* bytes from the node before the magic */
+    size_t scanned;         /* how much of `seen` was scanned: up to the start of the last unfinished line */
     struct buf tried;       /* for people: "/tmp: no space left, ..." */
-    struct buf script;      /* goes in front of the upload; empty where the script is an argument */
-    size_t script_at;       /* of it, sent */
+    struct buf script;      /* sent before the upload; empty if the script is an argument */
+    size_t script_at;       /* how much of `script` was sent */
     bool waits;             /* for START_SHELL */
     const uint8_t *data;    /* still to be uploaded */
     size_t left;
 };
 /* The shell script for the remote command, wrapped so that any login shell can run it. */
 void start_command(struct transport *t, struct buf *ret);
-/* The same for a shell that reads commands from its stdin: into start.script. */
+/* The same for a shell that reads commands from its stdin: the script goes into start.script. */
 void start_on_stdin(struct transport *t);
 enum start_event start_feed(struct transport *t, const uint8_t *data, size_t len, struct error *err);
 
@@ -73,12 +74,13 @@ struct transport {
     void *impl;
     struct loop_timer *later;    /* delivers `error`, opens next_ops */
     struct loop_timer *deadline; /* of the phase */
-    struct buf out;              /* written, from out_at on not yet sent */
+    struct buf out;              /* written by the owner; not yet sent from out_at on */
     size_t out_at;
-    size_t early; /* before OPEN: bytes behind out_at that this start was sent; kept, another may need them */
+    size_t early; /* before OPEN: bytes after out_at that were sent in this start; kept, because another start may need
+                     them */
     bool told;    /* `opened` was called */
-    bool heard;   /* something came of what runs there */
-    bool spoke;   /* the agent did, or what runs instead of it was started */
+    bool heard;   /* something came from the program on the node */
+    bool spoke;   /* the agent has spoken, or `command` was started instead */
     bool paused, high;
     bool failing; /* error is set, `closed` comes in the next turn */
     bool gone;    /* transport_close was called inside one of its callbacks */
@@ -95,27 +97,27 @@ void transport_fail(struct transport *t, const struct error *err);
 void transport_failf(struct transport *t, enum error_code code, const char *hint, const char *fmt, ...) FORMAT(4, 5);
 void transport_fail_why(struct transport *t, enum error_why why); /* after transport_failf */
 void transport_set_phase(struct transport *t, enum transport_phase phase); /* starts its deadline */
-uint32_t transport_timeout_ms(const struct transport *t); /* of a phase: the host's, or the default */
+uint32_t transport_timeout_ms(const struct transport *t); /* of one phase: the host's, or the default */
 void transport_switch(struct transport *t, const struct transport_ops *ops); /* give up this kind for another */
 void transport_started(struct transport *t); /* the start script (or `command`) runs: calls `opened` */
 void transport_received(struct transport *t, const uint8_t *data, size_t len);
-/* The stream has ended; text is what is known of the reason ("" = nothing), from the node's stderr say. */
+/* The stream has ended; text is the known reason ("" = none), for example from the node's stderr. */
 void transport_ended(struct transport *t, const char *text);
-/* What to send now: first the upload, then (once open) what was written. 0 = nothing. */
+/* What to send now: first the upload, then (once open) the written data. 0 = nothing. */
 size_t transport_outgoing(struct transport *t, const uint8_t **ret);
 void transport_sent(struct transport *t, size_t len);
 const char *transport_target(const struct transport *t); /* `host "gpu1"` for messages: the name as the user wrote it */
 
-void transport_last_line(const char *text, char *out, size_t size); /* that says something, printable */
+void transport_last_line(const char *text, char *out, size_t size); /* the last line with text, printable */
 
-/* ---- command.c: what two kinds share whose stream is a program of this machine ---- */
+/* ---- command.c: shared by the two kinds whose stream is a program on this machine ---- */
 struct command_case {
     const char *const *(*arguments)(struct transport *t); /* its command line, in t's arena; begins the start script */
     void (*ended)(struct transport *t, int status, int signal, const char *said); /* said: its stderr, the last 4 KiB */
-    uint32_t phases; /* so many deadlines until the agent or the shell answers */
-    bool may_ask;    /* it asks a person at the terminal */
+    uint32_t phases; /* how many deadlines may pass until the agent or the shell answers */
+    bool may_ask;    /* it may ask a person at the terminal */
 };
-/* gate, port: so many at a time, as of logins to a host:port. */
+/* gate, port: limit how many run at the same time, like logins to a host:port. */
 void command_begin(struct transport *t, const struct command_case *is, const char *gate, uint32_t port);
 void command_flush(struct transport *t);
 void command_close(struct transport *t);
@@ -131,7 +133,7 @@ struct child_stream *child_stream_start(struct transport *t, const char *file, c
                                         const char *const *env, void (*ended)(struct transport *t, int status,
                                                                       int signal, const char *error_text));
 void child_stream_flush(struct child_stream *c);
-void child_stream_kill(struct child_stream *c, int signum); /* it and what it has started, where that runs */
+void child_stream_kill(struct child_stream *c, int signum); /* the child and everything that it has started */
 void child_stream_destroy(struct child_stream *c); /* closes the stream; the child sees the end of its stdin */
 
 /* ---- pool.c ---- */
@@ -141,8 +143,8 @@ struct agent_binary {
     size_t size;
 };
 struct known_hosts_file; /* known_hosts.c */
-struct pool_config;      /* config.c: a parsed configuration and who waits for it */
-struct pool_address;     /* resolve.c: a resolved name and who waits for it */
+struct pool_config;      /* config.c: a parsed configuration and its waiters */
+struct pool_address;     /* resolve.c: a resolved name and its waiters */
 struct pool_gate;        /* pool.c */
 struct key;              /* keys.c */
 struct agent_client;     /* agent_client.c */
@@ -157,7 +159,7 @@ struct transport_pool {
     size_t agent_count;
     struct transport_sim_script sim;
     int local_memfd;     /* the agent for this machine; -1 until needed */
-    char *local_file;    /* instead of it, a temporary file */
+    char *local_file;    /* a temporary file in its place */
     struct pool_config *configs;
     struct pool_address *addresses;
     struct pool_gate *gates;
@@ -171,7 +173,7 @@ struct transport_pool {
 const struct agent_binary *pool_agent(const struct transport_pool *pool, const char *arch); /* NULL: none */
 int pool_run_dir(struct transport_pool *pool, struct error *err); /* makes pool->run_dir */
 
-/* A place among the logins that run at a time to one host:port. Zero-filled at first. */
+/* A place among the logins that may run at the same time to one host:port. Zero-filled at first. */
 struct gate_ticket {
     struct gate_ticket *next;
     struct pool_gate *gate;
@@ -179,7 +181,7 @@ struct gate_ticket {
     void (*granted)(void *arg);
     void *arg;
 };
-/* True: inside at once. Else granted(arg) is called later, from another transport's event. */
+/* True: admitted at once. Otherwise granted(arg) is called later, from an event of another transport. */
 bool gate_enter(struct transport_pool *pool, struct gate_ticket *ticket, const char *host, uint32_t port,
                 void (*granted)(void *arg), void *arg);
 void gate_leave(struct gate_ticket *ticket); /* also when still waiting, or never entered */

@@ -1,7 +1,7 @@
 /*
- * Identity files: OpenSSH's own format (PROTOCOL.key) and PEM, when they are not encrypted, are read and
- * used for signing in this process: no agent has to be started for the usual case. Everything else goes
- * through an ssh-agent, so no passphrase ever comes here.
+ * Identity files: OpenSSH's own format (PROTOCOL.key) and PEM, when they are not encrypted, are read and used for
+ * signing in this process: no agent has to be started for the usual case. Everything else goes through an ssh-agent, so
+ * this process never sees a passphrase.
  */
 #include "ssh.h"
 
@@ -366,7 +366,7 @@ static void key_read(struct key *k)
         return;
     }
     k->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-    if (st.st_uid == getuid() && (st.st_mode & 077)) { /* as ssh does */
+    if (st.st_uid == getuid() && (st.st_mode & 077)) { /* as ssh does: others may read it */
         snprintf(k->reason, sizeof(k->reason), "its permissions %04o are too open (chmod 600)", st.st_mode & 0777);
         k->state = KEY_UNUSABLE;
         return;

@@ -1,7 +1,8 @@
 /*
- * What the own client makes of each keyword of ssh_config, as `ssh -G` prints it. A host whose configuration says
- * something that only OpenSSH does goes to the openssh transport: a keyword is never overlooked. Whether it says something is
- * told by OpenSSH itself, whose answer for an empty configuration has the defaults of this version.
+ * How our own client treats each keyword of ssh_config, as `ssh -G` prints it. A host whose configuration sets
+ * something that only OpenSSH can do goes to the openssh transport, so no keyword is ever overlooked. A keyword is set
+ * if its value differs from OpenSSH's own answer for an empty configuration, which has the defaults of the installed
+ * version.
  */
 #include "ssh.h"
 
@@ -34,7 +35,7 @@ static const struct ssh_keyword keywords[] = {
     {"stricthostkeychecking", KEYWORD_USED},
     {"user", KEYWORD_USED},
     {"userknownhostsfile", KEYWORD_USED},
-    /* what is forwarded, opened or run besides: rhrun asks for none of it, with openssh neither */
+    /* forwards, extra channels and commands: rhrun uses none of them, with openssh neither */
     {"clearallforwardings", KEYWORD_SAFE},
     {"dynamicforward", KEYWORD_SAFE},
     {"enableescapecommandline", KEYWORD_SAFE},
@@ -61,7 +62,7 @@ static const struct ssh_keyword keywords[] = {
     {"tunnel", KEYWORD_SAFE},
     {"tunneldevice", KEYWORD_SAFE},
     {"xauthlocation", KEYWORD_SAFE},
-    /* ways to log in of which the own client has none: where a key does not do, OpenSSH is asked anyway */
+    /* ways to log in that our own client lacks: if a key does not suffice, OpenSSH is tried anyway */
     {"addkeystoagent", KEYWORD_SAFE},
     {"batchmode", KEYWORD_SAFE},
     {"controlmaster", KEYWORD_SAFE},
@@ -80,7 +81,7 @@ static const struct ssh_keyword keywords[] = {
     {"numberofpasswordprompts", KEYWORD_SAFE},
     {"passwordauthentication", KEYWORD_SAFE},
     {"securitykeyprovider", KEYWORD_SAFE},
-    /* what is shown, tried, kept alive: rhrun has its own way */
+    /* messages, retries, keep-alive: rhrun has its own */
     {"casignaturealgorithms", KEYWORD_SAFE}, /* certificates are OpenSSH's */
     {"compression", KEYWORD_SAFE},
     {"connectionattempts", KEYWORD_SAFE},
@@ -94,7 +95,7 @@ static const struct ssh_keyword keywords[] = {
     {"tcpkeepalive", KEYWORD_SAFE},
     {"updatehostkeys", KEYWORD_SAFE},
     {"visualhostkey", KEYWORD_SAFE},
-    /* whom to believe, by what, and how to get there */
+    /* whom to trust, by which means, and the way to the host */
     {"bindinterface", KEYWORD_OPENSSH},
     {"checkhostip", KEYWORD_OPENSSH},
     {"ciphers", KEYWORD_OPENSSH},
@@ -133,14 +134,14 @@ static bool has_line(const char *text, const char *line, size_t len)
     return false;
 }
 
-/* The first keyword of a line of text that is not in other, and that only OpenSSH can follow. */
+/* The keyword of the first line in text that is not in other and that only OpenSSH can follow. */
 static char *beyond(const char *text, const char *other)
 {
     for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
         size_t len = strcspn(text, "\n"), name_len = strcspn(text, " \n");
         const struct ssh_keyword *k = keyword_find(text, name_len);
         bool ours = k && k->care != KEYWORD_OPENSSH;
-        if (k && strcmp(k->name, "preferredauthentications") == 0) { /* the own client logs in by a key */
+        if (k && strcmp(k->name, "preferredauthentications") == 0) { /* our own client logs in by key */
             CLEANUP(cleanup_free) char *value = xstrndup(text + name_len, len - name_len);
             ours = strstr(value, "publickey") != NULL;
         }

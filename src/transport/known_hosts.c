@@ -1,7 +1,7 @@
 /*
- * known_hosts as OpenSSH reads it (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"; hostfile.c and match.c for
- * what the manual leaves open). A line that cannot be understood is skipped, never the whole file.
- * libssh2's own reader is not used: it accepts revoked keys and gives up at the first odd line.
+ * known_hosts as OpenSSH reads it (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"; hostfile.c and match.c where the manual is
+ * silent). A line that cannot be understood is skipped, never the whole file. libssh2's own reader is not used: it
+ * accepts revoked keys and gives up at the first odd line.
  */
 #include "ssh.h"
 
@@ -351,8 +351,8 @@ enum known_result known_hosts_check(struct transport_pool *pool, const struct ss
 {
     struct found f = look_all(pool, config, name, type, blob, blob_len);
     *ret_line = NULL;
-    /* As OpenSSH: an unknown [host]:port may be proven by a line for the plain host, and may be revoked by it, but
-     * a different key there says nothing about this port. */
+    /* As in OpenSSH: a line for the plain host can verify or revoke an unknown [host]:port, but a different key on that
+     * line says nothing about this port. */
     char *plain = plain_name(config, name);
     if (plain) {
         struct found p = look_all(pool, config, plain, type, blob, blob_len);
@@ -401,7 +401,7 @@ void known_hosts_key(const uint8_t *blob, size_t len, struct buf *ret)
     base64_append(ret, blob, len);
 }
 
-/* Of openssh: the first key of the one file that ssh has verified by. */
+/* With openssh: the first key in the one file that ssh verified against. */
 const char *transport_host_key(struct transport *t)
 {
     if (t->host_key || !t->told || !t->host.known_hosts || transport_kind(t) != TRANSPORT_OPENSSH)

@@ -1,7 +1,7 @@
 /*
- * local: the embedded agent as a child of this process. It is executed from a memory file, made once
- * per pool; where that is not possible, from a temporary file. As with logins to a host, only so many
- * start at a time, until each has answered: hundreds at once would only keep each other from it.
+ * local: the embedded agent as a child of this process. It is executed from a memory file, made once per pool; if that
+ * is not possible, from a temporary file. As with logins to a host, the number of agents that are starting and have not
+ * answered yet is limited: hundreds at once would only delay each other.
  */
 #include "internal.h"
 
@@ -19,7 +19,7 @@ struct local {
     struct gate_ticket ticket;
 };
 
-/* Where the agent can be executed from; NULL after transport_fail. */
+/* The path to execute the agent from; NULL after transport_fail. */
 static const char *agent_path(struct transport *t, char *out, size_t size)
 {
     struct transport_pool *pool = t->pool;

@@ -1,14 +1,14 @@
 /*
- * openssh: the program `ssh`, as a command (command.c). It does what libssh2 cannot: certificates, hardware keys,
- * GSSAPI, -etm and RSA host keys on old libssh2, and a ControlMaster of the user's. It reads the user's configuration
- * itself; only what the spec says is passed on, as arguments, never through a shell.
+ * openssh: the program `ssh`, as a command (command.c). It can do what libssh2 cannot: certificates, hardware keys,
+ * GSSAPI, -etm MACs and RSA host keys with old libssh2, and the user's ControlMaster. It reads the user's configuration
+ * itself; only the spec's settings are passed on, as arguments, never through a shell.
  */
 #include "ssh.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOGIN_PHASES = 3 /* its connect, key exchange and login are one phase to us: so many deadlines */ };
+enum { LOGIN_PHASES = 3 /* ssh's connect, key exchange and login are one phase for us, with this many deadlines */ };
 
 static const char *path_option(struct arena *arena, const char *path)
 {
@@ -26,7 +26,7 @@ static void option(const char **argv, size_t *n, const char *text)
     argv[(*n)++] = text;
 }
 
-/* What the spec says of the host, from argv[n] on. */
+/* The spec's settings for the host, from argv[n] on. */
 static size_t put_host(const struct transport_host *h, struct arena *arena, const char **argv, size_t n)
 {
     if (h->ssh_config) {
@@ -108,7 +108,7 @@ const char *const *openssh_login(const struct transport_host *h, bool terminal, 
     return argv;
 }
 
-/* Which phase failed, by what ssh wrote to stderr; it has no other way to tell. */
+/* Which phase failed, judged by ssh's stderr, the only source for it. */
 static enum transport_phase phase_of(const char *text, const char **ret_hint)
 {
     static const struct {
@@ -142,7 +142,7 @@ static enum transport_phase phase_of(const char *text, const char **ret_hint)
     return TRANSPORT_AGENT;
 }
 
-/* What ssh said of the cause before its last line: which known_hosts entry, which identity file. */
+/* Details of the cause that ssh printed before its last line: which known_hosts entry, which identity file. */
 static void append_details(struct buf *b, const char *text)
 {
     static const char *const telling[] = {"Offending ", "no such identity", "Identity file ",
@@ -168,13 +168,13 @@ static void ended(struct transport *t, int status, int sig, const char *said)
 {
     const char *hint = "";
     const enum transport_phase told = status == 255 ? phase_of(said, &hint) : TRANSPORT_AGENT;
-    /* A command counts as open from the beginning on, as ssh does not say when it has logged in. */
+    /* A command counts as open from the start, because ssh does not say when it has logged in. */
     if (t->phase != TRANSPORT_OPEN || (t->host.command && !t->heard && told != TRANSPORT_AGENT))
         t->phase = told;
     else
         hint = "";
     CLEANUP(cleanup_free) char *error_text = xstrdup(said);
-    if (status == 255) /* else it is the node that speaks */
+    if (status == 255) /* any other status is the node's */
         config_hide_text(error_text);
     if (t->phase == TRANSPORT_OPEN || t->phase == TRANSPORT_AGENT || !*error_text) {
         if (sig && !*error_text)
@@ -207,7 +207,7 @@ static void openssh_open(struct transport *t)
     static const struct command_case ssh = {
         .arguments = arguments, .ended = ended, .phases = LOGIN_PHASES, .may_ask = true};
     const char *to = t->host.address ? t->host.address : t->host.name;
-    /* The key itself stays within ssh: this is the name under which ssh has verified it. */
+    /* The key itself stays inside ssh: this is the name under which ssh verified it. */
     snprintf(t->digest, sizeof(t->digest), "openssh:%.300s:%u", to, t->host.port);
     command_begin(t, &ssh, to, t->host.port);
 }

@@ -1,6 +1,6 @@
 /*
- * What the transports of one rhrun share, and the gates: sshd drops connections at random once ten are
- * not yet logged in (MaxStartups 10:30:100), so at most eight logins run at a time per host:port.
+ * The state that the transports of one rhrun share, and the gates: sshd drops connections at random once ten are not
+ * yet logged in (MaxStartups 10:30:100), so at most eight logins run at the same time per host:port.
  */
 #include "internal.h"
 
@@ -84,7 +84,7 @@ int pool_run_dir(struct transport_pool *pool, struct error *err)
 {
     if (pool->run_dir_made)
         return 0;
-    if (pool->run_dir) { /* given: made if needed, not ours to remove */
+    if (pool->run_dir) { /* given by the caller: made if needed, but not ours to remove */
         struct stat st;
         if (stat(pool->run_dir, &st) == 0)
             return 0;

@@ -1,7 +1,7 @@
 /*
- * Names to addresses: numeric ones at once, others by getaddrinfo on the thread pool, once for all
- * hosts that share a name. An answer is kept for half a minute: long enough for one start of many nodes,
- * short enough that a reconnect notices a host that moved.
+ * Names to addresses: numeric addresses at once, names by getaddrinfo on the thread pool, once for all hosts with the
+ * same name. An answer is kept for half a minute: long enough for one start of many nodes, short enough that a
+ * reconnect notices a host that moved.
  */
 #include "internal.h"
 

@@ -11,7 +11,7 @@ struct sim {
     void *peer;
     struct buf in;           /* from the peer */
     struct loop_timer *turn; /* delivers */
-    bool ended;              /* by the peer, for this reason; told once `in` is delivered */
+    bool ended;              /* the peer ended it, for this reason; reported once `in` is delivered */
     struct error reason;
 };
 
@@ -23,7 +23,7 @@ static void sim_turn(void *arg)
     const uint8_t *data;
     size_t len;
     while (!transport_stopped(t) && (len = transport_outgoing(t, &data)) > 0) {
-        /* The peer may answer, which may make us write: hand out a copy. */
+        /* The peer's answer may make us write more, so it gets a copy. */
         uint8_t *copy = xmalloc(len);
         memcpy(copy, data, len);
         transport_sent(t, len);

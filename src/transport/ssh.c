@@ -1,9 +1,9 @@
 /*
- * ssh: libssh2 on a socket of ours. What keeps it sound (measured on 1.10 to 1.11.1): the send callback
- * takes every byte into our own buffer, so libssh2 never sees a partial send; POLLIN is always watched,
- * POLLOUT while that buffer is not empty, whatever libssh2 says of its directions; the end is always
- * shutdown, session_free, close. TCP_QUICKACK until the agent speaks: sshd sets TCP_NODELAY only at the
- * exec request, so its small packets before wait 40 ms for a delayed ACK.
+ * ssh: libssh2 on a socket of ours. What keeps it correct (measured on 1.10 to 1.11.1): the send callback takes every
+ * byte into our own buffer, so libssh2 never sees a partial send; POLLIN is always watched, POLLOUT while that buffer
+ * is not empty, whatever libssh2 says of its directions; the end is always shutdown, session_free, close. TCP_QUICKACK
+ * until the agent speaks: sshd sets TCP_NODELAY only at the exec request, so its small packets before that wait 40 ms
+ * for a delayed ACK.
  */
 #include "ssh_session.h"
 
@@ -249,7 +249,7 @@ static void connect_next(struct ssh *s)
     if (s->proxy)
         connected(s);
     loop_fd_set(s->watch, s->proxy ? LOOP_READ : LOOP_WRITE);
-    if (s->proxy) /* the banner is ours to send first or theirs: begin */
+    if (s->proxy) /* either side may send its banner first: begin */
         loop_timer_start(s->timer, 0);
 }
 
@@ -268,7 +268,7 @@ static void resolved(void *arg, const struct address *addresses, size_t count, c
     transport_leave(s->t);
 }
 
-/* What the spec says wins over ssh_config. */
+/* The spec's settings override ssh_config. */
 static void apply_explicit(struct ssh *s, const struct ssh_config *config)
 {
     struct transport *t = s->t;
@@ -337,7 +337,7 @@ static void configured(void *arg, const struct ssh_config *config, const struct 
 
 /* ---- another try ---- */
 
-/* sshd drops connections before its banner when too many are not logged in yet (MaxStartups). */
+/* When too many connections are not logged in yet, sshd drops new ones before its banner (MaxStartups). */
 bool ssh_retry(struct ssh *s)
 {
     if (s->tries >= s->t->pool->retries || libssh2_session_banner_get(s->session) || s->proxy)
@@ -414,7 +414,7 @@ static void stream_write(struct ssh *s)
         if (n == LIBSSH2_ERROR_EAGAIN || n == 0)
             return;
         if (n < 0) {
-            /* The node's script may have ended and said why: that is read first. */
+            /* The node's script may have ended and printed why: read that first. */
             if (libssh2_channel_eof(s->channel) != 1 && n != LIBSSH2_ERROR_CHANNEL_CLOSED &&
                 n != LIBSSH2_ERROR_CHANNEL_EOF_SENT)
                 lost(s);
@@ -424,7 +424,7 @@ static void stream_write(struct ssh *s)
     }
 }
 
-/* Any read takes from the socket what is the others', too: it must not wait for the next packet. */
+/* Any read also takes other channels' data from the socket; that data must not wait for the next packet. */
 static void serve_forwards(struct ssh *s)
 {
     uint64_t taken;
@@ -520,7 +520,7 @@ static bool step(struct ssh *s)
             loop_timer_start(s->timer, 0);
         if (!transport_stopped(t) && s->step == STEP_STREAM)
             stream_write(s);
-        /* Writing reads too: what came with it must not wait for the next packet. */
+        /* Writing reads too: data that came with it must not wait for the next packet. */
         if (!transport_stopped(t) && s->step == STEP_STREAM && stream_read(s))
             loop_timer_start(s->timer, 0);
         if (s->forwards && !transport_stopped(t) && s->step == STEP_STREAM)
@@ -599,7 +599,7 @@ static void ssh_open(struct transport *t)
     s->timer = loop_timer_create(t->pool->loop, timer_fired, s);
     t->impl = s;
     transport_set_phase(t, TRANSPORT_CONFIG);
-    loop_timer_stop(t->deadline); /* ssh -G has its own; a queue of them may be long */
+    loop_timer_stop(t->deadline); /* ssh -G has its own deadline; a queue of them may be long */
     config_get(t, &s->config_waiter, configured, s);
 }
 

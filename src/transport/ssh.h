@@ -1,4 +1,4 @@
-/* What the kinds ssh and openssh need: configuration, known_hosts, keys, agents. Private to transport. */
+/* For the kinds ssh and openssh: configuration, known_hosts, keys, agents. Private to transport. */
 #ifndef RHRUN_TRANSPORT_SSH_H
 #define RHRUN_TRANSPORT_SSH_H
 
@@ -27,7 +27,7 @@ struct ssh_config {
     int family; /* RESOLVE_* */
     char *bind_address;
     bool from_ssh;    /* the program ssh was asked */
-    char *beyond;     /* a keyword that says what only OpenSSH can do, NULL = none */
+    char *beyond;     /* a keyword that only OpenSSH can follow, NULL = none */
 };
 struct config_waiter {
     struct config_waiter *next;
@@ -44,27 +44,27 @@ void config_parse(const char *text, const char *alias, struct ssh_config *ret); 
 void config_defaults(const char *alias, struct ssh_config *ret);                 /* without any file */
 void config_free(struct ssh_config *config);
 
-/* ---- keywords.c: what the own client makes of each keyword ---- */
+/* ---- keywords.c: how our own client treats each keyword ---- */
 enum keyword_care {
     KEYWORD_USED,    /* it is followed */
-    KEYWORD_SAFE,    /* nothing is lost or less safe where it is not followed */
-    KEYWORD_OPENSSH, /* as are those that are not listed: where its value is not OpenSSH's default, only the program ssh
-                        will do */
+    KEYWORD_SAFE,    /* ignoring it loses nothing and is no less safe */
+    KEYWORD_OPENSSH, /* like every keyword that is not listed: if its value is not OpenSSH's default, only the program
+                        ssh will do */
 };
 struct ssh_keyword {
     const char *name;
     enum keyword_care care;
 };
 const struct ssh_keyword *keyword_find(const char *name, size_t len); /* NULL: not listed */
-/* text, defaults: what ssh -G says of the host, and without any configuration. The first keyword that asks for OpenSSH,
- * or NULL; owned by the caller. */
+/* text, defaults: output of ssh -G for the host, and without any configuration. Returns the first keyword that needs
+ * OpenSSH, or NULL; owned by the caller. */
 char *config_beyond(const char *text, const char *defaults);
 void configs_destroy(struct transport_pool *pool);
-/* Whether a configuration file says nothing that matters (as Debian's own): then ssh -G can be left out.
- * ret gets HashKnownHosts. depth bounds Include. */
+/* Whether a configuration file has nothing that matters (such as Debian's own): then ssh -G can be skipped. ret gets
+ * HashKnownHosts. depth bounds Include. */
 bool config_file_trivial(const char *path, int depth, struct ssh_config *ret);
-/* In what ssh wrote to stderr: of "FILE: line N: WHY", where WHY quotes the file, only "FILE: line N: cannot be read"
- * stays. Any file may be named as ssh_config. In place. */
+/* Hides quotes of the file in ssh's stderr, in place: "FILE: line N: WHY" becomes "FILE: line N: cannot be read",
+ * because any file may be named as ssh_config. */
 void config_hide_text(char *text);
 char *expand_home(const char *path); /* "~/x" and "~"; owned by the caller */
 /* %h %n %p %r %u %i %L %l %d %k %%; unknown ones stay. home: also a leading ~. */
@@ -123,7 +123,7 @@ enum known_result known_hosts_check(struct transport_pool *pool, const struct ss
 int known_hosts_append(const char *path, const char *name, bool hash, const uint8_t *blob, size_t blob_len,
                        struct error *err);
 char *known_hosts_name(const struct ssh_config *config, const char *host, uint32_t port); /* owned by the caller */
-void known_hosts_key(const uint8_t *blob, size_t len, struct buf *ret); /* "TYPE BASE64"; nothing of what is no key */
+void known_hosts_key(const uint8_t *blob, size_t len, struct buf *ret); /* "TYPE BASE64"; nothing if it is no key */
 
 /* ---- keys.c: identity files ---- */
 enum key_state {
@@ -145,9 +145,9 @@ struct key {
 };
 struct key *key_load(struct transport_pool *pool, const char *path); /* cached; owned by the pool */
 void keys_destroy(struct transport_pool *pool);
-/* The raw signature as it goes inside string(sig): malloc'ed. hash: "rsa-sha2-256" and so on for RSA. 0 or -1. */
+/* The raw signature that goes into string(sig): malloc'ed. hash: "rsa-sha2-256" and so on for RSA. 0 or -1. */
 int key_sign(const struct key *key, const uint8_t *data, size_t len, uint8_t **ret, size_t *ret_len);
-/* The blob that libssh2 is to be given: for RSA with the algorithm name rsa-sha2-256 (libssh2.md 1). malloc'ed. */
+/* The blob to give to libssh2: for RSA with the algorithm name rsa-sha2-256. malloc'ed. */
 uint8_t *key_login_blob(const uint8_t *blob, size_t len, size_t *ret_len);
 bool blob_type(const uint8_t *blob, size_t len, const char **ret_type, size_t *ret_type_len);
 
@@ -159,7 +159,7 @@ struct agent_identity {
 struct agent_slot;
 struct agent_request { /* zero-filled at first */
     struct agent_slot *slot; /* waiting for an answer */
-    /* answer without its length; NULL when the agent could not be reached. May be called inside the call that asks. */
+    /* answer lacks its length; NULL when the agent could not be reached. May be called inside the asking call. */
     void (*done)(void *arg, const uint8_t *answer, size_t len);
     void *arg;
 };

@@ -1,8 +1,7 @@
 /*
- * Logging in with public keys. Only the configured identities are offered, then (unless IdentitiesOnly)
- * what else the user's agent holds, five in all. libssh2 does not sign: it is given our own callback,
- * which makes RSA work on 1.10 (rsa-sha2-256 by a renamed blob, see libssh2_userauth_publickey) and
- * never blocks on a passphrase.
+ * Logging in with public keys. The configured identities are offered first, then (unless IdentitiesOnly) the other keys
+ * of the user's agent, five in all. libssh2 does not sign itself: it calls our callback, which makes RSA work on 1.10
+ * (rsa-sha2-256 by a renamed blob, see libssh2_userauth_publickey) and never blocks on a passphrase.
  */
 #include "ssh_session.h"
 
@@ -45,7 +44,7 @@ static void problem(struct ssh *s, const char *path, const char *reason)
     buf_printf(&s->problems, "%s%s: %s", s->problems.len ? "; " : "", path, reason);
 }
 
-/* NULL when there are enough of them, or it is there already. */
+/* NULL when there are enough candidates, or this one is among them. */
 static struct candidate *add(struct ssh *s, const uint8_t *blob, size_t len, const char *name)
 {
     for (size_t i = 0; i < s->candidate_count; i++)
@@ -69,7 +68,7 @@ static bool signs_here_or_by(const struct agent_identity *list, size_t count, co
     return false;
 }
 
-/* The identity files, in their order. list: what the agent holds, if it was asked. */
+/* The identity files, in order. list: the agent's keys, if it was asked. */
 static void add_files(struct ssh *s, const struct agent_identity *list, size_t count, struct agent_client *client)
 {
     for (size_t i = 0; i < s->config.identity_files.count; i++) {
@@ -132,7 +131,7 @@ static void agent_listed(void *arg, const uint8_t *answer, size_t len)
         free(list[i].blob);
     free(list);
     s->step = STEP_AUTH;
-    loop_timer_start(s->timer, 0); /* not from here: the pump may be below us on the stack */
+    loop_timer_start(s->timer, 0); /* not directly: the pump may be below us on the stack */
 }
 
 static void ask_agent(struct ssh *s)

@@ -1,9 +1,10 @@
 /*
  * Forwards: channels of kind direct-tcpip on the session that carries the agent's stream.
  *
- * libssh2 opens one channel at a time, so the others wait for their turn. A read of any channel takes all there is from
- * the socket and keeps what is another's: ssh_pump goes on until a pass has taken nothing from the socket. What waits is
- * bounded on all ways: to the node by one piece per forward and the peer's window, from it by our window.
+ * libssh2 opens one channel at a time, so the others wait for their turn. A read of any channel takes everything from
+ * the socket and keeps the data of other channels, so ssh_pump goes on until a pass has taken nothing from the socket.
+ * Buffers are bounded in both directions: to the node by one piece per forward and the peer's window, from the node by
+ * our window.
  */
 #include "ssh_session.h"
 
@@ -20,10 +21,10 @@ enum forward_state {
     FORWARD_WAITING, /* for its turn */
     FORWARD_OPENING, /* the node was asked */
     FORWARD_OPEN,
-    FORWARD_CLOSING, /* our end is closed; the node is to hear of it */
+    FORWARD_CLOSING, /* our end is closed; the node must be told */
 };
 
-struct piece { /* from `at` on not passed on yet */
+struct piece { /* not passed on yet from `at` on */
     uint8_t data[PIECE];
     size_t at, len;
 };
@@ -37,8 +38,8 @@ struct ssh_forward {
     LIBSSH2_CHANNEL *channel;
     struct piece there, back;     /* to the node, and from it */
     bool readable;                /* our end may have something */
-    bool ended_here, ended_there; /* nothing more comes from that end */
-    bool told_there, told_here;   /* the other end knows */
+    bool ended_here, ended_there; /* no more data comes from that end */
+    bool told_there, told_here;   /* the other end was told */
 };
 
 static void close_here(struct ssh_forward *f, const char *refused)
@@ -99,7 +100,7 @@ void ssh_forwards_free(struct ssh *s)
     }
 }
 
-/* As libssh2_channel_direct_tcpip_ex does, but with a window of ours. False: it is to be asked again later. */
+/* As libssh2_channel_direct_tcpip_ex, but with our own window size. False: try again later. */
 static bool open_there(struct ssh_forward *f)
 {
     static const char host[] = "localhost", from[] = "127.0.0.1";
@@ -131,7 +132,7 @@ static bool open_there(struct ssh_forward *f)
     return true;
 }
 
-/* From our end to the node: one piece at most is on its way. True: something went on. */
+/* From our end to the node: at most one piece is under way. True: something was passed on. */
 static bool pass_there(struct ssh_forward *f)
 {
     struct piece *p = &f->there;

@@ -1,6 +1,6 @@
 /*
- * Whom are we talking to: the host key algorithms that are asked for, the verdict of known_hosts on the
- * key that came, and what a failed key exchange means.
+ * Who the server is: the host key algorithms that we ask for, the verdict of known_hosts on the server's key, and the
+ * meaning of a failed key exchange.
  */
 #include "ssh_session.h"
 
@@ -13,7 +13,7 @@ bool ssh_rsa_host_keys(void) /* rsa-sha2: from 1.11 on */
     return libssh2_version(0x010b00) != NULL;
 }
 
-/* Known types first: a server that has one of them then proves itself by it. */
+/* Known types first, so that a server that has one of them uses it to prove itself. */
 void ssh_set_host_key_types(struct ssh *s, unsigned known)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* A session of libssh2 as ours are: its memory is bounded, its socket is ours, its algorithms are chosen. */
+/* A libssh2 session with our settings: bounded memory, our own socket, chosen algorithms. */
 #include "ssh_session.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * ProxyJump and ProxyCommand: a child process on a socketpair that carries the connection. For a jump
- * the child is `ssh -W`, so the jump host is logged in to as the user's configuration says.
+ * ProxyJump and ProxyCommand: a child process on a socketpair that carries the connection. For a jump the child is `ssh
+ * -W`, so the login to the jump host follows the user's configuration.
  */
 #include "ssh_session.h"
 
@@ -55,7 +55,7 @@ const char *ssh_proxy_text(struct ssh *s)
     return s->proxy_errors.data ? s->proxy_errors.data : "";
 }
 
-/* The last hop of "a,u@b:22" as arguments; what precedes it goes into -J. Strings into the arena. */
+/* The last hop of "a,u@b:22" as arguments; the hops before it go into -J. Strings are in the arena. */
 static size_t hop_arguments(struct ssh *s, const char *hops, const char **argv, const char **ret_host)
 {
     struct arena *arena = s->t->arena;

@@ -8,7 +8,8 @@
 
 enum { CANDIDATES_MAX = 5 /* sshd's MaxAuthTries is 6 */, ADDRESS_LIST_MAX = 16 };
 
-/* A key to offer. It signs here (key), by an agent (client), or by the private agent once that has it (path). */
+/* A key to offer. Signing happens in this process (key), in an agent (client), or in the private agent once it has the
+ * key (path). */
 struct candidate {
     const struct key *key;
     struct agent_client *client;
@@ -26,7 +27,7 @@ enum ssh_step {
     STEP_RETRY,   /* waits before the next try */
     STEP_CONNECT,
     STEP_HANDSHAKE,
-    STEP_AGENTS,  /* the user's agent is asked what it has */
+    STEP_AGENTS,  /* the user's agent is asked for its keys */
     STEP_LOAD,    /* the private agent loads a key */
     STEP_AUTH,
     STEP_CHANNEL,
@@ -38,20 +39,20 @@ struct ssh {
     struct transport *t;
     enum ssh_step step;
     struct config_waiter config_waiter;
-    struct ssh_config config; /* what applies: shares its strings with the pool's and with t->host */
+    struct ssh_config config; /* the effective settings; strings are shared with the pool's and with t->host */
     struct string_list one_identity, one_known_hosts;
-    char *explicit_paths[3]; /* of t->host, expanded: identity file, known_hosts, ssh_config; NULL = not said */
+    char *explicit_paths[3]; /* of t->host, expanded: identity file, known_hosts, ssh_config; NULL = not given */
     char *known_name; /* the name in known_hosts */
     struct resolve_waiter resolver;
     struct address addresses[ADDRESS_LIST_MAX];
     size_t address_count, address;
     struct gate_ticket ticket;
-    struct loop_timer *timer; /* retries; goes on when a turn had too much to read */
+    struct loop_timer *timer; /* for retries, and to go on after a turn with too much to read */
     uint32_t tries;
 
     int fd;
     struct loop_fd *watch;
-    struct buf out; /* encrypted, from out_at on not yet sent */
+    struct buf out; /* encrypted; not yet sent from out_at on */
     size_t out_at;
     uint64_t taken; /* bytes from the socket */
     int io_errno;   /* of the last failed send or recv */
@@ -85,11 +86,11 @@ typedef ssize_t ssh_send_fn(libssh2_socket_t fd, const void *data, size_t len, i
 typedef ssize_t ssh_receive_fn(libssh2_socket_t fd, void *data, size_t len, int flags, void **abstract);
 bool ssh_library_start(struct ssh *s, ssh_send_fn *tx, ssh_receive_fn *rx); /* makes s->session */
 
-bool ssh_out_has_room(const struct ssh *s); /* may something more be given to libssh2 for the peer? */
+bool ssh_out_has_room(const struct ssh *s); /* whether libssh2 may get more data for the peer */
 
 /* ---- ssh_forward.c ---- */
 int ssh_forward_add(struct ssh *s, const struct transport_forward *what); /* -1: there is no room, or no stream yet */
-/* All of them, once. True: something went on, or was opened. */
+/* One pass over all forwards. True: some data was passed on, or one was opened. */
 bool ssh_forwards_pass(struct ssh *s);
 void ssh_forwards_free(struct ssh *s); /* before the session */
 
@@ -113,7 +114,7 @@ bool ssh_wants_openssh(struct ssh *s); /* certificates: libssh2 cannot, ssh can 
 bool ssh_has_proxy(const struct ssh *s);
 void ssh_proxy_name(const struct ssh *s, struct buf *ret); /* for the gate and for messages */
 int ssh_proxy_start(struct ssh *s, struct error *err);     /* sets s->fd */
-const char *ssh_proxy_text(struct ssh *s);                 /* what its stderr said last, or "" */
+const char *ssh_proxy_text(struct ssh *s);                 /* the last line of its stderr, or "" */
 void ssh_proxy_free(struct ssh *s);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * How the agent gets on a node: a short script is run there by sshd, reads the agent from its stdin
- * into a private folder and execs it, so the channel becomes the agent's. The script needs a POSIX
- * shell, dd, mkdir, ls, chmod, rm, rmdir and uname; dd because it reads no byte too many, so what the
- * controller says to the agent can follow its upload at once. It answers by lines that carry a random tag,
- * which no login file can print: WANTED ARCH, or FAILED WHY INDEX FOLDER: TEXT, and ends; another is run then.
+ * How the agent gets to a node: sshd runs a short script there, which reads the agent from its stdin into a private
+ * folder and execs it, so the channel becomes the agent's. The script needs a POSIX shell, dd, mkdir, ls, chmod, rm,
+ * rmdir and uname. dd never reads too much, so the controller's messages to the agent can follow the upload at once.
+ * The script answers with lines that carry a random tag, which no login file can print: WANTED ARCH, or FAILED WHY
+ * INDEX FOLDER: TEXT. Then it ends, and another script is run.
  *
- * Everybody on the node can read the script while it runs, and make in /tmp whatever it names. So nothing is made
- * there but a folder, by mkdir, which fails where anything has that name; the next names are drawn on the node (od,
- * tr). The script goes into the folder and looks at where it is: from there on no name leads elsewhere.
+ * Everybody on the node can read the script while it runs, and create anything in /tmp under a name that it uses. So
+ * the script makes only a folder there, by mkdir, which fails if the name exists; further names are drawn at random on
+ * the node (od, tr). The script changes into the folder and checks where it is: from there on no name can lead
+ * elsewhere.
  */
 #include "internal.h"
 
@@ -21,13 +22,13 @@ static const char *const folders[] = {"$XDG_RUNTIME_DIR", "/tmp", "$HOME", "/var
 
 #define MARK "RHRUN-AGENT-"
 
-/* One line, no `!` and no single quote: csh and fish hand it on unharmed. */
+/* One line, no `!` and no single quote: csh and fish pass it on unchanged. */
 static void append_script(struct transport *t, struct buf *s)
 {
     const struct start *start = &t->start;
     const struct agent_binary *first = pool_agent(t->pool, start->arch);
     size_t size = first ? first->size : 0;
-    /* What most machines have tells their type without a process. */
+    /* On most machines, existing files tell their type without starting a process. */
     buf_printf(s,
                "umask 077;m=;[ -e /lib64/ld-linux-x86-64.so.2 ]&&m=x86_64;[ -e /lib/ld-linux-aarch64.so.1 ]&&m=;"
                "[ -n \"$m\" ]||m=$(uname -m);case $m in amd64)m=x86_64;;arm64)m=aarch64;;esac;case $m in %s);;",
@@ -47,7 +48,7 @@ static void append_script(struct transport *t, struct buf *s)
         ";do i=${p%%%%:*};d=${p#*:};[ -n \"$d\" ]&&[ -d \"$d\" ]&&[ -w \"$d\" ]||continue;f=$d/.rhrun-agent-;break;"
         "done;[ -n \"$f\" ]||{ echo;echo " MARK "FAILED %s none 0;exit 1;};",
         start->tag);
-    /* Any end but a successful exec removes what is there and says why. s: 1 = the folder is made, 2 = we are in it. */
+    /* Any end except a successful exec removes the files and says why. s: 1 = the folder is made, 2 = we are in it. */
     buf_printf(
         s,
         "e=;s=0;end(){ case $s in 2)rm -f rhrun-agent;cd -P ..;rmdir \"${f##*/}\";;1)rmdir \"$f\";;esac;echo;echo "
@@ -60,8 +61,8 @@ static void append_script(struct transport *t, struct buf *s)
                "cd -P \"$f\" 2>/dev/null||{ e=$(cd -P \"$f\" 2>&1);exit 1;};[ -O . ]||exit 1;case $(ls -ld .) in "
                "drwx------*)s=2;;*)exit 1;;esac;",
                name);
-    /* With noclobber the file is new: nothing there is followed or reused. dd says "1+0 records in" of a whole block, as
-     * POSIX has it, and "0+1" of a part: no process is needed to count it again. */
+    /* With noclobber the file is new: nothing existing is followed or reused. As POSIX says, dd prints "1+0 records in"
+     * for a whole block and "0+1" for a part, so no further process is needed to count the bytes. */
     buf_printf(s,
                "set -C;e=$(dd bs=%zu count=1 iflag=fullblock 2>&1 >rhrun-agent)||exit 1;"
                "case $e in 1+0*);;*)e=\"the upload broke off\";exit 1;;esac;"
@@ -93,7 +94,7 @@ static void wrapped(struct transport *t, bool tells, struct buf *ret)
         }
     }
     buf_puts(ret, "exec /bin/sh -c ");
-    if (t->host.wrap && !t->host.command) { /* the words of the script's own shell are its arguments */
+    if (t->host.wrap && !t->host.command) { /* the command of the script's own shell becomes arguments of the wrap */
         char *wrap = xasprintf("say(){ echo;echo \"" MARK "$1 %s $2\";};%s", t->start.tag, t->host.wrap);
         buf_shell_quote(ret, wrap);
         free(wrap);

@@ -1,7 +1,7 @@
 /*
- * The common half of every transport: phases and their deadlines, the write queue, the way from the
- * node's first bytes to `opened`, and the rule that callbacks never run inside a call: a failure is
- * remembered and delivered in the next turn.
+ * The common half of every transport: phases and their deadlines, the write queue, the way from the node's first bytes
+ * to `opened`, and the rule that callbacks never run inside a call: a failure is stored and delivered in the next turn
+ * of the loop.
  */
 #include "internal.h"
 
@@ -214,7 +214,7 @@ uint32_t transport_timeout_ms(const struct transport *t)
     return t->host.timeout_ms ? t->host.timeout_ms : DEFAULT_TIMEOUT_MS;
 }
 
-/* The wrap says every 4 s that it is at work. */
+/* The wrap reports every 4 s that it is busy. */
 enum { BUSY_MS = 20000 };
 
 void transport_set_phase(struct transport *t, enum transport_phase phase)
@@ -281,7 +281,7 @@ void transport_write(struct transport *t, const void *data, size_t len)
 {
     if (!len || t->gone || t->failing || t->phase == TRANSPORT_CLOSED)
         return;
-    /* Consumed bytes are dropped once they are the larger part, so each byte moves at most once. */
+    /* Sent bytes are dropped once they are more than half, so each byte moves at most once. */
     if (t->out_at > t->out.len / 2) {
         buf_consume(&t->out, t->out_at);
         t->out_at = 0;
@@ -436,7 +436,7 @@ void transport_received(struct transport *t, const uint8_t *data, size_t len)
     }
 }
 
-/* The last line of a text that says something, without control characters. */
+/* The last non-empty line of a text, without control characters. */
 void transport_last_line(const char *text, char *out, size_t size)
 {
     size_t end = strlen(text);
@@ -489,7 +489,7 @@ const char *const *transport_login(const struct transport_host *host, bool termi
     return argv;
 }
 
-/* A path below the home directory stays one: quotes would keep the shell from expanding it. */
+/* A path below the home directory keeps its ~ outside of quotes, which would keep the shell from expanding it. */
 static void put_path(struct buf *b, const char *path)
 {
     const bool home = strncmp(path, "~/", 2) == 0 && path[2];
@@ -518,7 +518,7 @@ const char *transport_by_hand(const struct transport_host *host, struct arena *a
             buf_puts(&b, " -J ");
             buf_shell_quote(&b, host->proxy_jump);
         }
-        if (host->known_hosts) { /* else ssh looks, and writes, elsewhere */
+        if (host->known_hosts) { /* otherwise ssh reads, and writes, another file */
             const bool blank = strpbrk(host->known_hosts, " \t") != NULL;
             CLEANUP(cleanup_free)
             char *option =
