@@ -1,6 +1,6 @@
 /*
- * cluster.any_of: alternatives of what is rented. A spec is read with one of them: what it says takes the place of what
- * the cluster says, and of distributed.nnodes and nproc_per_node, so nobody behind this stage knows of the others.
+ * cluster.any_of: alternatives of what to rent. A spec is read with one of them: its values replace those of the
+ * cluster, and distributed.nnodes and nproc_per_node, so later stages do not know of the others.
  */
 #include "internal.h"
 
@@ -18,7 +18,7 @@ static void put_member(struct load *l, struct doc_node *to, const struct doc_mem
     doc_get_member(to, m->key, m->key_len)->key_place = m->key_place;
 }
 
-/* The cluster by one alternative. */
+/* The cluster with one alternative applied. */
 static struct doc_node *cluster_by(struct load *l, const struct doc_node *cluster, const struct doc_node *alternative)
 {
     struct doc_node *ret = doc_clone(l->arena, cluster);
@@ -29,7 +29,7 @@ static struct doc_node *cluster_by(struct load *l, const struct doc_node *cluste
     return ret;
 }
 
-/* Counts are those of a job that is distributed, and the plan of one that is not has none. */
+/* Counts need `distributed`: the plan of a job without it has none. */
 static bool check_counts(struct load *l, const struct doc_node *alternative)
 {
     bool good = true;
@@ -52,7 +52,7 @@ static void choose(struct load *l, const struct doc_node *alternative)
             put_member(l, distributed, &alternative->members[i]);
 }
 
-/* Of MIN:MAX it is MAX. What is neither was told by the schema. */
+/* MAX of MIN:MAX. The schema has reported any other form. */
 static uint32_t count_of(const struct doc_node *node)
 {
     const char *colon = node && node->type == DOC_STRING ? strchr(node->text, ':') : NULL;

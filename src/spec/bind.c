@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the entrypoint's texts may name: a rank only where rhrun starts the ranks itself. */
+/* The names that the entrypoint's texts may use: ranks only if rhrun starts the ranks itself. */
 static struct expr_rules of_launch(const struct load *l)
 {
     return (struct expr_rules){.scope = spec_has_ranks(&l->spec->distributed) ? SCOPE_RANK : SCOPE_NODE, .point = true};
@@ -105,7 +105,7 @@ static void check_size(struct load *l, const struct spec_entrypoint *e)
         fault(l, e->place, "the arguments have %zu bytes together, more than %d", bytes, SPEC_ARGS_MAX_BYTES);
 }
 
-/* The form: exactly one of five keys; all places are shown when there are more. */
+/* The form: exactly one of five keys; if there are more, all their places are shown. */
 static bool bind_form(struct load *l, struct spec_entrypoint *e, const struct doc_node *node)
 {
     const struct doc_member *found = NULL;
@@ -139,7 +139,7 @@ static void refuse_args(struct load *l, const struct spec_entrypoint *e)
     note(l, e->place, "the function is called here");
 }
 
-/* Of the paths that nodes find their home directory in: no other user's, as nobody looks that up there. */
+/* For node paths that may begin with ~: refuses ~user, because nodes do not look up other users' homes. */
 static void check_home(struct load *l, const struct spec_text *text, const char *key)
 {
     if (text->text && *text->text == '~' && text->text[1] && text->text[1] != '/')
@@ -183,7 +183,8 @@ bool entrypoint_of(struct load *l, const struct doc_node *node, const struct exp
     return spliced;
 }
 
-/* With roles the program is theirs, and so is what it speaks of: each has this one merged with its own. */
+/* With roles, the roles have the programs and everything that belongs to a program: each merges this entrypoint with
+ * its own. */
 void entrypoint_bind(struct load *l)
 {
     const struct doc_node *node = doc_get(l->root, "entrypoint");

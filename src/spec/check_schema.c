@@ -1,6 +1,6 @@
 /*
- * The embedded schema against the document. Where a rule in C tells a fault better (both places of two
- * forms that exclude each other), the schema's own keyword for it, there for editors, is taken out first.
+ * The embedded schema against the document. Where a rule in C reports a fault better (with both places of two forms
+ * that exclude each other), the schema's own keyword for it, which is for editors, is removed first.
  */
 #include "internal.h"
 #include "rhrun/schema.h"
@@ -17,7 +17,7 @@ const char *spec_schema_text(void)
     return rhrun_job_schema;
 }
 
-/* The schema, compiled; what a rule in C tells better was taken out. */
+/* Compiles the schema without the keywords that rules in C report better. */
 static int compile(const char *definition, struct arena *arena, struct diagnostics *diagnostics, struct schema **ret)
 {
     struct doc *doc;

@@ -1,6 +1,6 @@
 /*
- * The nodes: those of the job's cluster (this machine, hosts, or machines that are rented), then the hosts of roles that have a cluster of their own.
- * A machine that is in several clusters is one node.
+ * The nodes: those of the job's cluster (this machine, hosts, or rented machines), then the hosts of roles with their
+ * own cluster. A machine that is in several clusters is one node.
  */
 #include "internal.h"
 
@@ -25,7 +25,7 @@ static void bind_local(struct load *l, const struct doc_node *node)
     uint32_t n = spec->distributed.present && spec->distributed.nnodes > 0 ? spec->distributed.nnodes : 1;
     if (spec->sweep && spec->sweep->nodes)
         n = spec->sweep->nodes;
-    bool in_place = !doc_get(l->root, "workdir"); /* which is not bound yet */
+    bool in_place = !doc_get(l->root, "workdir"); /* workdir is not bound yet */
     spec->placement = PLACEMENT_HERE;
     spec->nodes = arena_array(l->arena, n, sizeof *spec->nodes);
     spec->hosts = arena_array(l->arena, n, sizeof *spec->hosts);
@@ -61,7 +61,7 @@ static void check_counts(struct load *l, const struct doc_node *node, uint32_t h
     note(l, place_of(node), "the cluster is here");
 }
 
-/* Those of a cluster's hosts that take points: as many as one takes, at least. */
+/* The hosts of the cluster that run points: at least as many as one point takes. */
 static void take_nodes(struct load *l, uint32_t hosts)
 {
     const uint32_t nodes = l->spec->sweep->nodes ? l->spec->sweep->nodes : hosts, each = l->spec->distributed.nnodes;
@@ -114,7 +114,7 @@ static const struct doc_node *cluster_of(const struct load *l, size_t role)
     return doc_get(role_doc(l, &l->spec->roles[role]), "cluster");
 }
 
-/* The first role on hosts of its own, and the first one that is on the job's nodes; SPEC_NO_ROLE: there is none. */
+/* The first role on its own hosts, and the first role on the job's nodes; SPEC_NO_ROLE: there is none. */
 static void find_roles(const struct load *l, uint32_t *ret_own, uint32_t *ret_other)
 {
     *ret_own = *ret_other = SPEC_NO_ROLE;
@@ -128,7 +128,7 @@ static const char *const no_mix =
     "a job has all of its nodes on this machine, or all on hosts; for SSH to this machine "
     "write hosts: [localhost]";
 
-/* Hosts cannot reach what runs on this machine, which has no name that they know. */
+/* Hosts cannot reach nodes on this machine, because it has no name that they know. */
 static bool refuse_mixed(struct load *l, uint32_t own, uint32_t other)
 {
     const struct spec *spec = l->spec;
@@ -165,7 +165,7 @@ static bool same_name(const struct doc_node *a, const struct doc_node *b)
     return a && b && a->type == DOC_STRING && b->type == DOC_STRING && strcmp(a->text, b->text) == 0;
 }
 
-/* One that the job or an earlier role names too is read once. */
+/* A cluster that the job or an earlier role also names is read once. */
 static const struct host_list *find_read(const struct clusters *c, size_t role)
 {
     const struct doc_node *node = cluster_of(c->l, role);
@@ -200,7 +200,8 @@ static const char *difference(const struct host_entry *one, const struct host_en
 {
     const struct spec_host *a = &one->host, *b = &other->host;
     const struct spec_node *ours = &one->wish, *theirs = &other->wish;
-    bool named = name_is_valid(a->name) && name_is_valid(b->name); /* else it is what was written: user@host */
+    bool named = name_is_valid(a->name) && name_is_valid(b->name); /* otherwise the name is the text as written:
+                                                                      user@host */
     return !str_eq(a->identity_file, b->identity_file)         ? "identity_file"
            : !str_eq(a->proxy_jump, b->proxy_jump)             ? "proxy_jump"
            : !str_eq(a->known_hosts, b->known_hosts)           ? "known_hosts"
@@ -236,7 +237,7 @@ static uint32_t node_of(struct load *l, struct doc_node *nodes, struct host_list
     return (uint32_t)n;
 }
 
-/* Puts the hosts of roles behind the job's, which are no more than its nnodes then. */
+/* Appends the hosts of roles to the job's hosts, which are then exactly the job's nnodes. */
 static void join(const struct clusters *c, size_t total)
 {
     struct load *l = c->l;
@@ -262,7 +263,7 @@ static void join(const struct clusters *c, size_t total)
     spec->nnodes = (uint32_t)all.count;
 }
 
-/* A run rents all of its nodes, as one cluster, or none. */
+/* A run rents all of its nodes as one cluster, or none. */
 static void refuse_rented(struct clusters *c, size_t role)
 {
     struct load *l = c->l;

@@ -1,9 +1,9 @@
-/* cluster.container: what runs around a job's processes on each host. */
+/* cluster.container: the container for a job's processes on each host. */
 #include "internal.h"
 
 #include <string.h>
 
-/* The strings of a list, expanded; false: one could not be. */
+/* The strings of a list, expanded; false: one could not be expanded. */
 static bool list_of(struct load *l, const struct doc_node *object, const char *key, const char *const **ret,
                     size_t *ret_count)
 {
@@ -34,7 +34,7 @@ static bool mounts_fit(struct load *l, const struct spec_container *c, const str
     return true;
 }
 
-/* One that says what rhrun has to say itself would make it another container than it takes it for. */
+/* Refuses options that rhrun must set itself: with them the container would not be what rhrun assumes. */
 static bool options_fit(struct load *l, const struct spec_container *c, const struct doc_node *node)
 {
     static const char *const own[] = {"--name", "--rm", "--entrypoint", "-d", "--detach"};
@@ -77,7 +77,7 @@ bool container_bind(struct load *l, const struct doc_node *cluster, const struct
     const char *pull = doc_get_string(node, "pull", "missing"), *runtime = doc_get_string(node, "runtime", "auto");
     c->image = image.text ? expand_now(l, &image) : NULL;
     if (!c->image)
-        return false; /* the schema says it, or the expression did */
+        return false; /* the schema, or the expression, has reported it */
     if (!*c->image || *c->image == '-' || !str_is_printable(c->image) || strchr(c->image, ' ')) {
         diagnostic_expected(fault(l, image.place, "\"%s\" is not an image", c->image),
                             "NAME, NAME:TAG or NAME@sha256:...");

@@ -1,6 +1,6 @@
 /*
- * Binding `distributed`: the counts first, since hosts and expressions depend on them; the flags that go to the
- * launcher once params and hosts are known. What crosses these keys is in distributed_rules.c.
+ * Binding `distributed`: the counts first, since hosts and expressions depend on them; the launcher's flags once params
+ * and hosts are known. Rules across these keys are in distributed_rules.c.
  */
 #include "internal.h"
 
@@ -25,8 +25,9 @@ const struct spec_text *spec_flag_value(const struct spec_distributed *d, const 
     return NULL;
 }
 
-/* Torch's workers of a later round meet at the store of the rendezvous. A static one is the same in all rounds, with the
- * addresses of workers that are gone: they hang, or fail until no restart is left. So rhrun makes a new round of it. */
+/* After a restart, torch's workers meet at the store of the rendezvous. A static rendezvous keeps the same store, with
+ * the addresses of workers that are gone: the new workers hang, or fail until no restart is left. So rhrun itself
+ * restarts the launch instead. */
 uint32_t spec_restarts(const struct spec_distributed *d)
 {
     const struct spec_text *backend = spec_flag_value(d, "rdzv_backend");
@@ -80,7 +81,7 @@ static uint32_t bounded(const struct doc_node *object, const char *key, int64_t 
     return n < 0 || n > max ? (uint32_t)otherwise : (uint32_t)n;
 }
 
-/* N or "MIN:MAX". What is neither was told by the schema. */
+/* N or "MIN:MAX". The schema has reported any other form. */
 static void bind_nnodes(struct load *l, const struct doc_node *node, struct spec_distributed *d)
 {
     int64_t n;

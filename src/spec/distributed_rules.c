@@ -1,6 +1,6 @@
 /*
- * What crosses the keys of `distributed`: keys that a launcher does not know, and what torchrun would take without a
- * word and then ignore, or wait for until it times out.
+ * Rules across the keys of `distributed`: keys that a launcher does not know, and values that torchrun would silently
+ * accept and then ignore, or wait for until it times out.
  */
 #include "internal.h"
 
@@ -126,7 +126,7 @@ static void check_launcher(struct load *l)
                         "launcher: torchrun with rdzv_backend: c10d, or one number");
 }
 
-/* Where the counts are written down they can be compared now, else once the nodes have told them. */
+/* If the counts are numbers in the spec they are compared now, otherwise once the nodes have reported them. */
 static void check_equal(struct load *l)
 {
     const struct spec *spec = l->spec;
@@ -151,7 +151,7 @@ static void check_equal(struct load *l)
     }
 }
 
-/* What rhrun says itself would be said twice, the last one counts, and the plan would not be what happens. */
+/* An argument that rhrun passes itself would be passed twice; the last one wins, so the plan would be wrong. */
 static void check_args(struct load *l)
 {
     static const char *const of_launcher[][10] = {
@@ -188,7 +188,7 @@ static const char *const conf_etcd[] = {
     "timeout", "last_call_timeout", "protocol", "etcd_prefix", "cacert", "cert", "key", NULL};
 static const char *const no_conf[] = {NULL};
 
-/* Torch reads its times and counts with int(), and takes none below 1 (the old etcd: below 0). */
+/* Torch reads its times and counts with int(), and accepts none below 1 (the old etcd: below 0). */
 static void check_conf_value(struct load *l, const struct doc_member *m, uint32_t least)
 {
     uint32_t n;
@@ -243,7 +243,7 @@ static void check_conf(struct load *l, const char *backend)
     }
 }
 
-/* torch looks at the port when it starts; 0 would be another one on each node. */
+/* torch takes the port when it starts; 0 would be a different port on each node. */
 static void check_endpoint(struct load *l)
 {
     const struct doc_node *node = key(l, "rdzv_endpoint");
@@ -325,7 +325,7 @@ static void check_rendezvous(struct load *l)
 
 /* ---- what has no effect ---- */
 
-/* The most workers that a node may have, or 0 where that is not known yet. */
+/* The most workers that a node may have, or 0 if that is not known yet. */
 static uint32_t workers_at_most(const struct spec *spec)
 {
     const struct spec_nproc *n = &spec->distributed.nproc;
@@ -342,7 +342,7 @@ static void check_local_rank(struct load *l, const struct doc_node *node, int64_
         fault(l, place_of(node), "there is no local rank %lld: nproc_per_node is %u", (long long)rank, count);
 }
 
-/* "0:1,5:2": what is said of a rank that is not there would do nothing. */
+/* "0:1,5:2": an entry for a rank that does not exist would have no effect. */
 static void check_streams(struct load *l, const char *name)
 {
     const struct doc_node *node = key(l, name);
@@ -374,7 +374,7 @@ static void check_logs(struct load *l)
     check_streams(l, "tee");
 }
 
-/* Where both numbers are written down; else once the nodes have told them. */
+/* If both numbers are in the spec; otherwise once the nodes have reported them. */
 static void check_devices(struct load *l)
 {
     const struct spec *spec = l->spec;

@@ -1,6 +1,6 @@
 /*
- * Hints for faults that the schema finds: keys that people look for in the wrong place, or know under the name that
- * another tool has for them, and values whose line can be written anew (entrypoint: train.py).
+ * Hints for faults that the schema finds: keys in the wrong place, keys under the names that other tools have for them,
+ * and values for which the hint can show the corrected line (entrypoint: train.py).
  */
 #include "internal.h"
 
@@ -8,7 +8,7 @@
 
 enum { VALUE_SHOWN_MAX = 120 };
 
-/* * is one part of a path. Of several rows for a path the first counts. */
+/* An asterisk is one part of a path. If several rows match a path, the first applies. */
 static const struct {
     const char *path, *hint;
 } rows[] = {
@@ -129,7 +129,7 @@ static const struct {
     {"/entrypoint/commands", "the key is run: run: TEXT, with a line for each command"},
 };
 
-/* A key of the pattern has "_" where the path may have "-", as flags have it. */
+/* Where the pattern has "_", the path may have "-", as in flags. */
 static bool matches(const char *pattern, const char *path)
 {
     while (*pattern && *path) {
@@ -146,7 +146,7 @@ static bool matches(const char *pattern, const char *path)
     return !*pattern && !*path;
 }
 
-/* What a role takes as the top level does is told as there: behind "/roles/NAME". */
+/* A key that a role shares with the top level gets the same hint: the path after "/roles/NAME". */
 static const char *in_role(const char *path)
 {
     static const char *const parts[] = {"/cluster/", "/packages/", "/setup/", "/files/", "/outputs/", NULL};
@@ -169,9 +169,9 @@ static void hint_key(struct diagnostic *d)
         }
 }
 
-/* ---- lines written anew ---- */
+/* ---- corrected lines ---- */
 
-/* A scalar as a value of [...] or {...} has it. */
+/* Appends a scalar as it must be written inside [...] or {...}. */
 static void put_scalar(struct buf *out, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+= -";
@@ -206,7 +206,7 @@ static bool put_flow(struct buf *out, const struct doc_node *node)
     return true;
 }
 
-/* The form of entrypoint that text wants. */
+/* The form of entrypoint that the text probably means. */
 static const char *form_of(const char *text)
 {
     return strpbrk(text, " \t\n|&;<>$") ? "run" : str_ends(text, ".py") ? "script" : "command";
@@ -222,7 +222,7 @@ static void hint_entrypoint(struct diagnostic *d, const struct doc_node *node)
     buf_free(&value);
 }
 
-/* A list that is written without its brackets. */
+/* For a list written without brackets. */
 static void hint_list(struct diagnostic *d, const struct doc_node *node)
 {
     const char *key = strrchr(d->path, '/') + 1;

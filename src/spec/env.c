@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a worker of `distributed` or of `roles` finds set; torch.distributed.run's contract. */
+/* Variables that are set for a worker of `distributed` or `roles`: torch.distributed.run's contract. */
 static const char *const worker_names[] = {
     "RANK",      "LOCAL_RANK", "WORLD_SIZE",      "LOCAL_WORLD_SIZE", "GROUP_RANK",  "GROUP_WORLD_SIZE",
     "ROLE_NAME", "ROLE_RANK",  "ROLE_WORLD_SIZE", "MASTER_ADDR",      "MASTER_PORT", NULL};

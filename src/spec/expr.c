@@ -1,6 +1,6 @@
 /*
- * The expression language of ${{ }}: reading text into a tree, by precedence climbing. Depth and length
- * are bounded; what a name means is looked up when the tree is evaluated.
+ * The expression language of ${{ }}: reading text into a tree, by precedence climbing. Depth and length are bounded;
+ * names are looked up when the tree is evaluated.
  */
 #include "internal.h"
 

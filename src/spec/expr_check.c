@@ -1,8 +1,8 @@
 /*
- * Checking expressions when the spec is loaded: syntax, names, types as far as they can be told, and
- * that shell text can take a value where it stands. Faults point into the text: the place of an
- * expression is found again in the source by counting "${{" from the value's beginning, and falls back
- * to the whole value where escapes or folding make the two differ.
+ * Checks expressions when the spec is loaded: syntax, names, types as far as they are known, and that a value can be
+ * inserted at its place in shell text. Faults point into the text: the place of an expression is found again in the
+ * source by counting "${{" from the value's beginning, and falls back to the whole value where escapes or folding make
+ * the two differ.
  */
 #include "internal.h"
 
@@ -14,13 +14,13 @@ struct check {
     const struct expr_rules *rules;
     struct diagnostics *diagnostics;
     struct arena *arena;
-    size_t index;       /* which "${{" of the text */
-    const char *source; /* the text behind it */
+    size_t index;       /* number of the "${{" in the text */
+    const char *source; /* the text after it */
 };
 
 /* ---- places ---- */
 
-/* The place of bytes [at, end) behind the index-th "${{" of the text. */
+/* The place of bytes [at, end) after the index-th "${{" in the text. */
 static struct place place_in(const struct check *c, size_t at, size_t end)
 {
     struct place place = c->text->place;
@@ -177,7 +177,7 @@ static bool put_keys(const struct doc_node *node, const struct place *place, str
     return false;
 }
 
-/* What differs between points stands where all of them share it. */
+/* A name that differs between points is used in a place that all points share. */
 static void report_differs(struct check *c, const struct expr *e)
 {
     const struct source *source = c->text->place.source;
@@ -197,7 +197,7 @@ static void report_differs(struct check *c, const struct expr *e)
     buf_free(&keys);
 }
 
-/* What a worker of this role does not have. */
+/* Whether workers of this role lack the name. */
 static bool lacks(const struct check *c, enum expr_name name)
 {
     bool of_world =
@@ -283,7 +283,7 @@ static void note_point(struct check *c, const struct spec *spec)
         diagnostics_add(c->diagnostics, SEVERITY_NOTE, spec->point->place, "at point \"%s\"", spec->point->name);
 }
 
-/* Evaluates with stand-ins for what is late; returns the value's text for the shell check, or NULL. */
+/* Evaluates with stand-ins for late names; returns the value's text for the shell check, or NULL. */
 static const char *try_value(struct check *c, const struct spec *spec, const struct expr *e)
 {
     struct expr_context now = {.spec = spec};
@@ -316,7 +316,7 @@ static const char *try_value(struct check *c, const struct spec *spec, const str
     return NULL;
 }
 
-/* Its value can be had, and can stand there. */
+/* Checks that its value can be computed, and inserted at this place. */
 static void check_value(struct check *c, const struct spec *spec, const struct expr *e,
                         const struct shell_tracker *shell, size_t used)
 {
@@ -330,7 +330,7 @@ static void check_value(struct check *c, const struct spec *spec, const struct e
     note_point(c, spec);
 }
 
-/* Of each point, to the first with a fault. The value of a name alone can always be had. */
+/* Checks every point, up to the first fault. A bare name can always be evaluated. */
 static void check_points(struct check *c, const struct expr *e, const struct shell_tracker *shell, size_t used)
 {
     const struct spec_sweep *s = c->spec->sweep;
@@ -341,7 +341,7 @@ static void check_points(struct check *c, const struct expr *e, const struct she
     }
 }
 
-/* Returns the length to behind "}}", or 0 when it cannot be told. */
+/* Returns the length up to after "}}", or 0 if the end is unknown. */
 static size_t check_one(struct check *c, const struct shell_tracker *shell)
 {
     struct expr_fault fault = {0};

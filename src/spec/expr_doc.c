@@ -10,7 +10,7 @@ struct doc_expansion {
     struct error *err;
 };
 
-/* Text that is one expression and nothing else: its value, by type. EXPR_LATE also stands for "not that". */
+/* For text that is exactly one expression: its value, with its type. EXPR_LATE also means "it is not". */
 static enum expr_status whole_value(const struct doc_expansion *x, const char *text, struct doc_node **ret)
 {
     struct expr_fault fault;

@@ -77,7 +77,7 @@ static enum expr_status lookup_param(struct eval *v, const struct expr *e, struc
         int64_t n;
         if (p->type == SPEC_INTEGER || p->type == SPEC_NUMBER) {
             *ret = parse_i64(p->value, &n) ? integer(n) : (struct expr_value){.type = VALUE_NUMBER, .text = p->value};
-            /* "1e-3" and "0x10" keep their text; so does "007", which is no integer to us when printed */
+            /* "1e-3" and "0x10" keep their text; so does "007", which would be printed as another text */
             if (ret->type == VALUE_INTEGER && strcmp(expr_value_text(ret, v->arena), p->value) != 0)
                 *ret = (struct expr_value){.type = VALUE_NUMBER, .text = p->value};
         } else if (p->type == SPEC_BOOLEAN) {
@@ -130,7 +130,7 @@ static enum expr_status known_text(struct expr_value *ret, bool is_known, const 
     return EXPR_OK;
 }
 
-/* Of another role: its number of workers, or the address of a node that it has workers on. */
+/* For another role: its number of workers, or the address of one of its nodes. */
 static enum expr_status look_up_role(struct eval *v, const struct expr *e, struct expr_value *ret)
 {
     const struct expr_context *c = v->ctx;

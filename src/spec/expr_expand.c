@@ -1,7 +1,7 @@
 /*
- * Expanding the ${{ }} of a text, and checking them at load time with the place of each. A late
- * expression that is kept is written with what is known filled in, so that a changed param changes the
- * text (and with it a step's key) even where a rank stands next to it.
+ * Expands the ${{ }} in a text, and checks them at load time with the place of each. A late expression that stays is
+ * written with its known names filled in, so that a changed param changes the text (and with it a step's key) even if
+ * the expression also has a rank.
  */
 #include "internal.h"
 
@@ -35,7 +35,7 @@ static void put_literal(struct buf *out, const struct expr_value *value, struct 
     buf_putc(out, '\'');
 }
 
-/* Copies source up to `end`, with the names of the tree that are known replaced; *pos moves along. */
+/* Copies source up to `end`, replacing the known names of the tree; *pos moves along. */
 static void put_known(struct expansion *x, const char *source, const struct expr *e, size_t *pos)
 {
     if (!e)
@@ -48,7 +48,7 @@ static void put_known(struct expansion *x, const char *source, const struct expr
     }
     struct expr_value value;
     struct expr_fault fault;
-    /* only what belongs to the job itself: a host's name or a rank never makes a step stale */
+    /* only names of the job itself: a host's name or a rank never makes a step stale */
     if (expr_name_scope(e->name) != SCOPE_LOAD ||
         expr_lookup(e, x->ctx, x->in_env, x->arena, &value, &fault) != EXPR_OK)
         return;
@@ -80,7 +80,7 @@ static enum expr_status insert(struct expansion *x, const char *value, char next
     return EXPR_OK;
 }
 
-/* args in shell text: each a word of its own. */
+/* args in shell text: each is a separate word. */
 static enum expr_status insert_args(struct expansion *x, struct error *err)
 {
     const struct spec *spec = x->ctx->spec;
@@ -99,7 +99,7 @@ static enum expr_status insert_args(struct expansion *x, struct error *err)
     return EXPR_OK;
 }
 
-/* One expression; source stands behind "${{", *ret_used is the length to behind "}}". */
+/* One expression; source begins after "${{", and *ret_used is the length up to after "}}". */
 static enum expr_status expand_one(struct expansion *x, const char *source, size_t *ret_used, struct error *err)
 {
     struct expr_fault fault = {0};
@@ -124,7 +124,7 @@ static enum expr_status expand_one(struct expansion *x, const char *source, size
         buf_puts(&x->out, "${{");
         put_known(x, source, e, &pos);
         buf_append(&x->out, source + pos, *ret_used - pos);
-        if (x->mode == EXPR_SHELL) /* stands for some value, for the words behind it */
+        if (x->mode == EXPR_SHELL) /* stands for some value, so that the words after it are parsed correctly */
             x->shell.word_start = false;
         return EXPR_OK;
     }

@@ -1,5 +1,5 @@
-/* `failure_rules` and `metrics`. Patterns are compiled here once to see that they can be, and forgotten; whoever matches
- * lines compiles them again. */
+/* `failure_rules` and `metrics`. Patterns are compiled here only to check them; the code that matches lines compiles
+ * them again. */
 #include "internal.h"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ static const struct {
 
 /* ---- patterns ---- */
 
-/* One character of a text, where the document has it as it is; else all of it. */
+/* The place of one character of a text, if the document has the text literally; else of the whole text. */
 static struct place place_of_byte(const struct spec_text *text, size_t at)
 {
     struct place place = text->place;
@@ -107,7 +107,7 @@ static uint32_t status_of(struct load *l, const struct doc_node *node)
     return doc_is_integer(node, &n) && n >= 1 && n <= 255 ? (uint32_t)n : 0;
 }
 
-/* One number, or a list of them; what cannot be one was told. */
+/* One number or a list of them; wrong types were reported already. */
 static void bind_numbers(struct load *l, const struct doc_node *node,
                          uint32_t (*number_of)(struct load *l, const struct doc_node *node), uint32_t **ret,
                          size_t *ret_count)
@@ -252,7 +252,7 @@ static const char *text_of_rule(struct load *l, size_t number, const struct spec
     return text;
 }
 
-/* What it matches and does; of several that are alike, the second is "...-2". */
+/* From what the rule matches and does; a second equal rule gets "...-2". */
 static const char *id_of_rule(struct load *l, const struct doc_node *item)
 {
     struct buf json = {0};

@@ -6,7 +6,7 @@
 
 /* ---- arguments ---- */
 
-/* JSON has no such numbers, and would carry them as text. */
+/* JSON lacks these numbers, so they would arrive as text. */
 static void check_number(struct load *l, const struct doc_node *node)
 {
     if (node->type == DOC_FLOAT && (node->number != node->number || node->number - node->number != 0))

@@ -1,6 +1,6 @@
 /*
- * What `validate` looks for beyond the rules of a spec: mistakes that cost a process to find (shell text that bash
- * refuses), and such as are none on another machine, or may be meant (warnings).
+ * Checks of `validate` beyond the rules of a spec: mistakes that need a process to find (shell text that bash refuses),
+ * and possible mistakes that are none on another machine, or may be intended (warnings).
  */
 #include "internal.h"
 
@@ -35,7 +35,7 @@ void here_check_ssh_file(struct load *l, const char *key, struct place place, co
 
 /* ---- ~ ---- */
 
-/* "~" and "~/..." where no shell reads the text. */
+/* Finds "~" and "~/..." in text that no shell expands. */
 static void check_tilde(struct load *l, const struct spec_text *text, const char *key, const char *hint)
 {
     const struct expr_context ctx = {.spec = l->spec};
@@ -69,7 +69,7 @@ static void check_tildes(struct load *l, const struct spec_entrypoint *e)
 
 /* ---- shell text ---- */
 
-/* The text with something in the place of each expression; NULL where that cannot be told. */
+/* The text with a stand-in for each expression; NULL if that is not possible. */
 static const char *with_values(struct load *l, const struct spec_text *text)
 {
     const struct spec at =
@@ -92,7 +92,7 @@ static const char *with_values(struct load *l, const struct spec_text *text)
     return expr_expand(text, EXPR_SHELL, &ctx, false, l->arena, &value, &err) == EXPR_OK ? value : NULL;
 }
 
-/* At most BASH_SAYS_MAX bytes; who says more, or nothing for long, is ended. */
+/* Reads at most BASH_SAYS_MAX bytes; a process that prints more, or nothing for a long time, is killed. */
 static void read_says(int fd, pid_t pid, struct buf *says)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -109,7 +109,7 @@ static void read_says(int fd, pid_t pid, struct buf *says)
         kill(pid, SIGKILL);
 }
 
-/* Has each line only words that no shell could refuse? Then no process has to be asked: that is most of what specs have. */
+/* Whether every line has only words that no shell could refuse, as in most specs: then no process is needed. */
 static bool is_plain_words(const char *text)
 {
     static const char *const reserved[] = {"if",   "then", "else",     "elif",  "fi",    "case",
@@ -129,8 +129,8 @@ static bool is_plain_words(const char *text)
     return true;
 }
 
-/* Runs bash with its standard input from the file (NULL: none). Returns its exit status, -1 where there is no bash or where it
- * does not end; what it printed is appended to says. */
+/* Runs bash with its standard input from the file (NULL: none). Returns its exit status, or -1 if there is no bash or
+ * it does not end; its output is appended to says. */
 static int run_bash(char *const *argv, FILE *file, struct buf *says)
 {
     CLEANUP(cleanup_free) char *path = xasprintf("PATH=%s", getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
@@ -161,11 +161,11 @@ static int run_bash(char *const *argv, FILE *file, struct buf *says)
     return WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
 }
 
-/* What `bash -n` prints of the text. Returns its exit status; -1 where there is no bash that can tell: one before version 4
- * refuses what nodes take. */
+/* The output of `bash -n` for the text. Returns its exit status, or -1 if there is no suitable bash: versions before 4
+ * refuse text that nodes accept. */
 static int ask_bash(const char *text, struct buf *says)
 {
-    const bool extglob = strstr(text, "extglob") != NULL; /* -n does not do the shopt that turns it on */
+    const bool extglob = strstr(text, "extglob") != NULL; /* with -n bash does not run the shopt that enables it */
     char *const plain[] = {(char[]){"bash"}, (char[]){"-n"}, (char[]){"/dev/stdin"}, NULL};
     char *const with_extglob[] = {(char[]){"bash"}, (char[]){"-O"},         (char[]){"extglob"},
                                   (char[]){"-n"},   (char[]){"/dev/stdin"}, NULL};
@@ -219,7 +219,7 @@ static void check_shell(struct load *l, const struct spec_text *text, unsigned *
         const char *line = strstr(says.data, "line "), *colon = line ? strchr(line, ':') : NULL;
         if (line)
             number = (unsigned)strtoul(line + 5, NULL, 10);
-        if (number > lines) /* its end */
+        if (number > lines) /* the end of the text */
             number = 0;
         const char *why = colon ? colon + 1 + strspn(colon + 1, " ") : says.data;
         const struct place place = line_of(text, number);

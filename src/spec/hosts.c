@@ -1,7 +1,6 @@
 /*
- * The hosts of one cluster, over SSH: from the spec, from clusters/NAME.yaml or from a hostfile. Or placeholders, where the
- * machines are rented (rent.c). Each host gets the
- * cluster's values where it has none of its own; paths become absolute.
+ * The hosts of one cluster, over SSH: from the spec, from clusters/NAME.yaml or from a hostfile. Or placeholders, if
+ * the machines are rented (rent.c). Each host gets the cluster's values unless it has its own; paths become absolute.
  */
 #include "internal.h"
 
@@ -14,7 +13,7 @@
 struct cluster {
     struct load *l;
     const struct doc_node *node; /* the object */
-    const char *dir;             /* relative paths of this machine start here */
+    const char *dir;             /* base of relative paths on this machine */
     struct spec_host defaults;
     struct host_list *list;
 };
@@ -36,7 +35,7 @@ static enum spec_transport transport_of(const struct doc_node *object, enum spec
                                           : SPEC_TRANSPORT_AUTO;
 }
 
-/* A word that may go on a command line of ssh: no blank, no control, not taken for an option. */
+/* A word that may go on ssh's command line: no blank, no control character, not mistaken for an option. */
 static bool is_word(const char *s)
 {
     if (!*s || *s == '-' || !str_is_printable(s))
@@ -47,7 +46,7 @@ static bool is_word(const char *s)
     return true;
 }
 
-/* What ssh -J takes: "none", or [user@]host[:port] with commas between, also as ssh://... */
+/* What ssh -J accepts: "none", or [user@]host[:port] separated by commas, also as ssh://... */
 static bool is_jump(const char *s)
 {
     for (;; s++) {
@@ -62,13 +61,13 @@ static bool is_jump(const char *s)
     }
 }
 
-/* A path may have blanks, but not the quote in which ssh is given it. */
+/* A path may have blanks, but not the quote character that encloses it for ssh. */
 static bool is_file_name(const char *s)
 {
     return *s && str_is_printable(s) && !strchr(s, '"');
 }
 
-/* As string_of, of what comes near ssh's command line or a terminal. */
+/* As string_of, for text that reaches ssh's command line or a terminal. */
 static const char *fitting(struct cluster *c, const struct doc_node *object, const char *key,
                            bool (*fits)(const char *s), const char *what)
 {
@@ -81,7 +80,8 @@ static const char *fitting(struct cluster *c, const struct doc_node *object, con
     return NULL;
 }
 
-/* A file of this machine, named by its key. What is there and is not a file would be waited for by those who read it. */
+/* A file of this machine; faults name its key. Something else than a file is refused, because its readers would
+ * block. */
 static const char *file_of(struct cluster *c, const struct doc_node *object, const char *key)
 {
     const char *written = fitting(c, object, key, is_file_name, "a file's name");
@@ -116,14 +116,14 @@ static void read_common(struct cluster *c, const struct doc_node *object, struct
 
 /* ---- one host ---- */
 
-/* More than one colon is in addresses only; lines of other files (/etc/group) have them too. */
+/* Only IPv6 addresses have more than one colon; lines of other files (/etc/group) have them too. */
 static bool is_address(const char *host)
 {
     size_t len = strspn(host, "0123456789abcdefABCDEF:.");
     return !strchr(host, ':') || !host[len] || (host[len] == '%' && host[len + 1]);
 }
 
-/* "host", "user@host", "user@host:port", "[address]:port" into h; what is not there stays. */
+/* "host", "user@host", "user@host:port", "[address]:port" into h; missing parts stay unchanged. */
 static bool parse_host(struct load *l, const char *text, struct spec_host *h)
 {
     const char *at = strrchr(text, '@');
@@ -204,7 +204,7 @@ static bool read_ssh(struct cluster *c, const struct doc_node *item, struct spec
     return true;
 }
 
-/* A host to which a program of this machine leads. */
+/* A host that a program on this machine connects to. */
 static bool read_exec(struct cluster *c, const struct doc_node *item, struct spec_host *h)
 {
     static const char *const of_ssh[] = {"host",       "user",        "port",       "identity_file",
@@ -280,7 +280,8 @@ static void read_hostfile(struct cluster *c, const char *written, struct place p
     *source = (struct source){.name = written,
                               .text = arena_strndup(l->arena, text.len > 0 ? text.data : "", text.len),
                               .len = text.len,
-                              .hidden = "the host cannot be used"}; /* any file may be named as one: none is shown */
+                              .hidden = "the host cannot be used"}; /* any file may be named as a hostfile, so none is
+                                                                       shown */
     buf_free(&text);
     size_t errors = l->diagnostics->errors;
     const char *p = source->text;
@@ -372,7 +373,7 @@ static void bind_object(struct load *l, const struct doc_node *node, const char 
     struct cluster c = {.l = l, .node = node, .dir = dir, .list = list};
     read_common(&c, node, &c.defaults);
     list->failed = !container_bind(l, node, &c.defaults.container) || list->failed;
-    if (doc_get(node, "any_of")) { /* of the job's own cluster nothing is left of it here */
+    if (doc_get(node, "any_of")) { /* in the job's own cluster any_of was removed before */
         diagnostic_hint(fault(l, place_of(doc_get(node, "any_of")), "any_of is only for the cluster of the job itself"),
                         "write it in cluster of the spec");
         list->failed = true;
@@ -441,7 +442,7 @@ static const char *near_cluster(struct load *l, const char *name)
     return str_nearest(name, names);
 }
 
-/* There is no file of that name: it is a rented cluster, unless a file seems to be meant. */
+/* There is no file of that name: it is a rented cluster, unless another file was probably meant. */
 static bool is_rented(struct load *l, const char *path, const char *name)
 {
     const struct spec_overrides *o = l->over;
@@ -476,7 +477,7 @@ static void bind_named(struct load *l, const struct doc_node *node, struct host_
         rent_bind_cluster(l, node, list);
         return;
     }
-    const char *home = l->spec->doc->source.hidden ? "" : l->spec->dir; /* "": none of it may be quoted */
+    const char *home = l->spec->doc->source.hidden ? "" : l->spec->dir; /* "": nothing of it may be quoted */
     if (doc_load_below(path, home, DOC_FORMAT_YAML, l->arena, &doc, l->diagnostics, &err) != 0) {
         if (l->diagnostics->errors == errors)
             hint_clusters(l, fault(l, place_of(node), "no cluster \"%s\": %s", node->text, err.text), node->text);

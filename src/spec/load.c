@@ -1,6 +1,6 @@
 /*
- * spec_load: the stages in order, each going on where the one before found faults, so that all of them
- * are told at once. Then the identity of the job: its origin, variant and hash.
+ * spec_load: the stages in order. Each goes on even if an earlier one found faults, so that all faults are reported at
+ * once. Then the identity of the job: its origin, variant and hash.
  */
 #include "internal.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The job's name when the file gives none: its stem, with what a name cannot have replaced. */
+/* The job's name if the file gives none: the file's stem, with characters that a name cannot have replaced. */
 static const char *stem_of(const char *path, struct arena *arena)
 {
     const char *slash = strrchr(path, '/');
@@ -69,7 +69,8 @@ static const char *job_id_of(const struct spec *spec, struct arena *arena)
     return arena_strdup(arena, id);
 }
 
-/* Of the params, the words behind -- and the job; what is kept on nodes is named by it, so it never changes. */
+/* Made from the params, the words after -- and the job. It names files on nodes, so the way it is made must never
+ * change. */
 static const char *variant_of(const struct spec *spec, const struct spec_param *values, struct arena *a)
 {
     struct doc_node *variant = doc_new_object(a), *params = doc_new_object(a);
@@ -97,7 +98,7 @@ static void put_variants(struct load *l)
     arena_destroy(scratch);
 }
 
-/* The job may go on with the history of one that had another name or origin. */
+/* The job may continue the history of a job with another name or origin. */
 static void find_identity(struct load *l, const char *real_path)
 {
     struct spec *spec = l->spec;
@@ -135,7 +136,7 @@ static int identify(struct load *l, const char *real_path)
     return 0;
 }
 
-/* As little as tells the job, and with params or arguments its variant. */
+/* Reads only what identifies the job and, with params or arguments, its variant. */
 static int identify_only(struct load *l, const char *real_path)
 {
     struct spec *spec = l->spec;
@@ -189,7 +190,7 @@ static void bind_all(struct load *l)
     here_check(l);
 }
 
-/* A spec that is good with one alternative may be none with another: it is not found out when machines were rented. */
+/* A spec that is valid with one alternative may be invalid with another: found here, not after machines were rented. */
 static void check_others(struct load *l, const char *path)
 {
     for (uint32_t k = 2; l->any_of && l->over->alternative == 0 && k <= l->any_of->count; k++) {

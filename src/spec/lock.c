@@ -1,4 +1,4 @@
-/* Locks as specs: a lock names all that a run was made of, so it can stand where a spec does. */
+/* Locks as specs: a lock names everything that a run was made from, so it can be given in place of a spec. */
 #include "internal.h"
 #include "rhrun/schema.h"
 
@@ -20,7 +20,7 @@ bool spec_is_lock(const struct doc_node *root)
     return doc_get(root, "lock") && (doc_get(root, "points") || doc_get(root, "run")) && !doc_get(root, "entrypoint");
 }
 
-/* Of another version nothing else is looked at: its keys may be others. */
+/* In a lock of another version nothing else is checked: its keys may differ. */
 static int check_version(const struct doc *doc, struct diagnostics *diagnostics, struct error *err)
 {
     const struct doc_node *version = doc_get(doc->root, "lock");
@@ -68,7 +68,7 @@ int spec_check_lock(const struct doc *doc, struct arena *arena, struct diagnosti
 
 /* ---- a lock as a spec ---- */
 
-/* Of the points: params that are the same in all of them, so that a sweep stays one. */
+/* Whether a param is the same in all points; with such params alone, a sweep stays a sweep. */
 static bool is_common(const struct doc_node *points, const char *name, const char *value)
 {
     for (size_t i = 0; i < points->count; i++)
@@ -98,7 +98,8 @@ static const char **texts_in(struct arena *a, const struct doc_node *list, size_
     return texts;
 }
 
-/* What the run was started with, and over it what the lock is loaded with. Who asks for the job alone names no variant. */
+/* The options of the run, overridden by those with which the lock is loaded. A caller that asks only for the job names
+ * no variant. */
 static void merge_overrides(struct load *l, const struct doc_node *root)
 {
     struct arena *a = l->arena;
@@ -159,7 +160,7 @@ int lock_open(struct load *l, struct doc **doc, const char *real_path, struct er
     return 0;
 }
 
-/* A cluster by its name may be another one today: the lock has its hosts. */
+/* A cluster's name may mean another cluster today, so the hosts come from the lock. */
 void lock_put_cluster(struct load *l)
 {
     const struct doc_node *resolved = l->spec->lock ? doc_get_path(l->spec->lock->root, "/spec/resolved") : NULL;
@@ -175,7 +176,7 @@ void lock_put_cluster(struct load *l)
     }
 }
 
-/* Of what is done by it; the hosts and times that it knows of are no part. */
+/* Made from the parts that decide what is done; the lock's hosts and times do not count. */
 const char *lock_origin(struct load *l)
 {
     static const char *const parts[] = {"/spec/text", "/spec/sets", "/spec/on", "/spec/resolved/cluster",
@@ -195,7 +196,7 @@ const char *lock_origin(struct load *l)
     return arena_printf(l->arena, "rerun of %s by lock %.16s", lock->run, hex);
 }
 
-/* ---- held to a lock ---- */
+/* ---- checking a spec against a lock ---- */
 
 enum { DRIFTS_MAX = 50 };
 

@@ -1,5 +1,6 @@
-/* The packages of a lock in place of those that the spec asks for: exactly these versions, without dependencies, for they
- * are all there. And where a rerun's outputs go: not over those of the run that it repeats. */
+/* Replaces the packages that the spec asks for by those of a lock: exactly these versions, without dependencies,
+ * because the lock has them all. And moves a rerun's outputs, so that they do not overwrite those of the run that it
+ * repeats. */
 #include "internal.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ static void add_text(struct load *l, struct spec_texts *list, const char *text)
     texts_add(l, list, &cap, (struct spec_text){.text = text});
 }
 
-/* Where the spec's items look for packages, all of them together. */
+/* All places where the spec's items look for packages. */
 static void take_options(struct pin *p, struct spec_step *to)
 {
     const struct spec *spec = p->l->spec;
@@ -55,7 +56,7 @@ static void take_options(struct pin *p, struct spec_step *to)
     add_text(p->l, &to->options, "--no-deps");
 }
 
-/* As pip takes it; NULL: rhrun does not install it. pip itself is the venv's. */
+/* The requirement for pip; NULL: rhrun does not install the package. pip itself belongs to the venv. */
 static const char *requirement(struct load *l, const struct doc_node *package)
 {
     const char *name = doc_get_text(package, "name", ""), *version = doc_get_text(package, "version", "");
@@ -125,7 +126,8 @@ static void add_items(struct pin *p, const struct doc_node *installs_list, enum 
             add_item(p, installs_list->items[i], what, entries == 1);
 }
 
-/* The packages come where the first item stood that installs, what is built from folders where the last one did. */
+/* The packages take the place of the first item that installs; packages built from folders take the place of the
+ * last. */
 static void pin_one(struct load *l, const struct spec_role *role, const struct doc_node *list)
 {
     struct spec *spec = l->spec;
@@ -138,7 +140,7 @@ static void pin_one(struct load *l, const struct spec_role *role, const struct d
             last = i;
         }
     if (!known || first == SIZE_MAX)
-        return; /* nobody knows what there was: whoever reruns is told */
+        return; /* the packages are not known: the user of the rerun is told */
     struct pin p = {
         .l = l, .role = role, .out = arena_array(l->arena, spec->setup_count + 3 * known + 1, sizeof *p.out)};
     for (size_t i = 0; i < spec->setup_count; i++) {
@@ -153,7 +155,7 @@ static void pin_one(struct load *l, const struct spec_role *role, const struct d
     }
     spec->setup = p.out;
     spec->setup_count = p.count;
-    struct spec_python *python = NULL; /* a venv, as then, though nothing may be left to install */
+    struct spec_python *python = NULL; /* a venv as in the run, although nothing may be left to install */
     for (size_t i = 0; role && i < spec->role_count; i++)
         python = &spec->roles[i] == role ? &spec->roles[i].python : python;
     python = role ? python : &spec->python;
@@ -161,7 +163,7 @@ static void pin_one(struct load *l, const struct spec_role *role, const struct d
         python->venv = VENV_TRUE;
 }
 
-/* Not over the files of the run that is repeated. */
+/* Keeps the files of the repeated run. */
 static void move_outputs(struct load *l)
 {
     for (size_t i = 0; i < l->spec->output_count; i++) {

@@ -1,7 +1,7 @@
 /*
- * The normalised document: overrides applied, defaults filled in, short forms written out. `rhrun show`
- * prints it and the spec's hash covers it. Texts stay as written, with their expressions; an `env` value
- * of the caller stays null, and secrets have names only.
+ * The normalised document: overrides applied, defaults filled in, short forms written out. `rhrun show` prints it, and
+ * the spec's hash covers it. Texts stay as written, with their expressions; an `env` value from the caller stays null,
+ * and secrets have only names.
  */
 #include "internal.h"
 
@@ -13,7 +13,8 @@ static void put_text(struct arena *a, struct doc_node *to, const char *key, cons
         doc_set(a, to, key, doc_new_string(a, text));
 }
 
-/* What is no expression, though it looks like one (an ARG, or expanded already), is written so that it stays none. */
+/* Text that looks like an expression but is none (an ARG, or text that was expanded) is escaped so that it stays
+ * text. */
 static struct doc_node *text_node(struct arena *a, const struct spec_text *text)
 {
     struct buf b = {0};
@@ -96,7 +97,7 @@ static struct doc_node *host_node(struct arena *a, const struct spec_host *h, co
 {
     static const char *const transports[] = {"auto", "ssh", "openssh", NULL, "local", "sim", NULL};
     struct doc_node *one = doc_new_object(a);
-    put_text(a, one, "name", name_is_valid(h->name) ? h->name : NULL); /* else it is derived from what follows */
+    put_text(a, one, "name", name_is_valid(h->name) ? h->name : NULL); /* otherwise it is derived from the other keys */
     if (h->exec) {
         size_t count = 0;
         while (h->exec[count])
@@ -137,7 +138,7 @@ static struct doc_node *container_node(struct arena *a, const struct spec_contai
 static void put_cluster(struct arena *a, struct doc_node *to, const struct spec *spec, const struct spec_role *role)
 {
     struct doc_node *object = doc_new_object(a), *hosts = doc_new_array(a);
-    bool spare = spec->host_count > spec->nnodes; /* then all are the job's, and more than take part */
+    bool spare = spec->host_count > spec->nnodes; /* then all hosts are the job's, and some do not take part */
     size_t count = role ? role->host_count : spare || spec->sweep ? spec->host_count : spec->distributed.nnodes;
     for (size_t i = 0; i < count; i++) {
         size_t n = role ? role->hosts[i] : i;

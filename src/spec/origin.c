@@ -1,7 +1,7 @@
 /*
- * Where a spec comes from: the git remote and the path in the repository, else the file's path. So two
- * `job.yaml` of different repositories never share state, and two clones of one do. .git/config is read
- * without git (git-config(1), gitrepository-layout(5)); credentials in the URL are dropped.
+ * Where a spec comes from: the git remote and the path in the repository, or else the file's path. So two files
+ * `job.yaml` in different repositories never share state, and those in two clones of one repository do. .git/config is
+ * read without git (git-config(1), gitrepository-layout(5)); credentials in the URL are dropped.
  */
 #include "internal.h"
 
@@ -52,7 +52,7 @@ static const char *git_dir(const char *top, struct arena *arena)
 
 /* ---- config ---- */
 
-/* A value as git-config(1) writes it: quotes, backslashes, comments behind. */
+/* A value in the syntax of git-config(1): quotes, backslashes, comments at the end. */
 static char *config_value(const char *p, struct arena *arena)
 {
     struct buf b = {0};
@@ -104,7 +104,7 @@ static char *remote_url(const char *config, struct arena *arena)
     return first;
 }
 
-/* "https://user:token@host/x" without "user:token@"; of ssh:// the user stays, it is part of the address. */
+/* "https://user:token@host/x" without "user:token@"; with ssh:// the user stays, because it is part of the address. */
 static const char *without_credentials(const char *url, struct arena *arena)
 {
     const char *scheme = strstr(url, "://");
@@ -146,7 +146,7 @@ const char *spec_folder_origin(const char *real_dir, struct arena *arena)
     return arena_strndup(arena, inside, strlen(inside) - 1);
 }
 
-/* The files of a commit, written to TOP/tree: the marker beside them says which repository they are of. */
+/* For the files of a commit in TOP/tree: the marker beside the folder names their repository. */
 static const char *in_checkout(const char *top, const char *below, struct arena *arena)
 {
     const char *origin =

@@ -1,6 +1,6 @@
 /*
- * --set and --on: changes to the tree before it is checked, so that a value given on the command line is
- * held against the same schema as one in the file. Faults point into the option's own text.
+ * --set and --on: changes to the tree before it is checked, so that a value on the command line is checked against the
+ * same schema as one in the file. Faults point into the option's own text.
  */
 #include "internal.h"
 
@@ -11,7 +11,7 @@ enum { SET_DEPTH_MAX = 16 };
 
 /* ---- --set a.b=VALUE ---- */
 
-/* An unquoted scalar as a whole ("echo # hi" has no comment), or a flow or quoted value. */
+/* The whole text as an unquoted scalar ("echo # hi" has no comment), or a flow or quoted value. */
 static struct doc_node *read_value(struct load *l, const char *path, const char *text)
 {
     if (*text && strchr("[{\"'", *text)) {
@@ -134,8 +134,8 @@ static bool cluster_file_exists(struct load *l, const char *name)
     return access(arena_printf(l->arena, "%s/clusters/%s.yaml", l->spec->dir, name), F_OK) == 0;
 }
 
-/* Puts the hosts in the place of cluster.hosts, or of what was to be rented; how to log in (user, identity_file, ...)
- * stays. */
+/* Replaces cluster.hosts, or the keys of renting, by the hosts; the settings for the login (user, identity_file, ...)
+ * stay. */
 static void replace_hosts(struct load *l, const char *on)
 {
     struct doc_node *cluster = doc_get(l->root, "cluster");

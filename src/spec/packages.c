@@ -1,6 +1,6 @@
 /*
- * The short forms of `packages`: "torch>=2", "pip:./ --no-deps", "reqs:./", "apt:git". What stands behind the
- * packages and begins with "-" are options; several packages may stand in one text.
+ * The short forms of `packages`: "torch>=2", "pip:./ --no-deps", "reqs:./", "apt:git". Words after the packages, from
+ * the first that begins with "-" on, are options; one text may have several packages.
  */
 #include "internal.h"
 
@@ -25,7 +25,7 @@ static bool is_archive(const char *s)
     return str_ends(s, ".whl") || str_ends(s, ".tar.gz") || str_ends(s, ".zip");
 }
 
-/* A path of the node, not a name or an address: "./x", "src/x", "x.whl", ".[dev]". */
+/* A path on the node, not a name or an address: "./x", "src/x", "x.whl", ".[dev]". */
 static bool is_path(const char *s)
 {
     size_t name = strcspn(s, "[;<>=!~@ ");
@@ -89,7 +89,7 @@ static void put_requirements(struct load *l, struct spec_step *s, struct spec_te
 
 /* ---- packages and options of one text ---- */
 
-/* Where the options begin: a "-" at the beginning or behind a blank. */
+/* Where the options begin: at a "-" at the beginning or after a blank. */
 static size_t options_at(const char *text)
 {
     for (const char *p = text; *p; p++)
@@ -206,7 +206,7 @@ bool package_of(struct load *l, const struct doc_node *node, struct spec_step *s
 
 /* ---- neighbours ---- */
 
-enum { JOINED_BYTES_MAX = 32 << 10 }; /* of all packages of one item: they go to the node in one variable */
+enum { JOINED_BYTES_MAX = 32 << 10 }; /* limit of all packages of one item, which go to the node in one variable */
 
 static size_t bytes_of(const struct spec_texts *texts)
 {

@@ -1,4 +1,4 @@
-/* Binding params: each declared one gets the value of -p or its default, checked against its type. */
+/* Binding params: each declared param gets the value of -p or its default, checked against its type. */
 #include "internal.h"
 
 #include <string.h>

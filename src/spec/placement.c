@@ -7,7 +7,7 @@
 struct room {
     struct load *l;
     uint32_t *free;    /* per node: workers that still fit */
-    bool *limited;     /* a number says so */
+    bool *limited;     /* `free` is a real limit */
     uint32_t *spread;  /* workers of roles that are spread over it */
     bool *taken;       /* by a role with nnodes */
     uint32_t **counts; /* per role: workers on each node */
@@ -87,7 +87,7 @@ static void place_nodes(struct room *m, size_t role)
 
 /* ---- count ---- */
 
-/* At most `most` workers on a node. Of roles that share the nodes, it counts for all of them together. */
+/* At most `most` workers on a node, for all roles together that share the nodes. */
 static void fill(struct room *m, size_t role, const bool *use, uint32_t most, uint32_t *left)
 {
     const struct spec_role *r = &m->l->spec->roles[role];
@@ -204,9 +204,9 @@ uint32_t spec_peer_of(enum spec_by by, uint32_t role_rank, uint32_t count, uint3
     return (uint32_t)((uint64_t)role_rank * peers / (count ? count : 1));
 }
 
-/* ---- whose nodes they are ---- */
+/* ---- nodes that take part ---- */
 
-/* `own`: has the role what is asked about of its own? */
+/* own: whether the role has its own part (set-up or files). */
 static uint32_t nodes_taking_part(const struct spec *spec, const struct spec_role *role,
                                   bool (*own)(const struct spec_role *), bool *ret_on)
 {

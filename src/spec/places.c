@@ -1,4 +1,4 @@
-/* What the job finds on a node and what comes back from there: `python` and `outputs`. */
+/* What the job uses on a node, and what is fetched from it: `python` and `outputs`. */
 #include "internal.h"
 
 #include <string.h>
@@ -75,8 +75,8 @@ static struct doc_node *as_object(struct load *l, const struct doc_node *node)
     return object;
 }
 
-/* The role's python over the top level's. An environment of conda and an interpreter with its venv exclude each other: of
- * the top level's is taken what goes with the role's. */
+/* The role's python merged over the top level's. A conda environment and an interpreter with its venv exclude each
+ * other: only those of the top level's keys are taken that fit the role's. */
 static const struct doc_node *merged_python(struct load *l, const struct doc_node *own)
 {
     struct doc_node *node = as_object(l, doc_get(l->root, "python")), *over = as_object(l, own);
@@ -112,7 +112,7 @@ static bool has_wildcard(const char *s)
     return strpbrk(s, "*?[") != NULL;
 }
 
-/* Where files go when nothing says it: a folder to the one of the same name, a pattern to what stands before it. */
+/* The default for `to`: for a folder the same name, for a pattern the folder before it. */
 static const char *default_to(struct load *l, const char *from)
 {
     if (*from == '/' || *from == '~' || *from == '@' || strstr(from, "${{"))
@@ -141,7 +141,7 @@ static struct spec_text home_expanded(struct load *l, struct spec_text text)
     return text;
 }
 
-/* What is put in for `role` of a role's output, at once: no worker is meant, and the step has none. */
+/* Replaces `role` in a role's output now: the expression is not about a worker, and the step has none. */
 static struct spec_text for_role(struct load *l, const struct spec_role *role, const struct doc_node *node)
 {
     const struct expr_rules rules = {.scope = SCOPE_NODE, .role = role != NULL, .point = true};

@@ -1,6 +1,6 @@
 /*
- * Points of a sweep: their params put together, what tells one from another, and how they are found again. Two points
- * are one where all their params have the same values, however these are spelled.
+ * Points of a sweep: their params, their identity, and how to find them. Two points are the same if all their params
+ * have equal values, however the values are spelled.
  */
 #include "internal.h"
 
@@ -43,7 +43,7 @@ static struct by_name *sorted(const struct spec_param *params, size_t count, str
     return order;
 }
 
-/* The params, or those that are swept, as a JSON object with its keys sorted. */
+/* All params, or only the swept ones, as a JSON object with sorted keys. */
 static void put_params(struct buf *json, const struct spec_param *params, size_t count, const struct by_name *order,
                        bool swept, struct arena *scratch)
 {
@@ -74,7 +74,7 @@ const char *params_id(const struct spec_param *params, size_t count, struct aren
 
 /* ---- names ---- */
 
-/* U+0080 to U+009F, and what changes the direction or the line of text. */
+/* U+0080 to U+009F, and characters that change the direction or the line of text. */
 static bool is_unprintable(const unsigned char *s, size_t len)
 {
     if (len == 1)
@@ -87,7 +87,7 @@ static bool is_unprintable(const unsigned char *s, size_t len)
            (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9);
 }
 
-/* The value in a name, up to what a name can have. */
+/* A value as part of a name, up to the longest name. */
 static void put_value(struct buf *name, const char *value)
 {
     const unsigned char *s = (const unsigned char *)value;
@@ -126,7 +126,7 @@ struct making {
     struct arena *arena, *scratch;
     struct by_name *order;
     struct spec_point *points;
-    const char **digests; /* whole ones, by point */
+    const char **digests; /* complete digests, by point */
     const char **given;   /* names of the spec, by point, or NULL */
     size_t count;
     uint32_t *slots; /* open addressing by digest: index of a point + 1 */
@@ -158,7 +158,7 @@ static bool fill(struct making *m, const struct sweep_row *row, struct spec_para
     return true;
 }
 
-/* The point of that digest, or where it is to be. */
+/* The slot of the point with this digest, or the slot for it. */
 static uint32_t *slot_of(struct making *m, const char *digest)
 {
     size_t at = (size_t)strtoull(
@@ -170,7 +170,7 @@ static uint32_t *slot_of(struct making *m, const char *digest)
     return &m->slots[at];
 }
 
-/* Equal points are one: the first. It takes the name that the other has. */
+/* Of equal points the first stays, and takes the name of the other. */
 static bool merge(struct making *m, size_t first, const char *digest, const struct sweep_row *row)
 {
     struct load *l = m->s->l;
@@ -219,7 +219,7 @@ static bool add_point(struct making *m, const struct sweep_row *row)
     return true;
 }
 
-/* Names that were cut may be equal: then they say more of the digest. */
+/* Names that were cut may be equal; then they get more digits of the digest. */
 static void name_points(struct making *m)
 {
     struct doc_node *seen = doc_new_object(m->scratch); /* by name the index of its point */
@@ -253,7 +253,7 @@ static void name_points(struct making *m)
     buf_free(&name);
 }
 
-/* What the points come to in memory is bounded before they are made. */
+/* Checks the memory of all points before they are made. */
 static bool check_size(const struct sweep_rows *s)
 {
     const struct spec *spec = s->l->spec;
@@ -302,7 +302,7 @@ bool sweep_points(struct sweep_rows *s, struct spec_point **ret, size_t *ret_cou
     return good && s->l->diagnostics->errors == errors;
 }
 
-/* ---- for those who use them ---- */
+/* ---- for the users of points ---- */
 
 struct spec spec_at_point(const struct spec *spec, const struct spec_point *point)
 {

@@ -1,4 +1,4 @@
-/* `ports`: what of a node can be reached from this machine while the launch runs. No step reads them. */
+/* `ports`: ports of nodes that can be reached from this machine while the launch runs. No step reads them. */
 #include "internal.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static bool is_on(const struct spec *spec, uint32_t role, uint32_t node)
     return false;
 }
 
-/* Of a role: its first node, or one of its nodes. */
+/* For a role: its first node, or the given one of its nodes. */
 static bool role_of(struct load *l, const struct doc_node *item, struct spec_port *p)
 {
     const struct spec *spec = l->spec;
@@ -79,7 +79,7 @@ static bool port_of(const struct doc_node *node, uint32_t *ret)
 {
     int64_t n;
     if (!node || !doc_is_integer(node, &n) || n < 1 || n > UINT16_MAX)
-        return false; /* the schema tells */
+        return false; /* the schema has reported it */
     *ret = (uint32_t)n;
     return true;
 }

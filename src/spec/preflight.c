@@ -1,10 +1,10 @@
-/* distributed.preflight: what is looked at before a launch, and by which bounds. */
+/* distributed.preflight: the checks before a launch, and their bounds. */
 #include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* "10GB", "0.5TB": powers of 1000, as disks are sold; "1GiB": of 1024. 0: the schema has told. */
+/* "10GB", "0.5TB": powers of 1000, as disks are sold; "1GiB": of 1024. 0: the schema has reported it. */
 uint64_t size_bytes(const char *text)
 {
     static const struct {
@@ -49,7 +49,7 @@ void preflight_bind(struct load *l, const struct doc_node *distributed, struct s
         ret->timeout_ms = (uint32_t)timeout_ms;
 }
 
-/* In the larger unit where that says the same. */
+/* In the larger unit if it is exact. */
 struct doc_node *size_node(struct arena *a, uint64_t n, uint64_t larger, const char *unit, const char *otherwise)
 {
     bool whole = n % larger == 0;

@@ -44,7 +44,7 @@ bool is_array(const struct doc_node *node)
     return node && node->type == DOC_ARRAY;
 }
 
-/* As the schema's pattern has it; what fails behind it is beyond 64 bits. */
+/* The same pattern as in the schema; a text that passes and still fails exceeds 64 bits. */
 static bool looks_like_duration(const char *text)
 {
     static const char *const units[] = {"", "ms", "s", "m", "h", "d"};
@@ -65,7 +65,7 @@ void duration_of(struct load *l, const struct doc_node *object, const char *key,
     bool number = (node->type == DOC_INT || node->type == DOC_FLOAT) && node->number >= 0;
     if (looks_like_duration(node->text))
         fault(l, place_of(node), "%s is too long", key);
-    else if (number) /* 1e3, which the schema takes for a number */
+    else if (number) /* 1e3, which is a number to the schema */
         diagnostic_expected(fault(l, place_of(node), "\"%s\" cannot be %s", key, node->text),
                             "a duration such as 30s, 5m or 12h; a bare number is seconds");
 }
@@ -113,7 +113,7 @@ struct spec_text text_of(const struct doc_node *node)
 {
     if (!is_scalar(node))
         return (struct spec_text){0};
-    /* the text where it is written: an expression inside is pointed to there */
+    /* at the place where the text is written, so that faults point to an expression inside */
     return (struct spec_text){.text = node->text, .place = node->place, .has_expr = strstr(node->text, "${{") != NULL};
 }
 

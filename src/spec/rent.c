@@ -1,6 +1,6 @@
 /*
- * cluster: machines that are rented. Here is what the spec alone says; which machines there are, and of whom, module rent
- * asks the catalog and the providers.
+ * cluster: machines that are rented. This file reads only the spec; module rent asks the catalog and the providers
+ * which machines there are.
  */
 #include "internal.h"
 
@@ -11,13 +11,14 @@
 enum { HOURS_MAX = 8784, DISK_MAX_GB = 1000000 };
 
 /* All keys of renting; those before WISHES say that something is rented, all others only how. */
-enum { WISHES = 2 }; /* any_of is neither: it is gone when this is asked */
+enum { WISHES = 2 }; /* any_of is in neither group: it was removed before this is used */
 static const char *const rent_keys[] = {"instance",  "provider",  "use_spot", "regions", "image", "disk",
                                         "max_price", "max_hours", "down",     "any_of",  NULL};
 
-/* ---- what is not said ---- */
+/* ---- keys that count as not given ---- */
 
-/* One spec takes either form of cluster so: hosts: ["${{ params.host }}"] beside instance: "${{ params.instance }}". */
+/* This lets one spec use either form of cluster: hosts: ["${{ params.host }}"] beside instance: "${{ params.instance
+ * }}". */
 static bool comes_to_nothing(struct load *l, const struct doc_node *node)
 {
     struct spec_text text = text_of(node);
@@ -50,7 +51,7 @@ static const struct doc_member *member_of(const struct doc_node *object, const c
     return doc_get_member(object, key, strlen(key));
 }
 
-/* The first of instance and provider that is there, or NULL. */
+/* The first of instance and provider that is given, or NULL. */
 static const struct doc_member *wish_of(const struct doc_node *cluster)
 {
     const struct doc_member *m = NULL;
@@ -72,7 +73,7 @@ void rent_remove(struct doc_node *cluster)
 
 /* ---- two forms ---- */
 
-/* use_spot: false is no wish. */
+/* `use_spot: false` is no wish. */
 static bool says_nothing(struct load *l, const struct doc_member *m)
 {
     struct spec_text text = text_of(m->value);
@@ -108,7 +109,7 @@ bool rent_check_none(struct load *l, const struct doc_node *cluster)
     return good;
 }
 
-/* How machines are reached that somebody else made. The user may be given: it is the login name of the image. */
+/* Refuses keys for reaching existing machines. `user` is allowed: it is the login name of the image. */
 static bool refuse_own(struct load *l, const struct doc_node *cluster, const struct doc_member *wish)
 {
     static const char *const own[] = {"hosts",      "hostfile",    "port",       "identity_file",
@@ -157,13 +158,13 @@ static const char *word_of(struct renting *t, const struct doc_node *node, const
     return NULL;
 }
 
-/* Items of a list, or the one that is given. */
+/* The items of a list, or the single value. */
 static const char *const *words_of(struct renting *t, const char *key, size_t max, size_t *ret_count,
                                    const struct place **ret_places)
 {
     const struct doc_node *node = doc_get(t->node, key);
     size_t count = is_array(node) ? node->count : node ? 1 : 0;
-    count = count > max ? max : count; /* the schema says it */
+    count = count > max ? max : count; /* the schema reports it */
     const char **words = arena_array(t->l->arena, count + 1, sizeof *words);
     struct place *places = arena_array(t->l->arena, count + 1, sizeof *places);
     *ret_count = 0;
@@ -210,7 +211,7 @@ static void spot_of(struct renting *t)
     if (!word || t->r->spot != SPOT_NEVER || str_eq(word, "false"))
         return;
     t->failed = true;
-    if (node->type == DOC_STRING) /* else the schema says it */
+    if (node->type == DOC_STRING) /* else the schema reports it */
         diagnostic_expected(fault(t->l, place_of(node), "use_spot cannot be \"%s\"", word), "true, false or prefer");
 }
 
@@ -222,7 +223,7 @@ static uint64_t amount_of(struct renting *t, const char *key, const char *word, 
     if (!word || (catalog_parse_usd(word, &micro) && micro > 0))
         return micro;
     t->failed = true;
-    if (node->type == DOC_STRING || node->number > 0) /* else the schema says it */
+    if (node->type == DOC_STRING || node->number > 0) /* else the schema reports it */
         diagnostic_expected(fault(t->l, place_of(node), "%s cannot be \"%s\"", key, word), "%s", expected);
     return 0;
 }
@@ -297,7 +298,8 @@ static struct place place_at(const struct doc_node *cluster, const char *key)
     return node ? place_of(node) : (struct place){0};
 }
 
-/* Each of any_of as if it were the cluster. Those that do not count now may count later, so that they are read, too. */
+/* Reads each item of any_of as if it were the cluster. Items that are not chosen now may be chosen later, so all are
+ * read. */
 static void alternatives_of(struct renting *t)
 {
     struct load *l = t->l;
@@ -443,7 +445,7 @@ void rent_normalise(struct arena *a, const struct spec *spec, struct doc_node *c
         doc_set(a, cluster, "disk", doc_new_string(a, arena_printf(a, "%uGB", r->disk_gb)));
     if (r->max_price > 0)
         put_number(a, cluster, "max_price", r->max_price);
-    if (r->max_ms > 0) /* rounded up: it is read back as the same */
+    if (r->max_ms > 0) /* rounded up, so that it is read back as the same value */
         put_number(a, cluster, "max_hours", r->max_ms * 10 / 36);
     else
         doc_set(a, cluster, "max_hours", doc_new_string(a, "none"));

@@ -1,6 +1,7 @@
 /*
- * `require`: conditions that must hold. What can be told from the spec is told when it is loaded, with the values that
- * it comes from; what depends on a node's GPUs or CPUs once the nodes have told them.
+ * `require`: conditions that must hold. Conditions that depend on the spec alone are checked when it is loaded, and a
+ * fault shows the values; conditions that depend on a node's GPUs or CPUs are checked once the nodes have reported
+ * them.
  */
 #include "internal.h"
 
@@ -47,7 +48,7 @@ static void show_names(struct shown *s, const char *source, const struct expr *e
 
 /* ---- one condition ---- */
 
-/* The condition as the text of an expression: without ${{, with }} at its end. */
+/* The condition as an expression's text: without ${{, and with }} at the end. */
 static const char *body_of(const char *text, struct arena *arena)
 {
     const char *p = text + strspn(text, " \t\n");
@@ -58,8 +59,7 @@ static const char *body_of(const char *text, struct arena *arena)
 
 static struct expr_context context_of(const struct spec *spec, const struct expr_role *roles)
 {
-    return (struct expr_context){
-        .spec = spec, .has_node = true, .roles = roles}; /* for nnodes; nothing else is asked */
+    return (struct expr_context){.spec = spec, .has_node = true, .roles = roles}; /* for nnodes; nothing else is used */
 }
 
 enum expr_status spec_require(const struct spec *spec, size_t i, const struct expr_role *roles, struct arena *arena,

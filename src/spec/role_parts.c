@@ -1,6 +1,6 @@
 /*
- * What a role has of its own: its part of the document, merged over the top level's or in its place, and the nodes that
- * its part of set-up and files is for.
+ * A role's own parts: its part of the document, merged over the top level's or in its place, and the nodes for its
+ * set-up and files.
  */
 #include "internal.h"
 
@@ -33,7 +33,7 @@ const char *role_step_name(struct load *l, const struct spec_role *role, const c
 
 /* ---- nodes ---- */
 
-/* "0, 2, 5", and "..." for those behind the first few. */
+/* "0, 2, 5", with "..." after the first few. */
 static const char *list_nodes(struct load *l, const bool *on)
 {
     enum { LISTED_MAX = 16 };
@@ -91,7 +91,7 @@ static bool share_node(struct load *l, const struct spec_role *a, const struct s
     return false;
 }
 
-/* Two set-ups in one virtual environment would each undo what the other one did. b NULL: the job's. */
+/* Two set-ups in one virtual environment would undo each other's work. b NULL: the job's. */
 static void check_venvs(struct load *l, const struct spec_role *a, const struct spec_role *b)
 {
     const struct spec_python *python = b ? &b->python : &l->spec->python;
@@ -128,7 +128,7 @@ static void check_ports(struct load *l, uint32_t role, uint32_t other)
         "each world has a port of its own; 0 is a free one");
 }
 
-/* A port tells of a node, not of a role: the first one that listens there would make both ready. */
+/* A port belongs to a node, not to a role: the first process that listens on it would make both roles ready. */
 static void check_ready_ports(struct load *l, const struct spec_role *a, const struct spec_role *b)
 {
     if (a->ready.kind != READY_PORT || b->ready.kind != READY_PORT || !str_eq(a->ready.what.text, b->ready.what.text) ||

@@ -1,6 +1,6 @@
 /*
- * Binding `roles`: how many workers each has, before anything else speaks of them; the rest once hosts, params and env
- * are known. A role's entrypoint is a document of its own, merged over the top level's, and bound as that one is.
+ * Binding `roles`: the number of workers of each first, because other stages need it; the rest once hosts, params and
+ * env are known. A role's entrypoint is its own mapping, merged over the top level's and bound in the same way.
  */
 #include "internal.h"
 
@@ -53,7 +53,7 @@ static void number_of(struct load *l, const struct doc_node *node, int64_t min, 
     }
     if (n >= min && n <= max)
         *ret = (uint32_t)n;
-    else if (!plain) /* else the schema tells */
+    else if (!plain) /* else the schema reports it */
         diagnostic_expected(fault(l, place_of(node), "the number is %lld", (long long)n), "%lld to %lld",
                             (long long)min, (long long)max);
 }
@@ -131,7 +131,7 @@ void roles_bind(struct load *l)
     }
 }
 
-/* ---- what speaks of other roles ---- */
+/* ---- references to other roles ---- */
 
 static uint32_t other_role(struct load *l, uint32_t self, const char *name, struct place place, const char *what)
 {
@@ -200,7 +200,7 @@ static bool may_be_on(const struct spec *spec, const struct spec_role *r, uint32
     bool found = !r->own_hosts && node < spec->distributed.nnodes;
     for (size_t i = 0; i < r->host_count; i++)
         found = found || r->hosts[i] == node;
-    return found || node >= spec->nnodes; /* which was told already */
+    return found || node >= spec->nnodes; /* which was reported already */
 }
 
 static void bind_nodes(struct load *l, struct spec_role *r, const struct doc_node *node)
@@ -322,7 +322,7 @@ static bool has_form(const struct doc_node *entry)
     return false;
 }
 
-/* The role's entrypoint over the top level's, of which only what belongs to a program is taken. */
+/* The role's entrypoint merged over the top level's, of which only the keys of a program are taken. */
 static const struct doc_node *entry_of(struct load *l, size_t i)
 {
     static const char *const around[] = {"prolog", "epilog", "always", NULL};
@@ -336,7 +336,7 @@ static const struct doc_node *entry_of(struct load *l, size_t i)
         return entry;
     for (const char *const *f = programs; has_form(own) && *f; f++)
         doc_remove(entry, *f);
-    if (has_form(own)) { /* they are the other program's */
+    if (has_form(own)) { /* they belong to the other program */
         doc_remove(entry, "args");
         doc_remove(entry, "kwargs");
     }

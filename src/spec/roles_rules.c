@@ -1,4 +1,4 @@
-/* What crosses roles: who waits for whom, who is left to end, which launcher starts them. */
+/* Rules across roles: cycles of waiting, sidecars without other roles, and launchers. */
 #include "internal.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static size_t waits_for(const struct spec_role *r, const bool *settled)
     return r->after[k].role;
 }
 
-/* The roles that wait for each other in a ring, told once. */
+/* Reports roles that wait for each other in a ring, each ring once. */
 static void check_rings(struct load *l)
 {
     const struct spec *spec = l->spec;
@@ -35,14 +35,14 @@ static void check_rings(struct load *l)
     if (at == spec->role_count)
         return;
     for (size_t steps = 0; steps < spec->role_count;
-         steps++) /* it may only lead to the ring: so many steps are in it */
+         steps++) /* the first role may only lead to the ring; after this many steps we are in it */
         at = waits_for(&spec->roles[at], settled);
     const struct spec_role *r = &spec->roles[at];
     fault(l, r->place, "role \"%s\" waits for \"%s\", and that, in the end, for \"%s\": they would never start",
           r->name, spec->roles[waits_for(r, settled)].name, r->name);
 }
 
-/* A role that nothing is left of without its sidecars would end at once. */
+/* A launch with only sidecars would end at once. */
 static void check_sidecars(struct load *l)
 {
     const struct spec *spec = l->spec;

@@ -1,6 +1,6 @@
 /*
- * What crosses keys and belongs to no single one: files that are named below the working directory must be there once
- * the job runs. What items of set-up that stand before may bring is not looked for.
+ * Rules across keys that belong to no single one: files named below the working directory must exist when the job runs.
+ * Files that earlier items of set-up may make are not checked.
  */
 #include "internal.h"
 
@@ -11,8 +11,8 @@ struct rules {
     struct load *l;
     const char *base;             /* the folder of this machine that becomes the working directory, or NULL */
     bool nothing_sent;            /* hosts without workdir: the working directory is empty at first */
-    size_t before;                /* so many items of set-up are done before what is looked at */
-    const struct spec_role *role; /* whose it is; anybody's items count where it is NULL */
+    size_t before;                /* this many items of set-up are done before the checked one */
+    const struct spec_role *role; /* the role of the checked item; NULL: items of all roles count */
 };
 
 static struct rules rules_of(struct load *l)
@@ -24,7 +24,7 @@ static struct rules rules_of(struct load *l)
     return r;
 }
 
-/* ---- what set-up brings ---- */
+/* ---- files that set-up makes ---- */
 
 static const char *plain(const char *path, size_t *ret_len)
 {
@@ -58,8 +58,8 @@ static bool may_bring(const char *to, const char *path)
     return !to || strstr(to, "${{") || spec_path_covers(to, path) || spec_path_covers(path, to);
 }
 
-/* May an item that stands before put it there? What `run` items make is known in place by `creates` only: there it would
- * look like a source the next time. */
+/* Whether an earlier item may make it. In place, files made by `run` items are known only by `creates`, because in the
+ * next run they would look like sources. */
 static bool is_brought(const struct rules *r, const char *path)
 {
     const struct spec *spec = r->l->spec;
@@ -84,7 +84,7 @@ static bool is_brought(const struct rules *r, const char *path)
     return false;
 }
 
-/* The item that stands behind and brings it, or NULL. */
+/* The later item that makes it, or NULL. */
 static const char *brought_later(const struct rules *r, const char *path)
 {
     struct rules later = *r;
@@ -114,7 +114,7 @@ static bool is_elsewhere(const char *path)
     return *path == '/' || *path == '~' || *path == '@' || strstr(path, "${{");
 }
 
-/* A fault when there can be no such file in the working directory. */
+/* A fault if the working directory cannot have such a file. */
 static void check_there(const struct rules *r, struct place place, const char *what, const char *path)
 {
     struct load *l = r->l;
@@ -163,7 +163,7 @@ static void check_script_at(const struct rules *r, const struct spec_entrypoint 
     }
 }
 
-/* The folder to start in must be there; an output that is put back brings it. */
+/* The folder to start in must exist; an output with `restore` may make it. */
 static void check_cwd(const struct rules *r, const struct spec_entrypoint *e)
 {
     struct load *l = r->l;
@@ -190,7 +190,7 @@ static void check_cwd(const struct rules *r, const struct spec_entrypoint *e)
         diagnostic_expected(fault(l, e->cwd.place, "\"%s\" is not a folder", path), "the folder to start in");
 }
 
-/* Of each point, to the first whose script is not there. */
+/* Checks every point, up to the first whose script does not exist. */
 static void check_script(const struct rules *r, const struct spec_entrypoint *e)
 {
     const struct spec_sweep *s = e->target.has_expr ? r->l->spec->sweep : NULL;
@@ -217,7 +217,7 @@ static void check_needed(const struct rules *r, struct place place, const char *
     check_there(r, place, "", path);
 }
 
-/* pip takes a folder for a package only where it can be built. */
+/* pip accepts a folder as a package only if it can be built. */
 static void check_package(const struct rules *r, struct place place, const char *path)
 {
     struct load *l = r->l;
@@ -266,7 +266,7 @@ static void check_item(const struct rules *r, const struct spec_step *s)
 
 /* ---- outputs in place ---- */
 
-/* Absolute, without "." and ".." and double slashes, by its text alone. */
+/* Makes a path absolute and removes ".", ".." and double slashes, by its text alone. */
 static const char *cleaned(struct load *l, const char *dir, const char *path)
 {
     char *out = arena_strdup(l->arena, *path == '/' ? path : arena_printf(l->arena, "%s/%s", dir, path));
@@ -288,7 +288,8 @@ static const char *cleaned(struct load *l, const char *dir, const char *path)
     return out;
 }
 
-/* In place, what is to come home may be at home: then nothing is done. Below itself it would grow with every run. */
+/* In place, an output's files may already be in `to`: then nothing is done. A `to` inside `from` would grow with every
+ * run. */
 static void check_output(struct load *l, struct spec_output *o)
 {
     const char *from = o->from.text;

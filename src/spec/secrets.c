@@ -1,6 +1,6 @@
 /*
- * Reading the values of secrets: from the environment, a file, or the standard output of a program of
- * the user's machine. Values go to the arena and nowhere else; no message holds one.
+ * Reads the values of secrets from the environment, a file, or the standard output of a program on the user's machine.
+ * Values go to the arena and nowhere else; no message has one.
  */
 #include "internal.h"
 

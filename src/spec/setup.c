@@ -1,6 +1,6 @@
 /*
  * Set-up: `packages`, `requirements` and the list `setup` become one list of items. An item has exactly one key that
- * says what it is, and fields that belong to it; one without a name is called after its content.
+ * says its kind, and fields of that kind; an item without a name is named after its content.
  */
 #include "internal.h"
 
@@ -20,7 +20,7 @@ static const char *const kinds[] = {
 };
 static const struct {
     const char *key;
-    unsigned items; /* 0: of all */
+    unsigned items; /* 0: all kinds */
 } fields[] = {
     {"name", 0},
     {"on", 0},
@@ -40,7 +40,7 @@ static const struct {
     {"to", BIT(ITEM_GIT) | BIT(ITEM_COPY)},
 };
 
-/* ---- what every item has ---- */
+/* ---- common to all items ---- */
 
 void nodes_of(struct load *l, const struct doc_node *node, enum spec_on_kind *kind, uint32_t **ret_nodes,
               size_t *ret_count)
@@ -107,7 +107,7 @@ static void bind_run(struct load *l, struct spec_step *s, const struct doc_node 
             s->inputs.items[s->inputs.count++] = checked(l, inputs->items[i], &at_load, false);
 }
 
-/* One text is as behind "pip:" in `packages`, options and all; a list has a package an item. */
+/* A single text is as after "pip:" in `packages`, options included; a list has one package per item. */
 static void bind_packages(struct load *l, struct spec_step *s, const struct doc_node *node)
 {
     if (is_array(node)) {
@@ -214,7 +214,7 @@ static void check_addresses(struct load *l, const struct spec_step *s)
     refuse_in(l, &s->channels, "use the node's .condarc");
 }
 
-/* What a requirements file says is part of the plan, so it must be one of the job's own. */
+/* The content of a requirements file is part of the plan, so the file must be one of the job's own. */
 static void check_file(struct load *l, const struct spec_text *file)
 {
     if (*file->text != '/' && *file->text != '~' && !path_leaves(file->text))
@@ -261,11 +261,11 @@ static void check_fields(struct load *l, const struct doc_node *item, enum spec_
                     "it belongs to %s", owners(l, fields[f].items));
 }
 
-/* Exactly one of the kinds; false when none is there. */
+/* Exactly one of the kinds; false if none is given. */
 static bool find_kind(struct load *l, const struct doc_node *item, enum spec_item *ret)
 {
     const struct doc_member *found = NULL;
-    bool strange = false; /* a key that the schema does not know either: maybe the kind, written wrong */
+    bool strange = false; /* a key that the schema does not know either: probably a misspelt kind */
     for (size_t i = 0; i < item->count; i++) {
         const struct doc_member *m = &item->members[i];
         bool is_kind = false, is_field = false;
@@ -312,7 +312,7 @@ static bool bind_item(struct load *l, struct spec_step *s, const struct doc_node
             bind_install(l, s, item);
     }
     if (l->diagnostics->errors > errors)
-        return true; /* what is there has a name all the same */
+        return true; /* it gets a name all the same */
     check_addresses(l, s);
     check_paths(l, s);
     return true;
@@ -320,7 +320,7 @@ static bool bind_item(struct load *l, struct spec_step *s, const struct doc_node
 
 /* ---- names ---- */
 
-/* "torch" of "torch[x]>=2", "y" of "git+https://host/x/y.git@v1", "./src" of "./src[dev]". */
+/* "torch" from "torch[x]>=2", "y" from "git+https://host/x/y.git@v1", "./src" from "./src[dev]". */
 static const char *package_name(struct load *l, const char *text)
 {
     size_t n = strcspn(text, " ;<>=!~@[,(");
@@ -358,7 +358,7 @@ static const char *derived_name(struct load *l, const struct spec_step *s, size_
     return arena_printf(l->arena, "copy:%s", source_name(l, &s->source));
 }
 
-/* A word for messages, logs and options: no blanks or signs of the shell, at most 80 bytes. */
+/* A word for messages, logs and options: no blanks or shell characters, at most 80 bytes. */
 static const char *clean(struct load *l, const char *name)
 {
     char *word = arena_strndup(l->arena, name, strnlen(name, 80));
@@ -368,7 +368,7 @@ static const char *clean(struct load *l, const char *name)
     return word;
 }
 
-/* Whether rhrun itself has a step of that name, or may have one. */
+/* Whether rhrun itself has, or may have, a step with that name. */
 static bool is_reserved(const struct load *l, const char *name)
 {
     static const char *const reserved[] = {"activate", "python", "sync",   "restore", "prolog",
@@ -416,7 +416,7 @@ static void name_given(struct load *l, struct doc_node *taken, size_t i, const s
     note(l, place_of(doc_get(items[other].node, "name")), "the first one is here");
 }
 
-/* Given names first, so that none of them has to give way to a derived one. */
+/* Given names first, so that none of them must yield to a derived name. */
 static void name_items(struct load *l, const struct item *items)
 {
     struct spec *spec = l->spec;
@@ -491,7 +491,8 @@ static size_t count_all(struct load *l, const struct spec_role *role)
     return total;
 }
 
-/* The first item that is one too many. NULL: the lists have no more than `left`, which gets less by theirs. */
+/* The first item beyond the limit. NULL: the lists have at most `left` items, and their number is subtracted from
+ * it. */
 static const struct doc_node *beyond(struct load *l, const struct spec_role *role, size_t *left)
 {
     for (size_t i = 0; i < ARRAY_LEN(list_keys); i++) {
@@ -532,7 +533,7 @@ void setup_bind(struct load *l)
     for (size_t i = 0; i < spec->role_count; i++)
         total += spec->roles[i].own_setup ? count_all(l, &spec->roles[i]) : 0;
     if (total > SPEC_STEPS_MAX) {
-        bool told = false; /* by the schema */
+        bool told = false; /* reported by the schema */
         for (size_t i = 0; i < ARRAY_LEN(list_keys); i++)
             told = told || count_of(doc_get(l->root, list_keys[i])) > SPEC_STEPS_MAX;
         if (!told)

@@ -1,9 +1,8 @@
 /*
- * Where in shell text does an expression stand? A value is inserted as data, so it is escaped for the
- * quotes around it. Text is followed by the rules of POSIX 2.2 and 2.3 and of bash's $'..' and ((..));
- * where dash and bash differ, or the nesting cannot be told without a whole parser (`case` patterns in
- * "$(..)", quotes in "${..}"), only digits may be inserted. What a command does with its data later
- * (eval, let, [[ -eq ]]) is its own.
+ * Finds the quoting around an expression in shell text. A value is inserted as data, so it is escaped for the quotes
+ * around it. The tracker follows the rules of POSIX 2.2 and 2.3 and of bash's $'..' and ((..)). Where dash and bash
+ * differ, or only a complete parser could tell the nesting (`case` patterns in "$(..)", quotes in "${..}"), only digits
+ * may be inserted. What a command later does with its data (eval, let, [[ -eq ]]) is the command's own business.
  */
 #include "internal.h"
 
@@ -104,7 +103,7 @@ static void feed_heredoc(struct shell_tracker *t, char c)
 
 /* ---- one character, by state ---- */
 
-/* $( $(( ${ at p (the $): pushes and returns how many bytes belong to it, 0 when it is none. */
+/* $( $(( ${ at p (the $): pushes it and returns its length in bytes; 0: it is none of these. */
 static size_t open_dollar(struct shell_tracker *t, const char *p)
 {
     if (strncmp(p, "$((", 3) == 0) {
@@ -153,7 +152,7 @@ static size_t feed_arithmetic(struct shell_tracker *t, const char *p)
     return 1;
 }
 
-/* The word so far, to see the `case` that makes a ")" ambiguous. */
+/* The word so far, to detect a `case`, which makes a ")" ambiguous. */
 static void follow_word(struct shell_tracker *t, char c)
 {
     bool ends = isspace((unsigned char)c) || strchr(";&|()<>", c);
@@ -172,7 +171,7 @@ static void follow_word(struct shell_tracker *t, char c)
 static size_t feed_quote(struct shell_tracker *t, const char *p)
 {
     if (state(t) == SHELL_BRACE && inside(t, SHELL_DOUBLE))
-        t->unsure = true; /* what quotes mean in "${x:-'y'}" differs between shells and operators */
+        t->unsure = true; /* the meaning of quotes in "${x:-'y'}" differs between shells and operators */
     if (*p == '\'') {
         bool dollar = t->dollar;
         push(t, dollar ? SHELL_DOLLAR_SINGLE : SHELL_SINGLE);
@@ -274,7 +273,7 @@ static size_t feed_one(struct shell_tracker *t, const char *p)
     return feed_unquoted(t, p);
 }
 
-/* A look ahead may read behind len, where an expression stands, but never behind the NUL. */
+/* Lookahead may read beyond len, where an expression is, but never beyond the NUL. */
 void shell_feed(struct shell_tracker *t, const char *text, size_t len)
 {
     size_t i = 0;
@@ -348,7 +347,7 @@ void shell_insert(struct shell_tracker *t, const char *value, char next, struct 
                 buf_putc(out, *p);
     } else if (s == SHELL_DOUBLE) {
         if (t->name)
-            buf_puts(out, "\"\""); /* the quotes end and begin, and with them the name */
+            buf_puts(out, "\"\""); /* closes and reopens the quotes, which ends the name */
         for (const char *p = value; *p; p++) {
             if (strchr("$`\"\\", *p))
                 buf_putc(out, '\\');

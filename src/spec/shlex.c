@@ -1,6 +1,6 @@
 /*
- * Splitting one string into arguments as Python's shlex.split(s) does (posix, no comments), which is
- * what users of launchers written in Python expect. Nothing is expanded. A ${{ }} stays in one piece.
+ * Splitting one string into arguments as Python's shlex.split(s) does (posix, no comments), which is what users of
+ * launchers written in Python expect. Nothing is expanded. A ${{ }} is never split.
  */
 #include "internal.h"
 
@@ -27,7 +27,7 @@ struct splitter {
     const char **words;
     size_t count, cap;
     struct buf word;
-    bool open; /* a word has begun, maybe an empty one in quotes */
+    bool open; /* a word has begun, possibly an empty one in quotes */
 };
 
 static void end_word(struct splitter *s)
@@ -47,7 +47,7 @@ static void end_word(struct splitter *s)
     s->open = false;
 }
 
-/* One step at p with the quote that is open; returns where to go on, NULL for a backslash at the end. */
+/* One step at p, inside the open quote if there is one; returns where to go on, NULL for a backslash at the end. */
 static const char *take(struct splitter *s, const char *p, char *quote)
 {
     size_t span = strncmp(p, "${{", 3) == 0 ? expr_span(p) : 0;

@@ -1,6 +1,6 @@
 /*
- * Where files come from: `workdir`, the items of `files`, what a set-up item copies. A path of this machine must be
- * there; a repository is only named here, its commit is found later.
+ * Sources of files: `workdir`, items of `files`, and `copy` items of set-up. A path on this machine must exist; a
+ * repository is only named here, and its commit is found later.
  */
 #include "internal.h"
 
@@ -78,7 +78,7 @@ const char *near_path(struct load *l, const char *path, bool folder)
     return str_nearest(slash + 1, names);
 }
 
-/* What was written, with its last part replaced by a name that is near. */
+/* Hints at the written path with its last part replaced by a name that is near. */
 static void hint_near(struct load *l, struct diagnostic *d, const char *written, const char *full, bool folder)
 {
     const char *near = near_path(l, full, folder);
@@ -91,7 +91,8 @@ static void hint_near(struct load *l, struct diagnostic *d, const char *written,
         diagnostic_hint(d, "did you mean %.*s%s?", (int)end, written, near);
 }
 
-/* The path with the links of its folders resolved, the last name as it is: it may be what the node's file is called. */
+/* The path with the links of its folders resolved, but the last name unchanged, because it may become the name on the
+ * node. */
 static const char *resolved(struct load *l, const char *path)
 {
     char real[PATH_MAX];
@@ -108,7 +109,7 @@ static bool find_path(struct load *l, const struct spec_text *text, bool folder,
 {
     struct stat st;
     const char *full = path_here(l, l->spec->dir, text->text);
-    if (l->spec->lock) { /* what was there is in the snapshot store */
+    if (l->spec->lock) { /* the files are in the snapshot store */
         ret->path = path_clean(arena_strdup(l->arena, full));
         return true;
     }
@@ -147,7 +148,7 @@ const char *repository_name(struct load *l, const char *url)
     return *name ? name : "repository";
 }
 
-/* What stands between "://" and the host, when it is more than a login name as ssh needs it. */
+/* Whether there is more between "://" and the host than the login name that ssh needs. */
 static bool has_credentials(const char *url, const char *scheme_end)
 {
     const char *host = scheme_end + 3, *scheme = scheme_end, *at = NULL, *colon = NULL;

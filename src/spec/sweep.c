@@ -1,6 +1,6 @@
 /*
- * The sweep: which params it varies, its points, those that -p leaves, and how they are run. It is read behind the params
- * and before all that has expressions, since these may name a swept param in some places only.
+ * The sweep: the params that it varies, its points, those that -p selects, and how they are run. It is read after the
+ * params and before everything with expressions, because only some places may name a swept param.
  */
 #include "internal.h"
 
@@ -19,7 +19,7 @@ static void visit_members(struct load *l, const struct doc_node *object, bool na
             visit(l, &object->members[i], arg);
 }
 
-/* Each mention of a param, but those of exclude, which adds none. */
+/* Visits each mention of a param, except in exclude, which adds none. */
 static void visit_params(struct load *l, const struct doc_node *sweep, visit_fn *visit, void *arg)
 {
     static const char *const lists[] = {"include", "points"};
@@ -93,7 +93,7 @@ size_t sweep_slot(const struct sweep_rows *s, const char *param)
     return SIZE_MAX;
 }
 
-/* Exactly one of three keys, and what belongs to one of them beside it. */
+/* Exactly one of three keys, and only those other keys that belong to it. */
 static bool check_form(struct load *l, const struct doc_node *node)
 {
     static const char *const belongs[][2] = {
@@ -123,7 +123,7 @@ static bool check_form(struct load *l, const struct doc_node *node)
     return l->diagnostics->errors == errors;
 }
 
-/* `name` of a point is its name, so a param that is called so would be hidden. */
+/* `name` in a point is the point's name, so it would hide a param called `name`. */
 static void check_name_key(struct load *l, const struct doc_node *node)
 {
     const struct doc_node *list = doc_get(node, "points");
@@ -139,7 +139,7 @@ static void check_name_key(struct load *l, const struct doc_node *node)
     }
 }
 
-/* errors: how many there were before the sweep was looked at. */
+/* errors: the number of faults before the sweep was read. */
 static bool add_rows(struct sweep_rows *s, size_t errors)
 {
     struct load *l = s->l;
@@ -152,14 +152,15 @@ static bool add_rows(struct sweep_rows *s, size_t errors)
         fault(l, place_of(s->node), "the sweep has more than %d points", SPEC_POINTS_MAX);
         return false;
     }
-    if (s->row_count == 0 && doc_get(s->node, "exclude")) /* else the schema tells of what is no list, or empty */
+    if (s->row_count == 0 && doc_get(s->node, "exclude")) /* otherwise the schema has reported an empty list, or no
+                                                             list */
         diagnostic_hint(fault(l, place_of(s->node), "no point is left"), "exclude removes all combinations");
     return s->row_count > 0;
 }
 
 /* ---- -p ---- */
 
-/* The points that have the values of -p; where there is none, one that has them and the defaults. */
+/* The points that have the values of -p; if there is none, a new point with these values and defaults. */
 static bool choose(struct sweep_rows *s, struct spec_sweep *sweep)
 {
     struct load *l = s->l;
@@ -195,7 +196,7 @@ static bool choose(struct sweep_rows *s, struct spec_sweep *sweep)
     return sweep->own;
 }
 
-/* ---- how they are run ---- */
+/* ---- how points are run ---- */
 
 static void bind_places(const struct doc_node *node, struct spec_sweep *sweep)
 {
@@ -293,7 +294,8 @@ void sweep_check(struct load *l)
 
 /* ---- the normalised document ---- */
 
-/* A point as an item of points: all swept params, so that its name stays, and its name where it has one of its own. */
+/* A point as an item of `points`: with all swept params, so that a derived name stays the same, and with its name if
+ * one was given. */
 static struct doc_node *point_node(struct arena *a, const struct spec_point *p)
 {
     struct doc_node *one = doc_new_object(a);

@@ -1,4 +1,4 @@
-/* What a job with a sweep cannot have, because each of its points is a launch of its own on one node. */
+/* Keys that a job with a sweep cannot have, because each point is a separate launch on one node. */
 #include "internal.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /*
- * Combinations of values, and lists of points. A matrix is counted before it is made. `exclude` takes combinations
- * away, then `include` adds to those that are left, as in a matrix of GitHub Actions: an item whose values none of a
- * combination's own disagrees with adds what is new to it; one that fits no combination is a point of its own.
+ * Combinations of values, and lists of points. A matrix is counted before it is made. `exclude` removes combinations,
+ * then `include` adds to the remaining ones, as in a matrix of GitHub Actions: an item that contradicts none of a
+ * combination's own values adds its new params to the combination; an item that fits no combination becomes a separate
+ * point.
  */
 #include "internal.h"
 
@@ -13,14 +14,14 @@ struct axis { /* a param of the matrix */
     const char *name;
     const struct doc_node **values; /* no two are the same */
     size_t count;
-    struct doc_node *index; /* by its one spelling the place of a value */
+    struct doc_node *index; /* maps the canonical spelling of a value to its index */
 };
 struct matrix {
     struct sweep_rows *s;
     struct axis *axes;
     size_t axis_count;
-    size_t *axis_of;     /* by slot; SIZE_MAX: it is not in the matrix */
-    size_t combinations; /* rows that are the matrix's; what include adds stands behind them */
+    size_t *axis_of;     /* by slot; SIZE_MAX: the param is not in the matrix */
+    size_t combinations; /* rows of the matrix; those that include adds come after them */
 };
 
 /* ---- the values ---- */
@@ -41,7 +42,7 @@ static bool read_axis(struct matrix *m, const struct doc_member *key)
     struct load *l = m->s->l;
     const size_t slot = sweep_slot(m->s, key->key);
     if (slot == SIZE_MAX || !is_array(key->value))
-        return false; /* a fault already */
+        return false; /* reported already */
     struct axis *x = &m->axes[m->axis_count];
     *x = (struct axis){.slot = slot, .type = type_of(m->s, slot), .name = key->key};
     x->values = arena_array(l->arena, key->value->count, sizeof *x->values);
@@ -123,7 +124,7 @@ static void hint_axis(const struct matrix *m, struct diagnostic *d, const char *
         diagnostic_hint(d, "exclude removes combinations of the matrix");
 }
 
-/* What an item of exclude wants of each param of the matrix; false after a fault. */
+/* The value that an item of exclude names for each param of the matrix; false after a fault. */
 static bool read_exclude(struct matrix *m, const struct doc_node *item, const struct doc_node **wanted)
 {
     struct load *l = m->s->l;
@@ -164,7 +165,7 @@ static void exclude(struct matrix *m, const struct doc_node *item)
     if (!is_object(item) || !read_exclude(m, item, wanted))
         return;
     bool hit = false;
-    /* those that were left out already count, too: two items may take the same away */
+    /* combinations that are already excluded count too: two items may exclude the same one */
     for (size_t i = 0; i < m->combinations; i++) {
         struct sweep_row *row = &m->s->rows[i];
         if (!agrees(m, row, wanted))

@@ -1,7 +1,7 @@
 /*
  * Points drawn at random. A draw is a function of (seed, point, param) alone, so that a larger count only adds points
  * and another param changes none: the first 8 bytes of SHA-256 of "SEED/POINT/PARAM", as a big-endian number n, are a
- * fraction u = floor(n / 2^11) / 2^53 in [0, 1). docs/spec.md tells it to users; it never changes.
+ * fraction u = floor(n / 2^11) / 2^53 in [0, 1). docs/spec.md documents it; it must never change.
  */
 #include "internal.h"
 
@@ -23,7 +23,7 @@ struct draw { /* how a param is drawn */
     bool failed;
 };
 
-/* ---- what is wished ---- */
+/* ---- reading the draws ---- */
 
 static bool bad_range(struct load *l, const struct draw *d, const char *expected)
 {
@@ -36,7 +36,7 @@ static bool read_range(struct load *l, struct draw *d)
 {
     const enum spec_type type = l->spec->params[d->param].type;
     if (!is_array(d->node) || d->node->count != 2)
-        return false; /* a fault of the schema */
+        return false; /* reported by the schema */
     const struct doc_node *low = d->node->items[0], *high = d->node->items[1];
     if ((low->type != DOC_INT && low->type != DOC_FLOAT) || (high->type != DOC_INT && high->type != DOC_FLOAT))
         return false;
@@ -94,7 +94,7 @@ static uint64_t draw_bits(uint64_t seed, size_t point, const char *param)
     return n;
 }
 
-/* floor(u * count), without the rounding of a double where count is large. */
+/* floor(u * count), exact for large counts, where a double would round. */
 static uint64_t below(uint64_t bits, uint64_t count)
 {
     __extension__ typedef unsigned __int128 wide;
@@ -119,7 +119,7 @@ static const struct doc_node *draw_value(struct load *l, const struct draw *d, u
     case DRAW_CHOICE:
         return d->node->items[below(bits, d->node->count)];
     case DRAW_INT: {
-        /* the whole range of 64 bits has one value more than can be counted: its last is never drawn */
+        /* the full range of 64 bits has one value more than a uint64_t can count, so its last is never drawn */
         uint64_t count = (uint64_t)d->last - (uint64_t)d->first;
         count += count < UINT64_MAX;
         text = arena_printf(l->arena, "%" PRId64, (int64_t)((uint64_t)d->first + below(bits, count)));

@@ -1,4 +1,4 @@
-/* Texts with expressions: checked where they stand, or expanded at once where they are needed when planning. */
+/* Texts with expressions: only checked, or expanded at once if planning needs them. */
 #include "internal.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * The flags of torch.distributed.run, read from the files of torch 1.13 to 2.15. Names with dashes came in 2.0; all
- * versions take underscores. What changed its meaning on the way: nproc_per_node takes xpu since 2.10, and the name of
- * a backend of one's own since 2.1; monitor_interval was 5 before 2.4; standalone took port 29400 before 2.1 and takes
- * a free one since; master_port has no default since 2.12, and one node without it gets a c10d rendezvous.
+ * versions take underscores. Changes of meaning: nproc_per_node takes xpu since 2.10, and the name of a custom backend
+ * since 2.1; monitor_interval was 5 before 2.4; standalone took port 29400 before 2.1 and takes a free one since;
+ * master_port has no default since 2.12, and one node without it gets a c10d rendezvous.
  */
 #include "internal.h"
 
