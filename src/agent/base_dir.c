@@ -1,7 +1,7 @@
 /*
- * Where the ledger lives: the folder that HELLO names, else ~/.rhrun, else (a home that is missing, read-only or
- * not ours) a private folder in a place that all users share. There the folder itself must be beyond doubt: ours,
- * closed to others and no link, for anybody could have made it.
+ * Where the ledger is: the folder that HELLO names, else ~/.rhrun, else (if the home is missing, read-only or not ours)
+ * a private folder in a place that all users share. In a shared place anybody could have made the folder, so it must be
+ * ours, closed to others, and no link.
  */
 #include "internal.h"
 
@@ -20,7 +20,7 @@ static int open_candidate(const char *path, enum trust trust, struct error *err)
         if (mkdir_p(path, 0700, err) < 0)
             return -1;
     } else if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-        /* a home on a read-only file system may well hold the folder: the checks below decide */
+        /* a home on a read-only file system may already have the folder: the checks below decide */
         if (errno != EROFS || access(path, F_OK) < 0)
             return error_errno(err, ERROR_INFRA, errno, "could not create folder \"%s\"", path);
     }

@@ -55,13 +55,13 @@ void server_claimed(struct server *s, const char *attempt, const char *slot)
     snprintf(l->slot, sizeof l->slot, "%s", slot);
 }
 
-/* Claimed, but its agent or supervisor died before any worker was started: as good as no claim at all, where another
- * boot's claim is not (what its page cache held is gone). */
+/* Claimed, but its agent or supervisor died before any worker was started: the same as no claim. This holds for this
+ * boot only: for another boot's claim, data in the page cache may have been lost. */
 bool server_never_started(const struct ledger *l, int dir_fd, struct status *status)
 {
     if (status->state != WIRE_STATE_CLAIMED || status->start_mono_ns || status_alive(dir_fd))
         return false;
-    /* the lock first, then the word that nobody can write any more */
+    /* first the lock, then the state, which nobody can write any more */
     return ledger_status(dir_fd, status) && status->state == WIRE_STATE_CLAIMED && !status->start_mono_ns &&
            status_is_of_boot(status, l->boot_id);
 }
@@ -116,8 +116,8 @@ static const struct live *live_in_slot(struct server *s, const char *slot)
     return NULL;
 }
 
-/* The attempt's folder is there: its record goes out and it is attached. False: it is only the rest of a claim under
- * which nothing was started, and has been removed. */
+/* If the attempt's folder exists, its record is sent and the attempt is attached. False: the folder was only left by a
+ * claim that started nothing, and was removed. */
 static bool known(struct server *s, const char *attempt, struct arena *scratch)
 {
     static struct status status;

@@ -1,5 +1,5 @@
-/* The folders below a root. Those on the way to the last file stay open: files come in order, so each folder is opened
- * about once. */
+/* The folders below a root. The folders on the path to the last file stay open: files come in order, so each folder is
+ * opened about once. */
 #include "tree.h"
 
 #include <errno.h>

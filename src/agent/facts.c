@@ -1,6 +1,6 @@
 /*
- * What this node is: read from /proc, /sys and a few files, nothing is executed. HELLO waits for it, so each fact
- * costs a few system calls.
+ * Facts about this node, read from /proc, /sys and a few files; nothing is executed. HELLO waits for them, so each fact
+ * may cost only a few system calls.
  */
 #include "internal.h"
 
@@ -56,7 +56,7 @@ char *facts_container(struct arena *arena)
     return arena_strndup(arena, id ? id : "", id && strspn(id, "0123456789abcdef") >= 12 ? 12 : 0);
 }
 
-/* RHRUN_IMAGE: its id, and behind a blank its digest, as the runtime says them. */
+/* RHRUN_IMAGE: the image's id and, after a blank, its digest, as the runtime reports them. */
 static void read_image(struct arena *arena, struct wire_facts *f)
 {
     const char *text = getenv("RHRUN_IMAGE");
@@ -118,7 +118,7 @@ static void cgroup_limits(uint64_t *cpus, uint64_t *memory)
             }
         }
     }
-    /* In a container this is its own group, whatever /proc/self/cgroup calls it. */
+    /* In a container this is the container's own group, whatever /proc/self/cgroup calls it. */
     cgroup_folder("/sys/fs/cgroup", cpus, memory);
     uint64_t quota, period;
     const char *p = text;
@@ -154,7 +154,7 @@ static void read_size(struct wire_facts *f)
 /* ---- CPU ---- */
 
 #if defined(__x86_64__)
-/* The CPU says it itself: /proc/cpuinfo makes some kernels measure frequencies first, for 10 ms. */
+/* Asks the CPU itself: /proc/cpuinfo makes some kernels measure frequencies first, for 10 ms. */
 static char *cpu_model(struct arena *arena)
 {
     unsigned r[12] = {0}, max = 0, rest;
@@ -164,7 +164,7 @@ static char *cpu_model(struct arena *arena)
         __cpuid(0x80000002u + i, r[4 * i], r[4 * i + 1], r[4 * i + 2], r[4 * i + 3]);
     memcpy(text, r, sizeof r);
     text[sizeof r] = 0;
-    for (; *at; at++) /* some pad it with blanks */
+    for (; *at; at++) /* some CPUs pad the name with blanks */
         if (*at != ' ' || (to > text && to[-1] != ' '))
             *to++ = *at;
     while (to > text && to[-1] == ' ')
@@ -172,7 +172,7 @@ static char *cpu_model(struct arena *arena)
     return arena_strndup(arena, text, (size_t)(to - text));
 }
 #else
-/* The value of a line of /proc/cpuinfo, "" where there is none. */
+/* The value of a line of /proc/cpuinfo, or "". */
 static char *cpuinfo(const char *text, const char *key, struct arena *arena)
 {
     const char *p = strstr(text, key);
@@ -203,7 +203,7 @@ static bool is_gpu(const char *name)
 static void read_gpus(struct arena *arena, struct wire_facts *f)
 {
     struct buf models = {0};
-    /* The control device tells at the price of one call that there is nothing to look for. */
+    /* If the control device is missing, one call shows that there are no GPUs. */
     DIR *dev = access("/dev/nvidiactl", F_OK) == 0 ? opendir("/dev") : NULL;
     if (dev) {
         for (struct dirent *e; f->gpu_count < GPUS_MAX && (e = readdir(dev));)
@@ -238,7 +238,7 @@ char *facts_program(const char *name, struct arena *arena)
     }
 }
 
-/* A version is in the name that the link chain ends in: python3 -> python3.11. */
+/* The version is in the last name of the chain of links: python3 -> python3.11. */
 static char *python_version(const char *python, struct arena *arena)
 {
     char link[64], resolved[PATH_MAX];

@@ -1,6 +1,6 @@
 /*
- * What the controller takes from here: lists of files and their contents, one request after the other, in turn with
- * the output of attempts.
+ * Data that the controller fetches: lists of files and their contents, one request after the other, in turn with the
+ * output of attempts.
  */
 #include "server.h"
 
@@ -86,7 +86,7 @@ static bool step_file(struct server *s, struct fetch_item *item)
     struct fetch *f = &s->fetch;
     if (f->fd < 0) {
         struct arena *arena = arena_create();
-        /* never through a link that took the file's place, never waiting for a FIFO's other end */
+        /* never follows a link that took the file's place, and never waits for the other end of a FIFO */
         f->fd = open(ledger_node_path(&s->ledger, item->path, arena),
                      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         arena_destroy(arena);
@@ -146,5 +146,5 @@ bool fetch_turn(struct server *s)
         f->fd = -1;
         f->head++;
     }
-    return s->out.output.len > before; /* else there is more to look for, but not in this turn of the loop */
+    return s->out.output.len > before; /* otherwise the search goes on, but not in this turn of the loop */
 }

@@ -1,4 +1,4 @@
-/* Which files are there? A walk below the pattern's leading folder, a few thousand names at a time. */
+/* Lists the files that match a pattern: walks below the pattern's leading folder, a few thousand names at a time. */
 #include "server.h"
 
 #include <dirent.h>
@@ -14,7 +14,7 @@ struct glob {
     uint64_t token;
     char *path_asked, *prefix;
     struct wire_pattern pattern; /* behind the prefix */
-    const char *single;          /* no folder: the one name below prefix */
+    const char *single;          /* a single file: its name below prefix */
     struct level {
         DIR *dir;
         size_t len; /* of path, for this folder */
@@ -39,7 +39,7 @@ static int enter(struct glob *g, int fd, uint64_t set)
     return 0;
 }
 
-/* The folder that stands before what was asked for is no pattern, whatever characters its name has. */
+/* The folder before the requested path is taken literally, whatever characters its name has. */
 static int split(struct glob *g, const char *folder, struct arena *arena, struct error *err)
 {
     size_t prefix, len = folder ? strlen(folder) : 0;
@@ -88,7 +88,7 @@ void glob_close(struct glob *g)
     buf_free(&g->path);
 }
 
-/* The entry g->path is: `name` in dir_fd. False: nothing that could be fetched. */
+/* Describes the entry g->path, which is `name` in dir_fd. False: it is nothing that could be fetched. */
 static bool describe(struct glob *g, int dir_fd, const char *name, const struct stat *st, struct arena *arena,
                      struct wire_entry *ret)
 {
@@ -116,7 +116,7 @@ static int visit(struct glob *g, const char *name, struct arena *arena, struct w
     struct stat st;
     uint64_t set = wire_pattern_step(&g->pattern, level->set, name);
     if (!set || str_eq(name, ".") || str_eq(name, "..") || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0; /* of no interest, or just removed */
+        return 0; /* not wanted, or just removed */
     g->path.len = level->len;
     buf_printf(&g->path, "%s%s", level->len ? "/" : "", name);
     if (g->path.len > WIRE_PATH_MAX || (S_ISDIR(st.st_mode) && g->depth == DEPTH_MAX))

@@ -1,4 +1,4 @@
-/* The GPUs of this node, as NVIDIA's driver has them in /proc: nothing is executed. */
+/* The GPUs of this node, as NVIDIA's driver lists them in /proc; nothing is executed. */
 #include "internal.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@ static int by_address(const void *a, const void *b)
     return strcmp(((const struct gpu *)a)->address, ((const struct gpu *)b)->address);
 }
 
-/* "Model: \t\t NVIDIA H200": what stands behind the label, or "". */
+/* "Model: \t\t NVIDIA H200": the text after the label, or "". */
 static char *behind(const char *text, const char *label, struct arena *arena)
 {
     const char *p = strstr(text, label);
@@ -34,7 +34,7 @@ uint32_t gpus_list(const char *root, struct arena *arena, struct gpu ret[GPUS_MA
             continue;
         const char *minor = behind(about.data, "Device Minor:", arena);
         CLEANUP(cleanup_free) char *device = xasprintf("%s/dev/nvidia%s", root, minor);
-        if (!*minor || access(device, F_OK) == 0) /* in a container some of them are others' */
+        if (!*minor || access(device, F_OK) == 0) /* in a container, some may belong to other containers */
             ret[count++] = (struct gpu){arena_strdup(arena, e->d_name), behind(about.data, "Model:", arena),
                                         behind(about.data, "GPU UUID:", arena)};
         buf_free(&about);

@@ -22,7 +22,7 @@ static bool find_live(void *context, const char *attempt, int dir_fd)
     return false;
 }
 
-/* Why the job is held by `owner`, in buf: "connection", a live attempt's slot, or "" when nobody is there. */
+/* Why the job is held by `owner`, in buf: "connection", a live attempt's slot, or "" if it is not held. */
 static void held_by(struct ledger *l, const char *owner, struct holder *ret)
 {
     ret->slot[0] = 0;
@@ -40,7 +40,7 @@ static int own(struct ledger *l, const struct wire_hello *h, struct arena *arena
     if (ledger_epoch(l, &epoch, err) < 0)
         return -1;
     ledger_owner(l, arena, &owner, &name);
-    /* The owner's own old agent may still sit on a dead connection: the new epoch ends it. */
+    /* The owner's old agent may still serve a dead connection: the new epoch ends that agent. */
     bool same = str_eq(owner, l->owner);
     if (!same && *owner && h->mode == WIRE_OWN) {
         struct holder holder;
@@ -54,7 +54,7 @@ static int own(struct ledger *l, const struct wire_hello *h, struct arena *arena
             return 0;
         }
     }
-    /* The owner first: on a full disk it fails, and then nobody is fenced. */
+    /* The owner first: if the disk is full this fails, and then nobody is fenced. */
     if ((!same && ledger_owner_set(l, l->owner, h->owner_name, err) < 0) || ledger_epoch_set(l, epoch + 1, err) < 0 ||
         ledger_connect(l, err) < 0)
         return -1;

@@ -38,8 +38,8 @@ struct status {
     uint32_t version;
     _Atomic uint32_t state; /* enum wire_state; 0 = claim not complete */
     char attempt[40], key[72], variant[24], boot_id[40], slot[208];
-    char launch[WIRE_LAUNCH_MAX]; /* zeros in older files, as the rest of `slot` was */
-    uint64_t sequence; /* one more than all claims of the job here had, given under its lock */
+    char launch[WIRE_LAUNCH_MAX]; /* zeros in older files, where these bytes were the end of `slot` */
+    uint64_t sequence; /* one more than that of any claim of the job here; assigned under the job's lock */
     uint64_t claim_wall_ms, start_mono_ns, end_mono_ns, end_wall_ms;
     uint32_t supervisor_pid;
     uint8_t verdict; /* enum wire_verdict: written by the agent once it has ended; 0 in older files */
@@ -60,28 +60,30 @@ struct status {
 _Static_assert(offsetof(struct status, sequence) == 440, "where files of version 2 have it");
 
 /* ---- status.c: the status file ---- */
-/* Creates ATTEMPT's folder below a/ (a_fd), its status file preallocated for run's workers, takes the lock and
- * fills in the claim (state CLAIMED). On success *ret_dir and *ret_status are open (CLOEXEC), the latter holding
- * the lock. A failure with errno EEXIST means that the attempt is known; a half-made claim is replaced. */
+/* Creates ATTEMPT's folder below a/ (a_fd), its status file preallocated for run's workers, takes the lock and fills in
+ * the claim (state CLAIMED). On success *ret_dir and *ret_status are open (CLOEXEC), the latter holding the lock.
+ * Failure with errno EEXIST: the attempt is known already; a half-made claim is replaced. */
 int status_create(int a_fd, const struct wire_run *run, const char *variant, const char *boot_id, uint64_t sequence,
                   int *ret_dir, int *ret_status, struct error *err);
-/* The end of an attempt without workers, whose holder has its status file open: recorded, and the lock let go. */
+/* Records the end of an attempt without workers, whose status file the caller has open, and releases the lock. */
 int status_finish(int status_fd, bool stopped, enum wire_cause cause, int errnum, const char *tail, struct error *err);
-/* Was it begun in that boot of the node, in whichever container? In one, a status has "CONTAINER+BOOT", cut. */
+/* Whether it was begun in that boot of the node, in whichever container. In a container, a status has "CONTAINER+BOOT",
+ * cut. */
 bool status_is_of_boot(const struct status *st, const char *boot_id);
 /* Reads a record (strings into the arena). boot_id: the node's current one, for same_boot. */
 int status_read(int dir_fd, const char *boot_id, struct arena *arena, struct wire_record *ret, struct error *err);
-int status_judge(int dir_fd, uint8_t verdict); /* of one that has ended or is lost */
+int status_judge(int dir_fd, uint8_t verdict); /* for an attempt that has ended or is lost */
 bool status_alive(int dir_fd); /* somebody holds the lock */
-/* Lock free and no outcome: kills what carries RHRUN_ATTEMPT=attempt in its environment, then records LOST.
- * Looks whatever boot the claim names: the id is random, so what carries it is the attempt's. Returns 1 when somebody
- * holds the lock: the supervisor, or another agent that is just asking whether it lives. */
+/* If the lock is free and there is no outcome: kills all processes with RHRUN_ATTEMPT=attempt in their environment,
+ * then records LOST. It looks for them whatever boot the claim names: the id is random, so such processes are the
+ * attempt's. Returns 1 if somebody holds the lock: the supervisor, or another agent that is just checking whether the
+ * supervisor lives. */
 int status_mark_lost(int dir_fd, const char *attempt, struct error *err);
 int status_signal(int dir_fd, enum wire_signal signal, uint32_t grace_ms,
                   struct error *err); /* to the live supervisor */
 
 /* ---- spool.c ---- */
-/* Up to max bytes from offset (0 = nothing there yet); never beyond the published size. */
+/* Reads up to max bytes from offset (0 = nothing yet); never beyond the published size. */
 ssize_t spool_read(int dir_fd, uint64_t offset, void *out, size_t max, struct error *err);
 void spool_ack(int dir_fd, uint64_t offset); /* frees whole segments below offset */
 uint64_t spool_kept_from(int dir_fd);        /* first offset that can still be read */
@@ -90,7 +92,7 @@ uint64_t spool_kept_from(int dir_fd);        /* first offset that can still be r
 struct ledger;
 struct supervise {
     const struct wire_run *run;
-    int dir_fd, status_fd; /* of the attempt; the supervisor takes them over */
+    int dir_fd, status_fd; /* the attempt's; the supervisor takes them over */
     const char *work_dir;  /* absolute */
     const char *env_dir;   /* absolute folder of the captured environments */
     const char *boot_id;
@@ -98,32 +100,33 @@ struct supervise {
     /* with WIRE_RUN_PATCHES, once it has ended well: patch_note; -1 with errno */
     int (*note)(const struct ledger *l, const struct wire_run *run, uint32_t *ret_count);
     const struct ledger *ledger;
-    bool own_dir;      /* work_dir is the job's own folder: it and a missing relative cwd are created (0700) */
+    bool own_dir;      /* work_dir is the job's own folder: it is created (0700), and so is a missing relative cwd */
 };
-/* Starts the supervisor (double fork, own session, subreaper) and returns in the agent as soon as it is on its
- * way. Both fds stay open in the supervisor only: the caller closes its own copies. */
+/* Starts the supervisor (double fork, own session, subreaper) and returns in the agent as soon as the supervisor is
+ * starting. The caller closes its own copies of both fds; the supervisor keeps them open. */
 int supervise_start(const struct supervise *s, struct error *err);
 
-/* ---- facts.c: what this node is ---- */
-/* All of it but version, epoch, install, home_id, base_dir and work_dir. base_dir is where free space counts. */
+/* ---- facts.c: facts about this node ---- */
+/* Fills everything but version, epoch, install, home_id, base_dir and work_dir. Free space is that of base_dir. */
 void facts_read(const char *base_dir, struct arena *arena, struct wire_facts *ret);
 char *facts_program(const char *name, struct arena *arena); /* its absolute path by PATH, "" = none */
 char *facts_line(const char *path, struct arena *arena); /* a file's first line, "" when there is none */
 char *facts_boot_id(struct arena *arena);
 char *facts_container(struct arena *arena); /* 12 hex of the container around it (container.h), or "" */
-char *facts_home(struct arena *arena); /* HOME, else what /etc/passwd says; "" = none */
+char *facts_home(struct arena *arena); /* HOME, else from /etc/passwd; "" = none */
 
 /* ---- gpus.c ---- */
 enum { GPUS_MAX = 256 };
 struct gpu {
-    char *address, *model, *uuid; /* "" = not told. The address is that of PCI: "0000:dc:00.0" */
+    char *address, *model, *uuid; /* "" = not known. The address is the PCI address: "0000:dc:00.0" */
 };
-/* Those that can be used here, in the order of their addresses. root goes before the paths of /dev and /proc: "". */
+/* The GPUs that can be used here, in the order of their addresses. root: prefix of the paths of /dev and /proc, usually
+ * "". */
 uint32_t gpus_list(const char *root, struct arena *arena, struct gpu ret[GPUS_MAX]);
 
 /* ---- base_dir.c ---- */
-/* Finds or makes the base folder (named = HELLO's, "" = look for one); an open folder, or -1 naming all that was
- * tried and why not. */
+/* Finds or makes the base folder (named = HELLO's, "" = look for one). An open folder, or -1 and err, which lists the
+ * candidates and why each failed. */
 int base_dir_open(const char *named, struct arena *arena, char **ret_path, struct error *err);
 
 /* ---- ledger.c: the folders, identities, lock, epoch and owner of one job on this machine ---- */
@@ -131,22 +134,22 @@ struct ledger {
     char *base, *work_dir, *job_dir, *env_dir, *home; /* absolute; home: "" = none */
     char *install, *home_id;                          /* random ids */
     char *job, *variant, *owner, *boot_id, *shell, *container;
-    const char *place; /* as in a status: the boot, and the container */
+    const char *place; /* as in a status: boot and container */
     bool read_only; /* WIRE_READ: claims, signals and frees nothing */
     bool in_place;  /* work_dir was named by HELLO: it is not created */
-    uint64_t epoch; /* ours; another one in the file = fenced */
+    uint64_t epoch; /* ours; if the file has another one, we are fenced */
     int base_fd, job_fd, a_fd, lock_fd, epoch_fd, conn_fd;
 };
 /* Finds or makes the folders and identities that HELLO asks for. The strings live in the arena. On failure the
  * ledger is closed and the error says which folder and why. */
 int ledger_open(struct ledger *l, const struct wire_hello *hello, struct arena *arena, struct error *err);
 void ledger_close(struct ledger *l);                  /* takes a zeroed or half-open one */
-int lock_wait(int fd); /* for flock, a bounded time; -1 with errno, EWOULDBLOCK: somebody else has it */
+int lock_wait(int fd); /* waits for flock, a bounded time; -1 with errno; EWOULDBLOCK: it is taken */
 int ledger_lock(struct ledger *l, struct error *err); /* likewise */
 void ledger_unlock(struct ledger *l);
 int ledger_epoch(const struct ledger *l, uint64_t *ret, struct error *err); /* as the file says now; 0 = none yet */
 int ledger_epoch_set(struct ledger *l, uint64_t epoch, struct error *err);  /* durable on return */
-/* Owner and owner's name, "" when nobody owned the job yet. */
+/* The owner and the owner's name, "" if nobody has owned the job yet. */
 void ledger_owner(const struct ledger *l, struct arena *arena, char **ret_owner, char **ret_name);
 int ledger_owner_set(struct ledger *l, const char *owner, const char *name, struct error *err);
 bool ledger_connected(const struct ledger *l, const char *owner); /* a serving agent of that owner lives */
@@ -160,7 +163,7 @@ int ledger_forget(struct ledger *l, const char *attempt, struct error *err);
 /* Calls fn with the id and open folder of each attempt; fn returns false to end the walk. Also removes what an
  * interrupted ledger_forget left, unless the ledger is read-only. */
 void ledger_each(struct ledger *l, bool (*fn)(void *context, const char *attempt, int dir_fd), void *context);
-/* The status file's fixed part; false when there is none or its claim is not complete. */
+/* The fixed part of the status file; false if there is no file or its claim is not complete. */
 bool ledger_status(int dir_fd, struct status *ret);
 /* The error as text for the user; a full disk below the base is named as such. */
 const char *ledger_reason(const struct ledger *l, const struct error *err, struct arena *scratch);
@@ -171,7 +174,7 @@ bool name_valid(const char *name); /* one safe file name: 1-64 of A-Z a-z 0-9 . 
 int hello_answer(struct ledger *l, const struct wire_hello *hello, struct arena *arena, struct buf *out,
                  struct error *err);
 
-/* ---- out.c: frames on their way; control frames overtake output at frame boundaries, so PONG never waits long ---- */
+/* ---- out.c: outgoing frames; control frames overtake output at frame boundaries, so PONG never waits long ---- */
 enum { OUT_QUEUE_MAX = 256 << 10, OUT_CONTROL_MAX = 1 << 20 };
 struct out {
     struct buf control, output;
@@ -180,7 +183,7 @@ struct out {
 };
 bool out_pending(const struct out *o);
 bool out_full(const struct out *o);   /* OUT_QUEUE_MAX bytes of output wait */
-int out_write(struct out *o, int fd); /* what fd takes now; -1: the peer is gone */
+int out_write(struct out *o, int fd); /* writes as much as fd takes now; -1: the peer is gone */
 void out_fault(struct out *o, const char *attempt, const char *fmt, ...) FORMAT(3, 4);
 
 /* ---- stream.c: attached attempts ---- */
@@ -191,7 +194,7 @@ struct stream {
     bool ready;  /* may have output or an end */
     bool check;  /* look whether its supervisor lives */
     bool hung;   /* the bell's last writer is gone */
-    bool broken; /* its spool cannot be read: only its end is waited for */
+    bool broken; /* its spool cannot be read: it only waits for the end */
 };
 struct streams {
     struct stream *items;
@@ -200,13 +203,13 @@ struct streams {
 int stream_attach(struct streams *all, struct ledger *l, const char *attempt, uint64_t offset, struct error *err);
 struct stream *stream_find(struct streams *all, const char *attempt); /* or NULL */
 void stream_detach(struct streams *all, struct stream *s);
-void stream_bell(struct stream *s, short revents); /* poll said this about bell_fd */
-/* Queues a frame of output of the attached attempt whose turn it is, or EXIT when it is over; false: none has any. */
+void stream_bell(struct stream *s, short revents); /* poll's revents for bell_fd */
+/* Queues a frame of output of the next attached attempt, or its EXIT when it is over; false: no attempt has any. */
 bool stream_turn(struct streams *all, struct ledger *l, struct out *out);
-/* How long poll may wait for them; -1 = for ever. */
+/* How long poll may wait for attached attempts; -1 = for ever. */
 int stream_wait_ms(const struct streams *all, const struct ledger *l, const struct out *out);
-/* Reads an attempt's record; one whose supervisor died is recorded LOST first (read-only: only told so), or is CLAIMED
- * still where another agent holds the lock at this moment. */
+/* Reads an attempt's record. If its supervisor died, LOST is recorded first (read-only: only reported); it is still
+ * CLAIMED if another agent holds the lock at this moment. */
 int stream_record(struct ledger *l, const char *attempt, int dir_fd, struct arena *arena, struct wire_record *ret,
                   struct error *err);
 

@@ -1,8 +1,8 @@
 /*
  * The folders, identities, lock, epoch and owner of one job on this machine.
  *
- * Only the epoch is synced here. Ids and folders are not: when power is lost before a SETTLE synced them, they are
- * gone or empty, the node comes back with a new install id, and nothing recorded for the old one counts any more.
+ * Only the epoch is synced here, not ids and folders. If power is lost before a SETTLE has synced them, they are gone
+ * or empty; the node then comes back with a new install id, and no record for the old id counts any more.
  */
 #include "internal.h"
 
@@ -42,7 +42,7 @@ static int write_small(int dir_fd, const char *name, const char *text, bool fres
     return file_put(dir_fd, name, text, strlen(text), fresh, err);
 }
 
-/* mkdir -p below the base, the usual case first: all of it is there. */
+/* mkdir -p below the base; first the usual case, in which all folders exist. */
 static int make_dirs(int base_fd, const char *path, struct error *err)
 {
     if (mkdirat(base_fd, path, 0700) == 0 || errno == EEXIST)
@@ -94,7 +94,7 @@ static int read_home_id(struct ledger *l, struct arena *arena, struct error *err
     }
 }
 
-/* FNV-1a: names a folder, guards nothing (the install file repeats what went in). */
+/* FNV-1a: only names a folder, protects nothing (the install file repeats the hashed input). */
 static uint64_t fnv1a(uint64_t h, const char *s)
 {
     for (;; s++) {
@@ -114,7 +114,8 @@ static void machine_name(const char *const parts[3], char out[33])
     snprintf(out, 33, "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
 }
 
-/* The install file is the id and the identity it was made for; another identity means a clone: a new id. */
+/* The install file has the id and the identity that it was made for; a different identity means a cloned machine, which
+ * gets a new id. */
 static int read_install(struct ledger *l, int machine_fd, const char *const parts[3], struct arena *arena,
                         struct error *err)
 {
@@ -159,7 +160,7 @@ static int open_job(struct ledger *l, const struct wire_hello *h, struct arena *
     if (!*h->base_dir && !str_eq(home, l->base) && access(arena_printf(arena, "%s/%s", home, path), F_OK) == 0)
         return error_set(err, ERROR_INFRA, "cannot write to folder \"%s\", where this job's ledger is: %s", home,
                          access(home, W_OK) < 0 ? strerror(errno)
-                                                : "not usable"); /* another one would know nothing of it */
+                                                : "not usable"); /* another folder would not have its records */
     static const char *const folders[] = {"conns", "env", "a"};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++)
         if (make_dirs(l->base_fd, arena_printf(arena, "%s/%s", path, folders[i]), err) < 0)
@@ -245,7 +246,7 @@ int ledger_epoch(const struct ledger *l, uint64_t *ret, struct error *err)
     text[n] = 0;
     text[strcspn(text, "\n")] = 0;
     if (!*text)
-        *ret = 0; /* made, never written (a power cut may leave zeros): no HELLO was answered yet */
+        *ret = 0; /* made but never written (a power cut may leave zeros): no HELLO was answered yet */
     else if (!parse_u64(text, ret))
         return error_set(err, ERROR_INFRA, "the epoch of the job on the node is damaged: \"%s\"", text);
     return 0;
@@ -283,8 +284,8 @@ int ledger_owner_set(struct ledger *l, const char *owner, const char *name, stru
     return write_small(l->job_fd, "owner", text, false, err);
 }
 
-/* A record lock, unlike the others: it belongs to this process alone, so a supervisor that was just forked off does
- * not keep a dead agent's connection alive. */
+/* A record lock, unlike the others: it belongs to this process alone, so a supervisor that was just forked does not
+ * keep a dead agent's connection alive. */
 bool ledger_connected(const struct ledger *l, const char *owner)
 {
     char path[80];

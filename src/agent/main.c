@@ -1,6 +1,6 @@
 /*
- * rhrun-agent: serves one controller on stdin and stdout. Everything it learns or does is on the node's disk, so
- * it may be killed at any instant; what it started lives on under a supervisor of its own.
+ * rhrun-agent: serves one controller on stdin and stdout. Everything that it learns or does is on the node's disk, so
+ * it may be killed at any instant; the programs that it started live on under their own supervisor.
  */
 #include "internal.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The uploader passes --unlink. It has made the file and the folder, where we are now, for this start only. */
+/* The uploader passes --unlink: it made the file and the folder, our current one, for this start only. */
 static void remove_self(const char *argv0)
 {
     char folder[PATH_MAX];
@@ -20,7 +20,8 @@ static void remove_self(const char *argv0)
         rmdir(folder);
 }
 
-/* A closed standard descriptor would be taken by the first file opened, and written to as a stream. */
+/* The first opened file would get the number of a closed standard descriptor, and stream data would be written to
+ * it. */
 static void open_standard_fds(void)
 {
     int fd;

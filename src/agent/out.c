@@ -1,6 +1,6 @@
 /*
- * Frames on their way to the controller: one queue for answers, one for output. A frame is never torn by another,
- * but between frames answers go first, so a PONG waits for one output frame at most.
+ * Frames to the controller: one queue for answers, one for output. A frame is never interrupted by another, but between
+ * frames answers go first, so a PONG waits for at most one output frame.
  */
 #include "internal.h"
 

@@ -1,7 +1,7 @@
 /*
- * What set-up RUNs changed of the files that a transfer brought. The RUN's supervisor compares them with the index, and
- * adds to the index what it finds before it records the good end: a RUN without that record has changed nothing that
- * anybody expects. Whoever serves tells them with the RUN's record.
+ * Changes that set-up RUNs made to transferred files. The RUN's supervisor compares the files with the index, and adds
+ * the differences to the index before it records the good end; without that record, the RUN's changes count as
+ * unwanted. The serving agent reports them with the RUN's record.
  */
 #include "tree.h"
 
@@ -13,10 +13,10 @@
 
 struct walk {
     const struct ledger *l;
-    const char *who; /* of the RUN that ended, NULL: they are told */
+    const char *who; /* of the RUN that ended; NULL: reporting */
     uint32_t count;
     int errnum;
-    const char *attempt; /* told: of this one only, or NULL */
+    const char *attempt; /* reporting: only for this attempt, or NULL */
     struct buf *out;
 };
 
@@ -27,7 +27,7 @@ struct look {
     struct stat st;
 };
 
-/* As it is now, or NULL where nothing is. */
+/* The file's present stat, or NULL if it does not exist. */
 static const struct stat *stat_of(struct look *k, const struct tree_entry *e)
 {
     const char *name;
@@ -44,7 +44,8 @@ static int note(struct walk *w, struct look *k, struct error *err)
         if (e->flags & (ENTRY_GONE | ENTRY_ANY))
             continue;
         const struct stat *st = stat_of(k, e);
-        /* of what this step's attempt before has changed, and this one has not, it is the one now */
+        /* for a file that an earlier attempt of this step changed and this one did not, this attempt takes over the
+         * patch */
         if (tree_entry_there(t, e, st) &&
             !(e->patch && strcmp(t->patches[e->patch - 1].who + WIRE_ID_LEN, w->who + WIRE_ID_LEN) == 0))
             continue;

@@ -1,6 +1,6 @@
 /*
- * Whether nodes reach each other, before anything is launched: one listens on the port that the job will use, the others
- * connect. What connects is not accepted: it stays in the kernel's queue, which LISTEN empties.
+ * Checks before a launch whether nodes reach each other: one listens on the port that the job will use, the others
+ * connect. Connections are not accepted: they stay in the kernel's queue, which LISTEN empties.
  */
 #include "server.h"
 #include "super.h"
@@ -18,12 +18,12 @@ static int tcp_socket(bool v6, int flags)
     return socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 }
 
-/* The address as connect and bind take it; NULL: any. */
+/* The address in the form for connect and bind; NULL: any. */
 static socklen_t address_make(struct sockaddr_in6 *ret, const uint8_t *address, bool v6, uint32_t port)
 {
     memset(ret, 0, sizeof *ret);
     ret->sin6_family = v6 ? AF_INET6 : AF_INET;
-    ret->sin6_port = htons((uint16_t)port); /* at the same place in both */
+    ret->sin6_port = htons((uint16_t)port); /* at the same offset in both structs */
     if (address && v6)
         memcpy(&ret->sin6_addr, address, 16);
     else if (address)

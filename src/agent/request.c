@@ -1,6 +1,6 @@
 /*
- * What the agent does on request. Whatever changes the job on this node is checked against the epoch under the
- * job's lock, in the same critical section as the change: an outdated controller's agent does nothing any more.
+ * Requests. Every change to the job on this node is checked against the epoch under the job's lock, in the same
+ * critical section as the change, so the agent of an outdated controller can do nothing any more.
  */
 #include "server.h"
 
@@ -18,7 +18,8 @@ enum { SIGNAL_ROUNDS = 200, SIGNAL_PAUSE_NS = 2000000 };
 
 /* ---- RUN ---- */
 
-/* Claims and starts, which is said before anything else can fail. Under the lock, the attempt is new and its slot is free. */
+/* Claims and starts, and reports that before anything else can fail. Under the lock; the attempt is new and its slot is
+ * free. */
 static int run_start(struct server *s, const struct wire_run *request, struct arena *scratch, struct error *err)
 {
     struct ledger *l = &s->ledger;
@@ -85,7 +86,7 @@ static bool list_one(void *context, const char *attempt, int dir_fd)
     static struct status status;
     struct server *s = context;
     if (ledger_status(dir_fd, &status) && !server_never_started(&s->ledger, dir_fd, &status))
-        put_record(s, WIRE_RECORD, attempt, dir_fd); /* else nothing ran under it */
+        put_record(s, WIRE_RECORD, attempt, dir_fd); /* otherwise nothing ran under it */
     return true;
 }
 
@@ -130,8 +131,7 @@ static void send_signal(struct server *s, const char *attempt, uint8_t signal, u
     CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
     if (dir_fd < 0)
         out_fault(&s->out, attempt, "attempt %s is not known on this node", attempt);
-    /* A supervisor that has just begun to live has not said yet which process it is; one that ended meanwhile
-     * needs no signal. */
+    /* A supervisor that is just starting has not recorded its pid yet; one that has ended needs no signal. */
     int rc = dir_fd < 0 ? 0 : -1;
     for (int i = 0; rc < 0 && i < SIGNAL_ROUNDS && status_alive(dir_fd); i++) {
         if (i > 0)
@@ -154,7 +154,7 @@ static void forget(struct server *s, const struct wire_strings *attempts)
         CLEANUP(cleanup_close) int dir_fd = ledger_attempt(&s->ledger, attempt);
         if (dir_fd < 0)
             continue;
-        /* with an outcome, the lock says nothing: its supervisor lets it go a moment later */
+        /* with an outcome, the lock means nothing: the supervisor releases it a moment later */
         bool ended = ledger_status(dir_fd, &status) && status.state > WIRE_STATE_CLAIMED;
         if (!ended && (server_live(s, attempt) || status_alive(dir_fd))) {
             out_fault(&s->out, attempt, "attempt %s is live and cannot be forgotten", attempt);
@@ -186,7 +186,7 @@ static void check(struct server *s, const struct wire_check *m, struct arena *sc
     wire_end(&s->out.control, frame);
 }
 
-/* A TCP port that nobody listens on, on either protocol; 0 = could not tell. */
+/* A TCP port that is free in IPv4 and IPv6; 0 = not known. */
 static uint32_t free_port(void)
 {
     for (int v6 = 1; v6 >= 0; v6--) {

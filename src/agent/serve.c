@@ -1,6 +1,6 @@
 /*
  * The serving loop: one thread, poll. Frames come in, requests are done at once (settle in a child, so that PING is
- * answered meanwhile), output goes out as fast as the controller takes it and no faster.
+ * answered meanwhile), and output goes out only as fast as the controller takes it.
  */
 #include "server.h"
 
@@ -13,7 +13,7 @@
 
 enum { TICK_MS = 1000, FLUSH_MS = 2000, READ_SIZE = 64 << 10, READ_SIZE_SYNC = 1 << 20 };
 
-/* A fault of the connection as a whole: said, then the end. */
+/* A fault of the whole connection: reports it, then ends. */
 static void fail(struct server *s, const char *text)
 {
     out_fault(&s->out, "", "%s", text);
@@ -91,7 +91,7 @@ static void take_frames(struct server *s)
     }
 }
 
-/* What the peer sent; false when it is gone. */
+/* Reads from the peer; false when it is gone. */
 static bool read_peer(struct server *s)
 {
     size_t most = s->sync.phase == SYNC_OPEN ? READ_SIZE_SYNC : READ_SIZE;
@@ -103,7 +103,7 @@ static bool read_peer(struct server *s)
     return n > 0;
 }
 
-/* What nobody announces: a newer controller, an attempt whose supervisor is gone. */
+/* Checks for events without a signal: a newer controller, an attempt whose supervisor is gone. */
 static void tick(struct server *s)
 {
     if (!s->open)
@@ -124,7 +124,7 @@ static void flush_and_close(struct server *s)
     }
 }
 
-/* Output of attempts and files that were asked for, in turn, until enough waits to be written. */
+/* Queues output of attempts and requested files, in turn, until enough is queued. */
 static void fill(struct server *s)
 {
     bool more = true;
@@ -134,7 +134,7 @@ static void fill(struct server *s)
     }
 }
 
-/* One turn: wait, then see to whatever is ready. False at the end. */
+/* One turn: waits, then handles everything that is ready. False at the end. */
 static bool turn(struct server *s)
 {
     size_t n = 3 + s->streams.count;

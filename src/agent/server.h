@@ -1,5 +1,5 @@
 /*
- * The serving agent's state, shared by its loop (serve.c) and what it does on request (request.c, settle.c).
+ * The serving agent's state, shared by its loop (serve.c) and its requests (request.c, settle.c).
  */
 #ifndef RHRUN_AGENT_SERVER_H
 #define RHRUN_AGENT_SERVER_H
@@ -8,7 +8,8 @@
 
 enum { SETTLE_MAX = 64 };
 
-/* One child at a time calls syncfs; who asks meanwhile is served by the next, for it may have written since. */
+/* One child at a time calls syncfs; requests that come meanwhile need the next child, because data may have been
+ * written since. */
 struct settle {
     int fd; /* the child's answer: an error text, then its end; -1 = no child */
     pid_t pid;
@@ -21,13 +22,13 @@ struct settle {
 enum sync_phase {
     SYNC_NONE,
     SYNC_WAITING, /* another agent writes the tree */
-    SYNC_LOOKING, /* which files are there? */
+    SYNC_LOOKING, /* checks which files exist */
     SYNC_OPEN,    /* SYNC_STATE was sent: files come */
 };
 struct sync {
     enum sync_phase phase;
-    char attempt[WIRE_ID_LEN + 1];  /* stays behind the end: what still comes for it is dropped */
-    char id[2 * WIRE_OID_SIZE + 1]; /* of the tree that is to be */
+    char attempt[WIRE_ID_LEN + 1];  /* kept after the end, to drop frames that still come for it */
+    char id[2 * WIRE_OID_SIZE + 1]; /* id of the wanted tree */
     bool missing, distrust;
     struct arena *arena;
     struct tree tree;
@@ -35,9 +36,9 @@ struct sync {
     int status_fd, lock_fd, stage_fd, root_fd;
     uint64_t deadline_ns; /* WAITING */
     uint32_t cursor;      /* LOOKING: the next entry */
-    bool changed;         /* the index has to be written anew */
+    bool changed;         /* the index must be rewritten */
     mode_t umask;
-    struct { /* the file under way */
+    struct { /* the current file */
         bool open;
         int fd; /* -1: it is there already and stays (WIRE_SYNC_MISSING) */
         char path[WIRE_PATH_MAX + 1];
@@ -68,9 +69,9 @@ struct server {
     int in_fd, out_fd;
     struct buf in;
     struct out out;
-    struct arena *arena; /* what lives as long as the connection */
+    struct arena *arena; /* for data that lives as long as the connection */
     bool open;           /* HELLO_OK was answered */
-    bool closing;        /* say what is queued, then end */
+    bool closing;        /* send what is queued, then end */
     bool backlog;        /* complete frames wait until the answers before them are gone */
     int exit_status;
     struct ledger ledger;
@@ -81,7 +82,7 @@ struct server {
     int probe_fd; /* listens; 0 = none */
     struct live *live;
     size_t live_count, live_cap;
-    bool live_known;   /* the ledger was searched for them, and for: */
+    bool live_known;   /* the ledger was searched for live attempts and for: */
     uint64_t sequence; /* the highest of all claims */
     uint64_t last_tick_ns;
     struct pollfd *poll;
@@ -92,45 +93,47 @@ struct server {
 bool server_request(struct server *s, enum wire_type type, struct wire_in *in, struct arena *scratch);
 
 /* ---- claim.c ---- */
-/* A newer epoch than ours: says FENCED, ends the agent, returns true. */
+/* If there is a newer epoch than ours: sends FENCED, ends the agent, and returns true. */
 bool server_fenced(struct server *s);
 /* Takes the job's lock, if our epoch still counts: true. Else the answer is queued. */
 bool server_begin(struct server *s, const char *attempt);
 /* Under the lock: the attempt is new and its slot is free. Else the answer (RECORD or BUSY) is queued. */
 bool server_claimable(struct server *s, const char *attempt, const char *slot, struct arena *scratch);
 void server_claimed(struct server *s, const char *attempt, const char *slot); /* it was started */
-/* Is it live? One that died without an outcome is recorded lost, its workload ended, before the slot is free. */
+/* Whether it is live. If it died without an outcome, its workload is ended and LOST is recorded before the slot counts
+ * as free. */
 bool server_live(struct server *s, const char *attempt);
-/* Claimed, but whoever held it died before it began: as good as no claim. `status` is read again. */
+/* Claimed, but its holder died before anything began: the same as no claim. `status` is read again. */
 bool server_never_started(const struct ledger *l, int dir_fd, struct status *status);
 
 /* ---- sync.c ---- */
 bool sync_request(struct server *s, enum wire_type type, struct wire_in *in, struct arena *scratch);
-bool sync_signal(struct server *s, const char *attempt); /* it is ours: ended as stopped */
-void sync_turn(struct server *s);                        /* what was read is done: write down, look further */
+bool sync_signal(struct server *s, const char *attempt); /* if the attempt is ours: ends it as stopped */
+void sync_turn(struct server *s);                        /* at the end of a turn: write the index, look further */
 int sync_wait_ms(const struct server *s, int wait_ms);   /* how long poll may wait for it, at most wait_ms */
 
 /* ---- sync_file.c: one file of a transfer; -1 with errno ---- */
 int sync_file_put(struct sync *y, const struct wire_file *f);
 int sync_file_more(struct sync *y, const uint8_t *data, uint32_t len); /* a file is under way */
-void sync_file_close(struct sync *y); /* what came of it stays as a part, where that is worth it */
-bool sync_is_absent(int errnum);      /* of a path: nothing is there, as the tree means it */
-/* An entry of the index: its file, unless it was changed, and folders that it leaves empty. */
+void sync_file_close(struct sync *y); /* the received bytes stay as a part if they are worth it */
+bool sync_is_absent(int errnum);      /* of a path: nothing exists there, in the tree's sense */
+/* Removes the file of an index entry, unless it was changed, and folders that become empty. */
 int sync_file_remove(struct sync *y, struct tree_entry *e);
-/* Where files are written before they get their names. Parts of this boot are left there, all else is removed. */
+/* Opens the folder where files are written before they get their names. Parts of this boot stay there; everything else
+ * is removed. */
 int sync_stage_open(struct sync *y, bool make);
 void sync_stage_clear(struct sync *y);
 
 /* ---- fetch.c ---- */
 bool fetch_request(struct server *s, enum wire_type type, struct wire_in *in);
 bool fetch_ready(const struct server *s); /* there is something to do, and room for it */
-bool fetch_turn(struct server *s);        /* does some of it; true when that made a frame */
+bool fetch_turn(struct server *s);        /* does a part; true if that made a frame */
 
 /* ---- glob.c ---- */
-/* In the arena, which is to live as long; NULL and err. */
+/* In the arena, which must live as long; NULL and err. */
 struct glob *glob_open(const struct ledger *l, uint64_t token, const char *pattern, struct arena *arena,
                        struct error *err);
-bool glob_step(struct glob *g, struct buf *out); /* some more, as an ENTRIES frame if there is any; true: the last */
+bool glob_step(struct glob *g, struct buf *out); /* a part, as an ENTRIES frame if it found any; true: the last */
 void glob_close(struct glob *g);
 
 /* ---- probe.c ---- */

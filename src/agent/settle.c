@@ -12,8 +12,8 @@
 
 enum { FD_MAX = 1024, TEXT_MAX = 1024 };
 
-/* The child must not keep the peer's streams or the job's lock open should the agent die: those were opened early
- * and have small numbers. */
+/* If the agent dies, the child must not keep the peer's streams or the job's lock open: those were opened early and
+ * have small numbers. */
 static void close_all_but(int keep)
 {
     for (int fd = 0; fd < FD_MAX; fd++)
@@ -59,7 +59,7 @@ static _Noreturn void child(const struct ledger *l, int fd)
     tree_each(l, false, sync_root, &roots);
     err = roots.err;
     write_all(fd, err.text, strlen(err.text));
-    write_all(fd, "", 1); /* the NUL says that the answer is whole */
+    write_all(fd, "", 1); /* the NUL says that the answer is complete */
     _exit(0);
 }
 
@@ -74,7 +74,7 @@ static void answer(struct server *s, const char *text)
     s->settle.running_count = 0;
 }
 
-/* A child for all that wait. */
+/* Starts a child for all waiting requests. */
 static void start(struct server *s)
 {
     struct settle *t = &s->settle;

@@ -1,7 +1,7 @@
 /*
- * The agent goes through the wire for each node, so its size counts: what musl has of these is as large as half of
- * the rest. They do what the agent uses and no more (formats: %s %.*s %c %d %u %x with l, ll, z, 0 and a width; a
- * format that is not known here aborts). glibc's own parts call each other, so there they stay.
+ * The agent is uploaded to every node, so its size matters: musl's versions of these functions are half as large as all
+ * the rest. Ours do only what the agent needs (formats: %s %.*s %c %d %u %x with l, ll, z, 0 and a width; an unknown
+ * format aborts). With glibc, whose parts call each other, glibc's functions stay.
  */
 #include "internal.h"
 
@@ -22,7 +22,7 @@
 
 struct text {
     char *out;
-    size_t max, len; /* len: what it would take */
+    size_t max, len; /* len: the length it needs */
 };
 
 static void put(struct text *t, const char *s, size_t n)
@@ -108,11 +108,11 @@ int vasprintf(char **ret, const char *fmt, va_list ap)
     return (int)size - 1;
 }
 
-/* ---- what went wrong: musl's words, of the errors that files and processes have ---- */
+/* ---- strerror: musl's words, for the errors of files and processes ---- */
 
 char *strerror(int errnum)
 {
-    static const char texts[] = /* each behind its number, which has three octal digits */
+    static const char texts[] = /* each after its number, which has three octal digits */
         "\001Operation not permitted\0"
         "\002No such file or directory\0"
         "\005I/O error\0"
@@ -175,7 +175,7 @@ static void *from_kernel(size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Under another name: the compiler believes to know what malloc does, even here. */
+/* Under another name, because the compiler assumes to know what malloc does, even here. */
 static void *take(size_t size)
 {
     struct block *b;
@@ -195,7 +195,7 @@ static void *take(size_t size)
         if ((b = free_blocks[class])) {
             free_blocks[class] = b->u.next;
         } else {
-            if (fresh_left < size) { /* what is left of the last is lost: less than the largest block */
+            if (fresh_left < size) { /* the rest of the last piece is lost: less than the largest block */
                 fresh = from_kernel(FRESH_SIZE);
                 fresh_left = fresh ? FRESH_SIZE : 0;
             }
@@ -231,7 +231,7 @@ __attribute__((noinline)) void free(void *p)
     }
     unsigned class = (unsigned)__builtin_ctzl(b->size);
     if (class < CLASS_MIN || b->size != (size_t)1 << class)
-        abort(); /* somebody wrote before his block */
+        abort(); /* somebody wrote before the block */
     b->u.next = free_blocks[class];
     free_blocks[class] = b;
 }
@@ -274,8 +274,8 @@ pid_t fork(void)
 
 /* ---- the system ---- */
 
-/* Straight to the kernel: without the vdso, whose search is as large as twenty calls of it, and without what musl does
- * where a kernel before 3.5 lacks a call or a flag. Where pointers have 64 bits, the kernel's structs are musl's. */
+/* Straight to the kernel: without the vdso, whose lookup code is as large as twenty such calls, and without musl's
+ * fallbacks for kernels before 3.5. With 64-bit pointers the kernel's structs are the same as musl's. */
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
     return (int)syscall(SYS_clock_gettime, clock, ret);

@@ -1,4 +1,4 @@
-/* The spool's reading end: segments by offset, and freeing what the controller has on disk. */
+/* The spool's reading end: reads segments by offset, and frees segments that the controller has on disk. */
 #include "internal.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The two counters, read without mapping: the file may be damaged, and then they are only numbers. */
+/* The two counters, read without mapping, because the file may be damaged; then they are just numbers. */
 static int counters(int dir_fd, uint64_t *ret_size, uint64_t *ret_acked)
 {
     CLEANUP(cleanup_close) int fd = openat(dir_fd, "status", O_RDONLY | O_CLOEXEC);
@@ -74,7 +74,7 @@ void spool_ack(int dir_fd, uint64_t offset)
         char name[40];
         snprintf(name, sizeof name, "spool.%llu", (unsigned long long)n);
         if (unlinkat(dir_fd, name, 0) < 0)
-            break; /* never a long walk over what a damaged file claims */
+            break; /* never a long loop because of a damaged file's numbers */
     }
 }
 

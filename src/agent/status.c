@@ -1,7 +1,6 @@
 /*
- * The status file: the node's record of one attempt, and the lock that says whether its supervisor lives.
- * What is read back may be anything (a torn disk, a curious user), so a reader copies it and checks every
- * field that it will use.
+ * The status file: the node's record of one attempt, and the lock that says whether its supervisor lives. The file may
+ * contain anything (a damaged disk, a curious user), so a reader copies it and checks every field that it uses.
  */
 #include "super.h"
 
@@ -39,7 +38,7 @@ static int preallocate(int fd, size_t size)
         errno = errnum;
         return -1;
     }
-    static char zeros[4096]; /* not const: so it takes no room in the program */
+    static char zeros[4096]; /* not const, so that it takes no room in the program */
     for (size_t done = 0; done < size; done += sizeof zeros)
         if (write_all(fd, zeros, size - done < sizeof zeros ? size - done : sizeof zeros) < 0)
             return -1;
@@ -87,7 +86,7 @@ static void attempt_remove(int a_fd, const char *attempt)
     unlinkat(a_fd, attempt, AT_REMOVEDIR);
 }
 
-/* An agent that died between mkdir and CLAIMED left a folder that nothing was started from. */
+/* An agent that died between mkdir and CLAIMED left a folder, and nothing was started. */
 static bool half_made(int a_fd, const char *attempt)
 {
     CLEANUP(cleanup_close) int dir = openat(a_fd, attempt, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -143,7 +142,7 @@ int status_finish(int status_fd, bool stopped, enum wire_cause cause, int errnum
     st->stop_requested = stopped;
     st->cause = (uint8_t)cause;
     st->value = errnum;
-    struct tail text = {0}; /* paths may hold what no terminal should see */
+    struct tail text = {0}; /* paths may have characters that must not reach a terminal */
     tail_add(&text, (const uint8_t *)tail, strlen(tail));
     tail_format(&text, st->tail, sizeof st->tail);
     st->cause_mono_ns = st->end_mono_ns = mono_ns();
@@ -165,7 +164,7 @@ static struct status *status_load(int dir_fd, struct error *err)
         return NULL;
     }
     struct status *st = xcalloc(1, status_size(WIRE_WORKERS_MAX));
-    /* twice: what an outcome consists of was stored before the state that the first look may have shown */
+    /* read twice: the fields of an outcome were stored before the state, which the first read may have seen already */
     ssize_t n = pread(fd, st, sizeof *st, 0);
     atomic_thread_fence(memory_order_acquire);
     if (n == (ssize_t)sizeof *st)
@@ -256,7 +255,7 @@ bool status_alive(int dir_fd)
     return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-/* ---- acting on it ---- */
+/* ---- acting on the supervisor ---- */
 
 static void pause_ns(long ns)
 {
@@ -264,7 +263,7 @@ static void pause_ns(long ns)
     nanosleep(&t, NULL);
 }
 
-/* Kills what carries the attempt in its environment; -1 when something would not die. */
+/* Kills all processes with the attempt in their environment; -1 if some do not die. */
 static int workload_end(const char *attempt, struct error *err)
 {
     CLEANUP(cleanup_free) char *entry = xasprintf("RHRUN_ATTEMPT=%s", attempt);
@@ -278,7 +277,7 @@ static int workload_end(const char *attempt, struct error *err)
         proc_list_free(&list);
         if (!left)
             return 0;
-        if (round > 2) /* the first looks follow at once: a forking workload must not outrun them */
+        if (round > 2) /* no pause after the first rounds: a forking workload must not be faster */
             pause_ns(LOST_PAUSE_NS);
     }
     return error_set(err, ERROR_INFRA, "could not end %zu processes of attempt \"%s\"", left, attempt);
@@ -294,7 +293,7 @@ int status_mark_lost(int dir_fd, const char *attempt, struct error *err)
         return error_errno(err, ERROR_INFRA, errno, "could not open a status file");
     int rc = -1;
     for (int i = 0; i < 5 && (rc = flock(fd, LOCK_EX | LOCK_NB)) < 0; i++)
-        pause_ns(1000000); /* another agent may just be asking whether it is alive */
+        pause_ns(1000000); /* another agent may just be checking whether it is alive */
     if (rc < 0 && errno == EWOULDBLOCK)
         return 1;
     if (rc < 0)
@@ -304,7 +303,7 @@ int status_mark_lost(int dir_fd, const char *attempt, struct error *err)
         return error_errno(err, ERROR_INFRA, errno, "could not map attempt \"%s\"", attempt);
     rc = 0;
     if (atomic_load_explicit(&st->state, memory_order_acquire) == WIRE_STATE_CLAIMED) {
-        /* the id is random and of one machine: what carries it is ours, whatever boot the claim names */
+        /* the id is random and belongs to one machine: processes with it are ours, whatever boot the claim names */
         rc = workload_end(attempt, err);
         if (rc == 0) {
             st->end_wall_ms = wall_ms();

@@ -1,9 +1,9 @@
 /*
  * Attached attempts: their spools go out as they grow, in turn, one frame at a time.
  *
- * News come by the attempt's bell. The supervisor holds its write end, so a bell that hangs up tells at once that
- * the supervisor ended, whatever ended it; the slow timer looks after attempts whose bell stays silent. A bell has
- * one reader: an agent that only reads leaves it to the owner's and looks at short intervals instead.
+ * The attempt's bell announces news. The supervisor holds its write end, so a hang-up shows at once that the supervisor
+ * ended, for whatever reason; a slow timer checks attempts whose bell stays silent. A bell has one reader: a read-only
+ * agent leaves the bell to the owner's agent and polls at short intervals instead.
  */
 #include "tree.h"
 
@@ -83,7 +83,7 @@ int stream_record(struct ledger *l, const char *attempt, int dir_fd, struct aren
         return -1;
     if (ret->state != WIRE_STATE_CLAIMED || status_alive(dir_fd))
         return 0;
-    /* It may have ended between the two looks: status_mark_lost decides under the lock. */
+    /* It may have ended since the first check: status_mark_lost decides under the lock. */
     if (!l->read_only && status_mark_lost(dir_fd, attempt, err) < 0)
         return -1;
     if (status_read(dir_fd, l->boot_id, arena, ret, err) < 0)
@@ -93,7 +93,7 @@ int stream_record(struct ledger *l, const char *attempt, int dir_fd, struct aren
     return 0;
 }
 
-/* State and published size; the state first: what it promises to be complete is read after it. */
+/* State and published size. The state is read first, because it promises that the rest is complete. */
 static uint32_t look(const struct stream *s, uint64_t *ret_size)
 {
     uint32_t state = 0;
@@ -105,7 +105,7 @@ static uint32_t look(const struct stream *s, uint64_t *ret_size)
     return state;
 }
 
-/* All output is queued: is it over? Queues EXIT and returns true then. */
+/* Called when all output is queued: if the attempt is over, queues EXIT and returns true. */
 static bool finish(struct stream *s, struct ledger *l, uint32_t state, struct out *out)
 {
     if (state == WIRE_STATE_CLAIMED) {
@@ -114,7 +114,7 @@ static bool finish(struct stream *s, struct ledger *l, uint32_t state, struct ou
         s->check = false;
         if (status_alive(s->dir_fd))
             return false;
-        /* The last bytes and the outcome may have come since this turn began: take another one first. */
+        /* The last bytes and the outcome may have come since this turn began: take another turn first. */
         uint64_t size;
         if (look(s, &size) != WIRE_STATE_CLAIMED || (size > s->offset && !s->broken)) {
             s->ready = s->check = true;
@@ -127,7 +127,7 @@ static bool finish(struct stream *s, struct ledger *l, uint32_t state, struct ou
     bool over = true;
     if (stream_record(l, s->attempt, s->dir_fd, arena, &record, &err) < 0)
         out_fault(out, s->attempt, "%s", err.text);
-    else if (record.state == WIRE_STATE_CLAIMED) /* another agent looks at it: to be asked again */
+    else if (record.state == WIRE_STATE_CLAIMED) /* another agent is checking it: ask again later */
         over = false;
     else {
         if (record.patched)
@@ -145,15 +145,15 @@ static void step(struct streams *all, struct stream *s, struct ledger *l, struct
     struct error err = ERROR_INIT;
     uint64_t size;
     uint32_t state = look(s, &size);
-    /* The controller may have more than the spool: a node that lost power loses what was not synced. */
+    /* The controller may have more than the spool: after a power loss, the node lacks data that was not synced. */
     ssize_t n = s->broken || s->offset >= size ? 0 : spool_read(s->dir_fd, s->offset, data, sizeof data, &err);
     uint64_t kept_from = n < 0 ? spool_kept_from(s->dir_fd) : 0;
-    if (n < 0 && kept_from > s->offset) { /* acknowledged by another connection meanwhile: the offsets show the gap */
+    if (n < 0 && kept_from > s->offset) { /* acknowledged over another connection meanwhile: the offsets show the gap */
         s->offset = kept_from;
         s->ready = true;
         return;
     }
-    if (n < 0) { /* the outcome is still worth waiting for */
+    if (n < 0) { /* the outcome still matters */
         out_fault(out, s->attempt, "%s", err.text);
         s->broken = true;
     } else if (n > 0) {

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-/* ---- super_proc.c: what /proc says ---- */
+/* ---- super_proc.c: processes, from /proc ---- */
 struct proc {
     pid_t pid, ppid;
     char state;     /* 'Z', 'X': dead */
@@ -20,7 +20,7 @@ struct proc_list {
 };
 bool proc_read(pid_t pid, struct proc *ret);
 void proc_all(struct proc_list *ret);
-/* All living descendants of root, by one look at every process's parent. */
+/* All living descendants of root, found by one pass over every process's parent. */
 void proc_descendants(pid_t root, struct proc_list *ret);
 /* Living processes with `entry` ("NAME=value") in their environment, other than this one. */
 void proc_with_env(const char *entry, struct proc_list *ret);
@@ -35,8 +35,8 @@ void environment_set(struct environment *e, char *assignment); /* replaces one o
 const char *environment_get(const struct environment *e, const char *name);
 void environment_copy(struct environment *to, const struct environment *from);
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
-void environment_path_first(struct environment *e, const char *folders); /* before PATH; NULL or "": as it is */
-/* What all workers of the run share; -1 and errno when env_in cannot be read. */
+void environment_path_first(struct environment *e, const char *folders); /* put before PATH; NULL or "": no change */
+/* The environment that all workers of the run share; -1 and errno if env_in cannot be read. */
 int environment_base(struct environment *e, const struct supervise *s);
 
 /* ---- super_mask.c: secrets in output become *** ---- */
@@ -49,13 +49,13 @@ struct mask {
     bool first[256]; /* a pattern begins with this byte */
 };
 struct mask_stream {
-    uint8_t *held; /* bytes that may begin a secret, before the next read */
+    uint8_t *held; /* last bytes that may begin a secret, kept for the next read */
     size_t held_len;
-    size_t covered; /* of them, already shown as *** */
+    size_t covered; /* how many of them were already shown as *** */
 };
 void mask_init(struct mask *m, const struct wire_strings *secrets);
-bool mask_contains(const struct mask *m, const char *text); /* does it hold a secret (of 4 bytes or more)? */
-/* Takes the next bytes of one stream (flush: and what is held back); `out` is replaced by what may be shown. */
+bool mask_contains(const struct mask *m, const char *text); /* whether it has a secret (of 4 bytes or more) */
+/* Takes the next bytes of one stream (flush: the held bytes too); replaces `out` by the text that may be shown. */
 void mask_feed(const struct mask *m, struct mask_stream *s, const uint8_t *data, size_t len, bool flush,
                struct buf *out);
 
@@ -63,7 +63,7 @@ void mask_feed(const struct mask *m, struct mask_stream *s, const uint8_t *data,
 struct tail {
     uint8_t data[WIRE_TAIL_MAX];
     size_t len;
-    bool cut; /* something went before it */
+    bool cut; /* output before it was dropped */
 };
 void tail_add(struct tail *t, const uint8_t *data, size_t len);
 /* Text for people: whole lines, no control characters, valid UTF-8; fits max with its NUL. */
@@ -77,7 +77,7 @@ struct sink {
     uint8_t *batch; /* records not written yet */
     size_t len;
     uint64_t base;      /* offset of batch[0]: what is published */
-    uint64_t limit;     /* of bytes not acknowledged; 0 = none */
+    uint64_t limit;     /* limit of unacknowledged bytes; 0 = none */
     uint64_t now_ms;    /* stamp of the records of this turn */
     uint64_t gap_bytes; /* dropped since the last note */
     uint32_t gap_rank;
@@ -85,7 +85,7 @@ struct sink {
     uint64_t disk_retry_ns;
 };
 void sink_init(struct sink *k, int dir_fd, struct status *status, int bell_fd, uint64_t limit);
-uint8_t *sink_space(struct sink *k); /* where WIRE_SPOOL_DATA_MAX bytes may be read to, for sink_commit */
+uint8_t *sink_space(struct sink *k); /* room to read WIRE_SPOOL_DATA_MAX bytes into, for sink_commit */
 void sink_commit(struct sink *k, uint32_t rank, enum wire_stream stream, size_t len);
 void sink_put(struct sink *k, uint32_t rank, enum wire_stream stream, const void *data, size_t len);
 void sink_flush(struct sink *k);  /* writes, publishes, rings */
@@ -93,11 +93,11 @@ void sink_finish(struct sink *k); /* the same, with the note of an open gap */
 void sink_ring(const struct sink *k);
 struct super;
 struct worker;
-/* A line of rhrun's own, behind what the worker wrote: into the spool, and the worker's tail. */
+/* Adds a line of rhrun's own after the worker's output: to the spool, and to the worker's tail. */
 void sink_note(struct super *su, struct worker *w, const char *fmt, ...) FORMAT(3, 4);
 
 /* ---- super_exec.c: one worker's process ---- */
-struct exec_fault { /* what a child that could not exec tells through a pipe */
+struct exec_fault { /* the report of a child that could not exec, sent through a pipe */
     uint32_t index;
     uint8_t cause; /* WIRE_CAUSE_EXEC or WIRE_CAUSE_SETUP */
     int32_t errnum;
@@ -106,14 +106,14 @@ struct exec_plan {
     const struct supervise *s;
     const struct environment *env;
     int cwd_fd, fault_fd, null_fd;
-    char *error_env;                   /* of the worker at hand, or NULL */
+    char *error_env;                   /* of the current worker, or NULL */
     int capture_fd;                    /* memfd for env_out's environment, or -1 */
     uint64_t nofile_soft, nofile_hard; /* the limit that workers get */
 };
 /* Forks worker `index` with its streams at out_fd and err_fd. The pid, or -1 with errno. */
 pid_t exec_worker(const struct exec_plan *plan, uint32_t index, int out_fd, int err_fd);
-int exec_open_cwd(const struct supervise *s); /* creating it where it is the job's own; -1 with errno */
-/* Stores the captured environment under env_out, without what must not outlive the step. */
+int exec_open_cwd(const struct supervise *s); /* creates it if it is the job's own; -1 with errno */
+/* Stores the captured environment under env_out, without variables that must not outlive the step. */
 int exec_store_env(const struct supervise *s, int capture_fd, const struct mask *mask);
 
 /* ---- super_cpus.c: which CPUs a worker is bound to ---- */
@@ -123,11 +123,11 @@ struct cpus {
 };
 struct cpus_wish {
     enum wire_cpus mode;
-    uint32_t index, count; /* of the worker among those of its node: its local rank; in blocks: of its RUN */
+    uint32_t index, count; /* the worker's local rank; for blocks its number in the RUN */
     const char *devices;   /* CUDA_VISIBLE_DEVICES, NULL = all */
     const char *root;      /* before the paths of /dev, /proc and /sys: "" */
 };
-/* *cpus: those that this process may use, and afterwards those of the worker; false: they stay as they are. */
+/* *cpus: on entry the CPUs that this process may use, on return those of the worker; false: unchanged. */
 bool cpus_choose(const struct cpus_wish *w, struct cpus *cpus);
 
 /* ---- super_loop.c: the supervisor while its workers run ---- */
@@ -146,15 +146,15 @@ struct worker {
     struct status_worker *status;
 };
 enum phase {
-    PHASE_RUNNING,  /* a worker runs and nothing ends them */
-    PHASE_QUIET,    /* all workers ended; their streams may be held by daemons */
+    PHASE_RUNNING,  /* a worker runs and nothing stops them */
+    PHASE_QUIET,    /* all workers ended; daemons may hold their streams */
     PHASE_STOPPING, /* TERM was sent to the tree */
     PHASE_KILLING,  /* KILL is sent again and again */
     PHASE_DONE,
 };
 struct super {
     const struct supervise *s;
-    char *said; /* of notice_watch; NULL: nobody is asked */
+    char *said; /* of notice_watch; NULL: no provider is asked */
     struct status *status;
     struct sink sink;
     struct mask mask;
@@ -165,27 +165,27 @@ struct super {
     int epoll_fd, signal_fd, fault_fd; /* fault_fd: reading end */
     enum phase phase;
     uint64_t start_ns, exit_ns, output_ns; /* of the first fork, the last worker's end, the last output */
-    uint64_t deadline_ns;                  /* STOPPING: KILL follows; KILLING: the next look */
+    uint64_t deadline_ns;                  /* STOPPING: when KILL follows; KILLING: the next check */
     uint64_t kill_ns;                      /* KILLING: since */
     bool has_children;
-    struct worker *failed; /* the first, but for one that was spared */
-    bool spared;           /* it was */
+    struct worker *failed; /* the first that failed; while running, another replaces a spared one */
+    bool spared; /* `failed` was spared */
 };
 int loop_watch(struct super *su, struct worker *w, int which, int fd); /* takes fd over as a stream */
 void loop_worker_end(struct super *su, struct worker *w, enum wire_cause cause, int32_t value);
 void loop_run(struct super *su);     /* until PHASE_DONE */
 void loop_discard(struct super *su); /* reads what daemons still write, until they end */
 
-/* ---- super_notice.c: does the provider take the machine back? ---- */
+/* ---- super_notice.c: asks whether the provider takes the machine back ---- */
 enum { NOTICE_SAID_MAX = 256 };
-/* Asks until the supervisor of dir_fd has ended, or there is a notice: then `said` (shared with the supervisor) is what
- * the provider said, and the supervisor gets WIRE_TAKEN. */
+/* Asks until the supervisor of dir_fd has ended, or there is a notice: then `said` (shared with the supervisor) has the
+ * provider's words, and the supervisor gets WIRE_TAKEN. */
 void notice_watch(const struct supervise *s, int dir_fd, char *said);
 
 /* ---- super_files.c: files of workers beside the spool ---- */
 int files_open(struct super *su, uint32_t index);                 /* makes them; -1 with errno */
 int files_hosts(const struct super *su, struct environment *env); /* the file of RHRUN_HOSTFILE; likewise */
 void files_write(struct super *su, struct worker *w, const struct output *st, const uint8_t *data, size_t len);
-void files_error(struct super *su, struct worker *w); /* notes what stands in its error file, if there is one */
+void files_error(struct super *su, struct worker *w); /* adds the text of its error file, if any, as a note */
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * Which CPUs a worker is bound to, of those that this process may use. Equal blocks are rhrun's own; the others are
- * torch's numa_binding (torch/numa/binding.py of 2.9 and later) as far as there is a GPU for every worker, in the order of
- * their PCI addresses. Where there are fewer, the workers are spread over the NUMA nodes in blocks, as if each had a GPU.
+ * Which of the CPUs of this process a worker is bound to. Equal blocks are rhrun's own; the other kinds follow torch's
+ * numa_binding (torch/numa/binding.py of 2.9 and later) if there is a GPU for every worker, with GPUs in the order of
+ * their PCI addresses. If there are fewer GPUs, the workers are spread over the NUMA nodes in blocks, as if each had a
+ * GPU.
  */
 #include "super.h"
 
@@ -21,7 +22,7 @@ static void put(struct cpus *c, unsigned cpu)
     c->bits[cpu / WORD] |= (uint64_t)1 << cpu % WORD;
 }
 
-/* The first at or behind `from`, CPUS_MAX when there is none. */
+/* The first CPU at or after `from`; CPUS_MAX: there is none. */
 static unsigned next(const struct cpus *c, unsigned from)
 {
     while (from < CPUS_MAX && !has(c, from))
@@ -37,7 +38,7 @@ static void keep_only(struct cpus *c, const struct cpus *those)
 
 /* ---- reading ---- */
 
-/* The file's text, until the next call; "" = there is none. */
+/* The file's text, valid until the next call; "" = no such file. */
 static const char *text_at(const char *root, const char *fmt, ...) FORMAT(2, 3);
 static const char *text_at(const char *root, const char *fmt, ...)
 {
@@ -58,7 +59,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The decimal number there; *p goes behind it. */
+/* Reads a decimal number; *p is moved past it. */
 static unsigned number(const char **p)
 {
     unsigned n = 0;
@@ -91,9 +92,9 @@ static bool node_cpus(const struct cpus_wish *w, unsigned node, const struct cpu
     return next(ret, 0) < CPUS_MAX;
 }
 
-/* ---- which NUMA node ---- */
+/* ---- the NUMA node ---- */
 
-/* The NUMA node of each GPU that the workers see, as CUDA_VISIBLE_DEVICES has them: up to the first that is none. */
+/* The NUMA node of each GPU that the workers see by CUDA_VISIBLE_DEVICES, up to the first invalid entry. */
 static unsigned visible(const struct cpus_wish *w, struct arena *arena, uint16_t slots[SLOTS_MAX])
 {
     struct gpu gpus[GPUS_MAX];
@@ -101,7 +102,7 @@ static unsigned visible(const struct cpus_wish *w, struct arena *arena, uint16_t
     unsigned all = gpus_list(w->root, arena, gpus), count = 0;
     for (unsigned i = 0; i < all; i++) {
         const char *node = text_at(w->root, "sys/bus/pci/devices/%s/numa_node", gpus[i].address);
-        nodes[i] = (uint16_t)number(&node); /* "-1": there is one only */
+        nodes[i] = (uint16_t)number(&node); /* "-1": there is only one node */
     }
     for (unsigned i = 0; !w->devices && i < all; i++)
         slots[count++] = nodes[i];
@@ -119,7 +120,7 @@ static unsigned visible(const struct cpus_wish *w, struct arena *arena, uint16_t
     return count;
 }
 
-/* As if each worker had a GPU, of those that are spread evenly over the NUMA nodes whose CPUs we may use. */
+/* The NUMA node of a worker as if each had a GPU, spread evenly over the NUMA nodes whose CPUs we may use. */
 static unsigned spread(const struct cpus_wish *w, const struct cpus *may, uint16_t slots[SLOTS_MAX])
 {
     struct cpus nodes, some;
@@ -142,7 +143,7 @@ static unsigned spread(const struct cpus_wish *w, const struct cpus *may, uint16
 
 /* ---- parts of a NUMA node ---- */
 
-/* The first of the CPUs that share the largest cache with it, or its core; CPUS_MAX: nobody says. */
+/* The first of the CPUs that share the largest cache, or the core, with cpu; CPUS_MAX: not known. */
 static unsigned key_of(const struct cpus_wish *w, unsigned cpu)
 {
     struct cpus sharing = {{0}};
@@ -163,10 +164,10 @@ static unsigned key_of(const struct cpus_wish *w, unsigned cpu)
     return next(&sharing, 0);
 }
 
-/* Of the node's cores the part of GPU `at` of `count`, or one of its core complexes. False: not to be had. */
+/* The share of GPU `at` of `count` in the node's cores, or one of the node's core complexes. False: not possible. */
 static bool take_part(const struct cpus_wish *w, unsigned at, unsigned count, struct cpus *cpus)
 {
-    static uint16_t key[CPUS_MAX], size[CPUS_MAX + 1]; /* of each CPU; of each key: how many have it */
+    static uint16_t key[CPUS_MAX], size[CPUS_MAX + 1]; /* key of each CPU; number of CPUs with each key */
     struct cpus part = {{0}};
     unsigned keys = 0;
     memset(size, 0, sizeof size);
@@ -183,7 +184,7 @@ static bool take_part(const struct cpus_wish *w, unsigned at, unsigned count, st
         return false;
     }
     for (unsigned i = 0; (i = next(cpus, i)) < CPUS_MAX; i++) {
-        unsigned place = 0; /* of its key: the larger cache first, where they count */
+        unsigned place = 0; /* rank of its key: larger groups first, if that matters */
         for (unsigned k = 0; k < CPUS_MAX; k++)
             if (size[k])
                 place +=
@@ -197,7 +198,7 @@ static bool take_part(const struct cpus_wish *w, unsigned at, unsigned count, st
     return true;
 }
 
-/* ---- all of it ---- */
+/* ---- choosing ---- */
 
 static bool take_block(const struct cpus_wish *w, struct cpus *cpus)
 {

@@ -1,6 +1,6 @@
 /*
- * Environments: what the workers of a run share, and what a set-up shell leaves for later steps. The
- * captured one never holds secrets (by name or by value), rhrun's own variables, or those of a worker.
+ * Environments: the one that the workers of a run share, and the one that a set-up shell leaves for later steps. A
+ * captured environment never has secrets (by name or by value), rhrun's own variables, or those of a worker.
  */
 #include "super.h"
 
@@ -60,7 +60,7 @@ void environment_path_first(struct environment *e, const char *folders)
     size_t len = folders ? strlen(folders) : 0;
     if (!path)
         path = DEFAULT_PATH;
-    /* what an earlier step left may begin with them already */
+    /* the PATH from an earlier step may begin with them already */
     if (len && !(strncmp(path, folders, len) == 0 && (path[len] == ':' || !path[len])))
         environment_set(e, xasprintf("PATH=%s%s%s", folders, *path ? ":" : "", path));
 }
@@ -144,7 +144,7 @@ static bool named_in(const struct wire_strings *list, const char *assignment)
     return false;
 }
 
-/* May this variable reach later steps? */
+/* Whether this variable may reach later steps. */
 static bool is_kept(const struct wire_run *run, const struct mask *mask, const char *assignment)
 {
     static const char *const own[] = {"RHRUN_*", "__rhrun_*", "_", "SHLVL", "PWD", "OLDPWD"};
@@ -153,7 +153,7 @@ static bool is_kept(const struct wire_run *run, const struct mask *mask, const c
             return false;
     for (uint32_t i = 0; i < run->env_default.count; i++)
         if (str_eq(run->env_default.items[i], assignment))
-            return false; /* a default must not look like somebody's choice later */
+            return false; /* later steps must not take a default for the user's choice */
     return strchr(assignment, '=') && !named_in(&run->secrets, assignment) &&
            !named_in(&run->workers[0].env, assignment) && !mask_contains(mask, assignment);
 }
@@ -166,7 +166,7 @@ int exec_store_env(const struct supervise *s, int capture_fd, const struct mask 
     for (char *p = all.data; p < all.data + all.len; p += strlen(p) + 1)
         if (is_kept(s->run, mask, p))
             buf_append(&kept, p, strlen(p) + 1);
-    if (!all.len) { /* the shell left by exec, or has no `env`: nothing was captured */
+    if (!all.len) { /* the shell ended by exec, or has no `env`: nothing was captured */
         errno = ENODATA;
         return -1;
     }

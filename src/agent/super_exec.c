@@ -1,6 +1,6 @@
 /*
- * One worker's process, from fork to exec. Whatever fails in the child travels with its errno through a
- * close-on-exec pipe, so "could not be started" is never mistaken for an exit status.
+ * One worker's process, from fork to exec. A failure in the child is sent with its errno through a close-on-exec pipe,
+ * so "could not be started" is never mistaken for an exit status.
  */
 #include "super.h"
 
@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Runs the user's script ($1) in this very shell, then writes its environment. Both on the way out of
- * the last line and in an EXIT trap: the script may `exit 0` early, or set a trap of its own. */
+/* Runs the user's script ($1) in this same shell, then writes its environment: both after the last line and in an EXIT
+ * trap, because the script may `exit 0` early, or set a trap of its own. */
 static const char capture_script[] = "__rhrun_s=$1 __rhrun_e=$2 __rhrun_o=$3\n"
                                      "shift 3\n"
                                      "trap '[ \"$?\" = 0 ] && \"$__rhrun_e\" -0 >|\"$__rhrun_o\"' EXIT\n"
@@ -30,7 +30,7 @@ int exec_open_cwd(const struct supervise *s)
     const char *cwd = s->run->cwd ? s->run->cwd : "";
     CLEANUP(cleanup_free)
     char *path = *cwd == '/' ? xstrdup(cwd) : *cwd ? xasprintf("%s/%s", s->work_dir, cwd) : xstrdup(s->work_dir);
-    if (*cwd != '/' && s->own_dir) /* the working directory is rhrun's to make, a folder in it is not */
+    if (*cwd != '/' && s->own_dir) /* rhrun makes the working directory, but no folder in it */
         mkdir_p(s->work_dir, 0700, NULL);
     return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
@@ -42,7 +42,7 @@ static _Noreturn void fault(const struct exec_plan *plan, uint32_t index, enum w
     f.index = index;
     f.cause = (uint8_t)cause;
     f.errnum = errnum;
-    ssize_t n = write(plan->fault_fd, &f, sizeof f); /* less than PIPE_BUF: whole or not at all */
+    ssize_t n = write(plan->fault_fd, &f, sizeof f); /* less than PIPE_BUF, so all of it or nothing */
     (void)n;
     _exit(127);
 }
@@ -127,7 +127,7 @@ static _Noreturn void child(const struct exec_plan *plan, uint32_t index, int ou
         base = base ? base + 1 : s->shell;
         argv.items[argv.count++] = xstrdup(base);
         bool bash = str_eq(base, "bash");
-        if (bash) /* below sshd bash would read ~/.bashrc even for -c */
+        if (bash) /* under sshd, bash would read ~/.bashrc even with -c */
             argv.items[argv.count++] = xstrdup("--norc");
         argv.items[argv.count++] = xstrdup("-e");
         if (bash) {

@@ -1,6 +1,6 @@
 /*
- * Files of workers beside the spool: their streams in the log folder, and torch's error files, of which the first
- * failed worker's says why it failed: {"message": TEXT} or {"message": {"message": TEXT, ...}}.
+ * Files of workers beside the spool: their streams in the log folder, and torch's error files. The first failed
+ * worker's error file says why it failed: {"message": TEXT} or {"message": {"message": TEXT, ...}}.
  */
 #include "super.h"
 
@@ -19,7 +19,7 @@ static char *folder_of(const struct super *su, const struct worker *w)
     return xasprintf("%s/%u", su->s->run->log_dir, w->status->rank);
 }
 
-/* The folder of the attempt, where its status is; NULL: not to be told. */
+/* The folder of the attempt, which has its status; NULL: not known. */
 static char *own_folder(const struct super *su)
 {
     char dir[PATH_MAX], link[32];
@@ -96,7 +96,7 @@ void files_write(struct super *su, struct worker *w, const struct output *st, co
     }
 }
 
-/* What stands behind the next "message":, or NULL. */
+/* The value after the next "message":, or NULL. */
 static const char *message_value(const char *p)
 {
     p = p ? strstr(p, "\"message\"") : NULL;
@@ -106,7 +106,7 @@ static const char *message_value(const char *p)
     return p + strspn(p, " \t\r\n:");
 }
 
-/* A JSON string as text in one line. */
+/* A JSON string as a single line of text. */
 static void unescape(const char *p, struct buf *ret)
 {
     for (p++; *p && *p != '"' && ret->len < ERROR_TEXT_MAX; p++) {
@@ -119,7 +119,7 @@ static void unescape(const char *p, struct buf *ret)
                     p++;
                     c = 16 * c + ((unsigned)*p & 15) + (*p > '9' ? 9u : 0u);
                 }
-                c = c >> 11 == 0x1b ? '?' : c; /* half of a pair */
+                c = c >> 11 == 0x1b ? '?' : c; /* half of a surrogate pair */
                 if (c >= 0x800)
                     buf_putc(ret, (char)(0xe0 | c >> 12));
                 if (c >= 0x80)

@@ -1,7 +1,7 @@
 /*
- * The supervisor while its workers run: reading their streams, noticing their ends, and the one state
- * machine that leads from running to done. As a subreaper it inherits every orphan of the tree, so "no
- * child left" means "no descendant left", and nothing escapes a stop by forking or by a new session.
+ * The supervisor while its workers run: it reads their streams, notices their ends, and has the one state machine from
+ * running to done. As a subreaper it inherits every orphan of the tree, so "no child left" means "no descendant left",
+ * and nothing escapes a stop by forking or by a new session.
  */
 #include "super.h"
 
@@ -19,16 +19,17 @@
 enum {
     EVENTS = 64,
     TICK_SIGNAL = UINT16_MAX, /* event tag of the signal descriptor; streams: 2 * worker + which */
-    ORPHAN_MS = 50,           /* streams are closed but children live: they may be just about to end */
-    QUIET_MS = 1000,          /* a daemon holds the streams and says nothing */
-    QUIET_MAX_MS = 10000,     /* a daemon holds them and goes on talking */
+    ORPHAN_MS = 50,           /* streams are closed but children live: they may be about to end */
+    QUIET_MS = 1000,          /* a daemon holds the streams and writes nothing */
+    QUIET_MAX_MS = 10000,     /* a daemon holds them and goes on writing */
     KILL_EVERY_MS = 20,
-    KILL_MAX_MS = 10000, /* what does not die by then (disk sleep, another user's) is left over */
+    KILL_MAX_MS = 10000, /* processes that do not die by then (in disk sleep, or another user's) are left over */
     KILL_ROUNDS = 100,
-    PACE_AFTER = 32,       /* so many turns in a row without a large read ... */
+    PACE_AFTER = 32,       /* this many turns in a row without a large read ... */
     PACE_BYTES = 16 << 10, /* (a pipe holds 64 KiB: a fast writer must not wait) */
     PACE_MS = 2,           /* ... and output is collected this long before the next */
-    WORD_MS = 100,         /* whoever ends a machine tells every process: our word may come so long after a worker's */
+    WORD_MS = 100,         /* a machine that shuts down signals every process: ours may come this long after a
+                              worker's */
 };
 
 /* ---- streams ---- */
@@ -56,7 +57,7 @@ static void show(struct super *su, struct worker *w, struct output *st, const ui
     files_write(su, w, st, (const uint8_t *)su->shown.data, su->shown.len);
 }
 
-/* One read. How much it gave; 0 at the end of the stream or when there is nothing now. */
+/* One read. Returns the bytes read; 0 at the end of the stream, or when there is nothing now. */
 static size_t stream_read(struct super *su, struct worker *w, struct output *st)
 {
     uint8_t *to = su->mask.count ? su->scratch : sink_space(&su->sink);
@@ -85,7 +86,7 @@ static size_t stream_read(struct super *su, struct worker *w, struct output *st)
     return (size_t)n;
 }
 
-/* What is in the pipes once nobody writes any more, and what masking held back. */
+/* Reads the rest of the pipes once nobody writes any more, and the bytes that masking held back. */
 static void streams_finish(struct super *su)
 {
     for (uint32_t i = 0; i < 2 * su->s->run->worker_count; i++) {
@@ -120,7 +121,7 @@ static void tree_terminate(void)
     proc_list_free(&tree);
 }
 
-/* Kills until a look finds nobody new: what forks while it is killed must not outrun the loop. */
+/* Kills until a pass finds no new process: processes that fork while being killed must not be faster than the loop. */
 static void tree_kill(void)
 {
     struct proc_list before = {0};
@@ -152,7 +153,7 @@ static void stop(struct super *su, uint64_t grace_ms)
     }
     su->phase = PHASE_STOPPING;
     su->deadline_ns = deadline;
-    if (grace_ms) /* at once means that no handler runs */
+    if (grace_ms) /* without grace no handler runs */
         tree_terminate();
 }
 
@@ -177,7 +178,7 @@ static void set_failed(struct super *su, struct worker *w, const struct wire_wor
     su->status->cause = end->cause;
 }
 
-/* Puts the end of a worker into the spool, behind what it wrote itself. True: the others go on. */
+/* Puts the end of a worker into the spool, after the worker's own output. True: the others go on. */
 static bool tell_end(struct super *su, struct worker *w, const struct wire_worker_end *end)
 {
     const struct wire_run *run = su->s->run;
@@ -220,7 +221,7 @@ void loop_worker_end(struct super *su, struct worker *w, enum wire_cause cause, 
         stop(su, su->s->run->grace_ms);
 }
 
-/* A child that could not exec has written why before it ended, so this goes before its end is judged. */
+/* A child that could not exec writes the reason before it ends, so this is read before its end is judged. */
 static void faults_read(struct super *su)
 {
     struct exec_fault f;
@@ -231,13 +232,14 @@ static void faults_read(struct super *su)
 
 static void reap(struct super *su);
 
-/* To end: asked for by rhrun, which queues its signals, or told by whoever owns the machine, also through notice_watch. */
+/* A signal to end: a request by rhrun, which queues its signals, or from the machine or its scheduler, also through
+ * notice_watch. */
 static void told(struct super *su, int signo, int code, int value)
 {
     uint64_t grace = signo == SIGQUIT ? 0 : su->s->run->grace_ms;
     bool queued = code == SI_QUEUE, taken = queued && signo == SIGPWR && su->said;
     if (queued)
-        reap(su); /* what ended before the request ended by itself */
+        reap(su); /* a worker that ended before the request ended by itself */
     if (queued && signo != SIGQUIT && value >= 0 && (!taken || (uint64_t)value < grace))
         grace = (uint64_t)value;
     if (su->phase == PHASE_RUNNING && su->running && queued && !taken) {
@@ -256,7 +258,7 @@ static void told(struct super *su, int signo, int code, int value)
     stop(su, grace);
 }
 
-/* A worker has failed: because the machine is to end? Then that is told before. */
+/* A worker has failed. If the machine is shutting down, that signal is handled first. */
 static void hear(struct super *su, bool by_term)
 {
     const struct timespec wait = {0, by_term ? WORD_MS * (long)MS : 0};
@@ -268,7 +270,7 @@ static void hear(struct super *su, bool by_term)
     if (su->phase != PHASE_RUNNING || sigtimedwait(&words, &info, &wait) < 0)
         return;
     if (info.si_code == SI_QUEUE)
-        sigqueue(getpid(), info.si_signo, info.si_value); /* for later: it failed before */
+        sigqueue(getpid(), info.si_signo, info.si_value); /* later: the worker failed before the signal */
     else
         told(su, info.si_signo, info.si_code, 0);
 }
@@ -276,7 +278,7 @@ static void hear(struct super *su, bool by_term)
 static void worker_reaped(struct super *su, struct worker *w, int status)
 {
     faults_read(su);
-    if (status) /* by TERM, or as shells tell that */
+    if (status) /* by TERM, or with the status that shells give for TERM */
         hear(su, WIFSIGNALED(status) ? WTERMSIG(status) == SIGTERM : WEXITSTATUS(status) == 128 + SIGTERM);
     if (w->fault.cause) {
         const char *program = su->s->run->workers[w->fault.index].shell
@@ -315,7 +317,7 @@ static void signals_read(struct super *su)
 {
     struct signalfd_siginfo info;
     while (read(su->signal_fd, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo != SIGCHLD) /* of those every turn reaps */
+        if (info.ssi_signo != SIGCHLD) /* every turn reaps children anyway */
             told(su, (int)info.ssi_signo, info.ssi_code, info.ssi_int);
     }
 }
@@ -346,7 +348,7 @@ static void leftover_list(struct super *su)
     proc_list_free(&tree);
 }
 
-/* Moves on as far as the moment allows; true when the phase changed. */
+/* Advances as far as possible now; true when the phase changed. */
 static bool advance(struct super *su)
 {
     const struct wire_run *run = su->s->run;
@@ -460,7 +462,7 @@ void loop_run(struct super *su)
             ;
         if (su->phase == PHASE_DONE)
             break;
-        /* many small writes would cost a turn each: let them gather */
+        /* many small writes would take a turn each: let them accumulate */
         if (small > PACE_AFTER) {
             struct timespec pace = {0, PACE_MS * (long)MS};
             nanosleep(&pace, NULL);
@@ -476,7 +478,7 @@ void loop_run(struct super *su)
 
 void loop_discard(struct super *su)
 {
-    signal(SIGCHLD, SIG_IGN); /* orphans that end are nobody's zombies */
+    signal(SIGCHLD, SIG_IGN); /* orphans that end do not become zombies */
     close(su->signal_fd);
     if (!su->scratch)
         su->scratch = xmalloc(WIRE_SPOOL_DATA_MAX);

@@ -1,7 +1,7 @@
 /*
- * Masking of secrets in a byte stream. A secret may be cut by any read, so bytes that could begin one
- * are held back until more arrives. Overlapping secrets are masked as their union: after a match the
- * scan goes on inside it, and a match that reaches further extends the covered range.
+ * Masking of secrets in a byte stream. Any read may cut a secret, so bytes that could begin one are held back until
+ * more arrive. Overlapping secrets are masked as their union: after a match the scan goes on inside it, and a match
+ * that reaches further extends the covered range.
  */
 #include "super.h"
 
@@ -57,7 +57,7 @@ bool mask_contains(const struct mask *m, const char *text)
     return false;
 }
 
-/* Length of the longest secret at p, or 0; *ret_open: a longer one may begin here but is cut by the end. */
+/* Length of the longest secret at p, or 0; *ret_open: a longer one may begin here, but the end cuts it. */
 static size_t match_at(const struct mask *m, const uint8_t *p, size_t left, bool *ret_open)
 {
     *ret_open = false;

@@ -1,7 +1,7 @@
 /*
- * The provider's notice that it takes this machine back. A process of its own asks for it, beside the supervisor and not
- * below it: whatever answers there, or hangs, the workers and their output know nothing of it. It ends with the
- * supervisor, and tells it by a signal.
+ * The provider's notice that it takes this machine back. A separate process asks for it, beside the supervisor and not
+ * below it, so that a bad answer or a hang there cannot affect the workers and their output. It ends with the
+ * supervisor, and reports to it by a signal.
  */
 #include "super.h"
 
@@ -15,7 +15,7 @@
 
 enum { REPLY_MAX = 2048, READS_MAX = 8, WAIT_S = 2, STATUS_AT = 9 /* of "HTTP/1.1 200" */ };
 
-/* Sends the request and reads what comes, up to a bound in time and size. The body where the status is 200, or NULL. */
+/* Sends the request and reads the answer, with a limit on time and size. The body if the status is 200, or NULL. */
 static char *ask(const struct wire_notice *n, const char *request, const char *token, char reply[REPLY_MAX])
 {
     const struct sockaddr_in to = {
@@ -42,7 +42,7 @@ void notice_watch(const struct supervise *s, int dir_fd, char *said)
 {
     static char reply[REPLY_MAX], token[REPLY_MAX / 2];
     const struct wire_notice *n = &s->run->notice;
-    /* nothing is read from it: when the supervisor has ended nobody holds its other end */
+    /* not to be read: a hang-up shows that the supervisor has ended */
     struct pollfd bell = {.fd = openat(dir_fd, "bell", O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
     prctl(PR_SET_NAME, "rhrun-notice", 0, 0, 0);
     for (; status_alive(dir_fd); poll(&bell, 1, (int)n->every_ms)) {
@@ -58,7 +58,7 @@ void notice_watch(const struct supervise *s, int dir_fd, char *said)
             if (status_signal(dir_fd, WIRE_TAKEN, left, NULL) == 0)
                 return;
         }
-        if (!str_starts(reply + STATUS_AT, "404")) /* it may have expired */
+        if (!str_starts(reply + STATUS_AT, "404")) /* the token may have expired */
             token[0] = 0;
     }
 }

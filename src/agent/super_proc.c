@@ -1,6 +1,6 @@
 /*
- * Processes as /proc shows them. Parents are read from every process's stat rather than from the
- * `children` files: those may skip siblings while one exits, and a missed process would escape a stop.
+ * Processes as /proc shows them. Parents are read from every process's stat, not from the `children` files: those may
+ * skip siblings while one exits, and a missed process would escape a stop.
  */
 #include "super.h"
 
@@ -26,7 +26,8 @@ void proc_list_free(struct proc_list *list)
     *list = (struct proc_list){0};
 }
 
-/* "PID (NAME) STATE PPID ..." with start as field 22; NAME may hold anything, so parse from the last ')'. */
+/* "PID (NAME) STATE PPID ..." with start as field 22; NAME may have any character, so parsing starts at the last
+ * ')'. */
 static bool stat_parse(char *text, struct proc *p)
 {
     char *open = strchr(text, '('), *close = strrchr(text, ')');
@@ -94,7 +95,7 @@ void proc_descendants(pid_t root, struct proc_list *ret)
     proc_all(&all);
     qsort(all.items, all.count, sizeof *all.items, by_pid);
     bool *inside = xcalloc(all.count + 1, sizeof *inside);
-    /* until nothing changes: pids wrap, so a child may stand before its parent */
+    /* until nothing changes: pids wrap, so a child may come before its parent */
     for (bool changed = true; changed;) {
         changed = false;
         for (size_t i = 0; i < all.count; i++) {
@@ -113,7 +114,8 @@ void proc_descendants(pid_t root, struct proc_list *ret)
     proc_list_free(&all);
 }
 
-/* Does the environment that the process was started with hold `entry`? Another user's cannot be read: no. */
+/* Whether the process was started with `entry` in its environment. No, if it is another user's, which cannot be
+ * read. */
 static bool env_has(pid_t pid, const char *entry, struct buf *scratch)
 {
     char path[40];
@@ -122,7 +124,7 @@ static bool env_has(pid_t pid, const char *entry, struct buf *scratch)
     if (fd < 0)
         return false;
     buf_clear(scratch);
-    buf_putc(scratch, 0); /* so that the first entry too stands behind a NUL */
+    buf_putc(scratch, 0); /* so that a NUL precedes the first entry too */
     for (;;) {
         buf_reserve(scratch, 65536);
         ssize_t n = read(fd, scratch->data + scratch->len, 65536);

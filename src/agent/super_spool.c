@@ -1,7 +1,7 @@
 /*
- * The spool's writing end. A turn's records are collected and written with one call, then published,
- * then the bell is rung: few system calls however many small writes the workers make. It never waits:
- * what does not fit the limit or the disk is dropped and counted, and a note marks the place.
+ * The spool's writing end. A turn's records are collected and written with one call, then published, then the bell is
+ * rung: few system calls, however many small writes the workers make. It never waits: output beyond the limit or the
+ * disk's space is dropped and counted, and a note marks the place.
  */
 #include "super.h"
 
@@ -13,7 +13,8 @@
 enum {
     BATCH_SIZE = 512 << 10,
     NOTE_MAX = 128,               /* header and text of a note */
-    RESUME_MAX = 64 << 10,        /* this much room ends a gap, so that acks do not make many small ones */
+    RESUME_MAX = 64 << 10,        /* a gap ends once there is this much room, so that acks do not make many small
+                                     gaps */
     DISK_RETRY_NS = 200 * 1000000 /* how often a full disk is tried again */
 };
 
@@ -26,7 +27,7 @@ void sink_init(struct sink *k, int dir_fd, struct status *status, int bell_fd, u
 
 void sink_ring(const struct sink *k)
 {
-    ssize_t n = write(k->bell_fd, "", 1); /* full: the agent has enough to wake up for */
+    ssize_t n = write(k->bell_fd, "", 1); /* if the bell is full, the agent wakes up anyway */
     (void)n;
 }
 
@@ -41,7 +42,7 @@ static void gap_add(struct sink *k, uint32_t rank, uint64_t bytes, bool disk)
     k->status->dropped_bytes += bytes;
 }
 
-/* Writes len bytes at offset of the spool; how many were written before the first fault. */
+/* Writes len bytes at offset of the spool; returns how many were written before the first fault. */
 static size_t write_at(struct sink *k, uint64_t offset, const uint8_t *data, size_t len)
 {
     size_t done = 0;
@@ -109,7 +110,7 @@ static uint64_t room(const struct sink *k)
     return used < k->limit ? k->limit - used : 0;
 }
 
-/* Ends a gap with its note; data_len bytes that wait behind the next header move up. */
+/* Ends a gap with its note; the data_len bytes that wait after the next header move up. */
 static void note_gap(struct sink *k, size_t data_len)
 {
     char text[NOTE_MAX - WIRE_SPOOL_HEADER];
@@ -126,7 +127,7 @@ static void note_gap(struct sink *k, size_t data_len)
 
 void sink_commit(struct sink *k, uint32_t rank, enum wire_stream stream, size_t len)
 {
-    if (k->disk_retry_ns) { /* even a limit with room does not help a full disk */
+    if (k->disk_retry_ns) { /* room below the limit does not help while the disk is full */
         if (mono_ns() < k->disk_retry_ns) {
             gap_add(k, rank, len, true);
             return;

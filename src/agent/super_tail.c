@@ -55,7 +55,7 @@ void tail_format(const struct tail *t, char *out, size_t max)
         size_t left = t->len - i;
         if (c == 27) {
             i += escape_len(t->data + i, left);
-        } else if (c == '\r') { /* what a progress bar overwrote is of no interest */
+        } else if (c == '\r') { /* text that a progress bar overwrote does not matter */
             while (i < t->len && t->data[i] == '\r')
                 i++;
             if (i < t->len && t->data[i] != '\n')

@@ -1,7 +1,7 @@
 /*
- * One supervisor: leaving the agent's session and descriptors behind, preparing the run, starting its
- * workers, and recording how it ended. In between runs super_loop.c. What it learns goes into the
- * preallocated status file as it happens; the state is stored last, so a reader never sees half an outcome.
+ * One supervisor: leaves the agent's session and descriptors, prepares the run, starts the workers, runs super_loop.c,
+ * and records the end. Facts go into the preallocated status file as they happen; the state is stored last, so a reader
+ * never sees half an outcome.
  */
 #include "super.h"
 
@@ -50,8 +50,9 @@ static int isolate(const struct supervise *s)
     close_from(FD_FIRST_FREE);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     prctl(PR_SET_NAME, "rhrun-supervise", 0, 0, 0);
-    signal(SIGCHLD, SIG_DFL); /* ignored, ends could not be waited for; all signals are blocked since the fork */
-    return chdir("/");        /* holds no file system busy */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, children could not be waited for; all signals are blocked since the
+                                 fork */
+    return chdir("/");        /* keeps no file system busy */
 }
 
 /* ---- preparing and starting ---- */
@@ -126,7 +127,7 @@ static int worker_start(struct super *su, struct exec_plan *plan, uint32_t index
     return 0;
 }
 
-/* Everything fails here before any worker runs: one text and one errno say why. */
+/* All preparations that may fail are here, before any worker runs: one text and one errno say why. */
 static int plan_make(struct super *su, struct exec_plan *plan, struct environment *env, const char **ret_what)
 {
     const struct supervise *s = su->s;
@@ -156,7 +157,7 @@ static int plan_make(struct super *su, struct exec_plan *plan, struct environmen
         return -1;
     if (s->run->env_out && *s->run->env_out) {
         *ret_what = "cannot capture the environment";
-        errno = EINVAL; /* only a shell has one to leave */
+        errno = EINVAL; /* only a shell has an environment to leave */
         if (!s->run->workers[0].shell || (plan->capture_fd = memfd_create("rhrun-env", MFD_CLOEXEC)) < 0)
             return -1;
     }
@@ -204,7 +205,7 @@ static void workers_start(struct super *su, struct exec_plan *plan)
 
 /* ---- the end ---- */
 
-/* What must hold after success beyond exit status 0. */
+/* Checks the conditions of success beyond exit status 0. */
 static void success_check(struct super *su, int capture_fd)
 {
     const struct supervise *s = su->s;
@@ -239,7 +240,7 @@ static void record(struct super *su)
     st->end_mono_ns = mono_ns();
     st->end_wall_ms = wall_ms();
     atomic_store_explicit(&st->state, WIRE_STATE_ENDED, memory_order_release);
-    flock(FD_STATUS, LOCK_UN); /* for all copies of the descriptor; before the bell, which says "look" */
+    flock(FD_STATUS, LOCK_UN); /* for all copies of the descriptor; before the bell, which makes the agent check */
     sink_ring(&su->sink);
 }
 
@@ -250,7 +251,7 @@ static void supervisor_main(const struct supervise *s, char *said)
     struct environment env = {0};
     const char *what = "cannot prepare the supervisor";
     if (isolate(s) < 0)
-        return; /* nothing was started: whoever finds the lock free records it as lost */
+        return; /* nothing was started: the next process that finds the lock free records it as lost */
     int rc = prepare(&su, s->run->log_limit_bytes);
     if (rc < 0 && (!su.workers || su.sink.bell_fd < 0))
         return;
@@ -287,7 +288,7 @@ static void claim_identity(int status_fd, pid_t pid)
     (void)n;
 }
 
-/* Beside the supervisor, whose lock it does not hold. */
+/* Runs beside the supervisor, without the supervisor's lock. */
 static void watch(const struct supervise *s, char *said)
 {
     if (isolate(s) < 0)
@@ -305,7 +306,7 @@ int supervise_start(const struct supervise *s, struct error *err)
     if (said == MAP_FAILED)
         return error_errno(err, ERROR_INFRA, errno, "could not start a supervisor");
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before); /* a stop may come before the supervisor can take it: it waits */
+    sigprocmask(SIG_SETMASK, &all, &before); /* a stop may come before the supervisor can handle it: it stays pending */
     pid_t pid = fork();
     if (pid == 0) {
         setsid();
@@ -329,7 +330,7 @@ int supervise_start(const struct supervise *s, struct error *err)
         return error_errno(err, ERROR_INFRA, errnum, "could not start a supervisor");
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            return 0; /* the agent ignores SIGCHLD: the child is gone, and the lock tells the rest */
+            return 0; /* the agent ignores SIGCHLD: the child is gone, and the lock shows the rest */
     if (WIFEXITED(status) && WEXITSTATUS(status))
         return error_errno(err, ERROR_INFRA, WEXITSTATUS(status), "could not start a supervisor");
     return 0;

@@ -1,6 +1,6 @@
 /*
- * The transfer of a tree to this node: claimed like a run, but done by this very process as its frames come in. What
- * each frame changed is in the index at the end of the turn, so whoever comes next goes on from there.
+ * The transfer of a tree to this node: claimed like a run, but done by this process as frames come in. The changes of
+ * each frame are in the index at the end of the turn, so the next transfer goes on from there.
  */
 #include "server.h"
 
@@ -15,7 +15,7 @@
 enum {
     LOCK_WAIT_MS = 10000,
     LOCK_POLL_MS = 10,
-    LOOK_MS = 20,           /* at most so long per turn: PING is to be answered */
+    LOOK_MS = 20,           /* at most this long per turn, because PING must be answered */
     STATE_FILES = 2048,     /* in one SYNC_STATE */
     STATE_SIZE = 128 << 10, /* of their paths */
     PARTS_MAX = 1024,
@@ -43,7 +43,7 @@ static void finish(struct server *s, bool stopped, enum wire_cause cause, int er
     struct sync *y = &s->sync;
     struct error err = ERROR_INIT;
     sync_file_close(y);
-    tree_flush(&y->tree, &err); /* without it, only more is sent again */
+    tree_flush(&y->tree, &err); /* if this fails, only more files are sent again */
     if (status_finish(y->status_fd, stopped, cause, errnum, tail, &err) < 0)
         out_fault(&s->out, y->attempt, "%s", err.text);
     release(y);
@@ -52,7 +52,7 @@ static void finish(struct server *s, bool stopped, enum wire_cause cause, int er
         stream->ready = stream->check = true;
 }
 
-/* what: names it and what was tried; the reason comes from errnum. */
+/* The format says what failed and on what; the reason comes from errnum. */
 FORMAT(3, 4) static void fail(struct server *s, int errnum, const char *fmt, ...)
 {
     bool full = errnum == ENOSPC || errnum == EDQUOT;
@@ -68,7 +68,7 @@ FORMAT(3, 4) static void fail(struct server *s, int errnum, const char *fmt, ...
 static void fail_file(struct server *s, const char *path)
 {
     int errnum = errno;
-    CLEANUP(cleanup_free) char *copy = xstrdup(path); /* it may lie in what ends here */
+    CLEANUP(cleanup_free) char *copy = xstrdup(path); /* it may be in memory that is freed here */
     if (errnum == EISDIR)
         fail(s, errnum, "a folder with other files stands where \"%s\" of the tree belongs (in \"%s\")", copy,
              s->sync.tree.path);
@@ -86,14 +86,14 @@ bool sync_signal(struct server *s, const char *attempt)
 
 /* ---- the beginning ---- */
 
-/* The tree is ours alone. */
+/* Begins once the tree is ours alone. */
 static void look_begin(struct server *s)
 {
     struct sync *y = &s->sync;
     struct error err = ERROR_INIT;
     uint64_t now = mono_ns();
     ssize_t n = pwrite(y->status_fd, &now, sizeof now, offsetof(struct status, start_mono_ns));
-    (void)n; /* its blocks are there */
+    (void)n; /* its blocks are allocated */
     errno = 0;
     if ((str_eq(y->tree.path, s->ledger.work_dir) ? ledger_work_dir(&s->ledger, &err)
                                                   : mkdir_p(y->tree.path, 0755, &err)) < 0 ||
@@ -111,7 +111,7 @@ static void look_begin(struct server *s)
     y->phase = SYNC_LOOKING;
 }
 
-/* Nothing was done under the claim: as if it had not been made. */
+/* Nothing was done under the claim: undoes it. */
 static void give_up(struct server *s, const char *text)
 {
     struct error err = ERROR_INIT;
@@ -196,9 +196,9 @@ static void begin(struct server *s, const struct wire_sync *m, struct arena *scr
     ledger_unlock(&s->ledger);
 }
 
-/* ---- what is there ---- */
+/* ---- the present files ---- */
 
-/* 1: it is there, unchanged; 0: it is not; -1: nobody knows (errno). */
+/* 1: the file exists, unchanged; 0: it does not; -1: not known (errno). */
 static int entry_look(struct sync *y, const struct tree_entry *e)
 {
     const char *name;
@@ -226,7 +226,7 @@ static void put_parts(struct sync *y, struct wire_sync_state *m)
         closedir(dir);
 }
 
-/* all: every file there is, whether a complete tree is known or not. */
+/* all: lists every file, even if a complete tree is known. */
 static void put_state(struct server *s, bool all)
 {
     struct sync *y = &s->sync;
@@ -281,9 +281,9 @@ static void look(struct server *s)
     put_state(s, false);
 }
 
-/* ---- the end of a good one ---- */
+/* ---- the end of a good transfer ---- */
 
-/* What may not have survived and was not sent again is of no tree any more. */
+/* Removes files that may not have survived and were not sent again: they belong to no tree any more. */
 static int remove_stale(struct server *s)
 {
     struct tree *t = &s->sync.tree;
@@ -318,7 +318,7 @@ static void complete(struct server *s)
 
 /* ---- frames ---- */
 
-/* Is this frame for the transfer that goes on? What comes behind a failure is dropped without a word. */
+/* Whether this frame belongs to the current transfer. Frames after a failure are dropped silently. */
 static bool is_open(struct server *s, enum wire_type type, const char *attempt)
 {
     if (s->sync.phase == SYNC_OPEN && strcmp(s->sync.attempt, attempt) == 0)

@@ -1,6 +1,6 @@
 /*
- * One file of a transfer: written to a folder of its own on the same file system, then renamed, so that no half of a
- * file ever has its name. A large one that was cut off stays there under its oid.
+ * One file of a transfer: written to a separate folder on the same file system, then renamed, so that an incomplete
+ * file never has the file's name. A large file that was cut off stays in that folder under its oid.
  */
 #include "server.h"
 
@@ -14,9 +14,9 @@ enum { COPY_SIZE = 64 << 10, FREED = 64 << 10, OUT_EACH = 32 << 20 };
 
 static const char small_name[] = "new", copy_name[] = ".rhrun-new";
 
-/* ---- the folder for what is not complete ---- */
+/* ---- the folder for incomplete files ---- */
 
-/* All files of a folder, but not `keep` (files of a part's name) and not the folder `spare`. */
+/* Removes all files of a folder, except parts (if `keep`) and the folder `spare`. */
 static void empty(int dir_fd, bool keep, const char *spare)
 {
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -38,7 +38,8 @@ static void empty(int dir_fd, bool keep, const char *spare)
     closedir(dir);
 }
 
-/* Below the base folder it lies beside the index, elsewhere in the root: renaming must not leave the file system. */
+/* For roots below the base folder it is beside the index, otherwise in the root: a rename must stay on one file
+ * system. */
 static const char *stage_top(struct sync *y)
 {
     return y->tree.inside ? arena_printf(y->arena, "%s/new", y->tree.dir)
@@ -53,7 +54,7 @@ int sync_stage_open(struct sync *y, bool make)
     CLEANUP(cleanup_close) int top_fd = open(top, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (top_fd < 0)
         return make ? -1 : 0;
-    empty(top_fd, false, y->tree.boot_id); /* what another boot left is worth nothing */
+    empty(top_fd, false, y->tree.boot_id); /* parts of another boot are worthless */
     if (make && mkdirat(top_fd, y->tree.boot_id, 0700) < 0 && errno != EEXIST)
         return -1;
     y->stage_fd = openat(top_fd, y->tree.boot_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -74,7 +75,7 @@ void sync_stage_clear(struct sync *y)
     rmdir(top);
 }
 
-/* ---- what stands in the way ---- */
+/* ---- obstacles ---- */
 
 /* A file or link where a folder belongs. */
 static int replace_by_folder(void *context, int dir_fd, const char *name, const char *path)
@@ -95,14 +96,14 @@ static int replace_by_folder(void *context, int dir_fd, const char *name, const 
 static int enter(struct sync *y, const char *path, const char **ret_name)
 {
     int fd = dirs_enter(&y->dirs, path, ret_name, replace_by_folder, y);
-    if (fd < 0 && errno == ENOENT) { /* a folder that was open is not there any more */
+    if (fd < 0 && errno == ENOENT) { /* a folder that was open no longer exists */
         dirs_leave(&y->dirs, 0);
         fd = dirs_enter(&y->dirs, path, ret_name, replace_by_folder, y);
     }
     return fd;
 }
 
-/* A folder where a file belongs: does it hold files of the index only? Then, and if so asked, they are removed. */
+/* A folder in a file's place: checks whether it has only files of the index, and if so and if asked, removes them. */
 static int clear_folder(struct sync *y, int dir_fd, const char *name, struct buf *path, bool remove)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
@@ -148,7 +149,7 @@ static int replace_folder(struct sync *y, int dir_fd, const char *name, const ch
 
 /* ---- a complete file gets its name ---- */
 
-/* The folder is on another file system after all: a copy beside the place, which then takes it. */
+/* The folder is on another file system after all: copies the file beside its place, then renames the copy. */
 static int copy_over(struct sync *y, const char *from, int dir_fd, const char *name, struct stat *st)
 {
     char data[COPY_SIZE];
@@ -194,7 +195,7 @@ static int place(struct sync *y, const char *from, const struct wire_file *f)
 {
     const char *name;
     struct stat st;
-    /* closed before: network file systems set the time then */
+    /* the file was closed before: network file systems set the time at close */
     if (fstatat(y->stage_fd, from, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -1;
     for (int round = 0;; round++) {
@@ -222,7 +223,7 @@ void sync_file_close(struct sync *y)
     if (y->file.open && y->file.fd >= 0) {
         struct stat st;
         bool part = y->file.name != small_name;
-        /* what is left of a full disk goes to the index: it must say what came before */
+        /* the last room of a full disk is for the index, which must record the files before this one */
         if (part && y->file.full && fstat(y->file.fd, &st) == 0)
             part = ftruncate(y->file.fd, st.st_size > FREED ? st.st_size - FREED : 0) == 0 && st.st_size > FREED;
         close(y->file.fd);
@@ -263,7 +264,7 @@ int sync_file_more(struct sync *y, const uint8_t *data, uint32_t len)
     }
     uint64_t had = y->file.have;
     y->file.have += len;
-    if (y->file.fd >= 0 && had / OUT_EACH != y->file.have / OUT_EACH) /* so that SETTLE has little left to wait for */
+    if (y->file.fd >= 0 && had / OUT_EACH != y->file.have / OUT_EACH) /* so that SETTLE need not wait long */
         sync_file_range(y->file.fd, 0, (off_t)y->file.have, SYNC_FILE_RANGE_WRITE);
     return y->file.have == y->file.size ? complete(y) : 0;
 }
@@ -346,7 +347,7 @@ int sync_file_remove(struct sync *y, struct tree_entry *e)
 {
     const char *name;
     struct stat st;
-    /* one that may not have survived counts as gone, but is ours */
+    /* a file that may not have survived counts as gone, but is ours */
     if (!y->missing && (!(e->flags & ENTRY_GONE) || (e->flags & ENTRY_STALE))) {
         int fd = dirs_enter(&y->dirs, e->path, &name, NULL, NULL);
         if (fd < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {

@@ -13,7 +13,8 @@ enum op {
     OP_SET,
     OP_DROP,
     OP_BOOT, /* path: the boot that the rest belongs to */
-    OP_WHO,  /* path: tree_patch.who, of what follows. These two count in every boot: their RUN tells whether they do */
+    OP_WHO,  /* path: tree_patch.who, for the next records. These two kinds count in every boot; whether they apply
+                follows from their RUN */
     OP_NOW,
 };
 enum { INDEX_VERSION = 1, INDEX_MAX = 1 << 30, GIVE_UP_MS = 5000 };
@@ -166,15 +167,16 @@ static void take(struct tree *t, const struct record *r, const char *path, uint8
     e->flags = (uint8_t)((r->flags & ENTRY_ANY) | base | flags);
 }
 
-/* What another boot wrote, or nobody vouches for: not there, and sent again or removed at the end. */
+/* For records of another boot, or untrusted ones: the file counts as missing, and is sent again or removed at the
+ * end. */
 static void take_lost(struct tree *t, const struct record *r, const char *path)
 {
     const struct tree_entry *e = tree_find(t, path);
-    if (!e || !(e->flags & ENTRY_BASE)) /* else what stat says tells which of the two is there */
+    if (!e || !(e->flags & ENTRY_BASE)) /* otherwise stat shows which of the two versions exists */
         take(t, r, path, ENTRY_GONE | ENTRY_STALE);
 }
 
-/* False: not usable; what was read so far is only what may be there. */
+/* False: not usable; the records read so far only say what may exist. */
 static bool read_index(struct tree *t)
 {
     struct record r;
@@ -219,7 +221,7 @@ static bool read_index(struct tree *t)
 void tree_open(struct tree *t, const struct ledger *l, const char *name, const char *root, struct arena *arena)
 {
     *t = (struct tree){.arena = arena, .boot_id = l->boot_id, .fd = -1};
-    if (!*t->boot_id) { /* unknown: one that nobody will have */
+    if (!*t->boot_id) { /* not known: uses an id that no boot has */
         char id[WIRE_ID_LEN + 1];
         random_hex(id, WIRE_ID_LEN / 2);
         t->boot_id = arena_strdup(arena, id);
@@ -306,7 +308,7 @@ void tree_drop(struct tree *t, struct tree_entry *e)
     put_entry(&t->added, OP_DROP, e);
 }
 
-/* The complete tree of that id; without one a file to add to, which keeps in mind what may be there. */
+/* Writes a new index: the complete tree with that id; without an id a file to add to, which records what may exist. */
 static int replace(struct tree *t, const char *id, struct error *err)
 {
     struct buf all = {0};
@@ -374,7 +376,7 @@ int tree_flush(struct tree *t, struct error *err)
         return -1;
     if (write_all(t->fd, t->added.data, t->added.len) < 0) {
         error_errno(err, ERROR_INFRA, errno, "could not write \"%s/index\"", t->dir);
-        int rc = ftruncate(t->fd, (off_t)t->whole); /* what follows half a record would not be read */
+        int rc = ftruncate(t->fd, (off_t)t->whole); /* records after half a record would not be read */
         (void)rc;
         return -1;
     }
@@ -407,7 +409,8 @@ bool tree_there(const struct ledger *l, const char *name, const char *root, cons
         int fd = dirs_enter(d, e->path, &file, NULL, NULL);
         const struct stat *now = fd >= 0 && fstatat(fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 ? &st : NULL;
         there = (e->flags & ENTRY_ANY ? now != NULL : tree_entry_there(&t, e, now)) &&
-                (i % 256 || mono_ns() < end); /* the peer waits; a transfer that finds nothing to do does not hurry */
+                (i % 256 || mono_ns() < end); /* the peer waits; if time is up, a transfer will find that there is
+                                                 nothing to do */
     }
     dirs_leave(d, 0);
     cleanup_close(&d->root_fd);
