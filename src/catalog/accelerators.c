@@ -1,4 +1,4 @@
-/* The table of accelerators: canonical names, memory, what others call them. It is data: catalog/accelerators.csv. */
+/* The table of accelerators: canonical names, memory, other names. It is data: catalog/accelerators.csv. */
 #include "internal.h"
 
 #include <ctype.h>
@@ -92,7 +92,7 @@ const char *catalog_accelerator(const struct catalog *c, const char *name)
     return NULL;
 }
 
-/* Vendors take off what error correction takes. */
+/* Vendors subtract the memory that error correction needs. */
 static bool has_memory(const struct accelerator *a, uint64_t gib)
 {
     return a->memory_mib >= (gib << 10) - (gib << 10) / 10 && a->memory_mib <= (gib << 10) + (gib << 10) / 10;

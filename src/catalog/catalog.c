@@ -12,7 +12,7 @@
 extern const char rhrun_catalog_seed[];
 extern const uint64_t rhrun_catalog_seed_size;
 
-/* ---- rows, by what they are of ---- */
+/* ---- rows by their key ---- */
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -36,7 +36,7 @@ static bool same_machine(const struct catalog_row *a, const struct catalog_row *
            str_eq(a->region, b->region) && str_eq(a->zone, b->zone);
 }
 
-/* The slot of that machine, or the free one that it is to have. */
+/* The slot of that machine, or the free slot for it. */
 static uint32_t *slot_of(const struct catalog *c, const struct catalog_row *row)
 {
     size_t i = (size_t)hash_row(row) & (c->slot_count - 1);
@@ -114,7 +114,7 @@ static const struct source *make_source(struct arena *arena, const char *name, c
     return s;
 }
 
-/* NULL and err; ret_absent: it is not there, which is no fault. */
+/* NULL and err; ret_absent: the file does not exist, which is no fault. */
 static const struct source *read_source(struct arena *arena, const char *path, bool *ret_absent, struct error *err)
 {
     struct buf text = {0};
@@ -219,7 +219,7 @@ static bool is_among(const struct catalog_regions *regions, const char *region)
     return regions->count == 0;
 }
 
-/* Rows of the present file that are of other regions. */
+/* Appends the rows of the present file for other regions. */
 static void put_others(struct buf *out, const char *path, const char *provider, const struct catalog_regions *regions,
                        struct arena *arena)
 {

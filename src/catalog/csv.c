@@ -14,7 +14,7 @@ static int peek(const struct csv *csv)
     return csv->at < csv->source->len ? (unsigned char)csv->source->text[csv->at] : -1;
 }
 
-/* Is a line's end there, or the text's? */
+/* Whether the current position is a line's end, or the text's. */
 static bool at_end(const struct csv *csv)
 {
     int c = peek(csv);
@@ -42,7 +42,7 @@ static void skip_line(struct csv *csv)
         step(csv);
 }
 
-/* What is from there to here. */
+/* The place from there to the current position. */
 static struct place place_from(const struct csv *csv, const struct csv *begin)
 {
     uint32_t end = csv->line == begin->line && csv->column > begin->column ? csv->column : begin->column + 1;
@@ -59,7 +59,7 @@ static bool text_is_sound(const char *text, size_t len)
     return true;
 }
 
-/* Appends the field's bytes; NULL, or what is wrong with it. Of a field that is too long the rest is only counted. */
+/* Appends the field's bytes; NULL, or what is wrong with it. The rest of a field that is too long is only counted. */
 static const char *field_bytes(struct csv *csv, char *text, size_t *len)
 {
     bool quoted = peek(csv) == '"';

@@ -22,8 +22,8 @@ struct csv_record {
 };
 enum csv_result { CSV_END, CSV_RECORD, CSV_FAULT };
 void csv_begin(struct csv *csv, const struct source *source); /* behind a byte order mark */
-/* The next record that is not an empty line; its texts are in the arena. CSV_FAULT: the record is left out, d says why,
- * and the next call goes on with the next line. */
+/* The next record that is not an empty line; its texts are in the arena. CSV_FAULT: the record was skipped, d says why,
+ * and the next call continues with the next line. */
 enum csv_result csv_next(struct csv *csv, struct arena *arena, enum severity severity, struct csv_record *ret,
                          struct diagnostics *d);
 
@@ -31,7 +31,7 @@ enum csv_result csv_next(struct csv *csv, struct arena *arena, enum severity sev
 struct accelerator {
     const char *name;
     uint64_t memory_mib;
-    const char **also; /* names that a request for this one takes too */
+    const char **also; /* names that a request for this one includes */
     const char **aliases;
     size_t also_count, alias_count;
 };
@@ -41,7 +41,8 @@ struct accelerators {
 };
 void accelerators_read(struct accelerators *ret, struct arena *arena, struct diagnostics *d); /* the built-in table */
 const struct accelerator *accelerators_find(const struct accelerators *a, const char *name); /* any of its names */
-bool accelerator_same(const char *a, const char *b); /* one name? Case, blanks, '-' and '_' do not count */
+bool accelerator_same(const char *a, const char *b); /* whether they are one name; case, blanks, '-' and '_' do not
+                                                        count */
 
 /* ---- catalog.c ---- */
 struct catalog {
@@ -62,7 +63,7 @@ struct catalog_file {
     const char *provider; /* the only one that its rows may name; NULL = any */
     const char *name;     /* for the rows; NULL = built in */
 };
-/* Puts its rows into the catalog, but those that are refused. How many were put, or -1: the header is faulty. */
+/* Puts its rows into the catalog, except refused ones. Returns how many, or -1: the header is faulty. */
 long catalog_read(struct catalog *c, const struct catalog_file *file, enum severity severity, struct diagnostics *d);
 void catalog_write_header(struct buf *b);
 void catalog_write_row(struct buf *b, const struct catalog_row *row);

@@ -8,17 +8,17 @@
 struct candidate {
     struct catalog_offer offer;
     size_t provider; /* its place in the user's order */
-    bool later;      /* on demand, where spot comes first */
+    bool later;      /* on demand, when spot comes first */
 };
 
-/* How many rows were left by each condition: the first that leaves none is the reason why there is no offer. */
+/* How many rows each condition left: the first condition that leaves none is the reason why there is no offer. */
 struct sieve {
     const struct catalog *c;
     const struct catalog_query *query;
     struct candidate *found;
     size_t count, cap;
     size_t suit, of_provider, in_region, priced;
-    uint64_t cheapest; /* total of what is above the limit */
+    uint64_t cheapest; /* the lowest total above the limit */
 };
 
 static bool enough(uint64_t has, uint64_t wanted, bool or_more)
@@ -40,7 +40,7 @@ static bool row_suits(const struct catalog_row *row, const struct catalog_reques
            enough(row->memory_mib, r->memory_mib, r->memory_or_more);
 }
 
-/* Its place in the list, 0 where the list is empty; SIZE_MAX: it is not there. */
+/* Its index in the list, 0 if the list is empty; SIZE_MAX: it is not in the list. */
 static size_t place_in(const char *name, const char *const *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -117,7 +117,7 @@ static int by_preference(const void *left, const void *right)
 
 /* ---- why there is none ---- */
 
-/* Each name once, in order, as far as the text has room: "eastus, us-east-1". */
+/* Each name once, in order, as far as there is room: "eastus, us-east-1". */
 struct names {
     const char **items;
     size_t count;
@@ -163,7 +163,7 @@ static const char *what_of(const struct catalog_request *r)
     return r ? r->text : "any machine";
 }
 
-/* No machine is like that at all: with which counts does it come? */
+/* No machine is like that at all: names the counts that exist. */
 static int none_suits(const struct sieve *s, struct arena *arena, struct error *err)
 {
     const struct catalog_request *r = s->query->request;
@@ -187,7 +187,7 @@ static int none_suits(const struct sieve *s, struct arena *arena, struct error *
     return -1;
 }
 
-/* No machine is left of these providers, or in these regions: where are there some? */
+/* No machine is left of these providers, or in these regions: names those that have some. */
 static int none_there(const struct sieve *s, bool by_region, struct arena *arena, struct error *err)
 {
     const struct catalog_query *q = s->query;

@@ -1,4 +1,4 @@
-/* The rows of one file: which column is which, and what each value has to be. A row with a fault is refused. */
+/* The rows of one file: the meaning of columns, and the rules for values. A row with a fault is refused. */
 #include "internal.h"
 
 #include <ctype.h>
@@ -25,8 +25,8 @@ static const char *const column_names[COLUMNS + 1] = {
     "memory_gib", "gpu_memory_gib", "price_usd_hour", "spot_usd_hour", "source",      "as_of", NULL};
 
 #define USD(dollars) ((uint64_t)(dollars)*1000000)
-static const uint64_t price_per_accelerator_limit = USD(60); /* more is a sentinel: TPU rows of 700, say */
-static const uint64_t price_limit = USD(1000);               /* of a machine without one */
+static const uint64_t price_per_accelerator_limit = USD(60); /* a higher price is a sentinel, such as TPU rows of 700 */
+static const uint64_t price_limit = USD(1000);               /* of a machine without accelerators */
 enum {
     COUNT_LIMIT = 1024,
     VCPUS_LIMIT = 16384,
@@ -42,8 +42,8 @@ struct reader {
     struct diagnostics *d;
     int at[COLUMNS]; /* field of each column; -1 = the file has none */
     const struct csv_record *record;
-    bool good;                        /* nothing was wrong with the record so far */
-    char name[CATALOG_FIELD_MAX + 1]; /* of the last accelerator that was looked up, and what was found */
+    bool good;                        /* no fault in the record so far */
+    char name[CATALOG_FIELD_MAX + 1]; /* the last accelerator that was looked up, with its result */
     const struct accelerator *known;
 };
 
@@ -133,7 +133,7 @@ static const char *provider_of(struct reader *r)
     return text;
 }
 
-/* A decimal number in millionths; 0 = empty, which nobody knows. What is there is above 0. */
+/* A decimal number in millionths; 0 = empty: not known. A given number must be above 0. */
 static uint64_t number_of(struct reader *r, enum column column)
 {
     const char *text = text_of(r, column);
@@ -168,7 +168,7 @@ static uint64_t mib_of(struct reader *r, enum column column, uint32_t limit_gib)
     return (micro * 1024 + USD(1) / 2) / USD(1);
 }
 
-/* Empty or 0, and no faulty one that was told already. */
+/* Empty or 0; false also for a faulty count that was reported already. */
 static bool count_is_none(const struct reader *r)
 {
     uint64_t micro;
@@ -204,7 +204,7 @@ static const char *accelerator_of(struct reader *r, struct catalog_row *row)
         return name;
     }
     uint64_t has = row->gpu_memory_mib, is = known->memory_mib;
-    if (has && (has > is + is / 10 || has < is - is / 10)) { /* vendors take off what error correction takes */
+    if (has && (has > is + is / 10 || has < is - is / 10)) { /* vendors subtract what error correction needs */
         struct diagnostic *item = refuse(r, COL_GPU_MEMORY, "an accelerator with %s GiB, and %s has %u",
                                          text_of(r, COL_GPU_MEMORY), known->name, (unsigned)(is >> 10));
         diagnostic_hint(item, "variants have names of their own: %s-%sGB, say", known->name,
@@ -243,7 +243,7 @@ static uint32_t as_of_day(struct reader *r)
 
 /* ---- rows ---- */
 
-/* The text for as long as the catalog lives; neighbours mostly say the same. */
+/* A copy that lives as long as the catalog; neighbouring rows mostly have the same text. */
 static const char *keep(struct catalog *c, const char *text, const char *before)
 {
     return str_eq(text, before) ? before : *text ? arena_strdup(c->arena, text) : "";

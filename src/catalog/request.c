@@ -1,4 +1,4 @@
-/* What `instance` says: "A100:8", "A100|A100-80GB:8", "cpu:8+ memory:32+", or a provider's own type. */
+/* The forms of `instance`: "A100:8", "A100|A100-80GB:8", "cpu:8+ memory:32+", or a provider's own type. */
 #include "internal.h"
 
 #include <ctype.h>
@@ -14,12 +14,12 @@ struct parser {
     struct arena *arena;
     struct catalog_request *request;
     struct error *err;
-    bool accelerators, vcpus, memory; /* was there a word for it? */
+    bool accelerators, vcpus, memory; /* whether there was a word for it */
 };
 
-/* ---- what was meant ---- */
+/* ---- suggestions ---- */
 
-/* All names of accelerators, NULL behind them. */
+/* All names of accelerators, NULL-terminated. */
 static const char **accelerator_names(const struct catalog *c, struct arena *arena, size_t more, size_t *ret_count)
 {
     const char **names = arena_array(arena, c->accelerators.count + c->count + more + 1, sizeof *names);
@@ -45,7 +45,7 @@ static int unknown_accelerator(const struct parser *p, const char *name)
     return -1;
 }
 
-/* A word without a count: a name, or a provider's type. Of one provider where `provider` is not NULL. */
+/* A word without a count: a name, or a provider's type; only of `provider` if that is not NULL. */
 static int unknown_word(const struct parser *p, const char *provider, const char *word)
 {
     size_t n = 0;
@@ -147,7 +147,7 @@ static bool add_name(struct catalog_request *request, const char *name)
     return true;
 }
 
-/* Takes a name, and those that count as it. */
+/* Takes a name, and the names that count as it. */
 static int add_accelerator(struct parser *p, const char *name)
 {
     const char *canonical = catalog_accelerator(p->c, name);
@@ -200,7 +200,7 @@ static bool find_type(struct parser *p, const char *provider, const char *type)
     return false;
 }
 
-/* PROVIDER:TYPE. 0, -1, or 1: it does not begin with a provider. */
+/* PROVIDER:TYPE. 0, -1, or 1: the text does not begin with a provider. */
 static int parse_provider_type(struct parser *p, const char *text)
 {
     size_t len = strcspn(text, ":");
@@ -246,7 +246,7 @@ int catalog_request_parse(const struct catalog *c, const char *text, struct aren
         error_hint(err, "%s", forms);
         return -1;
     }
-    const char *name = catalog_accelerator(c, text); /* also one with blanks: "NVIDIA A100 80GB PCIe" */
+    const char *name = catalog_accelerator(c, text); /* even a name with blanks: "NVIDIA A100 80GB PCIe" */
     int rc = 0;
     if (name) {
         request.count = 1;

@@ -1,4 +1,4 @@
-/* Money and dates: exact, and of one form. */
+/* Money and dates: exact, in one form. */
 #include "internal.h"
 
 #include <ctype.h>
