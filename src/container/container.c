@@ -1,12 +1,12 @@
-/* The texts for the node's shell. See container.h. */
+/* The scripts for the host's shell. See container.h. */
 #include "rhrun/container.h"
 
 #include "rhrun/spec.h"
 
 #include <string.h>
 
-/* r, the runtime, and n, the container's name. Before it stands fail TEXT, which says why the text ends: to rhrun, or to
- * stderr. */
+/* Sets r, the runtime, and n, the container's name. The function `fail TEXT`, which reports to rhrun or to stderr why
+ * the script ends, must be defined before. */
 static void put_head(const struct container_place *p, struct buf *b)
 {
     const struct spec_container *c = p->host->container;
@@ -19,7 +19,8 @@ static void put_head(const struct container_place *p, struct buf *b)
     buf_printf(b, "n=rhrun-%s-%u-$(id -u);", p->job, p->node);
 }
 
-/* Texts that the runtimes differ in: the one that is said, or those of both kinds, of which the node chooses. */
+/* Script parts that differ between the runtimes: the part for the given runtime, or both, between which the host
+ * chooses. */
 static void put_by_runtime(const struct container_place *p, struct buf *b,
                            void (*engine)(const struct container_place *p, struct buf *b),
                            void (*apptainer)(const struct container_place *p, struct buf *b))
@@ -37,7 +38,7 @@ static void put_by_runtime(const struct container_place *p, struct buf *b,
         buf_puts(b, "fi;");
 }
 
-/* ---- words that both kinds have ---- */
+/* ---- words for both kinds ---- */
 
 /* "SOURCE:TARGET[:OPTIONS]" */
 static void put_mount(const char *mount, const char *word, struct buf *b)
@@ -53,7 +54,7 @@ static void put_mount(const char *mount, const char *word, struct buf *b)
 static void put_mounts(const struct container_place *p, const char *word, struct buf *b)
 {
     const struct spec_container *c = p->host->container;
-    /* As the same machine the ledger knows it inside and outside. */
+    /* So that the ledger sees the same machine inside and outside. */
     buf_printf(b, "[ ! -s /etc/machine-id ]||set -- \"$@\" %s /etc/machine-id:/etc/machine-id:ro;", word);
     if (p->host->work_dir) {
         buf_puts(b, "m=");
@@ -73,8 +74,8 @@ static void put_options(const struct container_place *p, struct buf *b)
     }
 }
 
-/* long WHAT COMMAND...: it takes as long as it takes: a line now and then says that the node is at it, for two hours at
- * most. Its output is e. */
+/* long WHAT COMMAND...: runs a command that may take long; a line now and then reports that the host is busy, for two
+ * hours at most. The command's output is in e. */
 static void put_long(struct buf *b)
 {
     buf_puts(b, "long(){ (trap \"kill \\$s;exit\" 15;t=0;while [ $t -lt 1800 ]&&say BUSY \"$1\";do "
@@ -84,8 +85,8 @@ static void put_long(struct buf *b)
 
 /* ---- docker and podman ---- */
 
-/* The words of `run` behind the runtime's name, as a function of the shell: its arguments would be those of the text
- * else, which are the agent's. What the spec says comes last and wins. */
+/* The arguments of `run` after the runtime's name, as a shell function, because the script's own arguments are the
+ * agent's. The spec's options come last and win. */
 static void engine_run(const struct container_place *p, struct buf *b)
 {
     buf_puts(b, "u=$(id -un 2>/dev/null||id -u);");
@@ -93,7 +94,7 @@ static void engine_run(const struct container_place *p, struct buf *b)
                "make(){ set -- run -d --name \"$n\" --label rhrun.of=$h --label rhrun.job=%s --network host --ipc host "
                "-e \"HOME=$HOME\" -e \"USER=$u\" -e \"LOGNAME=$u\" -v \"$HOME:$HOME\";",
                p->job);
-    /* podman without root makes the user's number its own with keep-id; groups are kept by it alone */
+    /* rootless podman keeps the user's id only with keep-id, which also keeps the groups */
     buf_puts(b, "if [ $r = podman ];then [ $(id -u) = 0 ]||set -- \"$@\" --userns keep-id --group-add keep-groups;else "
                 "set -- \"$@\" --user \"$(id -u):$(id -g)\";"
                 "for g in $(id -G);do set -- \"$@\" --group-add $g;done;fi;");
@@ -102,13 +103,13 @@ static void engine_run(const struct container_place *p, struct buf *b)
     put_mounts(p, "-v", b);
     buf_puts(b, "set -- \"$@\" --pull never --entrypoint /bin/sh");
     put_options(p, b);
-    /* The first process reaps what others leave, as `wait` of a shell does. */
+    /* The first process reaps orphans, as a shell's `wait` does. */
     buf_puts(b, " \"$i\" -c \"trap \\\"exit 0\\\" TERM;while :;do sleep 86400& wait \\$!;done\";"
                 "$r \"$@\" </dev/null 2>&1; };");
 }
 
-/* s: does it run? o: of which spec it is; g: its image; d: its own id. Of the image of that name, w: its id; v: its digest
- * of a registry */
+/* Of the container: s: whether it runs; o: its spec; g: its image; d: its id. Of the image with that name: w: its id;
+ * v: its digest in a registry */
 static void engine_look(const struct container_place *p, struct buf *b)
 {
     (void)p;
@@ -139,8 +140,8 @@ static void engine_exec(const struct container_place *p, struct buf *b)
 
 /* ---- apptainer: the container is an instance ---- */
 
-/* An instance has no labels: its name says of which spec and image it is, behind the container's name. Its own id is
- * its first process, by number and start, as hexadecimal digits. l: its name. */
+/* An instance has no labels, so its name has the spec and the image after the container's name. Its id is the pid and
+ * start time of its first process, in hexadecimal. l: its name. */
 static void apptainer_look(const struct container_place *p, struct buf *b)
 {
     (void)p;
@@ -152,8 +153,8 @@ static void apptainer_look(const struct container_place *p, struct buf *b)
              "set -- $(cat /proc/$k/stat);shift 21;d=$(printf \"%06x%08x\" $k $1); };");
 }
 
-/* A file or folder of the node, else what apptainer fetches by itself: by a name alone from where docker would. The
- * image's identity is the file's; whether what is fetched has moved is not known here. */
+/* The image is a file or folder on the host, or else apptainer fetches it: a bare name from where docker would. A
+ * file's identity is the image's; whether a fetched image has moved is not known here. */
 static void apptainer_make(const struct container_place *p, struct buf *b)
 {
     buf_puts(b,
@@ -179,9 +180,9 @@ static void apptainer_exec(const struct container_place *p, struct buf *b)
                 "\"instance://$l\" \"$@\";");
 }
 
-/* ---- the texts ---- */
+/* ---- the scripts ---- */
 
-/* Does anything of rhrun work in the container? It is left alone then. */
+/* Whether anything of rhrun runs in the container, which is then left alone. */
 static void put_busy(struct buf *b)
 {
     buf_puts(b, "busy(){ [ $s = true ]||return 1;inside \"for c in /proc/[0-9]*/comm;do "
@@ -194,7 +195,7 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
     const struct spec_container *c = p->host->container;
     char hash[65];
     digest_sha256_hex(c->text, strlen(c->text), hash);
-    /* What the runtime says may have several lines: the first that says something, and is no container's id. */
+    /* The runtime may print several lines: takes the first that has text and is no container's id. */
     buf_puts(
         b,
         "fail(){ l=$(printf \"%s\\n\" \"$1\"|grep \"[^0-9a-f]\"|head -n 1);say FAILED \"container 0 $l\";exit 1; };");
@@ -204,7 +205,7 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
     buf_putc(b, ';');
     put_by_runtime(p, b, engine_look, apptainer_look);
     if (!may_make) {
-        /* The image is the one that the job's next container has: of that name, unless this container stays. */
+        /* The image is that of the job's next container: the one with that name, unless this container stays. */
         put_busy(b);
         buf_puts(b, "look;[ \"$s\" = true ]||{ have&&export RHRUN_IMAGE=\"$w $v\";exec \"$@\"; };"
                     "have&&{ [ \"$o $w\" = \"$h $g\" ]||busy||g=$w; };");
@@ -218,12 +219,13 @@ void container_wrap(const struct container_place *p, bool may_make, struct buf *
         buf_puts(b, "look;");
         if (c->pull == PULL_ALWAYS)
             buf_puts(b, "pull;");
-        /* Of another spec, or of an image that has moved: a new one, but not while something of rhrun runs in it. */
+        /* A different spec, or an image that has moved: makes a new container, but not while something of rhrun runs in
+         * it. */
         buf_puts(b,
                  "if [ -n \"$s\" ]&&[ \"$o\" != $h ];then busy&&fail \"an earlier run, with another image, options or "
                  "mounts, still works in $n: rhrun cancel ends it\";gone;"
                  "elif [ -n \"$s\" ]&&have&&[ \"$w\" != \"$g\" ];then busy||gone;fi;");
-        /* Where it cannot be made: another connection has made it meanwhile, or its image is not there. */
+        /* If it cannot be made: another connection has made it meanwhile, or its image is missing. */
         buf_puts(b, "if [ -z \"$s\" ];then new||{ q=$e;look;[ \"$s $o\" = \"true $h\" ]||{ have&&fail \"$q\";");
         buf_puts(b, c->pull == PULL_NEVER ? "fail \"image $i is not there, and pull is never\";" : "pull;");
         buf_puts(b, "new||fail \"$e\"; }; };"
@@ -266,7 +268,7 @@ void container_enter(const struct container_place *p, bool terminal, const char 
 static void engine_down(const struct container_place *p, struct buf *b)
 {
     (void)p;
-    /* Where there is none, docker says so, and podman nothing. */
+    /* If there is none, docker says so, and podman says nothing. */
     buf_puts(b, "e=$($r rm -f -v \"$n\" </dev/null 2>&1);c=$?;case $c:$e in *o\\ such\\ container*|0:)"
                 "echo " CONTAINER_WAS_GONE ";;0:*)echo " CONTAINER_GONE ";;*)fail \"$e\";;esac;");
 }
