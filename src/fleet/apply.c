@@ -1,5 +1,5 @@
-/* fleet_apply: an event changes the ledger, or does not follow from what is there. Each function checks everything first
- * and then changes, so an event that is refused leaves the ledger as it was. */
+/* fleet_apply: an event changes the ledger, or is refused because it cannot follow. Each function first checks
+ * everything and then changes, so a refused event leaves the ledger unchanged. */
 #include "internal.h"
 
 #include <string.h>
@@ -82,7 +82,7 @@ static void begin_attempt(struct fleet_ledger *l, uint32_t offer, const struct f
         set_stage(l, FLEET_STAGE_RENTING, e);
 }
 
-/* Does this intent begin an attempt? */
+/* Whether this intent begins an attempt. */
 static bool begins(const struct fleet_ledger *l, uint32_t offer)
 {
     return l->stage == FLEET_STAGE_RETREATING ? offer > l->offer || (l->again && offer == l->offer)
@@ -108,7 +108,7 @@ static const char *misfit(const struct fleet_ledger *l, const struct fleet_event
     return NULL;
 }
 
-/* How many of the offers for this slot are tried once this one was. */
+/* How many of the slot's offers have been tried once this one has. */
 static uint32_t position(const struct fleet_ledger *l, uint32_t offer)
 {
     uint32_t before = 1;
@@ -149,7 +149,7 @@ static int intent(struct fleet_ledger *l, const struct fleet_event *e, struct er
     return 0;
 }
 
-/* After some faults another offer may have what this one has not. */
+/* Whether another offer may succeed after this fault. */
 static bool is_worth_another(enum provider_class fault, enum provider_scope scope)
 {
     return fault != PROVIDER_CLASS_NONE && !fault_is_final(fault, scope);

@@ -1,4 +1,4 @@
-/* The table of belief: the first row that fits says what follows. */
+/* The table of belief: the first row that matches decides. */
 #include "belief.h"
 
 #include <stddef.h>
@@ -15,16 +15,16 @@ static const struct row {
 } rows[] = {
     /* somebody else's, whatever the ledger may say */
     {ANY, ANY, 0, OF_OURS, BELIEF_LEAVE},
-    /* the list shows what the ledger does not have, or has as gone */
+    /* the list shows a machine that the ledger lacks, or has as gone */
     {ENTRY(NONE), THERE, 0, 0, BELIEF_ADOPT},
     {ENTRY(NONE), ANY, 0, 0, BELIEF_LEAVE},
     {ENTRY(GONE), THERE, 0, 0, BELIEF_RETURN},
     {ENTRY(GONE), ANY, 0, 0, BELIEF_LEAVE},
-    /* proven gone, whether that was wanted or not */
+    /* proven gone, wanted or not */
     {ANY, SEEN(ENDED) | SEEN(ABSENT), 0, 0, BELIEF_GONE},
-    /* asked back */
+    /* being given back */
     {ENTRY(RETURNING), ANY, 0, 0, BELIEF_DELETE},
-    /* not wanted; or of no use, as it does not run any more */
+    /* not wanted, or useless because it no longer runs */
     {ANY, ANY, 0, OF_WANTED, BELIEF_RETURN},
     {ANY, SEEN(FAILED), 0, 0, BELIEF_RETURN},
     /* wanted */

@@ -43,7 +43,7 @@ static void try_next(struct fleet *f)
     fleet_want(f, (struct fleet_effect){.kind = FLEET_EFFECT_TELL, .tell = FLEET_TELL_TRYING, .offer = o});
 }
 
-/* The attempt has failed: with what is to fail the next ones, too, or with what only speaks against this offer. */
+/* The attempt has failed: with a fault that fails the next ones too, or one that only excludes this offer. */
 static void fail_attempt(struct fleet *f, enum provider_class fault, enum provider_scope scope, const char *text)
 {
     const struct fleet_offer *o = &f->ledger->wanted.offers[f->ledger->offer];
@@ -66,7 +66,7 @@ static void fail_attempt(struct fleet *f, enum provider_class fault, enum provid
                                         .text = f->ledger->text});
 }
 
-/* Does the cluster end by its own rules? Then it does. */
+/* Ends the cluster if its own rules say so. */
 static bool ends_by_rule(struct fleet *f)
 {
     const struct fleet_ledger *l = f->ledger;
@@ -116,7 +116,7 @@ static bool was_refused(struct fleet *f, const struct refusal *r)
     return r->times >= FLEET_REFUSALS && has_come(f, r->since_ms + FLEET_REFUSED_MS);
 }
 
-/* All that is not proven gone is where the credentials are refused, and have been for a while. */
+/* Whether all remaining machines are at providers that refuse the credentials, and have done so for a while. */
 static bool is_refused(struct fleet *f)
 {
     const struct fleet_ledger *l = f->ledger;
@@ -153,7 +153,7 @@ static void retreating(struct fleet *f)
         end(f, FLEET_HOW_FAILED, PROVIDER_CLASS_TRANSIENT, "a machine of a failed attempt may still be there");
 }
 
-/* In time for the run to bring home what it has. */
+/* In time for the run to fetch its outputs. */
 static void tell_deadline(struct fleet *f)
 {
     const uint64_t at_ms = f->ledger->wanted.deadline_ms, wall = f->now.wall_ms;
@@ -168,7 +168,7 @@ static void tell_deadline(struct fleet *f)
                       .kind = FLEET_EFFECT_TELL, .tell = FLEET_TELL_NOTICE, .slot = FLEET_NONE, .at_ms = at_ms});
 }
 
-/* Once for all intents so far. */
+/* Settles all intents so far at once. */
 static void settle(struct fleet *f)
 {
     const struct fleet_ledger *l = f->ledger;
@@ -228,7 +228,7 @@ static void tell_left(struct fleet *f, struct fleet_effect e)
     fleet_want(f, e);
 }
 
-/* Time is over: what is not proven gone is told, and the ledger keeps it. */
+/* Time is up: machines that are not proven gone are reported, and stay in the ledger. */
 static void give_up(struct fleet *f)
 {
     const struct fleet_ledger *l = f->ledger;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* A byte that is not UTF-8 was written as three. */
+/* A byte that is not UTF-8 is written as three. */
 #define TEXT .max = 3 * FLEET_TEXT_MAX
 #define REQUIRED .required = true
 #define OPTIONAL .none = true /* 0 and false are left out, and NULL is */
@@ -221,7 +221,7 @@ void fleet_event_to_json(const struct fleet_event *e, struct buf *ret)
 int fleet_event_from_json(const char *text, size_t len, struct arena *arena, struct fleet_event *ret, struct error *err)
 {
     struct fleet_event e;
-    memset(&e, 0, sizeof e); /* = {0} need not reach behind the first member of the union */
+    memset(&e, 0, sizeof e); /* = {0} need not clear more than the union's first member */
     if (fields_from_json(&types, text, len, arena, &e, err) < 0)
         return -1;
     *ret = e;

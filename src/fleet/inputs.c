@@ -1,5 +1,5 @@
-/* What the core is told is taken in here: it changes what this process has seen, and becomes an event where it matters for
- * later. What follows from it is decided by the passes. */
+/* Handles inputs: an input changes what this process has seen, and becomes an event if it matters later. The passes
+ * decide what follows. */
 #include "internal.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static void take_ids(struct fleet *f, uint32_t number, const struct fleet_input 
 {
     const struct fleet_order *o = &f->ledger->orders[number];
     const struct fleet_offer *offer = order_offer(f->ledger, o);
-    const char *name = o->name; /* the array may move */
+    const char *name = o->name; /* the array may move when it grows */
     for (uint32_t i = 0; i < in->id_count; i++) {
         if (!text_is_plain(in->ids[i]) || ledger_machine(f->ledger, offer->provider, in->ids[i]) != FLEET_NONE)
             continue;
@@ -30,8 +30,8 @@ static void take_ids(struct fleet *f, uint32_t number, const struct fleet_input 
     }
 }
 
-/* The answer names fewer machines than were asked for. What is certain closes the order, or has it sent again; the
- * rest is for the list to tell. */
+/* The answer names fewer machines than were ordered. A certain fault closes the order, or makes it be sent again; in
+ * all other cases the list decides. */
 static void take_refusal(struct fleet *f, uint32_t number, const struct fleet_input *in)
 {
     struct order_view *v = &f->orders[number];
@@ -61,8 +61,8 @@ static void take_refusal(struct fleet *f, uint32_t number, const struct fleet_in
     }
 }
 
-/* All machines are there, and a later step of the create was refused for good: they never come to anything. What may be
- * only for now is tried again with each look (rent). */
+/* All machines exist, but a later step of the create was refused for good: they will never be usable. A fault that may
+ * be temporary is retried with each list (rent). */
 static void give_up_made(struct fleet *f, uint32_t number, const struct fleet_input *in)
 {
     const bool passes = in->fault == PROVIDER_CLASS_NONE || in->fault == PROVIDER_CLASS_TRANSIENT ||
@@ -133,7 +133,7 @@ static bool is_whole(const struct fleet_input *in)
     return true;
 }
 
-/* Its number in the ledger, which may be new; FLEET_NONE: it is not for us. */
+/* Its number in the ledger, which may be new; FLEET_NONE: it is not ours. */
 static uint32_t adopted(struct fleet *f, const struct site *p, const struct fleet_item *item)
 {
     const char *provider = p->provider;
@@ -186,7 +186,7 @@ static void see_absent(struct fleet *f, const struct site *p)
     }
 }
 
-/* Orders in doubt of which this look would have shown more machines, if there were any. */
+/* For orders in doubt: this list would have shown more of their machines, if there were any. */
 static void see_nothing_more(struct fleet *f, const struct site *p, const uint32_t *machines_before)
 {
     for (uint32_t i = 0; i < f->order_count; i++) {
@@ -209,7 +209,7 @@ static uint32_t *count_machines(struct fleet *f)
     return counts;
 }
 
-/* Waiting heals what is wrong for a moment, but no credentials. */
+/* Waiting helps against temporary faults, but not against refused credentials. */
 static void note_refusal(const struct fleet *f, enum provider_class fault, struct refusal *r)
 {
     if (fault != PROVIDER_CLASS_AUTH)
@@ -270,7 +270,7 @@ static void take_deleted(struct fleet *f, const struct fleet_input *in)
     }
 }
 
-/* Another machine has this key, and it is not of the same create, whose machines may share one. */
+/* Whether a machine of another create has this key; machines of one create may share a key. */
 static bool is_anothers_key(const struct fleet_ledger *l, uint32_t machine, const char *key)
 {
     const struct fleet_machine *m = &l->machines[machine];

@@ -1,4 +1,4 @@
-/* What a cluster's ledger adds up to, and what can be asked of it: what is wanted, what it costs. */
+/* The state that a cluster's ledger adds up to, and questions about it: the wish, the costs. */
 #include "internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The pass that says where is looked, and when: often where something is to change, now and then where all is ready, and
- * not at all where nothing is left. */
+/* The pass that decides which regions are listed, and when: often while machines change, now and then when all are
+ * ready, and never when nothing is left. */
 #include "internal.h"
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -12,7 +12,7 @@ static bool is_at(const struct site *p, const char *provider, const char *region
     return str_eq(p->provider, provider) && str_eq(p->region, region);
 }
 
-/* One that is deleted is of interest once the provider has answered that. */
+/* A machine that is being deleted matters once the provider has answered the delete. */
 static bool is_changing(const struct fleet_machine *m, const struct machine_view *v)
 {
     switch (m->state) {
@@ -28,7 +28,7 @@ static bool is_changing(const struct fleet_machine *m, const struct machine_view
     return false;
 }
 
-/* A look there would tell something that is waited for. */
+/* Whether a list there would show something that is waited for. */
 static bool is_waited_for(const struct fleet *f, const struct site *p)
 {
     for (uint32_t i = 0; i < f->order_count; i++) {
@@ -54,7 +54,7 @@ static bool has_ready(const struct fleet *f, const struct site *p)
     return false;
 }
 
-/* When the next look is due; UINT64_MAX: nothing there is of interest. */
+/* When the next list is due; UINT64_MAX: there is nothing to watch. */
 static uint64_t next_look(const struct fleet *f, const struct site *p)
 {
     const uint64_t last = p->look.sent_ms, soon = last ? last + offer_poll_ms(p->offer) : 0;

@@ -1,4 +1,4 @@
-/* The pass over machines: each is what belief.c says, given the ledger and the last look. */
+/* The pass over machines: belief.c judges each by the ledger and the last list. */
 #include "internal.h"
 
 static enum entry entry_of(enum fleet_machine_state state)
@@ -16,7 +16,8 @@ static enum entry entry_of(enum fleet_machine_state state)
     return ENTRY_NONE;
 }
 
-/* Another machine has this address, or had it last, and is not proven gone: who answers there is not known. */
+/* Whether another machine that is not proven gone has, or last had, this address: then it is not known who answers
+ * there. */
 static bool is_shared(const struct fleet *f, uint32_t number, const char *address)
 {
     const struct fleet_ledger *l = f->ledger;
@@ -43,7 +44,7 @@ static void meet(struct fleet *f, uint32_t number)
                                         .slot = m->slot});
 }
 
-/* It is told once it was seen by this process, and the ledger has durably whom to expect there. */
+/* It is reported once this process has seen it, and its host key is durable in the ledger. */
 static void keep(struct fleet *f, uint32_t number)
 {
     const struct fleet_machine *m = &f->ledger->machines[number];
@@ -86,8 +87,8 @@ static void record(struct fleet *f, uint32_t number, enum fleet_event_type type,
                .machine = {.provider = m->provider, .id = m->id, .fault = v->fault, .scope = v->scope, .text = text}});
 }
 
-/* The provider tells another price than the offer had, and with it the cluster costs more than it may. What is in use
- * stays: the price of a spot machine may move then. True: it is given back. */
+/* Whether the provider reports a price with which the cluster costs more than max_price; then the machine is given
+ * back. A machine in use stays, because a spot machine's price may change by then. */
 static bool is_too_dear(struct fleet *f, uint32_t number)
 {
     const struct fleet_ledger *l = f->ledger;
@@ -102,11 +103,11 @@ static bool is_too_dear(struct fleet *f, uint32_t number)
         buf_puts(&text, "the provider asks ");
         put_hourly(&text, price);
         buf_printf(&text, " for %.100s, which is more than max_price allows", m->id);
-        v->fault = PROVIDER_CLASS_CAPACITY; /* there is none at this price */
+        v->fault = PROVIDER_CLASS_CAPACITY; /* there is none at the offer's price */
         v->scope = PROVIDER_SCOPE_REGION;
         record(f, number, FLEET_RETURNING, text.data);
         buf_free(&text);
-    } else if (!v->told_dearer && price / 101 > l->orders[m->order].price / 100) { /* not what was rounded */
+    } else if (!v->told_dearer && price / 101 > l->orders[m->order].price / 100) { /* not merely rounded */
         fleet_want(f, (struct fleet_effect){.kind = FLEET_EFFECT_TELL,
                                             .tell = FLEET_TELL_DEARER,
                                             .machine = m,
@@ -124,7 +125,7 @@ static const char *why_gone(const struct fleet *f, uint32_t number)
     if (m->state == FLEET_MACHINE_RETURNING)
         return NULL;
     if (m->state == FLEET_MACHINE_CREATED && m->order != FLEET_NONE && f->orders[m->order].text)
-        return f->orders[m->order].text; /* what was said of a later step of its create */
+        return f->orders[m->order].text; /* the fault of a later step of its create */
     return m->notice_ms ? "the provider took it back" : "it ended by itself";
 }
 

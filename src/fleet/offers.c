@@ -1,5 +1,5 @@
-/* Which offer is tried next: in the order of the wish, never one twice for one attempt at a cluster, and none that an
- * earlier failure speaks against. */
+/* Which offer is tried next: in the order of the wish, never twice in one attempt at a cluster, and none that an
+ * earlier failure excludes. */
 #include "internal.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ uint32_t offer_looks(const struct fleet_offer *o)
     return o && o->settle_ms == 0 ? 1 : 2;
 }
 
-/* What is short of one kind of machine is not short of another; the same goes for spot. */
+/* A shortage of one type of machine says nothing about another type; the same holds for spot. */
 static bool is_alike(const struct fleet_offer *a, const struct fleet_offer *b, enum provider_class fault)
 {
     if (fault != PROVIDER_CLASS_CAPACITY && fault != PROVIDER_CLASS_QUOTA)
@@ -46,7 +46,7 @@ static bool is_alike(const struct fleet_offer *a, const struct fleet_offer *b, e
 static bool is_within(const struct fleet_offer *a, const struct fleet_offer *failed, const struct fleet_block *b)
 {
     const bool region = str_eq(a->region, failed->region);
-    /* Fewer machines may be had where there were not enough for all. */
+    /* A smaller number of machines may be available when the larger was not. */
     if (a->nodes < failed->nodes && (b->fault == PROVIDER_CLASS_CAPACITY || b->fault == PROVIDER_CLASS_QUOTA))
         return false;
     if (b->scope == PROVIDER_SCOPE_RUN)
@@ -69,7 +69,7 @@ static bool is_within(const struct fleet_offer *a, const struct fleet_offer *fai
     return false;
 }
 
-/* first, since_ms: what failed before does not count. */
+/* first, since_ms: earlier failures do not count. */
 static bool is_blocked(const struct fleet_ledger *l, const struct fleet_offer *o, uint32_t first, uint64_t since_ms)
 {
     for (uint32_t i = first; i < l->block_count; i++) {
@@ -109,7 +109,7 @@ bool offer_suits_slot(const struct fleet_ledger *l, uint32_t offer)
 
 static uint32_t next_for_slot(const struct fleet_ledger *l, uint32_t slot, uint32_t first, uint64_t since_ms)
 {
-    uint32_t place = 0; /* among those that suit: the cluster's own first, then the others in their order */
+    uint32_t place = 0; /* among the suitable ones: the cluster's own first, then the others in order */
     for (uint32_t n = 0; n <= l->wanted.offer_count; n++) {
         const uint32_t i = n == 0 ? l->offer : n - 1;
         if ((n > 0 && i == l->offer) || !offer_suits_slot(l, i) || place++ < l->slots[slot].tried)
@@ -121,7 +121,7 @@ static uint32_t next_for_slot(const struct fleet_ledger *l, uint32_t slot, uint3
     return FLEET_NONE;
 }
 
-/* Where nothing else is left, what failed before another machine was asked for is tried again. */
+/* If nothing else is left, offers are retried that failed before the replacement was requested. */
 uint32_t offer_for_slot(const struct fleet_ledger *l, uint32_t slot, uint64_t wall_ms)
 {
     const uint32_t offer = next_for_slot(l, slot, 0, wall_ms > FLEET_BLOCK_MS ? wall_ms - FLEET_BLOCK_MS : 0);

@@ -1,5 +1,5 @@
-/* The pass over creates: one goes out once its intent is durable; what its outcome is not known of is looked for in the
- * list; and it is closed when nothing more can come of it. */
+/* The pass over creates: a create goes out once its intent is durable; if its outcome is unknown, its machines are
+ * looked for in the list; it is closed when it can yield nothing more. */
 #include "internal.h"
 
 static void send(struct fleet *f, uint32_t number)
@@ -23,7 +23,7 @@ static void close_order(struct fleet *f, uint32_t number)
                                 .text = v->text ? v->text : "its outcome is not known, and nothing of it exists"}});
 }
 
-/* Nothing was sent, or all of it came to nothing: no fault of the offer. */
+/* Nothing was sent, or it yielded nothing, through no fault of the offer. */
 static void drop_order(struct fleet *f, uint32_t number)
 {
     fleet_append(f, (struct fleet_event){.type = FLEET_VOID, .end = {.intent = f->ledger->orders[number].name}});
@@ -35,10 +35,11 @@ static void doubt(struct fleet *f, uint32_t number, bool wanted)
     const struct fleet_order *o = &f->ledger->orders[number];
     const struct fleet_offer *offer = order_offer(f->ledger, o);
     struct order_view *v = &f->orders[number];
-    const bool nothing = v->absences >= offer_looks(offer); /* more came of it than the ledger has */
+    const bool nothing = v->absences >= offer_looks(offer); /* it certainly made no more machines than the ledger has */
     const bool name = offer->idem == PROVIDER_IDEM_NAME, same = offer->idem == PROVIDER_IDEM_TOKEN || name;
     const bool again = wanted && !v->spent && o->machines == 0 && offer->idem != PROVIDER_IDEM_NONE;
-    /* what an earlier process sent is looked for first; its token may be forgotten there, its name is not */
+    /* a create by an earlier process is looked for first; the provider may have forgotten its token, but not its
+     * name */
     if (again && (nothing || (same && v->tries > 0) || (name && v->looked))) {
         if (!has_come(f, v->retry_ms))
             return;
@@ -90,7 +91,7 @@ static void order_pass_one(struct fleet *f, uint32_t number)
     }
 }
 
-/* One request makes what was asked for once; a second one, of which nobody knows, might make it again. */
+/* One request makes its machines once; an unknown second request might make them again. */
 bool order_is_whole(const struct fleet *f, uint32_t number)
 {
     const struct fleet_order *o = &f->ledger->orders[number];

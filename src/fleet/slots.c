@@ -1,5 +1,5 @@
-/* The pass over nodes of a cluster that was complete: who lost its machine is told, and gets another one where that is
- * asked for. The others stay as they are. */
+/* The pass over the nodes of a cluster that was complete: a lost machine is reported, and replaced if that is
+ * requested. The other nodes stay as they are. */
 #include "internal.h"
 
 static bool has_machine(const struct fleet_ledger *l, uint32_t slot)
@@ -31,7 +31,7 @@ static void tell(struct fleet *f, uint32_t slot, enum fleet_tell what)
                                         .text = s->text});
 }
 
-/* What the slot had is proven gone before anything new is rented for it. */
+/* The slot's old machine must be proven gone before a new one is rented. */
 static void rent_anew(struct fleet *f, uint32_t slot)
 {
     const struct fleet_slot *s = &f->ledger->slots[slot];
@@ -52,7 +52,7 @@ static void rent_anew(struct fleet *f, uint32_t slot)
     f->slots[slot].told = FLEET_SLOT_LOST;
 }
 
-/* A replacement has so long to get ready. */
+/* Limits how long a replacement may take to become ready. */
 static void check_replacement(struct fleet *f, uint32_t slot)
 {
     const struct fleet_slot *s = &f->ledger->slots[slot];

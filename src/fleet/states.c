@@ -1,5 +1,5 @@
-/* What may follow what: of the ledger's states (apply.c refuses an event that is not in a table here), and of what this
- * process knows of a create. A step of a view that is not in its table is a fault of rhrun itself and ends the
+/* The legal transitions: of the ledger's states (apply.c refuses an event whose transition is not in a table here), and
+ * of this process's view of a create. A transition of a view that is not in its table is a bug in rhrun and ends the
  * program. */
 #include "internal.h"
 

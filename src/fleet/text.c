@@ -1,9 +1,9 @@
-/* What people are told of a machine that may still be there, and of its price. */
+/* Messages about a machine that may still exist, and about its price. */
 #include "internal.h"
 
 void put_hourly(struct buf *b, uint64_t microusd)
 {
-    const uint64_t cents = (microusd + 9999) / 10000; /* rounded up: nothing costs nothing */
+    const uint64_t cents = (microusd + 9999) / 10000; /* rounded up: no price is shown as 0 */
     buf_printf(b, "$%llu.%02llu an hour", (unsigned long long)(cents / 100), (unsigned long long)(cents % 100));
 }
 

@@ -1,6 +1,6 @@
-/* The turn: an input is taken in, then the passes run, in their order, until none brings anything new. A pass may append
- * an event, which is applied at once, or want an effect; no pass calls another. The order is the course of a cluster:
- * creates, machines, nodes, the cluster as a whole, and at the end what is to be looked at for all of these. */
+/* The turn: handles an input, then runs the passes in order until none adds anything new. A pass may append an event,
+ * which is applied at once, or request an effect; no pass calls another. The order follows the life of a cluster:
+ * creates, machines, nodes, the cluster as a whole, and finally the lists that all of these need. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -101,7 +101,7 @@ static void see_stage(struct fleet *f)
     f->stage_seq = f->ledger->stage_seq;
     f->stage_ms = f->now.mono_ms;
     for (uint32_t i = 0; i < f->site_count && f->ledger->stage == FLEET_STAGE_ENDING;
-         i++) { /* the last look comes after */
+         i++) { /* the final lists come after this */
         f->sites[i].clean = 0;
         if (f->sites[i].quiet_ms < f->now.mono_ms)
             f->sites[i].quiet_ms = f->now.mono_ms;

@@ -1,5 +1,5 @@
-/* What this process has seen: a struct beside each of the ledger's. After a replay nothing was seen yet, and what an
- * earlier process sent may be done still. */
+/* What this process has seen: a struct for each struct of the ledger. After a replay nothing was seen yet, and requests
+ * of an earlier process may still be carried out. */
 #include "internal.h"
 
 #include <string.h>
@@ -43,8 +43,8 @@ uint64_t site_quiet_ms(const struct fleet *f, const struct site *p)
     return at;
 }
 
-/* How much of `ms` is left, on this process's clock, since the ledger had that a create was closed, or settled; of one that
- * is open an earlier process may have sent a request just now. */
+/* How much of `ms` is left, on this process's clock, since the ledger recorded that a create was closed or settled. For
+ * an open create an earlier process may have sent a request just now. */
 static uint64_t left_of(const struct fleet *f, const struct fleet_order *o, uint64_t since_ms, uint64_t ms)
 {
     const uint64_t past = f->now.wall_ms > since_ms && o->closed ? f->now.wall_ms - since_ms : 0;
@@ -99,7 +99,7 @@ void views_begin(struct fleet *f)
         follow_machine(f, i, true);
 }
 
-/* Orders whose last machine the ledger has now are closed there, and so here. */
+/* Closes the views of orders that the ledger has closed because it has their last machine. */
 static void follow_closed(struct fleet *f)
 {
     for (uint32_t i = 0; i < f->order_count; i++)
