@@ -1,4 +1,4 @@
-/* What comes in: libcurl's callbacks keep it with the call, within its bounds. */
+/* Incoming data: libcurl's callbacks store it with the call, within its limits. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* A line without its end. An answer may have several heads (100 Continue comes before the one that counts). */
+/* A line without its end. An answer may have several heads (100 Continue comes before the final one). */
 static size_t take_line(char *data, size_t size, size_t count, void *arg)
 {
     struct http_call *c = arg;

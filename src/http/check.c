@@ -1,4 +1,4 @@
-/* The rules of a request: what a caller gives here may come from a file that a user wrote. */
+/* The rules of a request: its values may come from a file that a user wrote. */
 #include "internal.h"
 
 #include <arpa/inet.h>
@@ -30,7 +30,7 @@ static bool is_ours(const char *name)
     return false;
 }
 
-/* No value is told: it may be a secret. */
+/* Errors never show the value: it may be a secret. */
 static int check_value(const char *what, const char *name, const char *value, struct error *err)
 {
     if (!value || !*value)
@@ -76,7 +76,7 @@ static int check_headers(const struct http_request *r, struct error *err)
     return 0;
 }
 
-/* A part of what CURLOPT_AWS_SIGV4 separates by colons, at most 64 bytes each. */
+/* One of the parts of CURLOPT_AWS_SIGV4, which are separated by colons: at most 64 bytes. */
 static bool is_word(const char *s)
 {
     return s && is_token(s, 64);
@@ -138,7 +138,7 @@ bool http_same_origin(CURLU *a, CURLU *b)
     return !user;
 }
 
-/* Nothing of a URL is told before it is known what in it is its query. */
+/* Errors show nothing of a URL until its query is known. */
 static int check_url(const struct http_request *r, struct http_call *c, struct error *err)
 {
     c->url = http_curl.url();

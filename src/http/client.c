@@ -1,11 +1,11 @@
 /*
  * libcurl's multi interface on the loop. libcurl says which descriptors and which time it waits for (watch_socket,
- * watch_time), and is told when one is ready. No callback of a user runs inside libcurl, which forbids calls to itself there:
- * what came is kept with its call, the call is due, and deliver tells it when libcurl has returned. So any callback may
- * cancel, send and destroy.
+ * watch_time), and is told when one is ready. No callback of our users runs inside libcurl, which forbids calls to
+ * itself there: data is stored with its call, the call becomes due, and deliver reports it once libcurl has returned.
+ * So any callback may cancel, send and destroy.
  *
- * A descriptor is watched no longer than it is open: libcurl closes its sockets by close_socket. Without that libuv would
- * abort the process, or watch another descriptor of the same number.
+ * A descriptor is never watched after it was closed, because libcurl closes its sockets through close_socket. Otherwise
+ * libuv would abort the process, or watch another descriptor with the same number.
  */
 #include "internal.h"
 
@@ -59,11 +59,11 @@ static struct watch *watch_of(struct http *h, curl_socket_t fd)
     struct watch *w = xcalloc(1, sizeof(*w));
     *w = (struct watch){.http = h, .fd = fd};
     w->watcher = loop_fd_create(h->loop, fd, socket_ready, w, NULL);
-    if (!w->watcher) { /* no descriptor that can be polled: the request's limit ends it */
+    if (!w->watcher) { /* the descriptor cannot be polled: the request's time limit ends it */
         free(w);
         return NULL;
     }
-    /* libcurl's own sockets of a name lookup come from nobody but itself. */
+    /* libcurl makes the sockets of name lookups itself, without our callback. */
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     return h->watches[at] = w;
 }
@@ -102,7 +102,7 @@ static void time_came(void *arg)
     deliver(h);
 }
 
-/* Children inherit no connection. */
+/* Children must not inherit a connection. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)arg;
@@ -176,15 +176,15 @@ static void free_call(struct http_call *c)
 }
 
 /*
- * libcurl 7.88: what comes on an HTTP/2 connection goes through one buffer, and a stream that cannot take its part holds
- * the rest up. When such a stream ends (also well: its last byte came, the frame that says so is still in the buffer),
- * nobody is told that the rest may be read (http2_data_done in its lib/http2.c): the other streams wait for bytes of the
- * network that came long ago. So the other streams are told, soon.
+ * libcurl 7.88: all data of an HTTP/2 connection goes through one buffer, and a stream that cannot take its part holds
+ * up the rest. When such a stream ends (even successfully: its last byte has come, but the frame that says so is still
+ * in the buffer), libcurl does not resume the others (http2_data_done in its lib/http2.c): they wait for network data
+ * that came long ago. So we wake the other streams soon.
  */
 static void take_out(struct http_call *c)
 {
     struct http *h = c->http;
-    long version = CURL_HTTP_VERSION_NONE; /* as long as no answer has begun */
+    long version = CURL_HTTP_VERSION_NONE; /* until an answer has begun */
     http_curl.easy_getinfo(c->easy, CURLINFO_HTTP_VERSION, &version);
     http_curl.multi_remove_handle(h->multi, c->easy);
     h->running--;
@@ -193,7 +193,7 @@ static void take_out(struct http_call *c)
     h->stir = h->stir && h->running;
 }
 
-/* Each connection as if it had something to read. A watch may go and come meanwhile. */
+/* Treats each connection as readable. Watches may be removed and added meanwhile. */
 static void stir(struct http *h)
 {
     int running = 0;
@@ -242,7 +242,7 @@ void http_cancel(struct http_call *call)
         drop(call);
 }
 
-/* A GET that is sent elsewhere within the same origin goes there; true when it does. */
+/* Follows a GET's redirect within the same origin; true if it does. */
 static bool redirected(struct http_call *c, const char **ret_why)
 {
     *ret_why = NULL;
@@ -302,7 +302,7 @@ static void tell_end(struct http_call *c)
     free_call(c);
 }
 
-/* What came for the sink first: its end comes behind it. */
+/* First the data for the sink, then the end. */
 static void tell(struct http_call *c)
 {
     c->busy = true;
@@ -329,7 +329,7 @@ static void take_ended(struct http *h)
         if (message->msg != CURLMSG_DONE)
             continue;
         struct http_call *c = NULL;
-        CURLcode code = message->data.result; /* the message is gone when its handle is removed */
+        CURLcode code = message->data.result; /* the message is freed when its handle is removed */
         http_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &c);
         http_call_end(c, code);
     }
@@ -367,7 +367,8 @@ static void turn_came(void *arg)
 
 /* ---- the client ---- */
 
-/* The sockets by which other threads could wake libcurl are not for children either; it gives no hold on them. */
+/* Children must not inherit the sockets that wake libcurl from other threads either, but libcurl gives no access to
+ * them. */
 static CURLM *multi_create(void)
 {
     enum { NEAR = 8 };
@@ -421,12 +422,12 @@ void http_destroy(struct http *http)
         drop(http->first);
     http->gone = true;
     http_queue_free(http);
-    http_curl.multi_cleanup(http->multi); /* closes what is kept, by close_socket */
+    http_curl.multi_cleanup(http->multi); /* closes kept connections, by close_socket */
     for (size_t i = 0; i < http->watch_cap; i++)
         unwatch(http, (curl_socket_t)i);
     loop_timer_destroy(http->timer);
     loop_timer_destroy(http->turn);
-    /* No curl_global_cleanup: a thread that looks up a name for a call that was cancelled may still be under way. */
+    /* No curl_global_cleanup: a thread may still be looking up a name for a cancelled call. */
     if (!http->depth)
         free_client(http);
 }

@@ -1,6 +1,6 @@
 /*
- * Why there is no reply, in plain words. libcurl's own words are quoted where it has more to say than its code (TLS), and
- * nowhere else: nothing of a query, a header or a credential is in them.
+ * Why there is no reply, in plain words. libcurl's own words are quoted only where they say more than its code (TLS);
+ * they never have a query, a header or a credential.
  */
 #include "internal.h"
 
@@ -23,7 +23,7 @@ static bool reached(const struct http_call *c, CURLINFO what)
     return us > 0;
 }
 
-/* Before 7.80 by the bytes that have left, those to a proxy included. */
+/* Before 7.80: judged by the bytes that have left, including those to a proxy. */
 static bool was_sent(const struct http_call *c)
 {
     long bytes = 0;
@@ -40,12 +40,12 @@ static bool is_https(const struct http_call *c)
     return yes;
 }
 
-/* Where it stood when its time was up. */
+/* The phase in which the request timed out. */
 static void timed_out(const struct http_call *c, struct http_failure *f)
 {
     char after[32];
     const char *what = NULL;
-    long connects = 0; /* CURLINFO_CONNECT_TIME of 7.88 says nothing before TLS is done */
+    long connects = 0; /* CURLINFO_CONNECT_TIME of 7.88 is not set until TLS is done */
     http_curl.easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &connects);
     bool sent = was_sent(c), whole = sent;
     if (sent) {
@@ -75,7 +75,8 @@ static void untrusted(const struct http_call *c, struct http_failure *f)
     long verified = 0;
     http_curl.easy_getinfo(c->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
     f->phase = HTTP_PHASE_TRUST;
-    if (verified == X509_V_OK || verified == X509_V_ERR_UNSPECIFIED) { /* it is not asked for, before the name fits */
+    if (verified == X509_V_OK || verified == X509_V_ERR_UNSPECIFIED) { /* libcurl does not ask for it before the name
+                                                                          matches */
         error_set(&f->error, ERROR_INFRA, "the certificate of the server is for another name than \"%s\"", c->host);
     } else {
         error_set(&f->error, ERROR_INFRA, "the certificate of the server is not trusted: %s",
@@ -87,7 +88,7 @@ static void untrusted(const struct http_call *c, struct http_failure *f)
     error_why(&f->error, ERROR_WHY_CERTIFICATE);
 }
 
-/* libcurl has one code for both, but says to whom it did not come: "Failed to connect to HOST port ...". */
+/* libcurl has one code for both, but its text names the target: "Failed to connect to HOST port ...". */
 static bool is_proxy(const struct http_call *c)
 {
     static const char to[] = "Failed to connect to ";
@@ -115,7 +116,7 @@ static void not_connected(const struct http_call *c, struct http_failure *f)
         error_set(&f->error, ERROR_INFRA, "could not connect to \"%s\" port %s: %s", c->host, c->port, why);
 }
 
-/* Of "error:0A00010B:SSL routines::wrong version number" the last part. */
+/* The last part of "error:0A00010B:SSL routines::wrong version number". */
 static void not_agreed(const struct http_call *c, struct http_failure *f)
 {
     const char *why = *c->reason ? c->reason : http_curl.easy_strerror(c->code), *last = strstr(why, "::");
@@ -135,7 +136,8 @@ static void broke_off(const struct http_call *c, struct http_failure *f)
         error_set(&f->error, ERROR_INFRA, "the proxy refused to connect to \"%s\", with status %ld", c->host, by_proxy);
         return;
     }
-    if (!c->answer.count && strstr(c->reason, " alert ")) { /* TLS 1.3 says only then what it thinks of us */
+    if (!c->answer.count && strstr(c->reason, " alert ")) { /* only here TLS 1.3 reports that it refuses our
+                                                               certificate */
         not_agreed(c, f);
         return;
     }
@@ -158,7 +160,7 @@ static void too_large(const struct http_call *c, struct http_failure *f)
         error_set(&f->error, ERROR_PROTOCOL, "the answer is larger than %zu bytes", c->reply_max);
 }
 
-/* Of the other place no more than where it is. */
+/* Shows only the origin of the redirect's target. */
 static void not_followed(const struct http_call *c, const char *why, struct http_failure *f)
 {
     char *to = NULL, *scheme = NULL, *host = NULL;

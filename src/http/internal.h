@@ -1,6 +1,6 @@
-/* What the files of this module share: client.c (libcurl on the loop), queue.c (turns and throttles), check.c (the
- * rules of a request), request.c (a request as options of libcurl), answer.c (what comes in), failure.c (words),
- * library.c (libcurl itself, which is loaded when the first client is made). */
+/* Shared by the files of this module: client.c (libcurl on the loop), queue.c (turns and throttles), check.c (the rules
+ * of a request), request.c (a request as options of libcurl), answer.c (incoming data), failure.c (messages), library.c
+ * (libcurl itself, loaded when the first client is made). */
 #ifndef RHRUN_HTTP_INTERNAL_H
 #define RHRUN_HTTP_INTERNAL_H
 
@@ -9,18 +9,18 @@
 #include <curl/curl.h>
 
 enum call_state {
-    CALL_WAITS, /* for its turn; libcurl has not seen it */
+    CALL_WAITS, /* waits for its turn; libcurl has not seen it */
     CALL_RUNS,  /* libcurl has it */
-    CALL_ENDED, /* libcurl has given it back; done is still to be called */
-    CALL_DONE,  /* done runs, or the call was cancelled: nothing is called any more */
+    CALL_ENDED, /* libcurl has returned it; done must still be called */
+    CALL_DONE,  /* done is running, or the call was cancelled: nothing more is called */
 };
 
 /* Lines of an answer, as they come. */
 struct answer {
     struct buf lines;                    /* "name\0value\0" ... */
-    size_t at[HTTP_HEADERS_MAX];         /* where in it each begins */
+    size_t at[HTTP_HEADERS_MAX];         /* where each begins in lines */
     size_t count, bytes;
-    bool complete;                       /* the empty line has come: what follows are trailers */
+    bool complete;                       /* the empty line has come: further lines are trailers */
     struct buf body;
     size_t body_bytes;                   /* those of the sink included */
 };
@@ -28,14 +28,14 @@ struct answer {
 struct http_call {
     struct http *http;
     struct http_call *prev, *next; /* all calls, in the order in which they began */
-    struct http_call *due_next;    /* of those that have something to tell */
+    struct http_call *due_next;    /* list of the calls that are due */
     bool due;
-    bool busy; /* a callback of it runs: freed behind it */
+    bool busy; /* one of its callbacks is running: free it afterwards */
     enum call_state state;
 
     char *method, *group;
     char *label; /* "GET https://host/path" */
-    char *host;  /* as the URL has it */
+    char *host;  /* as in the URL */
     char *port;
     CURLU *url;
     char *unix_socket;
@@ -69,7 +69,7 @@ struct http {
     struct loop *loop;
     CURLM *multi;
     struct loop_timer *timer; /* libcurl's */
-    struct loop_timer *turn;  /* ours: somebody may begin, or has something to be told */
+    struct loop_timer *turn;  /* ours: a call may begin, or is due */
     bool stir;                /* in that turn: see take_out */
     struct watch **watches;   /* by descriptor */
     size_t watch_cap;
@@ -77,13 +77,13 @@ struct http {
     struct http_call *due_first, *due_last;
     unsigned waiting, running, at_once;
     struct group *groups;
-    char *ca_file; /* never NULL but where libcurl knows of none */
+    char *ca_file; /* NULL only if libcurl knows of none */
     unsigned depth; /* of functions that call callbacks */
     bool gone;
 };
 
 /* ---- library.c ---- */
-/* All that is used of libcurl. */
+/* All functions of libcurl that are used. */
 #define HTTP_CURL_SYMBOLS(X) \
     X(global_init)           \
     X(version_info)          \
@@ -115,29 +115,29 @@ struct http_curl {
     HTTP_CURL_SYMBOLS(HTTP_CURL_MEMBER)
 };
 extern struct http_curl http_curl; /* each is called as http_curl.NAME */
-/* -1 and err (ERROR_IO): it is not installed, or lacks something. A client that exists has it. */
+/* -1 and err (ERROR_IO): libcurl is not installed, or lacks a function. Once a client exists, libcurl is loaded. */
 int http_library_load(struct error *err);
 
 /* ---- client.c ---- */
-void http_call_due(struct http_call *c); /* it has something to be told, soon */
+void http_call_due(struct http_call *c); /* deliver will report it soon */
 void http_call_end(struct http_call *c, CURLcode code); /* takes it from libcurl */
 
 /* ---- queue.c ---- */
 void http_queue_add(struct http_call *c);
 void http_queue_look(struct http *h); /* soon */
-void http_queue_begin(struct http *h);  /* who has a turn begins */
+void http_queue_begin(struct http *h);  /* begins the calls whose turn it is */
 void http_queue_free(struct http *h);
 
 /* ---- check.c ---- */
-/* The URL and what is said of it in texts. -1 and err when the request breaks a rule. */
+/* Checks the request, and sets the URL and its short form for messages. -1 and err when the request breaks a rule. */
 int http_check(const struct http_request *r, struct http_call *c, struct error *err);
 bool http_is_loopback(const char *host);
 bool http_same_origin(CURLU *a, CURLU *b);
 
 /* ---- request.c ---- */
 int http_request_set(struct http_call *c, const struct http_request *r, struct error *err);
-void http_request_limits(struct http_call *c); /* before each round: what is left of the time */
-int http_ca_file(const char *named, char **ret, struct error *err); /* by options and environment */
+void http_request_limits(struct http_call *c); /* before each round: sets the remaining time */
+int http_ca_file(const char *named, char **ret, struct error *err); /* from options and environment */
 
 /* ---- answer.c ---- */
 void http_answer_set(struct http_call *c); /* libcurl's callbacks */
@@ -147,7 +147,7 @@ void http_answer_reply(struct http_call *c, struct http_header headers[HTTP_HEAD
 int http_answer_status(const struct http_call *c);
 
 /* ---- failure.c ---- */
-/* Why a call got no reply: by its code, or, where why_not is given, it is a redirect that was not followed. */
+/* Why a call got no reply: judged by its code; or, if why_not is given, a redirect was not followed. */
 void http_failure_set(const struct http_call *c, const char *why_not, struct http_failure *ret);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * libcurl, loaded when the first client is made: it brings TLS, HTTP/2, LDAP and Kerberos, and the start of every command
- * would pay for them. Calls go through the table, so the compiler's checks of curl_easy_setopt's types are not made: an
- * option that is a number takes a long.
+ * libcurl, loaded when the first client is made: it brings TLS, HTTP/2, LDAP and Kerberos, which would slow the start
+ * of every command. Calls go through a table, so the compiler does not check the types of curl_easy_setopt: a numeric
+ * option must be a long.
  */
 #include "internal.h"
 
@@ -20,7 +20,7 @@ int http_library_load(struct error *err)
     return 0;
 }
 #else
-/* libcurl as its authors name it, with OpenSSL on Debian; and Debian's with GnuTLS, where that is the only one. */
+/* libcurl under its usual name (on Debian with OpenSSL), or else Debian's build with GnuTLS. */
 static void *open_library(struct buf *ret_why)
 {
     static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};

@@ -1,6 +1,6 @@
 /*
- * Turns: so many requests at once, and of a group one per interval. Calls wait in the one list of calls, in the order in
- * which they were asked for; a group that has to wait holds up nobody else.
+ * Turns: limits the requests at the same time, and a group to one per interval. Calls wait in the one list of calls, in
+ * the order in which they were made; a waiting group does not hold up others.
  */
 #include "internal.h"
 
@@ -23,7 +23,7 @@ void http_queue_add(struct http_call *c)
     http_queue_look(h);
 }
 
-/* A group whose time has come says nothing more than one that was never seen: it is dropped on the way. */
+/* A group whose time has come equals an unknown group, so it is dropped here. */
 static struct group *find(struct http *h, const char *name, bool make)
 {
     uint64_t now = loop_now_ms(h->loop);
@@ -56,7 +56,7 @@ void http_hold(struct http *http, const char *group, uint64_t after_ms)
         g->from_ms = from_ms;
 }
 
-/* 0: it may begin. Else how long it waits. */
+/* 0: it may begin. Otherwise how long it must wait. */
 static uint64_t wait_of(const struct http_call *c, uint64_t now)
 {
     struct group *g = c->group ? find(c->http, c->group, false) : NULL;
@@ -92,7 +92,7 @@ void http_queue_begin(struct http *h)
         else if (wait_ms < soonest)
             soonest = wait_ms;
     }
-    /* Where all places are taken, the end of one of them looks again. */
+    /* If all places are taken, the end of a request checks again. */
     if (h->waiting && h->running < h->at_once && soonest != HTTP_NEVER)
         loop_timer_start(h->turn, soonest);
 }

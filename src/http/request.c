@@ -25,7 +25,7 @@ int http_ca_file(const char *named, char **ret, struct error *err)
     }
     if (!named) {
         const char *built_in = http_curl.version_info(CURLVERSION_NOW)->cainfo;
-        /* a libcurl that was built elsewhere, as in a static program, does not know the machine's */
+        /* a libcurl that was built elsewhere (in a static program) does not know this machine's file */
         char *found = built_in && access(built_in, R_OK) == 0 ? NULL : system_ca_file("");
         *ret = found ? found : built_in ? xstrdup(built_in) : NULL;
         return 0;
@@ -40,8 +40,8 @@ int http_ca_file(const char *named, char **ret, struct error *err)
     return -1;
 }
 
-/* No folder beside the file: what is named is all that is trusted, and libcurl keeps the parsed file for all connections
- * only where there is none. */
+/* No CA folder beside the file: only the named file is trusted, and libcurl caches the parsed file for all connections
+ * only without a folder. */
 static void set_tls(struct http_call *c, const struct http_request *r)
 {
     CURL *e = c->easy;
@@ -109,7 +109,7 @@ static bool is_one_of(const char *word, const char *const *words)
     return false;
 }
 
-/* A body of more than 1 MiB would make libcurl ask first (Expect: 100-continue): HTTP_BODY_MAX keeps below. */
+/* For a body of more than 1 MiB libcurl would ask first (Expect: 100-continue); HTTP_BODY_MAX is not above that. */
 static void set_method(struct http_call *c, const struct http_request *r)
 {
     static const char *const bare[] = {"GET", "DELETE", "OPTIONS", NULL};
@@ -129,7 +129,7 @@ static void set_method(struct http_call *c, const struct http_request *r)
     } else {
         http_curl.easy_setopt(e, CURLOPT_CUSTOMREQUEST, r->method);
     }
-    /* See the header: libcurl sends again by itself what failed on a connection that it had kept. */
+    /* See the header: libcurl by itself repeats a request that failed on a reused connection. */
     if (!r->repeatable && !is_one_of(r->method, again))
         http_curl.easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
 }
@@ -142,7 +142,7 @@ static void set_headers(struct http_call *c, const struct http_request *r)
         typed = typed || strcasecmp(r->headers[i].name, "Content-Type") == 0;
     }
     set_auth(c, &r->auth);
-    /* libcurl would call an empty body a form. It signs a header that is taken out like this as if it were there. */
+    /* libcurl would label an empty body as a form. It would still sign a header removed in this way. */
     if (c->body && !typed && r->auth.kind != HTTP_AUTH_SIGV4) {
         struct curl_slist *more = http_curl.slist_append(c->headers, "Content-Type:");
         if (!more)
@@ -154,7 +154,7 @@ static void set_headers(struct http_call *c, const struct http_request *r)
 }
 
 #if LIBCURL_VERSION_NUM >= 0x075000
-/* There is a connection, through a proxy and TLS where there are any, and the request leaves now. */
+/* The connection is ready, including proxy and TLS, and the request leaves now. */
 static int leaves(void *arg, char *there, char *here, int port, int our_port)
 {
     struct http_call *c = arg;
@@ -178,7 +178,7 @@ static void set_transport(struct http_call *c, const struct http_request *r)
     http_curl.easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-    /* Without it a call that is cancelled, or out of time, waits for the thread that looks up its name. */
+    /* Without it, a call that is cancelled or times out would wait for the thread that looks up its name. */
     http_curl.easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075000
@@ -203,7 +203,7 @@ static void set_transport(struct http_call *c, const struct http_request *r)
         http_curl.easy_setopt(e, CURLOPT_PROXY, "");
 }
 
-/* libcurl before 7.87 signs no header but Host and the date. */
+/* libcurl before 7.87 signs only Host and the date. */
 static int check_version(const struct http_call *c, const struct http_request *r, struct error *err)
 {
     const curl_version_info_data *v = http_curl.version_info(CURLVERSION_NOW);
@@ -233,7 +233,7 @@ int http_request_set(struct http_call *c, const struct http_request *r, struct e
     return 0;
 }
 
-/* libcurl takes 0 for its own default. */
+/* For libcurl, 0 means its own default. */
 static long limit(uint64_t ms)
 {
     return ms == 0 ? 1 : ms > INT_MAX ? INT_MAX : (long)ms;
