@@ -1,5 +1,5 @@
-/* The ledgers of rented clusters: clusters/ID/ledger.db, with the tables, the thread and the lock that a job's journal has.
- * Events are those of fleet.h. */
+/* The ledgers of rented clusters: clusters/ID/ledger.db, with the same tables, thread and lock as a job's journal. Its
+ * events are those of fleet.h. */
 #include "internal.h"
 
 #include <dirent.h>

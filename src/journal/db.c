@@ -2,7 +2,7 @@
  *   meta(key, value): owner, name, origin, created_ms
  *   events(seq, json): one row per event
  *   requests(id, what): from other commands to the live controller
- * application_id and user_version tell it from other files and from other formats. */
+ * application_id and user_version distinguish it from other files and formats. */
 #include "internal.h"
 
 #include <errno.h>
@@ -98,13 +98,14 @@ static int db_format(sqlite3 *db, const char *file, struct error *err)
     return error_set(err, ERROR_IO, "cannot use \"%s\": it is not a journal of rhrun", file);
 }
 
-/* Ours, of this format: 1. New and empty: 0. Else -1. As of one moment: its maker may be at it. */
+/* 1: ours, in this format; 0: new and empty; -1: anything else. Read in one transaction, because it may just be being
+ * made. */
 static int db_check_format(sqlite3 *db, const char *file, struct error *err)
 {
     if (db_exec(db, "BEGIN", "read", file, err) < 0)
         return -1;
     const int known = db_format(db, file, err);
-    if (known < 0) /* which would end all that the database says of its failure: callers look at that */
+    if (known < 0) /* a rollback would clear the database's error, which callers still read */
         return -1;
     return db_exec(db, "COMMIT", "read", file, err) < 0 ? -1 : known;
 }
@@ -130,7 +131,7 @@ static int db_create(sqlite3 *db, const char *file, const char *name, const char
 
 static int db_pragmas(sqlite3 *db, const char *file, struct error *err)
 {
-    /* -wal and -shm stay when the last one closes: readers need them where they may not write, and the next
+    /* -wal and -shm stay when the last connection closes: readers without write permission need them, and the next
      * controller need not create them. */
     int persist = 1;
     sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
@@ -152,12 +153,12 @@ int db_open_again(const char *file, sqlite3 **ret, struct error *err)
 
 int db_open_write(const char *file, const char *name, const char *origin, sqlite3 **ret, struct error *err)
 {
-    /* Made here, so that SQLite gives its mode to -wal and -shm too. One that exists is not opened and closed: that
-     * would drop the POSIX locks of every other connection of this process. */
+    /* The file is made here, so that SQLite gives its mode to -wal and -shm too. An existing file must not be opened
+     * and closed: that would drop the POSIX locks of every other connection in this process. */
     CLEANUP(cleanup_close) int fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST)
         return error_errno(err, ERROR_IO, errno, "could not create \"%s\"", file);
-    if (fd >= 0 && fchmod(fd, 0600) < 0) /* an umask may have taken our own bits */
+    if (fd >= 0 && fchmod(fd, 0600) < 0) /* the umask may have removed our own bits */
         return error_errno(err, ERROR_IO, errno, "could not set the mode of \"%s\"", file);
     cleanup_close(&fd);
     fd = -1;
@@ -182,7 +183,7 @@ int db_open_read(const char *file, sqlite3 **ret, struct error *err)
         int flags = SQLITE_OPEN_READONLY, known;
         CLEANUP(cleanup_free) char *uri = NULL;
         if (tries) {
-            /* Without -wal and -shm, in a folder where they cannot be made, SQLite reads only what never changes. */
+            /* Without -wal and -shm, and in a folder where they cannot be made, SQLite reads only an immutable file. */
             CLEANUP(cleanup_free) char *wal = xasprintf("%s-wal", file);
             struct stat st;
             if (access(file, R_OK) < 0 || (stat(wal, &st) == 0 && st.st_size > 0))
@@ -202,7 +203,7 @@ int db_open_read(const char *file, sqlite3 **ret, struct error *err)
             *ret = db;
             return 0;
         }
-        if (known == 0) { /* its maker is at it, or was killed: there is no run before the first commit */
+        if (known == 0) { /* it is just being made, or its maker was killed: without a first commit there is no run */
             sqlite3_close(db);
             return 1;
         }

@@ -9,13 +9,14 @@
 
 /* ---- places.c ---- */
 char *journal_home_path(struct error *err); /* resolves, creates nothing */
-/* One folder, 0700 whatever the umask, its entry on disk. One that exists is left as it is. */
+/* Makes one folder, 0700 whatever the umask, and syncs its entry. An existing folder is left as it is. */
 int journal_make_dir(const char *path, struct error *err);
 char *journal_make_job_dir(const char *job_id, struct error *err);
-/* Takes jobs/JOB/lock and writes who holds it; the lock lives as long as the descriptor. -1: ERROR_HELD, ERROR_IO. */
+/* Takes jobs/JOB/lock and writes the holder into it; the lock lives as long as the descriptor. -1: ERROR_HELD,
+ * ERROR_IO. */
 int journal_lock(const char *path, const char *name, const char *owner_name, struct error *err);
 int journal_lock_as(const char *path, const char *what, const char *name, const char *owner_name,
-                    struct error *err); /* what: "job", as messages have it */
+                    struct error *err); /* what: "job", for messages */
 void journal_unlock(int fd);
 bool journal_lock_holder(const char *path, pid_t *ret_pid, char **ret_name);
 
@@ -30,9 +31,9 @@ int db_fault(sqlite3 *db, const char *verb, const char *file, struct error *err)
 int db_exec(sqlite3 *db, const char *sql, const char *verb, const char *file, struct error *err);
 /* For writing; makes the tables of a new one. */
 int db_open_write(const char *file, const char *name, const char *origin, sqlite3 **ret, struct error *err);
-/* A second connection to one that is known to be good. */
+/* A second connection to a database that is known to be good. */
 int db_open_again(const char *file, sqlite3 **ret, struct error *err);
-/* 0; 1: nothing was ever committed to it, and nothing is returned; -1. */
+/* 0; 1: nothing was ever committed, and *ret is not set; -1. */
 int db_open_read(const char *file, sqlite3 **ret, struct error *err);
 /* The value of meta `key`, owned by the caller; NULL and err when there is none. */
 char *db_meta(sqlite3 *db, const char *file, const char *key, struct error *err);

@@ -1,4 +1,4 @@
-/* The journal as others see it: opening, appending, reading, requests, listing. */
+/* The journal's public functions: opening, appending, reading, requests, listing. */
 #include "internal.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@ struct journal {
     char *job, *path, *file, *name, *origin, *owner;
     int lock;
     struct writer *writer; /* NULL: for reading only */
-    sqlite3 *db;           /* for reading and requests; with a writer made when first needed */
+    sqlite3 *db;           /* for reading and requests; if there is a writer, opened when first needed */
     struct state *state;
     uint64_t next_seq, last_request;
 };
@@ -88,7 +88,7 @@ int journal_open(struct loop *loop, const char *name, const char *origin, const 
     sqlite3 *db = NULL;
     j->lock = journal_lock(path, name, owner_name, err);
     if (j->lock < 0 || db_open_write(j->file, name, origin, &db, err) < 0 || load(j, db, err) < 0 ||
-        last_request(j, db, err) < 0) /* what was asked of an earlier controller is not for this one */
+        last_request(j, db, err) < 0) /* requests to an earlier controller are not for this one */
         goto failed;
     j->writer = writer_start(loop, db, j->file, err);
     if (!j->writer)
@@ -231,7 +231,7 @@ int journal_request(struct journal *j, const char *what, struct error *err)
     sqlite3_close(db);
     if (result < 0 || kill(pid, SIGUSR1) == 0)
         return result;
-    if (errno == ESRCH) /* it has just died: what it did not take is dropped by the next one */
+    if (errno == ESRCH) /* it has just died: the next controller drops the requests that it did not take */
         return no_controller(j, what, err);
     return error_errno(err, ERROR_IO, errno, "could not signal pid %ld, the controller of job \"%s\"", (long)pid,
                        j->name);
@@ -254,7 +254,8 @@ char *journal_take_request(struct journal *j)
     sqlite3_finalize(q);
     if (!what)
         return NULL;
-    /* Taken once by last_request; the rows are only tidied up, and a full disk must not stop a cancel. */
+    /* last_request makes sure that it is taken once; deleting rows is only tidying, and a full disk must not stop a
+     * cancel. */
     if (sqlite3_prepare_v2(j->db, "DELETE FROM requests WHERE id<=?", -1, &q, NULL) == SQLITE_OK) {
         sqlite3_bind_int64(q, 1, (sqlite3_int64)j->last_request);
         sqlite3_step(q);
@@ -316,7 +317,7 @@ static bool job_describe(const char *jobs, const char *id, struct journal_job *r
     sqlite3_close(db);
     *ret = (struct journal_job){
         .id = xstrdup(id),
-        .name = name ? name : xstrdup("(unreadable)"), /* listed all the same: its files are there */
+        .name = name ? name : xstrdup("(unreadable)"), /* listed all the same, because its files exist */
         .origin = origin ? origin : xstrdup(file),
     };
     ret->path = xstrdup(path);

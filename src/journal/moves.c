@@ -1,12 +1,12 @@
 /*
- * A job that was renamed, or whose spec moved, and took its history along. The history stays where it is, under the id
- * of before, here and on nodes; what is written down is that another name and origin mean it:
+ * A job that was renamed, or whose spec moved, keeps its history. The history stays where it is, under the old id, on
+ * this machine and on nodes; two files record that another name and origin mean it:
  *
- *   jobs/NEW/adopts       OLD, the name and origin of which OLD was made, and its name until then, each ended by NUL
- *   jobs/OLD/adopted-by   NEW, and its name: whoever has the old name and origin is another job now
+ *   jobs/NEW/adopts OLD, the name and origin that OLD was made from, and its last name, each ended by NUL
+ *   jobs/OLD/adopted-by NEW, and its name: a spec with the old name and origin is a different job now
  *
- * The first one counts, and is durable before anything else; the second one follows, then the name in the journal, which
- * is for people. A kill in between leaves no job without its history, and the same command does the rest.
+ * The first file decides, and is durable before anything else; the second follows, then the name in the journal, which
+ * is for people. After a kill in the middle no job has lost its history, and the same command completes the rest.
  */
 #include "internal.h"
 
@@ -19,7 +19,7 @@
 
 enum { MOVE_MAX = 65536, ID_LEN = 16 };
 
-/* The texts of such a file, `count` of them. 1: there is none. */
+/* The `count` texts of such a file. 1: there is no file. */
 static int read_texts(const char *job_id, const char *name, size_t count, const char **ret, struct arena *arena,
                       struct error *err)
 {

@@ -68,11 +68,11 @@ int journal_make_dir(const char *path, struct error *err)
             return -1;
     }
     if (mkdir(path, 0700) < 0) {
-        if (errno == EEXIST) /* another rhrun was quicker */
+        if (errno == EEXIST) /* another rhrun was faster */
             return 0;
         return error_errno(err, ERROR_IO, errno, "could not create folder \"%s\"", path);
     }
-    if (chmod(path, 0700) < 0) /* an umask may have taken our own bits */
+    if (chmod(path, 0700) < 0) /* the umask may have removed our own bits */
         return error_errno(err, ERROR_IO, errno, "could not set the mode of folder \"%s\"", path);
     sync_dir(slash && slash != parent ? parent : "/");
     return 0;
@@ -109,7 +109,7 @@ char *journal_make_job_dir(const char *job_id, struct error *err)
 
 /* ---- the lock ---- */
 
-/* "pid owner_name\n"; false when it does not (yet) say. */
+/* "pid owner_name\n"; false if the file does not have it (yet). */
 static bool lock_text(int fd, pid_t *ret_pid, char **ret_name)
 {
     char text[LOCK_TEXT_MAX + 1];
@@ -154,7 +154,8 @@ int journal_lock_as(const char *path, const char *what, const char *name, const 
         pid_t pid;
         if (errno != EWOULDBLOCK && errno != EINTR)
             return error_errno(err, ERROR_IO, errno, "could not lock \"%s\"", file);
-        /* No live holder in the file: it is about to write its name, or someone only asks who holds it. */
+        /* The file names no live holder: the holder is about to write its name, or somebody only checks who holds the
+         * lock. */
         bool alive = lock_text(fd, &pid, NULL) && (kill(pid, 0) == 0 || errno == EPERM);
         if (alive || i >= LOCK_TRIES)
             return lock_held(what, name, fd, err);
@@ -177,7 +178,7 @@ void journal_unlock(int fd)
     if (fd < 0)
         return;
     if (ftruncate(fd, 0) < 0) {
-        /* A name that stays is told by its dead pid. */
+        /* A name that stays is recognised by its dead pid. */
     }
     close(fd);
 }

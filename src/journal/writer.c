@@ -1,7 +1,7 @@
-/* The journal's thread: takes whatever is queued, commits it in one transaction, hands it back to the loop. While it
- * waits for the disk the next group gathers. After a failed commit the events stay queued and are tried again with
- * the next append, sync and at the end, in order; but once the failure is reported no callback runs any more, so no
- * effect is released. */
+/* The journal's thread: takes everything that is queued, commits it in one transaction, and returns it to the loop.
+ * While it waits for the disk, the next group collects. After a failed commit the events stay queued and are retried,
+ * in order, at the next append, at sync and at the end; but once the failure is reported no callback runs any more, so
+ * no effect begins. */
 #include "internal.h"
 
 #include <assert.h>
@@ -28,15 +28,16 @@ struct writer {
     sqlite3_stmt *insert;
     uint64_t kill_after, committed; /* test hook: 0 = never */
 
-    pthread_mutex_t mutex;     /* over what follows, up to the blank line */
-    pthread_cond_t work, idle; /* something to do; everything tried */
+    pthread_mutex_t mutex;     /* protects the fields up to the blank line */
+    pthread_cond_t work, idle; /* work: there is something to do; idle: everything was tried */
     struct queue queued, durable;
     bool stop, retry, busy, failed;
     struct error error;
 
     /* of the loop's thread */
     struct loop_wake *wake;
-    struct loop_last *turn; /* what one turn of the loop appends is committed together, and what follows from it */
+    struct loop_last *turn; /* events that one turn of the loop appends are committed together, with those that follow
+                               from them */
     size_t pending;         /* appended, not yet called back */
     bool delivering, reported;
     void (*on_failure)(void *arg, const struct error *err);
@@ -90,7 +91,7 @@ static int commit(struct writer *w, const struct entry *items, size_t count, str
     return 0;
 }
 
-/* Back to the front of what came meanwhile. */
+/* Puts entries back in front of those that came meanwhile. */
 static void queue_return(struct queue *q, const struct entry *items, size_t count)
 {
     struct queue all = {0};
@@ -108,7 +109,7 @@ static void commit_queued(struct writer *w)
     struct queue taken = w->queued;
     struct error err = ERROR_INIT;
     size_t count = taken.count;
-    if (w->kill_after && count > w->kill_after - w->committed) /* so that each N can be hit */
+    if (w->kill_after && count > w->kill_after - w->committed) /* so that every N can be reached */
         count = w->kill_after - w->committed;
     w->queued = (struct queue){0};
     w->busy = true;
@@ -117,7 +118,7 @@ static void commit_queued(struct writer *w)
     int result = commit(w, taken.items, count, &err);
     pthread_mutex_lock(&w->mutex);
     w->busy = false;
-    size_t back = result < 0 ? 0 : count; /* from where on it returns to the queue */
+    size_t back = result < 0 ? 0 : count; /* index from which entries return to the queue */
     for (size_t i = 0; i < back; i++) {
         free(taken.items[i].json);
         taken.items[i].json = NULL;
@@ -147,7 +148,7 @@ static void *writer_main(void *arg)
         if (w->queued.count && (w->retry || w->stop)) {
             bool last_try = w->stop;
             commit_queued(w);
-            if (!last_try || w->retry) /* once more while it goes forward */
+            if (!last_try || w->retry) /* once more while it makes progress */
                 continue;
         }
         if (w->stop)
