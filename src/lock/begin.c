@@ -1,4 +1,4 @@
-/* What a run is made of, as far as only its beginning knows it: event_opened.made_of. */
+/* Facts about a run that are known only at its beginning: event_opened.made_of. */
 #include "rhrun/lock.h"
 #include "rhrun/roster.h"
 #include "rhrun/wire.h"
@@ -56,7 +56,7 @@ static struct doc_node *git_of(struct arena *a, const struct tree_head *head)
     return git;
 }
 
-/* Of a sweep: all params of each point, as they are written. */
+/* For a sweep: all params of each point, as written. */
 static struct doc_node *points_of(struct arena *a, const struct spec_sweep *sweep)
 {
     struct doc_node *points = doc_new_array(a);

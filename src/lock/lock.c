@@ -1,11 +1,11 @@
-/* The lock of a run: its events, from the journal's first to the run's end, put together. */
+/* The lock of a run, made from the events between the journal's first and the run's end. */
 #include "rhrun/lock.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-struct list { /* what a Python has: an INSTALLED that has the text */
+struct list { /* the packages of a Python, from an INSTALLED that has the list */
     const char *digest;
     const struct doc_node *found; /* NULL: it cannot be read */
 };
@@ -13,10 +13,10 @@ struct list { /* what a Python has: an INSTALLED that has the text */
 struct gather {
     struct arena *arena;
     const char *run;
-    struct state *state; /* as it was at the run's end */
+    struct state *state; /* as of the run's end */
     bool there, over;
     const char *spec_text, *owner, *version, *origin;
-    const struct doc_node *made; /* NULL: a journal of before */
+    const struct doc_node *made; /* NULL: an older journal */
     const struct doc_node *places;
     struct list *lists;
     size_t list_count, list_cap;
@@ -58,7 +58,7 @@ static bool take_event(void *arg, const struct event *e)
     struct gather *g = arg;
     bool ours = str_eq(e->run, g->run);
     if (g->over && e->type == EVENT_RUN_OPENED)
-        return false; /* what belongs to the run's end, a METRICS say, may stand behind that */
+        return false; /* events that belong to the run's end, such as METRICS, may follow it */
     if (g->over && !ours && e->type != EVENT_RUN_REOPENED)
         return true;
     state_apply(g->state, e);
@@ -169,7 +169,7 @@ static struct doc_node *spec_node(const struct gather *g, const struct state_run
     return one;
 }
 
-/* Numbers in params are texts: as they were written. */
+/* Numbers in params are texts, as written. */
 static struct doc_node *point_node(struct arena *a, const char *name, const struct doc_node *given,
                                    const struct doc_node *args)
 {
@@ -205,7 +205,7 @@ static const struct doc_node *found_of(const struct gather *g, const char *diges
     return NULL;
 }
 
-/* Nodes that have the same list in the same role's Python are one entry. */
+/* Nodes with the same list in the same role's Python make one entry. */
 static struct doc_node *installs_node(const struct gather *g, const struct state_run *run)
 {
     struct arena *a = g->arena;
@@ -265,7 +265,7 @@ static struct doc_node *host_node(const struct gather *g, uint32_t n)
     return one;
 }
 
-/* A place of bind_json: role, node, first, count. */
+/* From the places of bind_json: role, node, first, count. */
 static struct doc_node *ranks_node(const struct gather *g)
 {
     struct arena *a = g->arena;

@@ -136,7 +136,7 @@ static void capture_free(struct loop_capture *c)
 
 static void capture_check(struct loop_capture *c)
 {
-    /* After a kill, grandchildren may hold the pipes for ever: their output is not waited for. */
+    /* After a kill, grandchildren may hold the pipes for ever, so their output is not awaited. */
     bool killed = c->timed_out || c->too_long;
     if (!c->exited || (!killed && (c->out.fd >= 0 || c->err.fd >= 0)))
         return;
@@ -186,7 +186,7 @@ static void end_pipe(struct loop_fd **watch, int *fd)
     close_fd(fd);
 }
 
-/* Reads what is there. False at the end of the stream. */
+/* Reads the available bytes. False at the end of the stream. */
 static bool read_some(int fd, struct buf *into)
 {
     for (int i = 0; i < 16; i++) {

@@ -9,7 +9,7 @@
 
 struct loop {
     uv_loop_t uv;
-    struct loop_capture *captures; /* those not done yet */
+    struct loop_capture *captures; /* captures that are not done yet */
 };
 
 void loop_handle_close(uv_handle_t *handle); /* uv_close, then free */

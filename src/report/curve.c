@@ -1,5 +1,5 @@
-/* Values that come one by one, in a bounded number of groups: of each its lowest and its highest, so that no spike is lost.
- * When all groups are in use, each two become one. */
+/* Values that come one by one, in a bounded number of groups. Each group keeps its lowest and its highest value, so
+ * that no spike is lost. When all groups are in use, each two neighbours become one. */
 #include "internal.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Of a group: its lowest and its highest in the order in which they came; the same value once. */
+/* The lowest and the highest value of a group, in the order in which they came; once if they are the same value. */
 static size_t points_of(const struct report_group *g, struct report_group ret[2])
 {
     const bool low_first = g->low_at <= g->high_at;

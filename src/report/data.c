@@ -1,4 +1,5 @@
-/* The data of a page, as JSON. What there is much of is an array of arrays, whose order src/report/page/data.js knows. */
+/* The data of a page, as JSON. Long lists are arrays of arrays; src/report/page/data.js knows the order of their
+ * fields. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -128,7 +129,7 @@ static void put_ranks(const struct report_run *run, struct buf *b)
     json_number(b, "ranks_left_out", run->ranks_left_out);
 }
 
-/* Names of params and metrics stand once, as those of a sweep are the same in thousands of points. */
+/* Names of params and metrics are stored once, because thousands of points of a sweep have the same names. */
 struct names {
     const char **items;
     size_t count, cap;
@@ -266,7 +267,7 @@ static void put_run(const struct report_run *run, struct buf *b)
     buf_putc(b, '}');
 }
 
-/* "<" is in strings alone, where this is the same. */
+/* "<" occurs only in strings, where the escape means the same. */
 static void put_without_tags(const struct buf *from, struct buf *ret)
 {
     const char *p = from->data, *end = from->data + from->len;

@@ -1,5 +1,5 @@
-/* A log in a few lines: its head, its tail, and what each worker that failed wrote last. Lines go round in rings, one for
- * the tail and one for each worker; when a worker fails, its ring is kept. */
+/* A log in a few lines: its head, its tail, and the last lines of each failed worker. Rings hold the latest lines, one
+ * for the tail and one for each worker; when a worker fails, its ring is kept. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ enum { FAILURES_MAX = 8, RINGS_MAX = 4096 };
 
 struct ring {
     struct report_line *lines;
-    size_t size, count; /* count: all that were put in */
+    size_t size, count; /* count: all lines ever put in */
 };
 struct worker {
     struct report_worker of;

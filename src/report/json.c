@@ -1,4 +1,4 @@
-/* Pieces of JSON: a comma stands where something came before. */
+/* Pieces of JSON, with a comma after an earlier piece. */
 #include "internal.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The page: a frame, styles, the data, programs. What may run is named by its digest (CSP), so text that a log brings
- * in could not run even where it became part of the page. */
+/* The page: a frame, styles, the data, programs. A content security policy allows only programs with the right digest,
+ * so text from a log could not run even if it became part of the page. */
 #include "internal.h"
 
 #include <openssl/evp.h>
@@ -59,7 +59,7 @@ void report_page(const struct report *r, struct buf *ret)
     buf_puts(ret, "<script type=\"application/json\" id=\"data\">");
     report_json(r, ret);
     buf_puts(ret, "</script>\n");
-    buf_puts(ret, "<!-- uPlot, https://github.com/leeoniya/uPlot\n\n"); /* its licence goes where it goes */
+    buf_puts(ret, "<!-- uPlot, https://github.com/leeoniya/uPlot\n\n"); /* its licence must go with it */
     buf_append(ret, rhrun_report_uplot_license, rhrun_report_uplot_license_size);
     buf_puts(ret, "-->\n");
     put_element("script", rhrun_report_uplot, rhrun_report_uplot_size, ret);

@@ -5,7 +5,7 @@
 
 struct roster {
     struct arena *arena;
-    const struct spec_host *hosts; /* the spec's, until a machine is put in place */
+    const struct spec_host *hosts; /* the spec's, until roster_put replaces one */
     struct spec_host *own;
     uint32_t count;
 };

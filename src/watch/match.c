@@ -1,5 +1,5 @@
-/* Patterns over lines. A compiled pattern skips to its first character by itself, faster than one large alternation of
- * all of them could be searched, so each is asked in turn. */
+/* Patterns over lines. Each pattern is searched in turn: a compiled pattern skips to its first character by itself,
+ * which is faster than searching one large alternation of all patterns. */
 #include "rhrun/watch.h"
 
 #include <math.h>
@@ -9,15 +9,15 @@
 struct entry {
     struct match_pattern asked;
     struct regex *regex; /* NULL: never matches */
-    struct regex *lines; /* over many lines at once, made for the first block; NULL: not with this pattern */
-    bool has_lines;      /* that was found out */
-    int group, step;     /* the same in both */
-    bool limited;        /* was told */
+    struct regex *lines; /* for many lines at once, made for the first block; NULL: not possible with this pattern */
+    bool has_lines;      /* `lines` was determined */
+    int group, step;     /* the same in both regexes */
+    bool limited;        /* `limit` was called */
     size_t from, end;    /* its hits in the block, in matcher.found */
 };
 
 struct found {        /* a hit in a block */
-    size_t line, len; /* where its line begins */
+    size_t line, len; /* line: where the hit's line begins */
     struct match_hit hit;
 };
 
@@ -65,7 +65,7 @@ void matcher_destroy(struct matcher *m)
     free(m);
 }
 
-/* What most programs print: few digits, which a double holds, and a small power of ten, which it holds, too. So one operation
+/* The numbers that most programs print: few digits and a small power of ten, both exact in a double. So one operation
  * rounds as strtod does, many times faster. */
 static bool plain_number(const char *text, size_t len, double *ret)
 {
@@ -113,7 +113,7 @@ bool match_number(const char *text, size_t len, double *ret)
     size_t sign = copy[0] == '-' || copy[0] == '+';
     char first = copy[sign];
     bool word = (first | 0x20) == 'n' || (first | 0x20) == 'i';
-    /* strtod takes more than programs mean: blanks, hexadecimal, nan(...) */
+    /* strtod accepts more than programs print: blanks, hexadecimal, nan(...) */
     if (!word && strspn(copy, "0123456789+-.eE") != len)
         return false;
     if (word && strchr(copy, '('))
@@ -151,7 +151,7 @@ static bool looks_at(const struct entry *e, const struct watch_line *line)
     return e->regex && e->asked.streams & 1u << line->stream && (!e->asked.has_rank || e->asked.rank == line->rank);
 }
 
-/* What `re` has matched in `text`; false where it counts for nothing. */
+/* Reads the hit of `re` in `text`; false if it does not count. */
 static bool read_hit(const struct entry *e, const struct regex *re, const char *text, struct match_hit *ret)
 {
     size_t at, n;
@@ -202,7 +202,7 @@ static struct watch_line line_at(const struct watch_line *lines, size_t at)
     return line;
 }
 
-/* From byte `at` on, which is a line's beginning, line by line. */
+/* Matches line by line from byte `at` on, which is the beginning of a line. */
 static void match_each(struct matcher *m, size_t i, const struct watch_line *lines, size_t at)
 {
     struct match_hit hit;
@@ -225,7 +225,7 @@ static bool has_long_line(const struct watch_line *lines)
     return false;
 }
 
-/* Most matchers see no block: then it is not compiled. */
+/* Compiled on first use, because most matchers see no block. */
 static bool over_lines(struct entry *e)
 {
     if (!e->has_lines)
@@ -254,7 +254,8 @@ static void match_block(struct matcher *m, size_t i, const struct watch_line *li
     }
 }
 
-/* What was found of each pattern is in the order of lines: line by line, then, in the order of patterns. */
+/* The hits of each pattern are in the order of lines; gives them out line by line, and within a line in the order of
+ * patterns. */
 static void give_out(struct matcher *m, const struct watch_line *lines)
 {
     for (size_t at = 0, next; at < lines->len; at = next) {

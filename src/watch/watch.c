@@ -10,7 +10,7 @@ struct partial {
     bool pending_return; /* the last byte was \r: a line unless \n follows */
     struct buf text;
     uint64_t wall_ms;
-    uint64_t record; /* where the record lies that has the line's beginning */
+    uint64_t record; /* offset of the record with the line's beginning */
 };
 
 enum { PARTIALS_MAX = 3 * (WIRE_WORKERS_MAX + 1) }; /* streams of one RUN's workers, and its own */
@@ -27,7 +27,7 @@ struct watch {
     struct wire_spool record; /* valid while left > 0 */
     uint32_t left;
     uint64_t fed, record_at; /* bytes; where the present record begins */
-    uint64_t ended;          /* lines, those not counted that were cut */
+    uint64_t ended;          /* number of lines that ended, without cut ones */
     bool bad;
     struct partial *partials;
     size_t partial_count;
@@ -66,7 +66,7 @@ static struct partial *partial_of(struct watch *w, uint32_t rank, uint8_t stream
     for (size_t i = 0; i < w->partial_count; i++)
         if (w->partials[i].rank == rank && w->partials[i].stream == stream)
             return &w->partials[i];
-    if (w->partial_count == PARTIALS_MAX) /* no supervisor writes so */
+    if (w->partial_count == PARTIALS_MAX) /* no supervisor writes so many */
         return NULL;
     w->partials = xreallocarray(w->partials, w->partial_count + 1, sizeof *w->partials);
     struct partial *p = &w->partials[w->partial_count++];
@@ -87,7 +87,7 @@ static void emit_partial(struct watch *w, struct partial *p, bool returned, bool
     buf_clear(&p->text);
 }
 
-/* Up to its end, a line end or a carriage return. */
+/* The length up to the end of data, a line end or a carriage return. */
 static size_t line_length(const char *data, size_t len)
 {
     const char *newline = memchr(data, '\n', len);
@@ -101,7 +101,7 @@ static bool has_begun(const struct partial *p)
     return p->text.len > 0 || p->pending_return;
 }
 
-/* Gives out the whole lines that the data begins with, where it has no others. How many bytes that are. */
+/* Gives out the whole lines at the beginning of data as a block, if possible. Returns their length in bytes. */
 static size_t feed_block(struct watch *w, const struct partial *p, const char *data, size_t len)
 {
     const char *last =
@@ -117,7 +117,7 @@ static size_t feed_block(struct watch *w, const struct partial *p, const char *d
 
 static void feed_text(struct watch *w, struct partial *p, const char *data, size_t len)
 {
-    bool tried = false; /* once is enough: what is no block now is none a line later */
+    bool tried = false; /* once is enough: if it is no block now, it is none a line later */
     while (len > 0) {
         if (!tried && !has_begun(p)) {
             const size_t block = feed_block(w, p, data, len);
@@ -138,7 +138,7 @@ static void feed_text(struct watch *w, struct partial *p, const char *data, size
         }
         size_t room = WATCH_LINE_MAX - p->text.len, n = line_length(data, len < room ? len : room);
         if (n == room && n < len && data[n] != '\n' &&
-            data[n] != '\r') { /* so that cuts of the input make no difference */
+            data[n] != '\r') { /* so that the cuts of the input do not matter */
             buf_append(&p->text, data, n);
             emit_partial(w, p, false, true);
             data += n;
@@ -183,7 +183,7 @@ static void flush_partial(struct watch *w, struct partial *p)
     p->pending_return = false;
 }
 
-/* The next bytes of an END; a malformed one (a log limit may have cut it) is passed over. */
+/* The next bytes of an END; a malformed one (a log limit may have cut it) is skipped. */
 static void feed_end(struct watch *w, const uint8_t *data, size_t len, bool last)
 {
     struct wire_worker_end end;

@@ -36,7 +36,7 @@ struct field { /* small: the agent has a few hundred of them */
 
 void wire_put_fields(struct buf *out, const void *message, const struct field *fields, size_t count);
 void wire_get_fields(struct wire_in *in, void *message, const struct field *fields, size_t count);
-/* A count of structs of at least min_size bytes each; 0 and a fault when there cannot be so many. */
+/* Reads a count of structs of at least min_size bytes each; 0 and a fault if the payload is too short for so many. */
 uint32_t wire_get_count(struct wire_in *in, uint32_t max, size_t min_size);
 bool wire_name_valid(const char *s); /* names a file on the node: one path component, not hidden */
 

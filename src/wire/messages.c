@@ -1,6 +1,6 @@
 /*
- * Whole messages: a table of the plain fields for each struct. What is more than a field (lists of structs, rules
- * between fields) stands in the message's own functions.
+ * Whole messages: a table of the plain fields for each struct. Anything beyond plain fields (lists of structs, rules
+ * between fields) is in the message's own functions.
  */
 #include "internal.h"
 

@@ -1,7 +1,7 @@
 /*
- * The pattern of GLOB. Which parts of the pattern a folder's names may match is a set of bits: "**" keeps its own and adds
- * the next, so every way through the pattern is followed at once. The agent walks by it; the controller holds what a node
- * names to it.
+ * The pattern of GLOB. A set of bits says which parts of the pattern a folder's names may match: "**" keeps its own bit
+ * and adds the next, so all ways through the pattern are followed at once. The agent walks by it; the controller checks
+ * a node's names against it.
  */
 #include "rhrun/wire.h"
 
@@ -21,7 +21,7 @@ static uint32_t take(const char **p)
     return n ? c : 0x110000 + c;
 }
 
-/* p: behind "[". The end of the class, or NULL when it has none. */
+/* p: after "[". Returns the end of the class, or NULL if it is not closed. */
 static const char *match_class(const char *p, uint32_t c, bool *ret)
 {
     bool negative = *p == '!' || *p == '^', in = false;
@@ -42,7 +42,7 @@ static const char *match_class(const char *p, uint32_t c, bool *ret)
 
 bool wire_pattern_name(const char *p, const char *s)
 {
-    const char *star = NULL, *again = NULL; /* behind the last *, and what it was tried at */
+    const char *star = NULL, *again = NULL; /* after the last *, and the name's position where that was tried */
     while (*s || *p) {
         if (*p == '*') {
             star = ++p;
@@ -126,7 +126,7 @@ bool wire_pattern_match(const struct wire_pattern *g, const char *path)
     return wire_pattern_whole(g, set);
 }
 
-/* ---- taking it apart ---- */
+/* ---- splitting ---- */
 
 bool wire_pattern_split(struct wire_pattern *ret, char *text, size_t literal, size_t *ret_prefix)
 {

@@ -1,6 +1,6 @@
 /*
- * Messages that bring files to a node and back. Paths are checked here, once, on both ends: neither side may name a
- * place outside the folder it was given.
+ * Messages that transfer files to a node and back. Paths are checked here, on both ends: neither side may name a place
+ * outside its folder.
  */
 #include "internal.h"
 
@@ -66,7 +66,7 @@ static void put_oid(struct buf *out, const uint8_t *oid)
     wire_put_bytes(out, oid, oid ? WIRE_OID_SIZE : 0);
 }
 
-/* NULL: none; a fault when it is neither that nor a whole one. */
+/* NULL: none; a fault if it is neither empty nor a complete oid. */
 static const uint8_t *get_oid(struct wire_in *in)
 {
     uint32_t len;

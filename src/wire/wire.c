@@ -1,7 +1,7 @@
 /*
- * Frames, the primitive fields and the spool record header. Everything read from outside is checked
- * here, once: lengths against what is left of the payload and against the limits, NUL inside
- * strings, unknown frame types. A fault sticks in `bad`, so callers read a whole message and ask once.
+ * Frames, the primitive fields and the spool record header. Everything read from outside is checked here, once: lengths
+ * against the rest of the payload and the limits, NUL inside strings, unknown frame types. A fault sticks in `bad`, so
+ * callers read a whole message and check once.
  */
 #include "rhrun/wire.h"
 
@@ -158,7 +158,7 @@ struct wire_strings wire_get_strings(struct wire_in *in)
 {
     struct wire_strings list = {NULL, 0};
     uint32_t count = wire_get_u32(in);
-    /* every item takes at least its length: a lying count cannot make us allocate */
+    /* every item needs at least its length field, so a false count cannot make us allocate */
     if (in->bad || count > WIRE_LIST_MAX || count > (size_t)(in->end - in->p) / 4) {
         in->bad = true;
         return list;
