@@ -1,10 +1,10 @@
-/* What prolog and epilog share: shell text of the entrypoint around the launch, on the nodes that launch, with every
- * launch anew. */
+/* Shared by prolog and epilog: shell text of the entrypoint before and after the launch, on the nodes that launch, run
+ * with every launch. */
 #include "internal.h"
 
 struct around { /* item */
     const struct spec_text *shell;
-    const struct spec_role **roles; /* per node: whose Python it has there */
+    const struct spec_role **roles; /* per node: the role whose Python it uses there */
 };
 
 bool step_is_around(const char *name)
@@ -43,7 +43,7 @@ int step_around_build(const struct plan *plan, const struct plan_step *step, con
     const struct around *item = step->item;
     struct step_env env = {.arena = arena};
     struct step_bind python = *bind;
-    const struct spec_env **late; /* what speaks of a rank is for the workers, not for this */
+    const struct spec_env **late; /* variables that need a rank are for the workers, not for this step */
     python.role = item->roles[bind->node];
     step_run_init(plan, step, arena, ret_run);
     if (step_run_env(plan, bind, STEP_ENV_ENTRY, &env, &late, err) < 0 ||

@@ -1,7 +1,7 @@
 /*
- * Which earlier steps bring a file of the working directory that the tree does not have: `files`, `copy` and `git` by where
- * they put theirs, `run` by `creates`, or any of them where only the node knows. What reads the file chains to them, so it is
- * done again when they are.
+ * Which earlier steps make a file of the working directory that the tree lacks: `files`, `copy` and `git` by their
+ * targets, `run` by `creates`, or any of these if only the node knows. A step that reads the file chains to them, so it
+ * runs again when they do.
  */
 #include "internal.h"
 
@@ -25,7 +25,7 @@ static bool tree_has(const struct plan_step *e, const char *path, bool folder, s
     return false;
 }
 
-/* Does the step put a file, or something below a folder, at path? */
+/* Whether the step puts a file, or something below a folder, at path. */
 static bool brings(const struct plan_step *e, const char *path, bool folder, struct arena *arena)
 {
     size_t len = e->creates ? strlen(e->creates) : 0;
@@ -77,7 +77,8 @@ bool step_find_runs(struct plan_builder *b, const struct spec *spec, const struc
 {
     const struct plan_step *e;
     bool any = false;
-    /* In place what they made is there the next time: without `creates` nothing would tell it from a source. */
+    /* In place, files that they made exist in the next run too: without `creates` nothing would distinguish them from
+     * sources. */
     for (size_t i = 0; !spec_in_place(spec) && (e = plan_at(b, i)); i++)
         if (is_found(e, role) && e->kind->brings == BRINGS_ANY) {
             add(b, list, e);

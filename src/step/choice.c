@@ -1,4 +1,4 @@
-/* Where a step runs: what the spec's `on` and `nodes` name, of the nodes of a role or of the job. */
+/* Where a step runs: the nodes that the spec's `on` and `nodes` name, among those of a role or of the job. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct step_choice step_output_choice(const struct spec *spec, const struct spec
     return (struct step_choice){o->role, GROUP_ALL, on, o->on_nodes, o->on_count};
 }
 
-/* The nodes among which is chosen; returns how many. */
+/* The nodes to choose from; returns how many. */
 static uint32_t find_among(const struct spec *spec, const struct step_choice *choice, bool *ret_on)
 {
     if (choice->role || choice->group == GROUP_SETUP)
@@ -31,7 +31,7 @@ static uint32_t find_among(const struct spec *spec, const struct step_choice *ch
     return spec->nnodes;
 }
 
-/* *ret has room for all that it may name. A number that no node has is left in: planning tells of it. */
+/* *ret has room for all nodes that it may name. A number without a node stays in: planning reports it. */
 static size_t find(const struct spec *spec, const struct step_choice *choice, uint32_t *ret)
 {
     CLEANUP(cleanup_free) bool *among = xcalloc(spec->nnodes, sizeof *among);

@@ -1,4 +1,4 @@
-/* What the kinds share: inputs and titles while planning; environments and expressions while building. */
+/* Shared by the kinds: inputs and titles while planning; environments and expressions while building. */
 #include "internal.h"
 
 #include <ctype.h>
@@ -67,7 +67,8 @@ int step_input_texts(struct plan_builder *b, struct plan_step *s, const char *na
     return rc;
 }
 
-/* What s finds on its nodes, without what is another role's; nor the Python of the job, where it has its own. */
+/* Whether s uses the result of an earlier step on its nodes: not a result of another role, nor the job's Python if s
+ * has its own. */
 static bool finds(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
 {
     if (earlier->role == s->role)
@@ -77,7 +78,7 @@ static bool finds(struct plan_builder *b, const struct plan_step *s, const struc
 
 static bool counts(struct plan_builder *b, const struct plan_step *s, const struct plan_step *earlier)
 {
-    if (earlier->kind->restores) /* what comes back is a result of the launch, not its cause */
+    if (earlier->kind->restores) /* restored files are results of the launch, not inputs */
         return false;
     return s->kind->phase != PHASE_SETUP || finds(b, s, earlier);
 }
@@ -271,7 +272,7 @@ static int put_env(const struct plan *plan, const struct step_bind *bind, const 
 {
     const char *value = e->value.text ? e->value.text : "";
     enum expr_status status = EXPR_OK;
-    if (!e->from_caller) /* what the caller's environment holds is data */
+    if (!e->from_caller) /* values from the caller's environment are data */
         status = step_expand(plan, bind, NULL, &e->value, EXPR_PLAIN, env->arena, &value, err);
     *ret_late = status == EXPR_LATE;
     if (status == EXPR_FAILED) {
@@ -341,13 +342,13 @@ void step_run_own_env(const struct step_bind *bind, bool node_rank, struct step_
         step_env_set(env, "RHRUN_RUN_ID", bind->run_id);
     if (bind->job_id)
         step_env_set(env, "RHRUN_JOB_ID", bind->job_id);
-    if (bind->point_dir) /* the node makes it: wire.h */
+    if (bind->point_dir) /* the node makes the folder: wire.h */
         step_env_set(env, "RHRUN_POINT_DIR", bind->point_dir);
     if (bind->point) {
         step_env_set(env, "RHRUN_POINT", bind->point->name);
         step_env_set(env, "RHRUN_POINT_ID", bind->point->id);
     }
-    if (node_rank) /* a launch sets it itself, and only where there are ranks */
+    if (node_rank) /* a launch sets it itself, and only if there are ranks */
         step_env_set(env, "RHRUN_NODE_RANK", arena_printf(env->arena, "%u", bind->node));
 }
 

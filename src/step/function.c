@@ -1,10 +1,10 @@
-/* The entrypoint `function`: what call.py is told, as JSON in the worker's environment. */
+/* The entrypoint `function`: the input of call.py, as JSON in the worker's environment. */
 #include "internal.h"
 #include "rhrun/doc.h"
 
 #include <string.h>
 
-enum { CALL_MAX = 120 << 10 }; /* Linux ends a variable at 128 KiB */
+enum { CALL_MAX = 120 << 10 }; /* Linux limits a variable to 128 KiB */
 
 /* ---- values ---- */
 

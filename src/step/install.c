@@ -1,9 +1,10 @@
-/* What pip and requirements share: their words as inputs, and the RUN of install.py by the python they install for. */
+/* Shared by pip and requirements: their arguments as inputs, and the RUN of install.py with the Python that they
+ * install into. */
 #include "internal.h"
 
 #include <string.h>
 
-enum { ITEM_JSON_MAX = 120 << 10 }; /* Linux ends a variable at 128 KiB */
+enum { ITEM_JSON_MAX = 120 << 10 }; /* Linux limits a variable to 128 KiB */
 
 /* ---- planning ---- */
 
@@ -39,7 +40,7 @@ static bool is_file_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == strlen(name);
 }
 
-/* The marker of an item: in the venv, so that it goes with it; without one in the base folder. */
+/* The marker of an item: in the venv, so that both disappear together; without a venv in the base folder. */
 static const char *marker_of(const struct spec *spec, const char *venv, const char *step, struct arena *arena)
 {
     char hex[65];
@@ -137,7 +138,7 @@ static int put_texts(struct json *j, const char *name, const struct spec_texts *
     return 0;
 }
 
-/* What is to be installed; where the marker of that is, by which key. */
+/* What to install, the path of its marker, and the key. */
 static int put_what(struct json *j, const struct plan_step *step, const char *marker, struct error *err)
 {
     const struct spec_step *item = step->item;
@@ -152,7 +153,7 @@ static int put_what(struct json *j, const struct plan_step *step, const char *ma
 
 /* ---- neighbours ---- */
 
-/* May one command install what both name? Each has its own limit of time, and is asked for by its own options. */
+/* Whether one command may install both items' packages. Neither may have a time limit, and their options must be equal. */
 static bool goes_with(const struct plan *plan, const struct plan_step *s, const struct plan_step *other)
 {
     const struct spec_step *a = s->item, *b = other->item;
@@ -176,7 +177,7 @@ static int put_neighbour(struct json *j, const struct plan_step *s, const char *
     return 0;
 }
 
-/* The neighbours, in order, as far as there is room for them; `before`: how many are in front of the step. */
+/* The neighbours, in order, as far as there is room; `before`: how many come before the step. */
 static int put_neighbours(struct json *j, const struct plan_step *step, const char *dir, struct error *err)
 {
     const struct plan_step *steps = j->plan->steps;

@@ -1,11 +1,12 @@
-/* activate: shell text run once on every node; the environment it leaves is where every later step starts. */
+/* activate: shell text that runs once on every node; every later step starts with the environment that it leaves. */
 #include "internal.h"
 
 #include <string.h>
 
 enum { WORDS_MAX = 64 }; /* files that its text may name */
 
-/* The files of the working directory that its text names: `source env.sh` notices an edited env.sh, and no edit elsewhere. */
+/* Adds the files of the working directory that its text names as inputs: with `source env.sh`, an edit of env.sh
+ * counts, and no other edit. */
 static void input_named_files(struct plan_builder *b, struct plan_step *s, const char *text)
 {
     static const char between[] = " \t\r\n;&|<>()'\"`=:{}$*?[]\\#!,";

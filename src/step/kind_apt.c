@@ -1,4 +1,4 @@
-/* apt: an item that installs Debian packages; of the machine, not of a variant. */
+/* apt: an item that installs Debian packages, which belong to the machine, not to a variant. */
 #include "internal.h"
 
 int step_apt_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item, struct error *err)

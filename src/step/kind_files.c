@@ -1,5 +1,5 @@
-/* files and copy: single files or folders go elsewhere on a node, those of `files` before activate, those of set-up in
- * their place among the items. */
+/* files and copy: single files or folders that are sent to other places on a node: `files` before activate, `copy`
+ * items in their order among the set-up. */
 #include "internal.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static bool is_taken(struct plan_builder *b, const char *name, const struct tree
     return false;
 }
 
-/* Two trees that come to one place are told apart: one that took the other's name would take its files away. */
+/* Two trees with the same place get different names: a tree with the other's name would remove the other's files. */
 static const char *free_name(struct plan_builder *b, const char *name, const struct tree *tree)
 {
     const char *ret = name;
@@ -65,7 +65,7 @@ static struct plan_step *bring(struct plan_builder *b, const struct bring *in, s
     s->item = item;
     s->tree = at.tree;
     s->tree_name = name;
-    s->tree_root = strstr(to, "${{") ? NULL : at.root; /* with a node's name in it, only the node knows */
+    s->tree_root = strstr(to, "${{") ? NULL : at.root; /* if it has a node's name, only the node knows it */
     step_shares(b, s, to);
     plan_input(b, s, "to", to);
     plan_input(b, s, "tree", in->tree ? in->tree->id : "none");

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* "https://host/x/name.git" comes to "name" unless told otherwise. */
+/* "https://host/x/name.git" goes to "name" by default. */
 static const char *folder_of(struct arena *arena, const char *url)
 {
     size_t len = strlen(url);

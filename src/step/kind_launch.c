@@ -1,7 +1,7 @@
 /*
  * launch: the entrypoint. With `distributed` every node gets its workers with torchrun's environment contract
  * (torch/distributed/run.py, torch/distributed/elastic/agent/server/local_elastic_agent.py); without it, one plain
- * process on the first node, and rank variables that are there are left alone. What roles start is in launch_roles.c.
+ * process on the first node, which keeps inherited rank variables. launch_roles.c has the launch of roles.
  */
 #include "launch.h"
 
@@ -108,7 +108,7 @@ static int build_ranks(struct launch *l, struct step_env *env, struct error *err
     launch_set_devices(l, env);
     l->run->env = env->list;
     step_run_unset(l->run, l->arena, "PET_*");
-    step_run_unset(l->run, l->arena, "TORCHELASTIC_ERROR_FILE"); /* that of whoever started rhrun */
+    step_run_unset(l->run, l->arena, "TORCHELASTIC_ERROR_FILE"); /* inherited from the process that started rhrun */
     struct wire_strings shared;
     enum expr_status all = launch_argv(l, env, NULL, &shared, err);
     if (all == EXPR_FAILED)
@@ -136,7 +136,7 @@ static int build_ranks(struct launch *l, struct step_env *env, struct error *err
     return launch_set_files(l, err);
 }
 
-/* One worker, the launcher: it gives out the ranks, and restarts what fails. */
+/* One worker, the launcher, which assigns the ranks and restarts failed workers. */
 static int build_launcher(struct launch *l, struct step_env *env, struct error *err)
 {
     const struct spec *spec = l->plan->spec;
@@ -157,7 +157,7 @@ static int build_launcher(struct launch *l, struct step_env *env, struct error *
                          spec_launchers[spec->distributed.launcher]);
     if (status != EXPR_OK || launch_python(l, env, &job.python, err) < 0)
         return -1;
-    if (spec_flag_value(&spec->distributed, "run_path")) { /* torch wants it absolute */
+    if (spec_flag_value(&spec->distributed, "run_path")) { /* torch needs an absolute path */
         const char *script;
         if (step_absolute(l->bind, job.program.items[0], l->arena, &script, err) < 0)
             return -1;
@@ -177,15 +177,16 @@ static int build_launcher(struct launch *l, struct step_env *env, struct error *
     return 0;
 }
 
-/* With roles: of the first that the step starts; cwd and timeout are the same for all of them. */
+/* With roles: the entrypoint of the first role that the step starts; cwd and timeout are the same for all of them. */
 static const struct spec_entrypoint *step_entry(const struct plan *plan, const struct plan_step *step)
 {
     const struct step_part *part = step->item;
     return plan->spec->role_count > 0 ? &plan->spec->roles[part->roles[0]].entrypoint : &plan->spec->entrypoint;
 }
 
-/* Over several nodes, and with failure rules, the controller hears of each failed worker at once; of those that a rule may
- * ignore the node leaves it to the controller what becomes of the others. Not where torchrun is to go on with fewer nodes. */
+/* With several nodes or failure rules, the controller learns of each failed worker at once. If a rule may ignore the
+ * failure, the node leaves the fate of the other workers to the controller. Not if torchrun may go on with fewer
+ * nodes. */
 static void set_ends(const struct spec *spec, struct arena *arena, struct wire_run *run)
 {
     size_t max = 0;
@@ -214,7 +215,7 @@ static int launch_build(const struct plan *plan, const struct plan_step *step, c
                         struct arena *arena, struct wire_run *ret_run, struct error *err)
 {
     const struct spec_entrypoint *entry = step_entry(plan, step);
-    bool roles = plan->spec->role_count > 0; /* with them, what is the entrypoint's own is the workers' */
+    bool roles = plan->spec->role_count > 0; /* with roles, the entrypoint's own values belong to the workers */
     struct launch l = {.plan = plan, .bind = bind, .arena = arena, .run = ret_run, .entry = entry};
     struct step_env env = {.arena = arena};
     const char *cwd;
@@ -237,7 +238,7 @@ static int launch_build(const struct plan *plan, const struct plan_step *step, c
     return spec_has_ranks(&plan->spec->distributed) ? build_ranks(&l, &env, err) : build_launcher(&l, &env, err);
 }
 
-/* Of a sweep's point; launch_plan plans it. */
+/* The launch of a sweep's point; planned by launch_plan. */
 static const struct step_kind of_point = {
     .name = "point", .version = 1, .phase = PHASE_POINT, .ranked = true, .build = launch_build};
 

@@ -1,4 +1,4 @@
-/* outputs: files of the working directory, or of anywhere on a node, come home. No later step depends on them. */
+/* outputs: fetches files of the working directory, or from anywhere on a node. No later step depends on them. */
 #include "internal.h"
 
 static int outputs_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
@@ -21,7 +21,7 @@ static int outputs_plan(struct plan_builder *b, const struct spec *spec, struct 
         step_on_chosen(b, s, &choice);
         plan_input(b, s, "from", from);
         plan_input(b, s, "to", to);
-        if (step_output_has_folders(spec, o)) /* the same `to` is another folder then */
+        if (step_output_has_folders(spec, o)) /* the same `to` then means another folder */
             plan_input(b, s, "nodes", "a folder for each");
         plan_input(b, s, "when", o->when == WHEN_SUCCESS ? "success" : "always");
     }

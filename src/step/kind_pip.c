@@ -1,4 +1,4 @@
-/* pip: an item that installs Python packages, by name, address or folder of the working directory. */
+/* pip: an item that installs Python packages, by name, by URL, or from a folder of the working directory. */
 #include "internal.h"
 
 #include <string.h>

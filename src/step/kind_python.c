@@ -1,8 +1,8 @@
 /*
- * python: the job's venv, made anew whenever this step runs, or the existing conda environment that it has instead; or, of an
- * interpreter that is used as it is, its usual names. The variants of a job share the venv; where an item installs the working
- * directory itself (editable), each has its own. What is installed depends on this step's key and not on the packages before
- * it. A role with a set-up of its own has a python of its own, on its nodes.
+ * python: the job's venv, which is made anew whenever this step runs; or an existing conda environment instead; or, for
+ * an interpreter that is used as it is, a folder with its usual names. The variants of a job share the venv, except
+ * that each has its own if an item installs the working directory itself (editable). Installations chain to this step's
+ * key, and not to the packages before it. A role with its own set-up has its own python, on its nodes.
  */
 #include "internal.h"
 
@@ -63,7 +63,7 @@ static int venv_plan(struct plan_builder *b, const struct spec_role *role, struc
                                      named ? " in " : "", named ? path : "");
     struct plan_step *s = add(b, role, python, title);
     s->python = python->dir;
-    if (!per_variant && strchr("/~@", *python->dir)) /* not below a working directory */
+    if (!per_variant && strchr("/~@", *python->dir)) /* not inside a working directory */
         s->scope = "";
     step_shares(b, s, python->dir);
     if (!strstr(python->dir, "${{"))
@@ -76,8 +76,8 @@ static int venv_plan(struct plan_builder *b, const struct spec_role *role, struc
     return 0;
 }
 
-/* Used as it is: where it is a path that is the same on all nodes, a folder with the usual names for it. The folder's name has
- * the path in it, so that nothing changes for whoever runs with another one. */
+/* An interpreter used as it is: if it is the same path on all nodes, makes a folder with its usual names. The folder's
+ * name includes the path, so that runs with another interpreter are not affected. */
 static int names_plan(struct plan_builder *b, const struct spec_role *role, struct step_python *python,
                       struct error *err)
 {
@@ -91,7 +91,7 @@ static int names_plan(struct plan_builder *b, const struct spec_role *role, stru
     digest_sha256_hex(path, strlen(path), hex);
     python->names = arena_printf(arena, "%s-%.8s", dir_of(b, "python", role, false), hex);
     struct plan_step *s = add(b, role, python, arena_printf(arena, "python is %s", path));
-    s->python = python->names; /* nobody else's: what comes later has nothing of it */
+    s->python = python->names; /* its own: later steps do not depend on it */
     s->scope = "";
     s->shared = true;
     s->creates = arena_printf(arena, "%s/python3", python->names);
@@ -99,7 +99,7 @@ static int names_plan(struct plan_builder *b, const struct spec_role *role, stru
     return 0;
 }
 
-/* Of the role's own set-up, or of the job's. */
+/* For the role's own set-up, or the job's. */
 static int plan_one(struct plan_builder *b, const struct spec *spec, const struct spec_role *role, struct error *err)
 {
     const struct step_choice everywhere = {role, GROUP_SETUP, ON_ALL, NULL, 0};

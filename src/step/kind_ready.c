@@ -1,6 +1,6 @@
 /*
- * ready: when a role counts as ready. A port and a command are looked for on the role's nodes, by a RUN that ends well
- * once it is so; a line of output by the controller, which sees all of them.
+ * ready: when a role counts as ready. A port or a command is checked on the role's nodes, by a RUN that ends well once
+ * the check succeeds; a line of output is found by the controller, which sees all output.
  */
 #include "launch.h"
 
@@ -70,7 +70,7 @@ static int ready_build(const struct plan *plan, const struct plan_step *step, co
     const struct ready *item = step->item;
     const struct spec_role *role = &plan->spec->roles[item->role];
     struct step_env env = {.arena = arena};
-    const struct spec_env **late; /* what speaks of a worker is for the workers */
+    const struct spec_env **late; /* variables that need a worker are for the workers */
     const char *cwd, *first, *second;
     step_run_init(plan, step, arena, ret_run);
     if (step_expand_node(plan, bind, &role->entrypoint.cwd, EXPR_PLAIN, arena, &cwd, err) < 0 ||

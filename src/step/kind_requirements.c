@@ -1,4 +1,4 @@
-/* requirements: an item that installs what a requirements file of the working directory names. */
+/* requirements: an item that installs the packages of a requirements file in the working directory. */
 #include "internal.h"
 
 int step_requirements_plan(struct plan_builder *b, const struct spec *spec, const struct spec_step *item,

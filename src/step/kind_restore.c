@@ -1,6 +1,6 @@
 /*
- * restore: what an earlier run brought home is put back on a node that does not have it, before the launch. What it holds
- * is in no key, and the step is there before there is anything to restore: a job never makes itself stale.
+ * restore: before the launch, sends files that an earlier run fetched to a node that lacks them. The files are in no
+ * key, and the step exists even when there is nothing to restore yet, so that a job never makes itself stale.
  */
 #include "internal.h"
 
@@ -16,7 +16,7 @@ static const struct tree *tree_of(const struct plan_sources *sources, const stru
     return tree ? tree : &nothing;
 }
 
-/* "restore-2" for "outputs-2", "ROLE:restore-2" for that of a role. */
+/* "restore-2" for "outputs-2", "ROLE:restore-2" for a role's. */
 static const char *name_for(struct arena *arena, const struct spec_output *o)
 {
     return arena_printf(arena, "%s%srestore%s", o->role ? o->role->name : "", o->role ? ":" : "",
@@ -48,7 +48,7 @@ static int restore_plan(struct plan_builder *b, const struct spec *spec, struct 
     return 0;
 }
 
-/* The folder of what `from` matches: the parts before the first wildcard, without that of a single file. */
+/* The folder that has all matches of `from`: the parts before the first wildcard, without the name of a single file. */
 static const char *root_of(struct arena *arena, const char *from, const struct tree *tree)
 {
     const char *wild = strpbrk(from, "*?["), *slash = strrchr(from, '/');
@@ -75,7 +75,7 @@ static int restore_sync(const struct plan *plan, const struct plan_step *step, c
     const char *root = root_of(arena, from, tree);
     step_tree_place(arena, *root ? root : "./", false, tree, &at);
     const char *name = arena_printf(arena, "restore-%s", at.name + strlen("files-"));
-    /* All nodes may work in one folder, each with a tree of its own. */
+    /* All nodes may work in one folder, each with its own tree. */
     if (plan->spec->placement == PLACEMENT_HERE && bind->node > 0)
         name = arena_printf(arena, "%s-%u", name, bind->node);
     *ret = (struct step_sync){

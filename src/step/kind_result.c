@@ -1,7 +1,7 @@
-/* result: what a function returned comes home, a file per rank. */
+/* result: fetches a function's return values, one file per rank. */
 #include "launcher.h"
 
-/* Of the roles that call functions. */
+/* Plans the step for roles that call functions. */
 static int roles_plan(struct plan_builder *b, const struct spec *spec, struct error *err)
 {
     const struct expr_role *placed = plan_placed_of(b);

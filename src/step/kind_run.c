@@ -1,14 +1,14 @@
 /*
  * run: items of `setup` that are shell text. An item chains to all before it, the working directory's tree too, so that
  * it runs again when one of them changes; with `inputs` it chains only to activate and the venv, whose environment it
- * sees, and to its files.
+ * uses, and to its files.
  */
 #include "internal.h"
 
 #include <string.h>
 
-/* `inputs` that earlier steps bring: what those are is in their keys. The others stay in *ret; with a workdir all do, for its
- * tree is what it was, whatever a step puts beside it. */
+/* Chains to earlier steps that make `inputs`, whose keys then stand for those files. The other inputs stay in *ret;
+ * with a workdir all stay, because its tree is the same whatever a step adds to it. */
 static int inputs_of_steps(struct plan_builder *b, struct plan_step *s, const struct spec_step *item,
                            struct spec_texts *ret, struct error *err)
 {
@@ -19,7 +19,7 @@ static int inputs_of_steps(struct plan_builder *b, struct plan_step *s, const st
         const char *pattern;
         if (plan_expand(b, &item->inputs.items[i], EXPR_PLAIN, &pattern, err) < 0)
             return -1;
-        size_t len = strcspn(pattern, "*?["); /* the folder below which it matches, or the file */
+        size_t len = strcspn(pattern, "*?["); /* the folder that has all its matches, or the file */
         bool wild = pattern[len];
         while (wild && len > 0 && pattern[len - 1] != '/')
             len--;
@@ -42,7 +42,7 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
         if (plan_expand(b, &item->creates, EXPR_PLAIN, &creates, err) < 0)
             return -1;
         plan_input(b, s, "creates", creates);
-        s->creates = strstr(creates, "${{") ? NULL : creates; /* with a node's name in it, only its RUN knows */
+        s->creates = strstr(creates, "${{") ? NULL : creates; /* if it has a node's name, only its RUN knows it */
     }
     if (item->inputs.count == 0 && !item->has_inputs) {
         step_input_after_all(b, s);
@@ -59,7 +59,7 @@ static int item_inputs(struct plan_builder *b, struct plan_step *s, const struct
         return brought < 0 ? -1 : 0;
     if (spec->has_workdir) {
         int rc = plan_input_tree_files(b, s, &own, err);
-        s->hint = brought ? NULL : s->hint; /* "matches no file": of the tree */
+        s->hint = brought ? NULL : s->hint; /* the hint "matches no file" is about the tree */
         return rc;
     }
     if (spec_in_place(spec))

@@ -1,4 +1,4 @@
-/* sync: the working directory's tree comes to every node. Later steps chain to its id. */
+/* sync: sends the working directory's tree to every node. Later steps chain to its id. */
 #include "internal.h"
 
 static int sync_plan(struct plan_builder *b, const struct spec *spec, struct error *err)

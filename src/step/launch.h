@@ -1,4 +1,4 @@
-/* What the files of the launch share: what an entrypoint is in the plan, and what it starts. */
+/* Shared by the files of the launch: an entrypoint in the plan, and the processes that it starts. */
 #ifndef RHRUN_STEP_LAUNCH_H
 #define RHRUN_STEP_LAUNCH_H
 
@@ -8,7 +8,7 @@
 
 /* "4", or "gpu". */
 const char *launch_nproc_text(struct arena *arena, const struct spec_nproc *np);
-/* How many nodes, and how many workers on them, as it was asked for. */
+/* The requested numbers of nodes, and of workers on them, as inputs. */
 void launch_input_layout(struct plan_builder *b, struct plan_step *s, const struct spec *spec);
 /* The program with its arguments, cwd, env as inputs whose names begin with prefix ("" or "trainer."). */
 int launch_input_entry(struct plan_builder *b, struct plan_step *s, const char *prefix, const struct spec_role *role,
@@ -25,30 +25,31 @@ struct launch {
     struct wire_run *run;
     const struct spec_entrypoint *entry;
     const struct spec_role *role;     /* NULL = there are no roles */
-    const struct spec_env **late_env; /* of the workers: speaks of ranks */
+    const struct spec_env **late_env; /* variables of the workers that need ranks */
 };
 
 /* launch_words.c */
-/* The program that runs Python, with what the node's own environment `env` says of PATH. */
+/* The program that runs Python, given the node's environment `env`, which may set PATH. */
 int launch_python(const struct launch *l, const struct step_env *env, const char **ret, struct error *err);
-/* The argv of a worker; EXPR_LATE when it is not the same for all and w is NULL. */
+/* The argv of a worker; EXPR_LATE if it differs between workers and w is NULL. */
 enum expr_status launch_argv(const struct launch *l, const struct step_env *env, const struct step_worker *w,
                              struct wire_strings *ret, struct error *err);
-/* What a launcher starts on each rank: no Python before a script or a module, a shell before its text; EXPR_LATE as
- * above. */
+/* The command that a launcher starts on each rank: a script or a module without Python before it, shell text with its
+ * shell; EXPR_LATE as above. */
 enum expr_status launch_program(const struct launch *l, const struct step_env *env, struct wire_strings *ret,
                                 struct error *err);
 
 /* launch_env.c */
 void launch_set_number(struct step_env *env, const char *name, uint32_t n);
-/* What a function is called with; nothing for other entrypoints. w NULL: where a launcher gives the ranks, each worker
- * finds its own in RANK. */
+/* The call of a function; nothing for other entrypoints. w NULL: a launcher assigns the ranks, and each worker finds
+ * its own in RANK. */
 enum expr_status launch_set_call(const struct launch *l, const struct step_worker *w, struct step_env *env,
                                  struct error *err);
 void launch_set_addresses(const struct launch *l, struct step_env *env); /* the file of RHRUN_HOSTFILE too */
-/* RUN defaults: what torchrun sets where nothing else does, with so many workers on the node, and PYTHONUNBUFFERED. */
+/* Defaults of the RUN: variables that torchrun sets if nothing else does, for this many workers on the node, and
+ * PYTHONUNBUFFERED. */
 void launch_set_defaults(const struct launch *l, const struct step_env *env, uint32_t workers);
-struct launch_world { /* as a worker on this node sees it */
+struct launch_world { /* from the view of a worker on this node */
     uint32_t world_size, local_world_size, group, group_count;
     const char *master_address;
     uint32_t master_port;
@@ -57,14 +58,15 @@ void launch_set_world(const struct launch *l, const struct launch_world *w, stru
 
 /* launch_files.c */
 void launch_set_devices(const struct launch *l, struct step_env *env); /* of the node */
-/* LOCAL_RANK; with virtual_local_rank 0, and the worker's own device of those in the node's environment. */
+/* LOCAL_RANK; with virtual_local_rank it is 0, and the worker gets its own device from those in the node's
+ * environment. */
 int launch_set_local(const struct launch *l, const struct step_env *node_env, uint32_t local_rank, struct step_env *env,
                      struct error *err);
-/* Log files, error files, CPUs and the time to stop of the run's workers, once they are made. */
+/* Log files, error files, CPUs and grace of the run's workers; call it once the workers are made. */
 int launch_set_files(const struct launch *l, struct error *err);
 
 /* launch_roles.c */
-struct step_part { /* item of a launch step, with roles: those that it starts together */
+struct step_part { /* item of a launch step, with roles: the roles that it starts together */
     uint32_t *roles;
     size_t count;
     const struct spec_role *role; /* the one that starts by itself, else NULL */

@@ -82,7 +82,7 @@ void launch_set_world(const struct launch *l, const struct launch_world *w, stru
     launch_set_number(env, "MASTER_PORT", w->master_port);
     launch_set_number(env, "TORCHELASTIC_RESTART_COUNT", bind->restart_count);
     launch_set_number(env, "TORCHELASTIC_MAX_RESTARTS", l->plan->spec->distributed.max_restarts);
-    /* torch names a rendezvous by it: a round must never meet workers of an older one */
+    /* torch names the rendezvous by it: workers of an older round must never join */
     step_env_set(env, "TORCHELASTIC_RUN_ID", step_round(bind, l->arena));
     step_env_set(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
 }
@@ -92,7 +92,7 @@ void launch_set_defaults(const struct launch *l, const struct step_env *env, uin
     struct step_env defaults = {.arena = l->arena};
     if (workers > 1 && !step_env_has(env, "OMP_NUM_THREADS")) /* torch/distributed/run.py */
         step_env_set(&defaults, "OMP_NUM_THREADS", "1");
-    if (!step_env_has(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) /* local_elastic_agent.py; else it is 3 */
+    if (!step_env_has(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) /* local_elastic_agent.py; torch's own default is 3 */
         step_env_set(&defaults, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     if (!step_env_has(env, "PYTHONUNBUFFERED"))
         step_env_set(&defaults, "PYTHONUNBUFFERED", "1");

@@ -1,4 +1,4 @@
-/* What a node does for its workers beside starting them, with torchrun's meaning: devices, log files, time to stop. */
+/* Settings of a node's workers, with torchrun's meaning: devices, log files, grace. */
 #include "launch.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum { STD_OUT = 1, STD_ERR = 2 };
 
 void launch_set_devices(const struct launch *l, struct step_env *env)
 {
-    const char *own = l->bind->devices; /* of a point's place; else of the node */
+    const char *own = l->bind->devices; /* the devices of a point's place; else the node's */
     const char *list = own ? own : spec_devices(l->plan->spec, l->bind->node)->list;
     if (list)
         step_env_set(env, "CUDA_VISIBLE_DEVICES", list);
@@ -54,7 +54,7 @@ static void set_cpus(const struct launch *l)
 
 /* ---- log files ---- */
 
-/* "3" for all, or "0:1,1:3": the streams of a local rank. */
+/* The streams of a local rank, from "3" (for all) or "0:1,1:3". */
 static unsigned streams_of(const struct spec_text *text, uint32_t local_rank)
 {
     if (!text)
@@ -69,7 +69,7 @@ static unsigned streams_of(const struct spec_text *text, uint32_t local_rank)
     return 0;
 }
 
-/* LOG_DIR/RUN/attempt_N, of a sweep LOG_DIR/RUN/POINT/attempt_N; below it the agent makes a folder for each rank. */
+/* LOG_DIR/RUN/attempt_N, in a sweep LOG_DIR/RUN/POINT/attempt_N; inside it the agent makes a folder for each rank. */
 static int set_log_dir(const struct launch *l, bool needed, struct error *err)
 {
     const struct spec_text *text = spec_flag_value(&l->plan->spec->distributed, "log_dir");

@@ -1,4 +1,4 @@
-/* What an entrypoint is in the plan: its inputs, and its command as one would type it. */
+/* An entrypoint in the plan: its inputs, and its command as one would type it. */
 #include "launch.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ const char *launch_nproc_text(struct arena *arena, const struct spec_nproc *np)
     return "auto";
 }
 
-/* What was asked for, not what it came to: "4", or "gpu; 1: 2" when the second node asks for another number. */
+/* As given in the spec, not as resolved: "4", or "gpu; 1: 2" if the second node has another number. */
 void launch_input_layout(struct plan_builder *b, struct plan_step *s, const struct spec *spec)
 {
     struct arena *arena = plan_arena(b);
@@ -34,7 +34,7 @@ void launch_input_layout(struct plan_builder *b, struct plan_step *s, const stru
     plan_input(b, s, "nproc_per_node", text.data ? text.data : "");
     buf_free(&text);
     for (size_t i = 0; i < spec->distributed.flag_count && spec_has_ranks(&spec->distributed); i++) {
-        const struct spec_flag *f = &spec->distributed.flags[i]; /* native's are text as it stands */
+        const struct spec_flag *f = &spec->distributed.flags[i]; /* native's are plain text */
         if (f->flag->keyed)
             plan_input(b, s, f->flag->name, f->flag->type == TORCHRUN_BOOLEAN ? "true" : f->value.text);
     }
@@ -51,20 +51,20 @@ static bool is_created(struct plan_builder *b, const struct spec *spec, const ch
     return false;
 }
 
-/* In place, an edited script is a changed launch. Not one that set-up makes: its step is in the chain. */
+/* In place, an edited script changes the launch. Not a script that set-up makes: its step is in the chain. */
 static void input_script(struct plan_builder *b, struct plan_step *s, const struct spec *spec, const char *path)
 {
     char hex[65];
     if (!spec_in_place(spec) || strstr(path, "${{") || is_created(b, spec, path))
         return;
     const char *full = *path == '/' ? path : arena_printf(plan_arena(b), "%s/%s", spec->dir, path);
-    struct error ignored = ERROR_INIT; /* not there yet: the launch will tell */
+    struct error ignored = ERROR_INIT; /* it does not exist yet: the launch will report that */
     bool there = digest_sha256_file(full, hex, &ignored) == 0;
     plan_input(b, s, arena_printf(plan_arena(b), "content of %s", path),
                there ? arena_printf(plan_arena(b), "sha256:%s", hex) : "none");
 }
 
-/* With their types: 3 is another argument than "3". */
+/* With their types: 3 and "3" are different arguments. */
 static int input_call(struct plan_builder *b, struct plan_step *s, const char *prefix,
                       const struct spec_entrypoint *entry, struct error *err)
 {

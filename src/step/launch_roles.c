@@ -1,7 +1,7 @@
 /*
- * A launch of several roles. Those that nothing tells apart start together, as one step with workers of all of them; a role
- * that waits, is waited for, is a sidecar, has a world or a set-up of its own is a step of its own. All these steps have the
- * same inputs: a launch is redone as a whole.
+ * A launch of several roles. Roles without special needs start together, as one step with the workers of all of them. A
+ * role that waits, is waited for, is a sidecar, or has its own world or set-up is a separate step. All these steps have
+ * the same inputs, so a launch is redone as a whole.
  */
 #include "launch.h"
 
@@ -39,7 +39,8 @@ static bool is_awaited(const struct spec *spec, uint32_t role)
     return false;
 }
 
-/* `first` is the first that starts with the others, or NULL. A RUN has one folder, one Python and one time limit. */
+/* `first` is the first of the roles that start together, or NULL. A RUN has one folder, one Python and one time
+ * limit. */
 static bool is_apart(const struct spec *spec, uint32_t role, const struct spec_role *first)
 {
     const struct spec_role *r = &spec->roles[role];
@@ -177,7 +178,7 @@ static void wait_for_others(struct plan_builder *b, const struct spec *spec, str
         for (size_t k = 0; steps[i] && k < spec->roles[i].after_count; k++) {
             const struct spec_after *after = &spec->roles[i].after[k];
             const struct plan_step *other = after->ready ? ready[after->role] : steps[after->role];
-            if (other) /* else the role has no workers */
+            if (other) /* otherwise the role has no workers */
                 plan_wait(b, steps[i], other, false);
         }
 }
@@ -235,7 +236,7 @@ const char *step_role_addrs(const struct plan *plan, uint32_t role, const struct
     return ret;
 }
 
-/* Of all roles; the lists of addresses as far as all of them together fit. */
+/* Variables about all roles; lists of addresses as far as all of them together fit. */
 static void set_roles(const struct launch *l, struct step_env *env)
 {
     const struct plan *plan = l->plan;
@@ -260,7 +261,8 @@ static void set_roles(const struct launch *l, struct step_env *env)
     }
 }
 
-/* What whoever started rhrun's agent may have left: a worker without ranks would take it for its own. */
+/* Removes variables inherited from the process that started rhrun's agent: a worker without ranks would take them for
+ * its own. */
 static void unset_inherited(const struct launch *l)
 {
     static const char *const names[] = {
@@ -362,8 +364,8 @@ static int make_worker(const struct launch *l, const struct plan_place *p, uint3
 
 /* ---- building: the message ---- */
 
-/* Folders of log files are named by local ranks: workers without ranks come behind those that have some, and a role that
- * starts by itself has a folder of its own. */
+/* Folders of log files are named by local ranks: workers without ranks come after those with ranks, and a role that
+ * starts by itself has its own folder. */
 static int set_files(const struct launch *l, const struct step_part *part, struct error *err)
 {
     uint32_t next = l->plan->nproc[l->bind->node];

@@ -1,4 +1,4 @@
-/* The words of a command line that rhrun starts itself. */
+/* The command lines that rhrun itself starts. */
 #include "launch.h"
 
 static void add_word(struct wire_strings *argv, struct arena *arena, const char *word)
@@ -6,7 +6,7 @@ static void add_word(struct wire_strings *argv, struct arena *arena, const char 
     argv->items[argv->count++] = arena_strdup(arena, word);
 }
 
-/* Of a role: the environment of its workers goes over the node's. */
+/* For a role: the environment of its workers overrides the node's. */
 static bool sets_path(const struct launch *l)
 {
     for (size_t i = 0; l->role && i < l->role->env_count; i++)
@@ -18,8 +18,8 @@ static bool sets_path(const struct launch *l)
     return false;
 }
 
-/* The venv's or the interpreter that the spec names; else the node's own python3, unless something of the job decides
- * what PATH is. */
+/* The venv's Python or the interpreter that the spec names; else the absolute path of the node's python3, unless the
+ * job changes PATH. */
 int launch_python(const struct launch *l, const struct step_env *env, const char **ret, struct error *err)
 {
     const struct step_node *n = l->bind->nodes ? &l->bind->nodes[l->bind->node] : NULL;
@@ -36,7 +36,7 @@ static const char *script_path(const struct launch *l, const char *script)
 {
     const struct step_node *n = l->bind->nodes ? &l->bind->nodes[l->bind->node] : NULL;
     if (*script == '/' || !*l->run->cwd || !n || !n->facts || !n->facts->work_dir)
-        return *script == '-' ? arena_printf(l->arena, "./%s", script) : script; /* no option of python's */
+        return *script == '-' ? arena_printf(l->arena, "./%s", script) : script; /* not an option of python */
     return arena_printf(l->arena, "%s/%s", n->facts->work_dir, script);
 }
 
@@ -93,7 +93,7 @@ enum expr_status launch_argv(const struct launch *l, const struct step_env *env,
     case ENTRY_RUN:
         add_word(&argv, l->arena, target);
         break;
-    case ENTRY_FUNCTION: /* its arguments are in the environment, of each worker */
+    case ENTRY_FUNCTION: /* its arguments are in each worker's environment */
         add_word(&argv, l->arena, python);
         add_word(&argv, l->arena, "-u");
         add_word(&argv, l->arena, "-c");
@@ -107,7 +107,7 @@ enum expr_status launch_argv(const struct launch *l, const struct step_env *env,
     return status;
 }
 
-/* As the agent starts shell text itself. */
+/* In the same way as the agent starts shell text. */
 static void add_shell(const struct launch *l, struct wire_strings *argv)
 {
     const struct step_node *n = l->bind->nodes ? &l->bind->nodes[l->bind->node] : NULL;

@@ -1,6 +1,6 @@
 /*
- * accelerate: one `accelerate launch` on each node, which calls torch.distributed.run in its own process. Started by a
- * few lines of Python that make it pass over the node's default_config.yaml. What accelerate has no flag for reaches
+ * accelerate: one `accelerate launch` on each node, which calls torch.distributed.run in its own process. A few lines
+ * of Python start it, so that it ignores the node's default_config.yaml. Settings without a flag of accelerate reach
  * torch's parser by its PET_ variables.
  */
 #include "launcher.h"
@@ -21,8 +21,8 @@ static bool has_arg(const struct words *argv, const char *name)
     return false;
 }
 
-/* accelerate starts one plain process unless it is told of a kind of parallelism; --multi_gpu only chooses torchrun,
- * the devices are found by each worker. */
+/* accelerate starts one plain process unless a kind of parallelism is given; --multi_gpu only selects torchrun, and
+ * each worker finds its devices. */
 static bool is_told(const struct words *args)
 {
     static const char *const kinds[] = {"--multi_gpu",       "--use_deepspeed", "--use_fsdp",
@@ -37,7 +37,7 @@ static void put_kind(const struct words *args, uint32_t total, struct words *arg
 {
     if (!is_told(args) && total > 1)
         words_add(argv, "--multi_gpu");
-    /* its own choice is pdsh, which would start all nodes from each node */
+    /* its default is pdsh, which would start all nodes from each node */
     if (has_arg(args, "--use_deepspeed") && !has_arg(args, "--deepspeed_multinode_launcher")) {
         words_add(argv, "--deepspeed_multinode_launcher");
         words_add(argv, "standard");
@@ -93,7 +93,7 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
         step_env_set(job->env, "ACCELERATE_USE_CPU", "true");
     step_env_set(job->env, "PET_RDZV_ID", launcher_round(job));
     step_env_set(job->env, "PET_LOCAL_ADDR", launcher_address(job, job->bind->node));
-    if (c10d) /* on one machine accelerate says none, and torch would take port 29400 */
+    if (c10d) /* on one machine accelerate gives no endpoint, and torch would use port 29400 */
         step_env_set(job->env, "PET_RDZV_ENDPOINT",
                      launcher_endpoint(job->arena, job->bind->master_address, job->bind->master_port));
     return 0;
@@ -101,7 +101,7 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
 
 /* ---- planning ---- */
 
-/* As build; what goes by variables is not of the command line. */
+/* As build; settings passed by variables are not on the command line. */
 static int describe(struct plan_builder *b, const struct spec *spec, const struct words *args, struct buf *ret,
                     struct error *err)
 {

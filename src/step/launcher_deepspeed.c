@@ -1,6 +1,6 @@
 /*
- * deepspeed: one deepspeed.launcher.launch on each node, which is what the command `deepspeed` starts over pdsh or ssh.
- * The layout goes along as its world_info: no host file, no ssh between the nodes, no .deepspeed_env.
+ * deepspeed: one deepspeed.launcher.launch on each node, as the command `deepspeed` would start over pdsh or ssh. The
+ * layout is passed as its world_info: no host file, no ssh between the nodes, no .deepspeed_env.
  */
 #include "launcher.h"
 
@@ -30,7 +30,7 @@ static char *base64url(struct arena *arena, const char *text, size_t len)
     return ret;
 }
 
-/* {"node-0": [0, 1], ...}: its names are for messages, its lists become CUDA_VISIBLE_DEVICES. */
+/* {"node-0": [0, 1], ...}: the names are for messages, and the lists become CUDA_VISIBLE_DEVICES. */
 static const char *world_info(struct arena *arena, uint32_t nnodes, uint32_t each)
 {
     struct buf json = {0};
@@ -65,14 +65,14 @@ static int build(const struct launcher_job *job, struct words *argv, struct erro
     if (launcher_args(job, argv, err) < 0)
         return -1;
     launcher_kind(job, argv);
-    if (launcher_is_program(job)) /* it would stand before the program's own words */
+    if (launcher_is_program(job)) /* it would come before the program's own words */
         words_add(argv, "--no_local_rank");
     return 0;
 }
 
 /* ---- planning ---- */
 
-/* Of many nodes the layout is a long word that nobody reads. */
+/* For many nodes the layout is a long word that nobody reads, so it is cut. */
 static void describe_layout(struct plan_builder *b, const struct spec *spec, struct buf *ret)
 {
     uint32_t nnodes = spec->distributed.nnodes, total = launcher_planned_total(spec);

@@ -1,19 +1,19 @@
 /*
- * mpirun (Open MPI's). On one machine it is started as it is. Over several nodes it runs on the first, and rhrun's own
- * program (mpirun.py) on all of them is what mpirun has instead of ssh to the others: no key, no host name, no port of
- * sshd is needed between the nodes, and the others' environment is theirs. Each worker gets torchrun's names for its rank.
+ * mpirun (Open MPI's). On one machine it is started as it is. With several nodes it runs on the first, and rhrun's own
+ * program (mpirun.py) on all nodes replaces ssh: the nodes need no keys, host names or sshd between them, and each
+ * keeps its own environment. Each worker gets torchrun's variables for its rank.
  */
 #include "launcher.h"
 
 #include <string.h>
 
-/* Does one machine have all workers? */
+/* Whether one machine has all workers. */
 static bool is_alone(const struct spec *spec)
 {
     return spec->placement == PLACEMENT_HERE || spec->nnodes == 1;
 }
 
-/* "localhost:2,node-1:4": names that mpirun hands to its agent, never looked up. */
+/* "localhost:2,node-1:4": names that mpirun passes to its agent, and that are never looked up. */
 static const char *hosts(const struct launcher_job *job)
 {
     struct buf list = {0};
@@ -39,8 +39,9 @@ static int put_mpirun(const struct launcher_job *job, struct words *argv, struct
     return launcher_args(job, argv, err);
 }
 
-/* What only the job's nodes know: made of the owner's id, which no event has, and of what was drawn for this generation and
- * is in its event, so that another controller sends the same to a node that has not got it. Among the secrets: it is in no log. */
+/* A token that only the job's nodes know. It is made from the owner's id, which no event has, and from the generation's
+ * nonce, which its event has, so that another controller sends the same token to a node that lacks it. It is passed as
+ * a secret, so no log shows it. */
 static void set_token(const struct launcher_job *job)
 {
     char hex[65];
@@ -76,7 +77,8 @@ static int put_over_nodes(const struct launcher_job *job, struct words *argv, st
     return 0;
 }
 
-/* Whoever logs in as root has decided so: mpirun's question would only end the job. Nobody else's mpirun reads them. */
+/* A user who logs in as root has decided so, and mpirun's refusal would only end the job. Only Open MPI's mpirun reads
+ * these variables. */
 static void allow_root(const struct launcher_job *job)
 {
     static const char *const names[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"};
@@ -133,7 +135,7 @@ static void describe_hosts(const struct spec *spec, struct buf *ret)
     }
 }
 
-/* On the first node; what names the ranks as torchrun does stands by its name. */
+/* On the first node; the program that sets torchrun's variables is shown by its name. */
 static int describe(struct plan_builder *b, const struct spec *spec, const struct words *args, struct buf *ret,
                     struct error *err)
 {

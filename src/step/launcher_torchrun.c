@@ -1,7 +1,7 @@
 /*
- * torchrun: one torch.distributed.run on each node. What the table of flags has and the spec says is handed over as it
- * is; what rhrun knows better is computed here, so that nothing depends on host names, on a port that is taken, or on
- * variables that are left over. Membership and restarts are torch's own from there on.
+ * torchrun: one torch.distributed.run on each node. Flags of the table that the spec gives are passed on unchanged.
+ * Values that rhrun knows better are computed here, so that nothing depends on host names, on a port that is taken, or
+ * on leftover variables. From then on, membership and restarts are torch's own.
  */
 #include "launcher.h"
 
@@ -25,7 +25,7 @@ static bool is_computed(const char *name)
            str_eq(name, "master_addr") || str_eq(name, "local_addr") || str_eq(name, "rdzv_backend");
 }
 
-/* Flags that an old torch does not have: "name=212" each. Also xpu, which is a value. */
+/* Flags that an old torch lacks, each as "name=212". Also xpu, which is a value. */
 static void put_needed(const struct launcher_job *job, struct words *needed)
 {
     const struct spec_distributed *d = job->distributed;
@@ -36,8 +36,8 @@ static void put_needed(const struct launcher_job *job, struct words *needed)
         words_printf(needed, "--nproc_per_node=xpu=%d", TORCHRUN_XPU);
 }
 
-/* python -m torch.distributed.run; with flags that a torch may not have, a few lines of Python look at its version first;
- * where rank 0 may be on any node, a few start it that leave a mark there. */
+/* python -m torch.distributed.run. With flags that a torch may lack, a few lines of Python check its version first; if
+ * rank 0 may be on any node, a few lines start it and leave a mark on that node. */
 static int put_program(const struct launcher_job *job, struct words *argv, struct error *err)
 {
     struct words needed = {.arena = job->arena};
@@ -94,7 +94,7 @@ static int put_rendezvous(const struct launcher_job *job, struct words *argv, st
         return -1;
     backend = backend ? backend : "static";
     bool c10d = !alone && str_eq(backend, "c10d");
-    /* By its variable: torch before 2.0 has no such flag, and passes over the variable. */
+    /* By its variable: torch before 2.0 has no such flag, and ignores the variable. */
     if (!alone || local)
         step_env_set(job->env, "PET_LOCAL_ADDR", local ? local : launcher_address(job, job->bind->node));
     if (launcher_conf(job, c10d, &conf, err) < 0)
@@ -182,7 +182,7 @@ static int describe_meeting(struct plan_builder *b, const struct spec *spec, boo
     return 0;
 }
 
-/* As put_rendezvous; the address, which goes by its variable, is shown as the flag that newer ones have. */
+/* As put_rendezvous; the address, which is passed by its variable, is shown as the flag of newer versions. */
 static int describe_rendezvous(struct plan_builder *b, const struct spec *spec, struct buf *ret, struct error *err)
 {
     bool alone = spec_flag_value(&spec->distributed, "standalone") != NULL;

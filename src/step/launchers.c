@@ -1,4 +1,4 @@
-/* The table of launchers that start the workers themselves, and what they share. */
+/* The table of launchers that start the workers themselves, and their shared code. */
 #include "launcher.h"
 
 #include <string.h>
@@ -128,7 +128,7 @@ int step_launcher_describe(struct plan_builder *b, const struct spec *spec, stru
     return launcher_planned_args(b, spec, &args, err) < 0 ? -1 : l->describe(b, spec, &args, ret, err);
 }
 
-/* What changes the computation; where the workers meet and what is logged does not. */
+/* Inputs that change the computation; the rendezvous and logging do not. */
 int step_launcher_inputs(struct plan_builder *b, struct plan_step *s, const struct spec *spec, struct error *err)
 {
     const struct spec_distributed *d = &spec->distributed;
@@ -221,8 +221,8 @@ int launcher_equal(const struct launcher_job *job, uint32_t *ret_each, uint32_t 
     return 0;
 }
 
-/* Since torch 2.4 the workers meet at a store of the agent's, which has the addresses of the last round's workers in it:
- * after a restart, or when a node comes or goes, they hang. pytorch issue 135712. */
+/* Since torch 2.4 the workers meet at a store of the agent's that has the addresses of the last round's workers: after
+ * a restart, or when a node comes or goes, they hang. pytorch issue 135712. */
 uint32_t launcher_restarts(const struct launcher_job *job)
 {
     static const char name[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
@@ -257,8 +257,8 @@ int launcher_conf(const struct launcher_job *job, bool c10d, const char **ret, s
     if (launcher_flag(job, "rdzv_conf", &conf, err) < 0 || launcher_flag(job, "rdzv_endpoint", &endpoint, err) < 0)
         return -1;
     *ret = conf ? conf : "";
-    /* Left alone, torch compares the endpoint with the names and addresses of each machine: it finds no holder behind NAT,
-     * and two on one machine. */
+    /* By default torch compares the endpoint with the names and addresses of each machine: behind NAT it finds no host
+     * for the store, and on one machine it finds two. */
     if (c10d && (!endpoint || *endpoint == ':') && !strstr(*ret, "is_host=") && !strstr(*ret, "store_type="))
         *ret = arena_printf(job->arena, "is_host=%d%s%s", job->bind->node == 0, **ret ? "," : "", *ret);
     return 0;
@@ -280,7 +280,7 @@ const char *launcher_address(const struct launcher_job *job, uint32_t node)
     return n && n->address ? n->address : roster_host(job->plan->roster, node)->host;
 }
 
-/* What whoever started rhrun's agent may have left: a launcher would take it for its own. */
+/* Removes variables inherited from the process that started rhrun's agent: a launcher would take them for its own. */
 static void unset_inherited(const struct launcher_job *job)
 {
     static const char *const names[] = {
@@ -300,7 +300,8 @@ int step_launcher_build(const struct launcher_job *job, struct wire_worker *ret,
     unset_inherited(job);
     if (l->build(job, &argv, err) < 0)
         return -1;
-    if (l->argparse) /* else a program's --n is not torchrun's, but "ambiguous", and a -- of its own is lost */
+    if (l->argparse) /* otherwise a program's --n would be an "ambiguous" option of torchrun, and its own -- would be
+                        lost */
         words_add(&argv, "--");
     for (uint32_t i = 0; i < job->program.count; i++)
         words_add(&argv, job->program.items[i]);

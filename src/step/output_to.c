@@ -1,9 +1,9 @@
-/* Where the files of an output are here: what fetches them, puts them back, or leaves them out of trees must agree. */
+/* Where the files of an output are on this machine: fetching, restoring and leaving them out of trees must agree. */
 #include "internal.h"
 
 #include <string.h>
 
-/* One part of a path: a node's name may be "user@host:22", and must not be a way out of the folder. */
+/* One part of a path: a node's name may be "user@host:22", and must not lead out of the folder. */
 static const char *folder_name(const struct roster *roster, uint32_t nodes, uint32_t node, struct arena *arena)
 {
     const char *name = roster_name(roster, node);
@@ -17,7 +17,7 @@ static const char *folder_name(const struct roster *roster, uint32_t nodes, uint
     return !*safe || str_eq(safe, ".") || str_eq(safe, "..") ? arena_printf(arena, "node-%u", node) : safe;
 }
 
-/* Without looking at all places: it is asked for each node. They are sorted by role. */
+/* Without searching all places, because this is called for each node. Places are sorted by role. */
 static bool role_on_several(const struct spec *spec, const struct spec_role *role)
 {
     size_t low = 0, high = spec->place_count;
@@ -46,7 +46,7 @@ static bool on_several(const struct spec *spec, const struct spec_output *o)
 
 bool step_output_has_folders(const struct spec *spec, const struct spec_output *o)
 {
-    bool own = o->to.has_expr && strstr(o->to.text, "node."); /* it names the node itself */
+    bool own = o->to.has_expr && strstr(o->to.text, "node."); /* the path names the node */
     return on_several(spec, o) && !own;
 }
 

@@ -1,11 +1,11 @@
-/* Which python a job has, or a role with a set-up of its own, and what that means for the environment of a step: the venv's
- * bin in front, or what the conda environment left. */
+/* The Python of a job, or of a role with its own set-up, and its effect on the environment of a step: the venv's bin
+ * first in PATH, or the environment that conda left. */
 #include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Whose set-up it has: the role's, or, NULL, the job's. */
+/* The owner of the role's set-up: the role itself, or NULL for the job. */
 static const struct spec_role *owner(const struct spec_role *role)
 {
     return role && role->own_setup ? role : NULL;
@@ -60,7 +60,7 @@ const char *step_python_text(struct plan_builder *b, const struct spec_role *rol
     return plain && plan_expand(b, step_interpreter(spec, role), EXPR_PLAIN, &text, &ignored) == 0 ? text : "python";
 }
 
-/* The step "python" that makes a Python to use, or, used as it is, names the interpreter. */
+/* Whether it is a step "python": one that makes a Python, or only names for an interpreter that is used as it is. */
 static bool is_step(const struct plan_step *s, const struct spec_role *role, bool names)
 {
     return s->kind->is_python && s->role == owner(role) && step_names_python(s) == names;
@@ -159,14 +159,14 @@ int step_interpreter_on(const struct plan *plan, const struct step_bind *bind, s
     return step_home(bind, *ret, arena, ret, err);
 }
 
-/* PATH has them, in the order that the node wants. */
+/* Whether the folder is usually in PATH, where the node decides the order. */
 static bool is_usual(const char *folder)
 {
     return str_eq(folder, "/usr/bin") || str_eq(folder, "/bin") || str_eq(folder, "/usr/local/bin");
 }
 
-/* Without a venv: where the interpreter is a path, `python` and `python3` are that one. Then comes its folder, with what else
- * was installed there. */
+/* Without a venv: if the interpreter is a path, `python` and `python3` mean it. Its folder follows in PATH, with the
+ * other programs that were installed there. */
 static int interpreter_env(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
                            struct wire_run *run, struct error *err)
 {
@@ -232,7 +232,7 @@ static const char *prefix_of(const char *program, struct arena *arena)
                : NULL;
 }
 
-/* An installation of Python on a node, as far as rhrun knows it without asking there. */
+/* An installation of Python on a node, as far as rhrun knows it without asking the node. */
 struct installation {
     const char *prefix;  /* "/usr" of "/usr/bin/python3"; NULL = not known */
     const char *version; /* "3.11"; NULL = not known */
@@ -254,7 +254,7 @@ static bool sets_path(const struct spec *spec, const struct spec_role *role)
            (role && step_sets(role->env, role->env_count, "PATH"));
 }
 
-/* The interpreter: used as it is, or what the venv was made of. */
+/* The interpreter: the one used as it is, or the one that the venv was made from. */
 static struct installation interpreter_on(const struct plan *plan, const struct step_bind *bind, struct arena *arena)
 {
     const struct wire_facts *facts = bind->nodes[bind->node].facts;
@@ -273,7 +273,7 @@ static struct installation interpreter_on(const struct plan *plan, const struct 
     return ret;
 }
 
-/* Of any worker that has this Python. */
+/* Whether any worker with this Python sets PATH. */
 static bool workers_set_path(const struct spec *spec, const struct spec_role *own)
 {
     bool ret = step_sets(spec->entrypoint.env, spec->entrypoint.env_count, "PATH");
@@ -337,8 +337,8 @@ const char *step_python_instead(const struct plan *plan, const struct step_bind 
     return arena_printf(arena, "%s/bin/python", dir);
 }
 
-/* What has bin and lib of its own: the venv, or the link that the conda environment's step leaves. NULL: the interpreter is
- * used as it is. False: cannot be told. */
+/* The folder with its own bin and lib: the venv, or the link that the conda environment's step leaves. NULL: the
+ * interpreter is used as it is. False: not known. */
 static bool own_folder(const struct plan *plan, const struct step_bind *bind, struct arena *arena, const char **ret)
 {
     struct error ignored = ERROR_INIT;

@@ -1,7 +1,7 @@
 /*
- * What installations read of the working directory while planning: requirements files with all that they include, and
- * the folders that are packages themselves. The tree says it, or the spec's folder where the job runs in place; where
- * there is neither, only the node knows.
+ * Files of the working directory that installations read, found while planning: requirements files with all that they
+ * include, and folders that are packages. They come from the tree, or from the spec's folder if the job runs in place;
+ * otherwise only the node knows.
  */
 #include "internal.h"
 
@@ -35,7 +35,7 @@ static int read_file(struct plan_builder *b, const struct spec *spec, const char
     return file_read(full, 16 << 20, ret, err);
 }
 
-/* `path` as a file names it that stands in the folder of `from`: "a/../b" becomes "b". NULL: it leaves the folder. */
+/* Resolves `path`, as written in a file in the folder of `from`: "a/../b" becomes "b". NULL: it leaves the folder. */
 static const char *below(struct arena *arena, const char *from, const char *path)
 {
     const char *slash = strrchr(from, '/');
@@ -69,7 +69,7 @@ struct reading {
     const struct spec *spec;
     const struct spec_role *role;
     struct step_requirements *out;
-    const char *including; /* the file whose line is at hand; NULL: the spec's item */
+    const char *including; /* the file of the current line; NULL: the spec's item */
     unsigned line;
 };
 
@@ -84,7 +84,7 @@ static void add_line(struct reading *r, const char *name, bool editable)
     out->editable = out->editable || editable;
 }
 
-/* The value of an option: "-r x", "-rx", "--requirement x", "--requirement=x". NULL: it is another. */
+/* The value of an option: "-r x", "-rx", "--requirement x", "--requirement=x". NULL: a different option. */
 static const char *option(const char *line, const char *letter, const char *word)
 {
     size_t len = strlen(word);
@@ -114,7 +114,7 @@ static int read_line(struct reading *r, const char *path, char *line, int depth,
         inner = option(line, "-c", "--constraint");
     if (inner && !strstr(inner, "://")) {
         const char *file = below(plan_arena(r->b), path, inner);
-        if (!file) /* no text of it is quoted: the file may be a link to any other */
+        if (!file) /* its text is never quoted: the file may be a link to any other */
             return error_set(err, ERROR_SPEC,
                              "%s, line %u: a file that it includes is outside of the working directory", path, r->line);
         const char *outer = r->including;
@@ -131,7 +131,7 @@ static int read_line(struct reading *r, const char *path, char *line, int depth,
     return 0;
 }
 
-/* 0: it was read; 1: only the node will have it. */
+/* 0: the file was read; 1: only the node will have it. */
 static int read_or_find(struct reading *r, const char *path, struct buf *text, struct error *err)
 {
     struct step_requirements *out = r->out;
@@ -234,7 +234,8 @@ static bool is_build_file(const char *name)
            (str_starts(name, "requirements") && str_ends(name, ".txt"));
 }
 
-/* Below `prefix` ("" or "x/") of the tree: build files one by one, or all files as one input. 1 when there is a build file. */
+/* For the files below `prefix` ("" or "x/") in the tree: build files one by one, or all files as one input. 1 if there
+ * is a build file. */
 static int input_of_tree(struct plan_builder *b, struct plan_step *s, const struct tree *tree, const char *prefix,
                          const char *name, bool editable)
 {
@@ -282,7 +283,7 @@ static int input_in_place(struct plan_builder *b, struct plan_step *s, const str
     return plan_input_sources(b, s, dir, arena_printf(arena, "tree %s", name), err) < 0 ? -1 : build;
 }
 
-/* A file: a wheel, say. 1 when it is one, 0 when it is none, -1. */
+/* For a file, such as a wheel. 1: it is a file; 0: it is not; -1: error. */
 static int input_of_file(struct plan_builder *b, struct plan_step *s, const struct spec *spec, const char *path,
                          struct error *err)
 {
@@ -312,7 +313,7 @@ int step_input_package(struct plan_builder *b, struct plan_step *s, const struct
     const struct tree *tree = plan_sources_of(b)->workdir;
     const char *path = below(arena, "", arena_strndup(arena, package, strcspn(package, "[")));
     struct step_bringers by = {0};
-    bool here = str_starts(said->text, package); /* else it is text of a requirements file, which is not quoted */
+    bool here = str_starts(said->text, package); /* otherwise it is text of a requirements file, which is not quoted */
     if (path && *path && step_find_bringers(b, s, s->role, path, true, &by)) {
         step_input_bringers(b, s, &by);
         return 0;
@@ -358,14 +359,14 @@ int step_input_package(struct plan_builder *b, struct plan_step *s, const struct
     return fault_at(said, err);
 }
 
-/* ---- who installs what stands in the working directory ---- */
+/* ---- does an item install the working directory itself? ---- */
 
 bool step_installs_in_place(struct plan_builder *b, const struct spec *spec, const struct spec_role *role)
 {
     for (size_t i = 0; i < spec->setup_count && !spec_in_place(spec); i++) {
         const struct spec_step *item = &spec->setup[i];
         struct step_requirements r;
-        struct error ignored = ERROR_INIT; /* the item itself tells */
+        struct error ignored = ERROR_INIT; /* the item itself reports it */
         if (item->role != role)
             continue;
         if (item->item == ITEM_REQUIREMENTS &&

@@ -1,4 +1,4 @@
-/* What the items of set-up share that are programs of rhrun's own: their words, and the message that runs them. */
+/* Shared by set-up items that run rhrun's own programs: their arguments, and the message that runs them. */
 #include "internal.h"
 
 #include <string.h>

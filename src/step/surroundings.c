@@ -1,4 +1,4 @@
-/* What a step of set-up finds on a node, for a command that is no step. */
+/* The environment of a set-up step on a node, for a command that is not a step. */
 #include "internal.h"
 
 int step_surroundings(const struct plan *plan, const struct step_bind *bind, struct arena *arena,
@@ -6,7 +6,7 @@ int step_surroundings(const struct plan *plan, const struct step_bind *bind, str
 {
     static const struct plan_step none = {.slot = "", .key = ""};
     const struct spec_role **roles = arena_array(arena, plan->spec->nnodes + 1, sizeof *roles);
-    const struct spec_env **late; /* speaks of a rank: nothing of set-up has it */
+    const struct spec_env **late; /* variables that need a rank: set-up has none */
     struct step_bind at = *bind;
     struct wire_run run;
     struct step_env env = {.arena = arena};

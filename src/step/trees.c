@@ -1,4 +1,4 @@
-/* What the steps that bring files to a node share: the place of a tree there, its name, and what it is called. */
+/* Shared by the steps that send files to a node: the place of a tree, its name, and its description. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ void step_shares(struct plan_builder *b, struct plan_step *s, const char *path)
 {
     const struct spec *spec = plan_spec_of(b);
     bool base = str_starts(path, "@base/"), relative = !base && *path != '/' && *path != '~';
-    if (strstr(path, "${{")) /* it may be another one on each node */
+    if (strstr(path, "${{")) /* it may differ on each node */
         return;
     s->one_place = spec->placement == PLACEMENT_HERE && !base && (!relative || spec_in_place(spec));
     s->shared = base || relative || s->one_place;
@@ -85,7 +85,7 @@ static const char *root_of(struct arena *arena, const char *to, bool is_file, co
     return len == 1 && *to == '.' ? "" : arena_strndup(arena, to, len);
 }
 
-/* The same file under another name. The id stays that of the source, which the store knows. */
+/* The same file under another name. The id stays the source's, which the store knows. */
 static const struct tree *renamed(struct arena *arena, const struct tree *tree, const char *name)
 {
     struct tree *copy = arena_alloc(arena, sizeof *copy);
