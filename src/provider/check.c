@@ -1,6 +1,6 @@
 /*
- * What the schema cannot say of a provider file: that templates name only inputs that their operation has, that paths
- * are JSON pointers or XPaths, that nothing stands twice. All faults are told, each where it stands.
+ * Rules for a provider file that the schema cannot express: templates name only inputs of their operation, paths are
+ * JSON pointers or XPaths, nothing occurs twice. All faults are reported, each at its place.
  */
 #include "internal.h"
 
@@ -10,9 +10,9 @@ struct checking {
     const struct provider *p;
     struct diagnostics *d;
     enum provider_operation operation;
-    size_t step; /* what is extracted by earlier ones may be named */
+    size_t step; /* values that earlier steps extract may be named */
     bool good;
-    bool unread; /* told that XPaths are not checked */
+    bool unread; /* a note says that XPaths are not checked */
 };
 
 enum { NAMES_MAX = 128 };
@@ -40,7 +40,7 @@ static void add_extracted(const struct provider *p, enum provider_operation o, s
         add_keys(doc_get(p->operations[o].steps[i].node, "extract"), names, count);
 }
 
-/* All that may be named here, NULL at the end. */
+/* All names that may be used here, NULL-terminated. */
 static void known_names(const struct checking *c, const char *names[NAMES_MAX + 1])
 {
     size_t count = 0;
@@ -107,7 +107,7 @@ static void check_template(struct checking *c, const struct doc_node *node)
     }
 }
 
-/* A file is not at fault for what this machine lacks. */
+/* The file is not at fault if this machine lacks libxml2. */
 static bool can_check(struct checking *c, const struct doc_node *path)
 {
     struct error err = ERROR_INIT;
@@ -225,7 +225,7 @@ static void check_step(struct checking *c, const struct step *step)
         fault(c, doc_get(node, "done_when"), "done_when wants the operation's name: extract: {operation: ...}");
 }
 
-/* Names that auth uses are credentials of each source that does not bring an auth of its own. */
+/* Names that auth uses must be credentials of every source without its own auth. */
 static void check_auth(struct checking *c, const struct doc_node *auth, const struct doc_node *source)
 {
     static const char *const roles[] = {"value", "user", "password"};
@@ -268,7 +268,7 @@ static bool names_id(const struct doc_node *step)
     return doc_get(step, "machine") || doc_get(step, "machines") || doc_get(doc_get(step, "extract"), "id");
 }
 
-/* A machine that nobody can name or list is never given back. */
+/* A machine that cannot be found by name or list would never be given back. */
 static void check_found_again(struct checking *c)
 {
     static const enum provider_operation lists[] = {PROVIDER_LIST, PROVIDER_SWEEP};

@@ -1,6 +1,6 @@
 /*
- * Credentials, where people already keep them: variables, files, the output of a program. Values stay in memory of their own,
- * which is overwritten at the end; no message holds one.
+ * Credentials from the places where people already keep them: variables, files, the output of a program. Values stay in
+ * separate memory, which is overwritten at the end; no message has one.
  */
 #include "internal.h"
 
@@ -79,7 +79,7 @@ void provider_account_digest(const struct provider *p, const struct provider_cre
                              char ret[65])
 {
     struct buf b = {0};
-    buf_reserve(&b, 4 * VALUE_MAX); /* at once, as it holds secrets */
+    buf_reserve(&b, 4 * VALUE_MAX); /* reserved in one step, because it holds secrets */
     const struct doc_node *list = doc_get(p->root, "credentials");
     const bool passing = c->passing || doc_get(c->values, "session_token");
     buf_printf(&b, "%s\n%s\n%s\n%s\n", salt, p->facts.name, p->base ? p->base : "", p->socket ? p->socket : "");
@@ -88,7 +88,7 @@ void provider_account_digest(const struct provider *p, const struct provider_cre
         if (!passing || doc_get(c->public_names, m->key))
             buf_printf(&b, "%s=%s\n", m->key, m->value->text);
     }
-    for (size_t i = 0; passing && list && i < list->count; i++) { /* AWS_PROFILE: which of the sign-ons it is */
+    for (size_t i = 0; passing && list && i < list->count; i++) { /* AWS_PROFILE selects the sign-on */
         const char *section = variable(list->items[i], "section_env");
         buf_printf(&b, "section=%s\n", section ? section : "");
     }
@@ -121,7 +121,7 @@ static const char *home_path(const char *path, struct arena *arena)
     return path[0] == '~' ? arena_printf(arena, "%s%s", home ? home : "", path + 1) : path;
 }
 
-/* ---- one source: 1 found, 0 not there, -1 there in part or not readable ---- */
+/* ---- one source: 1: found, 0: not present, -1: incomplete or not readable ---- */
 
 static int settle(const struct provider *p, const struct doc_node *source, const struct doc_node *keys,
                   const char *from, struct provider_credentials *c, struct error *err)
@@ -176,7 +176,7 @@ static bool file_fits(const struct doc_node *source, const struct doc_node *root
     return true;
 }
 
-/* 0, or -1 where it cannot be read; what does not fit gives no values. */
+/* 0, or -1 if it cannot be read; a file that does not match gives no values. */
 static int take_doc(const struct doc_node *source, const struct buf *text, enum doc_format format,
                     struct provider_credentials *c)
 {
@@ -268,7 +268,7 @@ static void say_missing(const struct provider *p, struct error *err)
                        other ? " names)" : "");
         if (exec)
             buf_printf(&text, "the program %s", exec->items[0]->text);
-        /* Two kinds of one file are one place to a person. */
+        /* For people, two formats of one file are one place. */
         if (file && before && memmem(text.data, before, text.data + words, text.len - words)) {
             text.len = before;
             text.data[before] = 0;
@@ -280,7 +280,7 @@ static void say_missing(const struct provider *p, struct error *err)
     buf_free(&text);
 }
 
-/* Variables replace what is no secret: the project, say. */
+/* Variables may replace values that are not secret, such as the project. */
 static void take_public(struct provider_credentials *c)
 {
     for (size_t i = 0; c->public_names && i < c->public_names->count; i++) {

@@ -1,4 +1,4 @@
-/* Values as they stand in addresses, forms and headers. */
+/* Encodes values for addresses, forms and headers. */
 #include "internal.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ bool node_is_utf8(const struct doc_node *node)
     return good;
 }
 
-/* A form has "+" for a space: what vendors' own clients send, and all that moto's server verifies a signature of. */
+/* In a form a space is "+": vendors' own clients send that, and moto's server verifies signatures only of that. */
 static void put_form_text(struct buf *out, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)

@@ -1,6 +1,6 @@
 /*
- * Which class an error is of: rules of the step, rules of the file, then what HTTP itself says. A code is matched as a whole,
- * a text in part. Headers say when to come again.
+ * The class of an error: by the rules of the step, then those of the file, then HTTP's own meaning. A code must match
+ * as a whole, a text in part. Headers say when to retry.
  */
 #include "internal.h"
 
@@ -62,7 +62,7 @@ static bool pattern_fits(struct regex *re, const char *text)
     return !re || (text && regex_match(re, text, strlen(text)) == REGEX_YES);
 }
 
-/* That a thing is not there is believed of the provider's own words only: a gateway has pages with status 404, too. */
+/* Only the provider's own words prove that a thing does not exist: a gateway has pages with status 404, too. */
 static bool believed(const struct error_rule *rule, bool read)
 {
     return read || rule->code || rule->text || !str_eq(doc_get_string(rule->node, "class", ""), "notfound");
@@ -86,8 +86,8 @@ static bool rules_ask(const struct rules *rules, const struct provider_reply *re
     return false;
 }
 
-/* What nobody has a rule for: HTTP's own meaning, else transient, and after some tries another region. A 404 that is not
- * in the provider's own form (a page of some gateway) does not say that a machine is gone. */
+/* For errors without a rule: HTTP's own meaning, else transient, and after some tries another region. A 404 that is not
+ * in the provider's own form (a gateway's page) does not prove that a machine is gone. */
 static void by_status(int status, bool read, struct provider_result *result)
 {
     result->class = status == 401 || status == 403 ? PROVIDER_CLASS_AUTH
@@ -140,7 +140,7 @@ static const char *told(const struct answer *a, const char *text)
     return copy;
 }
 
-/* A body that is not what it should be may say why in words: an HTML page does not. */
+/* A body in the wrong format may still say why in words, unless it is an HTML page. */
 static const char *raw_text(const struct answer *a)
 {
     const struct provider_reply *r = a->reply;
@@ -171,7 +171,7 @@ void error_judge(const struct answer *a, const struct step *step, struct provide
     result->unsure = (a->reply->status == 0 && !a->reply->unsent) || a->reply->status == 408 || a->reply->status >= 500;
 }
 
-/* ---- when to come again ---- */
+/* ---- when to retry ---- */
 
 static uint64_t until(uint64_t then_s, uint64_t now_s)
 {

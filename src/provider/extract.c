@@ -1,4 +1,4 @@
-/* What a reply says: its body read as JSON, lines of JSON or XML, and values taken out of it. */
+/* Reads the body of a reply as JSON, lines of JSON or XML, and extracts values from it. */
 #include "internal.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 
 enum { LINES_MAX = 20000 };
 
-/* Whose fault it is does not matter here, and what stands in a reply is not told: it may hold a password. */
+/* Faults are not reported here, and a reply is never quoted, because it may have a password. */
 static const struct doc_node *read_json(struct arena *arena, const char *text, size_t len)
 {
     struct diagnostics d = {0};
@@ -16,7 +16,7 @@ static const struct doc_node *read_json(struct arena *arena, const char *text, s
     return good ? doc->root : NULL;
 }
 
-/* An end that is cut is an error; a stream that ended well ends with a whole line. */
+/* A cut last line is an error; a stream that ended well ends with a complete line. */
 static const struct doc_node *read_lines(struct arena *arena, const char *text, size_t len)
 {
     struct doc_node *lines = doc_new_array(arena);
@@ -87,7 +87,7 @@ static const struct doc_node *text_node(const struct answer *a, const char *text
     return text && text[0] ? doc_new_string(a->arena, text) : NULL;
 }
 
-/* Text behind a prefix, and behind the last separator. */
+/* The text after a prefix, and after the last separator. */
 static const struct doc_node *cut(const struct answer *a, const struct doc_node *how, const struct doc_node *value)
 {
     const char *after = doc_get_string(how, "after", NULL), *behind = doc_get_string(how, "behind", NULL);
@@ -118,7 +118,7 @@ bool item_fits(const struct answer *a, const struct doc_node *how, const struct 
     return !has || is_there(doc_get(item, has));
 }
 
-/* Text that says nothing stands behind all other. */
+/* Items without a text come last. */
 static const char *order_of(const struct doc_node *item, const char *path)
 {
     const struct doc_node *node = doc_get_path(item, path);

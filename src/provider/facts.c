@@ -1,4 +1,4 @@
-/* Words of the file, and its plain values. */
+/* Words of provider files, and their plain values. */
 #include "internal.h"
 
 #include <string.h>

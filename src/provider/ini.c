@@ -1,4 +1,5 @@
-/* Credentials files in the manner of INI, and as much of TOML as such files have: [section], [[section]], key = value, quotes. */
+/* Credentials files in INI format, with the parts of TOML that such files use: [section], [[section]], key = value,
+ * quotes. */
 #include "internal.h"
 
 #include <string.h>
@@ -57,7 +58,7 @@ static bool is_key(struct line l, const char *key, struct line *ret_value)
     return true;
 }
 
-/* One section begins where `from` is; its end is the next header. */
+/* A section that begins at `from` and ends at the next header. */
 static const char *in_section(const char *from, const char *end, const char *key, struct arena *arena)
 {
     struct line l, value;

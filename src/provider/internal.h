@@ -1,4 +1,4 @@
-/* provider, inside: the compiled file, templates, what replies are read by. */
+/* Private to provider: the compiled file, templates, and the reading of replies. */
 #ifndef PROVIDER_INTERNAL_H
 #define PROVIDER_INTERNAL_H
 
@@ -37,8 +37,8 @@ struct provider {
     struct operation operations[PROVIDER_OPERATIONS];
     struct rules errors;
     struct regex *name_pattern; /* NULL: there is none */
-    const char *base, *socket;  /* of the file, or what the environment says instead; base NULL with a socket */
-    bool override;              /* base is the environment's */
+    const char *base, *socket;  /* from the file, or from the environment instead; base NULL with a socket */
+    bool override;              /* base is from the environment */
 };
 
 struct provider_credentials {
@@ -47,19 +47,19 @@ struct provider_credentials {
     const struct doc_node *auth; /* of the file or the source; belongs to the provider */
     struct doc_node *values;     /* an object of strings */
     const struct doc_node *public_names;
-    bool passing; /* they run out, and others of the same account follow */
+    bool passing; /* they expire, and new ones of the same account follow */
 };
 
 /* ---- facts.c: tables of words, and the file's plain values ---- */
 extern const char *const class_names[], *const scope_names[];
 int word_index(const char *const *words, const char *word); /* -1: none */
 void facts_read(struct provider *p);
-bool notice_read(struct provider *p, struct arena *arena, struct diagnostics *d); /* notice.c; false: a fault is told */
+bool notice_read(struct provider *p, struct arena *arena, struct diagnostics *d); /* notice.c; false: a fault */
 uint64_t duration_ms(const struct doc_node *node, uint64_t otherwise);
 
-/* ---- check.c: what no schema can say ---- */
+/* ---- check.c: rules that no schema can express ---- */
 bool provider_check(const struct provider *p, struct diagnostics *d);
-/* Lists of one or many: an operation that is no list is its only step. */
+/* A list of steps: an operation that is not a list is its only step. */
 const struct doc_node *one_of_many(const struct doc_node *node, size_t at);
 size_t many_count(const struct doc_node *node);
 
@@ -79,7 +79,7 @@ struct piece { /* of a template's text: literal, or an input */
 /* The next piece from *at: 1, 0 at the end, -1 with what is wrong. */
 int piece_next(const char **at, const char *end, struct piece *ret, char fault[160]);
 
-struct filling { /* what templates are filled from */
+struct filling { /* the values for templates */
     const struct provider *provider;
     const struct provider_ask *ask;
     struct arena *arena;
@@ -87,10 +87,10 @@ struct filling { /* what templates are filled from */
 };
 const struct doc_node *input_find(const struct filling *f, const char *name); /* NULL: absent, null or "" */
 bool input_given(const struct filling *f, const char *name);                  /* and not false */
-/* 0 and the value, NULL where it is left out; -1 and err. */
+/* 0 and the value, or NULL if it is left out; -1 and err. */
 int template_fill(const struct filling *f, const struct doc_node *node, struct doc_node **ret);
 void filter_label_safe(struct buf *value);
-/* The text of one piece, filters applied: 0, 1 where it is left out, -1. */
+/* The text of one piece, with filters applied: 0; 1: it is left out; -1. */
 int piece_text(const struct filling *f, const struct piece *piece, struct buf *ret);
 
 /* ---- encode.c ---- */
@@ -104,18 +104,19 @@ void base64_append(struct buf *out, const void *data, size_t len, bool url);
 
 /* ---- url.c ---- */
 int url_build(const struct filling *f, const struct step *step, const struct doc_node *query, struct buf *url);
-/* The address is on the same host, by the same scheme and port, as base. */
+/* Whether url has the same scheme, host and port as base. */
 bool url_same_origin(const char *base, const char *url);
 const char *url_base(const struct filling *f); /* base with its inputs; NULL and err */
 
 /* ---- xml.c: the only user of libxml2 ---- */
 struct xml;
-int xml_open(struct error *err); /* loads libxml2, once; the others do it themselves, and fail where it is not there */
-struct xml *xml_parse(const char *text, size_t len); /* NULL: no XML, or XML that is refused */
+int xml_open(struct error *err); /* loads libxml2, once; the other functions do so themselves, and fail if it is not
+                                    installed */
+struct xml *xml_parse(const char *text, size_t len); /* NULL: not XML, or refused */
 void xml_free(struct xml *x);
 void *xml_root(struct xml *x);
 bool xml_path_good(const char *path);
-/* The text of the first node that the path has from `at`; NULL: none, or empty. */
+/* The text of the first node that matches the path from `at`; NULL: none, or empty. */
 const char *xml_text(struct xml *x, void *at, const char *path, struct arena *arena);
 size_t xml_nodes(struct xml *x, void *at, const char *path, void **ret, size_t max); /* SIZE_MAX: more than max */
 
@@ -128,24 +129,24 @@ struct answer { /* a reply's body, read */
     const struct doc_node *json; /* JSON and lines; NULL: none */
     struct xml *xml;             /* XML; NULL: none */
 };
-struct spot { /* where paths begin */
+struct spot { /* the start of paths */
     const struct doc_node *json;
     void *xml;
 };
-bool answer_read(struct answer *a); /* false: the body is not what it is said to be */
+bool answer_read(struct answer *a); /* false: the body is not in its format */
 void answer_free(struct answer *a);
 struct spot answer_top(const struct answer *a);
 const struct doc_node *extract_node(const struct answer *a, const struct doc_node *how, struct spot spot);
 const char *extract_text(const struct answer *a, const struct doc_node *how, struct spot spot); /* never "" */
 bool predicate_holds(const struct answer *a, const struct doc_node *predicate);
-/* Has the item what `where` and `has` of a search (or of offers) want? */
+/* Whether the item meets `where` and `has` of a search (or of offers). */
 bool item_fits(const struct answer *a, const struct doc_node *how, const struct doc_node *item);
 const char *reply_header(const struct provider_reply *reply, const char *name);
 
 /* ---- machines.c ---- */
 /* NULL, or what is wrong with them. */
 const char *machines_read(const struct answer *a, const struct step *step, struct provider_result *result);
-/* False: the next page is at another host. */
+/* False: the next page is on another host. */
 bool page_read(const struct answer *a, const struct doc_node *page, struct provider_result *result);
 
 /* ---- offers.c ---- */

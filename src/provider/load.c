@@ -1,4 +1,4 @@
-/* Provider files: found, read, held to the schema and to check.c, and compiled. */
+/* Provider files: finds, reads, checks (schema and check.c) and compiles them. */
 #include "internal.h"
 
 #include "rhrun/schema.h"
@@ -12,7 +12,7 @@
 extern const char rhrun_provider_schema[];
 extern const uint64_t rhrun_provider_schema_size;
 
-/* The files of providers/, as cmake embeds them: a row without a name is the end. */
+/* The files of providers/, as cmake embeds them: a row without a name ends the table. */
 extern const struct {
     const char *name, *text;
     uint64_t size;
@@ -91,8 +91,8 @@ static int compile_patterns(struct provider *p, struct arena *arena, struct diag
     return rules_compile(doc_get(p->root, "errors"), arena, &p->errors, d) < 0 ? -1 : rc;
 }
 
-/* An address of the environment is for a proxy, or for an engine that listens elsewhere. One that is not understood is an
- * error: what asks for another place is no reason to rent at the usual one. */
+/* An address from the environment is for a proxy, or for an engine that listens elsewhere. An invalid one is an error:
+ * the user asked for another place, so rhrun must not rent at the usual one. */
 static int choose_base(struct provider *p, struct arena *arena, struct error *err)
 {
     const struct doc_node *names = doc_get(p->root, "base_env");
@@ -106,7 +106,7 @@ static int choose_base(struct provider *p, struct arena *arena, struct error *er
     p->socket = doc_get_string(p->root, "socket", NULL);
     if (!value || !*value)
         return 0;
-    if (p->socket && str_starts(value, "tcp://")) /* as engines say it */
+    if (p->socket && str_starts(value, "tcp://")) /* as docker spells it */
         value = arena_printf(arena, "http://%s", value + strlen("tcp://"));
     if (str_is_printable(value) && str_starts(value, "unix:///")) {
         p->socket = arena_strdup(arena, value + strlen("unix://"));
@@ -138,7 +138,7 @@ static bool schema_good(const struct doc_node *root, struct arena *arena, struct
     return good;
 }
 
-/* A file that is built in was checked by the tests: loading seven of them is then a matter of a few milliseconds. */
+/* Built-in files were checked by the tests, so loading seven of them takes only a few milliseconds. */
 static int compile_doc(struct doc *doc, bool checked, struct arena *arena, struct provider **ret, struct diagnostics *d,
                        struct error *err)
 {

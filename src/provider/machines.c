@@ -1,4 +1,4 @@
-/* Machines and pages in replies. What is dirty is dropped field by field; a machine without an id is an error. */
+/* Machines and pages in replies. Invalid values are dropped field by field; a machine without an id is an error. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static bool in_list(const struct doc_node *list, const char *word)
     return false;
 }
 
-/* An address goes to ssh: nothing but what addresses and names are made of, and no option. */
+/* An address is passed to ssh: only characters of addresses and names, and not an option. */
 static const char *only_address(const char *text)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.:-";
@@ -40,7 +40,7 @@ static void name_group(const struct answer *a, struct regex *re, const char *nam
         *ret = arena_strndup(a->arena, name + at, len);
 }
 
-/* Where there are no tags the name has them. */
+/* Without tags, the name has their values. */
 static void read_name(const struct answer *a, struct provider_machine *m)
 {
     struct regex *re = a->fill->provider->name_pattern;
@@ -101,7 +101,7 @@ static bool machine_read(const struct answer *a, struct spot spot, struct provid
     return m->id != NULL;
 }
 
-/* A tag has the run as it is, or as labels may hold it. */
+/* A tag has the run id unchanged, or in the form that labels allow. */
 static bool run_is(const struct provider_machine *m, const struct doc_node *run)
 {
     struct buf safe = {0};
@@ -114,7 +114,7 @@ static bool run_is(const struct provider_machine *m, const struct doc_node *run)
     return is;
 }
 
-/* list gives what is of this run, sweep what is of any: whatever the provider made of the filter in the request. */
+/* list keeps machines of this run, sweep those of any run, however the provider applied the request's filter. */
 static bool machine_wanted(const struct answer *a, const struct provider_machine *m)
 {
     switch (a->fill->ask->operation) {
@@ -146,7 +146,8 @@ struct spots {
 static const char too_many[] = "the reply has too many machines";
 static const char nothing[] = "the reply has no machine, or no list of machines, where one should be";
 
-/* NULL, or what is wrong. A list that is not there is not an empty one: a machine that nobody lists is never given back. */
+/* NULL, or what is wrong. A missing list is not an empty list: a machine that is in no list would never be given
+ * back. */
 static const char *put_spots(const struct doc_node *list, struct spots *to)
 {
     if (!list || list->type != DOC_ARRAY)
@@ -159,7 +160,7 @@ static const char *put_spots(const struct doc_node *list, struct spots *to)
     return NULL;
 }
 
-/* Lists in the items of a list or mapping; of these, some have none. */
+/* Lists inside the items of a list or mapping; some items have none. */
 static const char *find_each(const struct answer *a, const struct doc_node *how, struct spots *to)
 {
     const struct doc_node *outer = doc_get_path(a->json, doc_get_string(how, "in", ""));
@@ -231,10 +232,10 @@ bool page_read(const struct answer *a, const struct doc_node *page, struct provi
         return true;
     quiet.err = NULL;
     const char *base = str_eq(doc_get_string(page, "kind", ""), "next_url") ? url_base(&quiet) : NULL;
-    /* The next request carries the credentials: it goes nowhere else. */
+    /* The next request carries the credentials, so it must go to the same server. */
     if (str_eq(doc_get_string(page, "kind", ""), "next_url") && (!base || !url_same_origin(base, next)))
         return false;
-    if (str_eq(a->fill->ask->page, next)) /* the page that this one was */
+    if (str_eq(a->fill->ask->page, next)) /* the same page again */
         return false;
     result->next = next;
     return true;

@@ -1,4 +1,4 @@
-/* `notice`: how a machine asks its provider, on itself, whether it is taken back. */
+/* `notice`: how a machine asks from inside whether its provider takes it back. */
 #include "internal.h"
 
 #include <arpa/inet.h>
@@ -46,7 +46,7 @@ static void put_headers(struct buf *b, const struct doc_node *headers)
         buf_printf(b, "\r\n%s: %s", headers->members[i].key, headers->members[i].value->text);
 }
 
-/* The agent ends it: behind a token where one is wanted, with an empty line. */
+/* The agent completes it: with a token if one is needed, and an empty line. */
 static char *request_text(const char *method, const struct target *t, const struct doc_node *headers,
                           const char *token_header, struct arena *arena)
 {

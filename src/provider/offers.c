@@ -1,6 +1,6 @@
 /*
- * Offers in replies: machines that can be had now, with their prices. What a reply says of them is told as text, also
- * where it makes no sense: the rules of the catalog refuse it, with the reason.
+ * Offers in replies: machines that are available now, with their prices. Values are returned as text even if they make
+ * no sense: the catalog's rules refuse them, with the reason.
  */
 #include "internal.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { VALUE_MAX = 64 };
-#define PLAIN_MAX 1e12 /* a number beyond is told as it is written */
+#define PLAIN_MAX 1e12 /* a larger number is returned as written */
 
 /* The text of a scalar in the arena, printable and bounded; NULL: there is none. */
 static const char *text_at(const struct answer *a, const struct doc_node *item, const char *pointer)
@@ -54,7 +54,7 @@ static const char *group_of(const struct answer *a, const struct regex *re, cons
     return number >= 0 && regex_span(re, number, &at, &len) && len ? arena_strndup(a->arena, text + at, len) : NULL;
 }
 
-/* "H100 (80 GB SXM5)" by a pattern, or a name as it is. */
+/* Reads "H100 (80 GB SXM5)" by a pattern, or a plain name. */
 static void read_accelerator(const struct answer *a, const struct step *step, const char *text,
                              struct provider_offer *o)
 {
@@ -68,7 +68,7 @@ static void read_accelerator(const struct answer *a, const struct step *step, co
     }
 }
 
-/* In one region: region is an item of the type's list of them, or NULL. */
+/* An offer in one region: region is an item of the type's list of regions, or NULL. */
 static const char *put_offer(const struct answer *a, const struct step *step, const struct doc_node *item,
                              const struct doc_node *region, struct provider_result *result)
 {

@@ -1,4 +1,4 @@
-/* What a reply means: read, judged good or not, and then what it holds. */
+/* The meaning of a reply: reads it, judges it, and takes its values. */
 #include "internal.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ static void dirty(const struct answer *a, const char *why, struct provider_resul
     result->next = NULL;
 }
 
-/* A deleted machine that nobody knows any more has this state, and no other field. */
+/* A deleted machine that the provider no longer knows has this state, and no other field. */
 static void gone_machine(const struct answer *a, struct provider_result *result)
 {
     const struct doc_node *id = input_find(a->fill, "id");
@@ -73,7 +73,7 @@ static void take_good(const struct answer *a, const struct step *step, struct pr
         dirty(a, "the reply names no operation to ask for", result);
 }
 
-/* A reply that nothing is taken out of may be empty, or anything. */
+/* A reply from which nothing is extracted may have any body, or none. */
 static bool needs_body(const struct step *step)
 {
     static const char *const keys[] = {"ok_when", "fail_when", "done_when", "extract",

@@ -109,7 +109,7 @@ static int fill_json(const struct filling *f, const struct doc_node *node, struc
                : 0;
 }
 
-/* The parameter of the page goes where the other parameters are. */
+/* The page's parameter goes where the other parameters are: query or form. */
 static void put_page(const struct filling *f, const struct step *step, struct doc_node *query, struct doc_node *form)
 {
     const char *param = doc_get_string(doc_get(step->node, "page"), "param", NULL);
@@ -160,7 +160,7 @@ static void set_group(const struct filling *f, const struct step *step, struct p
     r->interval_ms = duration_ms(doc_get(throttle, r->group), 0);
 }
 
-/* What is longer than the provider takes is known before anything is asked. */
+/* Values that are too long for the provider are found before anything is sent. */
 static int check_lengths(const struct filling *f)
 {
     const struct provider_facts *facts = &f->provider->facts;
@@ -176,7 +176,7 @@ static int check_lengths(const struct filling *f)
     return 0;
 }
 
-/* Nothing is asked whose reply could not be read: it might be a machine. */
+/* No request is sent whose reply could not be read: the reply might be a machine. */
 static int check_reader(const struct filling *f, const struct step *step)
 {
     return step->reply == BODY_XML ? xml_open(f->err) : 0;

@@ -1,7 +1,7 @@
 /*
- * Templates: "$name", "${name}", "${name?}" (left out where it is absent), "${name|trunc(20)|b64}", "$$" for a dollar.
- * A text that is one input alone has the input's type; all else is text. {$when: name, $value: ...} is there only where
- * the input is. Filters work on bytes, so a value may hold any.
+ * Templates: "$name", "${name}", "${name?}" (left out if absent), "${name|trunc(20)|b64}", "$$" for a dollar. A text that
+ * is exactly one input has the input's type; everything else is text. {$when: name, $value: ...} is included only if the
+ * input is given. Filters work on bytes, so a value may have any bytes.
  */
 #include "internal.h"
 
@@ -34,7 +34,7 @@ static const char *read_name(const char *at, const char *end, char *ret, size_t 
     return at + len;
 }
 
-/* "(20)" behind trunc. */
+/* Reads "(20)" after trunc. */
 static const char *read_max(const char *at, const char *end, uint32_t *ret)
 {
     uint32_t max = 0;
@@ -167,7 +167,7 @@ static void filter_gzip(struct buf *value)
     buf_free(&out);
 }
 
-/* At most max bytes, and no character cut in two. */
+/* At most max bytes, without cutting a character. */
 static void filter_trunc(struct buf *value, uint32_t max)
 {
     if (value->len <= max)
@@ -179,7 +179,7 @@ static void filter_trunc(struct buf *value, uint32_t max)
     value->data[len] = 0;
 }
 
-/* [a-z0-9_-], at most 63, a letter or digit at both ends: what labels of all providers take. */
+/* [a-z0-9_-], at most 63, a letter or digit at both ends: valid in labels of all providers. */
 void filter_label_safe(struct buf *value)
 {
     size_t len = 0;

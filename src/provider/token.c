@@ -1,6 +1,6 @@
 /*
- * Access tokens of OAuth 2.0: what is asked for one (RFC 6749, 4.4 and 6; RFC 7523 with a JWT that RS256 signs,
- * RFC 7515 and 7518), and what the answer says. The request's body is a secret.
+ * Access tokens of OAuth 2.0: the request (RFC 6749, 4.4 and 6; RFC 7523 with a JWT signed by RS256, RFC 7515 and
+ * 7518), and its answer. The request's body is a secret.
  */
 #include "internal.h"
 
@@ -17,7 +17,7 @@ bool provider_wants_token(const struct provider *provider, const struct provider
     return c && str_eq(doc_get_string(c->auth, "kind", ""), "oauth2");
 }
 
-/* A key that wants a passphrase is refused: nobody is asked at a terminal. */
+/* A key with a passphrase is refused: rhrun does not ask for it at a terminal. */
 static int no_passphrase(char *buf, int size, int write, void *data)
 {
     (void)buf;
@@ -98,7 +98,7 @@ static int make_jwt(const struct provider_credentials *c, const char *url, uint6
     return rc;
 }
 
-/* The credentials go over TLS, or stay on this machine. */
+/* Credentials must go over TLS, or stay on this machine. */
 static bool address_good(const char *url)
 {
     return str_is_printable(url) && !strchr(url, ' ') && strlen(url) <= URL_MAX &&

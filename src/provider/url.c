@@ -1,6 +1,6 @@
 /*
- * Addresses. A value in the host is letters, digits and "-" only; in a path it is one whole or part of a segment, never
- * empty, never "." or "..": so DELETE /servers/$id deletes one server, whatever the id.
+ * Addresses. A value in the host may have only letters, digits and "-"; in a path it is a segment or part of one, never
+ * empty, never "." or "..". So DELETE /servers/$id deletes one server, whatever the id.
  */
 #include "internal.h"
 

@@ -1,8 +1,8 @@
 /*
  * XML replies, by libxml2 and XPath 1.0. A DTD is refused before the parser sees it, so there are no entities but the
- * five of XML itself; the encoding is UTF-8 whatever the text says, so a DTD cannot hide in another one. Nothing is fetched.
- * Namespaces are taken off: a path says //instancesSet/item, whatever version the provider's namespace names.
- * The library is loaded when it is first needed: it brings ICU, and the start of every command would pay for it.
+ * five of XML itself; the encoding is UTF-8 whatever the text says, so a DTD cannot hide in another encoding. Nothing
+ * is fetched. Namespaces are removed: a path says //instancesSet/item, whatever version the provider's namespace has.
+ * The library is loaded when it is first needed: it brings ICU, which would slow the start of every command.
  */
 #include "internal.h"
 
@@ -14,7 +14,7 @@
 
 enum { XPATH_STEPS_MAX = 2000000 };
 
-/* The one whose headers this is compiled with: the layout of its structs is that library's. */
+/* The library must match the headers at compile time, because of the layout of its structs. */
 #if LIBXML_VERSION >= 21400
 #define LIBRARY "libxml2.so.16"
 #define PACKAGE "libxml2-16"
@@ -23,7 +23,7 @@ enum { XPATH_STEPS_MAX = 2000000 };
 #define PACKAGE "libxml2"
 #endif
 
-/* All that is used of it; xmlFree is a variable that holds a function. */
+/* All functions of libxml2 that are used; xmlFree is a variable that holds a function. */
 #define SYMBOLS(X)          \
     X(xmlNewParserCtxt)     \
     X(xmlFreeParserCtxt)    \
@@ -105,7 +105,7 @@ static void quiet(void *data, xmlErrorPtr fault)
     (void)fault;
 }
 
-/* Iterative: a reply may be deep, and a chain of next is as long as the reply. */
+/* Iterative, because a reply may be deep, and a chain of next may be as long as the reply. */
 static void drop_namespaces(xmlNodePtr root)
 {
     xmlNodePtr at = root;
