@@ -1,6 +1,6 @@
 /*
- * Keywords that apply several subschemas to the same value. The work is in the reports: of anyOf and
- * oneOf the branch that was most likely meant speaks, not all of them.
+ * Keywords that apply several subschemas to the same value. The work is in the reports: for anyOf and oneOf, only the
+ * faults of the most likely branch are reported.
  */
 #include "validate.h"
 
@@ -15,7 +15,7 @@ bool check_all_of(struct eval *e)
     return good;
 }
 
-/* What the faults of a branch weigh. */
+/* The weight of a branch's faults. */
 static uint64_t weigh(const struct eval *e, const struct subschema *branch)
 {
     struct run *run = e->run;
@@ -30,14 +30,14 @@ static uint64_t weigh(const struct eval *e, const struct subschema *branch)
     return weight;
 }
 
-/* The key that a branch of the form {required: [key], ...} asks for and nothing else could; NULL for other forms. */
+/* The only key that a branch of the form {required: [key], ...} requires; NULL for other forms. */
 static const struct doc_node *sole_key(const struct subschema *branch)
 {
     bool plain = !branch->boolean && branch->required && branch->required->count == 1 && branch->node->count == 1;
     return plain ? branch->required->items[0] : NULL;
 }
 
-/* "One of these keys": two faults that deserve words of their own. Returns false, or true when this is not the form. */
+/* For the form "one of these keys": two faults with their own words. Returns false; true if it is another form. */
 static bool is_key_choice(const struct eval *e, const struct sub_list *list)
 {
     if (e->node->type != DOC_OBJECT)
@@ -75,7 +75,7 @@ static void report_key_choice(const struct eval *e, const struct sub_list *list)
     buf_free(&keys);
 }
 
-/* No branch fits. A scalar gets one sentence about all branches, a collection the faults of the nearest. */
+/* No branch matches. A scalar gets one sentence about all branches, a collection the faults of the nearest branch. */
 static bool fault_no_branch(struct eval *e, const struct sub_list *list)
 {
     bool typed = false;
@@ -114,7 +114,7 @@ bool check_any_of(struct eval *e)
 {
     const struct sub_list *list = &e->sub->any_of;
     bool good = list->count == 0;
-    /* every branch that fits counts for unevaluated* */
+    /* every branch that matches counts for unevaluated* */
     for (size_t i = 0; i < list->count && (!good || e->marks); i++)
         good = evaluate(e->run, list->items[i], e->node, e->marks, MODE_CHECK) || good;
     return good || fault_no_branch(e, list);

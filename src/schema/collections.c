@@ -1,4 +1,4 @@
-/* Keywords of arrays and objects, and unevaluated*, which asks what all others have looked at. */
+/* Keywords of arrays and objects, and unevaluated*, which applies to members that no other keyword has evaluated. */
 #include "validate.h"
 
 #include <stdlib.h>
@@ -144,7 +144,7 @@ static bool check_required(struct eval *e)
     return good;
 }
 
-/* A key as a value of its own, for propertyNames. */
+/* Checks a key as a value, for propertyNames. */
 static bool check_name(struct eval *e, const struct doc_member *member)
 {
     struct doc_node name = {.type = DOC_STRING,

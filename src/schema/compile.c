@@ -1,7 +1,7 @@
 /*
- * Compiling: one table names every keyword, its form and its field; a walk over the places where
- * subschemas may stand makes one struct per subschema and notes resources and anchors; then references
- * are bound, which may bring in further documents until nothing is left to bind.
+ * Compiling: one table names every keyword, its form and its field; a walk over the places of subschemas makes one
+ * struct for each, and records resources and anchors; then references are bound, which may add further documents, until
+ * nothing is left to bind.
  */
 #include "internal.h"
 
@@ -371,7 +371,7 @@ static struct subschema *compile_document(struct compiler *c, const char *uri, c
 
 /* ---- references ---- */
 
-/* A document that is not compiled yet: one of those given, or the metaschema. */
+/* Loads a document that is not compiled yet: one that was given, or the metaschema. */
 static struct resource *load_resource(struct compiler *c, const char *uri, size_t len)
 {
     char *name = arena_strndup(c->arena, uri, len);

@@ -70,7 +70,7 @@ struct subschema {
     struct subschema *additional_properties, *property_names, *unevaluated_items, *unevaluated_properties, *content;
     const char *ref, *dynamic_ref;
     struct subschema *ref_target, *dynamic_target;
-    const char *dynamic_name;    /* set when the dynamic reference is to be looked up in the dynamic scope */
+    const char *dynamic_name;    /* set if the dynamic reference must be looked up in the dynamic scope */
     const char *expected, *hint; /* x-expected, x-hint */
 };
 
@@ -103,8 +103,8 @@ bool number_is_integral(const struct doc_node *node);
 bool number_is_multiple(const struct doc_node *value, const struct doc_node *of);
 
 /* ---- words.c ---- */
-/* What a subschema wants, in a user's words ("an integer of at least 1, or one of cpu, gpu"). Empty when it
- * has nothing to say. */
+/* What a subschema expects, in a user's words ("an integer of at least 1, or one of cpu, gpu"). Appends nothing if
+ * there is nothing to say. */
 void words_expected(const struct subschema *sub, struct buf *ret);
 void words_branches(const struct sub_list *list, struct buf *ret);
 /* Appends "one of a, b, c" for an enum. */

@@ -64,14 +64,14 @@ static struct match_state *match_state_create(void)
     return state;
 }
 
-/* Machine code costs more than it saves until some texts were matched; most patterns of a schema meet none or one. */
+/* JIT costs more than it saves until a few texts were matched; most patterns of a schema match no text, or one. */
 enum pattern_result pattern_match(struct pattern *pattern, const char *text, size_t len, void **match_data)
 {
     if (!*match_data)
         *match_data = match_state_create();
     struct match_state *state = *match_data;
     if (++pattern->uses == JIT_AFTER)
-        pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE); /* fails where JIT is missing: then it is interpreted */
+        pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE); /* fails without JIT: then the pattern is interpreted */
     int rc = pcre2_match(pattern->code, (PCRE2_SPTR)text, len, 0, 0, state->data, state->context);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(pattern->code, (PCRE2_SPTR)text, len, 0, PCRE2_NO_JIT, state->data, state->context);

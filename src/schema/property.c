@@ -1,6 +1,6 @@
 /*
- * Unicode properties as ECMA-262 spells them (\p{Letter}, \p{Script=Greek}), in PCRE2's words, which know the short names
- * of general categories only.
+ * Unicode properties as ECMA-262 spells them (\p{Letter}, \p{Script=Greek}), in PCRE2's spelling, which has only the
+ * short names of general categories.
  */
 #include "internal.h"
 
@@ -60,7 +60,7 @@ static const char *category(const char *name, size_t len)
     return NULL;
 }
 
-/* The value behind "NAME=", when the property is so named. */
+/* The value after "NAME=", if the property has that name. */
 static const char *value_of(const char *text, size_t len, const char *name, size_t *ret_len)
 {
     size_t n = strlen(name);

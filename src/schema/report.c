@@ -10,8 +10,8 @@
 
 bool note_fault(const struct eval *e, enum fault_kind kind)
 {
-    /* at the value itself / at its members: a branch of another type is far off, one whose tag differs
-     * is the wrong one */
+    /* at the value itself / at its members: a branch of another type is far off, and one with a different tag is the
+     * wrong one */
     static const uint64_t weights[][2] = {
         [FAULT_TYPE] = {1000, 3},   [FAULT_CONST] = {200, 40}, [FAULT_VALUE] = {200, 3},
         [FAULT_REQUIRED] = {20, 2}, [FAULT_UNKNOWN] = {10, 2}, [FAULT_OTHER] = {3, 1},
@@ -98,7 +98,7 @@ void put_subject(const struct eval *e, struct buf *out)
     }
 }
 
-/* Hints that depend on the value and what would do instead. */
+/* Hints that depend on the value and on the allowed ones. */
 static void add_value_hint(const struct eval *e, struct diagnostic *item, const struct sub_list *branches)
 {
     static const char *const old_booleans[] = {"yes", "no", "on", "off", NULL};

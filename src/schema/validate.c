@@ -217,7 +217,7 @@ bool evaluate(struct run *run, const struct subschema *sub, const struct doc_nod
         e.marks = &own;
     }
     bool good = check_keywords(&e);
-    /* while reporting, a branch that failed still tells which keys are known */
+    /* while reporting, a failed branch still shows which keys are known */
     if (e.marks && out && (good || mode == MODE_REPORT))
         for (size_t i = 0; i < own.words; i++)
             out->bits[i] |= own.bits[i];
@@ -250,7 +250,7 @@ bool schema_validate(const struct schema *schema, const struct doc_node *node, s
 {
     struct frame root = {.node = node};
     struct run run = {.schema = schema, .diagnostics = diagnostics, .frame = &root};
-    /* most documents are valid: look for faults in words only where there are some */
+    /* most documents are valid: faults are put in words only if there are some */
     bool good = evaluate(&run, schema->root, node, NULL, MODE_CHECK);
     if (!good && diagnostics && !run.stopped) {
         size_t before = diagnostics->errors;

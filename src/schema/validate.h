@@ -6,7 +6,7 @@
 
 enum mode {
     MODE_CHECK,  /* stop at the first fault */
-    MODE_COUNT,  /* add up what the faults weigh, to choose among branches */
+    MODE_COUNT,  /* add up the weights of faults, to choose among branches */
     MODE_REPORT, /* all faults, as diagnostics */
 };
 
@@ -47,7 +47,7 @@ struct eval { /* one subschema against one value */
     struct run *run;
     const struct subschema *sub;
     const struct doc_node *node;
-    struct marks *marks; /* NULL when nobody asks */
+    struct marks *marks; /* NULL if not needed */
     enum mode mode;
 };
 
@@ -65,7 +65,7 @@ void mark_all(const struct eval *e);
 bool is_marked(const struct eval *e, size_t index);
 
 /* ---- report.c ---- */
-/* Counts a fault; true when it is to be put in words, too. */
+/* Counts a fault; true if it must also be put in words. */
 bool note_fault(const struct eval *e, enum fault_kind kind);
 struct diagnostic *report(const struct eval *e, struct place place, const char *fmt, ...) FORMAT(3, 4);
 struct place key_or_value_place(const struct eval *e);

@@ -1,6 +1,6 @@
 /*
- * The words of the messages: what a subschema wants, and which known key or value is nearest to what
- * was written. Walks through references and branches, at most WALK_DEPTH deep.
+ * The words of the messages: what a subschema expects, and the known key or value that is nearest to the given one.
+ * Follows references and branches, at most WALK_DEPTH deep.
  */
 #include "internal.h"
 
@@ -210,7 +210,7 @@ void words_branches(const struct sub_list *list, struct buf *ret)
     put_branches(list, ret, 0);
 }
 
-/* ---- what is near ---- */
+/* ---- nearest names ---- */
 
 struct candidates {
     const char *names[CANDIDATES_MAX + 1];
