@@ -1,7 +1,7 @@
 /*
- * Templates: "$name", "${name}", "${name?}" (left out if absent), "${name|trunc(20)|b64}", "$$" for a dollar. A text that
- * is exactly one input has the input's type; everything else is text. {$when: name, $value: ...} is included only if the
- * input is given. Filters work on bytes, so a value may have any bytes.
+ * Templates: "$name", "${name}", "${name?}" (left out if absent), "${name|trunc(20)|b64}", "$$" for a dollar. A text
+ * that is exactly one input has the input's type; everything else is text. {$when: name, $value: ...} is included only
+ * if the input is given. Filters work on bytes, so a value may have any bytes.
  */
 #include "internal.h"
 

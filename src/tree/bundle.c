@@ -1,5 +1,5 @@
-/* Trees and a few files beside them in one file: a git bundle (gitformat-bundle(5)) of one commit. git reads it, and so does
- * a store: the pack behind the header is indexed into it, by libgit2, which hashes every object. */
+/* Trees and a few files beside them in one file: a git bundle (gitformat-bundle(5)) of one commit. git can read it, and
+ * so can a store: libgit2 indexes the pack after the header into the store, and hashes every object. */
 #include "internal.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static int blob(struct writer *w, const void *data, size_t len, git_oid *ret)
                : 0;
 }
 
-/* What is too big for an object of the store is one here. */
+/* A content that is too big for an object in the store is an object here. */
 static int add_big(struct writer *w, struct tree_store *s, const struct tree *t)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -56,7 +56,7 @@ static int put(struct writer *w, git_treebuilder *b, const char *name, const git
                : 0;
 }
 
-/* The folder `folder` ("": the root itself gets the files that are in none). */
+/* Adds the files of `folder` ("": files at the top go into the root itself). */
 static int put_files(struct writer *w, git_treebuilder *b, const char *folder, const struct tree_bundle_file *files,
                      size_t count)
 {
@@ -87,7 +87,7 @@ static int put_folder(struct writer *w, git_treebuilder *root, const char *folde
         hex_decode(what->trees[i]->id, oid, sizeof oid);
         memcpy(tree.id, oid, sizeof oid);
         rc = what->trees[i]->count == 0 ? 0
-                                        : put(w, b, name, &tree, GIT_FILEMODE_TREE); /* the empty one needs nothing */
+                                        : put(w, b, name, &tree, GIT_FILEMODE_TREE); /* the empty tree needs nothing */
     }
     if (rc == 0)
         rc = put_files(w, b, folder, what->files, what->file_count);

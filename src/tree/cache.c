@@ -1,13 +1,13 @@
 /*
- * The table of a scanned folder: what the last scan saw of each file, and the id that came out.
+ * The table of a scanned folder: the last scan's stat data and ids of each file, and the resulting tree id.
  *
  *   struct header
  *   struct record[count]      in the order of their paths
  *   paths, one behind the other without separators
  *   configurations of repositories, then tracked files that are ignored: see put_rest
  *
- * In this machine's byte order, for it is read here only. A checksum over all of it finds what a crash left half
- * written; every length is checked as well, so that damage costs a slower scan and nothing else.
+ * In this machine's byte order, because it is read only here. A checksum over all of it detects a half-written table
+ * after a crash; every length is checked as well, so that damage only makes a scan slower.
  */
 #include "scan.h"
 
@@ -59,7 +59,7 @@ static void boot_id(char out[BOOT_ID_SIZE])
     memset(out, 0, BOOT_ID_SIZE);
     CLEANUP(cleanup_close) int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     if (fd < 0 || read(fd, out, BOOT_ID_SIZE - 1) <= 0)
-        random_hex(out, BOOT_ID_SIZE / 2 - 1); /* not to be known: no table is of this boot */
+        random_hex(out, BOOT_ID_SIZE / 2 - 1); /* not known: no table counts as of this boot */
 }
 
 /* ---- reading ---- */
@@ -260,7 +260,7 @@ static void put_rest(struct buf *b, const struct scan_table *t, struct header *h
     memcpy(h->tracked_seen, t->tracked_seen, TREE_OID_SIZE);
 }
 
-/* Each combination of a folder and options has a table: the oldest go, half-written ones with them. */
+/* Each combination of folder and options has a table: removes the oldest, and half-written ones. */
 static void prune(const char *dir)
 {
     for (;;) {
@@ -287,7 +287,7 @@ static void prune(const char *dir)
     }
 }
 
-/* Not synced: what a power cut spoils is found by its checksum. */
+/* Not synced: the checksum detects damage by a power cut. */
 static void write_table(const char *path, const struct buf *b)
 {
     CLEANUP(cleanup_free) char *temp = xasprintf("%s.XXXXXX", path);

@@ -1,4 +1,4 @@
-/* What differs between two stored trees, as `git diff` writes it. Each tree has a store of its own. */
+/* The differences between two stored trees, in the form of `git diff`. Each tree has its own store. */
 #include "internal.h"
 
 #include <git2.h>
@@ -69,7 +69,7 @@ int tree_diff_text(const void *before, size_t before_len, const void *after, siz
 
 /* ---- one file ---- */
 
-/* A path in quotes, as git has it, where it has what a line should not. */
+/* A path, in quotes as git writes them if it has characters that a line should not have. */
 static void put_path(struct buf *b, const char *folder, const char *path)
 {
     bool plain = true;
@@ -133,7 +133,7 @@ static void put_side(struct buf *b, bool there, const char *folder, const char *
         buf_puts(b, "/dev/null");
 }
 
-/* A name with a blank ends in a tab, so that what reads patches knows where it ends. */
+/* A name with a blank is followed by a tab, so that readers of patches know where it ends. */
 static void put_names(struct buf *b, const struct tree_change *c)
 {
     const char *tab = strchr(c->path, ' ') ? "\t" : "";
@@ -177,7 +177,7 @@ int tree_change_text(struct tree_store *before, struct tree_store *after, const 
     if (same)
         return 0;
     put_index(ret, c);
-    /* libgit2 stays started as long as the store is open: to start it takes longer than to compare a file */
+    /* libgit2 stays initialised as long as the store is open: starting it takes longer than comparing a file */
     int rc = before || after ? tree_store_git(after ? after : before, err) : 0;
     if (rc < 0)
         return rc;

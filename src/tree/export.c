@@ -10,7 +10,7 @@
 
 enum { PIECE = 1 << 16 };
 
-/* The folders above a file; `last` is the one that was made last. */
+/* Makes the folders above a file; `last` is the folder that was made last. */
 static int make_parent(const char *path, char **last, struct error *err)
 {
     const size_t len = (size_t)(strrchr(path, '/') - path);

@@ -1,5 +1,5 @@
-/* Before libgit2 or git reads a repository that anybody may have made: what it opens must be files. A FIFO would be waited
- * for, and opening a device may do something. */
+/* Checks, before libgit2 or git reads a repository that anybody may have made, that everything they open is a file. A
+ * FIFO would block, and opening a device may have an effect. */
 #include "internal.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 
 enum { CONFIG_MAX = 1 << 20, INCLUDES_DEPTH = 10, FOLDERS_DEPTH = 32 };
 
-/* Nothing there is fine. */
+/* A missing file is fine. */
 static int check_file(const char *path, struct error *err)
 {
     struct stat st;
@@ -24,7 +24,7 @@ static int check_file(const char *path, struct error *err)
 
 static int check_config(const char *path, int depth, struct error *err);
 
-/* The value behind "path =", unquoted, as a path. NULL: there is none. */
+/* The value after "path =", unquoted, as a path. NULL: there is none. */
 static char *included(const char *text, const char *config)
 {
     struct buf value = {0};
@@ -104,7 +104,7 @@ int git_files_check(const char *git_dir, const char *common_dir, struct error *e
     return 0;
 }
 
-/* ---- all that a repository has ---- */
+/* ---- all files of a repository ---- */
 
 static int check_folder(const char *path, int depth, struct error *err)
 {

@@ -1,5 +1,4 @@
-/* The commit that is checked out around a folder, and whether the files that were read there are others than that
- * commit's. */
+/* The commit that is checked out around a folder, and whether the files read there differ from the commit's. */
 #include "internal.h"
 
 #include <git2.h>
@@ -14,7 +13,7 @@ enum { GIT_LINK = 0160000, TOO_LARGE_MAX = 20 };
 
 struct listing { /* the commit's files of the folder */
     const struct tree *tree;
-    const char *folder; /* of this machine: what is left out of the tree is there all the same */
+    const char *folder; /* on this machine, to tell files that the tree leaves out from deleted ones */
     struct arena *arena;
     git_odb *odb;
     struct tree_file *files;
@@ -29,7 +28,7 @@ static void list_blob(struct listing *l, const char *path, const git_tree_entry 
     size_t size = 0;
     CLEANUP(cleanup_free) char *full = xasprintf("%s/%s", l->folder, path);
     if (!tree_find(l->tree, path) && lstat(full, &st) == 0)
-        return; /* it is left out of what is sent, on purpose */
+        return; /* it is left out of the tree on purpose */
     (void)git_odb_read_header(&size, &type, l->odb, git_tree_entry_id(entry));
     if (l->count == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 256;
@@ -56,7 +55,7 @@ static int list_entry(const char *root, const git_tree_entry *entry, void *arg)
     return 0;
 }
 
-/* A file of a submodule, of which the commit has a name only? */
+/* Whether it is a file of a submodule, of which the commit has only the name. */
 static bool in_module(const struct listing *l, const char *path)
 {
     for (size_t at = 0; at < l->modules.len; at += strlen(l->modules.data + at) + 1) {
@@ -96,7 +95,7 @@ static bool is_utf8(const struct buf *b, size_t from)
     return true;
 }
 
-/* A file is in it whole, or not at all. */
+/* A file's diff is complete, or left out. */
 static void write_diff(struct tree_store *before, struct tree_store *after, const struct tree_change *changes,
                        size_t count, struct arena *arena, struct tree_head *ret)
 {
@@ -144,8 +143,8 @@ static void find_dirty(git_repository *repository, const git_commit *commit, con
     arena_destroy(l.arena);
 }
 
-/* May the folder be in a repository, as far as names tell? libgit2 reads all certificates of the machine as it begins, which
- * takes longer than a short job. */
+/* Whether the folder may be in a repository, judged by names. libgit2 reads all certificates of the machine when it
+ * starts, which takes longer than a short job. */
 static bool may_be_in_repository(const char *folder)
 {
     static const char *const signs[] = {".git", "HEAD"}; /* HEAD: of a bare one */

@@ -18,7 +18,7 @@ static bool same(const char *a, const char *b, size_t len, bool fold)
     return true;
 }
 
-/* The length without trailing blanks; those behind a backslash stay. */
+/* The length without trailing blanks; those after a backslash stay. */
 static size_t trimmed(const char *line, size_t len)
 {
     size_t end = 0;
@@ -104,7 +104,7 @@ static bool matches_path(const struct ignore_pattern *p, const char *path, size_
         return false;
     if (literal == left && literal == len)
         return true;
-    /* What follows the literal part is matched as a pattern of its own: `a/b**` reaches into folders, as git's does. */
+    /* The rest after the literal part is matched as a separate pattern: `a/b**` reaches into folders, as in git. */
     return ignore_wild(text + literal, path + literal, true, fold);
 }
 
@@ -132,7 +132,8 @@ enum ignore_verdict ignore_match_chain(const struct ignore_list *l, const char *
     return IGNORE_UNDECIDED;
 }
 
-/* Part by part, as far as the folder's path goes. Where escapes or sets make parts hard to tell, it may. */
+/* Compares part by part, as far as the folder's path goes. If escapes or sets make the parts unclear, the answer is
+ * yes. */
 static bool may_match_below(const struct ignore_pattern *p, const char *path, bool fold)
 {
     if (p->negated)
@@ -143,7 +144,7 @@ static bool may_match_below(const struct ignore_pattern *p, const char *path, bo
     while (*path) {
         size_t n = strcspn(path, "/"), m = strcspn(text, "/");
         if (!text[m])
-            return false; /* no part is left for what is below */
+            return false; /* no part is left for names below */
         CLEANUP(cleanup_free) char *part = xstrndup(path, n);
         CLEANUP(cleanup_free) char *pattern = xstrndup(text, m);
         if (!ignore_wild(pattern, part, true, fold))

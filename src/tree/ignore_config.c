@@ -1,4 +1,4 @@
-/* The part of git's configuration that says what is ignored: core.ignorecase and core.excludesFile. */
+/* The part of git's configuration about ignored files: core.ignorecase and core.excludesFile. */
 #include "scan.h"
 
 #include <git2.h>
@@ -11,7 +11,7 @@
 
 enum { FILES_MAX = 5 };
 
-/* The files in the order of their weight, with libgit2's names for their places. */
+/* The files in the order of precedence, with libgit2's names for their levels. */
 struct config_file {
     char *path;
     git_config_level_t level;
@@ -87,7 +87,7 @@ bool scan_config_seen(const char *git_dir, const char *common_dir, uint8_t ret[T
     return settled;
 }
 
-/* "~/x", "~user/x" and what is relative to the work tree, as git takes a path in its configuration. */
+/* Expands "~/x", "~user/x" and paths relative to the work tree, as git does in its configuration. */
 static char *expand(const char *value, const char *work_tree)
 {
     if (!*value || *value == '/')
@@ -104,7 +104,8 @@ static char *expand(const char *value, const char *work_tree)
     return home ? xasprintf("%s%s", home, value + 1 + n) : xstrdup("");
 }
 
-/* Files that are included are none of those whose stat data is kept: read anew each time then. */
+/* Whether there are includes. The stat data of included files is not kept, so the configuration is then read every
+ * time. */
 static bool has_includes(const git_config *config)
 {
     git_config_iterator *it = NULL;
@@ -144,7 +145,7 @@ int scan_config_read(const char *work_tree, const char *git_dir, const char *com
     size_t count = config_files(git_dir, common_dir, files);
     git_config *config = NULL;
     git_repository *repo =
-        NULL; /* conditional includes ask it; without it (another's, a new format) they do not count */
+        NULL; /* conditional includes need it; without it (another user's, or a new format) they do not count */
     int rc = git_files_check(git_dir, common_dir, err);
     if (rc < 0) {
         free_files(files, count);

@@ -1,4 +1,4 @@
-/* Repositories as git finds them, and the ignore files that they add to those in the folders. */
+/* Repositories, found as git finds them, and the ignore files that they add to those in the folders. */
 #include "scan.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ int ignore_file_read(int dir_fd, const char *path, bool follow, const char *name
     }
 }
 
-/* A HEAD that is a reference or a commit, as git asks of a repository. */
+/* Whether HEAD is a reference or a commit, as git requires of a repository. */
 static bool head_is_sound(const char *git_dir)
 {
     CLEANUP(cleanup_free) char *path = xasprintf("%s/HEAD", git_dir);
@@ -140,7 +140,7 @@ static struct scan_config *find_config(struct scan_configs *known, const char *g
     return c;
 }
 
-/* The repository's configuration: what is known, unless a file that it came from is another now. */
+/* The repository's configuration: the known one, unless a file that it came from has changed. */
 static int get_config(struct repo *r, struct scan_configs *known, pthread_mutex_t *lock, struct arena *a,
                       char **ret_excludes, struct error *err)
 {
@@ -158,7 +158,7 @@ static int get_config(struct repo *r, struct scan_configs *known, pthread_mutex_
             c->fold = new.fold;
             c->keep = keep && new.keep;
             memcpy(c->seen, seen, sizeof seen);
-            known->changed |= c->keep; /* else there is nothing to write down */
+            known->changed |= c->keep; /* otherwise there is nothing to save */
         }
     }
     c->used = true;

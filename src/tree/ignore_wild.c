@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* Backtracking is cut off here: a pattern that needs more steps for one path does not match. */
+/* Limit of backtracking: a pattern that needs more steps for one path does not match. */
 enum { STEPS_MAX = 1 << 22 };
 
-/* Why a match failed says how far back another try makes sense. */
+/* The reason why a match failed: how far back another try makes sense. */
 enum outcome {
     MATCHES,
     DIFFERS,
@@ -114,7 +114,7 @@ static bool special(unsigned char c)
     return c == '*' || c == '?' || c == '[' || c == '\\';
 }
 
-/* One or more stars at p; start is where this piece of the pattern began. */
+/* One or more stars at p; start is the beginning of this part of the pattern. */
 static enum outcome match_star(struct glob *g, const unsigned char *start, const unsigned char *p,
                                const unsigned char *t)
 {
@@ -136,7 +136,7 @@ static enum outcome match_star(struct glob *g, const unsigned char *start, const
     if (!slashes && *rest == '/')
         return slash ? match(g, rest + 1, slash + 1) : TEXT_ENDED;
     for (; *t; t++) {
-        if (!special(*rest)) { /* go straight to where it can go on */
+        if (!special(*rest)) { /* skip to where it can match */
             unsigned char want = g->fold ? lower(*rest) : *rest;
             while (*t && (slashes || *t != '/') && (g->fold ? lower(*t) : *t) != want)
                 t++;

@@ -1,8 +1,9 @@
 /* Batches: many new objects as one git pack, few as loose objects.
  *
- * The pack's contents are zlib streams of stored blocks: git reads them like any other, and nothing is spent on
- * deflating what is read back at once to be sent. Its header has the number of objects, known only at the end, so its
- * checksum is taken then, over the file. Writers on several threads take turns only for their place in the file. */
+ * The pack's contents are zlib streams of stored blocks: git reads them like any other, and no time is spent on
+ * deflating contents that are soon read again to be sent. The header has the number of objects, which is known only at
+ * the end, so the checksum is computed then, over the file. Writers on several threads only take turns to get their
+ * place in the file. */
 #include "internal.h"
 
 #include <arpa/inet.h>
@@ -29,7 +30,7 @@ enum {
     BLOCKS = 128, /* written at once: 8 MiB */
     SLOTS_FIRST = 1024,
     SUM_PIECE = 256 << 10, /* read at once for the checksum: what a cache holds */
-    WRITE_BACK_SHIFT = 23, /* every 8 MiB the disk is put to work, so that the end waits for the last of it only */
+    WRITE_BACK_SHIFT = 23, /* write-back starts every 8 MiB, so that the end waits only for the last part */
 };
 
 struct entry {
@@ -37,7 +38,7 @@ struct entry {
     uint32_t crc;
     uint64_t offset;
     enum tree_object type;
-    uint8_t *held; /* the content, while nothing is written yet */
+    uint8_t *held; /* the content, until the pack is begun */
     size_t held_size;
 };
 struct tree_batch {
@@ -84,7 +85,7 @@ static void slots_grow(struct tree_batch *b)
         *slot_of(b, b->entries[i].oid) = (uint32_t)i + 1;
 }
 
-/* Its index, or -1: the batch has it. */
+/* The new entry's index, or -1: the batch has the object. */
 static ssize_t entry_add(struct tree_batch *b, enum tree_object type, const uint8_t oid[TREE_OID_SIZE])
 {
     slots_grow(b);
@@ -149,7 +150,7 @@ static int pwrite_all(int fd, const void *data, size_t len, uint64_t offset)
     return write_at(fd, &iov, 1, offset);
 }
 
-/* What is written next of an entry. */
+/* The next pieces of an entry to write. */
 struct pieces {
     struct iovec iov[2 * BLOCKS + 2];
     int count;
@@ -164,7 +165,7 @@ static void piece(struct pieces *p, const void *data, size_t len)
     p->crc = (uint32_t)crc32_z(p->crc, data, len);
 }
 
-/* At most BLOCKS blocks of the content from *at; then the checksum when it is the end. */
+/* Adds at most BLOCKS blocks of the content from *at on, and at the end the checksum. */
 static void pieces_add(struct pieces *p, const uint8_t *data, size_t len, size_t *at, uint8_t heads[][BLOCK_HEAD])
 {
     for (size_t block = 0; block < BLOCKS && (*at < len || (len == 0 && block == 0)); block++) {
@@ -210,7 +211,7 @@ static int entry_write(struct tree_batch *b, const struct entry *e, const uint8_
 
 /* ---- adding ---- */
 
-/* From here on it is a pack: what was held is written. */
+/* Begins the pack: writes the held contents. */
 static int pack_begin(struct tree_batch *b, struct error *err)
 {
     b->fd = tree_temp(b->store, "objects/pack", &b->path, err);
@@ -232,7 +233,7 @@ static int pack_begin(struct tree_batch *b, struct error *err)
 int tree_batch_begin(struct tree_store *s, uint64_t files, uint64_t bytes, struct tree_batch **ret, struct error *err)
 {
     if (!s->packs_read)
-        tree_packs_read(s); /* so that tree_store_has only looks, from any thread */
+        tree_packs_read(s); /* so that tree_store_has only reads, from any thread */
     struct tree_batch *b = xcalloc(1, sizeof *b);
     b->store = s;
     b->fd = -1;
@@ -311,7 +312,7 @@ static int loose_write(struct tree_batch *b, struct error *err)
 {
     if (b->count && tree_store_git(b->store, err) < 0)
         return -1;
-    for (size_t i = 0; i < b->count; i++) { /* blobs came first: a tree that is there has its files */
+    for (size_t i = 0; i < b->count; i++) { /* blobs came first, so a tree that exists has its files */
         const struct entry *e = &b->entries[i];
         git_oid id;
         git_object_t type = e->type == TREE_OBJECT_BLOB ? GIT_OBJECT_BLOB : GIT_OBJECT_TREE;
@@ -334,7 +335,7 @@ static void sha1(const void *data, size_t len, uint8_t ret[TREE_OID_SIZE])
         abort(); /* only a broken libcrypto gets here */
 }
 
-/* The header, and the checksum over all of the file behind it. */
+/* Writes the header, and the checksum over the file at the end. */
 static int pack_finish(struct tree_batch *b, uint8_t ret_sum[TREE_OID_SIZE], struct error *err)
 {
     uint8_t head[PACK_HEAD] = {'P', 'A', 'C', 'K', 0, 0, 0, 2};
@@ -398,7 +399,7 @@ static void index_make(const struct tree_batch *b, const uint8_t pack_sum[TREE_O
     buf_append(out, sum, sizeof sum);
 }
 
-/* Renames the pack, then its index: only with that does anyone see it. */
+/* Renames the pack, then its index, which makes it visible. */
 static int pack_name(struct tree_batch *b, const char *index, const uint8_t sum[TREE_OID_SIZE], struct error *err)
 {
     char hex[TREE_ID_LEN + 1];
@@ -449,7 +450,7 @@ int tree_batch_end(struct tree_batch *b, struct error *err)
     } else if (b->count) {
         rc = pack_write(b, err);
     }
-    tree_batch_abort(b); /* of the temporary file nothing is left under its name */
+    tree_batch_abort(b); /* the temporary file's name no longer exists */
     return rc;
 }
 

@@ -1,5 +1,5 @@
-/* Packs as they are read: .idx files (version 2) and .pack files, mapped. A content that was stored and not deflated,
- * in one piece, is read where it lies; what is deflated or a delta (packs of a fetch), or loose, goes through libgit2. */
+/* Reading packs: .idx files (version 2) and .pack files, mapped. A stored content in one block is used where it is;
+ * deflated contents and deltas (in fetched packs), and loose objects, go through libgit2. */
 #include "internal.h"
 
 #include <arpa/inet.h>
@@ -68,7 +68,7 @@ static bool index_sound(struct tree_pack *p)
     return p->index_size >= INDEX_HEAD + INDEX_FANOUT + (uint64_t)p->count * (TREE_OID_SIZE + 4 + 4) + INDEX_TAIL;
 }
 
-/* The pack is all there: its last 20 bytes are the checksum that the index names. */
+/* Whether the pack is complete: its last 20 bytes must be the checksum in the index. */
 static bool pack_sound(const struct tree_pack *p)
 {
     static const uint8_t magic[8] = {'P', 'A', 'C', 'K', 0, 0, 0, 2};
@@ -93,7 +93,7 @@ static bool pack_open(const struct tree_store *s, const char *name, size_t len, 
         unmap(&p);
         return false;
     }
-    const uint8_t *first = p.data + PACK_HEAD; /* behind type and size: a zlib stream of stored blocks? */
+    const uint8_t *first = p.data + PACK_HEAD; /* after type and size: a zlib stream of stored blocks? */
     size_t at = 0, most = (size_t)p.size - PACK_HEAD - TREE_OID_SIZE;
     while (at < most && first[at] & 0x80)
         at++;
@@ -196,7 +196,7 @@ bool tree_pack_entry(const struct tree_pack *pack, uint64_t offset, struct tree_
     return type >= 1 && type <= 4;
 }
 
-/* A zlib stream of stored blocks only, as pack.c writes it. MISSING: it is another one. */
+/* Reads a zlib stream of stored blocks only, as written by pack.c. MISSING: it is a different stream. */
 static enum tree_found read_stored(const struct tree_entry *e, struct tree_content *ret)
 {
     const uint8_t *p = e->body, *end = e->body + e->left;

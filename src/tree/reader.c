@@ -1,4 +1,4 @@
-/* Reading what is stored: the list of files of a tree, and their contents. */
+/* Reading a store: the list of files of a tree, and their contents. */
 #include "internal.h"
 
 #include <git2.h>
@@ -49,7 +49,7 @@ struct item {
     const char *name;
     size_t len;
     uint32_t mode;
-    bool padded; /* a mode with a zero in front, as other programs than git once wrote it */
+    bool padded; /* a mode with a leading zero, as some other programs once wrote it */
     const uint8_t *oid;
 };
 
@@ -96,7 +96,7 @@ static bool name_sound(const struct item *i)
            !memchr(i->name, '/', i->len);
 }
 
-/* Is there a file with the name of this folder? Between the two lie only names that begin with theirs. */
+/* Whether there is a file with the name of this folder. Only names with that prefix come between the two. */
 static bool file_of_same_name(const struct item *items, size_t folder)
 {
     struct item wanted = {.name = items[folder].name, .len = items[folder].len};
@@ -144,7 +144,7 @@ static enum tree_found items_read(struct lister *l, const struct tree_content *c
     return TREE_FOUND;
 }
 
-/* How large a content is, without reading it where that can be. */
+/* The size of a content, if possible without reading it. */
 static enum tree_found blob_size(struct lister *l, const uint8_t oid[TREE_OID_SIZE], uint64_t *ret)
 {
     const struct tree_pack *pack;
@@ -182,7 +182,7 @@ static enum tree_found file_add(struct lister *l, const struct item *i)
         note(l, "a submodule, not fetched");
         return TREE_FOUND;
     }
-    if (i->mode == MODE_GROUP) { /* of very old commits */
+    if (i->mode == MODE_GROUP) { /* in very old commits */
         l->same = false;
         f.mode = TREE_MODE_FILE;
     }
@@ -214,7 +214,7 @@ static enum tree_found folder_add(struct lister *l, const uint8_t oid[TREE_OID_S
     struct tree_content content;
     struct item *items = NULL;
     size_t count = 0;
-    /* A folder that stands in many places is listed in each: a few small ones could make billions. */
+    /* A folder that occurs in many places is listed in each: a few small trees could make billions of files. */
     if (depth > TREE_DEPTH_MAX || ++l->folders > TREE_FILES_MAX)
         return refuse(l, depth > TREE_DEPTH_MAX ? "is too deep" : "is one folder too many");
     enum tree_found found = tree_content_read(l->store, oid, GIT_TREE, &content, l->err);
@@ -255,7 +255,7 @@ enum tree_found tree_list(struct tree_store *s, const char *id, struct arena *ar
     buf_append(&l.path, "", 0);
     buf_reserve(&l.path, TREE_PATH_MAX);
     tree_hash(TREE_OBJECT_TREE, NULL, 0, empty);
-    enum tree_found found = TREE_FOUND; /* git knows the empty tree without having it */
+    enum tree_found found = TREE_FOUND; /* git knows the empty tree without storing it */
     if (memcmp(oid, empty, sizeof oid) != 0)
         found = folder_add(&l, oid, 0);
     if (found == TREE_FOUND) {

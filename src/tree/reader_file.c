@@ -1,5 +1,5 @@
-/* Reading one file of a stored tree. A big one that a fetch brought lies in a pack: it is taken out of there once, to
- * stand beside the objects like every other big file. */
+/* Reading one file of a stored tree. A big file from a fetch is in a pack: it is extracted once, and stored beside the
+ * objects like every other big file. */
 #include "internal.h"
 
 #include <errno.h>
@@ -165,7 +165,7 @@ ssize_t tree_read(struct tree_reader *r, uint64_t offset, void *out, size_t len,
 
 void tree_done(struct tree_reader *r)
 {
-    if (r->data) { /* of a zeroed one nothing is open */
+    if (r->data) { /* a zeroed one has nothing open */
         if (r->object)
             tree_content_free(r->object);
         free(r->object);

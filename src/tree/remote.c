@@ -1,4 +1,4 @@
-/* A commit of another repository as a tree. Its objects go to the store as they come. */
+/* A commit of another repository as a tree. Its objects go to the store unchanged. */
 #include "remote.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static int url_check(const char *url, struct error *err)
     return -1;
 }
 
-/* ---- the thread, and how long it is waited for ---- */
+/* ---- the thread, and how long to wait for it ---- */
 
 static uint64_t still_ns(void)
 {
@@ -87,9 +87,9 @@ static int job_run(struct remote_job *job, struct error *err)
     while (!job->done && mono_ns() < job->moved_ns + still)
         wait_until(job, job->moved_ns + still);
     bool in_time = job->done;
-    job->abandoned = !in_time; /* it stops at its next step, if there is one */
+    job->abandoned = !in_time; /* it stops at its next step, if that ever comes */
     if (job->abandoned && job->child) {
-        (void)kill(-job->child, SIGKILL); /* a session of its own: what it started too. Then there is a next step */
+        (void)kill(-job->child, SIGKILL); /* kills its whole session; then there will be a next step */
         uint64_t until = mono_ns() + (uint64_t)END_MS * 1000000u;
         while (!job->done && mono_ns() < until)
             wait_until(job, until);
@@ -125,14 +125,14 @@ static struct remote_job *job_create(struct tree_store *s, const char *url, cons
     return job;
 }
 
-/* ---- what is remembered ---- */
+/* ---- remembered refs ---- */
 
 static char *memory_path(const struct tree_store *s, const char *name)
 {
     return xasprintf("%s/fetched/%s", s->dir, name);
 }
 
-/* False: nothing, or the store does not have all of it any more. */
+/* False: nothing is remembered, or the store no longer has everything. */
 static bool recall(struct tree_store *s, const char *name, struct arena *arena, struct tree **ret,
                    char ret_commit[TREE_ID_LEN + 1], const char **ret_notes)
 {
@@ -177,7 +177,7 @@ static int tree_of(git_repository *repository, const char *commit, char ret_id[T
     return 0;
 }
 
-/* Files kept elsewhere (git LFS): here are only their pointers. */
+/* Notes files in git LFS, of which the tree has only pointers. */
 static void note_lfs(struct tree_store *s, const struct tree *t, struct buf *notes)
 {
     const struct tree_file *f = tree_find(t, ".gitattributes");
@@ -189,7 +189,7 @@ static void note_lfs(struct tree_store *s, const struct tree *t, struct buf *not
     tree_done(&r);
 }
 
-/* The files of the commit, from `from` to the store s (which may be the same). */
+/* Brings the files of the commit from the store `from` to the store s (which may be the same). */
 static int bring(struct tree_store *s, struct tree_store *from, const struct remote_job *job, struct arena *arena,
                  struct tree **ret, struct buf *notes, struct error *err)
 {
@@ -267,7 +267,7 @@ int tree_fetch(struct tree_store *s, const char *url, const char *ref, bool offl
         *ret = t;
         memcpy(ret_commit, job->commit, sizeof job->commit);
         if (job->notes.len && !*notes)
-            job->notes.data[--job->notes.len] = 0; /* lines, and no end of line behind the last one */
+            job->notes.data[--job->notes.len] = 0; /* lines, without a newline after the last */
         *ret_notes = job->notes.len ? arena_printf(arena, "%s%s", job->notes.data, notes) : notes;
     }
     remote_drop(job);

@@ -29,7 +29,7 @@ int remote_child_start(struct remote_job *job, char *const argv[], struct remote
 {
     int pair[2];
     CLEANUP(cleanup_close) int errors = unnamed_file();
-    /* One socket for both directions: written to with MSG_NOSIGNAL, so that its end is no SIGPIPE here. */
+    /* One socket for both directions: written with MSG_NOSIGNAL, so that its end causes no SIGPIPE. */
     if (errors < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return -1;
     posix_spawn_file_actions_t actions;
@@ -63,7 +63,7 @@ int remote_child_start(struct remote_job *job, char *const argv[], struct remote
     return 0;
 }
 
-/* The last of what is in the file, as one line of printable text. */
+/* The last text in the file, as one printable line. */
 static void last_said(int fd, char *ret, size_t size)
 {
     char text[SAID_MAX];
@@ -91,7 +91,7 @@ int remote_child_end(struct remote_job *job, struct remote_child *c, bool stop, 
     int status = -1;
     close(c->fd);
     (void)pthread_mutex_lock(&job->lock);
-    job->child = 0; /* nobody else kills it from here: its id may be another's soon */
+    job->child = 0; /* nobody else must kill it from here on: its pid may soon be reused */
     (void)pthread_mutex_unlock(&job->lock);
     if (stop)
         (void)kill(-c->pid, SIGTERM);

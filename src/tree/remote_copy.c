@@ -1,5 +1,5 @@
-/* A commit's files, put into the store as a scan would: what is deflated in a fetched pack is inflated once here, and
- * not once for each node that it is sent to. */
+/* A commit's files, put into the store as a scan would: contents that are deflated in a fetched pack are inflated once
+ * here, not once for each node. */
 #include "remote.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static int copy_file(struct tree_store *from, struct tree_store *to, const struc
     if (f->size > TREE_BIG_SIZE) {
         uint64_t there;
         return from == to || (tree_big_has(to, f->oid, &there) && there == f->size)
-                   ? 0 /* taken out of its pack when it is read */
+                   ? 0 /* extracted from its pack when it is read */
                    : tree_big_take_out(from, to, f, err);
     }
     struct tree_content content;
@@ -22,7 +22,7 @@ static int copy_file(struct tree_store *from, struct tree_store *to, const struc
     if (found != TREE_FOUND)
         return error_set(err, ERROR_IO, "the content of \"%s\" is %s%s%s", f->path,
                          found == TREE_MISSING ? "missing" : "damaged", why.code ? ": " : "", why.text);
-    tree_hash(TREE_OBJECT_BLOB, content.data, (size_t)content.size, oid); /* reading does not look at it */
+    tree_hash(TREE_OBJECT_BLOB, content.data, (size_t)content.size, oid); /* reading does not check the hash */
     int rc;
     if (content.size != f->size || memcmp(oid, f->oid, sizeof oid) != 0)
         rc = error_set(err, ERROR_IO, "the content of \"%s\" is damaged", f->path);

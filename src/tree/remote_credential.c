@@ -1,4 +1,4 @@
-/* Whom a fetch over https believes, and what it says about itself. */
+/* Certificates and credentials of a fetch over https. */
 #include "remote.h"
 
 #include <errno.h>
@@ -36,11 +36,11 @@ static char *value_of(const struct buf *text, const char *key)
     return NULL;
 }
 
-/* Secrets go and come over the child's socket only. */
+/* Secrets pass only through the child's socket. */
 static int ask_git(struct remote_job *job, const char *question, struct buf *ret)
 {
-    /* No terminal, no window: a helper knows or it does not. */
-    char *argv[] = {/* in "/": the repository that rhrun is called in is not asked, its helper may be anything */
+    /* No terminal, no window: either a helper has the credentials, or there are none. */
+    char *argv[] = {/* in "/", so that the repository of the current folder is not used: its helper may be anything */
                     (char *)(uintptr_t) "env",
                     (char *)(uintptr_t) "GIT_TERMINAL_PROMPT=0",
                     (char *)(uintptr_t) "GIT_ASKPASS=",

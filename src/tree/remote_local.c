@@ -1,17 +1,17 @@
-/* A repository on this machine: nothing needs to be fetched. Its refs and objects are read where they are, and of them
- * only the files of the one commit are copied. */
+/* A repository on this machine: nothing needs to be fetched. Its refs and objects are read in place, and only the files
+ * of the one commit are copied. */
 #include "remote.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { NOT_OURS = -36 /* GIT_EOWNER, which the headers have since libgit2 1.4.3 */ };
+enum { NOT_OURS = -36 /* GIT_EOWNER, in the headers since libgit2 1.4.3 */ };
 
 char *remote_local_path(const char *url)
 {
     struct remote_ssh ssh;
-    if (str_starts(url, "file://")) /* "file://HOST/": no other host than this one is asked */
+    if (str_starts(url, "file://")) /* "file://HOST/": only this host is meant */
         return xstrdup(strchr(url + strlen("file://"), '/') ? strchr(url + strlen("file://"), '/') : "");
     if (strstr(url, "://"))
         return NULL;

@@ -1,4 +1,4 @@
-/* What a ref means: among the names that a repository has, and to which commit it leads. */
+/* The meaning of a ref: its match among a repository's refs, and the commit that it leads to. */
 #include "remote.h"
 
 #include <ctype.h>
@@ -105,8 +105,8 @@ int remote_peel(struct remote_job *job, git_repository *repository, const struct
     return rc < 0 ? -1 : 0;
 }
 
-/* url.BASE.insteadOf of the user's configuration: the longest beginning counts. (libgit2 has this too, but its 1.5
- * leaks memory for each entry of the configuration.) */
+/* url.BASE.insteadOf of the user's configuration: the longest prefix wins. (libgit2 has this too, but its 1.5 leaks
+ * memory for each entry of the configuration.) */
 char *remote_instead(git_repository *repository, const char *url)
 {
     git_config *config = NULL;

@@ -11,7 +11,7 @@
 enum { ARGS_MAX = 24 };
 
 struct stream {
-    git_smart_subtransport_stream parent; /* first: libgit2 holds a pointer to it */
+    git_smart_subtransport_stream parent; /* must be first: libgit2 has a pointer to it */
     struct ssh_transport *transport;
 };
 struct ssh_transport {
@@ -68,12 +68,12 @@ void remote_ssh_free(struct remote_ssh *ssh)
 
 /* ---- the stream ---- */
 
-/* What ssh said says more than "early EOF". */
+/* ssh's own message says more than "early EOF". */
 static int ended(struct ssh_transport *t)
 {
     char said[2048] = "";
     (void)remote_child_end(t->job, &t->child, false, said, sizeof said);
-    /* Of a changed host key it says a page, and where the old one is near its end. */
+    /* For a changed host key ssh prints a page, with the place of the old key near the end. */
     const char *offending = strstr(said, "Offending ");
     t->job->why = strstr(said, "Host key verification failed") ? ERROR_WHY_HOST_KEY
                   : strstr(said, "Permission denied")          ? ERROR_WHY_LOGIN
@@ -168,7 +168,7 @@ static int start(struct ssh_transport *t, const char *url)
     argv[n++] = command.data;
     argv[n] = NULL;
     int rc = -1;
-    /* Neither may be taken for an option, there or here. */
+    /* Neither may look like an option, on the host or here. */
     if (*ssh.host == '-' || !*ssh.host || *ssh.path == '-' || !*ssh.path) {
         git_error_set_str(GIT_ERROR_SSH, "a host and a path are needed, and neither may begin with \"-\"");
     } else if (remote_child_start(t->job, (char *const *)(uintptr_t)argv, &t->child) < 0) {
@@ -186,7 +186,7 @@ static int transport_action(git_smart_subtransport_stream **ret, git_smart_subtr
                             git_smart_service_t action)
 {
     struct ssh_transport *t = (struct ssh_transport *)transport;
-    if (action == GIT_SERVICE_UPLOADPACK && t->current) { /* the same talk goes on */
+    if (action == GIT_SERVICE_UPLOADPACK && t->current) { /* the same conversation goes on */
         *ret = &t->current->parent;
         return 0;
     }

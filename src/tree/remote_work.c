@@ -1,5 +1,5 @@
-/* The thread of a fetch: asks the remote what it has, gets the objects of the commit that `ref` means there. It has a handle
- * of its own on the repository, so nothing of the store is shared with the caller but the files. */
+/* The thread of a fetch: asks the remote for its refs, and gets the objects of the commit that `ref` means there. It
+ * has its own handle on the repository, so it shares only the store's files with the caller. */
 #include "remote.h"
 
 #include <git2.h>
@@ -50,9 +50,9 @@ static int connect_to(struct remote_job *job, git_remote *remote)
     return git_remote_connect(remote, GIT_DIRECTION_FETCH, &callbacks, &proxy, NULL);
 }
 
-/* ---- what the caller can do about it ---- */
+/* ---- the cause, for callers ---- */
 
-/* rc: of libgit2, which says no more than that when it did not get so far as to ask us. */
+/* rc: from libgit2; it is all that is known if libgit2 failed before it called us. */
 static enum error_why cause(const struct remote_job *job, int rc)
 {
     return job->why                 ? job->why
@@ -102,7 +102,7 @@ static int unreachable(struct remote_job *job, int rc, const char *what)
     return -1;
 }
 
-/* ---- getting it ---- */
+/* ---- downloading ---- */
 
 static int download(struct remote_job *job, git_remote *remote, char **specs, size_t count)
 {
@@ -125,7 +125,7 @@ static int download_all(struct remote_job *job, git_remote *remote)
     return rc < 0 ? unreachable(job, rc, "fetch from") : 0;
 }
 
-/* A server may refuse a commit that no ref names: then it may still be below one. */
+/* A server may refuse a commit that no ref names; a ref may still lead to it. */
 static int download_id(struct remote_job *job, git_repository *repository, git_remote *remote, const git_oid *id)
 {
     char hex[TREE_ID_LEN + 1];
@@ -142,7 +142,7 @@ static int download_id(struct remote_job *job, git_repository *repository, git_r
     return download_all(job, remote);
 }
 
-/* A ref of our own, so that the next fetch from there can say what is here. */
+/* Keeps our own ref, so that the next fetch from there can tell which objects we have. */
 static int keep(struct remote_job *job, git_repository *repository)
 {
     CLEANUP(cleanup_free)
@@ -171,7 +171,7 @@ static int fetch(struct remote_job *job, git_repository *repository, git_remote 
         refs[i] = (struct remote_ref){.name = heads[i]->name, .id = heads[i]->oid};
     rc = remote_pick(job, refs, count, &p);
     CLEANUP(cleanup_free)
-    char *name = rc == 0 && p.name ? xstrdup(p.name) : NULL; /* the list goes when it connects again */
+    char *name = rc == 0 && p.name ? xstrdup(p.name) : NULL; /* the list is freed by the next connection */
     free(refs);
     if (rc < 0)
         return -1;
@@ -190,7 +190,8 @@ static int fetch(struct remote_job *job, git_repository *repository, git_remote 
     return rc < 0 || remote_peel(job, repository, &p) < 0 ? -1 : keep(job, repository);
 }
 
-/* Whose certificates count: what the user says, else what libgit2 was built with; a static program was built elsewhere. */
+/* Which CA certificates count: the user's, else those that libgit2 was built with; but a static program was built
+ * elsewhere. */
 static void trust(git_repository *repository)
 {
     git_config *config = NULL;

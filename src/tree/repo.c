@@ -1,5 +1,5 @@
-/* A repository in which somebody works, or a bare clone of one: where it is, what is ignored or not committed there, and
- * notes on its commits. */
+/* A repository in which somebody works, or a bare clone of it: its place, its ignored and uncommitted files, and notes
+ * on its commits. */
 #include "internal.h"
 #include "scan.h"
 
@@ -16,7 +16,7 @@ struct tree_repo {
     git_repository *opened; /* NULL until it is needed */
 };
 
-/* Where a path ends that exists: the rest is not looked at. */
+/* Finds the existing part of a path; the rest is not checked. */
 static bool find(struct tree_repo *r, const char *path)
 {
     char *top = arena_strdup(r->arena, path);
@@ -85,7 +85,7 @@ bool tree_repo_bare(const struct tree_repo *r)
 
 static int open_it(struct tree_repo *r, struct error *err)
 {
-    enum { NOT_OURS = -36 /* GIT_EOWNER, which the headers have since libgit2 1.4.3 */ };
+    enum { NOT_OURS = -36 /* GIT_EOWNER, in the headers since libgit2 1.4.3 */ };
     if (r->opened)
         return 0;
     if (!r->started && git_libgit2_init() < 0)

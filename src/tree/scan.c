@@ -1,4 +1,4 @@
-/* A scan: the walk, the table of the last one, what is to be read, the id. */
+/* A scan: the walk, the table of the last scan, the files to read, the id. */
 #include "scan.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- what was found ---- */
+/* ---- found files ---- */
 
 void scan_note(struct scan_items *to, const char *text)
 {
@@ -60,9 +60,9 @@ struct scan_item *scan_find(const struct scan_items *in, const char *path)
     return in->count ? bsearch(path, in->items, in->count, sizeof *in->items, compare_path) : NULL;
 }
 
-/* ---- where it begins ---- */
+/* ---- the beginning ---- */
 
-/* The work tree that the folder lies in, as git finds it: upwards, on the same file system. NULL: none. */
+/* The work tree around the folder, found as git does: upwards, on the same file system. NULL: none. */
 static char *find_top(struct walk *w, const char *path)
 {
     char *top = arena_strdup(w->arena, path), *git_dir, *common_dir;
@@ -81,7 +81,8 @@ static char *find_top(struct walk *w, const char *path)
     }
 }
 
-/* The rules of the folders from top down to the scanned one. *ret_ignored: these rules leave it out itself. */
+/* The rules of the folders from top down to the scanned one. *ret_ignored: these rules ignore the scanned folder
+ * itself. */
 static int rules_above(struct walk *w, struct error *err)
 {
     struct walk_folder f = {.path = arena_strdup(w->arena, ""), .mode = WALK_RULES};
@@ -119,7 +120,7 @@ static int parse_patterns(struct walk *w, const char *const *patterns, size_t co
     return rc;
 }
 
-/* What of `path` lies below the folder `root`; "" for the folder itself or what it lies in; NULL elsewhere. */
+/* The part of `path` below the folder `root`; "" if path is root or contains it; NULL otherwise. */
 static const char *below(const char *path, const char *root)
 {
     size_t path_len = strlen(path), root_len = strcmp(root, "/") == 0 ? 0 : strlen(root);
@@ -144,7 +145,7 @@ static int compare_strings(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Each as it is written, and with the links in its folder's path resolved. */
+/* Leaves out each path as written, and with the links in its folder's path resolved. */
 static void leave_all_out(struct walk *w, const char *real, bool *ret_all)
 {
     w->left_out = arena_array(w->arena, 2 * w->scan->leave_out_count + 1, sizeof *w->left_out);
@@ -197,7 +198,7 @@ static int walk_tree(struct walk *w, const char *real, struct scan_items *found,
     return 0;
 }
 
-/* One file is a tree with that one name. */
+/* A single file is a tree with that one name. */
 static int take_file(struct walk *w, const char *path, const struct stat *st, struct scan_items *found,
                      struct arena *arena, struct error *err)
 {
@@ -257,7 +258,7 @@ static char *table_path(const struct tree_store *s, const struct tree_scan *scan
     return arena_printf(a, "%s/scan-%.32s", tree_store_dir(s), digest);
 }
 
-/* How much is to be read for the store; what it has already by another way counts as stored. */
+/* How much must be read for the store; contents that the store has from elsewhere count as stored. */
 static size_t to_store(struct tree_store *s, struct scan_items *in, uint64_t *ret_bytes, bool *ret_marked)
 {
     size_t count = 0;
@@ -303,7 +304,7 @@ static void drop_gone(struct scan_items *in)
     in->count = kept;
 }
 
-/* Reads what is to be read. *same: nothing differs from the table, so its id holds. */
+/* Reads the files that must be read. *same: nothing differs from the table, so its id is valid. */
 static int identify(struct walk *w, struct tree_store *s, struct scan_table *table, struct scan_items *in,
                     struct arena *arena, bool *same, struct tree *ret, struct error *err)
 {
@@ -389,7 +390,7 @@ int tree_scan(struct tree_store *s, const struct tree_scan *scan, struct arena *
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.more, NULL);
 #ifdef CLOCK_REALTIME_COARSE
-    clock_gettime(CLOCK_REALTIME_COARSE, &w.started); /* the clock of file times: they may lie a tick behind */
+    clock_gettime(CLOCK_REALTIME_COARSE, &w.started); /* the clock of file times, which may be one tick behind */
 #else
     clock_gettime(CLOCK_REALTIME, &w.started);
 #endif

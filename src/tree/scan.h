@@ -1,12 +1,12 @@
 /*
- * What the files of a scan share: ignore rules (ignore*.c), the walk (walk*.c), the table of what the last scan saw
- * (cache.c) and reading (scan*.c).
+ * Shared by the files of a scan: ignore rules (ignore*.c), the walk (walk*.c), the table of the last scan (cache.c) and
+ * reading (scan*.c).
  *
- * The walk lists a folder at a time on a few threads and looks at each file's stat data once; folders that are ignored
- * are not opened. The sorted outcome is laid beside the table: what is as it was keeps its id, the rest is read.
+ * The walk lists one folder at a time per thread, on a few threads, and stats each file once; ignored folders are not
+ * opened. The sorted result is compared with the table: unchanged files keep their ids, the rest are read.
  *
- * Paths inside a scan are relative to `top`, the work tree in which the scanned folder lies (itself, where there is no
- * repository), for ignore files above it count too: the scanned folder's own path is `top/` + the first `skip`
+ * Paths inside a scan are relative to `top`, the work tree around the scanned folder (without a repository the folder
+ * itself), because ignore files above the folder count too. The scanned folder's own path is `top/` + the first `skip`
  * bytes. */
 #ifndef RHRUN_TREE_SCAN_H
 #define RHRUN_TREE_SCAN_H
@@ -29,7 +29,7 @@ enum {
 
 /* ---- ignore_wild.c, ignore.c: patterns as in .gitignore ---- */
 
-/* path: "/" is matched by itself and by a `**` that stands alone only. fold: ASCII letters of either case. */
+/* path: "/" matches only "/" and a separate `**`. fold: ignore the case of ASCII letters. */
 bool ignore_wild(const char *pattern, const char *text, bool path, bool fold);
 
 enum ignore_verdict { IGNORE_UNDECIDED, IGNORE_OUT, IGNORE_IN };
@@ -40,13 +40,13 @@ struct ignore_pattern {
     bool negated, folder, base_name, suffix; /* `!x`; `x/`; without a slash inside; `*literal` */
 };
 struct ignore_list {
-    const struct ignore_list *next; /* counts where this one is undecided */
-    size_t base;                    /* paths are matched from here */
+    const struct ignore_list *next; /* applies if this one does not decide */
+    size_t base;                    /* offset in paths where matching begins */
     bool fold;
     struct ignore_pattern *patterns;
     size_t count;
 };
-/* The patterns of a text (an ignore file's). name is for errors. NULL when there is none, so *ret is `next`. */
+/* The patterns of an ignore file's text. name is for errors. If there are none, *ret is `next`. */
 int ignore_parse(struct arena *a, const char *text, size_t len, const char *name, size_t base, bool fold,
                  const struct ignore_list *next, const struct ignore_list **ret, struct error *err);
 /* The last pattern of this list alone that matches decides. name: offset of the last part of path. */
@@ -54,24 +54,24 @@ enum ignore_verdict ignore_match(const struct ignore_list *l, const char *path, 
 /* The first list of the chain that decides. */
 enum ignore_verdict ignore_match_chain(const struct ignore_list *l, const char *path, size_t len, size_t name,
                                        bool folder);
-/* May a pattern that is not negated match something below this folder? */
+/* Whether a pattern that is not negated may match something below this folder. */
 bool ignore_may_match_below(const struct ignore_list *l, const char *path, size_t len);
 
-/* ---- ignore_repo.c, ignore_config.c: what a repository adds ---- */
+/* ---- ignore_repo.c, ignore_config.c: rules of a repository ---- */
 
 /* The part of git's configuration that counts here. Kept in the table: opening libgit2 costs more than a scan. */
 struct scan_config {
     char *git_dir;
     uint8_t seen[TREE_OID_SIZE]; /* digest of the stat data of the files it was read from */
     bool used;                   /* by this scan */
-    bool keep;                   /* those files are all that it depends on */
+    bool keep;                   /* it depends on those files only */
     bool fold;                   /* core.ignorecase */
     char *excludes;              /* core.excludesFile or git's default, absolute; "" = none */
 };
 struct scan_configs {
     struct scan_config *items;
     size_t count;
-    bool changed; /* another than the table has */
+    bool changed; /* differs from the table's */
 };
 void scan_configs_free(struct scan_configs *c);
 
@@ -82,20 +82,20 @@ struct repo {
     size_t base;                            /* its length */
     bool fold;
     const struct ignore_list *rules; /* info/exclude, then core.excludesFile */
-    atomic_bool ignored;             /* something in it is ignored, so what it tracks matters */
+    atomic_bool ignored;             /* something in it is ignored, so its tracked files matter */
     _Atomic uint64_t rules_sum;      /* of all its ignore files */
 };
-/* Is there a repository with its work tree here? Its directories go to the arena. */
+/* Whether there is a repository with its work tree here. Its folders go to the arena. */
 bool repo_find(const char *work_tree, struct arena *a, char **ret_git_dir, char **ret_common_dir);
-bool repo_is_bare(const char *path); /* has the folder itself what makes a repository? */
-/* Reads its configuration (known: from the table, new ones are added to it; under the lock) and ignore files. */
+bool repo_is_bare(const char *path); /* whether the folder itself is a repository */
+/* Reads its configuration (known: those from the table; new ones are added; under the lock) and ignore files. */
 int repo_open(const char *work_tree, const char *prefix, char *git_dir, char *common_dir, struct arena *a,
               struct scan_configs *known, pthread_mutex_t *lock, struct repo **ret, struct error *err);
-/* An ignore file of it was read: what was found in its index under other rules does not count any more. */
+/* One of its ignore files was read: results from its index under other rules no longer count. */
 void repo_rules_seen(struct repo *r, const char *name, const struct buf *text);
 int scan_config_read(const char *work_tree, const char *git_dir, const char *common_dir, struct scan_config *ret,
                      struct error *err);
-/* The files that a configuration is read from, as their stat data. False: one changed just now. */
+/* The stat data of the files that a configuration is read from. False: one changed just now. */
 bool scan_config_seen(const char *git_dir, const char *common_dir, uint8_t ret[TREE_OID_SIZE]);
 
 /* One ignore file, "" when it cannot be opened (as git does). dir_fd AT_FDCWD: path is absolute. follow: a link is
@@ -109,21 +109,21 @@ struct stat_data {
     int64_t mtime_sec, ctime_sec;
     uint32_t mtime_nsec, ctime_nsec;
     uint32_t mode;
-    uint32_t zero; /* so that two are compared as bytes */
+    uint32_t zero; /* so that two can be compared as bytes */
 };
 struct stat_data stat_data_of(const struct stat *st);
 
 enum walk_kind {
     WALK_FILE,    /* or a link */
     WALK_FOLDER,
-    WALK_IGNORED, /* by git: it may be tracked all the same */
+    WALK_IGNORED, /* ignored by git; may be tracked all the same */
     WALK_SPECIAL, /* socket, FIFO, device */
 };
 struct walk_entry {
     const char *name;
     uint32_t len;
     enum walk_kind kind;
-    bool folder; /* it is one, whatever its kind */
+    bool folder; /* it is a folder, whatever its kind */
     union {
         struct stat_data st;      /* of a file; of a special one only its mode */
         struct walk_folder *sub;  /* of a folder */
@@ -132,17 +132,17 @@ struct walk_entry {
 enum walk_mode {
     WALK_RULES,        /* ignore rules count */
     WALK_ALL,          /* in a folder that `include` names */
-    WALK_OUT_IGNORED,  /* in one that git ignores: only `include` counts */
-    WALK_OUT_EXCLUDED, /* in one that `exclude` names, likewise */
+    WALK_OUT_IGNORED,  /* in a folder that git ignores: only `include` counts */
+    WALK_OUT_EXCLUDED, /* in a folder that `exclude` names, likewise */
 };
 struct walk_folder {
     struct walk_folder *next; /* in the queue */
-    char *path;               /* ends with "/" but for the top, which is "" */
+    char *path;               /* ends with "/", except the top, which is "" */
     size_t len;
     uint32_t depth; /* below the scanned folder */
     enum walk_mode mode;
     struct repo *repo;
-    const struct ignore_list *rules; /* that its parent's files give */
+    const struct ignore_list *rules; /* from its parents' files */
     struct walk_entry *entries;      /* sorted as in a tree */
     size_t count;
 };
@@ -151,19 +151,19 @@ struct walk {
     const struct tree_scan *scan;
     int root_fd;
     char *top;
-    size_t top_len, skip; /* skip: with the "/" behind it, 0 when top is the scanned folder */
+    size_t top_len, skip; /* skip: includes the "/" at the end; 0 if top is the scanned folder */
     const struct ignore_list *exclude, *include;
     char **left_out; /* sorted, relative to top */
     size_t left_out_count;
     struct walk_folder *root;
-    struct arena *arena;                          /* of what is made before and behind the threads */
+    struct arena *arena;                          /* for data made before and after the threads */
     struct arena **arenas;                        /* theirs */
     size_t arena_count;
-    struct walk_folder **more_roots; /* submodules that are tracked though ignored */
+    struct walk_folder **more_roots; /* submodules that are tracked although ignored */
     size_t more_root_count;
     struct timespec started; /* by the clock of file times */
     bool follow;             /* the one file may be a link */
-    bool root_ignored;       /* by the rules above it: then no ignore file of that repository counts */
+    bool root_ignored;       /* ignored by the rules above it: then no ignore file of that repository counts */
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t more;
@@ -176,16 +176,16 @@ struct walk {
     struct repo *repos;
     struct scan_configs configs;
 };
-/* Folders from w->queue on, until all are done. What it makes is in w->arenas. */
+/* Walks the folders in w->queue until all are done. Results are in w->arenas. */
 int walk_run(struct walk *w, struct error *err);
 size_t scan_threads(void);
 /* Starts up to `want` threads with all signals blocked; returns how many it could. */
 size_t scan_run_threads(size_t want, void *(*body)(void *), void *const *args, pthread_t *ret_threads);
 void walk_push(struct walk *w, struct walk_folder *f);
-/* One folder: its entries, and the folders to go on with (chained by next; *ret_count of them). Any thread. */
+/* Reads one folder: its entries, and the folders below it to read (chained by next; *ret_count of them). Any thread. */
 int walk_folder_read(struct walk *w, struct walk_folder *f, struct arena *a, struct walk_folder **ret_below,
                      size_t *ret_count, struct error *err);
-/* Reads the repository whose work tree is this folder, when there is one: rules and repo of f are set. */
+/* Reads the repository whose work tree is this folder, if there is one, and sets rules and repo of f. */
 int walk_enter_repo(struct walk *w, struct walk_folder *f, struct arena *a, struct error *err);
 /* The folder's .gitignore (path: below dir_fd). f is in a repository. */
 int walk_read_rules(struct walk *w, struct walk_folder *f, int dir_fd, const char *path, struct arena *a,
@@ -198,9 +198,9 @@ char *scan_quote(struct arena *a, const struct walk *w, const char *path);
 /* ---- cache.c: the table ---- */
 
 enum {
-    ITEM_KNOWN = 1,  /* oid holds */
+    ITEM_KNOWN = 1,  /* oid is valid */
     ITEM_STORED = 2, /* and the store has it */
-    ITEM_RACY = 4,   /* changed as late as it was read: may have changed again since */
+    ITEM_RACY = 4,   /* changed as late as it was read, so it may have changed since */
     ITEM_GONE = 8,   /* vanished during the scan; never in a table */
 };
 struct scan_item {
@@ -215,7 +215,7 @@ struct tracked {
     bool submodule;
 };
 struct scan_table {
-    struct buf raw;           /* what the rest points into */
+    struct buf raw;           /* the other fields point into it */
     const void *records;      /* private */
     size_t count;
     bool same_boot;           /* `stored` marks count */
@@ -223,16 +223,17 @@ struct scan_table {
     char id[TREE_ID_LEN + 1];
     struct scan_configs configs;
     uint8_t tracked_seen[TREE_OID_SIZE]; /* what `tracked` was made from; zeros: nothing */
-    struct tracked *tracked;             /* files in an index that the walk did not come by; sorted */
+    struct tracked *tracked;             /* files in an index that the walk did not find; sorted */
     size_t tracked_count;
 };
-/* False: there is none, or it is damaged or of another version. `stored` marks count until the next boot only, for
- * what a store wrote last may be lost in a power cut. */
+/* False: there is no table, or it is damaged or of another version. `stored` marks count only until the next boot,
+ * because a power cut may lose the store's last writes. */
 bool scan_table_load(const char *path, struct scan_table *ret);
 void scan_table_free(struct scan_table *t);
-/* Marks the items (sorted) that are as in the table. True: they are all of it. */
+/* Marks the items (sorted) that are unchanged from the table. True: they are all items, and all of the table. */
 bool scan_table_join(const struct scan_table *t, struct scan_item *items, size_t count);
-/* Failure is no error: the next scan reads more. t->id, configs and tracked go in; records come from items. */
+/* A failure is no error: the next scan only reads more. Saves t->id, configs and tracked; records are made from
+ * items. */
 void scan_table_save(const char *path, const struct scan_table *t, const struct scan_item *items, size_t count);
 
 /* The files found, in the order of their paths (which lie in one block of the result's arena). */
@@ -242,14 +243,14 @@ struct scan_items {
     struct buf notes;
     size_t note_count;
 };
-/* Adds the files below f, and what is to be said about special ones. paths: room for all their paths. */
+/* Adds the files below f, and notes about special ones. paths: room for all their paths. */
 void scan_collect(const struct walk *w, const struct walk_folder *f, struct scan_items *to, char **paths);
 void scan_note(struct scan_items *to, const char *text);
 struct scan_item *scan_find(const struct scan_items *in, const char *path);
 
 /* ---- scan_tracked.c: files that git tracks although it ignores them ---- */
 
-/* Adds them. t: the table's part about them is used, or made anew (*ret_changed). May walk on, into submodules. */
+/* Adds these files. t: its part about them is used, or rebuilt (*ret_changed). May walk into submodules. */
 int scan_tracked_add(struct walk *w, struct scan_table *t, struct arena *a, struct scan_items *to, bool *ret_changed,
                      struct error *err);
 
@@ -270,7 +271,7 @@ bool scan_racy(const struct stat_data *st, const struct timespec *started);
 
 struct scan_copy;
 struct scan_copy *scan_copy_begin(int from, int to, uint64_t size); /* both stay the caller's; size + 1 bytes at most */
-/* Waits for more than `seen` bytes of the copy, or its end: how many there are. */
+/* Waits until the copy has more than `seen` bytes, or has ended; returns how many it has. */
 uint64_t scan_copy_wait(struct scan_copy *c, uint64_t seen, bool *ret_ended);
 int scan_copy_end(struct scan_copy *c); /* stops and frees it; the errno it failed with, or 0 */
 

@@ -1,6 +1,6 @@
 /*
- * A big file is copied into the store by a thread of its own, and hashed out of the copy right behind it: both cost as
- * much as the slower of them, and the hash is that of what is kept, whatever becomes of the source meanwhile.
+ * A separate thread copies a big file into the store, and the copy is hashed right behind it: both together take as
+ * long as the slower one, and the hash is that of the stored copy, whatever happens to the source meanwhile.
  */
 #include "scan.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { PIECE = 4 << 20, PLAIN = 256 << 10, OUT_EACH = 32 << 20 /* bytes after which they are sent to the disk */ };
+enum { PIECE = 4 << 20, PLAIN = 256 << 10, OUT_EACH = 32 << 20 /* write-back after this many bytes */ };
 
 struct scan_copy {
     int from, to;
@@ -21,11 +21,11 @@ struct scan_copy {
     int errnum;
 };
 
-/* So many bytes at most, in the kernel where the file systems can: 0 at the end, -1 with errno. */
+/* Copies a limited number of bytes, in the kernel if the file systems can: 0 at the end, -1 with errno. */
 static ssize_t copy_some(struct scan_copy *c, char **plain)
 {
     size_t len = PIECE;
-    if (c->size + 1 - c->done < len) /* one more than there should be, so that a growing file shows */
+    if (c->size + 1 - c->done < len) /* one byte more than expected, to detect a growing file */
         len = (size_t)(c->size + 1 - c->done);
     if (!*plain) {
         ssize_t n = copy_file_range(c->from, NULL, c->to, NULL, len, 0);
@@ -33,7 +33,7 @@ static ssize_t copy_some(struct scan_copy *c, char **plain)
             return n;
         if (n < 0 && errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
             return -1;
-        *plain = xmalloc(PLAIN); /* 0 at the very beginning too: some file systems only seem to have nothing */
+        *plain = xmalloc(PLAIN); /* also for 0 at the very beginning: some file systems wrongly report an empty file */
     }
     ssize_t n = read(c->from, *plain, len < PLAIN ? len : PLAIN);
     return n > 0 && write_all(c->to, *plain, (size_t)n) ? -1 : n;
@@ -46,7 +46,7 @@ static void *copy_all(void *arg)
     uint64_t out = 0;
     for (bool going = true; going;) {
         ssize_t n = copy_some(c, &plain);
-        if (c->done - out >= OUT_EACH) /* all at the end would hold up whoever waits for it */
+        if (c->done - out >= OUT_EACH) /* writing everything at the end would delay the waiting caller */
             tree_write_back(c->to, out = c->done);
         int errnum = n < 0 ? errno : 0;
         pthread_mutex_lock(&c->lock);
@@ -69,7 +69,7 @@ struct scan_copy *scan_copy_begin(int from, int to, uint64_t size)
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->more, NULL);
     c->threaded = pthread_create(&c->thread, NULL, copy_all, c) == 0;
-    if (!c->threaded) /* none to be had: all of it now */
+    if (!c->threaded) /* no thread available: copy everything now */
         copy_all(c);
     return c;
 }

@@ -1,4 +1,4 @@
-/* Ids: git's name of an object, and of the tree that a sorted list of files makes. */
+/* Ids: git's id of an object, and of the tree that a sorted list of files makes. */
 #include "internal.h"
 
 #include <openssl/evp.h>
@@ -60,8 +60,8 @@ static int close_level(struct level *levels, size_t *depth, struct tree_batch *b
     return 0;
 }
 
-/* Strings sorted by strcmp of the full path come in the order in which git writes its trees, folders depth first: git
- * compares a folder's name as if "/" stood behind it, and in the full path it does. */
+/* Files sorted by strcmp of the full path are in the order in which git writes its trees, folders depth first: git
+ * compares a folder's name as if "/" followed it, and in the full path it does. */
 static int write_levels(struct level *levels, const struct tree_file *files, size_t count, struct tree_batch *batch,
                         uint8_t ret_oid[TREE_OID_SIZE], struct error *err)
 {

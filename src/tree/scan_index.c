@@ -1,4 +1,5 @@
-/* What a repository's index has. libgit2 reads the usual one; a split or sparse one only git itself can. */
+/* The entries of a repository's index. libgit2 reads ordinary ones; only git itself can read a split or sparse
+ * index. */
 #include "scan.h"
 
 #include <errno.h>
@@ -12,8 +13,8 @@
 
 extern char **environ;
 
-/* The caller's environment without what would turn git to another repository, and with what keeps git from fetching: a
- * remote of the repository may be a command. */
+/* The caller's environment, without variables that point git to another repository, and with variables that keep git
+ * from fetching, because a remote of the repository may be a command. */
 static char **git_environment(void)
 {
     static const char *const drop[] = {
@@ -34,8 +35,8 @@ static char **git_environment(void)
     return env;
 }
 
-/* `git ls-files --stage -z`: its output in full. False: no git, or it failed. Whatever the repository's configuration
- * says, git starts no other program. */
+/* The complete output of `git ls-files --stage -z`. False: no git, or it failed. Whatever the repository's
+ * configuration says, git starts no other program. */
 static bool ask_git(const char *work_tree, struct buf *out)
 {
     const char *argv[] = {
@@ -73,7 +74,7 @@ static int read_by_git(const struct repo *r, const char *path, const char *why, 
 {
     struct buf out = {0};
     bool ok = ask_git(r->work_tree, &out);
-    /* "MODE OID STAGE\tPATH", each with a NUL behind it */
+    /* "MODE OID STAGE\tPATH", each followed by a NUL */
     for (size_t at = 0; ok && at < out.len;) {
         const char *line = out.data + at, *tab = strchr(line, '\t');
         if (tab)

@@ -1,4 +1,4 @@
-/* Contents: each file is read once, on a few threads, hashed as it is read and handed on to the store. */
+/* Contents: each file is read once, on a few threads, hashed while it is read, and passed on to the store. */
 #include "scan.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 enum { CHUNK = 256 << 10, STRIDE = 8, ALONE_FILES = 16, ALONE_BYTES = 1 << 20 };
 
-/* A test's, called between the two looks at a file that is being read; no such function otherwise. */
+/* Test hook, called between the two stats of a file that is being read; only a test defines it. */
 void scan_test_while_read(const char *path) __attribute__((weak));
 
 struct job {
@@ -34,7 +34,7 @@ enum result { DONE, CHANGED, GONE, FAILED };
 
 bool scan_racy(const struct stat_data *st, const struct timespec *started)
 {
-    /* Some file systems keep whole or even seconds: then all of that time counts as "now". */
+    /* Some file systems keep only whole, or even, seconds: then that whole time counts as "now". */
     bool coarse = !st->mtime_nsec && !st->ctime_nsec;
     int64_t sec = started->tv_sec - (coarse ? 2 : 0);
     uint32_t nsec = coarse ? 0 : (uint32_t)started->tv_nsec;
@@ -87,12 +87,12 @@ static ssize_t read_some(int fd, void *out, size_t len)
     return n;
 }
 
-/* Of exactly `size` bytes, else it has changed. */
+/* Reads a file of exactly `size` bytes; otherwise it has changed. */
 static enum result read_small(struct reader *r, struct scan_item *item, int fd, size_t size, struct error *err)
 {
     buf_clear(&r->content);
     buf_reserve(&r->content, size + 1);
-    do { /* one byte more than there should be, so that a growing file shows; the end itself is not asked for */
+    do { /* one byte more than expected, to detect a growing file; no extra read for the end */
         ssize_t n = read_some(fd, r->content.data + r->content.len, size + 1 - r->content.len);
         if (n < 0)
             return read_error(r, item, err);
@@ -126,13 +126,13 @@ static enum result read_big(struct reader *r, struct scan_item *item, int fd, ui
         left -= (uint64_t)n;
         hash_more(r, r->content.data, (size_t)n);
         if (atomic_load_explicit(&r->job->failed, memory_order_relaxed))
-            return FAILED; /* another thread's error is told */
+            return FAILED; /* another thread's error is reported */
     }
     hash_end(r, item->oid);
     return left ? CHANGED : DONE;
 }
 
-/* What is in the copy and was not hashed yet. */
+/* Hashes the part of the copy that is not hashed yet. */
 static bool hash_copy(struct reader *r, int out, uint64_t from, uint64_t to)
 {
     while (from < to) {
@@ -147,7 +147,7 @@ static bool hash_copy(struct reader *r, int out, uint64_t from, uint64_t to)
     return true;
 }
 
-/* While it is copied to out. */
+/* Stores a big file: hashes it while it is copied to out. */
 static enum result store_big(struct reader *r, struct scan_item *item, int fd, uint64_t size, int out,
                              struct error *err)
 {
@@ -168,7 +168,7 @@ static enum result store_big(struct reader *r, struct scan_item *item, int fd, u
         error_errno(err, ERROR_IO, errnum ? errnum : EIO, "could not copy %s to the state directory", quote(r, item));
         return FAILED;
     }
-    return !ended ? FAILED : hashed == size ? DONE : CHANGED; /* FAILED: another thread's error is told */
+    return !ended ? FAILED : hashed == size ? DONE : CHANGED; /* FAILED: another thread's error is reported */
 }
 
 static bool same_stat(const struct stat_data *a, const struct stat_data *b)
@@ -252,7 +252,7 @@ static enum result read_once(struct reader *r, struct scan_item *item, struct er
         return errno == ENOENT || errno == ENOTDIR ? GONE : read_error(r, item, err);
     if (S_ISLNK(st.st_mode))
         return read_link(r, item, &st, err);
-    item->st.mode = st.st_mode; /* it was a link: once more, as what it is now */
+    item->st.mode = st.st_mode; /* it was a link: try again as what it is now */
     return CHANGED;
 }
 
@@ -261,7 +261,7 @@ static enum result read_item(struct reader *r, struct scan_item *item, struct er
     enum result result = CHANGED;
     for (int i = 0; i < TREE_READS && result == CHANGED; i++) {
         if (i)
-            poll(NULL, 0, 1 << i); /* who writes may be done soon */
+            poll(NULL, 0, 1 << i); /* the writer may be done soon */
         result = read_once(r, item, err);
     }
     if (result == DONE) {

@@ -1,8 +1,8 @@
 /*
- * Files that git tracks although its rules ignore them. Only the index knows them, and reading one takes as long as the
- * whole walk; so the table keeps the paths that the index has and the walk did not come by (ignored, excluded or
- * deleted). They hold as long as the indexes and all ignore files are the same: then what the walk came by before, it
- * comes by again if it is there.
+ * Files that git tracks although its rules ignore them. Only the index has them, and reading an index takes as long as
+ * the whole walk; so the table keeps the paths that are in the index and that the walk did not find (ignored, excluded
+ * or deleted). They are valid as long as the indexes and all ignore files are unchanged, because then the walk finds
+ * the same paths again if they exist.
  */
 #include "scan.h"
 
@@ -31,7 +31,7 @@ static struct repo **concerned(const struct walk *w, size_t *ret_count)
     return list;
 }
 
-/* What the list of tracked files is made from. False: an index is so new that it may change unseen. */
+/* Digest of the inputs of the list of tracked files. False: an index is so new that it could change unnoticed. */
 static bool digest(const struct walk *w, struct repo *const *repos, size_t count, uint8_t ret[TREE_OID_SIZE])
 {
     struct buf text = {0};
@@ -64,7 +64,7 @@ struct making {
     struct buf full;
 };
 
-/* What an index has and the walk did not come by. */
+/* Adds a path that an index has and the walk did not find. */
 static void add_path(void *arg, const char *path, bool submodule)
 {
     struct making *m = arg;
@@ -101,7 +101,7 @@ static int make(const struct walk *w, struct repo *const *repos, size_t count, c
     return rc;
 }
 
-/* From which part of path on the walk took nothing, because git's rules ignore it; 0: none. */
+/* The part of path from which on the walk took nothing, because git's rules ignore it; 0: none. */
 static size_t ignored_from(const struct walk *w, const char *path)
 {
     const struct walk_folder *f = w->root;
@@ -127,7 +127,7 @@ static size_t ignored_from(const struct walk *w, const char *path)
     return 0;
 }
 
-/* Is the path, of which the first `from` bytes are ignored by git, on the disk and not left out otherwise? */
+/* Whether the path, of which git ignores the first `from` bytes, is on the disk and not left out for another reason. */
 static bool is_there(const struct walk *w, const char *path, size_t from, struct stat *ret)
 {
     CLEANUP(cleanup_free) char *full = xasprintf("%s%s", w->root->path, path);
@@ -176,7 +176,7 @@ static int compare_items(const void *a, const void *b)
     return strcmp(((const struct scan_item *)a)->path, ((const struct scan_item *)b)->path);
 }
 
-/* Adds what the list has; *ret_more: there are submodules to walk through. */
+/* Adds the files of the list; *ret_more: there are submodules to walk through. */
 static void add_all(struct walk *w, const struct scan_table *t, struct arena *a, struct scan_items *to, bool *ret_more)
 {
     size_t before = to->count, roots = w->more_root_count;

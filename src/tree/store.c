@@ -1,4 +1,4 @@
-/* The store's folder: opening it, what lies in it, and the temporary files of batches. */
+/* The store's folder: opening it, its contents, and the temporary files of batches. */
 #include "internal.h"
 
 #include <dirent.h>
@@ -47,7 +47,7 @@ int tree_temp(struct tree_store *s, const char *folder, char **ret_path, struct 
         if (fd < 0)
             return error_errno(err, ERROR_IO, errno, "could not create a file in \"%s/%s\"", s->dir, folder);
         struct stat st;
-        /* Who cleans up may have got it before the lock did: then it is gone, and another one is taken. */
+        /* A cleanup may have removed the file before it was locked: then try another one. */
         if ((flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) || fstat(fd, &st) < 0 || st.st_nlink == 0)
             continue;
         *ret_path = path;
@@ -57,8 +57,8 @@ int tree_temp(struct tree_store *s, const char *folder, char **ret_path, struct 
     return error_set(err, ERROR_IO, "could not keep a temporary file in \"%s/%s\"", s->dir, folder);
 }
 
-/* Ours show by the lock that nobody writes to them: it is held until the name is gone, so that no writer gets it in
- * between. libgit2's show by their age. */
+/* For our files, a free lock shows that nobody writes to them; it is held until the name is removed, so that no writer
+ * gets it in between. For libgit2's files their age shows it. */
 static void clean_one(int folder, const char *name)
 {
     struct stat st;
@@ -84,7 +84,7 @@ static void clean(const struct tree_store *s, const char *folder)
     closedir(dir);
 }
 
-/* What makes a folder a bare repository. Several processes may do it at once: each piece is the same for all. */
+/* Makes the folder a bare repository. Several processes may do so at once, because each piece is the same for all. */
 static int make_layout(const struct tree_store *s, struct error *err)
 {
     static const char *const folders[] = {"objects/pack", "objects/info", "refs/heads", "refs/tags", "big"};
@@ -99,12 +99,12 @@ static int make_layout(const struct tree_store *s, struct error *err)
     CLEANUP(cleanup_free) char *head_path = xasprintf("%s/HEAD", s->dir);
     if (access(config_path, F_OK) < 0 && file_write_atomic(config_path, config, sizeof config - 1, 0600, err) < 0)
         return -1;
-    if (access(head_path, F_OK) < 0) /* the last piece: with it, all is there */
+    if (access(head_path, F_OK) < 0) /* the last piece: when it exists, all exist */
         return file_write_atomic(head_path, head, sizeof head - 1, 0600, err);
     return 0;
 }
 
-/* Who has a store open shares its lock; who sweeps has it alone. Where no lock can be made nobody can remove anything
+/* An open store has a shared lock; a sweep has the exclusive one. If no lock can be made, nobody can remove anything
  * either. */
 static int lock_store(struct tree_store *s, int how)
 {
@@ -179,10 +179,10 @@ int tree_store_git(struct tree_store *s, struct error *err)
         if (git_libgit2_init() < 0)
             return tree_git_error(err, ERROR_IO, "could not start libgit2");
         s->git_ready = true;
-        /* Contents over TREE_BIG_SIZE are no objects, and ids of a batch are known before its objects are there. */
+        /* Contents over TREE_BIG_SIZE are not objects, and the ids of a batch are known before its objects exist. */
         (void)git_libgit2_opts(GIT_OPT_ENABLE_STRICT_OBJECT_CREATION, 0);
-        /* Reading does not hash again: zlib's checksum finds damage of the disk, the folder is the user's own (0700),
-         * and what comes from a remote is hashed as it arrives. */
+        /* Reading does not hash again: zlib's checksum detects disk damage, the folder is the user's own (0700), and
+         * data from a remote is hashed when it arrives. */
         (void)git_libgit2_opts(GIT_OPT_ENABLE_STRICT_HASH_VERIFICATION, 0);
     }
     if (!s->repository && git_repository_open_ext(&s->repository, s->dir,
@@ -199,7 +199,7 @@ static bool loose_has(const struct tree_store *s, const uint8_t oid[TREE_OID_SIZ
     tree_hex(oid, hex);
     CLEANUP(cleanup_free) char *path = xasprintf("%s/objects/%.2s/%s", s->dir, hex, hex + 2);
     struct stat st;
-    return stat(path, &st) == 0 && st.st_size > 0; /* empty: a power cut took its content */
+    return stat(path, &st) == 0 && st.st_size > 0; /* empty: a power cut lost its content */
 }
 
 bool tree_store_has(struct tree_store *s, const uint8_t oid[TREE_OID_SIZE], uint64_t size)

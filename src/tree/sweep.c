@@ -1,7 +1,8 @@
 /*
- * Making room in a store: what no tree that is still wanted has goes. A pack goes as a whole or not at all, so what it
- * holds beside wanted contents stays; contents over TREE_BIG_SIZE, which take most of the room, are files of their own.
- * The order makes a kill at any time harmless: first the scan tables, which remember what is stored, then contents.
+ * Making room in a store: removes contents that no wanted tree has. A pack is removed as a whole or not at all, so
+ * unwanted contents in a pack with wanted ones stay; contents over TREE_BIG_SIZE, which take most of the room, are
+ * separate files. The order makes a kill at any time harmless: first the scan tables, which record what is stored, then
+ * contents.
  */
 #include "internal.h"
 
@@ -38,7 +39,7 @@ static bool oids_has(const struct oids *s, const uint8_t *oid)
     return s->cap && s->used[slot_of(s, oid)];
 }
 
-/* False: it is there already. */
+/* False: the set has it already. */
 static bool oids_add(struct oids *s, const uint8_t *oid)
 {
     if (2 * s->count >= s->cap) {
@@ -64,7 +65,7 @@ static bool oids_add(struct oids *s, const uint8_t *oid)
     return true;
 }
 
-/* ---- what is wanted ---- */
+/* ---- wanted objects ---- */
 
 struct sweep {
     struct tree_store *store;
@@ -81,7 +82,7 @@ static int damaged(struct sweep *w, const uint8_t *oid)
     return error_set(w->err, ERROR_IO, "snapshot store \"%s\": tree %s is damaged", w->store->dir, hex);
 }
 
-/* A tree that is not there wants nothing: 1. What is there of it is wanted all the same. */
+/* 1: the tree, or a part of it, is missing. The parts that exist are wanted all the same. */
 static int want_tree(struct sweep *w, const uint8_t *oid, unsigned depth)
 {
     struct tree_content content;
@@ -117,7 +118,7 @@ static int want(struct sweep *w, const char *id, bool whole)
     tree_hash(TREE_OBJECT_TREE, NULL, 0, empty);
     if (!hex_decode(id, oid, sizeof oid))
         return error_set(w->err, ERROR_INTERNAL, "\"%.60s\" is not an id of a tree", id);
-    if (memcmp(oid, empty, sizeof oid) == 0) { /* git knows it without having it */
+    if (memcmp(oid, empty, sizeof oid) == 0) { /* git knows it without storing it */
         oids_add(&w->wanted, oid);
         return 0;
     }
@@ -127,7 +128,7 @@ static int want(struct sweep *w, const char *id, bool whole)
     return rc < 0 ? -1 : 0;
 }
 
-/* What was fetched is believed to be there, without a look at its contents. */
+/* Fetched trees are assumed to be complete; their contents are not checked. */
 static int want_fetched(struct sweep *w)
 {
     CLEANUP(cleanup_free) char *path = xasprintf("%s/fetched", w->store->dir);
@@ -148,7 +149,7 @@ static int want_fetched(struct sweep *w)
     return rc;
 }
 
-/* ---- what goes ---- */
+/* ---- removing ---- */
 
 static int tables_go(struct sweep *w)
 {
@@ -187,7 +188,7 @@ static int drop(struct sweep *w, int folder, const char *name)
     return 0;
 }
 
-/* Of a folder of contents that are named by their ids; `before` are the id's first digits. */
+/* Sweeps a folder of contents that are named by their ids; `before`: the first digits of the ids. */
 static int sweep_named(struct sweep *w, const char *folder, const char *before)
 {
     CLEANUP(cleanup_free) char *path = xasprintf("%s/%s", w->store->dir, folder);
@@ -224,8 +225,8 @@ static bool pack_is_wanted(const struct sweep *w, const struct tree_pack *p)
     return false;
 }
 
-/* Packs of ours alone: one that a fetch brought may be what later fetches build on. The index goes first: without it
- * nobody reads the pack. */
+/* Only our own packs: later fetches may build on a fetched pack. The index is removed first: without it nobody reads
+ * the pack. */
 static int sweep_packs(struct sweep *w)
 {
     struct tree_store *s = w->store;
@@ -239,7 +240,7 @@ static int sweep_packs(struct sweep *w)
             rc = drop(w, folder, data);
     }
     DIR *dir = folder < 0 || rc < 0 ? NULL : opendir(path);
-    for (struct dirent *e; dir && rc == 0 && (e = readdir(dir));) { /* what a kill left between the two */
+    for (struct dirent *e; dir && rc == 0 && (e = readdir(dir));) { /* packs that a kill left without an index */
         const size_t len = strlen(e->d_name);
         if (!str_starts(e->d_name, "pack-") || !str_ends(e->d_name, ".pack"))
             continue;
@@ -277,7 +278,7 @@ int tree_store_sweep(const char *dir, const char *const *wanted, size_t count, s
     return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole store ---- */
 
 /* No link is followed, and nothing of another file system is touched. */
 static int empty_folder(int at, const char *name, dev_t device, unsigned depth)

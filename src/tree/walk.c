@@ -46,7 +46,7 @@ static void count_files(struct walk *w, const struct walk_folder *f)
     }
 }
 
-/* The lock is held; it is let go while a folder is read. */
+/* Called with the lock, which is released while a folder is read. */
 static void read_next(struct walk *w, struct arena *a)
 {
     struct walk_folder *f = w->queue, *below = NULL, *last;
@@ -97,7 +97,7 @@ size_t scan_run_threads(size_t want, void *(*body)(void *), void *const *args, p
 {
     sigset_t all, before;
     size_t started = 0;
-    sigfillset(&all); /* signals are for the thread that waits for them */
+    sigfillset(&all); /* signals go to the thread that waits for them */
     pthread_sigmask(SIG_BLOCK, &all, &before);
     while (started < want && pthread_create(&ret_threads[started], NULL, body, args[started]) == 0)
         started++;

@@ -1,4 +1,4 @@
-/* One folder of the walk: its names, what the rules say of each, and stat data of those that stay. */
+/* One folder of the walk: its names, the rules' decision on each, and stat data of those that stay. */
 #include "scan.h"
 
 #include <dirent.h>
@@ -62,7 +62,7 @@ bool walk_left_out(const struct walk *w, const char *path)
            bsearch(path, w->left_out, w->left_out_count, sizeof *w->left_out, compare_paths) != NULL;
 }
 
-/* As strcmp of the full paths would: behind a folder's name follows "/". */
+/* As strcmp of the full paths: "/" follows a folder's name. */
 static int compare_names(const char *a, size_t a_len, bool a_folder, const char *b, size_t b_len, bool b_folder)
 {
     int c = memcmp(a, b, a_len < b_len ? a_len : b_len);
@@ -104,7 +104,7 @@ static bool is_git(const struct walk_folder *f, const char *name)
     return name[0] == '.' && (f->repo && f->repo->fold ? strcasecmp(name, ".git") : strcmp(name, ".git")) == 0;
 }
 
-/* All names of the folder; 1: it is gone, or no folder any more. */
+/* Lists all names in the folder; 1: it is gone, or no longer a folder. */
 static int list(struct walk *w, struct walk_folder *f, struct arena *a, struct listing *l, struct error *err)
 {
     const char *path = f->path + (f->len > w->skip ? w->skip : f->len);
@@ -184,7 +184,7 @@ int walk_read_rules(struct walk *w, struct walk_folder *f, int dir_fd, const cha
 
 enum fate { OUT, OUT_IGNORED, IN };
 
-/* What becomes of an entry; *ret_mode: of the folder that it may be. */
+/* Decides what happens to an entry; *ret_mode: if it is a folder, the folder's mode. */
 static enum fate decide(const struct walk *w, const struct walk_folder *f, const char *path, size_t len, bool folder,
                         enum walk_mode *ret_mode)
 {
@@ -217,7 +217,7 @@ static enum fate decide(const struct walk *w, const struct walk_folder *f, const
     return IN;
 }
 
-/* An entry's place in the outcome. False: it has none. path: its full path, len bytes. */
+/* Puts an entry into the result. False: it has no place there. path: its full path, len bytes. */
 static bool place(struct walk *w, struct walk_folder *f, struct listing *l, const struct name *n, const char *path,
                   size_t len, struct walk_entry *e, enum walk_mode *ret_mode)
 {
