@@ -256,8 +256,8 @@ int catalog_replace(const char *cache_dir, const char *provider, const char *tex
     if (strchr(provider, '/') || *provider == '.' || !*provider)
         return error_set(err, ERROR_INTERNAL, "\"%s\" is not the name of a provider", provider);
     if (len > CATALOG_FILE_MAX)
-        return error_set(err, ERROR_INFRA, "%s answers with prices of %zu bytes; at most %d are taken", provider, len,
-                         CATALOG_FILE_MAX);
+        return error_set(err, ERROR_INFRA, "%s answers with prices of %zu bytes; at most %d are accepted", provider,
+                         len, CATALOG_FILE_MAX);
     const long read =
         catalog_read(c, &(struct catalog_file){s, CATALOG_REFRESHED, provider, NULL}, SEVERITY_WARNING, d);
     struct buf out = {0};

@@ -72,7 +72,7 @@ static const char *field_bytes(struct csv *csv, char *text, size_t *len)
         if (quoted && c == '"') {
             step(csv);
             if (peek(csv) != '"')
-                return at_end(csv) || peek(csv) == ',' ? NULL : "there is text behind the closing quote";
+                return at_end(csv) || peek(csv) == ',' ? NULL : "there is text after the closing quote";
         } else if (!quoted && (c == ',' || at_end(csv))) {
             return NULL;
         } else if (!quoted && c == '"') {
@@ -95,7 +95,8 @@ static bool next_field(struct csv *csv, struct arena *arena, enum severity sever
     struct place place = place_from(csv, &begin);
     if (wrong) {
         struct diagnostic *item = diagnostics_add(d, severity, place, "%s", wrong);
-        diagnostic_hint(item, "a field with quotes, commas or line ends stands in quotes, and each quote in it twice");
+        diagnostic_hint(item,
+                        "a field with quotes, commas or line ends needs quotes around it, and each quote in it twice");
         return false;
     }
     if (len > CATALOG_FIELD_MAX) {

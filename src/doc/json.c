@@ -188,7 +188,7 @@ static struct doc_node *read_word(struct json *j)
         bool number = n > 0 && !comment && strchr("+-.0123456789", *j->p);
         struct diagnostic *item = fault(j, number ? "a number such as 12, -0.5 or 1e3" : "a value");
         if (item && !comment && n > 0 && !number && *j->p != '\'')
-            diagnostic_hint(item, "a string stands in double quotes; the other words are true, false and null");
+            diagnostic_hint(item, "a string needs double quotes; the other words are true, false and null");
         return NULL;
     }
     const char *text = arena_strndup(j->loader->arena, j->p, n);
@@ -235,7 +235,7 @@ static bool read_separator(struct json *j, char closing, bool *ret_more)
     skip_blanks(j);
     if (!at(j, closing))
         return true;
-    diagnostics_add(j->loader->diagnostics, SEVERITY_ERROR, comma, "JSON has no comma behind the last item");
+    diagnostics_add(j->loader->diagnostics, SEVERITY_ERROR, comma, "JSON has no comma after the last item");
     return false;
 }
 
@@ -271,7 +271,7 @@ static bool read_member(struct json *j, struct doc_node *object)
         return false;
     skip_blanks(j);
     if (!at(j, ':')) {
-        fault(j, "\":\" behind the key");
+        fault(j, "\":\" after the key");
         return false;
     }
     advance(j, 1);

@@ -62,13 +62,13 @@ static struct doc_node *read_alias(struct yaml *y)
     const struct doc_node *target = doc_get(y->anchors, name);
     if (!target) {
         struct diagnostic *item = diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place,
-                                                  "no anchor \"%s\" stands above this alias", name);
+                                                  "there is no anchor \"%s\" above this alias", name);
         if (item)
             diagnostic_hint(item, "a string that begins with * needs quotes");
         return NULL;
     }
     if (target->expanded == 0) {
-        diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, "alias \"%s\" stands inside its own anchor", name);
+        diagnostics_add(loader->diagnostics, SEVERITY_ERROR, place, "alias \"%s\" is inside its own anchor", name);
         return NULL;
     }
     loader->expanded += target->expanded;

@@ -85,7 +85,7 @@ static const struct {
      "expected \",\" or \"}\"; text with , [ ] { } needs quotes"},
     {"did not find expected key", "expected a key here", "check the indentation, and quotes that end too early"},
     {"did not find expected '-' indicator", "expected \"- \" here", "items of one list start in the same column"},
-    {"could not find expected ':'", "a \":\" is missing behind this key",
+    {"could not find expected ':'", "a \":\" is missing after this key",
      "a key and its value are written as \"key: value\""},
     {"mapping values are not allowed in this context", "\": \" cannot stand here",
      "text that holds \": \" needs quotes; keys of one mapping start in the same column"},

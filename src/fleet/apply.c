@@ -46,7 +46,7 @@ static int wanted(struct fleet_ledger *l, const struct fleet_event *e, struct er
 {
     const struct fleet_wanted *w = &e->wanted;
     if (!stage_may(l->stage, FLEET_STAGE_RENTING) || fleet_wanted_check(w, err) < 0)
-        return refuse(e, err, "the wish is there already, or is none");
+        return refuse(e, err, "there is a wish already, or this one is invalid");
     struct fleet_offer *offers = arena_array(l->arena, w->offer_count, sizeof *offers);
     for (uint32_t i = 0; i < w->offer_count; i++) {
         offers[i] = w->offers[i];
@@ -317,7 +317,7 @@ static int ends(struct fleet_ledger *l, const struct fleet_event *e, struct erro
 {
     const enum fleet_stage to = e->type == FLEET_OVER ? FLEET_STAGE_OVER : FLEET_STAGE_ENDING;
     if (!stage_may(l->stage, to))
-        return refuse(e, err, "it is not time for that");
+        return refuse(e, err, "it is not due now");
     if (to == FLEET_STAGE_ENDING) {
         l->how = e->end.how;
         l->fault = e->end.fault;

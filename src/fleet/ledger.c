@@ -137,7 +137,7 @@ static int check_offer(const struct fleet_offer *o, uint32_t number, struct erro
     enum { PRICE_MAX = 2000000000 };
     if (!is_text(o->provider, false) || !is_text(o->region, true) || !is_text(o->zone, true) ||
         !is_text(o->type, false) || (o->gpu && !is_text(o->gpu, false)))
-        return error_set(err, ERROR_SPEC, "offer %u has no provider or type, or a text that is none", number);
+        return error_set(err, ERROR_SPEC, "offer %u lacks a provider or type, or has an invalid text", number);
     if (o->nodes == 0 || o->nodes > FLEET_NODES_MAX || o->gang_max == 0)
         return error_set(err, ERROR_SPEC, "offer %u is for %u nodes; a cluster has 1 to %d", number, o->nodes,
                          (int)FLEET_NODES_MAX);
@@ -154,8 +154,7 @@ int fleet_wanted_check(const struct fleet_wanted *w, struct error *err)
         return error_set(err, ERROR_SPEC, "a cluster has a name and an owner, of at most %d bytes",
                          (int)FLEET_TEXT_MAX);
     if (w->what && !is_text(w->what, false))
-        return error_set(err, ERROR_SPEC, "what a cluster is wished for is a text of at most %d bytes",
-                         (int)FLEET_TEXT_MAX);
+        return error_set(err, ERROR_SPEC, "the wish of a cluster is a text of at most %d bytes", (int)FLEET_TEXT_MAX);
     if ((w->image && !is_text(w->image, false)) || (w->user && !is_text(w->user, false)))
         return error_set(err, ERROR_SPEC, "an image and a user have names of at most %d bytes", (int)FLEET_TEXT_MAX);
     if (w->offer_count == 0 || w->offer_count > FLEET_OFFERS_MAX)

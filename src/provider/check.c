@@ -93,7 +93,7 @@ static void check_template(struct checking *c, const struct doc_node *node)
     const struct doc_node *when = node->type == DOC_OBJECT ? doc_get(node, "$when") : NULL;
     if (when) {
         if (when->type != DOC_STRING || node->count != 2 || !doc_get(node, "$value"))
-            fault(c, node, "$when stands with $value, and nothing else: {$when: NAME, $value: ...}");
+            fault(c, node, "$when goes with $value and nothing else: {$when: NAME, $value: ...}");
         else
             check_name(c, when, when->text);
         check_template(c, doc_get(node, "$value"));
@@ -145,7 +145,7 @@ static void check_extract(struct checking *c, const struct doc_node *how, bool x
         check_path(c, doc_get(one, "least"), false);
         const struct doc_node *where = doc_get(one, "where");
         if (xml && (doc_get(one, "in") || where || doc_get(one, "has") || doc_get(one, "least")))
-            fault(c, one, "in, where, has and least are for JSON: an XPath says it itself");
+            fault(c, one, "in, where, has and least are for JSON: an XPath can say the same by itself");
         if (doc_get(one, "least") && !doc_get(one, "in"))
             fault(c, one, "least chooses among the items of a list, which `in` names");
         for (size_t k = 0; where && k < where->count; k++)
@@ -173,7 +173,7 @@ static void check_body(struct checking *c, const struct step *step)
     if (json && form)
         fault(c, form, "a request has one body: json or form");
     if ((json || form) && (str_eq(step->method, "GET")))
-        fault(c, json ? json : form, "a GET has no body: what it asks for stands in query");
+        fault(c, json ? json : form, "a GET has no body: its parameters belong in query");
     check_template(c, json);
     check_template(c, form);
 }
@@ -220,9 +220,9 @@ static void check_step(struct checking *c, const struct step *step)
     if (page)
         check_extract(c, doc_get(page, "at"), xml);
     if (doc_get(node, "done_when") && c->operation != PROVIDER_POLL && !provider_has(c->p, PROVIDER_POLL))
-        fault(c, doc_get(node, "done_when"), "done_when wants an operation poll, which is not there");
+        fault(c, doc_get(node, "done_when"), "done_when needs an operation poll, which is missing");
     if (doc_get(node, "done_when") && !doc_get(doc_get(node, "extract"), "operation"))
-        fault(c, doc_get(node, "done_when"), "done_when wants the operation's name: extract: {operation: ...}");
+        fault(c, doc_get(node, "done_when"), "done_when needs the operation's name: extract: {operation: ...}");
 }
 
 /* Names that auth uses must be credentials of every source without its own auth. */
@@ -241,7 +241,7 @@ static void check_credentials(struct checking *c)
 {
     const struct doc_node *auth = doc_get(c->p->root, "auth"), *list = doc_get(c->p->root, "credentials");
     if (!list && !str_eq(doc_get_string(auth, "kind", ""), "none"))
-        fault(c, auth, "auth wants credentials, and the file does not say where they are");
+        fault(c, auth, "auth needs credentials, but the file does not say where they are");
     for (size_t i = 0; list && i < list->count; i++) {
         const struct doc_node *own = doc_get(list->items[i], "auth");
         check_auth(c, own ? own : auth, list->items[i]);
@@ -289,7 +289,7 @@ static void check_found_again(struct checking *c)
     if (!doc_get(doc_get(machine, "extract"), "run") &&
         (!c->p->name_pattern || regex_group(c->p->name_pattern, "run") < 0))
         fault(c, machine,
-              "nothing says which run a machine is of: extract: {run: ...}, or name_pattern with (?<run>...)");
+              "nothing says which run a machine belongs to: extract: {run: ...}, or name_pattern with (?<run>...)");
 }
 
 bool provider_check(const struct provider *p, struct diagnostics *d)

@@ -78,7 +78,7 @@ static int read_braces(const char **at, const char *end, struct piece *ret, char
 {
     const char *next = read_name(*at + 2, end, ret->name, sizeof ret->name);
     if (!next)
-        return fault_set(fault, "behind ${ stands the name of an input, then }");
+        return fault_set(fault, "after ${ comes the name of an input, then }");
     if (next < end && *next == '?') {
         ret->optional = true;
         next++;
@@ -114,7 +114,7 @@ int piece_next(const char **at, const char *end, struct piece *ret, char fault[1
         return read_braces(at, end, ret, fault);
     const char *next = read_name(*at + 1, end, ret->name, sizeof ret->name);
     if (!next)
-        return fault_set(fault, "behind $ stands the name of an input; a dollar is written $$");
+        return fault_set(fault, "after $ comes the name of an input; a dollar is written $$");
     *at = next;
     return 1;
 }
@@ -249,7 +249,7 @@ int piece_text(const struct filling *f, const struct piece *piece, struct buf *r
         doc_to_json(value, DOC_JSON_PLAIN, &text);
         first = 1;
     } else if (value->type == DOC_ARRAY || value->type == DOC_OBJECT) {
-        return error_set(f->err, ERROR_SPEC, "%s: \"%s\" is %s, and stands where text is", f->provider->facts.name,
+        return error_set(f->err, ERROR_SPEC, "%s: \"%s\" is %s, but text is needed here", f->provider->facts.name,
                          piece->name, doc_type_words(value->type));
     } else {
         buf_append(&text, value->text, value->text_len);

@@ -55,11 +55,11 @@ static int put_path_piece(const struct filling *f, const struct piece *piece, st
     }
     int rc = piece_text(f, piece, &text);
     if (rc == 0 && text.len == 0)
-        rc = refuse(f, piece->name, "is empty, and stands in a path");
+        rc = refuse(f, piece->name, "is empty, and is part of a path");
     else if (rc == 0 && memchr(text.data, 0, text.len))
-        rc = refuse(f, piece->name, "holds a NUL byte, and stands in a path");
+        rc = refuse(f, piece->name, "has a NUL byte, and is part of a path");
     else if (rc == 1)
-        rc = refuse(f, piece->name, "is not given, and stands in a path");
+        rc = refuse(f, piece->name, "is not given, and is part of a path");
     if (rc == 0)
         encode_percent(url, text.data, text.len);
     buf_free(&text);

@@ -61,7 +61,7 @@ static void program_ended(void *arg, const struct loop_capture_result *result)
     char said[200];
     snprintf(said, sizeof said, "%s", result->error_text);
     str_printable(said);
-    error_set(&s->fault, ERROR_USAGE, "%s: the program that tells its credentials %s%s%s", s->name,
+    error_set(&s->fault, ERROR_USAGE, "%s: the program that prints its credentials %s%s%s", s->name,
               result->timed_out ? "did not end in a minute" : "failed", said[0] ? ": " : "", said);
 }
 

@@ -67,7 +67,7 @@ static int check(const struct bootstrap *b, struct error *err)
     if (b->host_key_private && !is_of(b->host_key_private, ALNUM "+/=- \n", KEY_MAX))
         return error_set(err, ERROR_INTERNAL, "the host key for the machine is not the text of a key");
     if (b->token && !is_of(b->token, ALNUM "-", TOKEN_MAX))
-        return error_set(err, ERROR_INTERNAL, "the token for the machine has other characters than a token");
+        return error_set(err, ERROR_INTERNAL, "the token for the machine has invalid characters");
     return 0;
 }
 

@@ -297,7 +297,7 @@ int rent_door(const struct rent_keys *keys, const struct rent_door *door, struct
 {
     struct transport_host host = {.user = arena_strdup(arena, door->user), .ssh_config = "none", .proxy_jump = "none"};
     if (!door->machine || !*door->machine)
-        return error_set(err, ERROR_INTERNAL, "a machine without an id has no door");
+        return error_set(err, ERROR_INTERNAL, "a machine without an id cannot be reached");
     if (split(door->address, arena, &host, err) != 0)
         return -1;
     host.identity_file = arena_strdup(arena, keys->file);

@@ -134,7 +134,7 @@ static void refuse_args(struct load *l, const struct spec_entrypoint *e)
 {
     const char *first = l->spec->args[0];
     diagnostic_hint(fault(l, option_place(l, "--", first, 0, strlen(first)),
-                          "ARGs stand behind --, but the function does not take ${{ args }}"),
+                          "there are ARGs after --, but the function does not take ${{ args }}"),
                     "args: [\"${{ args }}\"] makes them positional, kwargs: {NAME: \"${{ args }}\"} a list");
     note(l, e->place, "the function is called here");
 }

@@ -239,13 +239,14 @@ static void check_name(struct check *c, const struct expr *e)
         bool rank = expr_name_scope(e->name) == SCOPE_RANK;
         struct diagnostic *d = report(c, e->at, e->end, "\"%s\" is not known here", e->whole);
         if (!rank)
-            diagnostic_hint(d, "names of a node can stand in run and to of set-up, in python, outputs and entrypoint");
+            diagnostic_hint(d,
+                            "names of a node can be used in run and to of set-up, in python, outputs and entrypoint");
         else if (c->spec->distributed.present && !spec_has_ranks(&c->spec->distributed))
             diagnostic_hint(d, "launcher %s gives the ranks: each worker finds its own in $RANK and $LOCAL_RANK",
                             spec_launchers[c->spec->distributed.launcher]);
         else if (c->spec->distributed.present)
             diagnostic_hint(
-                d, "names of a worker can stand in script, module, command, run, args, kwargs and entrypoint.env");
+                d, "names of a worker can be used in script, module, command, run, args, kwargs and entrypoint.env");
         else
             diagnostic_hint(d, "without distributed there is one plain process, which has no rank");
     }

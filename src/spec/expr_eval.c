@@ -191,7 +191,7 @@ static enum expr_status look_up(struct eval *v, const struct expr *e, struct exp
     case NAME_ENV:
         return lookup_env(v, e, ret);
     case NAME_ARGS:
-        return failed(v, e, "args is a list: it stands alone in an item of args or command, or in shell text");
+        return failed(v, e, "args is a list: use it alone in an item of args or command, or in shell text");
     case NAME_POINT:
     case NAME_POINT_ID:
     case NAME_POINT_INDEX:

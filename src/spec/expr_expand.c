@@ -86,7 +86,7 @@ static enum expr_status insert_args(struct expansion *x, struct error *err)
     const struct spec *spec = x->ctx->spec;
     if (x->mode != EXPR_SHELL || x->shell.stack[x->shell.depth] > SHELL_PAREN) {
         error_set(err, ERROR_SPEC,
-                  "args is a list: it stands alone in an item of args or command, or unquoted in shell text");
+                  "args is a list: use it alone in an item of args or command, or unquoted in shell text");
         return EXPR_FAILED;
     }
     for (size_t i = 0; i < spec->arg_count; i++) {

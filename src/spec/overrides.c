@@ -86,7 +86,7 @@ static void set_last(struct setting *s, struct doc_node *node, const char *word,
         doc_append(arena, node, s->value);
     else if (is_array(node))
         set_failed(s, at, end, arena_printf(arena, "no item \"%s\" in a list of %zu", word, node->count),
-                   "items count from 0; the number behind the last item appends one");
+                   "items count from 0; the number after the last item appends one");
     else
         set_failed(s, at, end, arena_printf(arena, "\"%s\" cannot be set below %s", word, doc_type_words(node->type)),
                    NULL);

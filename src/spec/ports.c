@@ -89,9 +89,9 @@ static void check_twice(struct load *l, const struct spec_port *p)
     for (size_t i = 0; i < l->spec->port_count; i++) {
         const struct spec_port *o = &l->spec->ports[i];
         if (o->node == p->node && o->port == p->port)
-            fault(l, p->place, "port %u of node %u is here twice", p->port, p->node);
+            fault(l, p->place, "port %u of node %u is listed twice", p->port, p->node);
         else if (o->local && o->local == p->local)
-            fault(l, p->place, "two ports are to be port %u here", p->local);
+            fault(l, p->place, "two ports want port %u here", p->local);
     }
 }
 

@@ -194,8 +194,9 @@ static void providers_of(struct renting *t)
         if (!str_eq(r->providers[i], "cheapest"))
             continue;
         if (r->provider_count > 1) {
-            diagnostic_expected(fault(t->l, r->provider_places[i], "cheapest is any provider, so it stands alone"),
-                                "cheapest, one provider, or a list of them");
+            diagnostic_expected(
+                fault(t->l, r->provider_places[i], "cheapest is any provider, so it cannot be in a list"),
+                "cheapest, one provider, or a list of them");
             t->failed = true;
         }
         r->provider_count = 0;

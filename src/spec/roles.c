@@ -386,7 +386,7 @@ void roles_bind_programs(struct load *l)
         return;
     if (spec->arg_count > 0 && !spliced)
         diagnostic_hint(fault(l, option_place(l, "--", spec->args[0], 0, strlen(spec->args[0])),
-                              "ARGs stand behind --, but no role takes ${{ args }}"),
+                              "there are ARGs after --, but no role takes ${{ args }}"),
                         "args: [..., \"${{ args }}\"] of a role's entrypoint, or of the top level's, says where");
     roles_check(l);
 }

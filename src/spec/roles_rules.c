@@ -38,7 +38,7 @@ static void check_rings(struct load *l)
          steps++) /* the first role may only lead to the ring; after this many steps we are in it */
         at = waits_for(&spec->roles[at], settled);
     const struct spec_role *r = &spec->roles[at];
-    fault(l, r->place, "role \"%s\" waits for \"%s\", and that, in the end, for \"%s\": they would never start",
+    fault(l, r->place, "role \"%s\" waits for \"%s\", which in the end waits for \"%s\": they would never start",
           r->name, spec->roles[waits_for(r, settled)].name, r->name);
 }
 

@@ -103,7 +103,7 @@ static void hint_order(const struct rules *r, struct diagnostic *d, const char *
     if (later)
         diagnostic_hint(d,
                         "items run in the file's order, and \"%s\", which may bring the file, comes later: move this "
-                        "item behind that one",
+                        "item after that one",
                         later);
     else if (spec_in_place(r->l->spec) && r->before > 0)
         diagnostic_hint(d, "a run item that makes the file must come first, with creates: %s", path);

@@ -277,7 +277,7 @@ static bool find_kind(struct load *l, const struct doc_node *item, enum spec_ite
             is_kind = true;
             if (found) {
                 diagnostic_expected(fault(l, m->key_place, "one item has both %s and %s", found->key, m->key),
-                                    "an item for each, in the order in which they are to be done");
+                                    "one item for each, in order");
                 note(l, found->key_place, "%s is here", found->key);
                 continue;
             }

@@ -308,11 +308,11 @@ const char *shell_refuses(const struct shell_tracker *t, const char *value)
         return "in a here-document";
     bool quoted = s == SHELL_SINGLE || s == SHELL_DOLLAR_SINGLE;
     if (t->escaped)
-        return "right behind a backslash";
+        return "right after a backslash";
     if (t->dollar && !quoted)
-        return "right behind a $";
+        return "right after a $";
     if (t->name && (inside(t, SHELL_ARITHMETIC) || inside(t, SHELL_BRACE) || inside(t, SHELL_BACKTICK)))
-        return "here, right behind the name of a variable";
+        return "here, right after the name of a variable";
     if (value && is_digits(value))
         return NULL;
     if (t->unsure)

@@ -171,7 +171,7 @@ void refuse_credentials(struct load *l, const struct spec_text *text, const char
 {
     for (const char *p = text->text; p && (p = strstr(p, "://")); p += 3)
         if (has_credentials(text->text, p)) {
-            diagnostic_hint(fault(l, text->place, "a user name or password stands in this address"),
+            diagnostic_hint(fault(l, text->place, "this address has a user name or password"),
                             "a spec is committed, kept and shown: %s", hint);
             return;
         }

@@ -63,7 +63,7 @@ static void check_param(struct load *l, const struct doc_member *member, void *a
     if (near)
         diagnostic_hint(d, "did you mean %s?", near);
     else if (is_array(member->value) && strstr("include exclude", member->key))
-        diagnostic_hint(d, "%s stands beside matrix, below sweep", member->key);
+        diagnostic_hint(d, "%s belongs in sweep, beside matrix", member->key);
     else
         diagnostic_hint(d, "a param is declared first: params: {%s: DEFAULT}", member->key);
 }

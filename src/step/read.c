@@ -152,8 +152,8 @@ static int read_or_find(struct reading *r, const char *path, struct buf *text, s
                          r->including, r->line);
     if (why.code == ERROR_SPEC)
         error_hint(&why, spec_in_place(r->spec)
-                             ? "an item of set-up that makes it stands before it and names it in creates"
-                             : "an item of set-up that brings it stands before it");
+                             ? "a set-up item that makes it must come before it and name it in creates"
+                             : "a set-up item that brings it must come before it");
     if (err)
         *err = why;
     return -1;

@@ -191,7 +191,7 @@ static int transport_action(git_smart_subtransport_stream **ret, git_smart_subtr
         return 0;
     }
     if (action != GIT_SERVICE_UPLOADPACK_LS || t->child.pid) {
-        git_error_set_str(GIT_ERROR_SSH, "nothing but fetching is done here");
+        git_error_set_str(GIT_ERROR_SSH, "only fetching is supported here");
         return -1;
     }
     if (start(t, url) < 0)

@@ -419,8 +419,8 @@ def test_a_server_of_http(box, job, fleet):
     ([{"port": 80, "role": "x"}], ['the job has no role "x"']),
     ([{"port": 80, "node": 3}], ["no node 3"]),
     ([{"port": 80, "node": "gpu"}], ['the job has no node "gpu"']),
-    ([80, {"port": 80}], ["is here twice"]),
-    ([{"port": 80, "local": 9}, {"port": 81, "local": 9}], ["two ports are to be port 9 here"]),
+    ([80, {"port": 80}], ["is listed twice"]),
+    ([{"port": 80, "local": 9}, {"port": 81, "local": 9}], ["two ports want port 9 here"]),
     ([{"node": 0}], ["port"]),
     (["8000:8000"], ["a port, or a mapping with port"]),
 ])

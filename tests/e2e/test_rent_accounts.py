@@ -52,9 +52,9 @@ def test_a_program_that_tells_no_credentials(box, rhrun, clouds):
     told_by(box, "program", cloud.token)
     (box.home / "token").unlink()
     r = rhrun("gc", "--provider", "hetzner", "--yes").expect(2)
-    assert "the program that tells its credentials failed" in r.err and "No such file" in r.err, r
+    assert "the program that prints its credentials failed" in r.err and "No such file" in r.err, r
     r = rhrun(spec_of(box, cloud)).expect(2)
-    assert "the program that tells its credentials failed" in r.err, r
+    assert "the program that prints its credentials failed" in r.err, r
     assert cloud.log == []
 
 

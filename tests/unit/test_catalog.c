@@ -128,7 +128,7 @@ static void test_a_dirty_row_is_refused(void **state)
         {ROW("T4,1,4,16,1,,s"), "a row of 10 fields, and the first line has 11", 1},
         {ROW("T4,1,4,16,1,,s,2026-07-20,more"), "a row of 12 fields, and the first line has 11", 1},
         {ROW("T4,1,4,16,1,,\"s,2026-07-20"), "the quote that begins here is not closed", 30},
-        {ROW("T4,1,4,16,1,,\"s\"x,2026-07-20"), "there is text behind the closing quote", 30},
+        {ROW("T4,1,4,16,1,,\"s\"x,2026-07-20"), "there is text after the closing quote", 30},
         {ROW("T4,1,4,16,1,,s\"x\",2026-07-20"), "there is a quote in a field that does not begin with one", 30},
         {ROW("T4,1,4,16,1,,s\033[2J,2026-07-20"), "a field with control characters, or text that is not UTF-8", 30},
         {ROW("T4,1,4,16,1,,\"two\nlines\",2026-07-20"), "a field with control characters, or text that is not UTF-8",

@@ -332,7 +332,7 @@ static void test_depth(void **state)
         buf_printf(&text, "b%d: &l%d [[[[[[[[*l%d]]]]]]]]\n", i, i, i - 1);
     assert_string_equal(fault(f, text.data, text.len, DOC_FORMAT_YAML), "values are nested deeper than 64 levels");
     buf_free(&text);
-    assert_string_equal(fault(f, "&a [*a]", 7, DOC_FORMAT_YAML), "alias \"a\" stands inside its own anchor");
+    assert_string_equal(fault(f, "&a [*a]", 7, DOC_FORMAT_YAML), "alias \"a\" is inside its own anchor");
 }
 
 static void test_size_and_encoding(void **state)

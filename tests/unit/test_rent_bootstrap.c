@@ -108,7 +108,7 @@ static void test_refused(void **state)
     refused(&b, 16384, ERROR_INTERNAL, "is not the text of a key");
     b = usual();
     b.token = "x y";
-    refused(&b, 16384, ERROR_INTERNAL, "than a token");
+    refused(&b, 16384, ERROR_INTERNAL, "invalid characters");
 }
 
 int main(void)
