@@ -282,7 +282,7 @@ void plan_input(struct plan_builder *b, struct plan_step *s, const char *name,
 /* spec text, expanded with the names known now (late names stay); shell or plain */
 int plan_input_text(struct plan_builder *b, struct plan_step *s, const char *name, const struct spec_text *text,
                     enum expr_mode mode, struct error *err);
-/* glob patterns below dir (with **; dot files excluded as in git): one input per file, by content */
+/* glob patterns below dir, with **; dot files match too, .git never: one input per file, by content */
 int plan_input_files(struct plan_builder *b, struct plan_step *s, const char *dir, const struct spec_texts *patterns,
                      struct error *err);
 /* All source files below dir as one input, without dot files and the results of builds (build, *.egg-info, __pycache__,
