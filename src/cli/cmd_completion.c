@@ -28,7 +28,7 @@ static int cmd_completion(struct cli *c)
         return 0;
     }
     if (c->has_args)
-        error_set(&err, ERROR_USAGE, "rhrun completion takes no arguments behind --");
+        error_set(&err, ERROR_USAGE, "rhrun completion takes no arguments after --");
     else
         error_set(&err, ERROR_USAGE, "there is no completion for \"%s\"", word);
     error_hint(&err, "bash, zsh or fish");

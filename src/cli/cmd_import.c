@@ -45,7 +45,7 @@ static int cmd_import(struct cli *c)
     if (!str_eq(c->words[0], "torchrun"))
         error_set(&err, ERROR_USAGE, "cannot import from \"%s\"", c->words[0]);
     else if (c->arg_count == 0)
-        error_set(&err, ERROR_USAGE, "there is no command line behind --");
+        error_set(&err, ERROR_USAGE, "there is no command line after --");
     if (err.code != ERROR_NONE) {
         error_hint(&err, "rhrun import torchrun -- torchrun --nnodes=2 train.py --x 1");
         cli_print_error(c, &err);

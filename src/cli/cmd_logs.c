@@ -145,7 +145,7 @@ const struct cli_command cmd_logs_command = {
     "[RUN]",
     "Print the workers' output of a run",
     "RUN is an id, a unique prefix, last (the default), the name of a job, or a spec\n"
-    "file; with a spec file -p, --set and the words behind -- choose one of its runs.\n"
+    "file; with a spec file -p, --set and the words after -- choose one of its runs.\n"
     "Without options: the launch, all its generations in order. --step NAME: the\n"
     "output of that step, --verbose: of every step. --point NAME, or -p NAME=VALUE\n"
     "with a param of the sweep: these points, even if an earlier run did them.\n"

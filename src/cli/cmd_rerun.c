@@ -235,7 +235,7 @@ static int keep_lock(struct cli *c, const char *word, struct error *err)
     struct doc_node *lock;
     struct buf text = {0};
     struct cli plain = {.command = c->command, .arena = c->arena, .color_err = c->color_err};
-    if (cli_find_run(&plain, word, &j, &run, err) < 0) /* -p and words behind -- are for the rerun, and choose none */
+    if (cli_find_run(&plain, word, &j, &run, err) < 0) /* -p and words after -- are for the rerun, and choose none */
         return -1;
     const char *id = arena_strdup(c->arena, run->id);
     CLEANUP(cleanup_free) char *home = journal_home(err);

@@ -240,7 +240,7 @@ const struct cli_command cmd_result_command = {
     "[RUN]",
     "Print what the job's function returned, as JSON",
     "RUN is an id, a unique prefix, last (the default), or a spec file; with a spec\n"
-    "file -p, --set and the words behind -- choose one of its runs. Prints the value\n"
+    "file -p, --set and the words after -- choose one of its runs. Prints the value\n"
     "of rank 0; --all prints an object with the value of every rank. For a sweep: a\n"
     "list of its points with their values; --point NAME, or -p with a param of the\n"
     "sweep, gives the value of one. Exit status 1 if the run has not finished or has\n"

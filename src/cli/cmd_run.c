@@ -681,7 +681,7 @@ const struct cli_command cmd_run_command = {
     "Run the job until it is done: check, plan, do what is missing",
     "Finished steps are kept: run the same command again after a crash or an edit,\n"
     "and it does only what is missing or has changed. An unfinished run is resumed.\n"
-    "ARGs behind -- are appended to the entrypoint's arguments. Ctrl-C stops the job\n"
+    "ARGs after -- are appended to the entrypoint's arguments. Ctrl-C stops the job\n"
     "in an orderly way; a second Ctrl-C kills at once. In the live view, d leaves the\n"
     "job running without the terminal; so do --detach and closing the terminal\n"
     "(SIGHUP). --dry-run shows the plan, as rhrun plan does.",

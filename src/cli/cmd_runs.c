@@ -288,7 +288,7 @@ const struct cli_command cmd_runs_command = {
     "[SPEC|JOB [-- ARG...] | --points RUN]",
     "List the runs, newest first",
     "With a spec, or the name of a job, lists its runs; -p, --set and the words\n"
-    "behind -- choose among them. RESULT is what the job's function returned, or else\n"
+    "after -- choose among them. RESULT is what the job's function returned, or else\n"
     "its last metrics; for a run that failed, the reason.\n"
     "--points: a line for each point of the last run, or of the given run or spec.",
     runs_options,

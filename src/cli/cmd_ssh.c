@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is to be run there, for /bin/sh: the words behind --, else a shell for a person. */
+/* What is to be run there, for /bin/sh: the words after --, else a shell for a person. */
 static const char *text_of(struct cli *c, const char *const *args, size_t count)
 {
     struct buf b = {0};

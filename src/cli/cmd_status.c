@@ -498,7 +498,7 @@ const struct cli_command cmd_status_command = {
     "[RUN]",
     "Show one run: its steps on its nodes",
     "RUN is an id, a unique prefix, last (the default), the name of a job, or a spec\n"
-    "file; with a spec file -p, --set and the words behind -- choose one of its runs.\n"
+    "file; with a spec file -p, --set and the words after -- choose one of its runs.\n"
     "Each step is one line, which counts the nodes on which the step is in the same\n"
     "state, and gives numbers of nodes where it ended well; --all: a line for each\n"
     "node. --watch refreshes the output until the run has ended. For a sweep: a table\n"

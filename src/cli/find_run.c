@@ -15,7 +15,7 @@ bool cli_chooses(const struct cli *c)
 
 int cli_nothing_to_choose(struct error *err)
 {
-    error_set(err, ERROR_USAGE, "-p, --set and words behind -- choose among the runs of a spec, but no spec is named");
+    error_set(err, ERROR_USAGE, "-p, --set and words after -- choose among the runs of a spec, but no spec is named");
     error_hint(err, "give the spec file instead of a run, or leave them out; rhrun runs lists all runs");
     return -1;
 }

@@ -42,7 +42,7 @@ struct cli {
     size_t value_count[OPT_COUNT];
     const char **words;                /* positional */
     size_t word_count;
-    const char *const *args;           /* behind -- */
+    const char *const *args;           /* after -- */
     size_t arg_count;
     bool has_args;
     struct arena *arena;
@@ -96,7 +96,7 @@ void cli_print_error(const struct cli *c, const struct error *err);  /* "rhrun: 
 const char *cli_quoted(struct cli *c, const char *word); /* for the shell: of a command in a hint; in c->arena */
 int cli_fail(const struct cli *c, const struct error *err); /* the same; returns the exit status */
 void cli_print_diagnostics(const struct cli *c, const struct diagnostics *d);
-struct spec_overrides cli_overrides(struct cli *c); /* --set, -p, --on and the words behind -- */
+struct spec_overrides cli_overrides(struct cli *c); /* --set, -p, --on and the words after -- */
 void cli_add_value(struct cli *c, enum cli_option_id id, const char *value); /* as if the option were given again */
 /* The overrides that a run was started with become those of the command; what was given with it counts more. */
 void cli_take_overrides(struct cli *c, const struct state_run *run);
@@ -167,7 +167,7 @@ int cli_rerun_check(struct cli *c, const struct spec *spec, const struct roster 
 void cli_rerun_compare(struct cli *c, const struct spec *spec);
 extern const struct cli_command cmd_run_command, cmd_plan_command;
 
-/* find_run.c. Of a spec file's runs, those that -p, --set and the words behind -- name: of the variant that `run` would
+/* find_run.c. Of a spec file's runs, those that -p, --set and the words after -- name: of the variant that `run` would
  * take with these params and words, where there are any, and started with each --set. */
 struct cli_choice {
     const char *spec_path;

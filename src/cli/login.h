@@ -12,7 +12,7 @@ struct login {
     uint32_t node;
     const struct spec_host *host;   /* of the node */
     const char *run, *work;         /* the run that is meant, and the name of its working directory; NULL: none is */
-    const char *const *args;        /* the command: the words behind -- */
+    const char *const *args;        /* the command: the words after -- */
     size_t arg_count;
 };
 /* What the last run has found on a node. All NULL: none has been there. */
@@ -20,7 +20,7 @@ struct login_facts {
     const char *install, *work_dir, *home, *base_dir, *address;
 };
 /* By the command's words: SPEC or RUN, then NODE, a name or a number, by default the first. needs_run: a SPEC means its
- * latest run, too. Faults are told: 0, or an exit status. The words behind -- are the command's from here on, not the
+ * latest run, too. Faults are told: 0, or an exit status. The words after -- are the command's from here on, not the
  * job's. */
 int login_find(struct cli *c, bool needs_run, struct login *ret);
 /* In the command's arena. */

@@ -124,7 +124,7 @@ static int unknown_option(const struct cli_command *cmd, const char *word, struc
     if (near)
         error_hint(err, "did you mean --%s?", near);
     else if (cmd->takes_args)
-        error_hint(err, "arguments of the program go behind --: rhrun %s SPEC -- %s", cmd->name, word);
+        error_hint(err, "arguments of the program go after --: rhrun %s SPEC -- %s", cmd->name, word);
     else
         error_hint(err, "rhrun %s --help lists the options", cmd->name);
     return -1;
@@ -277,7 +277,7 @@ int cli_parse(struct cli *c, int argc, char **argv, struct error *err)
     if (c->given[OPT_HELP] || c->given[OPT_VERSION])
         return 0;
     if (c->has_args && !c->command->takes_args)
-        return error_set(err, ERROR_USAGE, "rhrun %s takes no arguments behind --", c->command->name);
+        return error_set(err, ERROR_USAGE, "rhrun %s takes no arguments after --", c->command->name);
     if (c->word_count < c->command->words_min || c->word_count > c->command->words_max) {
         error_set(err, ERROR_USAGE,
                   c->word_count < c->command->words_min ? "rhrun %s: too few words" : "rhrun %s: too many words",

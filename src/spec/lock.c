@@ -265,6 +265,6 @@ void lock_hold(struct load *l)
     for (size_t i = 0; i < spec->arg_count; i++)
         doc_append(l->arena, now, doc_new_string(l->arena, spec->args[i]));
     if (args)
-        compare(l, "the words behind --", now, args);
+        compare(l, "the words after --", now, args);
     spec->lock = lock;
 }

@@ -1,4 +1,4 @@
-"""-p, --set and the words behind -- choose one of a spec's runs, with every command that takes a run."""
+"""-p, --set and the words after -- choose one of a spec's runs, with every command that takes a run."""
 import pytest
 
 from harness import wait_for
@@ -70,7 +70,7 @@ def test_a_run_that_is_named_needs_none(runs, rhrun):
             if command == "show" and not word:
                 continue
             r = rhrun(command, *word, "-p", "lr=0.3").expect(2)
-            assert "-p, --set and words behind -- choose among the runs of a spec" in r.err and not r.out, r
+            assert "-p, --set and words after -- choose among the runs of a spec" in r.err and not r.out, r
     assert "choose among the runs of a spec" in rhrun("runs", "-p", "lr=0.3").expect(2).err
 
 
