@@ -62,7 +62,7 @@ def machine():
 def run_case(case, rhrun, options, take, alone=False):
     """take(row) for each of its rows; the reason why it, or the rest of it, was not measured, or None."""
     # The folder's name goes into unix socket paths: short.
-    folder = tempfile.mkdtemp(prefix="rb-", dir=os.environ.get("RB_DIR", "/tmp"))
+    folder = tempfile.mkdtemp(prefix="rb-", dir=os.environ.get("RHRUN_BENCH_DIR", "/tmp"))
     bench = lib.Bench(rhrun.resolve(), options.pairs, folder, options.install, alone)
     began = time.monotonic()
     try:

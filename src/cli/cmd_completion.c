@@ -40,7 +40,7 @@ const struct cli_command cmd_completion_command = {
     "completion",
     "SHELL",
     "Print a completion script for bash, zsh or fish",
-    "For bash: source <(rhrun completion bash); for zsh the same, behind compinit;\n"
+    "For bash: source <(rhrun completion bash); for zsh the same, after compinit;\n"
     "for fish: rhrun completion fish | source. Commands, options, runs, steps, nodes,\n"
     "params and points are completed as they are when the line is typed.",
     options,
