@@ -331,7 +331,7 @@ static int cmd_exec(struct cli *c)
     char tag[2 * TAG_BYTES + 1];
     if (c->arg_count == 0) {
         error_set(&err, ERROR_USAGE, "exec: no command was given");
-        error_hint(&err, "it stands after --: rhrun exec SPEC -- python -V; rhrun ssh SPEC opens a shell");
+        error_hint(&err, "the command goes after --: rhrun exec SPEC -- python -V; rhrun ssh SPEC opens a shell");
         return cli_fail(c, &err);
     }
     int rc = login_find(c, true, &l);

@@ -28,12 +28,15 @@ static int find_node(const struct cli *c, const struct roster *roster, uint32_t 
         names[i] = roster_name(roster, i);
     const char *near = str_nearest(word, names);
     error_set(err, ERROR_USAGE, "the job has no node \"%s\"", word);
+    struct buf b = {0};
+    cli_put_names(&b, names, count, 8);
     if (near)
         error_hint(err, "did you mean %s?", near);
     else if (count == 1)
-        error_hint(err, "it has one: %s, or by number 0", names[0]);
+        error_hint(err, "there is node 0: %s", b.data);
     else
-        error_hint(err, "it has %u: %s%s, or by number 0 to %u", count, names[0], count > 1 ? ", ..." : "", count - 1);
+        error_hint(err, "there are nodes 0 to %u: %s", count - 1, b.data);
+    buf_free(&b);
     return -1;
 }
 
@@ -68,7 +71,7 @@ int login_find(struct cli *c, bool needs_run, struct login *ret)
     c->arg_count = 0;
     c->has_args = false;
     if ((needs_run || !cli_is_spec_word(path)) && take_run(c, path, &path, &l, &err) < 0) {
-        if (!err.hint[0] && cli_is_spec_word(c->words[0]))
+        if (!err.hint[0] && cli_is_spec_word(c->words[0]) && access(c->words[0], F_OK) == 0)
             error_hint(&err, "rhrun %s first: it sets the job up on its nodes", cli_quoted(c, c->words[0]));
         return cli_fail(c, &err);
     }

@@ -84,12 +84,14 @@ def disk(box):
 def kill_node(box):
     """All that runs on the node, at once: the controller is no part of it."""
     serving, supervisors = agent_processes(box.dir)
-    for p in supervisors + serving + workers_of(box.dir):
+    workers = workers_of(box.dir)
+    for p in supervisors + serving + workers:
         try:
             os.kill(p.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    wait_for(lambda: not workers_of(box.dir), 10, "the node's processes to end")
+    attempts = {p.attempt for p in workers}  # a living controller starts others at once
+    wait_for(lambda: not [p for p in workers_of(box.dir) if p.attempt in attempts], 10, "the node's processes to end")
 
 
 def marks(box, name, wait=None):
