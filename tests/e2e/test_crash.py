@@ -82,6 +82,7 @@ def world(request, box, fleet):
     return World(box, fleet, 2 if request.param == "local" else 4, request.param)
 
 
+@pytest.mark.parametrize("world", ["local", pytest.param("ssh", marks=pytest.mark.soak)], indirect=True)
 def test_after_every_event(world):
     killed = 0
     for n in range(1, 500):

@@ -196,6 +196,7 @@ def test_a_host_that_is_frozen_and_thawed(box, job, fleet):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_worker_that_fails_too_often_ends_all(box, job):
     (box.home / "fail").write_text("always")
     result = box.run(job({"nnodes": "1:2", "nproc_per_node": 1, "rdzv_backend": "c10d", "max_restarts": 1, "rdzv_conf": QUICK})).expect(1)
